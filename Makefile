@@ -1,0 +1,81 @@
+# A fresh machine needs Python 3.11+ and make, nothing else: each target makes its own environment in .venv.
+PYTHON ?= python3
+NAME   ?= linear
+WORKERS ?= 2
+
+VENV  := .venv
+BIN   := $(VENV)/bin
+BENCH := .venv-bench
+PIP_INSTALL := -m pip install --disable-pip-version-check -q
+PINS  := pyproject.toml constraints.txt
+
+# One BLAS thread per process where processes run side by side.
+ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+PYTEST := $(ONE_THREAD) MPLBACKEND=Agg $(BIN)/python -m pytest -n $(WORKERS)
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test test-slow lint format types docs bench clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
+
+demo: $(VENV)/.demo-stamp ## install the package with plots and command line, run the main job on an embedded data set
+	$(BIN)/bayesvm demo
+
+test: $(VENV)/.dev-stamp ## run the tests and the doctests (ARGS= is passed on to pytest)
+	$(PYTEST) $(ARGS)
+
+test-slow: $(VENV)/.dev-stamp ## run the tests marked slow
+	$(PYTEST) -m slow $(ARGS)
+
+lint: $(VENV)/.dev-stamp ## check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.dev-stamp ## fix what ruff can fix, format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(VENV)/.dev-stamp ## check types of the package
+	$(BIN)/mypy src
+
+docs: $(VENV)/.docs-stamp ## build the documentation into docs/_build/html
+	MPLBACKEND=Agg $(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+bench: $(BENCH)/.stamp ## run one benchmark: make bench NAME=linear
+	$(BENCH)/bin/python benchmarks/run.py $(NAME)
+
+clean: ## remove environments, caches and built files
+	rm -rf $(VENV) $(BENCH) build dist htmlcov .coverage .coverage.* .hypothesis
+	rm -rf .mypy_cache .pytest_cache .ruff_cache
+	rm -rf docs/_build docs/auto_examples docs/generated docs/sg_execution_times.rst
+	find src tests benchmarks examples docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# Environments. A stamp is renewed when the requirements or their pins change.
+
+$(BIN)/python $(BENCH)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "bayesvm needs Python 3.11 or newer; choose one with: make PYTHON=python3.11 ..."; exit 1; }
+	@echo "Making the environment $(patsubst %/bin/python,%,$@) ..."
+	@$(PYTHON) -m venv $(patsubst %/bin/python,%,$@)
+
+$(VENV)/.demo-stamp: $(PINS) | $(BIN)/python
+	@echo "Installing bayesvm with plots and command line (about a minute the first time) ..."
+	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e ".[plot,cli]"
+	@touch $@
+
+$(VENV)/.dev-stamp: $(PINS) | $(BIN)/python
+	@echo "Installing bayesvm with its development tools (a minute or two the first time) ..."
+	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e ".[dev]"
+	@touch $@
+
+$(VENV)/.docs-stamp: $(PINS) | $(BIN)/python
+	@echo "Installing bayesvm with its documentation tools (a minute or two the first time) ..."
+	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e ".[docs]"
+	@touch $@
+
+$(BENCH)/.stamp: $(PINS) constraints-bench.txt | $(BENCH)/bin/python
+	@echo "Installing bayesvm with the libraries it is compared with (a few minutes the first time) ..."
+	@$(BENCH)/bin/python $(PIP_INSTALL) -c constraints.txt -c constraints-bench.txt -e ".[bench]"
+	@touch $@

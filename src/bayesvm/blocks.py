@@ -1,0 +1,57 @@
+"""Cutting rows into blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .types import Array, Block, Rows
+
+CACHE_BYTES = 2**21  # a block's columns should fit a core's share of the cache
+
+
+def block_rows(K: int) -> int:
+    """Rows per block: columns in cache, but enough rows that adding S up costs little."""
+    return int(max(CACHE_BYTES // (8 * max(K, 1)), 2 * K, 64))
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks(Sequence[Block]):
+    """Rows of an array cut into blocks of ``size``; blocks are views, nothing is copied.
+
+    ``ready`` says that X already holds the assembled columns of a model rather than its input.
+    """
+
+    X: Any
+    y: Array
+    c: Array
+    size: int
+    ready: bool = False
+
+    @property
+    def n(self) -> int:
+        return int(self.y.shape[0])
+
+    def __len__(self) -> int:
+        return -(-self.n // self.size)
+
+    def __getitem__(self, k: Any) -> Any:
+        if not 0 <= k < len(self):
+            raise IndexError(k)
+        rows = slice(k * self.size, (k + 1) * self.size)
+        X = self.X[rows]
+        return Block(X, self.y[rows], self.c[rows], k, Rows(X) if self.ready else None)
+
+    def take(self, rows: Array, scale: float = 1.0) -> Blocks:
+        """Chosen rows, each counted ``scale`` times more."""
+        return replace(self, X=self.X[rows], y=self.y[rows], c=scale * self.c[rows])
+
+    def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Blocks]:
+        """Random minibatches that together visit every row once, scaled up to all rows."""
+        order = rng.permutation(self.n)
+        for i in range(0, self.n, size):
+            rows = order[i : i + size]
+            yield self.take(rows, self.n / rows.size)

@@ -1,0 +1,106 @@
+"""Plain columns: an intercept, and the predictors on a common scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..types import Array, Block, Columns, Engine
+
+
+@dataclass(frozen=True)
+class Intercept:
+    """A column of ones."""
+
+    width: int = 1
+
+    def columns(self, X: Any, out: Array | None = None) -> Columns:
+        if out is None:
+            return sparse.csr_array(np.ones((X.shape[0], 1)))
+        out[:] = 1.0
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Standardised:
+    """Predictors with ``center`` subtracted and divided by ``scale``; sparse ones are only scaled."""
+
+    center: Array
+    scale: Array
+
+    @property
+    def width(self) -> int:
+        return int(self.scale.size)
+
+    def columns(self, X: Any, out: Array | None = None) -> Columns:
+        if sparse.issparse(X):
+            scaled = X.multiply(1.0 / self.scale).tocsr()
+            if out is None:
+                return sparse.csr_array(scaled, dtype=float)
+            out[:] = scaled.toarray()
+            return out
+        if out is None:
+            out = np.empty(X.shape)
+        np.subtract(X, self.center, out=out)
+        out /= self.scale
+        return out
+
+    def to_user(self, theta: Array) -> tuple[Array, Array]:
+        """Coefficients on the scale of the input, and what they add to the intercept."""
+        beta = theta / self.scale
+        return beta, -beta @ self.center
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Weighted count, mean and sum of squared deviations, joined without cancellation."""
+
+    n: float
+    mean: Array
+    square: Array
+
+    def __add__(self, other: Spread) -> Spread:
+        n = self.n + other.n
+        if n == 0:
+            return self
+        gap = other.mean - self.mean
+        return Spread(
+            n,
+            self.mean + gap * (other.n / n),
+            self.square + other.square + gap**2 * (self.n * other.n / n),
+        )
+
+
+def _spread(block: Block) -> Spread:
+    X, c = block.X, np.asarray(block.c, dtype=float)
+    n = float(c.sum())
+    if n == 0:
+        return Spread(0.0, np.zeros(X.shape[1]), np.zeros(X.shape[1]))
+    if sparse.issparse(X):
+        mean = np.asarray(X.T @ c).ravel() / n
+        square = np.asarray(X.multiply(X).T @ c).ravel() - n * mean**2
+        return Spread(n, mean, np.maximum(square, 0.0))
+    mean = c @ X / n
+    gap = X - mean
+    return Spread(n, mean, c @ (gap * gap))
+
+
+def fit_columns(blocks: Sequence[Block], engine: Engine, standardize: bool) -> Standardised:
+    """Centre and scale of the columns, weighted by the rows' weights.
+
+    Sparse columns are not centred, which would fill them in.  A constant column gets scale 1.
+    """
+    p = blocks[0].X.shape[1]
+    if not standardize:
+        return Standardised(np.zeros(p), np.ones(p))
+    total = engine.sum(_spread, blocks)
+    sd = np.sqrt(total.square / total.n)
+    # a column whose spread is rounding error of its level is constant
+    constant = sd <= 10 * np.finfo(float).eps * np.abs(total.mean)
+    scale = np.where(constant | (sd == 0), 1.0, sd)
+    center = np.zeros(p) if sparse.issparse(blocks[0].X) else total.mean
+    return Standardised(center, scale)

@@ -1,0 +1,8 @@
+"""Inference schemes: four ways round the same loop."""
+
+from .em import EM
+from .gibbs import Gibbs
+from .svi import SVI
+from .vb import VB
+
+__all__ = ["EM", "SVI", "VB", "Gibbs"]

@@ -1,0 +1,173 @@
+"""EM and ECME: the point estimate, down to the exact solution of the quadratic programme."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..gaussian import Point, posterior
+from ..model import Problem
+from ..types import Array, Coef
+from .active_set import Certificate, certify, exact_finish
+from .loop import Ascent, State, Watch, ascend, silent
+
+
+@dataclass(frozen=True)
+class Mode(Ascent):
+    """An ascent to a point, with the certificate of its optimality where there is one."""
+
+    certificate: Certificate | None = None
+    dual: Array = field(default_factory=lambda: np.empty(0))
+
+
+@dataclass(frozen=True)
+class EM:
+    r"""EM, and ECME where the prior has a scale to learn: a point estimate.
+
+    EM is the variational sweep with the variance of every row replaced by :math:`\varepsilon^2`; it
+    minimises
+
+    .. math::
+
+        J_\varepsilon(\theta) = \sum_i c_i\Big(u_i + \sqrt{u_i^2 + \varepsilon^2}\Big)
+          + \tfrac12\theta^\top P\theta,
+        \qquad 0 \le J_\varepsilon - J_0 \le \varepsilon\sum_i c_i ,
+
+    for :math:`\varepsilon = 10^{-1}, 10^{-2}, \dots`, each level started at the last.  From
+    :math:`10^{-3}` on, an active-set solve tries to finish exactly; it is accepted only if its
+    optimality conditions hold and the objective did not rise.
+
+    Parameters
+    ----------
+    max_iter : int, default=500
+        Most passes at each level of smoothing.
+    tol : float, default=1e-9
+        Stop a level when a step lowers the objective by less than this fraction of its size.
+    eps_min : float, default=1e-6
+        Last level of smoothing.
+    exact : bool, default=True
+        Try the exact finish.
+    accelerate : bool, default=True
+        Extrapolate steps (SQUAREM).
+
+    References
+    ----------
+    Polson & Scott (2011), sections 3.1-3.3.  Their restricted least squares has no rule to release
+    a support vector; the active set here has one.
+    """
+
+    max_iter: int = 500
+    tol: float = 1e-9
+    eps_min: float = 1e-6
+    exact: bool = True
+    accelerate: bool = True
+
+    def fit(
+        self,
+        problem: Problem,
+        rng: np.random.Generator,
+        start: State | None = None,
+        watch: Watch = silent,
+    ) -> Mode:
+        model = problem.model
+        state = start or State(model.start(), model.init())
+        smooth = hasattr(model.likelihood, "dual")
+        levels = _levels(self.eps_min) if smooth else [0.0]
+        path: list[float] = []
+        n_iter = 0
+        for eps in levels:
+            state = State(Coef(state.coef.mean, Point(model.width, eps)), state.priors)
+            run = ascend(
+                lambda s: sweep(problem, s),
+                model,
+                state,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                shift_tol=1e-4,
+                accelerate=self.accelerate,
+                watch=watch,
+                stage=f"em, smoothing {eps:g}",
+            )
+            state, n_iter = run.state, n_iter + run.n_iter
+            path += run.path
+            _warn_if_collapsed(problem, state)
+            if smooth and self.exact and eps <= 1e-3:
+                done = self._finish(problem, state, eps)
+                if done is not None:
+                    state, cert, dual, bound = done
+                    return Mode(state, bound, [*path, bound], n_iter, True, 0.0, cert, dual)
+        if not smooth:
+            return Mode(state, run.bound, path, n_iter, run.converged, run.change)
+        state = State(Coef(state.coef.mean, Point(model.width)), state.priors)
+        cert, dual = certify(problem, state, eps)
+        return Mode(
+            state, objective(problem, state), path, n_iter, run.converged, run.change, cert, dual
+        )
+
+    def _finish(
+        self, problem: Problem, state: State, eps: float
+    ) -> tuple[State, Certificate, Array, float] | None:
+        """Exact solve at the current scale of the prior, repeated while that scale still moves."""
+        model = problem.model
+        best = objective(problem, State(Coef(state.coef.mean, Point(model.width)), state.priors))
+        answer = None
+        for _ in range(50):
+            found = exact_finish(problem, state, eps)
+            if found is None:
+                return None
+            mean, cert, dual = found
+            coef = Coef(mean, Point(model.width))
+            state = State(coef, state.priors)
+            bound = objective(problem, state)
+            if bound < best - 1e-9 * max(1.0, abs(best)):
+                return None
+            answer = (state, cert, dual, bound)
+            moved = State(coef, tuple(model.each("mode", state.priors, coef)))
+            new = objective(problem, moved)
+            if new - bound <= 1e-10 * max(1.0, abs(bound)):
+                return answer
+            state, best = moved, new
+        return answer
+
+
+def _levels(eps_min: float) -> list[float]:
+    count = max(1, round(-np.log10(eps_min)))
+    return [10.0**-k for k in range(1, count)] + [eps_min]
+
+
+def sweep(problem: Problem, state: State) -> tuple[State, float]:
+    """One EM step; also the (negative, smoothed) objective of the state it was given."""
+    model, (coef, priors) = problem.model, state
+    stats = problem.stats(coef)
+    value = stats.bound + sum(model.each("log_prob", priors, coef))
+    product = problem.product(coef) if problem.form == "diagonal" else None
+    new = posterior(stats, model.precision(priors), coef.mean, product)
+    new = Coef(new.mean, coef.cov)
+    return State(new, tuple(model.each("mode", priors, new))), value
+
+
+def objective(problem: Problem, state: State) -> float:
+    """Log of the pseudo-posterior at a point, up to the evidence."""
+    lik, mean = problem.model.likelihood, state.coef.mean
+    fit = problem.engine.sum(
+        lambda b: float(b.c @ lik.log_prob(b.y, problem.rows(b).C @ mean)), problem.blocks
+    )
+    return float(fit + sum(problem.model.each("log_prob", state.priors, state.coef)))
+
+
+def _warn_if_collapsed(problem: Problem, state: State) -> None:
+    """A joint mode of coefficients and scale can sit at zero, whatever the data say."""
+    for term, s, own in zip(
+        problem.model.terms, state.priors, problem.model.own(state.coef), strict=True
+    ):
+        variance = getattr(s, "variance", None)
+        if variance is not None and own.mean @ own.mean < 1e-6 * own.mean.size * min(variance, 1.0):
+            warnings.warn(
+                f"the joint mode of term '{term.name}' and its penalty has collapsed to zero, which "
+                "says nothing about the data. Use inference='vb', or fix the penalty by "
+                "prior=Fixed(precision).",
+                RuntimeWarning,
+                stacklevel=2,
+            )

@@ -1,0 +1,19 @@
+"""Weights that a draw can honour."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..types import Array
+
+
+def whole(c: Array, name: str) -> Array:
+    """Return weights as whole numbers, or say why the sampler needs them whole."""
+    rounded = np.rint(c)
+    if np.any(np.abs(rounded - c) > 1e-12):
+        raise ValueError(
+            f"inference='gibbs' with the {name} likelihood draws one latent variable per copy of "
+            "a row, so weights must be whole numbers. Use inference='vb', likelihood='hinge', or "
+            "round the weights."
+        )
+    return rounded

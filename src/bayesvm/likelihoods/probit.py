@@ -1,0 +1,51 @@
+"""The probit link as a truncated Gaussian mixture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_ndtr, ndtr
+
+from ..distributions import mills, truncated_normal_positive
+from ..types import Array, Local
+from ._weights import whole
+
+
+@dataclass(frozen=True)
+class Probit:
+    r"""Probit regression, :math:`p(y \mid f) = \Phi(yf)`.
+
+    With a latent :math:`z \sim N(f, 1)` whose sign is *y*, the mixing variable shifts the target
+    and leaves the precision alone: :math:`w = 1` and :math:`g = y\,N(m)/\Phi(ym)`.  The row's bound
+    is :math:`\log\Phi(ym) - v/2`.
+
+    References
+    ----------
+    Albert & Chib (1993).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesvm.likelihoods import Probit
+    >>> Probit().proba(np.array([0.0]), np.array([1.0]))
+    array([0.5])
+    """
+
+    def expected(self, y: Array, m: Array, v: Array | float) -> Local:
+        z = y * m
+        return Local(np.ones_like(z), y * mills(z), log_ndtr(z) - 0.5 * v)
+
+    def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
+        copies = whole(c, "probit")
+        total = np.zeros(np.shape(f))
+        for k in range(int(copies.max(initial=1))):
+            more = copies > k
+            total[more] += truncated_normal_positive(y[more] * f[more], rng)
+        return Local(c.copy(), y * total - c * f, c * self.log_prob(y, f))
+
+    def log_prob(self, y: Array, f: Array) -> Array:
+        return log_ndtr(y * f)
+
+    def proba(self, m: Array, v: Array) -> Array:
+        return ndtr(m / np.sqrt(1.0 + v))

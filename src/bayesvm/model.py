@@ -1,0 +1,153 @@
+"""A model is a list of terms and a likelihood; a problem is a model with its data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .blocks import Blocks
+from .distributions import LOG_2PI
+from .gaussian import Point
+from .stats import draw_block, expected, moments, pass_block
+from .types import Array, Block, Coef, Engine, Likelihood, Own, Rows, Stats, Term
+
+States = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Model:
+    """Terms side by side, seen through a likelihood."""
+
+    terms: tuple[Term, ...]
+    likelihood: Likelihood
+
+    @cached_property
+    def slices(self) -> tuple[slice, ...]:
+        ends = np.cumsum([0, *(t.design.width for t in self.terms)])
+        return tuple(slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True))
+
+    @cached_property
+    def width(self) -> int:
+        return self.slices[-1].stop
+
+    def rows(self, X: Any) -> Rows:
+        """Columns of all terms at a block of input."""
+        if sparse.issparse(X):
+            parts = [t.design.columns(X) for t in self.terms]
+            return Rows(sparse.csr_array(sparse.hstack(parts, format="csr")))
+        C = np.empty((X.shape[0], self.width))
+        for term, where in zip(self.terms, self.slices, strict=True):
+            term.design.columns(X, out=C[:, where])
+        return Rows(C)
+
+    # ----- the coefficient side, one prior per term
+
+    def init(self) -> States:
+        return tuple(t.prior.init(t.design.width) for t in self.terms)
+
+    def precision(self, states: States) -> Array:
+        """E[P], ``(K,)``."""
+        return np.concatenate(
+            [t.prior.precisions(s, t.design.width) for t, s in zip(self.terms, states, strict=True)]
+        )
+
+    def own(self, coef: Coef) -> list[Own]:
+        var = coef.cov.diag()
+        return [Own(coef.mean[where], var[where]) for where in self.slices]
+
+    def each(self, method: str, states: States, coef: Coef, *args: Any) -> list[Any]:
+        """Ask every prior the same question about its own coefficients."""
+        return [
+            getattr(t.prior, method)(s, own, *args)
+            for t, s, own in zip(self.terms, states, self.own(coef), strict=True)
+        ]
+
+    def entropy(self, coef: Coef) -> float:
+        return 0.5 * (self.width * (1.0 + LOG_2PI) + coef.cov.logdet)
+
+    def start(self) -> Coef:
+        """Everything at zero: the hinge then gives every row weight 1."""
+        return Coef(np.zeros(self.width), Point(self.width))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A model, its blocks of rows, the engine that visits them and the form of S."""
+
+    model: Model
+    blocks: Blocks
+    engine: Engine
+    form: str = "dense"
+
+    def rows(self, block: Block) -> Rows:
+        return block.rows if block.rows is not None else self.model.rows(block.X)
+
+    @property
+    def n(self) -> int:
+        return self.blocks.n
+
+    def assembled(self) -> Problem:
+        """The same problem with its columns built once and kept."""
+        C = self.model.rows(self.blocks.X).C
+        return replace(self, blocks=replace(self.blocks, X=C, ready=True))
+
+    def thinned(self, keep: int, rng: np.random.Generator) -> Problem:
+        """A random subset of ``keep`` rows that speaks with the weight of all of them."""
+        rows = np.sort(rng.choice(self.n, keep, replace=False))
+        return replace(self, blocks=self.blocks.take(rows, self.n / keep))
+
+    def stats(self, coef: Coef) -> Stats:
+        """One pass over the rows, seen by a distribution of theta."""
+        model, form = self.model, self.form
+        return self.engine.sum(  # type: ignore[no-any-return]
+            lambda b: pass_block(self.rows(b), b.y, b.c, coef, model.likelihood, form), self.blocks
+        )
+
+    def draw(self, theta: Array, key: tuple[int, ...]) -> Stats:
+        """One pass with latent rows drawn; block b of a sweep has a generator of its own."""
+        model, form = self.model, self.form
+
+        def visit(b: Block) -> Stats:
+            rng = np.random.default_rng((*key, b.number))
+            return draw_block(self.rows(b), b.y, b.c, theta, model.likelihood, form, rng)
+
+        return self.engine.sum(visit, self.blocks)  # type: ignore[no-any-return]
+
+    def product(self, coef: Coef) -> Callable[[Array], Array]:
+        """Multiplication by S at ``coef`` without forming it."""
+        lik = self.model.likelihood
+        weights = list(
+            self.engine.collect(
+                lambda b: expected(self.rows(b), b.y, b.c, coef, lik)[2].w, self.blocks
+            )
+        )
+
+        def apply(x: Array) -> Array:
+            def visit(b: Block) -> Array:
+                C = self.rows(b).C
+                return C.T @ (weights[b.number] * (C @ x))
+
+            return self.engine.sum(visit, self.blocks)  # type: ignore[no-any-return]
+
+        return apply
+
+    def predictor(self, theta: Array) -> Array:
+        """f at every row."""
+        return np.concatenate(
+            list(self.engine.collect(lambda b: self.rows(b).C @ theta, self.blocks))
+        )
+
+    def moments(self, coef: Coef) -> tuple[Array, Array]:
+        """Mean and variance of f at every row."""
+
+        def visit(b: Block) -> tuple[Array, Array]:
+            m, v = moments(self.rows(b), coef)
+            return m, np.broadcast_to(v, m.shape)
+
+        parts = list(self.engine.collect(visit, self.blocks))
+        return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])

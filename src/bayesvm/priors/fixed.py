@@ -1,0 +1,86 @@
+"""A Gaussian prior of known precision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..distributions import LOG_2PI
+from ..types import Array, Own
+
+
+@dataclass(frozen=True, eq=False)
+class Fixed:
+    r"""Gaussian prior with a given precision, :math:`\theta_j \sim N(0, 1/P_j)`.
+
+    A precision of zero is a flat prior.  In the usual parametrisation of a support vector machine,
+    :math:`\frac12\|\beta\|^2 + C\sum_i u_i^+`, the precision is :math:`2/C`.
+
+    Parameters
+    ----------
+    precision : float or array of shape (p,)
+        Prior precision, at least zero, on the scale on which the model is fitted (standardised
+        columns unless ``standardize=False``).
+
+    References
+    ----------
+    Luts & Ormerod (2014), Algorithm 1, with precision :math:`4\alpha`.
+
+    Examples
+    --------
+    >>> from bayesvm.priors import Fixed
+    >>> Fixed(2.0).precisions((), 3)
+    array([2., 2., 2.])
+    """
+
+    precision: Any = 1.0
+
+    def __post_init__(self) -> None:
+        value = np.asarray(self.precision, dtype=float)
+        if value.ndim > 1 or not np.all(np.isfinite(value)) or np.any(value < 0):
+            raise ValueError(
+                "Fixed(precision) needs a number or a vector of numbers that are finite and at "
+                f"least 0; got {self.precision!r}."
+            )
+
+    def init(self, p: int) -> tuple[()]:
+        size = np.size(self.precision)
+        if np.ndim(self.precision) and size != p:
+            raise ValueError(
+                f"Fixed(precision) has {size} entries but the term has {p} columns; give one "
+                "number or one per column."
+            )
+        return ()
+
+    def precisions(self, s: Any, p: int) -> Array:
+        return np.broadcast_to(np.asarray(self.precision, dtype=float), (p,)).copy()
+
+    def update(self, s: Any, own: Own) -> Any:
+        return s
+
+    mode = update
+
+    def draw(self, s: Any, own: Own, rng: np.random.Generator) -> Any:
+        return s
+
+    def bound(self, s: Any, own: Own) -> float:
+        P = self.precisions(s, own.mean.size)
+        proper = P > 0  # a flat direction has density one
+        return float(0.5 * np.sum(np.log(P[proper]) - LOG_2PI) - 0.5 * P @ own.square)
+
+    log_prob = bound
+
+    def stretch(self, s: Any, own: Own, t: float) -> float:
+        P = self.precisions(s, own.mean.size)
+        return float(-0.5 * np.exp(2 * t) * (P @ own.mean**2) + own.mean.size * t)
+
+    def stretched(self, s: Any, t: float) -> Any:
+        return s
+
+    def vector(self, s: Any) -> Array:
+        return np.empty(0)
+
+    def restore(self, vector: Array) -> tuple[()]:
+        return ()

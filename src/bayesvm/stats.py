@@ -1,0 +1,136 @@
+"""The seam: the one place where data are touched.
+
+``pass_block`` turns a block of rows into summed statistics.  Everything that scales swaps here: the
+form of S, the array that holds the columns, the engine that adds the blocks up.  What leaves the
+seam is float64 and does not grow with the number of rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .types import Array, Coef, Columns, Likelihood, Local, Rows, Stats
+
+# ---------------------------------------------------------------------------------------------
+# S in three forms
+
+
+@dataclass(frozen=True)
+class Dense:
+    """S as a ``(K, K)`` matrix."""
+
+    M: Array
+
+    def __add__(self, other: Dense) -> Dense:
+        return Dense(self.M + other.M)
+
+    def __mul__(self, k: float) -> Dense:
+        return Dense(k * self.M)
+
+    def __matmul__(self, x: Array) -> Array:
+        return self.M @ x
+
+
+@dataclass(frozen=True)
+class Factored:
+    """S as ``C' diag(w) C`` left unmultiplied: smaller than a matrix when columns outnumber rows."""
+
+    C: Array
+    w: Array
+
+    def __add__(self, other: Factored) -> Factored:
+        return Factored(np.vstack([self.C, other.C]), np.concatenate([self.w, other.w]))
+
+    def __mul__(self, k: float) -> Factored:
+        return Factored(self.C, k * self.w)
+
+    def __matmul__(self, x: Array) -> Array:
+        return self.C.T @ (self.w * (self.C @ x))
+
+
+@dataclass(frozen=True)
+class Diagonal:
+    """The diagonal of S only: for models too wide for a matrix, whose q(theta) is factorised."""
+
+    d: Array
+
+    def __add__(self, other: Diagonal) -> Diagonal:
+        return Diagonal(self.d + other.d)
+
+    def __mul__(self, k: float) -> Diagonal:
+        return Diagonal(k * self.d)
+
+
+FORMS = {"dense": Dense, "factored": Factored, "diagonal": Diagonal}
+
+
+def sandwich(C: Columns, w: Array, form: str) -> Any:
+    """``C' diag(w) C`` in the form asked for; knows dense and sparse columns."""
+    if form == "factored":
+        return Factored(C.toarray() if sparse.issparse(C) else C, w)
+    if form == "diagonal":
+        return Diagonal(squared(C).T @ w)
+    if sparse.issparse(C):
+        return Dense((C.T @ C.multiply(w[:, None]).tocsr()).toarray())
+    A = C * np.sqrt(w)[:, None]
+    return Dense(A.T @ A)  # NumPy sees one matrix and its transpose and calls syrk
+
+
+def squared(C: Columns) -> Columns:
+    """Columns squared entry by entry."""
+    if sparse.issparse(C):
+        out = C.copy()
+        out.data **= 2
+        return out
+    return C * C
+
+
+# ---------------------------------------------------------------------------------------------
+# One block of rows
+
+
+def moments(rows: Rows, coef: Coef) -> tuple[Array, Array | float]:
+    """Mean and variance of f at each row."""
+    return rows.C @ coef.mean, coef.cov.quad(rows.C) + rows.extra
+
+
+def expected(
+    rows: Rows, y: Array, c: Array, coef: Coef, likelihood: Likelihood
+) -> tuple[Array, Array | float, Local]:
+    """Moments of f and what each row, counted ``c`` times, says in return."""
+    m, v = moments(rows, coef)
+    return m, v, likelihood.expected(y, m, v).times(c)
+
+
+def gather(rows: Rows, local: Local, form: str) -> Stats:
+    """Sum what the rows say."""
+    return Stats(
+        sandwich(rows.C, local.w, form),
+        rows.C.T @ local.g,
+        float(local.w.shape[0]),
+        float(local.bound.sum()),
+    )
+
+
+def pass_block(
+    rows: Rows, y: Array, c: Array, coef: Coef, likelihood: Likelihood, form: str
+) -> Stats:
+    """One block of rows seen by a distribution of theta: VB, EM and SVI."""
+    return gather(rows, expected(rows, y, c, coef, likelihood)[2], form)
+
+
+def draw_block(
+    rows: Rows,
+    y: Array,
+    c: Array,
+    theta: Array,
+    likelihood: Likelihood,
+    form: str,
+    rng: np.random.Generator,
+) -> Stats:
+    """One block of rows seen by a draw of theta: Gibbs."""
+    return gather(rows, likelihood.draw(y, rows.C @ theta, c, rng), form)

@@ -1,0 +1,157 @@
+"""The few values that travel through a fit, and what each kind of component must offer.
+
+Read this file first and :mod:`bayesvm.stats` second.  Every model is a linear predictor
+``f_i = c_i . theta``.  Given moments of ``theta``, row *i* answers with a precision ``w_i`` and a
+slope ``g_i`` (so its potential is ``b_i = g_i + w_i m_i``), and the data set answers with
+
+.. math:: S = \\sum_i w_i c_i c_i^\\top, \\qquad g = \\sum_i g_i c_i .
+
+The slope is carried instead of the potential because ``w_i (1 - y_i m_i)`` stays bounded however
+large ``w_i`` grows on the margin, and ``b_i`` does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.floating[Any]]
+Columns = Any  # ndarray or scipy sparse: only stats.py and the designs look inside
+
+
+class Local(NamedTuple):
+    """What rows say about f, given y: precision, slope and share of the bound, each ``(n,)``."""
+
+    w: Array
+    g: Array
+    bound: Array
+
+    def times(self, c: Array) -> Local:
+        """Rows counted ``c`` times: everything a row says is linear in its weight."""
+        return Local(c * self.w, c * self.g, c * self.bound)
+
+
+class Rows(NamedTuple):
+    """What the coefficients may know of rows: columns ``(n, K)``, variance of f outside theta."""
+
+    C: Columns
+    extra: Array | float = 0.0
+
+
+class Block(NamedTuple):
+    """A slice of the data: what the designs read, labels in {-1, +1}, weights, number in order."""
+
+    X: Any
+    y: Array
+    c: Array
+    number: int = 0
+    rows: Rows | None = None  # assembled columns, kept where rebuilding them would cost more
+
+
+class Covariance(Protocol):
+    """A covariance of theta that rows and priors can ask about without seeing a matrix."""
+
+    def quad(self, C: Columns) -> Array | float: ...  # c_i' Sigma c_i, (n,)
+    def diag(self) -> Array: ...  # (K,)
+    def solve(self, x: Array) -> Array: ...  # Sigma x
+    def sample(self, n: int, rng: np.random.Generator) -> Array: ...  # (n, K), mean zero
+    def vector(self) -> Array: ...  # unconstrained coordinates, for extrapolation and files
+    def restore(self, vector: Array) -> Covariance: ...
+    def dense(self) -> Array: ...
+
+    @property
+    def logdet(self) -> float: ...
+
+
+class Coef(NamedTuple):
+    """What rows may know of theta: mean ``(K,)`` and covariance."""
+
+    mean: Array
+    cov: Covariance
+
+
+class Own(NamedTuple):
+    """What a prior may know of its own coefficients: means and variances, each ``(p,)``."""
+
+    mean: Array
+    var: Array
+
+    @property
+    def square(self) -> Array:
+        return self.mean**2 + self.var
+
+
+class Gram(Protocol):
+    """The matrix S in one of its forms; see :mod:`bayesvm.stats`."""
+
+    def __add__(self, other: Any) -> Any: ...
+    def __mul__(self, k: float) -> Any: ...
+    def __matmul__(self, x: Array) -> Array: ...
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Sums over rows; ``a + b`` joins two sets of rows, ``k * a`` counts rows k times."""
+
+    S: Any
+    g: Array
+    n: float
+    bound: float
+
+    def __add__(self, other: Stats) -> Stats:
+        return Stats(self.S + other.S, self.g + other.g, self.n + other.n, self.bound + other.bound)
+
+    def __rmul__(self, k: float) -> Stats:
+        return replace(self, S=self.S * k, g=k * self.g, n=k * self.n, bound=k * self.bound)
+
+
+class Likelihood(Protocol):
+    """How a label sees f.  ``expected`` serves VB and EM, ``draw`` serves Gibbs."""
+
+    def expected(self, y: Array, m: Array, v: Array | float) -> Local: ...
+    def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local: ...
+    def log_prob(self, y: Array, f: Array) -> Array: ...
+    def proba(self, m: Array, v: Array) -> Array: ...
+
+
+class Prior(Protocol):
+    """How a term's coefficients are shrunk; ``s`` is the prior's own small state."""
+
+    def init(self, p: int) -> Any: ...
+    def precisions(self, s: Any, p: int) -> Array: ...  # E[P], (p,)
+    def update(self, s: Any, own: Own) -> Any: ...  # variational factor of the hyperparameters
+    def bound(self, s: Any, own: Own) -> float: ...  # E log p(theta, hyper) - E log q(hyper)
+    def mode(self, s: Any, own: Own) -> Any: ...  # conditional maximiser, for EM
+    def log_prob(self, s: Any, own: Own) -> float: ...  # log p(theta, hyper) at a point
+    def draw(self, s: Any, own: Own, rng: np.random.Generator) -> Any: ...
+    def stretch(self, s: Any, own: Own, t: float) -> float: ...  # log density along the scale move
+    def stretched(self, s: Any, t: float) -> Any: ...
+    def vector(self, s: Any) -> Array: ...
+    def restore(self, vector: Array) -> Any: ...
+
+
+class Design(Protocol):
+    """Turns a block of input into columns."""
+
+    width: int
+
+    def columns(self, X: Any, out: Array | None = None) -> Columns: ...
+
+
+class Term(NamedTuple):
+    """One summand of f: a name, a design and the prior of its coefficients."""
+
+    name: str
+    design: Any
+    prior: Any
+
+
+class Engine(Protocol):
+    """Maps a function over blocks of rows; may change speed, never values."""
+
+    def sum(self, fn: Callable[[Block], Any], blocks: Sequence[Block]) -> Any: ...
+    def collect(self, fn: Callable[[Block], Any], blocks: Sequence[Block]) -> Iterator[Any]: ...
