@@ -1,3 +1,16 @@
-"""Bayesian support vector machines with scikit-learn's interface."""
+"""Bayesian support vector machines: an SVM that knows how sure it is."""
+
+from . import datasets, engines, inference, likelihoods, plot, priors
+from .estimators import BayesianLinearSVC
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "BayesianLinearSVC",
+    "datasets",
+    "engines",
+    "inference",
+    "likelihoods",
+    "plot",
+    "priors",
+]

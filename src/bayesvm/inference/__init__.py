@@ -2,7 +2,8 @@
 
 from .em import EM
 from .gibbs import Gibbs
+from .loop import Progress
 from .svi import SVI
 from .vb import VB
 
-__all__ = ["EM", "SVI", "VB", "Gibbs"]
+__all__ = ["EM", "SVI", "VB", "Gibbs", "Progress"]

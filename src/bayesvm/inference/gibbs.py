@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import json
+import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import Parallel, delayed
 
 from ..distributions import slice_sample
 from ..engines import Serial
 from ..gaussian import Point, covariance
-from ..model import Problem, States
+from ..model import Model, Problem, States
 from ..types import Array, Coef
 from .loop import Progress, State, Watch, silent
 from .vb import VB
@@ -48,7 +51,8 @@ class Gibbs:
     burn_in : int, default=500
         Sweeps thrown away first.
     chains : int, default=4
-        Independent chains, started around the variational answer and run in parallel.
+        Independent chains, started around the variational answer; ``n_jobs`` of the estimator
+        runs them in parallel.
     thin : int, default=1
         Keep every thin-th sweep.
     scale_move : bool, default=True
@@ -72,59 +76,74 @@ class Gibbs:
         start: State | None = None,
         watch: Watch = silent,
         n_jobs: int | None = None,
-        saved: dict[str, Any] | None = None,
+        store: Any = None,
     ) -> Draws:
+        """Run the chains; ``store`` keeps them in a checkpoint as they grow."""
         if start is None:
             start = VB(tol=1e-5).fit(problem, rng).state
         seed = int(rng.integers(2**32))
-        if self.chains > 1 and problem.n * problem.model.width < 2**22:
-            problem = replace(problem, engine=Serial())
-            if not problem.blocks.ready and problem.n * problem.model.width < 2**21:
-                problem = problem.assembled()  # columns are built once, not once a sweep
+        if store is not None:
+            seed = int(store.get("gibbs").get("seed", seed))
+            store.put("gibbs", lambda: {"seed": np.array(seed)}, now=True)
+        size = problem.n * problem.model.width
+        if size < 2**21 and not problem.blocks.ready:
+            problem = problem.assembled()  # columns are built once, not once a sweep
+        if size < 2**22:
+            problem = replace(problem, engine=Serial())  # chains, not rows, share the cores
+        if n_jobs in (None, 1) or size >= 2**22 or store is not None:
+            parts = [self._chain(problem, start, seed, k, watch, store) for k in range(self.chains)]
         else:
-            n_jobs = 1  # rows, not chains, share the cores
-
-        def chain(k: int) -> Draws:
-            return self._chain(problem, start, seed, k, watch)
-
-        if n_jobs == 1:
-            parts = [chain(k) for k in range(self.chains)]
-        else:
-            with ThreadPoolExecutor(n_jobs) as pool:
-                parts = list(pool.map(chain, range(self.chains)))
+            parts = Parallel(n_jobs=n_jobs)(
+                delayed(self._chain)(problem, start, seed, k, silent, None)
+                for k in range(self.chains)
+            )
+        shortest = min(p.theta.shape[0] for p in parts)  # a callback may have stopped one early
         return Draws(
-            np.stack([p.theta for p in parts]),
-            {name: np.stack([p.hyper[name] for p in parts]) for name in parts[0].hyper},
-            np.stack([p.log_prob for p in parts]),
+            np.stack([p.theta[:shortest] for p in parts]),
+            {name: np.stack([p.hyper[name][:shortest] for p in parts]) for name in parts[0].hyper},
+            np.stack([p.log_prob[:shortest] for p in parts]),
         )
 
     def _chain(
-        self, problem: Problem, start: State, seed: int, k: int, watch: Watch
+        self, problem: Problem, start: State, seed: int, k: int, watch: Watch, store: Any
     ) -> Draws:
         model = problem.model
         rng = np.random.default_rng((seed, k))
-        coef = start.coef
-        link = Link(coef.mean + coef.cov.sample(1, rng)[0], start.priors)
+        link = Link(start.coef.mean + start.coef.cov.sample(1, rng)[0], start.priors)
         total = self.burn_in + self.draws * self.thin
-        theta = np.empty((self.draws, model.width))
-        log_prob = np.empty(self.draws)
-        hyper = {
-            t.name: np.empty((self.draws, len(s)))
-            for t, s in zip(model.terms, link.priors, strict=True)
-            if len(s)
-        }
-        for t in range(total):
+        kept = Draws(
+            np.empty((self.draws, model.width)),
+            {
+                t.name: np.empty((self.draws, len(s)))
+                for t, s in zip(model.terms, link.priors, strict=True)
+                if len(s)
+            },
+            np.empty(self.draws),
+        )
+        key, first, count = f"gibbs/chain{k}", 0, 0
+        held = store.get(key) if store is not None else {}
+        if held:
+            first, count, link = _recall(model, held, kept, rng)
+        for t in range(first, total):
             link, fit = self.sweep(problem, link, rng, (seed, k, t))
-            kept, odd = divmod(t - self.burn_in, self.thin)
-            if kept >= 0 and odd == 0:
-                theta[kept], log_prob[kept] = link.theta, fit
+            if t >= self.burn_in and (t - self.burn_in) % self.thin == 0:
+                kept.theta[count], kept.log_prob[count] = link.theta, fit
                 for term, s in zip(model.terms, link.priors, strict=True):
                     if len(s):
-                        hyper[term.name][kept] = s
-            if watch(Progress(f"gibbs, chain {k + 1}", t + 1, total, fit, np.nan), link):
-                keep = max(kept + 1, 1)
-                return Draws(theta[:keep], {n: h[:keep] for n, h in hyper.items()}, log_prob[:keep])
-        return Draws(theta, hyper, log_prob)
+                        kept.hyper[term.name][count] = s
+                count += 1
+            stop = watch(Progress(f"gibbs, chain {k + 1}", t + 1, total, fit, np.nan), link)
+            if store is not None:
+                last = stop or t + 1 == total
+                store.put(key, partial(_remember, model, t + 1, count, link, kept, rng), now=last)
+            if stop:
+                break
+        count = max(count, 1)
+        return Draws(
+            kept.theta[:count],
+            {name: h[:count] for name, h in kept.hyper.items()},
+            kept.log_prob[:count],
+        )
 
     def sweep(
         self, problem: Problem, link: Link, rng: np.random.Generator, key: tuple[int, ...]
@@ -154,9 +173,10 @@ def stretch(
     lik, y, c = model.likelihood, problem.blocks.y, problem.blocks.c
     f = problem.predictor(theta)
 
+    along = model.each("stretch", priors, coef)
+
     def log_density(t: float) -> float:
-        fit = float(c @ lik.log_prob(y, np.exp(t) * f))
-        return fit + sum(model.each("stretch", priors, coef, t))
+        return float(c @ lik.log_prob(y, math.exp(t) * f)) + sum(prior(t) for prior in along)
 
     t = slice_sample(log_density, 0.0, rng)
     grown = tuple(
@@ -165,3 +185,31 @@ def stretch(
     return np.exp(t) * theta, grown
 
 
+def _remember(
+    model: Model, t: int, count: int, link: Link, kept: Draws, rng: np.random.Generator
+) -> dict[str, Array]:
+    """A chain as plain arrays."""
+    priors = [term.prior.vector(s) for term, s in zip(model.terms, link.priors, strict=True)]
+    return {
+        "position": np.array([t, count]),
+        "generator": np.array(json.dumps(rng.bit_generator.state)),
+        "link": np.concatenate([link.theta, *priors]),
+        "theta": kept.theta[:count],
+        "log_prob": kept.log_prob[:count],
+        **{f"hyper/{name}": h[:count] for name, h in kept.hyper.items()},
+    }
+
+
+def _recall(
+    model: Model, held: dict[str, Array], kept: Draws, rng: np.random.Generator
+) -> tuple[int, int, Link]:
+    """Undo :func:`_remember`: fills ``kept``, sets the generator, returns where the chain stood."""
+    t, count = (int(x) for x in held["position"])
+    rng.bit_generator.state = json.loads(str(held["generator"]))
+    kept.theta[:count], kept.log_prob[:count] = held["theta"], held["log_prob"]
+    for name, h in kept.hyper.items():
+        h[:count] = held[f"hyper/{name}"]
+    sizes = [model.width, *(t.prior.vector(t.prior.init(t.design.width)).size for t in model.terms)]
+    theta, *priors = np.split(held["link"], np.cumsum(sizes)[:-1])
+    states = tuple(term.prior.restore(x) for term, x in zip(model.terms, priors, strict=True))
+    return t, count, Link(theta, states)

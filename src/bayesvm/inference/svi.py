@@ -76,8 +76,7 @@ class SVI:
         potential = stats.g + stats.S @ coef.mean
         precision = (1 - rho) * leaky.precision + rho * target
         potential = (1 - rho) * leaky.potential + rho * potential
-        moved = leaky._replace(precision=precision, potential=potential)
-        new = tuple(model.each("update", leaky.priors, coefficients(moved)))
+        new = tuple(model.each("update", leaky.priors, coef))
         priors = tuple(
             type(a)(*((1 - rho) * x + rho * y for x, y in zip(a, b, strict=True)))
             for a, b in zip(leaky.priors, new, strict=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,9 +74,9 @@ class Fixed:
 
     log_prob = bound
 
-    def stretch(self, s: Any, own: Own, t: float) -> float:
-        P = self.precisions(s, own.mean.size)
-        return float(-0.5 * np.exp(2 * t) * (P @ own.mean**2) + own.mean.size * t)
+    def stretch(self, s: Any, own: Own) -> Callable[[float], float]:
+        square, p = float(self.precisions(s, own.mean.size) @ own.mean**2), own.mean.size
+        return lambda t: -0.5 * math.exp(2 * t) * square + p * t
 
     def stretched(self, s: Any, t: float) -> Any:
         return s

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -70,7 +72,7 @@ class Ridge:
                 raise ValueError(f"Ridge({name}) must be a positive number; got {value!r}.")
 
     def init(self, p: int) -> RidgeState:
-        return RidgeState(1.0, 1.0)
+        return RidgeState(1.0, self._xi(1.0))
 
     def _shape_rate(self, s: RidgeState) -> tuple[float, float]:
         """Shape and (expected) rate of the inverse gamma on the variance, before the data."""
@@ -136,12 +138,12 @@ class Ridge:
         xi = rng.standard_exponential() / (self.half_cauchy**-2 + 1.0 / variance)
         return RidgeState(float(variance), float(xi))
 
-    def stretch(self, s: RidgeState, own: Own, t: float) -> float:
+    def stretch(self, s: RidgeState, own: Own) -> Callable[[float], float]:
         A, B = self._shape_rate(s)
-        return float(-B * np.exp(-2 * t) / s.variance - 2 * A * t)
+        return lambda t: -B * math.exp(-2 * t) / s.variance - 2 * A * t
 
     def stretched(self, s: RidgeState, t: float) -> RidgeState:
-        return s._replace(variance=float(np.exp(2 * t)) * s.variance)
+        return s._replace(variance=math.exp(2 * t) * s.variance)
 
     def vector(self, s: RidgeState) -> Array:
         return np.log([s.variance, s.xi])

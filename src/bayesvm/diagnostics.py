@@ -1,0 +1,47 @@
+"""How well chains have mixed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .types import Array
+
+
+def _split(x: Array) -> Array:
+    """Halve each chain: ``(chains, draws, ...)`` to ``(2 chains, draws / 2, ...)``."""
+    half = x.shape[1] // 2
+    return np.concatenate([x[:, :half], x[:, x.shape[1] - half :]], axis=0)
+
+
+def r_hat(x: Array) -> Array:
+    """Split R-hat of draws ``(chains, draws, ...)``; near 1 when chains agree."""
+    s = _split(np.asarray(x, dtype=float))
+    n = s.shape[1]
+    within = s.var(axis=1, ddof=1).mean(axis=0)
+    between = s.mean(axis=1).var(axis=0, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        out = np.sqrt((n - 1) / n + between / within)
+    return np.where(within == 0, 1.0, out)
+
+
+def ess(x: Array) -> Array:
+    """Effective number of draws by Geyer's initial monotone sequence over split chains."""
+    s = _split(np.asarray(x, dtype=float))
+    m, n = s.shape[:2]
+    flat = s.reshape(m, n, -1)
+    centred = flat - flat.mean(axis=1, keepdims=True)
+    size = 1 << (2 * n - 1).bit_length()
+    power = np.abs(np.fft.rfft(centred, size, axis=1)) ** 2
+    cov = np.fft.irfft(power, size, axis=1)[:, :n] / n  # (m, n, k)
+    within = cov[:, 0].mean(axis=0) * n / (n - 1)
+    total = within * (n - 1) / n + (flat.mean(axis=1).var(axis=0, ddof=1) if m > 1 else 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rho = 1.0 - (within - cov.mean(axis=0)) / total  # (n, k)
+    rho[0] = 1.0
+    even = (n // 2) * 2
+    pairs = rho[0:even:2] + rho[1:even:2]  # sums of neighbours are positive and fall for a chain
+    alive = np.minimum.accumulate(pairs > 0, axis=0)
+    pairs = np.minimum.accumulate(np.where(alive, pairs, 0.0), axis=0)
+    tau = np.maximum(-1.0 + 2.0 * pairs.sum(axis=0), 1.0 / np.log10(m * n + 10))
+    out = np.where(np.isfinite(total) & (total > 0), m * n / tau, m * n)
+    return out.reshape(x.shape[2:])

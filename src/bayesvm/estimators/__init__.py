@@ -1,0 +1,5 @@
+"""scikit-learn estimators."""
+
+from .linear import BayesianLinearSVC
+
+__all__ = ["BayesianLinearSVC"]

@@ -1,0 +1,268 @@
+"""What every estimator shares: labels, machines one against the rest, and what to ask of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.special import log_expit, logsumexp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .. import validation as check
+from ..blocks import Blocks, block_rows
+from ..gaussian import DiagonalCovariance, DualCovariance, FullCovariance, Point
+from ..inference.loop import Progress, State, pack, unpack
+from ..machine import Machine, fit_machine
+from ..model import Model, Problem
+from ..progress import Checkpoint, Reporter
+from ..types import Array, Coef
+
+
+class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators; a subclass builds the terms and this class does the rest."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # ----- fitting
+
+    def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset
+        )
+        check_classification_targets(y)
+        return check.as_rows(X), y
+
+    def _generator(self) -> np.random.Generator:
+        """A NumPy generator from scikit-learn's kind of ``random_state``."""
+        if isinstance(self.random_state, np.random.Generator):
+            return self.random_state
+        return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _targets(self, codes: Array) -> Iterator[Array]:
+        """Labels in {-1, +1} for each machine: one for two classes, else one per class."""
+        k = len(self.classes_)
+        for j in [1] if k == 2 else range(k):
+            yield np.where(codes == j, 1.0, -1.0)
+
+    def _fit_machines(
+        self, problem: Problem, codes: Array, scheme: Any, starts: list[State | None]
+    ) -> list[Machine]:
+        rng = self._generator()
+        store = None
+        if self.checkpoint is not None:
+            store = Checkpoint(self.checkpoint, self._fingerprint(problem, scheme))
+        machines = []
+        sampler = check.is_sampler(scheme)
+        with Reporter(self.callbacks, self.verbose) as report:
+            for j, y in enumerate(self._targets(codes)):
+                one = replace(problem, blocks=replace(problem.blocks, y=y))
+                start, options = starts[j], {}
+                scope = _Scope(store, f"machine{j}") if store is not None else None
+                if scope is not None and not sampler:
+                    start = scope.state(one, scheme) or start
+                if sampler:
+                    options = {"n_jobs": self.n_jobs, "store": scope}
+
+                def watch(progress: Progress, state: Any, scope: Any = scope) -> bool:
+                    if scope is not None and isinstance(state, State):
+                        scope.put("state", lambda: {"vector": pack(problem.model, state)})
+                    return report(progress)
+
+                machine = fit_machine(
+                    one, scheme, self.probability, rng, start, watch, **options
+                )
+                if scope is not None and not sampler:
+                    final = machine.state
+                    scope.put("state", lambda s=final: {"vector": pack(problem.model, s)}, now=True)
+                machines.append(machine)
+        return machines
+
+    def _fingerprint(self, problem: Problem, scheme: Any) -> str:
+        total = float(problem.blocks.c.sum())
+        return (
+            f"{type(self).__name__}, {type(scheme).__name__}, {problem.n} rows, "
+            f"{problem.model.width} coefficients, weight {total:.6g}, {len(self.classes_)} classes"
+        )
+
+    def _conclude(self, machines: list[Machine]) -> None:
+        """Set what is common to all estimators and warn, once, of anything unfinished."""
+        self.machines_ = machines
+        self.n_iter_ = max(m.n_iter for m in machines)
+        self.converged_ = all(m.converged for m in machines)
+        self.elbo_ = float(sum(m.bound for m in machines))
+        paths = [np.asarray(m.path) for m in machines]
+        self.elbo_path_ = paths[0] if len(paths) == 1 else paths
+        if not self.converged_:
+            worst = max(abs(m.change) for m in machines)
+            warnings.warn(
+                f"{type(self).__name__} stopped after {self.n_iter_} iterations with the bound still "
+                f"moving by {worst:.3g}. Raise max_iter, or loosen tol, if that matters.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    # ----- asking
+
+    def _new_rows(self, X: Any) -> Any:
+        check_is_fitted(self, "machines_")
+        X = validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+        )
+        return check.as_rows(X)
+
+    def _moments(self, X: Any) -> tuple[Array, Array]:
+        """Mean and variance of each machine's f at new rows, ``(n, machines)``."""
+        X = self._new_rows(X)
+        n, K = X.shape[0], self.machines_[0].model.width
+        size = block_rows(K)
+        engine = check.choose_engine(self.engine, n, K, self.n_jobs)
+        blocks = Blocks(X, np.empty(n), np.empty(n), size)
+
+        def visit(b: Any) -> tuple[Array, Array]:
+            C = self.machines_[0].model.rows(b.X).C
+            pairs = [m.posterior.moments(C) for m in self.machines_]
+            return np.stack([m for m, _ in pairs], 1), np.stack([v for _, v in pairs], 1)
+
+        parts = list(engine.collect(visit, blocks))
+        return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
+
+    def decision_function(self, X: Any, return_std: bool = False) -> Any:
+        """Decision values: positive exactly where ``predict`` says ``classes_[1]``.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, n_features)
+            Rows.
+        return_std : bool, default=False
+            Also return the posterior standard deviation of f.
+
+        Returns
+        -------
+        values : array of shape (n,) or (n, n_classes)
+            Two classes: the posterior mean of f plus the offset of the calibrated link
+            (``offset_``; zero for other links).  More: log-odds of each class against the rest.
+        std : array of the same shape
+            Only with ``return_std``.  Posterior standard deviation of f (of each class's f).
+        """
+        m, v = self._moments(X)
+        if return_std and any(isinstance(k.state.coef.cov, Point) for k in self.machines_):
+            self.machines_[0].posterior.variance()  # a point estimate refuses here
+        if len(self.machines_) == 1:
+            values = m[:, 0] + self.machines_[0].link.offset
+            return (values, np.sqrt(v[:, 0])) if return_std else values
+        values = self._logits(m, v)
+        return (values, np.sqrt(v)) if return_std else values
+
+    def _logits(self, m: Array, v: Array) -> Array:
+        return np.stack(
+            [k.link.logit(m[:, j], v[:, j]) for j, k in enumerate(self.machines_)], axis=1
+        )
+
+    def _proba(self, m: Array, v: Array) -> Array:
+        if len(self.machines_) == 1:
+            p = self.machines_[0].proba(m[:, 0], v[:, 0])
+            return np.stack([1.0 - p, p], axis=1)
+        logs = log_expit(self._logits(m, v))
+        out: Array = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+        return out
+
+    def predict_proba(self, X: Any) -> Array:
+        """Class probabilities.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        proba : array of shape (n, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        return self._proba(*self._moments(X))
+
+    def predict(self, X: Any) -> Any:
+        """The most probable class of each row: ``classes_[predict_proba(X).argmax(1)]``.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        labels : array of shape (n,)
+            Entries of ``classes_``.
+        """
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
+        """Lower and upper class probabilities, from the posterior of f.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, n_features)
+            Rows.
+        level : float, default=0.9
+            Posterior mass between the two, in (0, 1).
+
+        Returns
+        -------
+        lower, upper : arrays of shape (n, n_classes)
+            They enclose ``predict_proba``.  With more than two classes each class is taken against
+            the rest.
+        """
+        tails = check.tails(level)
+        p = self.predict_proba(X)
+        X = self._new_rows(X)
+        C = self.machines_[0].model.rows(X).C
+        ends = []
+        for machine in self.machines_:
+            f = machine.posterior.quantiles(C, tails)
+            ends.append([machine.link.proba(q, np.zeros_like(q)) for q in f])
+        low = np.stack([e[0] for e in ends], axis=1)
+        high = np.stack([e[1] for e in ends], axis=1)
+        if len(self.machines_) == 1:
+            low, high = np.hstack([1.0 - high, low]), np.hstack([1.0 - low, high])
+        return np.minimum(low, p), np.maximum(high, p)
+
+
+class _Scope:
+    """One machine's corner of a checkpoint."""
+
+    def __init__(self, store: Checkpoint, name: str) -> None:
+        self.store, self.name = store, name
+
+    def get(self, key: str) -> dict[str, Array]:
+        return self.store.get(f"{self.name}/{key}")
+
+    def put(self, key: str, make: Any, now: bool = False) -> None:
+        self.store.put(f"{self.name}/{key}", make, now=now)
+
+    def state(self, problem: Problem, scheme: Any) -> State | None:
+        """The state last written, if any."""
+        held = self.get("state")
+        if not held:
+            return None
+        model: Model = problem.model
+        K = model.width
+        covs: dict[str, Any] = {
+            "dense": lambda: FullCovariance(np.eye(K)),
+            "diagonal": lambda: DiagonalCovariance(np.ones(K)),
+            "factored": lambda: DualCovariance(
+                problem.rows(problem.blocks[0]).C, np.ones(problem.n), np.ones(K)
+            ),
+        }
+        cov = Point(K) if check.is_point(scheme) else covs[problem.form]()
+        like = State(Coef(np.zeros(K), cov), model.init())
+        return unpack(model, like, held["vector"])

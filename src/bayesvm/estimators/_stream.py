@@ -1,0 +1,120 @@
+"""Learning from a stream: what ``partial_fit`` remembers between calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .. import validation as check
+from ..blocks import Blocks, block_rows
+from ..calibration import fit_link, leave_one_out, plain_link
+from ..designs import fit_columns
+from ..inference import SVI
+from ..inference.loop import State
+from ..inference.svi import Leaky, coefficients
+from ..machine import Machine
+from ..model import Model, Problem
+from ..posterior import GaussianPosterior
+from ..types import Array
+
+RECENT = 5000  # rows whose predictions, made before they were learned from, fit the link
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Leaky sums of each machine, rows seen, and recent predictions made in advance."""
+
+    model: Model
+    scheme: SVI
+    leaky: tuple[Leaky, ...]
+    n_seen: float
+    recent: tuple[Array, ...]  # per machine: rows of (y, m, v, c)
+    rng: np.random.Generator
+
+    @staticmethod
+    def begin(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any) -> Stream:
+        if classes is None:
+            raise ValueError(
+                "the first call of partial_fit needs classes=, the labels that will ever occur; "
+                "for example classes=np.unique(all_y)."
+            )
+        estimator.classes_ = np.unique(classes)
+        if len(estimator.classes_) < 2:
+            raise ValueError(f"classes must hold at least two labels; got {classes!r}.")
+        check.check_probability(estimator.probability)
+        scheme = estimator.inference if isinstance(estimator.inference, SVI) else SVI()
+        n, K = X.shape[0], X.shape[1] + bool(estimator.fit_intercept)
+        engine = check.choose_engine(estimator.engine, n, K, estimator.n_jobs)
+        blocks = Blocks(X, np.empty(n), np.ones(n), block_rows(K))
+        model = estimator._model(fit_columns(blocks, engine, estimator.standardize), scheme)
+        count = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
+        return Stream(
+            model,
+            scheme,
+            (scheme.begin(model),) * count,
+            0.0,
+            (np.empty((0, 4)),) * count,
+            estimator._generator(),
+        )
+
+    def learn(self, estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any) -> Stream:
+        if classes is not None and not np.array_equal(np.unique(classes), estimator.classes_):
+            raise ValueError(
+                f"classes={classes!r} differ from those of the first call, {estimator.classes_!r}."
+            )
+        unknown = np.setdiff1d(y, estimator.classes_)
+        if unknown.size:
+            raise ValueError(f"y holds labels {unknown!r} that were not in classes.")
+        codes = np.searchsorted(estimator.classes_, y)
+        c = check.check_weights(sample_weight, None, codes, estimator.classes_)
+        if isinstance(estimator.class_weight, dict):
+            c = check.check_weights(c, estimator.class_weight, codes, estimator.classes_)
+        n_new = float(c.sum())
+        n_seen = self.n_seen + n_new
+        grown = n_seen / self.n_seen if self.n_seen else 1.0
+        leaky, recent = [], []
+        engine = check.choose_engine(estimator.engine, len(c), self.model.width, estimator.n_jobs)
+        for old, seen, target in zip(
+            self.leaky, self.recent, estimator._targets(codes), strict=True
+        ):
+            blocks = Blocks(X, target, c, block_rows(self.model.width))
+            problem = Problem(self.model, blocks, engine)
+            now = old._replace(precision=grown * old.precision, potential=grown * old.potential)
+            if old.t:
+                m, v = problem.moments(coefficients(now))
+                seen = np.vstack([seen, np.stack([target, m, v, c], axis=1)])[-RECENT:]
+            for batch in blocks.minibatches(self.scheme.batch_size, self.rng):
+                scaled = replace(batch, c=batch.c * (n_seen / n_new))
+                now = self.scheme.step(replace(problem, blocks=scaled), now)
+            if not old.t:  # nothing was predicted in advance yet: leave each row out instead
+                coef = coefficients(now)
+                m, v = problem.moments(coef)
+                local = self.model.likelihood.expected(target, m, v)
+                m, v = leave_one_out(m, v, local, c)
+                seen = np.stack([target, m, v, c], axis=1)[-RECENT:]
+            leaky.append(now)
+            recent.append(seen)
+        return replace(self, leaky=tuple(leaky), recent=tuple(recent), n_seen=n_seen)
+
+    def machines(self, estimator: Any) -> list[Machine]:
+        out = []
+        for leaky, recent in zip(self.leaky, self.recent, strict=True):
+            state = State(coefficients(leaky), leaky.priors)
+            link = plain_link(estimator.probability, self.model.likelihood)
+            if link is None:
+                link = fit_link(*recent.T)
+            out.append(
+                Machine(
+                    self.model,
+                    GaussianPosterior(state.coef),
+                    state,
+                    link,
+                    float("nan"),
+                    [],
+                    leaky.t,
+                    True,
+                )
+            )
+        return out

@@ -1,0 +1,135 @@
+"""One fitted binary machine: a model, its posterior and its link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from .calibration import (
+    Link,
+    ProbitLink,
+    decisive,
+    fit_link,
+    leave_one_out,
+    leave_one_out_draws,
+    plain_link,
+)
+from .gaussian import Point, covariance
+from .inference.gibbs import Draws
+from .inference.loop import State, Watch, silent
+from .model import Model, Problem
+from .posterior import DrawsPosterior, GaussianPosterior, PointPosterior, Posterior
+from .types import Array, Coef
+
+CALIBRATION_ROWS = 50_000  # three numbers need no more
+CURVATURE_EPS = 0.1  # smoothing at which a point estimate's leverages are measured
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a fit leaves behind for one pair of classes."""
+
+    model: Model
+    posterior: Posterior
+    state: State
+    link: Link
+    bound: float
+    path: list[float]
+    n_iter: int
+    converged: bool
+    change: float = np.nan
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def moments(self, X: Any) -> tuple[Array, Array]:
+        """Mean and variance of f at new rows."""
+        return self.posterior.moments(self.model.rows(X).C)
+
+    def proba(self, m: Array, v: Array) -> Array:
+        return decisive(self.link.proba(m, v), m + self.link.offset)
+
+
+def fit_machine(
+    problem: Problem,
+    scheme: Any,
+    probability: str,
+    rng: np.random.Generator,
+    start: State | None = None,
+    watch: Watch = silent,
+    **options: Any,
+) -> Machine:
+    """Run a scheme on a problem and fit the link."""
+    result = scheme.fit(problem, rng, start=start, watch=watch, **options)
+    model = problem.model
+    if isinstance(result, Draws):
+        post: Posterior = DrawsPosterior(result.theta)
+        machine = Machine(
+            model,
+            post,
+            start or State(Coef(post.mean, Point(model.width)), model.init()),
+            ProbitLink(),
+            float("nan"),
+            list(result.log_prob.mean(axis=0)),
+            result.theta.shape[1],
+            True,
+            extra={"draws": result},
+        )
+    else:
+        coef = result.state.coef
+        point = isinstance(coef.cov, Point)
+        post = PointPosterior(coef.mean) if point else GaussianPosterior(coef)
+        extra = {}
+        if getattr(result, "certificate", None) is not None:
+            extra = {"certificate": result.certificate, "dual": result.dual}
+        machine = Machine(
+            model,
+            post,
+            result.state,
+            ProbitLink(),
+            result.bound,
+            result.path,
+            result.n_iter,
+            result.converged,
+            result.change,
+            extra,
+        )
+    return replace(machine, link=make_link(machine, problem, probability))
+
+
+def make_link(machine: Machine, problem: Problem, probability: str) -> Link:
+    plain = plain_link(probability, problem.model.likelihood)
+    if plain is not None:
+        return plain
+    some = problem
+    if problem.n > CALIBRATION_ROWS:  # evenly spaced rows: no draw of chance in a fitted link
+        rows = np.linspace(0, problem.n - 1, CALIBRATION_ROWS).astype(int)
+        some = replace(problem, blocks=problem.blocks.take(rows))
+    return fit_link(some.blocks.y, *left_out(machine, problem, some), some.blocks.c)
+
+
+def left_out(machine: Machine, whole: Problem, problem: Problem) -> tuple[Array, Array]:
+    """Moments of f at the rows of ``problem``, a part of ``whole``, each with itself left out."""
+    lik, blocks = problem.model.likelihood, problem.blocks
+    y, c = blocks.y, blocks.c
+    post = machine.posterior
+    if isinstance(post, DrawsPosterior):
+        parts = []
+        for b in blocks:
+            f = problem.rows(b).C @ post.flat.T
+            parts.append(leave_one_out_draws(f, lik.log_prob(b.y[:, None], f), b.c))
+        return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
+    coef = machine.state.coef
+    if isinstance(post, PointPosterior):
+        # leverages from the curvature of the smoothed loss; the estimate itself has no variance
+        rough = Coef(coef.mean, Point(coef.mean.size, CURVATURE_EPS))
+        P = problem.model.precision(machine.state.priors)
+        spread = covariance(whole.stats(rough).S, P)
+        m, v = problem.moments(Coef(coef.mean, spread))
+        local = lik.expected(y, m, CURVATURE_EPS**2)
+        m, _ = leave_one_out(m, v, local, c)
+        return m, np.zeros_like(m)
+    m, v = problem.moments(coef)
+    return leave_one_out(m, v, lik.expected(y, m, v), c)
+
+

@@ -1,0 +1,117 @@
+"""Telling people how a fit is going, and keeping it safe."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .inference.loop import Progress
+from .types import Array
+
+SAVE_SECONDS = 5.0
+
+
+class Checkpoint:
+    """A file that holds the state of a fit, so that a later one can go on from it.
+
+    The file is a plain ``.npz`` of numbers and is replaced in one move; loading it runs no code.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], fingerprint: str) -> None:
+        self.path = Path(path)
+        self.fingerprint = fingerprint
+        self.arrays: dict[str, Array] = {}
+        self._last = time.monotonic()
+        if self.path.exists():
+            with np.load(self.path, allow_pickle=False) as held:
+                found = str(held["fingerprint"])
+                if found != fingerprint:
+                    raise ValueError(
+                        f"checkpoint {str(self.path)!r} belongs to another fit ({found}); this one "
+                        f"is {fingerprint}. Delete the file or choose another name."
+                    )
+                self.arrays = {k: held[k] for k in held.files if k != "fingerprint"}
+
+    def get(self, key: str) -> dict[str, Array]:
+        """Arrays remembered under a key; empty if none."""
+        mark = key + "/"
+        return {k[len(mark) :]: v for k, v in self.arrays.items() if k.startswith(mark)}
+
+    def put(self, key: str, make: Callable[[], dict[str, Array]], now: bool = False) -> None:
+        """Remember arrays; the file is written at most every few seconds, or ``now``."""
+        if not now and time.monotonic() - self._last < SAVE_SECONDS:
+            return
+        self.arrays.update({f"{key}/{k}": np.asarray(v) for k, v in make().items()})
+        part = self.path.with_name(self.path.name + ".part")
+        with part.open("wb") as handle:
+            np.savez(handle, fingerprint=np.array(self.fingerprint), **self.arrays)  # type: ignore[arg-type]
+        os.replace(part, self.path)
+        self._last = time.monotonic()
+
+
+class Reporter:
+    """Passes progress on to callbacks and, when asked, to the terminal."""
+
+    def __init__(self, callbacks: Sequence[Callable[[Progress], Any]] | None, verbose: int) -> None:
+        self.callbacks = list(callbacks or ())
+        self.bar = _bar() if verbose else None
+        self.tasks: dict[str, Any] = {}
+        self._said = 0.0
+        self.verbose = verbose
+
+    def __enter__(self) -> Reporter:
+        if self.bar is not None:
+            self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def __call__(self, progress: Progress) -> bool:
+        if self.bar is not None:
+            self._draw(progress)
+        elif self.verbose and time.monotonic() - self._said > 1.0:
+            self._said = time.monotonic()
+            print(
+                f"[bayesvm] {progress.stage}: {progress.iteration} of at most {progress.total}, "
+                f"bound {progress.bound:.6g}"
+            )
+        # every callback hears of every step, even when an earlier one has asked to stop
+        answers = [callback(progress) for callback in self.callbacks]
+        return any(answer is True for answer in answers)
+
+    def _draw(self, progress: Progress) -> None:
+        if progress.stage not in self.tasks:
+            self.tasks[progress.stage] = self.bar.add_task(progress.stage, total=progress.total)
+        self.bar.update(
+            self.tasks[progress.stage],
+            completed=progress.iteration,
+            description=f"{progress.stage}  bound {progress.bound:.6g}",
+        )
+
+
+def _bar() -> Any:
+    """A rich progress bar where rich is installed and the terminal can show it, else ``None``."""
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bar
+    except ImportError:
+        return None
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return None
+    return Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )

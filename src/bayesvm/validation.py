@@ -1,0 +1,192 @@
+"""Names and numbers from users, checked once at ``fit``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .blocks import block_rows
+from .engines import Serial, Threads
+from .inference import EM, SVI, VB, Gibbs
+from .likelihoods import Hinge, Logistic, Probit
+from .priors import Fixed, Ridge
+from .types import Array
+
+LIKELIHOODS: Mapping[str, Any] = {"hinge": Hinge, "logistic": Logistic, "probit": Probit}
+SCHEMES: Mapping[str, Any] = {"vb": VB, "em": EM, "svi": SVI, "gibbs": Gibbs}
+PROBABILITIES = ("calibrated", "normalised", "probit")
+
+# A joint mode needs a prior that keeps it away from zero; a chain needs one with a tail.
+RIDGE = {EM: Ridge(a=1.0, b=1.0), Gibbs: Ridge(half_cauchy=1.0)}
+
+DUAL_ROWS = 4000  # largest n-sized factor
+FULL_COLUMNS = 5000  # largest K-sized factor
+
+
+def choose(name: str, value: Any, table: Mapping[str, Any], methods: tuple[str, ...]) -> Any:
+    """A component from its short name, or the object itself if it can do what is needed."""
+    if isinstance(value, str):
+        if value not in table:
+            known = ", ".join(repr(k) for k in table)
+            raise ValueError(f"{name}={value!r} is not known; choose one of {known}, or an object.")
+        made = table[value]
+        return made() if isinstance(made, type) else made
+    missing = [m for m in methods if not hasattr(value, m)]
+    if missing or isinstance(value, type):
+        known = ", ".join(repr(k) for k in table)
+        hint = f"; did you mean {value.__name__}()?" if isinstance(value, type) else ""
+        raise ValueError(
+            f"{name} must be one of {known} or an object with methods {', '.join(methods)}; "
+            f"got {value!r}{hint}."
+        )
+    return value
+
+
+def choose_scheme(value: Any, max_iter: int | None, tol: float | None) -> Any:
+    """The inference scheme, with the estimator's ``max_iter`` and ``tol`` where it has them."""
+    scheme = choose("inference", value, SCHEMES, ("fit",))
+    changes = {}
+    for name, given in (("max_iter", max_iter), ("tol", tol)):
+        if given is None:
+            continue
+        whole = name == "max_iter"
+        if not (np.isscalar(given) and given == given and given >= (1 if whole else 0)):
+            raise ValueError(
+                f"{name} must be {'at least 1' if whole else 'at least 0'}; got {given!r}."
+            )
+        if hasattr(scheme, name):
+            changes[name] = given
+    return replace(scheme, **changes) if changes else scheme
+
+
+def choose_prior(value: Any, scheme: Any) -> Any:
+    """The prior; ``"ridge"`` means the variant that suits the scheme."""
+    table = {"ridge": RIDGE.get(type(scheme), Ridge()), "fixed": Fixed(1.0)}
+    return choose("prior", value, table, ("precisions", "update", "bound"))
+
+
+def choose_likelihood(value: Any) -> Any:
+    return choose("likelihood", value, LIKELIHOODS, ("expected", "log_prob", "proba"))
+
+
+def choose_engine(value: Any, n: int, K: int, n_jobs: int | None) -> Any:
+    if value == "auto":
+        return Threads(n_jobs) if n * K > 2 * block_rows(K) * K else Serial()
+    table = {"serial": Serial(), "threads": Threads(n_jobs)}
+    return choose("engine", value, table, ("sum", "collect"))
+
+
+def choose_form(value: str, n: int, K: int, scheme: Any) -> str:
+    """The form of S: a matrix, n unmultiplied rows, or a diagonal."""
+    forms = {"full": "dense", "diagonal": "diagonal"}
+    if value == "auto":
+        if K > n and n <= DUAL_ROWS and not isinstance(scheme, SVI):
+            return "factored"
+        form = "dense" if K <= FULL_COLUMNS else "diagonal"
+    elif value in forms:
+        form = forms[value]
+        if form == "dense" and K > n and n <= DUAL_ROWS and not isinstance(scheme, SVI):
+            return "factored"  # the same posterior, smaller
+    else:
+        raise ValueError(
+            f"covariance={value!r} is not known; choose 'auto', 'full' or 'diagonal'."
+        )
+    if form == "diagonal" and isinstance(scheme, SVI | Gibbs):
+        raise ValueError(
+            f"inference={type(scheme).__name__.lower()!r} needs the full covariance of {K} "
+            "coefficients. Use inference='vb' or 'em', which can do without, or fewer columns."
+        )
+    return form
+
+
+def check_probability(value: str) -> str:
+    if value not in PROBABILITIES:
+        known = ", ".join(repr(k) for k in PROBABILITIES)
+        raise ValueError(f"probability={value!r} is not known; choose one of {known}.")
+    return value
+
+
+def check_weights(sample_weight: Any, class_weight: Any, y: Array, classes: Array) -> Array:
+    """Weights of rows: sample weight times class weight, checked."""
+    n = y.shape[0]
+    if sample_weight is None:
+        c = np.ones(n)
+    elif np.isscalar(sample_weight):
+        c = np.full(n, float(sample_weight))  # type: ignore[arg-type]
+    else:
+        c = np.asarray(sample_weight, dtype=float)
+        if c.shape != (n,):
+            raise ValueError(
+                f"sample_weight must have shape ({n},), one number per row; got {c.shape}."
+            )
+    if not np.all(np.isfinite(c)):
+        raise ValueError("sample_weight contains NaN or infinity; give finite numbers.")
+    if np.any(c < 0):
+        raise ValueError(
+            f"sample_weight contains negative values (the smallest is {c.min():g}); weights count "
+            "how often a row is seen, so they must be at least 0."
+        )
+    if not np.any(c > 0):
+        raise ValueError("all sample weights are zero, so no row is left to learn from.")
+    if class_weight is None:
+        return c
+    masses = np.array([c[y == k].sum() for k in range(len(classes))])
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise ValueError(
+                f"class_weight={class_weight!r} is not known; use 'balanced', a dict or None."
+            )
+        with np.errstate(divide="ignore"):
+            factors = np.where(masses > 0, c.sum() / (len(classes) * masses), 0.0)
+    else:
+        if not isinstance(class_weight, Mapping):
+            raise ValueError(f"class_weight must be 'balanced', a dict or None; got {class_weight!r}.")
+        unknown = [k for k in class_weight if k not in classes]
+        if unknown:
+            raise ValueError(f"class_weight names {unknown!r}, which are not among {classes!r}.")
+        factors = np.array([float(class_weight.get(k, 1.0)) for k in classes])
+        if np.any(factors < 0) or not np.all(np.isfinite(factors)):
+            raise ValueError("class weights must be finite and at least 0.")
+    return c * factors[y]
+
+
+def check_two_sided(y: Array, c: Array, classes: Array) -> None:
+    """Every class must be present, with weight."""
+    if len(classes) < 2:
+        raise ValueError(
+            f"a classifier needs at least two classes in y; got one class, {classes[0]!r}. Check "
+            "that y was not filtered or encoded away."
+        )
+    for k, label in enumerate(classes):
+        if not np.any(c[y == k] > 0):
+            raise ValueError(
+                f"class {label!r} has no row of positive weight; drop it from y or give it weight."
+            )
+
+
+def as_rows(X: Any) -> Any:
+    """CSR for sparse input (row slices must be cheap); arrays as they are."""
+    return sparse.csr_array(X) if sparse.issparse(X) else X
+
+
+def is_sparse(X: Any) -> bool:
+    return bool(sparse.issparse(X))
+
+
+def is_sampler(scheme: Any) -> bool:
+    return hasattr(scheme, "draws")
+
+
+def is_point(scheme: Any) -> bool:
+    return isinstance(scheme, EM)
+
+
+def tails(level: float) -> tuple[float, float]:
+    """The two tail probabilities of a central interval."""
+    if not (np.isscalar(level) and 0 < level < 1):
+        raise ValueError(f"level must be between 0 and 1, exclusive; got {level!r}.")
+    return (1.0 - level) / 2.0, (1.0 + level) / 2.0
