@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.special import expit, log_expit, ndtr
+from scipy.special import expit, log_expit, log_ndtr, ndtr
 
 from .types import Array, Likelihood, Local
 
@@ -20,10 +20,14 @@ PRIOR_PRECISION = 1.0 / np.array([1.0, 1.0, 1.5]) ** 2
 
 
 class Link(Protocol):
-    """P(y = 1) under f ~ N(m, v); above one half exactly where ``m + offset`` is positive."""
+    """P(y = 1) under f ~ N(m, v).
+
+    ``score`` ranks rows as ``proba`` does, on the scale of f, and is positive above one half.
+    """
 
     @property
     def offset(self) -> float: ...
+    def score(self, m: Array, v: Array) -> Array: ...
     def logit(self, m: Array, v: Array) -> Array: ...
     def proba(self, m: Array, v: Array) -> Array: ...
 
@@ -44,9 +48,12 @@ class Calibrated:
     def offset(self) -> float:
         return self.b / self.a
 
-    def logit(self, m: Array, v: Array) -> Array:
-        out: Array = self.a * (m + self.offset) / np.sqrt(1.0 + self.c * v)
+    def score(self, m: Array, v: Array) -> Array:
+        out: Array = (m + self.offset) / np.sqrt(1.0 + self.c * v)
         return out
+
+    def logit(self, m: Array, v: Array) -> Array:
+        return self.a * self.score(m, v)
 
     def proba(self, m: Array, v: Array) -> Array:
         out: Array = expit(self.logit(m, v))
@@ -60,8 +67,11 @@ class Normalised:
     likelihood: Likelihood
     offset: float = 0.0
 
+    def score(self, m: Array, v: Array) -> Array:
+        return self.logit(m, v)
+
     def logit(self, m: Array, v: Array) -> Array:
-        return _logit(self.proba(m, v))
+        return np.copysign(_logit(self.proba(m, v)), m)  # the sign survives rounding of proba
 
     def proba(self, m: Array, v: Array) -> Array:
         return self.likelihood.proba(m, v)
@@ -73,11 +83,17 @@ class ProbitLink:
 
     offset: float = 0.0
 
+    def score(self, m: Array, v: Array) -> Array:
+        out: Array = m / np.sqrt(1.0 + v)
+        return out
+
     def logit(self, m: Array, v: Array) -> Array:
-        return _logit(self.proba(m, v))
+        z = self.score(m, v)
+        out: Array = log_ndtr(z) - log_ndtr(-z)
+        return out
 
     def proba(self, m: Array, v: Array) -> Array:
-        out: Array = ndtr(m / np.sqrt(1.0 + v))
+        out: Array = ndtr(self.score(m, v))
         return out
 
 
@@ -128,6 +144,10 @@ def fit_link(y: Array, m: Array, v: Array, c: Array, max_iter: int = 100) -> Cal
     t = np.where(positive, (n_pos + 0.5) / (n_pos + 1.0), 0.5 / (n_neg + 1.0))
 
     def loss(x: Array) -> tuple[float, Array]:
+        with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be absurd
+            return _loss(x)
+
+    def _loss(x: Array) -> tuple[float, Array]:
         z = (np.exp(x[0]) * m + x[1]) / np.sqrt(1.0 + np.exp(x[2]) * v)
         fit = -float(c @ (t * log_expit(z) + (1.0 - t) * log_expit(-z)))
         return fit + 0.5 * float(PRIOR_PRECISION @ (x - PRIOR_MEAN) ** 2), z

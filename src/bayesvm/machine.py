@@ -47,7 +47,7 @@ class Machine:
         return self.posterior.moments(self.model.rows(X).C)
 
     def proba(self, m: Array, v: Array) -> Array:
-        return decisive(self.link.proba(m, v), m + self.link.offset)
+        return decisive(self.link.proba(m, v), self.link.score(m, v))
 
 
 def fit_machine(
@@ -67,7 +67,7 @@ def fit_machine(
         machine = Machine(
             model,
             post,
-            start or State(Coef(post.mean, Point(model.width)), model.init()),
+            result.start,
             ProbitLink(),
             float("nan"),
             list(result.log_prob.mean(axis=0)),
@@ -79,9 +79,14 @@ def fit_machine(
         coef = result.state.coef
         point = isinstance(coef.cov, Point)
         post = PointPosterior(coef.mean) if point else GaussianPosterior(coef)
-        extra = {}
+        extra: dict[str, Any] = {}
+        if point:
+            # the curvature of the smoothed loss: leverages for the link, a start for a stream
+            rough = Coef(coef.mean, Point(model.width, CURVATURE_EPS))
+            P = model.precision(result.state.priors)
+            extra["spread"] = covariance(problem.stats(rough).S, P)
         if getattr(result, "certificate", None) is not None:
-            extra = {"certificate": result.certificate, "dual": result.dual}
+            extra |= {"certificate": result.certificate, "dual": result.dual}
         machine = Machine(
             model,
             post,
@@ -105,11 +110,11 @@ def make_link(machine: Machine, problem: Problem, probability: str) -> Link:
     if problem.n > CALIBRATION_ROWS:  # evenly spaced rows: no draw of chance in a fitted link
         rows = np.linspace(0, problem.n - 1, CALIBRATION_ROWS).astype(int)
         some = replace(problem, blocks=problem.blocks.take(rows))
-    return fit_link(some.blocks.y, *left_out(machine, problem, some), some.blocks.c)
+    return fit_link(some.blocks.y, *left_out(machine, some), some.blocks.c)
 
 
-def left_out(machine: Machine, whole: Problem, problem: Problem) -> tuple[Array, Array]:
-    """Moments of f at the rows of ``problem``, a part of ``whole``, each with itself left out."""
+def left_out(machine: Machine, problem: Problem) -> tuple[Array, Array]:
+    """Moments of f at the rows of a problem, each with itself left out."""
     lik, blocks = problem.model.likelihood, problem.blocks
     y, c = blocks.y, blocks.c
     post = machine.posterior
@@ -121,14 +126,10 @@ def left_out(machine: Machine, whole: Problem, problem: Problem) -> tuple[Array,
         return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
     coef = machine.state.coef
     if isinstance(post, PointPosterior):
-        # leverages from the curvature of the smoothed loss; the estimate itself has no variance
-        rough = Coef(coef.mean, Point(coef.mean.size, CURVATURE_EPS))
-        P = problem.model.precision(machine.state.priors)
-        spread = covariance(whole.stats(rough).S, P)
-        m, v = problem.moments(Coef(coef.mean, spread))
+        m, v = problem.moments(Coef(coef.mean, machine.extra["spread"]))
         local = lik.expected(y, m, CURVATURE_EPS**2)
         m, _ = leave_one_out(m, v, local, c)
-        return m, np.zeros_like(m)
+        return m, np.zeros_like(m)  # the estimate itself has no variance
     m, v = problem.moments(coef)
     return leave_one_out(m, v, lik.expected(y, m, v), c)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 from .blocks import block_rows
 from .engines import Serial, Threads
@@ -20,10 +21,12 @@ LIKELIHOODS: Mapping[str, Any] = {"hinge": Hinge, "logistic": Logistic, "probit"
 SCHEMES: Mapping[str, Any] = {"vb": VB, "em": EM, "svi": SVI, "gibbs": Gibbs}
 PROBABILITIES = ("calibrated", "normalised", "probit")
 
-# A joint mode needs a prior that keeps it away from zero; a chain needs one with a tail.
-RIDGE = {EM: Ridge(a=1.0, b=1.0), Gibbs: Ridge(half_cauchy=1.0)}
+# A chain needs a prior with a tail; see Ridge.
+RIDGE = {Gibbs: Ridge(half_cauchy=1.0)}
 
+SHARED_COLUMNS = 512  # K-sized algebra below this is not worth two threads
 DUAL_ROWS = 4000  # largest n-sized factor
+DUAL_COLUMNS = 256  # up to here a K-sized factor is as quick
 FULL_COLUMNS = 5000  # largest K-sized factor
 
 
@@ -82,19 +85,14 @@ def choose_engine(value: Any, n: int, K: int, n_jobs: int | None) -> Any:
 
 def choose_form(value: str, n: int, K: int, scheme: Any) -> str:
     """The form of S: a matrix, n unmultiplied rows, or a diagonal."""
-    forms = {"full": "dense", "diagonal": "diagonal"}
-    if value == "auto":
-        if K > n and n <= DUAL_ROWS and not isinstance(scheme, SVI):
-            return "factored"
-        form = "dense" if K <= FULL_COLUMNS else "diagonal"
-    elif value in forms:
-        form = forms[value]
-        if form == "dense" and K > n and n <= DUAL_ROWS and not isinstance(scheme, SVI):
-            return "factored"  # the same posterior, smaller
-    else:
+    if value not in ("auto", "full", "diagonal"):
         raise ValueError(
             f"covariance={value!r} is not known; choose 'auto', 'full' or 'diagonal'."
         )
+    dual = max(n, DUAL_COLUMNS) < K and n <= DUAL_ROWS and not isinstance(scheme, SVI)
+    if value != "diagonal" and dual:
+        return "factored"  # the full posterior, by the smaller factor
+    form = "dense" if value == "full" or (value == "auto" and K <= FULL_COLUMNS) else "diagonal"
     if form == "diagonal" and isinstance(scheme, SVI | Gibbs):
         raise ValueError(
             f"inference={type(scheme).__name__.lower()!r} needs the full covariance of {K} "
@@ -190,3 +188,12 @@ def tails(level: float) -> tuple[float, float]:
     if not (np.isscalar(level) and 0 < level < 1):
         raise ValueError(f"level must be between 0 and 1, exclusive; got {level!r}.")
     return (1.0 - level) / 2.0, (1.0 + level) / 2.0
+
+
+def blas_threads(K: int) -> Any:
+    """Hold BLAS to one thread where K-sized algebra is too small to share.
+
+    On a busy machine the library's threads wait for each other in a spin, and a fit of milliseconds
+    takes seconds.
+    """
+    return threadpool_limits(1 if K < SHARED_COLUMNS else None, user_api="blas")

@@ -63,7 +63,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             store = Checkpoint(self.checkpoint, self._fingerprint(problem, scheme))
         machines = []
         sampler = check.is_sampler(scheme)
-        with Reporter(self.callbacks, self.verbose) as report:
+        threads = check.blas_threads(problem.model.width)
+        with threads, Reporter(self.callbacks, self.verbose) as report:
             for j, y in enumerate(self._targets(codes)):
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
                 start, options = starts[j], {}
@@ -149,8 +150,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         values : array of shape (n,) or (n, n_classes)
-            Two classes: the posterior mean of f plus the offset of the calibrated link
-            (``offset_``; zero for other links).  More: log-odds of each class against the rest.
+            They rank rows as ``predict_proba`` does.  Two classes: the posterior mean of f, moved by
+            the offset of the link (``offset_``) and shrunk where f is uncertain, as much as the
+            link shrinks it.  More: log-odds of each class against the rest.
         std : array of the same shape
             Only with ``return_std``.  Posterior standard deviation of f (of each class's f).
         """
@@ -158,7 +160,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if return_std and any(isinstance(k.state.coef.cov, Point) for k in self.machines_):
             self.machines_[0].posterior.variance()  # a point estimate refuses here
         if len(self.machines_) == 1:
-            values = m[:, 0] + self.machines_[0].link.offset
+            values = self.machines_[0].link.score(m[:, 0], v[:, 0])
             return (values, np.sqrt(v[:, 0])) if return_std else values
         values = self._logits(m, v)
         return (values, np.sqrt(v)) if return_std else values
@@ -204,7 +206,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels : array of shape (n,)
             Entries of ``classes_``.
         """
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        most = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[most]
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
         """Lower and upper class probabilities, from the posterior of f.

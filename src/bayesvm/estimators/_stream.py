@@ -34,7 +34,28 @@ class Stream:
     rng: np.random.Generator
 
     @staticmethod
-    def begin(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any) -> Stream:
+    def resume(estimator: Any) -> Stream:
+        """Go on from what ``fit`` has found."""
+        scheme = estimator.inference if isinstance(estimator.inference, SVI) else SVI()
+        leaky = []
+        for machine in estimator.machines_:
+            post = machine.posterior
+            cov = machine.extra["spread"].dense() if "spread" in machine.extra else post.covariance()
+            precision = np.linalg.inv(cov)
+            # the rate starts where a pass over the fitted rows would have left it
+            t = int(estimator.n_rows_ / scheme.batch_size)
+            leaky.append(Leaky(precision, precision @ post.mean, machine.state.priors, t))
+        return Stream(
+            estimator.machines_[0].model,
+            scheme,
+            tuple(leaky),
+            float(estimator.n_rows_),
+            tuple(np.empty((0, 4)) for _ in leaky),
+            estimator._generator(),
+        )
+
+    @staticmethod
+    def begin(estimator: Any, X: Any, classes: Any) -> Stream:
         if classes is None:
             raise ValueError(
                 "the first call of partial_fit needs classes=, the labels that will ever occur; "
@@ -68,13 +89,12 @@ class Stream:
         if unknown.size:
             raise ValueError(f"y holds labels {unknown!r} that were not in classes.")
         codes = np.searchsorted(estimator.classes_, y)
-        c = check.check_weights(sample_weight, None, codes, estimator.classes_)
-        if isinstance(estimator.class_weight, dict):
-            c = check.check_weights(c, estimator.class_weight, codes, estimator.classes_)
+        c = check.check_weights(sample_weight, estimator.class_weight, codes, estimator.classes_)
         n_new = float(c.sum())
         n_seen = self.n_seen + n_new
         grown = n_seen / self.n_seen if self.n_seen else 1.0
         leaky, recent = [], []
+        known = self.n_seen > 0
         engine = check.choose_engine(estimator.engine, len(c), self.model.width, estimator.n_jobs)
         for old, seen, target in zip(
             self.leaky, self.recent, estimator._targets(codes), strict=True
@@ -82,13 +102,13 @@ class Stream:
             blocks = Blocks(X, target, c, block_rows(self.model.width))
             problem = Problem(self.model, blocks, engine)
             now = old._replace(precision=grown * old.precision, potential=grown * old.potential)
-            if old.t:
+            if known:
                 m, v = problem.moments(coefficients(now))
                 seen = np.vstack([seen, np.stack([target, m, v, c], axis=1)])[-RECENT:]
             for batch in blocks.minibatches(self.scheme.batch_size, self.rng):
                 scaled = replace(batch, c=batch.c * (n_seen / n_new))
                 now = self.scheme.step(replace(problem, blocks=scaled), now)
-            if not old.t:  # nothing was predicted in advance yet: leave each row out instead
+            if not known:  # nothing was predicted in advance yet: leave each row out instead
                 coef = coefficients(now)
                 m, v = problem.moments(coef)
                 local = self.model.likelihood.expected(target, m, v)

@@ -38,8 +38,8 @@ class BayesianLinearSVC(BayesianClassifier):
     ----------
     prior : {"ridge", "fixed"} or an object of :mod:`bayesvm.priors`, default="ridge"
         ``"ridge"`` learns the penalty; ``"fixed"`` is :class:`~bayesvm.priors.Fixed` with precision
-        1.  ``"ridge"`` stands for ``Ridge()`` with VB and SVI, ``Ridge(half_cauchy=1)`` with Gibbs
-        and ``Ridge(1, 1)`` with EM: a joint mode and a chain each need a prior that holds them.
+        1.  ``"ridge"`` stands for ``Ridge()``, and for ``Ridge(half_cauchy=1)`` with Gibbs, whose
+        chain would wander off along the other's flat tail when the classes separate.
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         How the posterior is found.
     likelihood : {"hinge", "logistic", "probit"} or an object, default="hinge"
@@ -245,10 +245,10 @@ class BayesianLinearSVC(BayesianClassifier):
         self : BayesianLinearSVC
             The updated estimator.
         """
-        first = getattr(self, "_stream", None) is None
-        X, y = self._read(X, y, reset=first)
-        if first:
-            self._stream = Stream.begin(self, X, y, classes, sample_weight)
+        fitted = hasattr(self, "machines_")
+        X, y = self._read(X, y, reset=not fitted)
+        if getattr(self, "_stream", None) is None:
+            self._stream = Stream.resume(self) if fitted else Stream.begin(self, X, classes)
         self._stream = self._stream.learn(self, X, y, classes, sample_weight)
         self._conclude(self._stream.machines(self))
         self._report(self._stream.n_seen)

@@ -12,6 +12,7 @@ from ..model import Problem
 from ..types import Array, Coef
 from .active_set import Certificate, certify, exact_finish
 from .loop import Ascent, State, Watch, ascend, silent
+from .vb import VB
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,10 @@ class EM:
         Try the exact finish.
     accelerate : bool, default=True
         Extrapolate steps (SQUAREM).
+    learn : {"evidence", "mode"}, default="evidence"
+        How hyperparameters of the prior are learned.  ``"evidence"`` takes them from a variational
+        fit and holds them.  ``"mode"`` maximises over them together with the coefficients (ECME); a
+        joint mode can collapse to zero coefficients whatever the data say, which is warned of.
 
     References
     ----------
@@ -63,6 +68,11 @@ class EM:
     eps_min: float = 1e-6
     exact: bool = True
     accelerate: bool = True
+    learn: str = "evidence"
+
+    def __post_init__(self) -> None:
+        if self.learn not in ("evidence", "mode"):
+            raise ValueError(f"EM(learn) must be 'evidence' or 'mode'; got {self.learn!r}.")
 
     def fit(
         self,
@@ -72,7 +82,13 @@ class EM:
         watch: Watch = silent,
     ) -> Mode:
         model = problem.model
-        state = start or State(model.start(), model.init())
+        if self.learn == "mode":
+            state = start or State(model.start(), model.init())
+        else:
+            known = not any(len(s) for s in model.init())  # no hyperparameter, nothing to learn
+            state = start or State(model.start(), model.init())
+            if not known:
+                state = VB(tol=1e-6).fit(problem, rng, start if _spread(start) else None).state
         smooth = hasattr(model.likelihood, "dual")
         levels = _levels(self.eps_min) if smooth else [0.0]
         path: list[float] = []
@@ -80,7 +96,7 @@ class EM:
         for eps in levels:
             state = State(Coef(state.coef.mean, Point(model.width, eps)), state.priors)
             run = ascend(
-                lambda s: sweep(problem, s),
+                lambda s: self.sweep(problem, s),
                 model,
                 state,
                 max_iter=self.max_iter,
@@ -92,7 +108,8 @@ class EM:
             )
             state, n_iter = run.state, n_iter + run.n_iter
             path += run.path
-            _warn_if_collapsed(problem, state)
+            if self.learn == "mode":
+                _warn_if_collapsed(problem, state)
             if smooth and self.exact and eps <= 1e-3:
                 done = self._finish(problem, state, eps)
                 if done is not None:
@@ -105,6 +122,18 @@ class EM:
         return Mode(
             state, objective(problem, state), path, n_iter, run.converged, run.change, cert, dual
         )
+
+    def sweep(self, problem: Problem, state: State) -> tuple[State, float]:
+        """One EM step; also the (negative, smoothed) objective of the state it was given."""
+        model, (coef, priors) = problem.model, state
+        stats = problem.stats(coef)
+        value = stats.bound + sum(model.each("log_prob", priors, coef))
+        product = problem.product(coef) if problem.form == "diagonal" else None
+        new = posterior(stats, model.precision(priors), coef.mean, product)
+        new = Coef(new.mean, coef.cov)
+        if self.learn == "mode":
+            priors = tuple(model.each("mode", priors, new))
+        return State(new, priors), value
 
     def _finish(
         self, problem: Problem, state: State, eps: float
@@ -124,6 +153,8 @@ class EM:
             if bound < best - 1e-9 * max(1.0, abs(best)):
                 return None
             answer = (state, cert, dual, bound)
+            if self.learn != "mode":
+                return answer
             moved = State(coef, tuple(model.each("mode", state.priors, coef)))
             new = objective(problem, moved)
             if new - bound <= 1e-10 * max(1.0, abs(bound)):
@@ -132,20 +163,13 @@ class EM:
         return answer
 
 
+def _spread(start: State | None) -> bool:
+    return start is not None and not isinstance(start.coef.cov, Point)
+
+
 def _levels(eps_min: float) -> list[float]:
     count = max(1, round(-np.log10(eps_min)))
     return [10.0**-k for k in range(1, count)] + [eps_min]
-
-
-def sweep(problem: Problem, state: State) -> tuple[State, float]:
-    """One EM step; also the (negative, smoothed) objective of the state it was given."""
-    model, (coef, priors) = problem.model, state
-    stats = problem.stats(coef)
-    value = stats.bound + sum(model.each("log_prob", priors, coef))
-    product = problem.product(coef) if problem.form == "diagonal" else None
-    new = posterior(stats, model.precision(priors), coef.mean, product)
-    new = Coef(new.mean, coef.cov)
-    return State(new, tuple(model.each("mode", priors, new))), value
 
 
 def objective(problem: Problem, state: State) -> float:

@@ -26,6 +26,7 @@ class Draws(NamedTuple):
     theta: Array
     hyper: dict[str, Array]
     log_prob: Array  # (chains, draws), pseudo-likelihood of each kept draw
+    start: State | None = None
 
 
 class Link(NamedTuple):
@@ -102,6 +103,7 @@ class Gibbs:
             np.stack([p.theta[:shortest] for p in parts]),
             {name: np.stack([p.hyper[name][:shortest] for p in parts]) for name in parts[0].hyper},
             np.stack([p.log_prob[:shortest] for p in parts]),
+            start,
         )
 
     def _chain(

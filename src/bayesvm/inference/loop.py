@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..gaussian import DualCovariance
 from ..model import Model, States
 from ..types import Array, Coef
 
@@ -56,29 +57,27 @@ class BoundFell(RuntimeError):
 
 def pack(model: Model, state: State) -> Array:
     """The state as one unconstrained vector."""
-    parts = [state.coef.mean, state.coef.cov.vector()]
-    parts += [t.prior.vector(s) for t, s in zip(model.terms, state.priors, strict=True)]
-    return np.concatenate(parts)
+    priors = [t.prior.vector(s) for t, s in zip(model.terms, state.priors, strict=True)]
+    return np.concatenate([state.coef.mean, *priors, state.coef.cov.vector()])
 
 
 def unpack(model: Model, like: State, vector: Array) -> State:
     """The state that a vector stands for, shaped like another."""
-    sizes = [like.coef.mean.size, like.coef.cov.vector().size]
-    sizes += [t.prior.vector(s).size for t, s in zip(model.terms, like.priors, strict=True)]
-    mean, cov, *priors = np.split(vector, np.cumsum(sizes)[:-1])
+    sizes = [t.prior.vector(s).size for t, s in zip(model.terms, like.priors, strict=True)]
+    mean, *priors, cov = np.split(vector, np.cumsum([model.width, *sizes]))
     return State(
         Coef(mean, like.coef.cov.restore(cov)),
         tuple(t.prior.restore(x) for t, x in zip(model.terms, priors, strict=True)),
     )
 
 
-def extrapolate(x0: Array, x1: Array, x2: Array) -> Array | None:
+def extrapolate(x0: Array, x1: Array, x2: Array, lead: int) -> Array | None:
     """SQUAREM's long step from three iterates; ``None`` where it would be shorter than a plain one.
 
-    Varadhan & Roland (2008), scheme S3.
+    Its length is measured on the first ``lead`` coordinates.  Varadhan & Roland (2008), scheme S3.
     """
     r, q = x1 - x0, x2 - 2.0 * x1 + x0
-    length = np.linalg.norm(r) / max(float(np.linalg.norm(q)), 1e-300)
+    length = np.linalg.norm(r[:lead]) / max(float(np.linalg.norm(q[:lead])), 1e-300)
     if not np.isfinite(length) or length <= 1.0:
         return None
     s = -min(float(length), LONGEST_STEP)
@@ -151,7 +150,11 @@ def _long_step(
     x2: State,
     bound1: float,
 ) -> tuple[State, State, float, bool] | None:
-    vector = extrapolate(pack(model, x0), pack(model, x1), pack(model, x2))
+    a, b, c = (pack(model, x) for x in (x0, x1, x2))
+    # coordinates that belong to rows would make a row of weight two differ from the row twice
+    by_rows = isinstance(x2.coef.cov, DualCovariance)
+    lead = a.size - (x2.coef.cov.vector().size if by_rows else 0)
+    vector = extrapolate(a, b, c, lead)
     if vector is None:
         return None
     try:

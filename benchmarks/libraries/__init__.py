@@ -1,0 +1,5 @@
+"""One file per competitor, one function in each.
+
+``fit(X, y, seed)`` returns something with ``predict`` and perhaps ``predict_proba``;
+``draw(X, y, seed, ...)`` returns draws of a posterior.
+"""

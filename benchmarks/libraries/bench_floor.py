@@ -1,0 +1,116 @@
+"""The least that our passes can cost: their arithmetic, bare.
+
+As many rows are visited as a fit of ours visited, block by block on a pool of threads with one BLAS
+thread each, into buffers that are used again.  No bound, no solve, no convergence check, no
+calibration.  The block is the fastest of a few sizes, so that this floor does not rest on our own
+choice.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from machine import cores
+from scipy import sparse
+from threadpoolctl import threadpool_limits
+
+BLOCK_BYTES = (2**18, 2**19, 2**20, 2**21, 2**22)
+
+
+def fit(X: Any, y: Any, seed: int, passes: dict[str, float]) -> None:
+    """Visit rows ``passes`` times; the keys are those of ``bench_bayesvm.passes``."""
+    make = _sparse_blocks if sparse.issparse(X) else _dense_blocks
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores()) as pool:
+        visits, size = make(X, np.where(y > 0, 1.0, -1.0), seed, pool)
+        for kind, visit in visits.items():
+            count = passes.get(kind, 0.0)
+            while count > 1e-9:
+                _sweep(pool, visit, 0, int(min(count, 1.0) * X.shape[0]), size)
+                count -= 1.0
+
+
+def _sweep(pool: ThreadPoolExecutor, visit: Any, start: int, stop: int, size: int) -> None:
+    """Each thread takes every k-th block and keeps its own sums and buffers."""
+    workers = cores()
+
+    def share(k: int) -> None:
+        for i in range(start + k * size, stop, workers * size):
+            visit(k, i, min(i + size, stop))
+
+    list(pool.map(share, range(workers)))
+
+
+def _dense_blocks(X: Any, y: Any, seed: int, pool: ThreadPoolExecutor) -> Any:
+    n, p = X.shape
+    rng = np.random.default_rng(seed)
+    mu = rng.standard_normal(p)
+    root = np.triu(rng.standard_normal((p, p))) / p
+    sample = X[: min(n, 10_000)]
+    center, inverse = sample.mean(axis=0), 1.0 / sample.std(axis=0)
+    largest = max(min(n, BLOCK_BYTES[-1] // (8 * p)), 2 * p, 64)
+    held = [
+        (np.empty((largest, p)), np.empty((largest, p)), np.zeros((p, p)), np.zeros(p))
+        for _ in range(cores())
+    ]
+
+    def visit(k: int, start: int, stop: int) -> None:
+        C, T, S, r = held[k][0][: stop - start], held[k][1][: stop - start], *held[k][2:]
+        np.subtract(X[start:stop], center, out=C)
+        C *= inverse
+        u = 1.0 - y[start:stop] * (C @ mu)
+        np.matmul(C, root, out=T)
+        w = 1.0 / np.sqrt(u * u + np.einsum("ij,ij->i", T, T))
+        np.multiply(C, np.sqrt(w)[:, None], out=T)
+        S += T.T @ T
+        r += C.T @ (y[start:stop] * (1.0 + u * w))
+
+    sizes = {max(b // (8 * p), 2 * p, 64) for b in BLOCK_BYTES}
+    rows = min(n, max(20_000, 4 * max(sizes)))
+    return {"stats_dense": visit}, min(sizes, key=lambda s: _seconds(pool, visit, rows, s))
+
+
+def _seconds(pool: ThreadPoolExecutor, visit: Any, rows: int, size: int) -> float:
+    best = np.inf
+    for _ in range(2):
+        start = time.perf_counter()
+        _sweep(pool, visit, 0, rows, size)
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def _sparse_blocks(X: Any, y: Any, seed: int, pool: ThreadPoolExecutor) -> Any:
+    n, p = X.shape
+    size = -(-n // cores())  # one block a thread: nothing is gained by smaller ones
+    cuts = range(0, n, size)
+    C = {i: X[i : i + size] for i in cuts}
+    squares = {i: sparse.csr_array((B.data**2, B.indices, B.indptr), B.shape) for i, B in C.items()}
+    # transposes are views: the columns of one are the rows of the other
+    mu, variance = np.random.default_rng(seed).standard_normal((2, p)) ** 2
+    weight = np.ones(n)
+
+    def part(start: int, stop: int) -> tuple[Any, Any]:
+        rows = slice(0, stop - start)
+        whole = stop - start == C[start].shape[0]
+        return (C[start], squares[start]) if whole else (C[start][rows], squares[start][rows])
+
+    def stats(k: int, start: int, stop: int) -> None:
+        B, Q = part(start, stop)
+        u = 1.0 - y[start:stop] * (B @ mu)
+        w = 1.0 / np.sqrt(u * u + Q @ variance)
+        weight[start:stop] = w
+        Q.T @ w
+        B.T @ (y[start:stop] * (1.0 + u * w))
+
+    def rows(k: int, start: int, stop: int) -> None:
+        B, Q = part(start, stop)
+        u = 1.0 - y[start:stop] * (B @ mu)
+        weight[start:stop] = 1.0 / np.sqrt(u * u + Q @ variance)
+
+    def product(k: int, start: int, stop: int) -> None:
+        B, _ = part(start, stop)
+        B.T @ (weight[start:stop] * (B @ mu))
+
+    return {"stats_diagonal": stats, "rows": rows, "product": product}, size

@@ -1,0 +1,304 @@
+"""What every likelihood must satisfy, whatever its mixture."""
+
+import inspect
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.integrate import quad
+from scipy.special import expit
+
+from bayesvm import likelihoods
+from bayesvm.likelihoods import Hinge, Logistic, Probit
+from tests.papers import exact
+from tests.problems import Z, frozen, z_score
+
+LIKELIHOODS = [Hinge(), Logistic(), Probit()]
+every = pytest.mark.parametrize("lik", LIKELIHOODS, ids=lambda lik: type(lik).__name__)
+
+# labels, means and variances at which rows are asked; m = +-1 puts a row on the hinge's margin
+Y, M, V = (
+    a.ravel()
+    for a in np.meshgrid(
+        [-1.0, 1.0], [-6.0, -1.7, -1.0, -0.2, 0.0, 0.9, 1.0, 2.5, 8.0], [0.04, 0.5, 3.0, 30.0]
+    )
+)
+frozen(Y, M, V)
+
+
+def test_no_missing_likelihood():
+    public = {
+        item
+        for name, item in vars(likelihoods).items()
+        if inspect.isclass(item) and not name.startswith("_")
+    }
+    assert public == {type(lik) for lik in LIKELIHOODS}
+    assert set(likelihoods.__all__) == {item.__name__ for item in public}
+
+
+# ----- the mixture, by quadrature over its variable
+
+
+def hinge_mixture(y, f):
+    """exp(log_prob), E[1/a] and the potential E[b] = y (1 + E[1/a]); see ``exact``."""
+    total, w = exact.hinge_mixture(1 - y * f, 1.0)
+    return total, w, y * (1 + w)
+
+
+def polya_gamma_density(x, terms=60):
+    """Density of PG(1, 0) at x (Polson, Scott & Windle 2013, section 2.2)."""
+    k = 2 * np.arange(terms) + 1
+    return ((-1.0) ** np.arange(terms) * k / np.sqrt(2 * np.pi * x**3) * np.exp(-(k**2) / 8 / x)).sum()
+
+
+def logistic_mixture(y, f):
+    cuts = [1e-3, 0.05, 0.2, 0.6, 2.0, 6.0]  # the density is below 1e-12 outside
+
+    def moment(power):
+        return sum(
+            quad(
+                lambda x: x**power * polya_gamma_density(x) * np.exp(-x * f * f / 2),
+                a,
+                b,
+                epsabs=1e-13,
+                epsrel=1e-11,
+            )[0]
+            for a, b in zip(cuts, cuts[1:])
+        )
+
+    total = moment(0)
+    return 0.5 * np.exp(y * f / 2) * total, moment(1) / total, y / 2
+
+
+def probit_mixture(y, f):
+    law = stats.norm(f, 1.0)
+    ends = (0, max(f, 0) + 12) if y > 0 else (min(f, 0) - 12, 0)
+
+    def moment(power):
+        return quad(lambda z: z**power * law.pdf(z), *ends, epsabs=0, epsrel=1e-11, limit=200)[0]
+
+    return moment(0), 1.0, moment(1) / moment(0)
+
+
+MIXTURES = {Hinge: hinge_mixture, Logistic: logistic_mixture, Probit: probit_mixture}
+
+
+@every
+@pytest.mark.parametrize("f", [-3.0, -0.4, 0.05, 1.6])
+@pytest.mark.parametrize("y", [-1.0, 1.0])
+def test_mixture_gives_probability_weight_and_potential(lik, y, f):
+    """At a known f the row's answer is the average over the mixing variable."""
+    p, w, b = MIXTURES[type(lik)](y, f)
+    y, f = np.array([y]), np.array([f])
+    row = lik.expected(y, f, 0.0)
+    assert np.exp(lik.log_prob(y, f)[0]) == pytest.approx(p, rel=1e-8)
+    assert row.w[0] == pytest.approx(w, rel=1e-7)
+    assert row.g[0] + row.w[0] * f[0] == pytest.approx(b, rel=1e-7)
+
+
+# ----- the bound
+
+
+def average(h, m, v, kinks=()):
+    """E h(f) under f ~ N(m, v), by Gauss-Legendre on panels that end on the kinks."""
+    s = np.sqrt(v)
+    edges = np.unique(np.concatenate([m + s * np.linspace(-10, 10, 41), kinks]))
+    f, weight = exact.panels(edges, 16)
+    return float((weight * stats.norm.pdf(f, m, s) * h(f)).sum())
+
+
+@every
+def test_bound_is_below_the_mean_log_probability(lik):
+    row = lik.expected(Y, M, V)
+    for y, m, v, bound in zip(Y, M, V, row.bound):
+        mean = average(lambda f: lik.log_prob(np.full_like(f, y), f), m, v, kinks=[-1.0, 1.0])
+        assert bound <= mean + 1e-11 * max(1, abs(mean))
+        # far from the bend the hinge and the logistic are straight, so there the bound may touch
+        assert bound < mean - 1e-6 or abs(m) > 3 * np.sqrt(v)
+
+
+@every
+def test_bound_is_exact_without_variance(lik):
+    row = lik.expected(Y, M, 0.0)
+    np.testing.assert_allclose(row.bound, lik.log_prob(Y, M), rtol=1e-13, atol=2e-10)
+    tiny = lik.expected(Y, M, 1e-12)  # and continuous there: the slope in v is at most w / 2
+    off = M * Y != 1
+    assert (np.abs(tiny.bound - row.bound)[off] <= 1e-11).all()
+
+
+def derivative(h, x, step):
+    """Central difference of fourth order."""
+    return (8 * (h(x + step) - h(x - step)) - (h(x + 2 * step) - h(x - 2 * step))) / (12 * step)
+
+
+@every
+def test_slope_and_weight_are_derivatives_of_the_bound(lik):
+    """g = d bound / d m and w = -2 d bound / d v.
+
+    Truncation is below step^4 times a fifth derivative of order v^-2 for the hinge at v = 0.04,
+    hence 1e-12 v^-2 ~ 1e-9; rounding adds 1e-16 |bound| / step ~ 1e-11.
+    """
+    row = lik.expected(Y, M, V)
+    g = derivative(lambda m: lik.expected(Y, m, V).bound, M, 1e-3 * np.sqrt(V))
+    np.testing.assert_allclose(row.g, g, rtol=1e-8, atol=1e-9)
+    w = -2 * derivative(lambda v: lik.expected(Y, M, v).bound, V, 1e-3 * V)
+    np.testing.assert_allclose(row.w, w, rtol=1e-8, atol=1e-9)
+
+
+@every
+def test_bound_is_jointly_concave_in_mean_and_spread(lik):
+    """Concave in (m, sqrt v): why a fit at fixed hyperparameters has one optimum."""
+    rng = np.random.default_rng(1)
+    m, s = rng.normal(0, 3, (2, 2000)), rng.exponential(2, (2, 2000))
+    y = rng.choice([-1.0, 1.0], 2000)
+    middle = lik.expected(y, m.mean(0), s.mean(0) ** 2).bound
+    ends = sum(lik.expected(y, m[k], s[k] ** 2).bound for k in (0, 1)) / 2
+    assert (middle >= ends - 1e-12 * np.abs(ends)).all()
+
+
+@every
+def test_variance_may_be_one_number(lik):
+    one = lik.expected(Y, M, 0.7)
+    many = lik.expected(Y, M, np.full_like(M, 0.7))
+    for a, b in zip(one, many):
+        assert a.shape == M.shape
+        np.testing.assert_array_equal(a, b)
+
+
+@every
+def test_labels_flip_with_f(lik):
+    row, flipped = lik.expected(Y, M, V), lik.expected(-Y, -M, V)
+    np.testing.assert_array_equal(row.w, flipped.w)
+    np.testing.assert_array_equal(row.g, -flipped.g)
+    np.testing.assert_array_equal(row.bound, flipped.bound)
+    np.testing.assert_array_equal(lik.log_prob(Y, M), lik.log_prob(-Y, -M))
+
+
+@every
+def test_weights_multiply_everything_a_row_says(lik):
+    row = lik.expected(Y, M, V)
+    c = np.linspace(0, 3, Y.size)
+    for a, b in zip(row.times(c), row):
+        np.testing.assert_array_equal(a, c * b)
+
+
+# ----- draws
+
+F = [-2.3, -0.6, 0.1, 0.35, 2.2]  # off the hinge's kinks, where the log-probability has no slope
+N = 40_000
+
+
+@every
+@pytest.mark.parametrize("c", [1.0, 3.0])
+def test_draws_have_the_right_first_two_moments(lik, c):
+    """Fisher's and Louis' identities, which hold for any mixture.
+
+    E[g] is the slope of c log p(y | f) and E[w] - Var(g) minus its curvature.  Per likelihood
+    2 weights x 2 labels x 5 values of f x 2 identities = 40 comparisons, each |z| < 4.5.
+    """
+    rng = np.random.default_rng(7)
+    for y in (-1.0, 1.0):
+        for f in F:
+            at = frozen(np.full(N, y), np.full(N, f), np.full(N, c))
+            row = lik.draw(*at, rng)
+
+            def log_p(f):
+                return c * float(lik.log_prob(np.array([y]), np.array([f]))[0])
+
+            slope = derivative(log_p, f, 1e-3)
+            curvature = derivative(lambda x: derivative(log_p, x, 1e-2), f, 1e-2)
+            if not isinstance(lik, Probit):  # whose weight is not random
+                assert abs(z_score(row.w - (row.g - slope) ** 2, -curvature)) < Z
+            else:
+                np.testing.assert_array_equal(row.w, c)
+                variance = c + curvature  # Var(g) = c - information
+                assert abs(z_score((row.g - slope) ** 2, variance)) < Z
+            assert abs(z_score(row.g, slope)) < Z
+            np.testing.assert_allclose(row.bound, log_p(f), rtol=1e-13)
+
+
+def test_hinge_draws_follow_their_conditional_law():
+    """w | u is inverse Gaussian, mean c / |u|, shape c^2: Kolmogorov-Smirnov at 1e-5, six laws.
+
+    The mean of a = 1/w is |u| / c + 1 / c^2, from the law GIG(1/2, c^2, u^2) of a: |z| < 4.5.
+    """
+    rng = np.random.default_rng(2)
+    for c in (0.4, 1.0, 3.0):
+        for u in (-1.3, 0.02):
+            n = 20_000
+            row = Hinge().draw(np.ones(n), np.full(n, 1 - u), np.full(n, c), rng)
+            law = stats.invgauss(1 / (c * abs(u)), scale=c**2)
+            assert stats.kstest(row.w, law.cdf).pvalue > 1e-5
+            assert abs(z_score(1 / row.w, abs(u) / c + 1 / c**2)) < Z
+
+
+@pytest.mark.parametrize("c", [1.0, 2.0])
+@pytest.mark.parametrize("f", [0.0, 0.8, -4.0])
+def test_logistic_draws_have_polya_gamma_moments(f, c):
+    """Mean and variance of PG(c, f): 12 comparisons, |z| < 4.5."""
+    row = Logistic().draw(np.ones(N), np.full(N, f), np.full(N, c), np.random.default_rng(4))
+    mean = c * (0.25 if f == 0 else np.tanh(f / 2) / (2 * f))
+    variance = c * (1 / 24 if f == 0 else (np.sinh(f) - f) / (4 * f**3 * np.cosh(f / 2) ** 2))
+    assert abs(z_score(row.w, mean)) < Z
+    assert abs(z_score((row.w - mean) ** 2, variance)) < Z
+
+
+@pytest.mark.parametrize("lik", [Logistic(), Probit()])
+def test_samplers_that_draw_copies_refuse_fractional_weights(lik):
+    one = np.ones(2)
+    with pytest.raises(ValueError, match="weights must be whole numbers"):
+        lik.draw(one, one, np.array([1.0, 1.5]), np.random.default_rng(0))
+
+
+@every
+def test_draws_depend_on_the_generator_alone(lik):
+    at = Y, M, np.ones_like(Y)
+    a, b = (lik.draw(*at, np.random.default_rng(5)) for _ in range(2))
+    other = lik.draw(*at, np.random.default_rng(6))
+    for x, y in zip(a, b):
+        np.testing.assert_array_equal(x, y)
+    assert not np.array_equal(a.g, other.g)
+
+
+# ----- class probabilities
+
+
+def averaged(lik, m, v):
+    """P(y = 1) by quadrature: averaged likelihoods of the two labels, normalised."""
+    plus, minus = (
+        average(lambda f: np.exp(lik.log_prob(np.full_like(f, y), f)), m, v, kinks=[-1.0, 1.0])
+        for y in (1.0, -1.0)
+    )
+    return plus / (plus + minus)
+
+
+@every
+@pytest.mark.parametrize("v", [0.01, 0.5, 4.0, 25.0, 400.0])
+def test_proba_is_the_normalised_average(lik, v):
+    m = np.array([-7.0, -1.0, -0.3, 0.0, 0.8, 1.0, 3.0])
+    by_quadrature = [averaged(lik, x, v) for x in m]
+    np.testing.assert_allclose(lik.proba(m, np.full_like(m, v)), by_quadrature, atol=1e-5)
+
+
+@every
+def test_proba_without_variance_is_the_likelihood(lik):
+    m = np.linspace(-4, 4, 33)
+    odds = lik.log_prob(np.ones_like(m), m) - lik.log_prob(-np.ones_like(m), m)
+    np.testing.assert_allclose(lik.proba(m, np.zeros_like(m)), expit(odds), atol=1e-14)
+
+
+@every
+def test_proba_is_a_symmetric_increasing_probability(lik):
+    m = frozen(np.sort(np.concatenate([np.linspace(-50, 50, 401), [-1e8, -1e3, 1e3, 1e8]])))
+    for v in (0.0, 1e-12, 0.3, 10.0, 1e4):
+        p = lik.proba(m, np.full_like(m, v))
+        assert ((p >= 0) & (p <= 1)).all()
+        assert (np.diff(p) >= -1e-15).all()
+        np.testing.assert_allclose(p + lik.proba(-m, np.full_like(m, v)), 1.0, atol=1e-14)
+
+
+@pytest.mark.parametrize("lik", [Logistic(), Probit()])
+def test_true_likelihoods_sum_to_one_over_labels(lik):
+    f = np.linspace(-30, 30, 61)
+    total = np.exp(lik.log_prob(np.ones_like(f), f)) + np.exp(lik.log_prob(-np.ones_like(f), f))
+    np.testing.assert_allclose(total, 1.0, rtol=1e-14)

@@ -1,0 +1,331 @@
+"""What every prior must satisfy: its bound, its updates, its draws, its scale move."""
+
+import inspect
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.integrate import quad
+from scipy.optimize import minimize_scalar
+
+from bayesvm import priors
+from bayesvm.priors import Fixed, Ridge
+from bayesvm.types import Own
+from tests.papers import exact
+from tests.problems import Z, frozen, z_score
+
+P = 3  # columns
+OWN = Own(*frozen(np.array([0.7, -1.4, 0.2]), np.array([0.3, 0.05, 1.1])))
+POINT = Own(OWN.mean, frozen(np.zeros(P)))
+
+PRIORS = {
+    "fixed": Fixed(2.5),
+    "fixed-vector": Fixed(np.array([0.5, 2.0, 7.0])),
+    "ridge": Ridge(a=3.0, b=2.0),
+    "ridge-vague": Ridge(),
+    "half-cauchy": Ridge(half_cauchy=1.7),
+}
+every = pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
+learned = pytest.mark.parametrize(
+    "prior", [p for p in PRIORS.values() if isinstance(p, Ridge)], ids=str
+)
+improper = Fixed(np.array([0.0, 1.0, 2.0]))  # one flat direction
+
+
+def state(prior, variance=0.6, xi=0.45):
+    """A state of the prior that is nothing special."""
+    s = prior.init(P)
+    if isinstance(prior, Ridge):
+        s = s._replace(variance=variance)
+        if prior.half_cauchy is not None:
+            s = s._replace(xi=xi)
+    return s
+
+
+def law_of_variance(prior, s):
+    """Prior law of sigma^2 (given xi for the half-Cauchy, 1/xi being ``s.xi``)."""
+    if prior.half_cauchy is None:
+        return stats.invgamma(prior.a, scale=prior.b)
+    return stats.invgamma(0.5, scale=s.xi)
+
+
+def test_no_missing_prior():
+    public = {
+        item
+        for name, item in vars(priors).items()
+        if inspect.isclass(item) and not name.startswith("_")
+    }
+    assert public == {type(prior) for prior in PRIORS.values()}
+    assert set(priors.__all__) == {item.__name__ for item in public}
+
+
+# ----- the bound and the variational factor
+
+
+@every
+def test_bound_by_monte_carlo(prior):
+    """E_q[log p(theta, hyper) - log q(hyper)] from the densities: one z-score each, |z| < 4.5."""
+    rng, n, s = np.random.default_rng(12), 40_000, state(prior)
+    theta = OWN.mean + np.sqrt(OWN.var) * rng.standard_normal((n, P))
+    if isinstance(prior, Fixed):
+        sd = 1 / np.sqrt(prior.precisions(s, P))
+        value = stats.norm.logpdf(theta, scale=sd).sum(1)
+    else:
+        A = prior.a if prior.half_cauchy is None else 0.5
+        q = stats.invgamma(A + P / 2, scale=(A + P / 2) * s.variance)
+        v = q.rvs(n, random_state=rng)
+        value = stats.norm.logpdf(theta, scale=np.sqrt(v)[:, None]).sum(1) - q.logpdf(v)
+        if prior.half_cauchy is None:
+            value += stats.invgamma.logpdf(v, prior.a, scale=prior.b)
+        else:
+            q_xi = stats.invgamma(1.0, scale=1 / s.xi)
+            xi = q_xi.rvs(n, random_state=rng)
+            value += stats.invgamma.logpdf(v, 0.5, scale=1 / xi) - q_xi.logpdf(xi)
+            value += stats.invgamma.logpdf(xi, 0.5, scale=prior.half_cauchy**-2)
+    assert abs(z_score(value, prior.bound(s, OWN))) < Z
+
+
+def test_a_flat_direction_has_density_one():
+    proper = Fixed(np.array([1.0, 2.0]))
+    rest = Own(OWN.mean[1:], OWN.var[1:])
+    assert improper.bound((), OWN) == pytest.approx(proper.bound((), rest), rel=1e-14)
+
+
+@every
+def test_precisions_are_the_quadratic_of_the_bound(prior):
+    """The bound falls by P_j / 2 per unit of E theta_j^2: what gaussian.py is told."""
+    s = state(prior)
+    precision = prior.precisions(s, P)
+    assert precision.shape == (P,)
+    for j in range(P):
+        more = Own(OWN.mean, OWN.var + 0.25 * np.eye(P)[j])
+        drop = prior.bound(s, OWN) - prior.bound(s, more)
+        assert drop == pytest.approx(0.125 * precision[j], rel=1e-10)
+
+
+@every
+def test_update_never_lowers_the_bound(prior):
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        s = state(prior, *np.exp(rng.normal(0, 3, 2)))
+        own = Own(rng.normal(0, 2, P), rng.exponential(1, P))
+        before, after = prior.bound(s, own), prior.bound(prior.update(s, own), own)
+        assert after >= before - 1e-12 * max(1, abs(before))
+
+
+@learned
+def test_update_is_stationary(prior):
+    """At its fixed point no small move of the factor raises the bound, and each move lowers it.
+
+    The bound is flat to first order there: a move by d lowers it by about k d^2 / 2 with k at
+    least 1/2 (the curvature of an inverse gamma factor in the log of its rate is its shape).
+    """
+    s = state(prior)
+    for _ in range(500):
+        s = prior.update(s, OWN)
+    best, x = prior.bound(s, OWN), prior.vector(s)
+    moving = np.eye(2) if prior.half_cauchy is not None else np.eye(2)[:1]
+    for direction, d in itertools.product([*moving, moving.sum(0)], [-1e-2, -1e-4, 1e-4, 1e-2]):
+        moved = prior.bound(prior.restore(x + d * direction), OWN)
+        assert moved <= best + 1e-14 * abs(best)
+        if abs(d) == 1e-2:
+            assert moved < best - 1e-5
+
+
+def test_ridge_of_no_doubt_is_fixed():
+    """As a = b grow, the variance is known to be 1 and the bounds meet, at rate 1/a.
+
+    The gap is (S - p)^2 / 8a - ... to leading order, here 0.8 / a at most; 10 / a is allowed.
+    """
+    for a in (1e2, 1e4, 1e6):
+        ridge = Ridge(a=a, b=a)
+        s = ridge.update(ridge.init(P), OWN)
+        assert s.variance == pytest.approx(1.0, abs=10 / a)
+        assert ridge.bound(s, OWN) == pytest.approx(Fixed(1.0).bound((), OWN), abs=10 / a)
+
+
+# ----- the point estimate
+
+
+@every
+def test_log_prob_is_the_joint_density(prior):
+    """Of theta and, where learned, of the precision tau = 1/sigma^2 (xi integrated out)."""
+    s = state(prior)
+    if isinstance(prior, Fixed):
+        sd = 1 / np.sqrt(prior.precisions(s, P))
+        expected = stats.norm.logpdf(OWN.mean, scale=sd).sum()
+    else:
+        tau = 1 / s.variance
+        expected = stats.norm.logpdf(OWN.mean, scale=tau**-0.5).sum()
+        if prior.half_cauchy is None:
+            expected += stats.gamma.logpdf(tau, prior.a, scale=1 / prior.b)
+        else:  # sigma = tau^-1/2 has slope tau^-3/2 / 2
+            expected += stats.halfcauchy.logpdf(tau**-0.5, scale=prior.half_cauchy)
+            expected += np.log(tau**-1.5 / 2)
+    assert prior.log_prob(s, POINT) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("theta", [0.05, 0.8, 4.0])
+@pytest.mark.parametrize("prior", [Ridge(a=3.0, b=2.0), Ridge(half_cauchy=1.5)], ids=str)
+def test_log_prob_integrates_to_the_marginal(prior, theta):
+    own = Own(np.array([theta]), np.zeros(1))
+
+    def density(t):  # in t = log tau
+        return np.exp(prior.log_prob(prior.init(1)._replace(variance=np.exp(-t)), own) + t)
+
+    total = sum(quad(density, a, a + 5, epsabs=1e-13)[0] for a in range(-40, 30, 5))
+    if prior.half_cauchy is None:
+        expected = exact.log_slope_ig(theta, prior.a, prior.b)
+    else:
+        expected = exact.log_slope_half_cauchy(theta, prior.half_cauchy)
+    assert np.log(total) == pytest.approx(float(expected), abs=1e-8)
+
+
+@learned
+def test_mode_maximises_log_prob(prior):
+    def value(log_variance):
+        return prior.log_prob(s._replace(variance=np.exp(log_variance)), POINT)
+
+    s = prior.init(P)
+    once = prior.mode(s, POINT)
+    for _ in range(300):  # the half-Cauchy's step is itself an EM step: it climbs to the mode
+        new = prior.mode(s, POINT)
+        assert value(np.log(new.variance)) >= value(np.log(s.variance)) - 1e-13
+        s = new
+    best = minimize_scalar(lambda t: -value(t), bracket=(-2, 2), options={"xtol": 1e-11})
+    assert np.log(s.variance) == pytest.approx(best.x, abs=1e-6)
+    if prior.half_cauchy is None:
+        assert once.variance == pytest.approx(s.variance, rel=1e-14)
+
+
+def test_mode_that_does_not_exist_is_refused():
+    one = Own(np.ones(1), np.zeros(1))
+    for prior in (Ridge(), Ridge(a=0.5), Ridge(half_cauchy=1.0)):
+        with pytest.raises(ValueError, match=r"mode of the penalty does not exist.*Ridge\(a=1\)"):
+            prior.mode(prior.init(1), one)
+    assert Ridge(a=1.0).mode(Ridge(a=1.0).init(1), one).variance > 0
+
+
+@pytest.mark.parametrize("prior", [Fixed(2.0), improper], ids=["proper", "flat"])
+def test_fixed_has_nothing_to_learn(prior):
+    s = prior.init(P)
+    rng = np.random.default_rng(0)
+    assert prior.update(s, OWN) == prior.mode(s, OWN) == prior.draw(s, OWN, rng) == s == ()
+    assert rng.bit_generator.state == np.random.default_rng(0).bit_generator.state
+
+
+# ----- draws
+
+
+@learned
+def test_draws_follow_the_exact_conditional(prior):
+    """sigma^2 | theta, xi, then xi | sigma^2: Kolmogorov-Smirnov at level 1e-5."""
+    rng, s, n = np.random.default_rng(5), state(prior), 5000
+    draws = [prior.draw(s, POINT, rng) for _ in range(n)]
+    variance, xi = np.array(draws).T
+    A, B = (prior.a, prior.b) if prior.half_cauchy is None else (0.5, s.xi)
+    square = float(POINT.mean @ POINT.mean)
+    law = stats.invgamma(A + P / 2, scale=B + square / 2)
+    assert stats.kstest(variance, law.cdf).pvalue > 1e-5
+    if prior.half_cauchy is None:
+        assert (xi == s.xi).all()
+    else:  # 1/xi | sigma^2 is exponential of rate 1/s0^2 + 1/sigma^2
+        rate = prior.half_cauchy**-2 + 1 / variance
+        assert stats.kstest(xi * rate, stats.expon.cdf).pvalue > 1e-5
+        assert abs(stats.spearmanr(xi * rate, variance).statistic) < Z / np.sqrt(n)
+
+
+def test_half_cauchy_draws_leave_its_marginal_alone():
+    """With sigma^2 from its prior and theta | sigma^2, one draw returns the prior again.
+
+    sigma / s0 is then half-Cauchy: Kolmogorov-Smirnov at level 1e-5.
+    """
+    rng, prior, n = np.random.default_rng(6), Ridge(half_cauchy=1.7), 4000
+    sigma = 1.7 * np.abs(rng.standard_cauchy(n))
+    out = np.empty(n)
+    for i, sd in enumerate(sigma):
+        xi = rng.exponential() / (1.7**-2 + sd**-2)
+        own = Own(sd * rng.standard_normal(P), np.zeros(P))
+        out[i] = prior.draw(prior.init(P)._replace(variance=sd**2, xi=xi), own, rng).variance
+    assert stats.kstest(np.sqrt(out) / 1.7, stats.halfcauchy.cdf).pvalue > 1e-5
+
+
+# ----- the scale move
+
+
+@pytest.mark.parametrize("prior", [*PRIORS.values(), improper], ids=[*PRIORS, "improper"])
+def test_stretch_is_the_joint_density_with_its_jacobian(prior):
+    """Along theta -> e^t theta, sigma^2 -> e^2t sigma^2: log density + t (p + 2 if scaled)."""
+    s = state(prior)
+
+    def log_joint(t):
+        theta = np.exp(t) * OWN.mean
+        if isinstance(prior, Fixed):
+            precision = prior.precisions(s, P)
+            proper = precision > 0
+            sd = 1 / np.sqrt(precision[proper])
+            return stats.norm.logpdf(theta[proper], scale=sd).sum() + P * t
+        variance = np.exp(2 * t) * s.variance
+        value = stats.norm.logpdf(theta, scale=np.sqrt(variance)).sum()
+        return value + law_of_variance(prior, s).logpdf(variance) + (P + 2) * t
+
+    along = prior.stretch(s, OWN)
+    for t in (-2.0, -0.3, 0.1, 1.5):
+        change = log_joint(t) - log_joint(0.0)
+        assert along(t) - along(0.0) == pytest.approx(change, rel=1e-10, abs=1e-12)
+
+
+@every
+def test_stretched_scales_the_precisions(prior):
+    s = state(prior)
+    moved = prior.stretched(s, 0.4)
+    factor = 1.0 if isinstance(prior, Fixed) else np.exp(-0.8)
+    expected = factor * prior.precisions(s, P)
+    np.testing.assert_allclose(prior.precisions(moved, P), expected, rtol=1e-14)
+    if isinstance(prior, Ridge):
+        assert moved.xi == s.xi
+
+
+# ----- as numbers, and nonsense
+
+
+@every
+def test_vector_and_back(prior):
+    s = state(prior)
+    x = prior.vector(s)
+    assert x.ndim == 1
+    np.testing.assert_allclose(prior.restore(x), s, rtol=1e-14)
+    back = prior.restore(x + 50.0)  # any vector is a state: extrapolation cannot leave the domain
+    assert (prior.precisions(back, P) > 0).all()
+
+
+@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf, [1.0, -2.0], [[1.0]], "much"])
+def test_fixed_refuses(value):
+    with pytest.raises(ValueError, match=r"Fixed\(precision\) needs.*finite and at least 0; got"):
+        Fixed(value)
+
+
+@pytest.mark.parametrize("name", ["a", "b", "half_cauchy"])
+@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf, [1.0], "1"])
+def test_ridge_refuses(name, value):
+    with pytest.raises(ValueError, match=rf"Ridge\({name}\) must be a positive number; got"):
+        Ridge(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_ridge_refuses_none(name):
+    with pytest.raises(ValueError, match=rf"Ridge\({name}\) must be a positive number; got None"):
+        Ridge(**{name: None})
+
+
+def test_fixed_refuses_a_vector_of_another_length():
+    with pytest.raises(ValueError, match="has 3 entries but the term has 4 columns"):
+        Fixed(np.ones(3)).init(4)
+
+
+def test_fixed_hands_out_copies():
+    vector = np.array([1.0, 2.0])
+    prior = Fixed(vector)
+    prior.precisions((), 2)[:] = -1.0
+    np.testing.assert_array_equal(vector, [1.0, 2.0])

@@ -1,0 +1,68 @@
+"""Small problems for the tests of components and schemes: arrays in, ``Problem`` out."""
+
+import numpy as np
+from scipy import sparse
+
+from bayesvm.blocks import Blocks
+from bayesvm.designs import Intercept, Standardised
+from bayesvm.engines import Serial
+from bayesvm.likelihoods import Hinge
+from bayesvm.model import Model, Problem
+from bayesvm.priors import Fixed
+from bayesvm.types import Term
+
+Z = 4.5  # bound on a z-score: P(|z| > 4.5) = 7e-6 for one comparison of a right answer
+
+
+def frozen(*arrays):
+    """The same arrays, read-only: a component that writes to its input fails at once."""
+    for a in arrays:
+        for part in (a.data, a.indices, a.indptr) if sparse.issparse(a) else (a,):
+            part.flags.writeable = False
+    return arrays[0] if len(arrays) == 1 else arrays
+
+
+def plain(p):
+    """Columns as they are."""
+    return Standardised(np.zeros(p), np.ones(p))
+
+
+def make_problem(
+    X,
+    y,
+    c=None,
+    *,
+    prior=None,
+    intercept=None,
+    likelihood=None,
+    engine=None,
+    form="dense",
+    size=None,
+):
+    """f = X theta, with a column of ones before X if ``intercept``, its prior, is given."""
+    n, p = X.shape
+    c = np.ones(n) if c is None else np.asarray(c, float)
+    terms = (Term("coef", plain(p), Fixed(1.0) if prior is None else prior),)
+    if intercept is not None:
+        terms = (Term("intercept", Intercept(), intercept), *terms)
+    model = Model(terms, Hinge() if likelihood is None else likelihood)
+    X, y, c = frozen(X.copy(), np.array(y, float), c.copy())
+    return Problem(model, Blocks(X, y, c, size or n), engine or Serial(), form)
+
+
+def simulate(n, p, seed, noise=1.0, weighted=False):
+    """Predictors, labels of both kinds from a linear rule (separable when noise = 0), weights."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p))
+    f = 0.3 + X @ np.full(p, 1 / np.sqrt(p)) + noise * rng.standard_normal(n)
+    y = np.where(f > 0, 1.0, -1.0)
+    if abs(y.sum()) == n:
+        y[0] = -y[0]
+    c = rng.choice([0.5, 1.0, 2.0], n) if weighted else np.ones(n)
+    return frozen(X, y, c)
+
+
+def z_score(draws, expected):
+    """How many standard errors the mean of independent draws (first axis) is from ``expected``."""
+    draws = np.asarray(draws, float)
+    return (draws.mean(axis=0) - expected) / (draws.std(axis=0, ddof=1) / np.sqrt(len(draws)))

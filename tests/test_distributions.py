@@ -1,0 +1,176 @@
+"""Draws against their laws, where the textbook formulas fail too."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import erfcx, log_ndtr
+
+from bayesvm.distributions import (
+    inverse_gaussian,
+    mills,
+    polya_gamma,
+    slice_sample,
+    truncated_normal_positive,
+)
+from tests.problems import Z, frozen, z_score
+
+N = 40_000
+
+# ----- inverse Gaussian, by its reciprocal mean r
+
+
+@pytest.mark.parametrize("shape", [0.01, 1.0, 9.0])
+@pytest.mark.parametrize("r", [0.0, 1e-300, 1e-12, 1e-3, 0.5, 30.0, 1e12, 1e100])
+def test_inverse_gaussian_is_positive_finite_and_has_its_moments(r, shape):
+    """E[1/x] = r + 1/shape for any r, 0 included; E[x] = 1/r where the variance is within reach.
+
+    24 laws and at most 2 moments each: 44 comparisons, |z| < 4.5.
+    """
+    x = inverse_gaussian(np.full(N, r), shape, np.random.default_rng(1))
+    assert (x > 0).all()
+    assert np.isfinite(x).all()
+    assert len(np.unique(x)) > 0.999 * N or r > 1e12 * shape  # as fine as the law itself
+    reciprocal, sd = 1 / x, np.sqrt(r / shape + 2 / shape**2)
+    rounding = 1e-15 * np.sqrt(N) * r / sd  # where r swamps 1/shape
+    z = (reciprocal.mean() - r - 1 / shape) / (sd / np.sqrt(N))
+    assert abs(z) < Z + rounding
+    if r * shape > 0.01:  # squared coefficient of variation 1 / (r shape)
+        z = (x * r - 1).mean() * np.sqrt(N * r * shape)
+        assert abs(z) < Z + 1e-15 * np.sqrt(N * r * shape)
+    if r * shape > 1e4:  # nearly normal: none of the draws is 8 standard deviations out
+        np.testing.assert_allclose(x * r, 1.0, rtol=0, atol=8 / np.sqrt(r * shape) + 1e-14)
+
+
+@pytest.mark.parametrize(("r", "shape"), [(0.5, 3.0), (4.0, 0.3), (0.01, 1.0)])
+def test_inverse_gaussian_law(r, shape):
+    """Kolmogorov-Smirnov at level 1e-5, three laws."""
+    x = inverse_gaussian(np.full(N, r), shape, np.random.default_rng(2))
+    assert stats.kstest(x, stats.invgauss(1 / (r * shape), scale=shape).cdf).pvalue > 1e-5
+
+
+@pytest.mark.parametrize("r", [0.0, 1e-12])
+def test_inverse_gaussian_of_huge_mean_is_inverse_chi_square(r):
+    """shape / x is chi-square of one degree: Kolmogorov-Smirnov at level 1e-5."""
+    x = inverse_gaussian(np.full(N, r), 2.25, np.random.default_rng(3))
+    assert stats.kstest(2.25 / x, stats.chi2(1).cdf).pvalue > 1e-5
+
+
+def test_inverse_gaussian_row_by_row():
+    """Each entry has its own mean and shape: nine laws, |z| < 4.5 for E[1/x]."""
+    r, shape = np.repeat([0.2, 1.0, 5.0], 3), np.tile([0.5, 1.0, 4.0], 3)
+    rng = np.random.default_rng(4)
+    x = np.stack([inverse_gaussian(*frozen(r, shape), rng) for _ in range(4000)])
+    assert (np.abs(z_score(1 / x, r + 1 / shape)) < Z).all()
+
+
+# ----- truncated normal
+
+
+@pytest.mark.parametrize("mean", [-300.0, -30.0, -5.0, -1.0, -1e-9, 0.0, 0.3, 8.0, 40.0])
+def test_truncated_normal_law(mean):
+    """N(mean, 1) above zero: Kolmogorov-Smirnov at level 1e-5 and the mean, nine laws."""
+    x = truncated_normal_positive(np.full(N, mean), np.random.default_rng(5))
+    assert (x > 0).all()
+
+    def upper(t):  # P(x > t)
+        return np.exp(log_ndtr(mean - t) - log_ndtr(mean))
+
+    assert stats.kstest(x, lambda t: 1 - upper(t)).pvalue > 1e-5
+    # mean + mills(mean) with erfcx; for mean = -300 it is 1/300 to 1e-5
+    expected = mean + np.sqrt(2 / np.pi) / erfcx(-mean / np.sqrt(2))
+    assert abs(z_score(x, expected)) < Z
+
+
+def test_mills_ratio_far_into_the_left_tail():
+    """N(z) / Phi(z) = sqrt(2 / pi) / erfcx(-z / sqrt 2), a form without cancellation."""
+    z = np.array([-1e8, -1e6, -1e4, -300.0, -30.0, -2.0, 0.0, 1.0, 6.0, 30.0])
+    expected = np.sqrt(2 / np.pi) / erfcx(-z / np.sqrt(2))
+    np.testing.assert_allclose(mills(z), expected, rtol=1e-10)
+
+
+# ----- Polya-Gamma
+
+
+@pytest.mark.parametrize("z", [0.0, 0.5, 2.0, -2.0, 3.2, 10.0, 60.0])
+def test_polya_gamma_moments(z):
+    """Mean, variance and Laplace transform at three points: 7 x 5 comparisons, |z| < 4.5."""
+    x = polya_gamma(np.full(N, z), np.random.default_rng(6))
+    assert (x > 0).all()
+    a = abs(z)
+    mean = 0.25 if a == 0 else np.tanh(a / 2) / (2 * a)
+    # (sinh a - a) / (4 a^3 cosh^2(a/2)), written so that a = 60 does not overflow
+    variance = 1 / 24
+    if a > 0:
+        e = np.exp(-a)
+        variance = (1 - e * e - 2 * a * e) / (2 * a**3 * (1 + e) ** 2)
+    assert abs(z_score(x, mean)) < Z
+    assert abs(z_score((x - mean) ** 2, variance)) < Z
+    for t in (0.3, 2.0, 15.0):  # E exp(-t x) = cosh(a/2) / cosh(sqrt(a^2/4 + t/2))
+        root = np.sqrt(a * a / 4 + t / 2)
+        expected = np.exp(a / 2 - root) * (1 + np.exp(-a)) / (1 + np.exp(-2 * root))
+        assert abs(z_score(np.exp(-t * x), expected)) < Z
+
+
+def test_polya_gamma_is_a_sum_of_exponentials():
+    """PG(1, z) = sum_k E_k / (2 pi^2 (k - 1/2)^2 + z^2 / 2): two samples, KS at level 1e-5.
+
+    200 terms are drawn, the mean of the rest (at most 3e-4, of sd 1e-5) is added.
+    """
+    rng, n = np.random.default_rng(7), 8000
+    for z in (0.0, 1.5, 6.0):
+        rate = 2 * np.pi**2 * (np.arange(1, 201) - 0.5) ** 2 + z * z / 2
+        mean = 0.25 if z == 0 else np.tanh(z / 2) / (2 * z)
+        series = rng.exponential(1, (n, 200)) @ (1 / rate) + mean - (1 / rate).sum()
+        assert stats.ks_2samp(series, polya_gamma(np.full(n, z), rng)).pvalue > 1e-5
+
+
+@pytest.mark.filterwarnings("error")
+def test_polya_gamma_entry_by_entry_and_extreme():
+    """Five laws, |z| < 4.5 for the mean, and no overflow on the way."""
+    z = frozen(np.array([0.0, 1e-9, 1.0, 1e3, 1e6]))
+    x = np.stack([polya_gamma(z, rng) for rng in map(np.random.default_rng, range(2000))])
+    mean = np.array([0.25, 0.25, np.tanh(0.5) / 2, 1 / 2e3, 1 / 2e6])
+    assert (np.abs(z_score(x, mean)) < Z).all()
+
+
+# ----- slice sampler
+
+TARGETS = {
+    "gumbel": (lambda x: -x - math.exp(-x), stats.gumbel_r()),
+    "narrow": (lambda x: -0.5 * ((x - 3) / 0.01) ** 2, stats.norm(3, 0.01)),
+    "wide": (lambda x: -0.5 * (x / 4) ** 2, stats.norm(0, 4)),
+    "log-gamma": (lambda x: 0.7 * x - math.exp(x), stats.loggamma(0.7)),
+}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_slice_update_leaves_its_target_invariant(name):
+    """A draw of the target moved once is a draw of the target: KS at level 1e-5, four laws.
+
+    The starts are independent, so the ends are; that they moved is checked too.
+    """
+    log_density, law = TARGETS[name]
+    rng, n = np.random.default_rng(8), 4000
+    start = law.rvs(n, random_state=rng)
+    end = np.array([slice_sample(log_density, x, rng) for x in start])
+    assert stats.kstest(end, law.cdf).pvalue > 1e-5
+    assert (end != start).all()
+    assert abs(stats.spearmanr(start, end).statistic) < 0.9
+
+
+def test_slice_chain_finds_a_density_from_far_away():
+    """Normal(2, 1) from x = 20: 3000 steps, mean of the last 2500.
+
+    Successive draws of the sampler correlate by less than 1/2 here, so the standard error is at
+    most sqrt(3 / 2500); |z| < 4.5.
+    """
+    rng, x, kept = np.random.default_rng(9), 20.0, []
+    for _ in range(3000):
+        x = slice_sample(lambda t: -0.5 * (t - 2) ** 2, x, rng)
+        kept.append(x)
+    kept = np.array(kept[500:])
+    assert abs(np.corrcoef(kept[:-1], kept[1:])[0, 1]) < 0.5
+    assert abs(kept.mean() - 2) < Z * math.sqrt(3 / 2500)
+    assert abs(kept.var() - 1) < Z * math.sqrt(2 * 3 / 2500)

@@ -1,0 +1,81 @@
+"""Every Python block of README.md and of the pages runs, and README's table says what is there."""
+
+import doctest
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from bayesvm import BayesianLinearSVC
+from bayesvm.inference import EM, SVI, VB, Gibbs
+from bayesvm.priors import Fixed, Ridge
+from bayesvm.validation import LIKELIHOODS, SCHEMES
+
+ROOT = Path(__file__).parent.parent
+BUILT = {"_build", "auto_examples", "generated"}
+FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def python_blocks(page):
+    """First line and text of each block fenced as Python."""
+    text = page.read_text(encoding="utf-8")
+    return [(text[: m.start(1)].count("\n"), m.group(1)) for m in FENCE.finditer(text)]
+
+
+def pages():
+    found = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+    return [p for p in found if not BUILT & set(p.parts) and python_blocks(p)]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
+def test_blocks_run(page, tmp_path, monkeypatch):
+    """Blocks of a page share their names; those with prompts are compared with what they print."""
+    monkeypatch.chdir(tmp_path)  # a page may write files
+    names = {"__name__": "page"}
+    for line, code in python_blocks(page):
+        if not code.startswith(">>>"):
+            exec(compile("\n" * line + code, str(page), "exec"), names)
+            continue
+        test = doctest.DocTestParser().get_doctest(code, {}, page.name, str(page), line)
+        test.globs = names
+        said = []
+        flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+        runner = doctest.DocTestRunner(verbose=False, optionflags=flags)
+        failed, _ = runner.run(test, out=said.append, clear_globs=False)
+        assert not failed, "".join(said)
+
+
+def test_the_pages_that_promise_to_run_have_blocks():
+    assert {ROOT / "README.md", ROOT / "docs" / "quickstart.md"} <= set(pages())
+
+
+# README's table: likelihood x prior x design x scheme
+
+PRIORS = [Fixed(1.0), Ridge(1.0, 1.0), Ridge(half_cauchy=1.0)]
+QUICK = [VB(), EM(learn="mode"), EM(), SVI(max_iter=2), Gibbs(draws=4, burn_in=2, chains=2)]
+
+
+def test_the_table_names_everything_there_is():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = text[text.index("## What is there") :].split("\n## ")[0]
+    for name in [*LIKELIHOODS, *SCHEMES, *(type(p).__name__ for p in PRIORS)]:
+        assert f"`{name}" in table, name
+    assert {type(s) for s in QUICK} == set(SCHEMES.values())
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("scheme", QUICK, ids=repr)
+def test_every_cell_of_the_table(likelihood, scheme):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 4))
+    y = X @ [1.0, -1.0, 0.5, 0.0] + rng.standard_normal(60) > 0
+    for prior in PRIORS:
+        for rows in (X, sparse.csr_array(X)):
+            model = BayesianLinearSVC(prior, scheme, likelihood, random_state=0).fit(rows, y)
+            proba = model.predict_proba(rows)
+            assert np.array_equal(model.predict(rows), model.classes_[proba.argmax(axis=1)])
+            assert np.array_equal(model.decision_function(rows) > 0, model.predict(rows))
+            assert (model.predict(rows) == y).mean() > 0.7

@@ -1,0 +1,255 @@
+"""Covariances in three forms against a dense inverse, and the solves behind them."""
+
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from bayesvm.gaussian import (
+    DiagonalCovariance,
+    DualCovariance,
+    FullCovariance,
+    Point,
+    conjugate_gradient,
+    covariance,
+    posterior,
+    scaled_cholesky,
+)
+from bayesvm.stats import Diagonal, gather, sandwich
+from bayesvm.types import Local, Rows
+from tests.problems import Z, frozen
+
+
+def rows(n, K, seed=0):
+    rng = np.random.default_rng(seed)
+    C, w = rng.standard_normal((n, K)), rng.uniform(0.1, 4.0, n)
+    P = rng.uniform(0.2, 3.0, K)
+    return frozen(C, w, P)
+
+
+C, W, P = rows(5, 8)  # more columns than rows, so that both forms have work to do
+Q = frozen(C.T @ np.diag(W) @ C + np.diag(P))
+SIGMA = frozen(np.linalg.inv(Q))
+COVARIANCES = {
+    "full": (covariance(sandwich(C, W, "dense"), P), SIGMA),
+    "dual": (covariance(sandwich(C, W, "factored"), P), SIGMA),
+    "diagonal": (covariance(sandwich(C, W, "diagonal"), P), np.diag(1 / np.diag(Q))),
+}
+every = pytest.mark.parametrize(("cov", "Sigma"), COVARIANCES.values(), ids=COVARIANCES)
+
+
+def test_forms_of_S_choose_their_covariance():
+    kinds = {"full": FullCovariance, "dual": DualCovariance, "diagonal": DiagonalCovariance}
+    assert {name: type(cov) for name, (cov, _) in COVARIANCES.items()} == kinds
+
+
+@every
+def test_moments_and_solves(cov, Sigma):
+    other = np.random.default_rng(1).standard_normal((4, 8))
+    x = np.random.default_rng(2).standard_normal(8)
+    for rows_ in (C, other):
+        expected = np.diag(rows_ @ Sigma @ rows_.T)
+        np.testing.assert_allclose(cov.quad(rows_), expected, rtol=1e-12)
+        np.testing.assert_allclose(cov.quad(sparse.csr_array(rows_)), expected, rtol=1e-12)
+    np.testing.assert_allclose(cov.diag(), np.diag(Sigma), rtol=1e-12)
+    np.testing.assert_allclose(cov.dense(), Sigma, rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose(cov.solve(x), Sigma @ x, rtol=1e-11)
+    assert cov.logdet == pytest.approx(np.linalg.slogdet(Sigma)[1], rel=1e-12)
+
+
+@every
+def test_vector_and_back(cov, Sigma):
+    x = cov.vector()
+    assert x.ndim == 1
+    back = cov.restore(x)
+    np.testing.assert_allclose(back.dense(), Sigma, rtol=1e-10, atol=1e-13)
+    moved = cov.restore(x + 0.3 * np.sin(np.arange(x.size)))  # any vector is a covariance
+    assert np.linalg.eigvalsh(moved.dense()).min() > 0
+    np.testing.assert_array_equal(cov.vector(), x)  # restoring changed nothing here
+
+
+@every
+def test_sample_moments(cov, Sigma):
+    """Whitened draws have unit covariance: 8 means and 36 second moments, |z| < 4.5."""
+    n = 20_000
+    x = cov.sample(n, np.random.default_rng(3)) @ np.linalg.cholesky(np.linalg.inv(Sigma))
+    assert x.shape == (n, 8)
+    assert (np.abs(x.mean(axis=0)) * np.sqrt(n) < Z).all()
+    second = (x.T @ x / n - np.eye(8)) * np.sqrt(n)
+    second[np.diag_indices(8)] /= np.sqrt(2)
+    assert (np.abs(second) < Z).all()
+
+
+def test_dual_form_of_joined_blocks():
+    """Rows that came in two blocks are the same rows."""
+    joined = sandwich(C[:2], W[:2], "factored") + sandwich(C[2:], W[2:], "factored")
+    cov = covariance(joined, P)
+    np.testing.assert_allclose(cov.dense(), SIGMA, rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose(cov.quad(C), np.diag(C @ SIGMA @ C.T), rtol=1e-12)
+
+
+def test_dual_variance_never_turns_negative():
+    """A row pinned by a weight of 1e16 has variance 1e-16, not what cancellation leaves."""
+    w = np.array([1e16, 1.0, 1.0, 1.0, 1.0])
+    cov = covariance(sandwich(C, w, "factored"), P)
+    assert (cov.quad(C) > 0).all()
+    assert cov.quad(C)[0] < 1e-12
+    assert (cov.diag() > 0).all()
+
+
+def test_point_has_no_spread():
+    point = Point(3, eps=0.1)
+    assert point.quad(np.ones((5, 3))) == pytest.approx(0.01)
+    for value in (point.diag(), point.solve(np.ones(3)), point.dense(), point.vector()):
+        assert not value.any()
+    assert point.logdet == 0.0
+    assert not point.sample(4, np.random.default_rng(0)).any()
+    assert point.sample(4, np.random.default_rng(0)).shape == (4, 3)
+    assert point.restore(np.empty(0)) is point
+
+
+# ----- the factor
+
+
+def test_scaled_cholesky_of_a_badly_scaled_matrix():
+    scale = 10.0 ** np.array([-9, -3, 0, 2, 5, 7, 9, 12])
+    M = frozen(scale[:, None] * Q * scale)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        L = scaled_cholesky(M)
+    assert not np.triu(L, 1).any()
+    np.testing.assert_allclose((L @ L.T) / M, 1.0, rtol=1e-12)
+
+
+def test_scaled_cholesky_retries_with_a_warning():
+    """A collinear column: 1e-10 of the scaled diagonal repairs it, and no more is added."""
+    x = np.random.default_rng(4).standard_normal((6, 3)) * [1.0, 1e3, 1e-3]
+    M = np.column_stack([x, x.sum(axis=1)])
+    M = M.T @ M
+    M = M - 1e-14 * np.diag(np.diag(M))  # indefinite for certain
+    frozen(M)
+    with pytest.warns(RuntimeWarning, match=r"numerically singular; 1e-10 was added"):
+        L = scaled_cholesky(M)
+    d = np.sqrt(np.diag(M))
+    gap = (L @ L.T - M) / np.outer(d, d)
+    np.testing.assert_allclose(gap, 1e-10 * np.eye(4), atol=1e-14)
+
+
+def test_scaled_cholesky_gives_up_with_advice():
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite; standardise"):
+        scaled_cholesky(np.array([[1.0, 2.0], [2.0, 1.0]]))
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+        scaled_cholesky(np.array([[1.0, np.nan], [np.nan, 1.0]]))
+
+
+# ----- the mean
+
+
+@pytest.mark.parametrize("form", ["dense", "factored"])
+def test_posterior_is_one_newton_step(form):
+    """mu_old + (S + P)^-1 (g - P mu_old), from any old mean."""
+    rng = np.random.default_rng(5)
+    old, slope = rng.standard_normal(8), rng.standard_normal(5)
+    stats = gather(Rows(C), Local(W, slope, np.zeros(5)), form)
+    coef = posterior(stats, P, frozen(old))
+    expected = old + SIGMA @ (C.T @ slope - P * old)
+    np.testing.assert_allclose(coef.mean, expected, rtol=1e-11)
+    np.testing.assert_allclose(coef.cov.dense(), SIGMA, rtol=1e-11, atol=1e-14)
+
+
+def exact_solve(A, b):
+    """Gaussian elimination in rational numbers."""
+    n = len(b)
+    M = [[*row, x] for row, x in zip(A, b)]
+    for k in range(n):
+        pivot = max(range(k, n), key=lambda i: abs(M[i][k]))
+        M[k], M[pivot] = M[pivot], M[k]
+        for i in range(k + 1, n):
+            factor = M[i][k] / M[k][k]
+            M[i] = [a - factor * b for a, b in zip(M[i], M[k])]
+    x = [Fraction(0)] * n
+    for k in reversed(range(n)):
+        x[k] = (M[k][n] - sum(M[k][j] * x[j] for j in range(k + 1, n))) / M[k][k]
+    return x
+
+
+@pytest.mark.parametrize("form", ["dense", "factored"])
+@pytest.mark.parametrize("heavy", [1e10, 1e14])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_residual_form_with_one_row_on_the_margin(form, heavy, seed):
+    """Steps of the residual form against the exact solution in rational arithmetic.
+
+    Row 0 has u = 1/2w and weight w = 1e10 or 1e14.  S itself is rounded to eps w, so a step of
+    length d is off by about eps w d; but the residual is exact, so every step corrects the last
+    and the error falls by that factor each time.  The normal equations keep the first error.
+    """
+    rng = np.random.default_rng(seed)
+    n, K = 12, 4
+    X, y, mu = rng.standard_normal((n, K)), rng.choice([-1.0, 1.0], n), rng.standard_normal(K)
+    X[0] += (y[0] * (1 - 0.5 / heavy) - X[0] @ mu) * mu / (mu @ mu)
+    u = 1 - y * (X @ mu)
+    w = 1 / np.sqrt(u * u + 0.01)
+    w[0] = heavy
+    prior = np.full(K, 0.5)
+
+    A = np.array([[Fraction(x) for x in row] for row in X])
+    weight, label = [Fraction(x) for x in w], [Fraction(x) for x in y]
+    Q_exact = (A.T * weight) @ A + np.diag([Fraction(1, 2)] * K)
+    b_exact = A.T @ [(1 + k) * t for k, t in zip(weight, label)]
+    exact = np.array([float(x) for x in exact_solve(Q_exact.tolist(), b_exact.tolist())])
+
+    errors = []
+    for _ in range(10):
+        local = Local(w, y * (1 + w * (1 - y * (X @ mu))), np.zeros(n))
+        mu = posterior(gather(Rows(X), local, form), prior, mu).mean
+        errors.append(np.abs(mu - exact).max())
+    normal = np.linalg.solve((X.T * w) @ X + np.diag(prior), X.T @ ((1 + w) * y))
+    rate = 100 * np.finfo(float).eps * heavy  # 2e-4 and (a bound that says little) 2.2
+    assert errors[0] < 5 * rate
+    assert errors[1] < max(min(rate, 0.1) * errors[0], 1e-14)
+    assert errors[-1] < 5e-15  # a few units in the last place
+    assert np.abs(normal - exact).max() > 1e6 * errors[-1]
+
+
+# ----- conjugate gradients
+
+
+def test_conjugate_gradient_solves():
+    rhs = frozen(np.random.default_rng(6).standard_normal(8))
+    for precondition in (lambda x: x, lambda x: x / np.diag(Q)):
+        x = conjugate_gradient(lambda v: Q @ v, rhs, precondition, rtol=1e-13)
+        np.testing.assert_allclose(x, np.linalg.solve(Q, rhs), rtol=1e-9)
+
+
+def test_conjugate_gradient_lowers_the_quadratic_wherever_it_stops():
+    rhs = np.random.default_rng(7).standard_normal(8)
+    values = [0.0]
+    for k in range(1, 9):
+        x = conjugate_gradient(lambda v: Q @ v, rhs, lambda v: v, rtol=0.0, max_iter=k)
+        values.append(0.5 * x @ Q @ x - rhs @ x)
+    assert (np.diff(values) < 0).all()
+    assert values[-1] == pytest.approx(-0.5 * rhs @ np.linalg.solve(Q, rhs), rel=1e-9)
+
+
+def test_conjugate_gradient_of_nothing_is_nothing():
+    assert not conjugate_gradient(lambda v: Q @ v, np.zeros(8), lambda v: v).any()
+
+
+def test_posterior_with_the_diagonal_alone_finds_the_same_mean():
+    """The mean of the diagonal form solves the full system, to the tolerance asked of it."""
+    rng = np.random.default_rng(8)
+    old, slope = rng.standard_normal(8), rng.standard_normal(5)
+    stats = gather(Rows(C), Local(W, slope, np.zeros(5)), "diagonal")
+    assert isinstance(stats.S, Diagonal)
+    coef = posterior(stats, P, old, product=lambda x: C.T @ (W * (C @ x)))
+    residual = C.T @ slope - P * old
+    full = old + SIGMA @ residual
+    # stopped at 5% of the residual in the norm of the preconditioner D^-1; in the norm of Q the
+    # error is then at most 5% times the root of the condition number of D^-1/2 Q D^-1/2
+    scaled = Q / np.sqrt(np.outer(np.diag(Q), np.diag(Q)))
+    error, step = coef.mean - full, full - old
+    limit = 0.05 * np.sqrt(np.linalg.cond(scaled))
+    assert error @ Q @ error <= limit**2 * (step @ Q @ step)
+    np.testing.assert_allclose(coef.cov.diag(), 1 / np.diag(Q), rtol=1e-13)
