@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
-from .stats import Dense, Diagonal, Factored, squared
+from .stats import Dense, Factored, squared
 from .types import Array, Coef, Columns, Covariance, Stats
 
 
@@ -88,6 +88,10 @@ class FullCovariance:
     @property
     def logdet(self) -> float:
         return float(-2.0 * np.log(np.diag(self.L)).sum())
+
+    def shrunk(self, k: float) -> FullCovariance:
+        """The covariance that k times as many rows would leave."""
+        return FullCovariance(np.sqrt(k) * self.L)
 
     def vector(self) -> Array:
         L = self.L.copy()
@@ -197,6 +201,10 @@ class DiagonalCovariance:
     def logdet(self) -> float:
         return float(np.log(self.variance).sum())
 
+    def shrunk(self, k: float) -> DiagonalCovariance:
+        """The covariance that k times as many rows would leave."""
+        return DiagonalCovariance(self.variance / k)
+
     def vector(self) -> Array:
         return np.log(self.variance)
 
@@ -261,13 +269,22 @@ def posterior(
     summed, and the mean is then found by conjugate gradients.
     """
     cov = covariance(stats.S, P)
-    residual = stats.g - P * mean
-    if isinstance(stats.S, Diagonal):
-        assert product is not None
-        step = conjugate_gradient(lambda x: product(x) + P * x, residual, cov.solve)
-    else:
-        step = cov.solve(residual)
-    return Coef(mean + step, cov)
+    return Coef(mean + _step(cov, stats.g - P * mean, P, product), cov)
+
+
+def newton(
+    stats: Stats, P: Array, mean: Array, product: Callable[[Array], Array] | None = None
+) -> Array:
+    """Newton's mean: the same residual against the curvature H of the bound instead of S."""
+    return mean + _step(covariance(stats.H, P), stats.g - P * mean, P, product)
+
+
+def _step(
+    cov: Covariance, residual: Array, P: Array, product: Callable[[Array], Array] | None
+) -> Array:
+    if product is None:
+        return cov.solve(residual)
+    return conjugate_gradient(lambda x: product(x) + P * x, residual, cov.solve)
 
 
 def conjugate_gradient(

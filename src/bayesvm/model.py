@@ -17,6 +17,7 @@ from .stats import draw_block, expected, moments, pass_block
 from .types import Array, Block, Coef, Engine, Likelihood, Own, Rows, Stats, Term
 
 States = tuple[Any, ...]
+Product = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
@@ -97,15 +98,15 @@ class Problem:
         return replace(self, blocks=replace(self.blocks, X=C, ready=True))
 
     def thinned(self, keep: int, rng: np.random.Generator) -> Problem:
-        """A random subset of ``keep`` rows that speaks with the weight of all of them."""
+        """A random subset of ``keep`` rows."""
         rows = np.sort(rng.choice(self.n, keep, replace=False))
-        return replace(self, blocks=self.blocks.take(rows, self.n / keep))
+        return replace(self, blocks=self.blocks.take(rows))
 
-    def stats(self, coef: Coef) -> Stats:
+    def stats(self, coef: Coef, curved: bool = False) -> Stats:
         """One pass over the rows, seen by a distribution of theta."""
-        model, form = self.model, self.form
+        lik, form = self.model.likelihood, self.form
         return self.engine.sum(  # type: ignore[no-any-return]
-            lambda b: pass_block(self.rows(b), b.y, b.c, coef, model.likelihood, form), self.blocks
+            lambda b: pass_block(self.rows(b), b.y, b.c, coef, lik, form, curved), self.blocks
         )
 
     def draw(self, theta: Array, key: tuple[int, ...]) -> Stats:
@@ -118,23 +119,23 @@ class Problem:
 
         return self.engine.sum(visit, self.blocks)  # type: ignore[no-any-return]
 
-    def product(self, coef: Coef) -> Callable[[Array], Array]:
-        """Multiplication by S at ``coef`` without forming it."""
+    def products(self, coef: Coef) -> tuple[Product, Product]:
+        """Multiplication by S and by H at ``coef`` without forming either."""
         lik = self.model.likelihood
-        weights = list(
+        locals_ = list(
             self.engine.collect(
-                lambda b: expected(self.rows(b), b.y, b.c, coef, lik)[2].w, self.blocks
+                lambda b: expected(self.rows(b), b.y, b.c, coef, lik)[2], self.blocks
             )
         )
 
-        def apply(x: Array) -> Array:
-            def visit(b: Block) -> Array:
+        def by(weights: list[Array]) -> Product:
+            def visit(b: Block, x: Array) -> Array:
                 C = self.rows(b).C
                 return C.T @ (weights[b.number] * (C @ x))
 
-            return self.engine.sum(visit, self.blocks)  # type: ignore[no-any-return]
+            return lambda x: self.engine.sum(lambda b: visit(b, x), self.blocks)
 
-        return apply
+        return by([k.w for k in locals_]), by([k.h for k in locals_])
 
     def predictor(self, theta: Array) -> Array:
         """f at every row."""

@@ -15,6 +15,8 @@ from scipy import sparse
 
 from .types import Array, Coef, Columns, Likelihood, Local, Rows, Stats
 
+NEGLIGIBLE = 0.01  # curvature, as a share of w, below which a row is left out of H
+
 # ---------------------------------------------------------------------------------------------
 # S in three forms
 
@@ -106,21 +108,22 @@ def expected(
     return m, v, likelihood.expected(y, m, v).times(c)
 
 
-def gather(rows: Rows, local: Local, form: str) -> Stats:
-    """Sum what the rows say."""
-    return Stats(
-        sandwich(rows.C, local.w, form),
-        rows.C.T @ local.g,
-        float(local.w.shape[0]),
-        float(local.bound.sum()),
-    )
+def gather(rows: Rows, local: Local, form: str, curved: bool = False) -> Stats:
+    """Sum what the rows say; with ``curved``, their curvatures too."""
+    H = None
+    if curved:
+        # rows far from the kink have next to no curvature, and there are many of them
+        some = np.flatnonzero(local.h > NEGLIGIBLE * local.w)
+        H = sandwich(rows.C[some], local.h[some], form)
+    S = sandwich(rows.C, local.w, form)
+    return Stats(S, rows.C.T @ local.g, float(local.bound.sum()), H)
 
 
 def pass_block(
-    rows: Rows, y: Array, c: Array, coef: Coef, likelihood: Likelihood, form: str
+    rows: Rows, y: Array, c: Array, coef: Coef, likelihood: Likelihood, form: str, curved: bool
 ) -> Stats:
     """One block of rows seen by a distribution of theta: VB, EM and SVI."""
-    return gather(rows, expected(rows, y, c, coef, likelihood)[2], form)
+    return gather(rows, expected(rows, y, c, coef, likelihood)[2], form, curved)
 
 
 def draw_block(

@@ -13,7 +13,7 @@ large ``w_i`` grows on the margin, and ``b_i`` does not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -24,15 +24,20 @@ Columns = Any  # ndarray or scipy sparse: only stats.py and the designs look ins
 
 
 class Local(NamedTuple):
-    """What rows say about f, given y: precision, slope and share of the bound, each ``(n,)``."""
+    """What rows say about f, given y, each ``(n,)``.
+
+    ``w`` is the precision of the Gaussian that touches the row's bound from below, ``h <= w`` the
+    curvature of the bound itself (minus its second derivative in the mean of f).
+    """
 
     w: Array
     g: Array
     bound: Array
+    h: Array
 
     def times(self, c: Array) -> Local:
         """Rows counted ``c`` times: everything a row says is linear in its weight."""
-        return Local(c * self.w, c * self.g, c * self.bound)
+        return Local(c * self.w, c * self.g, c * self.bound, c * self.h)
 
 
 class Rows(NamedTuple):
@@ -95,18 +100,16 @@ class Gram(Protocol):
 
 @dataclass(frozen=True)
 class Stats:
-    """Sums over rows; ``a + b`` joins two sets of rows, ``k * a`` counts rows k times."""
+    """Sums over rows; ``a + b`` joins two sets of rows.  H, the sum of curvatures, is optional."""
 
     S: Any
     g: Array
-    n: float
     bound: float
+    H: Any = None
 
     def __add__(self, other: Stats) -> Stats:
-        return Stats(self.S + other.S, self.g + other.g, self.n + other.n, self.bound + other.bound)
-
-    def __rmul__(self, k: float) -> Stats:
-        return replace(self, S=self.S * k, g=k * self.g, n=k * self.n, bound=k * self.bound)
+        H = None if self.H is None else self.H + other.H
+        return Stats(self.S + other.S, self.g + other.g, self.bound + other.bound, H)
 
 
 class Likelihood(Protocol):

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..gaussian import Point, posterior
+from ..gaussian import Point, newton, posterior
 from ..model import Problem
 from ..types import Array, Coef
 from .active_set import Certificate, certify, exact_finish
-from .loop import Ascent, State, Watch, ascend, silent
-from .vb import VB
+from .loop import Ascent, State, Step, Watch, ascend, silent
+from .vb import VB, bold_mean
 
 
 @dataclass(frozen=True)
@@ -123,17 +123,24 @@ class EM:
             state, objective(problem, state), path, n_iter, run.converged, run.change, cert, dual
         )
 
-    def sweep(self, problem: Problem, state: State) -> tuple[State, float]:
-        """One EM step; also the (negative, smoothed) objective of the state it was given."""
+    def sweep(self, problem: Problem, state: State) -> Step:
+        """One EM step; its bound is minus the smoothed objective."""
         model, (coef, priors) = problem.model, state
-        stats = problem.stats(coef)
-        value = stats.bound + sum(model.each("log_prob", priors, coef))
-        product = problem.product(coef) if problem.form == "diagonal" else None
-        new = posterior(stats, model.precision(priors), coef.mean, product)
-        new = Coef(new.mean, coef.cov)
-        if self.learn == "mode":
-            priors = tuple(model.each("mode", priors, new))
-        return State(new, priors), value
+        bold = self.accelerate and bold_mean(problem)
+        stats = problem.stats(coef, curved=bold)
+        value = float(stats.bound + sum(model.each("log_prob", priors, coef)))
+        by_S, by_H = problem.products(coef) if problem.form == "diagonal" else (None, None)
+        P = model.precision(priors)
+
+        def reach(mean: Array) -> State:
+            new = Coef(mean, coef.cov)
+            learned = tuple(model.each("mode", priors, new)) if self.learn == "mode" else priors
+            return State(new, learned)
+
+        safe = reach(posterior(stats, P, coef.mean, by_S).mean)
+        return Step(
+            reach(newton(stats, P, coef.mean, by_H)) if bold else safe, safe, value
+        )
 
     def _finish(
         self, problem: Problem, state: State, eps: float

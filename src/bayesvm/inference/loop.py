@@ -85,8 +85,17 @@ def extrapolate(x0: Array, x1: Array, x2: Array, lead: int) -> Array | None:
     return out if np.all(np.isfinite(out)) else None
 
 
+class Step(NamedTuple):
+    """A step from a state: a bold one, a safe one that cannot lower the bound, and the bound of
+    the state they start from."""
+
+    bold: State
+    safe: State
+    bound: float
+
+
 def ascend(
-    step: Callable[[State], tuple[State, float]],
+    step: Callable[[State], Step],
     model: Model,
     state: State,
     *,
@@ -99,73 +108,70 @@ def ascend(
 ) -> Ascent:
     """Climb ``step`` until bound and mean settle.
 
-    ``step`` maps a state to the next one and tells the bound of the state it was given, so a long
-    step is judged by the pass that would have been made anyway, and a rejected one leaves no trace.
-    It ends when a plain step raises the bound by less than ``tol`` of its size and moves no
-    coefficient by more than ``shift_tol`` posterior standard deviations.
+    The bound of a state becomes known on the pass that leaves it, so a bold step and an
+    extrapolation are judged by a pass that would have been made anyway; one that lowered the bound
+    is dropped for the safe step and leaves no trace.  The climb ends when a step raises the bound
+    by less than ``tol`` of its size and moves no coefficient by more than ``shift_tol`` posterior
+    standard deviations.
     """
     path: list[float] = []
     change = np.inf
-
-    def enter(x: State) -> tuple[State, float]:
-        new, bound = step(x)
-        if np.isfinite(bound):
-            path.append(bound)
-        return new, bound
-
-    x0 = state
-    x1, bound0 = enter(x0)
-    n_iter = 1
+    x0, from0, n_iter = state, step(state), 1  # from0 leaves x0 and knows its bound
+    if np.isfinite(from0.bound):
+        path.append(from0.bound)
+    patience = rest = 0  # safe steps still to make after a bold one failed, and how many it was
     while n_iter < max_iter:
-        x2, bound1 = enter(x1)
-        n_iter += 1
+        bound0 = from0.bound
+        brave = patience == 0 and from0.bold is not from0.safe
+        x1 = from0.bold if brave else from0.safe
+        from1, n_iter = _try(step, x1) if brave else step(x1), n_iter + 1
+        patience = max(patience - 1, 0)
+        if brave and not from1.bound >= bound0:
+            patience = rest = 2 * rest + 1
+            x1 = from0.safe
+            from1, n_iter = step(x1), n_iter + 1
+        elif brave:
+            rest = 0
+        bound1, size = from1.bound, max(1.0, abs(from1.bound))
         change = bound1 - bound0
-        size = max(1.0, abs(bound1))
-        if change < -1e-8 * size:
+        if not change >= -1e-8 * size:
             raise BoundFell(
                 f"the bound fell from {bound0!r} to {bound1!r} in a step that cannot lower it"
             )
-        settled = change < tol * size and _shift(x1.coef, x2.coef) < shift_tol
+        path.append(bound1)
+        settled = change < tol * size and _shift(x1.coef, from1.safe.coef) < shift_tol
         stop = watch(Progress(stage, n_iter, max_iter, bound1, change), x1)
         if settled or stop:
             return Ascent(x1, bound1, path, n_iter, settled, change)
         if accelerate and np.isfinite(bound0) and n_iter < max_iter:
-            long = _long_step(step, model, x0, x1, x2, bound1)
+            long = _long_step(model, x0, x1, from1.safe if patience else from1.bold)
             if long is not None:
-                n_iter += 1
-                x0, x1, bound0, accepted = long
-                if accepted:
-                    path.append(bound0)
-                continue
-        x0, x1, bound0 = x1, x2, bound1
-    # bound0 belongs to x0, the newest state whose bound is known
-    return Ascent(x0, bound0, path, n_iter, False, change)
+                after, n_iter = _try(step, long), n_iter + 1
+                if after.bound >= bound1:
+                    path.append(after.bound)
+                    x0, from0 = long, after
+                    continue
+        x0, from0 = x1, from1
+    return Ascent(x0, from0.bound, path, n_iter, False, change)
 
 
-def _long_step(
-    step: Callable[[State], tuple[State, float]],
-    model: Model,
-    x0: State,
-    x1: State,
-    x2: State,
-    bound1: float,
-) -> tuple[State, State, float, bool] | None:
+def _try(step: Callable[[State], Step], state: State) -> Step:
+    """A step from a state that may be absurd; an impossible one has a bound of minus infinity."""
+    try:
+        with np.errstate(all="ignore"):
+            out = step(state)
+    except (np.linalg.LinAlgError, FloatingPointError, ValueError):
+        return Step(state, state, -np.inf)
+    return out if np.isfinite(out.bound) else out._replace(bound=-np.inf)
+
+
+def _long_step(model: Model, x0: State, x1: State, x2: State) -> State | None:
     a, b, c = (pack(model, x) for x in (x0, x1, x2))
     # coordinates that belong to rows would make a row of weight two differ from the row twice
     by_rows = isinstance(x2.coef.cov, DualCovariance)
     lead = a.size - (x2.coef.cov.vector().size if by_rows else 0)
     vector = extrapolate(a, b, c, lead)
-    if vector is None:
-        return None
-    try:
-        with np.errstate(all="ignore"):
-            trial = unpack(model, x2, vector)
-            after, bound = step(trial)
-    except (np.linalg.LinAlgError, FloatingPointError, ValueError):
-        bound = -np.inf
-    if np.isfinite(bound) and bound >= bound1:
-        return trial, after, bound, True
-    return x1, x2, bound1, False
+    return None if vector is None else unpack(model, x2, vector)
 
 
 def _shift(old: Coef, new: Coef) -> float:

@@ -11,7 +11,7 @@ from ..gaussian import FullCovariance, scaled_cholesky
 from ..model import Model, Problem, States
 from ..types import Array, Coef
 from .loop import Ascent, Progress, State, Watch, silent
-from .vb import sweep
+from .vb import bound_of
 
 
 class Leaky(NamedTuple):
@@ -101,7 +101,7 @@ class SVI:
             for batch in problem.blocks.minibatches(self.batch_size, rng):
                 leaky = self.step(replace(problem, blocks=batch), leaky)
             state = State(coefficients(leaky), leaky.priors)
-            bound = sweep(problem, state)[1]  # one full pass: the exact bound, once an epoch
+            bound = bound_of(problem, state)  # one full pass an epoch: exact
             change = bound - path[-1] if path else np.inf
             path.append(bound)
             converged = epoch == self.max_iter or abs(change) < self.tol * max(1.0, abs(bound))

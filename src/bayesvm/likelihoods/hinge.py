@@ -33,7 +33,7 @@ class Hinge:
         w = \chi^{-1/2}, \qquad g = y(1 + w\bar u), \qquad
         \ell = -(\bar u + \sqrt\chi), \qquad \chi = \bar u^2 + v,
 
-    with :math:`\bar u = 1 - ym`.  At :math:`v = 0` the bound is the hinge itself.  A row of
+    with :math:`\bar u = 1 - ym`, and the curvature :math:`h = v\chi^{-3/2}`.  At :math:`v = 0` the bound is the hinge itself.  A row of
     weight *c* counts *c* times.
 
     References
@@ -55,14 +55,14 @@ class Hinge:
         root = np.sqrt(np.maximum(u * u + v, FLOOR))
         w = 1.0 / root
         # u + sqrt(chi) for u < 0 is a difference of near equals: use v / (sqrt(chi) - u)
-        loss = np.where(u > 0, u + root, v / np.maximum(root - u, root))
-        return Local(w, y * (1.0 + u * w), -loss)
+        loss = np.where(u > 0, u + root, v / (root + np.abs(u)))
+        return Local(w, y * (1.0 + u * w), -loss, v * w**3)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
         u = 1.0 - y * f
         # Luts & Ormerod, App. A: 1/a | u ~ InvGauss(c/|u|, c^2)
         w = np.minimum(inverse_gaussian(np.abs(u) / c, c * c, rng), CEILING)
-        return Local(w, y * (c + w * u), -2.0 * c * np.maximum(u, 0.0))
+        return Local(w, y * (c + w * u), -2.0 * c * np.maximum(u, 0.0), w)
 
     def log_prob(self, y: Array, f: Array) -> Array:
         return -2.0 * np.maximum(1.0 - y * f, 0.0)

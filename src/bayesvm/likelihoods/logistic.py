@@ -44,7 +44,13 @@ class Logistic:
         # tanh(xi/2) / (2 xi) -> 1/4; below 1e-4 the series 1/4 - xi^2/48 is exact to 1e-17
         safe = np.maximum(xi, 1e-4)
         w = np.where(xi < 1e-4, 0.25 - xi * xi / 48.0, np.tanh(safe / 2.0) / (2.0 * safe))
-        return Local(w, 0.5 * y - w * m, 0.5 * (y * m - xi) + log_expit(xi))
+        slope = np.where(  # (dw/dxi) / xi
+            xi < 1e-2,
+            -1.0 / 24.0 + xi * xi / 120.0,
+            (0.25 / np.cosh(np.minimum(safe, 700.0) / 2.0) ** 2 - w) / np.maximum(xi, 1e-2) ** 2,
+        )
+        h = w + m * m * slope
+        return Local(w, 0.5 * y - w * m, 0.5 * (y * m - xi) + log_expit(xi), h)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
         copies = whole(c, "logistic")
@@ -52,7 +58,7 @@ class Logistic:
         for k in range(int(copies.max(initial=1))):  # PG(c, f) is a sum of c independent PG(1, f)
             more = copies > k
             w[more] += polya_gamma(f[more], rng)
-        return Local(w, 0.5 * c * y - w * f, c * self.log_prob(y, f))
+        return Local(w, 0.5 * c * y - w * f, c * self.log_prob(y, f), w)
 
     def log_prob(self, y: Array, f: Array) -> Array:
         return log_expit(y * f)

@@ -34,7 +34,8 @@ class Probit:
 
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
         z = y * m
-        return Local(np.ones_like(z), y * mills(z), log_ndtr(z) - 0.5 * v)
+        ratio = mills(z)
+        return Local(np.ones_like(z), y * ratio, log_ndtr(z) - 0.5 * v, ratio * (z + ratio))
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
         copies = whole(c, "probit")
@@ -42,7 +43,7 @@ class Probit:
         for k in range(int(copies.max(initial=1))):
             more = copies > k
             total[more] += truncated_normal_positive(y[more] * f[more], rng)
-        return Local(c.copy(), y * total - c * f, c * self.log_prob(y, f))
+        return Local(c.copy(), y * total - c * f, c * self.log_prob(y, f), c)
 
     def log_prob(self, y: Array, f: Array) -> Array:
         return log_ndtr(y * f)
