@@ -14,7 +14,16 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("bayesvm", "numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl", "jax", "numpyro")
+PACKAGES = (
+    "bayesvm",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "joblib",
+    "threadpoolctl",
+    "jax",
+    "numpyro",
+)
 STATUS = Path("/proc/self/status")
 PEAK_RESET = Path("/proc/self/clear_refs")
 

@@ -147,7 +147,10 @@ def _label(
         parts.append(X)
         labels.append((draw.uniform(size=p.size) < p).astype(np.int64))
     if sparse.issparse(parts[0]):
-        return sparse.csr_array(sparse.vstack(parts, format="csr")), np.concatenate(labels)
+        X = sparse.csr_array(sparse.vstack(parts, format="csr"))
+        # the only width that liblinear takes
+        X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+        return X, np.concatenate(labels)
     return np.concatenate(parts), np.concatenate(labels)
 
 
@@ -173,7 +176,8 @@ def load(folder: Path) -> Data:
         if (folder / f"{name}.npy").exists():
             return np.load(folder / f"{name}.npy")
         data, indices, indptr, shape = (
-            np.load(folder / f"{name}.{part}.npy") for part in ("data", "indices", "indptr", "shape")
+            np.load(folder / f"{name}.{part}.npy")
+            for part in ("data", "indices", "indptr", "shape")
         )
         return sparse.csr_array((data, indices, indptr), shape=tuple(shape))
 

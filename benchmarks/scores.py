@@ -18,7 +18,7 @@ def expected_calibration_error(y: np.ndarray, p: np.ndarray, bins: int = BINS) -
 
 
 def score(model: Any, X: Any, y: np.ndarray) -> dict[str, float]:
-    """Error, and where the model gives probabilities their log loss, Brier score and calibration."""
+    """Error; and log loss, Brier score and calibration of a model that gives probabilities."""
     out = {"error": float(np.mean(model.predict(X) != y))}
     if hasattr(model, "predict_proba"):
         p = model.predict_proba(X)[:, 1]

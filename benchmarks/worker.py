@@ -46,25 +46,27 @@ def make(folder: Path, options: dict[str, Any]) -> None:
 
 def fit(library: str, folder: Path, seed: int, options: dict[str, Any]) -> dict[str, float]:
     """Time and memory of a fit, and its scores on rows held out."""
+    from sklearn.exceptions import ConvergenceWarning
+
     from problems import load
     from scores import score
-    from sklearn.exceptions import ConvergenceWarning
 
     module = import_module(f"libraries.bench_{library}")
     count = options.pop("count", False)
     data = load(folder)
+    if hasattr(module, "prepare"):
+        return machine.measure(module.prepare(data.X, data.y, seed, **options))[1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a small fit first: imports, thread pools, lazy tables
-        module.fit(data.X[:WARM_ROWS], data.y[:WARM_ROWS], seed, **options)
+        module.fit(data.X[:WARM_ROWS], data.y[:WARM_ROWS], seed)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model, out = machine.measure(lambda: module.fit(data.X, data.y, seed, **options))
+        model, out = machine.measure(lambda: module.fit(data.X, data.y, seed))
     unfinished = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
-    if model is not None:
-        out["converged"] = float(not unfinished)
-        scores, asked = machine.measure(lambda: score(model, data.X_test, data.y_test))
-        out |= scores | {"predict_seconds": asked["seconds"]}
-    if count and hasattr(module, "passes"):
+    out["converged"], out["warnings"] = float(not unfinished), float(len(caught))
+    scores, asked = machine.measure(lambda: score(model, data.X_test, data.y_test))
+    out |= scores | {"predict_seconds": asked["seconds"]}
+    if count:
         out |= {f"passes_{k}": v for k, v in module.passes(data.X, data.y, seed).items()}
     return out
 
@@ -72,6 +74,7 @@ def fit(library: str, folder: Path, seed: int, options: dict[str, Any]) -> dict[
 def draw(library: str, folder: Path, seed: int, options: dict[str, Any]) -> dict[str, Any]:
     """Draws of the same posterior, judged by one and the same function."""
     import numpy as np
+
     from bayesvm.diagnostics import ess, r_hat
     from problems import load
 

@@ -39,7 +39,7 @@ myst_heading_anchors = 3
 
 autosummary_generate = True
 autosummary_ignore_module_all = False
-autosummary_imported_members = True
+autosummary_imported_members = False  # a module shows its __all__, or what it defines itself
 autodoc_typehints = "none"  # numpydoc sections carry types and shapes
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
@@ -65,6 +65,9 @@ if any(examples.glob("plot_*.py")):
 else:  # index.md names a gallery that is not there
     exclude_patterns.append("auto_examples/**")
     suppress_warnings.append("toc.excluded")
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 
 html_theme = "pydata_sphinx_theme"
 html_title = "bayesvm"

@@ -9,7 +9,7 @@ from bayesvm.engines import Serial
 from bayesvm.likelihoods import Hinge
 from bayesvm.model import Model, Problem
 from bayesvm.priors import Fixed
-from bayesvm.types import Term
+from bayesvm.types import Local, Term
 
 Z = 4.5  # bound on a z-score: P(|z| > 4.5) = 7e-6 for one comparison of a right answer
 
@@ -20,6 +20,11 @@ def frozen(*arrays):
         for part in (a.data, a.indices, a.indptr) if sparse.issparse(a) else (a,):
             part.flags.writeable = False
     return arrays[0] if len(arrays) == 1 else arrays
+
+
+def site(w, g):
+    """A Gaussian row: precision and slope are all it has."""
+    return Local(w, g, np.zeros_like(w), w)
 
 
 def plain(p):

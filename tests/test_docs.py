@@ -1,6 +1,7 @@
 """Every Python block of README.md and of the pages runs, and README's table says what is there."""
 
 import doctest
+import pkgutil
 import re
 from pathlib import Path
 
@@ -11,7 +12,13 @@ from scipy import sparse
 from bayesvm import BayesianLinearSVC
 from bayesvm.inference import EM, SVI, VB, Gibbs
 from bayesvm.priors import Fixed, Ridge
-from bayesvm.validation import LIKELIHOODS, SCHEMES
+from bayesvm.validation import (
+    DUAL_ROWS,
+    FULL_COLUMNS,
+    LIKELIHOODS,
+    SCHEMES,
+    SPARSE_COLUMNS,
+)
 
 ROOT = Path(__file__).parent.parent
 BUILT = {"_build", "auto_examples", "generated"}
@@ -52,6 +59,21 @@ def test_the_pages_that_promise_to_run_have_blocks():
     assert {ROOT / "README.md", ROOT / "docs" / "quickstart.md"} <= set(pages())
 
 
+NAME = re.compile(r"`((?:[a-z_]+\.)+[A-Za-z_]+)")
+
+
+@pytest.mark.parametrize(
+    "page", sorted((ROOT / "docs" / "papers").glob("*.md")), ids=lambda p: p.stem
+)
+def test_the_tables_of_the_papers_name_what_exists(page):
+    """Middle column: names below the package, ``module.Class.method``."""
+    rows = [line.split(" | ") for line in page.read_text(encoding="utf-8").splitlines()]
+    names = {name for row in rows if len(row) == 3 for name in NAME.findall(row[1])}
+    assert len(names) > 5
+    for name in names:
+        pkgutil.resolve_name(f"bayesvm.{name}")
+
+
 # README's table: likelihood x prior x design x scheme
 
 PRIORS = [Fixed(1.0), Ridge(1.0, 1.0), Ridge(half_cauchy=1.0)]
@@ -63,11 +85,13 @@ def test_the_table_names_everything_there_is():
     table = text[text.index("## What is there") :].split("\n## ")[0]
     for name in [*LIKELIHOODS, *SCHEMES, *(type(p).__name__ for p in PRIORS)]:
         assert f"`{name}" in table, name
+    for limit in (DUAL_ROWS, FULL_COLUMNS, SPARSE_COLUMNS):
+        assert re.search(rf"\b{limit}\b", table), limit
     assert {type(s) for s in QUICK} == set(SCHEMES.values())
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
-@pytest.mark.parametrize("scheme", QUICK, ids=repr)
+@pytest.mark.parametrize("scheme", QUICK, ids=lambda s: type(s).__name__)
 def test_every_cell_of_the_table(likelihood, scheme):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 4))

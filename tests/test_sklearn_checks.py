@@ -10,13 +10,26 @@ ESTIMATORS = [
     BayesianLinearSVC(),
     BayesianLinearSVC(prior="fixed", probability="normalised"),
     BayesianLinearSVC(likelihood="logistic"),
-    BayesianLinearSVC(inference="em", probability="probit"),
+    BayesianLinearSVC(likelihood="probit", probability="probit", fit_intercept=False),
+    BayesianLinearSVC(inference="em"),
     BayesianLinearSVC(inference="svi", random_state=0),
+    BayesianLinearSVC(covariance="diagonal", standardize=False),
     BayesianLinearSVC(inference=Gibbs(draws=50, burn_in=20, chains=2), random_state=0),
 ]
 
 
-@parametrize_with_checks(ESTIMATORS)
+def expected_failures(estimator):
+    if not isinstance(estimator.inference, Gibbs):
+        return {}
+    # as scikit-learn's own estimators that draw: the posterior is the same, the draws are not
+    reason = "a repeated row draws one latent variable per copy, a weighted row draws their sum"
+    return {
+        "check_sample_weight_equivalence_on_dense_data": reason,
+        "check_sample_weight_equivalence_on_sparse_data": reason,
+    }
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
 def test_estimator_checks(estimator, check):
     check(estimator)

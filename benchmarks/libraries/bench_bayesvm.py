@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from typing import Any
+from unittest import mock
 
-from bayesvm import BayesianLinearSVC
+from bayesvm import BayesianLinearSVC, stats
 from bayesvm.engines import Threads
 
 
@@ -16,14 +17,22 @@ def fit(X: Any, y: Any, seed: int) -> BayesianLinearSVC:
 def passes(X: Any, y: Any, seed: int) -> dict[str, float]:
     """How often the same fit visits each row, by what the visit gives.
 
-    ``stats_dense`` and ``stats_diagonal`` sum statistics, ``product`` multiplies by S without
-    forming it, ``rows`` looks at each row on its own, ``other`` is the rest (scaling of columns).
-    A pass over a tenth of the rows counts 0.1.
+    ``stats_dense`` and ``stats_diagonal`` sum statistics, ``product`` multiplies by a matrix never
+    formed, ``rows`` looks at each row on its own, ``other`` is the rest (scaling of columns).
+    ``gram`` counts the rows that entered a weighted cross product: a pass has one of all rows, and
+    perhaps a second of those with some curvature.  A pass over a tenth of the rows counts 0.1.
     """
-    engine = Counting(Threads())
-    model = BayesianLinearSVC(random_state=seed, engine=engine).fit(X, y)
-    out = {kind: count / X.shape[0] for kind, count in engine.rows.items()}
-    return {**out, "sweeps": float(model.n_iter_)}
+    engine, gram = Counting(Threads()), []
+    sandwich = stats.sandwich
+
+    def counted(C: Any, *args: Any) -> Any:
+        gram.append(C.shape[0])  # appending is safe among threads, adding is not
+        return sandwich(C, *args)
+
+    with mock.patch.object(stats, "sandwich", counted):
+        model = BayesianLinearSVC(random_state=seed, engine=engine).fit(X, y)
+    rows = {**engine.rows, "gram": sum(gram)}
+    return {kind: n / X.shape[0] for kind, n in rows.items()} | {"sweeps": float(model.n_iter_)}
 
 
 class Counting:

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import numpy as np
+
 from bayesvm import BayesianLinearSVC
 from bayesvm.inference import Gibbs
 

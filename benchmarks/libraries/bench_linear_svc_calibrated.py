@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from libraries.scaled import scaled
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.svm import LinearSVC
+
+from libraries.scaled import scaled
 
 
 def fit(X: Any, y: Any, seed: int) -> Any:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from libraries.scaled import scaled
 from sklearn.linear_model import SGDClassifier
+
+from libraries.scaled import scaled
 
 
 def fit(X: Any, y: Any, seed: int) -> Any:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from .types import Array, Block, Rows
 
@@ -20,7 +22,7 @@ def block_rows(K: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Blocks(Sequence[Block]):
-    """Rows of an array cut into blocks of ``size``; blocks are views, nothing is copied.
+    """Rows of an array cut into blocks of ``size``; blocks of dense rows are views.
 
     ``ready`` says that X already holds the assembled columns of a model rather than its input.
     """
@@ -30,6 +32,15 @@ class Blocks(Sequence[Block]):
     c: Array
     size: int
     ready: bool = False
+
+    @cached_property
+    def _parts(self) -> list[Any] | None:
+        """Sparse rows are sliced once: SciPy copies a slice, and again when it is transposed."""
+        if not sparse.issparse(self.X):
+            return None
+        if len(self) == 1:
+            return [self.X]
+        return [self.X[i : i + self.size] for i in range(0, self.n, self.size)]
 
     @property
     def n(self) -> int:
@@ -42,7 +53,7 @@ class Blocks(Sequence[Block]):
         if not 0 <= k < len(self):
             raise IndexError(k)
         rows = slice(k * self.size, (k + 1) * self.size)
-        X = self.X[rows]
+        X = self.X[rows] if self._parts is None else self._parts[k]
         return Block(X, self.y[rows], self.c[rows], k, Rows(X) if self.ready else None)
 
     def take(self, rows: Array, scale: float = 1.0) -> Blocks:

@@ -133,7 +133,7 @@ def leave_one_out_draws(f: Array, log_lik: Array, c: Array) -> tuple[Array, Arra
 
 
 def fit_link(y: Array, m: Array, v: Array, c: Array, max_iter: int = 100) -> Calibrated:
-    r"""Fit the calibrated link by Fisher scoring.
+    r"""Fit the calibrated link by Newton's method.
 
     Minimises the weighted log loss with targets softened by half a count, under
     :math:`\log a \sim N(\log 2, 1)`, :math:`b \sim N(0, 1)`, :math:`\log c \sim N(\log 0.4, 1.5^2)`.
@@ -143,36 +143,45 @@ def fit_link(y: Array, m: Array, v: Array, c: Array, max_iter: int = 100) -> Cal
     n_pos, n_neg = float(c[positive].sum()), float(c[~positive].sum())
     t = np.where(positive, (n_pos + 0.5) / (n_pos + 1.0), 0.5 / (n_neg + 1.0))
 
-    def loss(x: Array) -> tuple[float, Array]:
+    def loss(x: Array) -> float:
         with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be absurd
-            return _loss(x)
+            z = (np.exp(x[0]) * m + x[1]) / np.sqrt(1.0 + np.exp(x[2]) * v)
+            fit = -float(c @ (t * log_expit(z) + (1.0 - t) * log_expit(-z)))
+        return fit + 0.5 * float(PRIOR_PRECISION @ (x - PRIOR_MEAN) ** 2)
 
-    def _loss(x: Array) -> tuple[float, Array]:
-        z = (np.exp(x[0]) * m + x[1]) / np.sqrt(1.0 + np.exp(x[2]) * v)
-        fit = -float(c @ (t * log_expit(z) + (1.0 - t) * log_expit(-z)))
-        return fit + 0.5 * float(PRIOR_PRECISION @ (x - PRIOR_MEAN) ** 2), z
-
-    x = PRIOR_MEAN.copy()
-    value, z = loss(x)
+    x, value = PRIOR_MEAN.copy(), loss(PRIOR_MEAN)
     for _ in range(max_iter):
-        q = 1.0 + np.exp(x[2]) * v
-        D = np.stack([np.exp(x[0]) * m / np.sqrt(q), 1.0 / np.sqrt(q), -0.5 * z * (1.0 - 1.0 / q)])
-        p = expit(z)
-        slope = D @ (c * (p - t)) + PRIOR_PRECISION * (x - PRIOR_MEAN)
-        curvature = (D * (c * p * (1.0 - p))) @ D.T + np.diag(PRIOR_PRECISION)
+        slope, curvature, fisher = _derivatives(x, t, m, v, c)
+        if np.linalg.eigvalsh(curvature)[0] <= 0:
+            curvature = fisher
         step = np.linalg.solve(curvature, slope)
-        if float(step @ slope) < 1e-20 * max(1.0, abs(value)):
+        new = loss(x - step)
+        # gains below the rounding of the loss cannot be seen in it: trust the step there
+        while float(step @ slope) > 1e-12 * (1.0 + abs(value)) and not new <= value:
+            step *= 0.5
+            new = loss(x - step)
+        x, value = x - step, new
+        if np.max(np.abs(step)) < 1e-10:
             break
-        size = 1.0
-        while size > 1e-10:
-            new_value, new_z = loss(x - size * step)
-            if new_value <= value:
-                break
-            size *= 0.5
-        else:
-            break
-        x, value, z = x - size * step, new_value, new_z
     return Calibrated(float(np.exp(x[0])), float(x[1]), float(np.exp(x[2])))
+
+
+def _derivatives(x: Array, t: Array, m: Array, v: Array, c: Array) -> tuple[Array, Array, Array]:
+    """Slope, curvature and expected curvature of the link's loss in (log a, b, log c)."""
+    q = 1.0 + np.exp(x[2]) * v
+    share = 1.0 - 1.0 / q
+    slope_z = np.stack([np.exp(x[0]) * m / np.sqrt(q), 1.0 / np.sqrt(q)])
+    z = slope_z[0] + x[1] * slope_z[1]
+    D = np.vstack([slope_z, -0.5 * z * share])
+    p = expit(z)
+    slope = D @ (c * (p - t)) + PRIOR_PRECISION * (x - PRIOR_MEAN)
+    fisher = (D * (c * p * (1.0 - p))) @ D.T + np.diag(PRIOR_PRECISION)
+    e = c * (p - t)
+    bend = np.zeros((3, 3))
+    bend[0, 0] = e @ D[0]
+    bend[:2, 2] = bend[2, :2] = -0.5 * D[:2] @ (e * share)
+    bend[2, 2] = -0.5 * e @ (D[2] * share + z * share / q)
+    return slope, fisher + bend, fisher
 
 
 def decisive(p: Array, score: Array) -> Array:

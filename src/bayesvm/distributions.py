@@ -77,8 +77,10 @@ def polya_gamma(z: Array, rng: np.random.Generator) -> Array:
     # mass of the two proposal pieces: p/(p+q) goes to the exponential one
     log_p = np.log(np.pi / (2 * rate)) - rate * t
     root = 1 / np.sqrt(t)
-    log_q = np.log(2) - z + np.logaddexp(
-        log_ndtr(root * (t * z - 1)), 2 * z + log_ndtr(-root * (t * z + 1))
+    log_q = (
+        np.log(2)
+        - z
+        + np.logaddexp(log_ndtr(root * (t * z - 1)), 2 * z + log_ndtr(-root * (t * z + 1)))
     )
     right = 1 / (1 + np.exp(log_q - log_p))
     while todo.size:

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from .stats import Dense, Factored, squared
-from .types import Array, Coef, Columns, Covariance, Stats
+from .types import Array, Columns, Covariance
 
 
 def scaled_cholesky(Q: Array) -> Array:
@@ -260,31 +260,23 @@ def covariance(S: Any, P: Array) -> Covariance:
     return DiagonalCovariance(1.0 / (S.d + P))
 
 
-def posterior(
-    stats: Stats, P: Array, mean: Array, product: Callable[[Array], Array] | None = None
-) -> Coef:
-    """Optimal Gaussian given the statistics at the old mean.
+def mode(
+    cov: Covariance,
+    g: Array,
+    P: Array,
+    mean: Array,
+    product: Callable[[Array], Array] | None = None,
+) -> Array:
+    """The mean that the residual at an old mean leads to.
 
-    ``product`` multiplies by S through the rows; it is needed when only the diagonal of S was
-    summed, and the mean is then found by conjugate gradients.
+    With ``cov`` from S this is the coordinate-ascent update; with the curvature H in place of S it
+    is Newton's.  ``product`` multiplies by that matrix through the rows: it is needed when only a
+    diagonal was summed, and the answer is then found by conjugate gradients.
     """
-    cov = covariance(stats.S, P)
-    return Coef(mean + _step(cov, stats.g - P * mean, P, product), cov)
-
-
-def newton(
-    stats: Stats, P: Array, mean: Array, product: Callable[[Array], Array] | None = None
-) -> Array:
-    """Newton's mean: the same residual against the curvature H of the bound instead of S."""
-    return mean + _step(covariance(stats.H, P), stats.g - P * mean, P, product)
-
-
-def _step(
-    cov: Covariance, residual: Array, P: Array, product: Callable[[Array], Array] | None
-) -> Array:
+    residual = g - P * mean
     if product is None:
-        return cov.solve(residual)
-    return conjugate_gradient(lambda x: product(x) + P * x, residual, cov.solve)
+        return mean + cov.solve(residual)
+    return mean + conjugate_gradient(lambda x: product(x) + P * x, residual, cov.solve)
 
 
 def conjugate_gradient(

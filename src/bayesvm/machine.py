@@ -23,7 +23,7 @@ from .model import Model, Problem
 from .posterior import DrawsPosterior, GaussianPosterior, PointPosterior, Posterior
 from .types import Array, Coef
 
-CALIBRATION_ROWS = 50_000  # three numbers need no more
+CALIBRATION_ROWS = 20_000  # three numbers need no more
 CURVATURE_EPS = 0.1  # smoothing at which a point estimate's leverages are measured
 
 
@@ -132,5 +132,3 @@ def left_out(machine: Machine, problem: Problem) -> tuple[Array, Array]:
         return m, np.zeros_like(m)  # the estimate itself has no variance
     m, v = problem.moments(coef)
     return leave_one_out(m, v, lik.expected(y, m, v), c)
-
-

@@ -2,7 +2,7 @@
 
 A Display stores the arrays it draws.  ``from_estimator`` computes them and hands what else it is
 given to ``plot``; ``plot(ax=None)`` draws them, hands what else it is given to Matplotlib, leaves
-``ax_`` and ``figure_`` behind and returns the Display.
+``ax_`` and ``figure_`` behind and returns the Display.  ``label`` is a class, by default the last.
 """
 
 from __future__ import annotations
@@ -36,14 +36,13 @@ def _axes(display: Any, ax: Any, count: int = 1) -> Any:
 
 
 def _machine(estimator: Any, label: Any) -> tuple[Any, int, Any]:
-    """The machine that speaks for a class (the last by default), its number, and the class."""
+    """The machine that speaks for a class, its number, and the class."""
     check_is_fitted(estimator, "machines_")
     known = list(estimator.classes_)[0 if len(estimator.classes_) > 2 else 1 :]
     label = known[-1] if label is None else label
     if label not in known:
         raise ValueError(f"label must be one of the classes {known}; got {label!r}.")
-    j = known.index(label)
-    return estimator.machines_[j], j, label
+    return estimator.machines_[known.index(label)], known.index(label), label
 
 
 @dataclass
@@ -52,10 +51,8 @@ class ConvergenceDisplay:
 
     Parameters
     ----------
-    paths : list of arrays
-        ``elbo_path_`` of each machine: one for two classes, else one per class.
-    labels : list of str
-        Their names in the legend.
+    paths, labels : lists of arrays and of str
+        ``elbo_path_`` of each machine (one for two classes, else one per class) and its name.
     quantity : str, default="bound"
         What the paths hold: a log density under EM, a log pseudo-likelihood under Gibbs.
 
@@ -87,11 +84,10 @@ class ConvergenceDisplay:
         """Draw; with ``gap`` the distance to the largest value, on a logarithmic scale."""
         ax = _axes(self, ax)
         for path, label in zip(self.paths, self.labels):
-            y = path.max() - path if gap else path
-            y = np.where(y > 0, y, np.nan) if gap else y
+            y = np.where(path < path.max(), path.max() - path, np.nan) if gap else path
             ax.plot(np.arange(1, len(y) + 1), y, **({"label": label or None} | kwargs))
         ax.set_yscale("log" if gap else "linear")
-        ax.set_xlabel("pass" if self.quantity != "log pseudo-likelihood" else "draw")
+        ax.set_xlabel("draw" if "likelihood" in self.quantity else "pass")
         ax.set_ylabel(f"{self.quantity}: distance to best" if gap else self.quantity)
         if ax.get_legend_handles_labels()[1]:
             ax.legend()
@@ -104,12 +100,8 @@ class CoefficientDisplay:
 
     Parameters
     ----------
-    names : list of str
-        Names, the first at the top.
-    mean : array of shape (k,)
-        Posterior means (the estimate itself under EM).
-    lower, upper : arrays of shape (k,), or None
-        Ends of the intervals; ``None`` under EM, which has none.
+    names, mean, lower, upper : list of str, and arrays of the same length
+        Coefficients, the first at the top.  Under EM there are no ends of intervals: ``None``.
     xlabel : str, default="coefficient"
         What is shown.
 
@@ -134,25 +126,23 @@ class CoefficientDisplay:
         sort: bool = True, level: float = 0.9, standardized: bool = True, label: Any = None,
         **kwargs: Any,
     ) -> CoefficientDisplay:  # fmt: skip
-        """Draw the ``top`` coefficients of a linear estimator for the class ``label``.
+        """Draw the ``top`` coefficients of a linear estimator.
 
         They are sorted by ``|mean| / sd`` (``|mean|`` under EM) and, if ``standardized``, times the
         standard deviation of their column where ``fit`` has divided by it, so that they compare.
         """
         machine, j, label = _machine(estimator, label)
         mean, scale = estimator.coef_[j], machine.model.terms[-1].design.scale
-        ends: Any = (None, None)
-        rank = np.abs(mean * scale)
-        if not isinstance(machine.posterior, PointPosterior):
-            ends = [end[j] for end in estimator.coef_interval(level)]
-            rank = np.abs(mean) / np.maximum(estimator.coef_std_[j], 1e-300)
+        point = isinstance(machine.posterior, PointPosterior)
+        rank = np.abs(mean) * scale if point else np.abs(mean) / (estimator.coef_std_[j] + 1e-300)
         order = (np.argsort(-rank, kind="stable") if sort else np.arange(mean.size))[:top]
-        unit = scale[order] if standardized else 1.0
-        known = estimator._names() if names is None else list(names)
+        known = estimator._names() if names is None else names
+        chosen, unit = [str(known[k]) for k in order], scale[order] if standardized else 1.0
         xlabel = f"coefficient for {label!s}" + (", per sd of column" if standardized else "")
-        xlabel += "" if ends[0] is None else f", with {100 * level:g}% interval"
-        lower, upper = (None if end is None else end[order] * unit for end in ends)
-        chosen = [str(known[k]) for k in order]
+        if point:
+            return cls(chosen, mean[order] * unit, xlabel=xlabel).plot(**kwargs)
+        lower, upper = (end[j, order] * unit for end in estimator.coef_interval(level))
+        xlabel += f" ({100 * level:g}% interval)"
         return cls(chosen, mean[order] * unit, lower, upper, xlabel).plot(**kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> CoefficientDisplay:
@@ -170,16 +160,14 @@ class CoefficientDisplay:
 
 @dataclass
 class CalibrationDisplay:
-    """Reliability curve: how often the second class came where it was given a probability.
+    """Reliability curve: how often a class came where it was given a probability.
 
     Parameters
     ----------
     prob_pred, prob_true, counts : arrays of shape (bins,)
         Mean probability, observed frequency and number of rows of each bin that is not empty.
-    log_loss, brier : float
-        Scores over all rows, for the legend.
-    name : str, default=""
-        Whose probabilities.
+    log_loss, brier, name : float, float and str
+        Scores over all rows and whose they are, for the legend.
 
     Examples
     --------
@@ -190,18 +178,18 @@ class CalibrationDisplay:
 
     prob_pred: Array
     prob_true: Array
-    counts: Array
+    counts: np.ndarray
     log_loss: float
     brier: float
     name: str = ""
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: Any, **kwargs: Any) -> CalibrationDisplay:
-        """Draw for any classifier of two classes that has ``predict_proba``."""
-        check_is_fitted(estimator)
-        if len(estimator.classes_) != 2:
-            raise ValueError(f"two classes are needed; the estimator has {estimator.classes_!r}.")
-        hit, p = np.asarray(y) == estimator.classes_[1], estimator.predict_proba(X)[:, 1]
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, label: Any = None, **kwargs: Any
+    ) -> CalibrationDisplay:
+        """Draw for any classifier with ``predict_proba``; a class against the others if several."""
+        k = -1 if label is None else list(estimator.classes_).index(label)
+        hit, p = np.asarray(y) == estimator.classes_[k], estimator.predict_proba(X)[:, k]
         return cls.from_predictions(hit, p, **({"name": type(estimator).__name__} | kwargs))
 
     @classmethod
@@ -212,23 +200,23 @@ class CalibrationDisplay:
         y, p = np.asarray(y, dtype=float), np.asarray(p, dtype=float)
         bins = np.minimum((p * n_bins).astype(int), n_bins - 1)
         counts = np.bincount(bins, minlength=n_bins)
-        used = counts > 0
-        pred, true = (np.bincount(bins, x, n_bins)[used] / counts[used] for x in (p, y))
+        pred, true = (np.bincount(bins, x, n_bins)[counts > 0] for x in (p, y))
+        counts = counts[counts > 0]
         scores = float(log_loss(y, p, labels=[0, 1])), float(brier_score_loss(y, p))
-        return cls(pred, true, counts[used], *scores, name).plot(**kwargs)
+        return cls(pred / counts, true / counts, counts, *scores, name).plot(**kwargs)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> CalibrationDisplay:
-        """Draw, with the number of rows beside each point."""
+    def plot(self, ax: Any = None, *, offset: Any = (4, -10), **kwargs: Any) -> CalibrationDisplay:
+        """Draw, with the number of rows beside each point, ``offset`` by so many points."""
         ax = _axes(self, ax)
         label = f"{self.name} (log loss {self.log_loss:.3f}, Brier {self.brier:.3f})".strip()
         ax.plot([0, 1], [0, 1], color="0.6", linewidth=0.8, linestyle="--", zorder=0)
         style = {"marker": "o", "markersize": 4, "label": label} | kwargs
         (line,) = ax.plot(self.prob_pred, self.prob_true, **style)
-        style = {"xytext": (4, -10), "textcoords": "offset points", "fontsize": "x-small"}
+        style = {"xytext": offset, "textcoords": "offset points", "fontsize": "x-small"}
         for x, y, count in zip(self.prob_pred, self.prob_true, self.counts):
             ax.annotate(str(count), (x, y), color=line.get_color(), **style)
         ax.set(xlabel="predicted probability", ylabel="observed frequency")
-        ax.legend(loc="upper left")
+        ax.legend(fontsize="small")
         return self
 
 
@@ -238,10 +226,8 @@ class ProbabilityDisplay:
 
     Parameters
     ----------
-    proba, lower, upper : arrays of shape (n,)
-        Probabilities and ends of their intervals (``None`` under EM, which has none).
-    hit : boolean array of shape (n,), or None
-        Whether the row was of that class.
+    proba, lower, upper, hit : arrays of shape (n,)
+        Probabilities, ends of their intervals (``None`` under EM) and whether the class came.
     ylabel : str, default="probability"
         What is shown.
 
@@ -266,16 +252,16 @@ class ProbabilityDisplay:
         cls, estimator: Any, X: Any, y: Any = None, *, level: float = 0.9, label: Any = None,
         **kwargs: Any,
     ) -> ProbabilityDisplay:  # fmt: skip
-        """Draw ``predict_proba`` and ``predict_interval`` of the class ``label`` (the last)."""
+        """Draw ``predict_proba`` and ``predict_interval``, and the outcomes ``y`` if given."""
         machine, _, label = _machine(estimator, label)
-        k = list(estimator.classes_).index(label)
+        k, ylabel = list(estimator.classes_).index(label), f"probability of {label!s}"
         p = estimator.predict_proba(X)[:, k]
         order = np.argsort(p, kind="stable")
+        lower = upper = None
+        if not isinstance(machine.posterior, PointPosterior):
+            lower, upper = (end[order, k] for end in estimator.predict_interval(X, level))
+            ylabel += f", with {100 * level:g}% interval"
         hit = None if y is None else (np.asarray(y) == label)[order]
-        if isinstance(machine.posterior, PointPosterior):
-            return cls(p[order], None, None, hit, f"probability of {label!s}").plot(**kwargs)
-        lower, upper = (end[order, k] for end in estimator.predict_interval(X, level))
-        ylabel = f"probability of {label!s}, with {100 * level:g}% interval"
         return cls(p[order], lower, upper, hit, ylabel).plot(**kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> ProbabilityDisplay:
@@ -285,8 +271,8 @@ class ProbabilityDisplay:
         if self.lower is not None:
             ax.fill_between(x, self.lower, self.upper, color=line.get_color(), alpha=0.25, lw=0)
         if self.hit is not None:
-            for side, y in ((self.hit, 1.05), (~self.hit, -0.05)):
-                ax.plot(x[side], np.full(side.sum(), y), "|", color="0.2", markersize=6)
+            y = np.where(self.hit, 1.05, -0.05)
+            ax.plot(x, y, "|", color="0.2", markersize=6)
         ax.set(xlabel="row, by probability", ylabel=self.ylabel, ylim=(-0.1, 1.1))
         return self
 
@@ -297,10 +283,8 @@ class TraceDisplay:
 
     Parameters
     ----------
-    names : list of str
-        Names of the coefficients.
-    draws : array of shape (chains, draws, k)
-        Draws, on the scale of the input.
+    names, draws : list of str, and array of shape (chains, draws, k)
+        Coefficients, on the scale of the input.
 
     Examples
     --------

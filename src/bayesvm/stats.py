@@ -15,7 +15,7 @@ from scipy import sparse
 
 from .types import Array, Coef, Columns, Likelihood, Local, Rows, Stats
 
-NEGLIGIBLE = 0.01  # curvature, as a share of w, below which a row is left out of H
+NEGLIGIBLE = 0.05  # curvature, as a share of w, below which a row is left out of H (2.5 % of it)
 
 # ---------------------------------------------------------------------------------------------
 # S in three forms

@@ -24,10 +24,11 @@ PROBABILITIES = ("calibrated", "normalised", "probit")
 # A chain needs a prior with a tail; see Ridge.
 RIDGE = {Gibbs: Ridge(half_cauchy=1.0)}
 
-SHARED_COLUMNS = 512  # K-sized algebra below this is not worth two threads
+SHARED_COLUMNS = 3000  # K-sized algebra below this is not worth several threads
 DUAL_ROWS = 4000  # largest n-sized factor
 DUAL_COLUMNS = 256  # up to here a K-sized factor is as quick
 FULL_COLUMNS = 5000  # largest K-sized factor
+SPARSE_COLUMNS = 1000  # beyond it a dense factor undoes what sparse rows save
 
 
 def choose(name: str, value: Any, table: Mapping[str, Any], methods: tuple[str, ...]) -> Any:
@@ -83,16 +84,15 @@ def choose_engine(value: Any, n: int, K: int, n_jobs: int | None) -> Any:
     return choose("engine", value, table, ("sum", "collect"))
 
 
-def choose_form(value: str, n: int, K: int, scheme: Any) -> str:
+def choose_form(value: str, n: int, K: int, scheme: Any, sparse_rows: bool = False) -> str:
     """The form of S: a matrix, n unmultiplied rows, or a diagonal."""
     if value not in ("auto", "full", "diagonal"):
-        raise ValueError(
-            f"covariance={value!r} is not known; choose 'auto', 'full' or 'diagonal'."
-        )
+        raise ValueError(f"covariance={value!r} is not known; choose 'auto', 'full' or 'diagonal'.")
     dual = max(n, DUAL_COLUMNS) < K and n <= DUAL_ROWS and not isinstance(scheme, SVI)
     if value != "diagonal" and dual:
         return "factored"  # the full posterior, by the smaller factor
-    form = "dense" if value == "full" or (value == "auto" and K <= FULL_COLUMNS) else "diagonal"
+    most = SPARSE_COLUMNS if sparse_rows and not isinstance(scheme, SVI | Gibbs) else FULL_COLUMNS
+    form = "dense" if value == "full" or (value == "auto" and K <= most) else "diagonal"
     if form == "diagonal" and isinstance(scheme, SVI | Gibbs):
         raise ValueError(
             f"inference={type(scheme).__name__.lower()!r} needs the full covariance of {K} "
@@ -142,7 +142,9 @@ def check_weights(sample_weight: Any, class_weight: Any, y: Array, classes: Arra
             factors = np.where(masses > 0, c.sum() / (len(classes) * masses), 0.0)
     else:
         if not isinstance(class_weight, Mapping):
-            raise ValueError(f"class_weight must be 'balanced', a dict or None; got {class_weight!r}.")
+            raise ValueError(
+                f"class_weight must be 'balanced', a dict or None; got {class_weight!r}."
+            )
         unknown = [k for k in class_weight if k not in classes]
         if unknown:
             raise ValueError(f"class_weight names {unknown!r}, which are not among {classes!r}.")
@@ -190,10 +192,11 @@ def tails(level: float) -> tuple[float, float]:
     return (1.0 - level) / 2.0, (1.0 + level) / 2.0
 
 
-def blas_threads(K: int) -> Any:
+def blas_threads(K: int, form: str) -> Any:
     """Hold BLAS to one thread where K-sized algebra is too small to share.
 
     On a busy machine the library's threads wait for each other in a spin, and a fit of milliseconds
     takes seconds.
     """
-    return threadpool_limits(1 if K < SHARED_COLUMNS else None, user_api="blas")
+    shared = form == "dense" and K >= SHARED_COLUMNS
+    return threadpool_limits(None if shared else 1, user_api="blas")

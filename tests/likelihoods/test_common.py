@@ -1,17 +1,18 @@
 """What every likelihood must satisfy, whatever its mixture."""
 
 import inspect
+import itertools
 
 import numpy as np
 import pytest
 from scipy import stats
 from scipy.integrate import quad
 from scipy.special import expit
+from tests.papers import exact
+from tests.problems import Z, frozen, z_score
 
 from bayesvm import likelihoods
 from bayesvm.likelihoods import Hinge, Logistic, Probit
-from tests.papers import exact
-from tests.problems import Z, frozen, z_score
 
 LIKELIHOODS = [Hinge(), Logistic(), Probit()]
 every = pytest.mark.parametrize("lik", LIKELIHOODS, ids=lambda lik: type(lik).__name__)
@@ -48,7 +49,9 @@ def hinge_mixture(y, f):
 def polya_gamma_density(x, terms=60):
     """Density of PG(1, 0) at x (Polson, Scott & Windle 2013, section 2.2)."""
     k = 2 * np.arange(terms) + 1
-    return ((-1.0) ** np.arange(terms) * k / np.sqrt(2 * np.pi * x**3) * np.exp(-(k**2) / 8 / x)).sum()
+    return (
+        (-1.0) ** np.arange(terms) * k / np.sqrt(2 * np.pi * x**3) * np.exp(-(k**2) / 8 / x)
+    ).sum()
 
 
 def logistic_mixture(y, f):
@@ -63,7 +66,7 @@ def logistic_mixture(y, f):
                 epsabs=1e-13,
                 epsrel=1e-11,
             )[0]
-            for a, b in zip(cuts, cuts[1:])
+            for a, b in itertools.pairwise(cuts)
         )
 
     total = moment(0)
@@ -143,6 +146,25 @@ def test_slope_and_weight_are_derivatives_of_the_bound(lik):
     np.testing.assert_allclose(row.g, g, rtol=1e-8, atol=1e-9)
     w = -2 * derivative(lambda v: lik.expected(Y, M, v).bound, V, 1e-3 * V)
     np.testing.assert_allclose(row.w, w, rtol=1e-8, atol=1e-9)
+
+
+@every
+def test_curvature_is_the_second_derivative_of_the_bound(lik):
+    """h = - d g / d m, between 0 and w: the Gaussian that touches from below is the more curved."""
+    row = lik.expected(Y, M, V)
+    h = -derivative(lambda m: lik.expected(Y, m, V).g, M, 1e-3 * np.sqrt(V))
+    np.testing.assert_allclose(row.h, h, rtol=1e-8, atol=1e-9)
+    assert ((row.h >= 0) & (row.h <= row.w * (1 + 1e-15))).all()
+
+
+def test_logistic_curvature_is_smooth_through_zero():
+    """h near m = v = 0, where it is a series: 1/4 - (m^2 + v) / 48 - m^2 / 24 + O(xi^4)."""
+    x = np.array([1e-9, 1e-5, 1e-4, 3e-4, 5e-3, 9.99e-3, 1.001e-2, 2e-2])
+    for share in (0.0, 0.5, 1.0):  # of xi^2 that is m^2
+        m, v = np.sqrt(share) * x, (1 - share) * x**2
+        h = Logistic().expected(np.ones_like(m), m, v).h
+        series = 0.25 - x**2 / 48 - m**2 / 24 + x**4 / 480 + m**2 * x**2 / 120
+        np.testing.assert_allclose(h, series, rtol=0, atol=1e-11)
 
 
 @every

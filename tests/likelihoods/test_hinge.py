@@ -1,5 +1,6 @@
 """The hinge where numbers are hard: far from the margin, on it, and without variance."""
 
+import itertools
 from decimal import Decimal, localcontext
 
 import numpy as np
@@ -7,11 +8,11 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 from scipy.special import erfcx, log_ndtr
+from tests.papers import exact
+from tests.problems import frozen
 
 from bayesvm.likelihoods import Hinge
 from bayesvm.likelihoods.hinge import CEILING
-from tests.papers import exact
-from tests.problems import frozen
 
 HINGE = Hinge()
 
@@ -69,7 +70,7 @@ def test_bound_is_the_row_of_the_elbo(m, v):
         return law.pdf(a) * (log_p - law.logpdf(a))
 
     cuts = [1e-8, 0.02, 0.3, 2.0, 10.0, 150.0]
-    total = sum(quad(integrand, a, b, epsabs=1e-11)[0] for a, b in zip(cuts, cuts[1:]))
+    total = sum(quad(integrand, a, b, epsabs=1e-11)[0] for a, b in itertools.pairwise(cuts))
     bound = HINGE.expected(np.ones(1), np.array([m]), v).bound[0]
     assert bound == pytest.approx(total, abs=1e-8)
 

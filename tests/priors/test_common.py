@@ -8,12 +8,12 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
+from tests.papers import exact
+from tests.problems import Z, frozen, z_score
 
 from bayesvm import priors
 from bayesvm.priors import Fixed, Ridge
 from bayesvm.types import Own
-from tests.papers import exact
-from tests.problems import Z, frozen, z_score
 
 P = 3  # columns
 OWN = Own(*frozen(np.array([0.7, -1.4, 0.2]), np.array([0.3, 0.05, 1.1])))

@@ -45,8 +45,8 @@ class Standardised:
             return out
         if out is None:
             out = np.empty(X.shape)
-        np.subtract(X, self.center, out=out)
-        out /= self.scale
+        np.subtract(X, self.center, out=out)  # before scaling: exact for columns far from zero
+        out *= 1.0 / self.scale
         return out
 
     def to_user(self, theta: Array) -> tuple[Array, Array]:

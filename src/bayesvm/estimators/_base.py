@@ -63,7 +63,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             store = Checkpoint(self.checkpoint, self._fingerprint(problem, scheme))
         machines = []
         sampler = check.is_sampler(scheme)
-        threads = check.blas_threads(problem.model.width)
+        threads = check.blas_threads(problem.model.width, problem.form)
         with threads, Reporter(self.callbacks, self.verbose) as report:
             for j, y in enumerate(self._targets(codes)):
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
@@ -79,9 +79,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                         scope.put("state", lambda: {"vector": pack(problem.model, state)})
                     return report(progress)
 
-                machine = fit_machine(
-                    one, scheme, self.probability, rng, start, watch, **options
-                )
+                machine = fit_machine(one, scheme, self.probability, rng, start, watch, **options)
                 if scope is not None and not sampler:
                     final = machine.state
                     scope.put("state", lambda s=final: {"vector": pack(problem.model, s)}, now=True)
@@ -116,9 +114,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _new_rows(self, X: Any) -> Any:
         check_is_fitted(self, "machines_")
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
-        )
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return check.as_rows(X)
 
     def _moments(self, X: Any) -> tuple[Array, Array]:

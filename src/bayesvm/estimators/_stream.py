@@ -40,7 +40,9 @@ class Stream:
         leaky = []
         for machine in estimator.machines_:
             post = machine.posterior
-            cov = machine.extra["spread"].dense() if "spread" in machine.extra else post.covariance()
+            cov = (
+                machine.extra["spread"].dense() if "spread" in machine.extra else post.covariance()
+            )
             precision = np.linalg.inv(cov)
             # the rate starts where a pass over the fitted rows would have left it
             t = int(estimator.n_rows_ / scheme.batch_size)

@@ -56,8 +56,8 @@ class BayesianLinearSVC(BayesianClassifier):
         Weights of classes, times ``sample_weight``.
     covariance : {"auto", "full", "diagonal"}, default="auto"
         Family of the variational posterior.  ``"auto"`` is full, except for models with more than
-        5000 columns and more rows than a dual solve can hold, whose coefficients are taken as
-        independent and whose mean is found by conjugate gradients.
+        5000 columns (1000 if sparse) and more rows than a dual solve can hold, whose coefficients
+        are taken as independent and whose mean is found by conjugate gradients.
     intercept_precision : float, default=1e-4
         Prior precision of the intercept.
     engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.engines`, default="auto"
@@ -197,7 +197,7 @@ class BayesianLinearSVC(BayesianClassifier):
     def _problem(self, X: Any, c: Array, scheme: Any) -> Problem:
         n, p = X.shape
         K = p + bool(self.fit_intercept)
-        form = check.choose_form(self.covariance, n, K, scheme)
+        form = check.choose_form(self.covariance, n, K, scheme, check.is_sparse(X))
         engine = check.choose_engine(self.engine, n, K, self.n_jobs)
         size = n if form == "factored" else block_rows(K)
         blocks = Blocks(X, np.empty(n), c, size)
@@ -299,8 +299,7 @@ class BayesianLinearSVC(BayesianClassifier):
         self._check_fitted()
         return np.stack(
             [
-                np.sqrt(m.posterior.variance()[m.model.slices[-1]])
-                / m.model.terms[-1].design.scale
+                np.sqrt(m.posterior.variance()[m.model.slices[-1]]) / m.model.terms[-1].design.scale
                 for m in self.machines_
             ]
         )
@@ -451,4 +450,3 @@ class BayesianLinearSVC(BayesianClassifier):
 class _Seed:
     def __init__(self, random_state: Any) -> None:
         self.random_state = random_state
-

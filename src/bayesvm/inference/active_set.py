@@ -21,6 +21,7 @@ from ..types import Array
 from .loop import State
 
 STEPS = 60
+LARGEST = 3000  # rows on the margin that one linear system may hold
 
 
 class Certificate(NamedTuple):
@@ -77,8 +78,8 @@ def exact_finish(
     over = (u > 0) & ~on & (c > 0)
     seen: set[bytes] = set()
     for _ in range(STEPS):
-        if on.sum() > K + 1 + 0.1 * K:
-            return None  # too many rows for K coefficients to hold on the margin
+        if on.sum() > min(10 * K + 100, LARGEST):
+            return None  # K coefficients hold about K distinct rows to the margin, and their copies
         mean, phi_on = _solve(problem, P, on, over, c)
         u, _, _ = margins(problem, mean)
         phi = np.where(over, 2.0 * c, 0.0)
@@ -102,9 +103,7 @@ def exact_finish(
     return None
 
 
-def _solve(
-    problem: Problem, P: Array, on: Array, over: Array, c: Array
-) -> tuple[Array, Array]:
+def _solve(problem: Problem, P: Array, on: Array, over: Array, c: Array) -> tuple[Array, Array]:
     """Coefficients and duals with rows ``on`` held to the margin and rows ``over`` at their cap.
 
     Penalised coefficients are eliminated, so the system has one unknown per margin row and one per
@@ -112,8 +111,10 @@ def _solve(
     """
     q = pull(problem, np.where(over, 2.0 * c, 0.0))  # (K,)
     rows = np.flatnonzero(on)
-    X = problem.model.rows(problem.blocks.X[rows]).C if not problem.blocks.ready else (
-        problem.blocks.X[rows]
+    X = (
+        problem.model.rows(problem.blocks.X[rows]).C
+        if not problem.blocks.ready
+        else (problem.blocks.X[rows])
     )
     X = np.asarray(X.toarray() if sparse.issparse(X) else X) * problem.blocks.y[rows, None]
     flat = P < 1e-3 * P.max()

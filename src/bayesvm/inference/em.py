@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
-from ..gaussian import Point, newton, posterior
-from ..model import Problem
+from ..gaussian import Point, covariance, mode
+from ..model import Problem, Product
 from ..types import Array, Coef
 from .active_set import Certificate, certify, exact_finish
 from .loop import Ascent, State, Step, Watch, ascend, silent
@@ -132,15 +134,13 @@ class EM:
         by_S, by_H = problem.products(coef) if problem.form == "diagonal" else (None, None)
         P = model.precision(priors)
 
-        def reach(mean: Array) -> State:
-            new = Coef(mean, coef.cov)
+        def reach(M: Any, product: Product | None) -> State:
+            new = Coef(mode(covariance(M, P), stats.g, P, coef.mean, product), coef.cov)
             learned = tuple(model.each("mode", priors, new)) if self.learn == "mode" else priors
             return State(new, learned)
 
-        safe = reach(posterior(stats, P, coef.mean, by_S).mean)
-        return Step(
-            reach(newton(stats, P, coef.mean, by_H)) if bold else safe, safe, value
-        )
+        safe = cache(partial(reach, stats.S, by_S))
+        return Step(value, safe, reach(stats.H, by_H) if bold else None)
 
     def _finish(
         self, problem: Problem, state: State, eps: float

@@ -181,9 +181,7 @@ def stretch(
         return float(c @ lik.log_prob(y, math.exp(t) * f)) + sum(prior(t) for prior in along)
 
     t = slice_sample(log_density, 0.0, rng)
-    grown = tuple(
-        term.prior.stretched(s, t) for term, s in zip(model.terms, priors, strict=True)
-    )
+    grown = tuple(term.prior.stretched(s, t) for term, s in zip(model.terms, priors, strict=True))
     return np.exp(t) * theta, grown
 
 

@@ -86,12 +86,12 @@ def extrapolate(x0: Array, x1: Array, x2: Array, lead: int) -> Array | None:
 
 
 class Step(NamedTuple):
-    """A step from a state: a bold one, a safe one that cannot lower the bound, and the bound of
-    the state they start from."""
+    """Steps from a state: a safe one that cannot lower the bound, made when called for, perhaps a
+    bold one, and the bound of the state itself."""
 
-    bold: State
-    safe: State
     bound: float
+    safe: Callable[[], State]
+    bold: State | None = None
 
 
 def ascend(
@@ -122,13 +122,13 @@ def ascend(
     patience = rest = 0  # safe steps still to make after a bold one failed, and how many it was
     while n_iter < max_iter:
         bound0 = from0.bound
-        brave = patience == 0 and from0.bold is not from0.safe
-        x1 = from0.bold if brave else from0.safe
+        brave = patience == 0 and from0.bold is not None
+        x1 = from0.bold if brave and from0.bold is not None else from0.safe()
         from1, n_iter = _try(step, x1) if brave else step(x1), n_iter + 1
         patience = max(patience - 1, 0)
         if brave and not from1.bound >= bound0:
             patience = rest = 2 * rest + 1
-            x1 = from0.safe
+            x1 = from0.safe()
             from1, n_iter = step(x1), n_iter + 1
         elif brave:
             rest = 0
@@ -139,12 +139,13 @@ def ascend(
                 f"the bound fell from {bound0!r} to {bound1!r} in a step that cannot lower it"
             )
         path.append(bound1)
-        settled = change < tol * size and _shift(x1.coef, from1.safe.coef) < shift_tol
+        x2 = from1.safe() if patience or from1.bold is None else from1.bold
+        settled = change < tol * size and _shift(x1.coef, x2.coef) < shift_tol
         stop = watch(Progress(stage, n_iter, max_iter, bound1, change), x1)
         if settled or stop:
             return Ascent(x1, bound1, path, n_iter, settled, change)
         if accelerate and np.isfinite(bound0) and n_iter < max_iter:
-            long = _long_step(model, x0, x1, from1.safe if patience else from1.bold)
+            long = _long_step(model, x0, x1, x2)
             if long is not None:
                 after, n_iter = _try(step, long), n_iter + 1
                 if after.bound >= bound1:
@@ -161,7 +162,7 @@ def _try(step: Callable[[State], Step], state: State) -> Step:
         with np.errstate(all="ignore"):
             out = step(state)
     except (np.linalg.LinAlgError, FloatingPointError, ValueError):
-        return Step(state, state, -np.inf)
+        return Step(-np.inf, lambda: state)
     return out if np.isfinite(out.bound) else out._replace(bound=-np.inf)
 
 

@@ -38,7 +38,7 @@ class SVI:
 
     Parameters
     ----------
-    batch_size : int, default=100
+    batch_size : int, default=50
         Rows per minibatch.
     max_iter : int, default=8
         Passes over the data (epochs).
@@ -54,7 +54,7 @@ class SVI:
     Wenzel et al. (2017), section 4.2; Hoffman et al. (2013).
     """
 
-    batch_size: int = 100
+    batch_size: int = 50
     max_iter: int = 8
     kappa: float = 0.6
     delay: float = 5.0

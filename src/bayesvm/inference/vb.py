@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
-from ..gaussian import Point, newton, posterior
+from ..gaussian import Point, covariance, mode
 from ..model import Problem
-from ..types import Coef, Stats
+from ..types import Array, Coef, Stats
 from .loop import Ascent, State, Step, Watch, ascend, silent
 
 THIN_ROWS = 20_000  # below this a full pass is cheaper than arranging a smaller one
@@ -94,7 +95,7 @@ class VB:
 
 def bold_mean(problem: Problem) -> bool:
     """Whether to try Newton's mean: with few rows the scale of the prior is what is slow."""
-    return problem.n > 2 * problem.model.width
+    return float(problem.blocks.c.sum()) > 2 * problem.model.width
 
 
 def sweep(problem: Problem, state: State, bold: bool = False) -> Step:
@@ -106,12 +107,19 @@ def sweep(problem: Problem, state: State, bold: bool = False) -> Step:
     bound = -np.inf if point else bound_of(problem, state, stats)
     by_S, by_H = problem.products(coef) if problem.form == "diagonal" else (None, None)
     P = model.precision(priors)
-    new = posterior(stats, P, coef.mean, by_S)
-    safe = State(new, tuple(model.each("update", priors, new)))
+    cov = covariance(stats.S, P)
+
+    def reach(mean: Array) -> State:
+        new = Coef(mean, cov)
+        return State(new, tuple(model.each("update", priors, new)))
+
+    @cache
+    def safe() -> State:
+        return reach(mode(cov, stats.g, P, coef.mean, by_S))
+
     if not bold:
-        return Step(safe, safe, bound)
-    new = Coef(newton(stats, P, coef.mean, by_H), new.cov)
-    return Step(State(new, tuple(model.each("update", priors, new))), safe, bound)
+        return Step(bound, safe)
+    return Step(bound, safe, reach(mode(covariance(stats.H, P), stats.g, P, coef.mean, by_H)))
 
 
 def bound_of(problem: Problem, state: State, stats: Stats | None = None) -> float:

@@ -103,9 +103,7 @@ class Ridge:
         if self.half_cauchy is None:
             return float(total + A * np.log(B) - gammaln(A))
         rate = self.half_cauchy**-2  # q(xi) = IG(1, 1 / s.xi)
-        return float(
-            total - np.log(np.pi * self.half_cauchy) - s.xi * rate + np.log(s.xi) + 1.0
-        )
+        return float(total - np.log(np.pi * self.half_cauchy) - s.xi * rate + np.log(s.xi) + 1.0)
 
     def mode(self, s: RidgeState, own: Own) -> RidgeState:
         """Maximise over the precision; Polson & Scott's ECME step, with its sign corrected."""

@@ -1,0 +1,249 @@
+"""Run a benchmark: ``python benchmarks/run.py linear``.
+
+Every fit is made in a fresh process, because peak memory is a property of a process, and
+competitors take turns, because a machine's speed drifts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from rich.console import Console
+
+import machine
+import problems
+from tables import CONFIG, PRINTERS, RESULTS, WIDTH, Number, Table, best_nuts, read, write
+
+HERE = Path(__file__).resolve().parent
+LIBRARIES = (
+    "bayesvm",
+    "logistic_regression",
+    "linear_svc",
+    "linear_svc_calibrated",
+    "sgd",
+    "floor",
+)
+REPEATS = 3
+LONG = 60.0  # seconds; a fit that takes longer is made once
+console = Console(width=None if sys.stdout.isatty() else WIDTH)
+
+
+class Book:
+    """Numbers of one run, written down after every fit so that a stopped run is not lost."""
+
+    def __init__(self, folder: Path, benchmark: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self.benchmark = folder, benchmark
+        held = read(folder) if (folder / RESULTS).exists() else []
+        self.numbers = [x for x in held if x.benchmark != benchmark]
+
+    def add(self, problem: str, library: str, repeat: int, values: dict[str, Any]) -> None:
+        self.numbers += [
+            Number(self.benchmark, problem, library, repeat, measure, float(value))
+            for measure, value in values.items()
+            if np.isscalar(value)
+        ]
+        write(self.folder, self.numbers)
+
+    @property
+    def table(self) -> Table:
+        return Table(self.numbers, self.benchmark)
+
+
+def work(task: str, folder: Path, **options: Any) -> dict[str, Any]:
+    """Do one task in a fresh process."""
+    cores, library = options.pop("cores", None), options.pop("library", None)
+    output = folder / "answer.json"
+    command = [sys.executable, str(HERE / "worker.py"), task, "--data", str(folder)]
+    command += ["--output", str(output), "--options", json.dumps(options)]
+    command += ["--library", library] if library else []
+    command += ["--cores", str(cores)] if cores else []
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ)
+    if done.returncode:
+        raise RuntimeError(f"{library or task} failed:\n{done.stderr}")
+    return json.loads(output.read_text()) if task != "make" else {}
+
+
+def simulated(problem: problems.Problem, use: Callable[[Path], None]) -> None:
+    """Make a problem in a folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory() as name:
+        console.print(f"Making {problem.name} ...")
+        work("make", Path(name), **asdict(problem))
+        use(Path(name))
+
+
+# ---------------------------------------------------------------------------------------------
+# Fits
+
+
+def compare(
+    book: Book,
+    problem: problems.Problem,
+    libraries: Sequence[str],
+    repeats: int,
+    cores: int | None = None,
+) -> None:
+    """Fit every library, taking turns; those that take long only once."""
+    suffix = f", {cores} core{'s' if cores > 1 else ''}" if cores else ""
+
+    def use(folder: Path) -> None:
+        passes: dict[str, float] = {}
+        skip: set[str] = set()
+        for repeat in range(repeats):
+            for library in libraries:
+                if library in skip:
+                    continue
+                options: dict[str, Any] = {}
+                if library == "bayesvm":
+                    options["count"] = not passes and "floor" in libraries
+                if library == "floor":
+                    options["passes"] = passes
+                out = work("fit", folder, library=library, cores=cores, **options)
+                passes |= {
+                    k.removeprefix("passes_"): v for k, v in out.items() if k.startswith("passes_")
+                }
+                if out["seconds"] > LONG:
+                    skip.add(library)
+                book.add(problem.name, library + suffix, repeat, out)
+                console.print(
+                    f"  {library + suffix}: {out['seconds']:.2f} s, {out['peak_mb']:.0f} MB "
+                    f"(load {out['load']:.1f})"
+                )
+
+    simulated(problem, use)
+
+
+def linear(book: Book, args: argparse.Namespace) -> None:
+    """Time, memory and scores of linear classifiers."""
+    chosen = [x for x in LIBRARIES if not args.only or x in args.only]
+    if "floor" in chosen and "bayesvm" not in chosen:
+        chosen.insert(0, "bayesvm")  # the floor needs its number of passes
+    for problem in problems.LINEAR_QUICK if args.quick else problems.LINEAR:
+        if not args.problem or any(x in problem.name.replace(",", "") for x in args.problem):
+            compare(book, problem, chosen, args.repeats)
+
+
+def scaling(book: Book, args: argparse.Namespace) -> None:
+    """Seconds against rows, columns and cores."""
+    chosen = args.only or ["bayesvm", "logistic_regression"]
+    ladder = problems.SCALING_QUICK if args.quick else problems.SCALING
+    for problem in ladder:
+        compare(book, problem, chosen, args.repeats)
+    largest = max(ladder, key=lambda x: x.rows * x.columns)
+    for cores in [k for k in (1, 2, 4, 8, 16, 32, 64) if k <= machine.cores()]:
+        compare(book, largest, chosen, args.repeats, cores)
+
+
+# ---------------------------------------------------------------------------------------------
+# Draws
+
+
+def gibbs(book: Book, args: argparse.Namespace) -> None:
+    """Effective draws per second on one posterior.
+
+    NUTS is tried in every setting first, and only the best goes on to the repeats.
+    """
+    draws = 500 if args.quick else 4_000
+    problem = problems.POSTERIOR
+    settings = {
+        f"nuts, {form}, {mass}, {how}": {
+            "centred": form == "centred",
+            "dense_mass": mass == "dense",
+            "chain_method": how,
+        }
+        for form in ("centred", "non-centred")
+        for mass in ("diagonal", "dense")
+        for how in ("parallel", "vectorized")
+    }
+
+    def use(folder: Path) -> None:
+        last: dict[str, dict[str, Any]] = {}
+
+        def once(name: str, repeat: int) -> None:
+            if name == "gibbs":
+                options = {"library": "gibbs", "draws": 4 * draws, "warmup": 500}
+            else:
+                options = {"library": "nuts", "draws": draws, "warmup": 1_000, **settings[name]}
+            out = last[name] = work("draw", folder, **options)
+            out["share_min"] = out["ess_min"] / (2 * options["draws"])
+            book.add(problem.name, name, repeat, out)
+            console.print(f"  {name}: {out['rate_min']:.0f} effective draws per second at least")
+
+        once("gibbs", 0)
+        for name in settings:
+            once(name, 0)
+        best = best_nuts(book.table, problem.name)
+        for repeat in range(1, args.repeats):
+            once("gibbs", repeat)
+            once(best, repeat)
+        book.add(problem.name, "agreement", 0, agreement(last["gibbs"], last[best]))
+
+    simulated(problem, use)
+
+
+def agreement(a: dict[str, Any], b: dict[str, Any]) -> dict[str, float]:
+    """How far apart two sets of draws are: means in Monte Carlo standard errors, and spreads."""
+    mean, sd, size = ([np.asarray(x[key]) for x in (a, b)] for key in ("mean", "sd", "ess"))
+    error = np.sqrt(sd[0] ** 2 / size[0] + sd[1] ** 2 / size[1])
+    return {
+        "max_z": float(np.max(np.abs(mean[0] - mean[1]) / error)),
+        "max_sd_gap": float(np.max(np.abs(sd[0] / sd[1] - 1.0))),
+    }
+
+
+# ---------------------------------------------------------------------------------------------
+
+BENCHMARKS = {"linear": linear, "gibbs": gibbs, "scaling": scaling}
+
+
+def configure(folder: Path, args: argparse.Namespace) -> None:
+    """Say what was run and on what."""
+    path = folder / CONFIG
+    held = yaml.safe_load(path.read_text()) if path.exists() else {}
+    runs = held.get("runs", {})
+    runs[args.name] = {
+        "date": date.today().isoformat(),
+        "quick": args.quick,
+        "repeats": args.repeats,
+        "only": args.only or "all",
+    }
+    text = yaml.safe_dump({"machine": machine.describe(), "runs": runs}, sort_keys=False)
+    path.write_text(text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("name", choices=BENCHMARKS, help="which benchmark")
+    parser.add_argument("--quick", action="store_true", help="small problems, to see that it works")
+    parser.add_argument("--only", nargs="+", metavar="LIBRARY", help="only these libraries")
+    parser.add_argument(
+        "--problem", nargs="+", metavar="NAME", help="only problems whose name holds this text"
+    )
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="turns (default %(default)s)")
+    parser.add_argument("--output", type=Path, help="folder (default results/<date>)")
+    args = parser.parse_args()
+    unknown = set(args.only or ()) - set(LIBRARIES)
+    if unknown:
+        parser.error(f"unknown library {', '.join(sorted(unknown))}; choose from {LIBRARIES}")
+    default = HERE / "results" / ("quick" if args.quick else date.today().isoformat())
+    folder = args.output or default
+    book = Book(folder, args.name)
+    configure(folder, args)
+    BENCHMARKS[args.name](book, args)
+    PRINTERS[args.name](book.table, console)
+
+
+if __name__ == "__main__":
+    main()

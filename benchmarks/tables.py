@@ -1,0 +1,210 @@
+"""The file of results: one number a line, and tables made from it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+RESULTS = "results.csv"
+CONFIG = "config.yaml"
+WIDTH = 150  # of a table written to a file
+
+
+PLAIN_NUTS = "nuts, centred, diagonal"  # NumPyro's defaults on the model as written
+
+
+class Number(NamedTuple):
+    """One measurement."""
+
+    benchmark: str
+    problem: str
+    library: str
+    repeat: int
+    measure: str
+    value: float
+
+
+def read(folder: Path) -> list[Number]:
+    """All numbers of a folder of results."""
+    with (folder / RESULTS).open(newline="") as handle:
+        return [
+            Number(**{**row, "repeat": int(row["repeat"]), "value": float(row["value"])})
+            for row in csv.DictReader(handle)
+        ]
+
+
+def write(folder: Path, numbers: Iterable[Number]) -> None:
+    """Write the numbers anew; those of other benchmarks in the same folder are the caller's."""
+    with (folder / RESULTS).open("w", newline="") as handle:
+        out = csv.writer(handle, lineterminator="\n")
+        out.writerow(Number._fields)
+        for x in numbers:
+            out.writerow([*x[:-1], f"{x.value:.6g}"])
+
+
+class Table:
+    """Numbers of one benchmark, asked for by problem, library and measure."""
+
+    def __init__(self, numbers: Iterable[Number], benchmark: str) -> None:
+        self.numbers = [x for x in numbers if x.benchmark == benchmark]
+
+    @property
+    def problems(self) -> list[str]:
+        return list(dict.fromkeys(x.problem for x in self.numbers))
+
+    def libraries(self, problem: str) -> list[str]:
+        return list(dict.fromkeys(x.library for x in self.numbers if x.problem == problem))
+
+    def values(self, problem: str, library: str, measure: str) -> np.ndarray:
+        return np.array(
+            [
+                x.value
+                for x in self.numbers
+                if (x.problem, x.library, x.measure) == (problem, library, measure)
+            ]
+        )
+
+    def median(self, problem: str, library: str, measure: str) -> float:
+        """Median over repeats; NaN where it was not measured."""
+        found = self.values(problem, library, measure)
+        return float(np.median(found)) if found.size else float("nan")
+
+    def spread(self, problem: str, library: str, measure: str) -> float:
+        """Largest less smallest, as a share of the median."""
+        found = self.values(problem, library, measure)
+        return float(np.ptp(found) / np.median(found)) if found.size > 1 else float("nan")
+
+    def ratio(self, problem: str, library: str, other: str, measure: str = "seconds") -> float:
+        return self.median(problem, library, measure) / self.median(problem, other, measure)
+
+
+def show(value: float, form: str) -> str:
+    return "" if np.isnan(value) else format(value, form)
+
+
+# ---------------------------------------------------------------------------------------------
+# On the terminal
+
+LINEAR_COLUMNS = (
+    ("error", "error", ".4f"),
+    ("log_loss", "log loss", ".4f"),
+    ("brier", "Brier", ".4f"),
+    ("ece", "ECE", ".4f"),
+)
+
+
+def print_linear(table: Table, console: Any) -> None:
+    """Time, memory and scores, one table a problem."""
+    from rich.table import Table as Grid
+
+    for problem in table.problems:
+        grid = Grid(title=problem, title_justify="left")
+        heads = ["library", "seconds", "spread", "/ logistic", "/ floor", "MB above X"]
+        for head in [*heads, *(name for _, name, _ in LINEAR_COLUMNS), "passes"]:
+            grid.add_column(head, justify="left" if head == "library" else "right", no_wrap=True)
+        for library in table.libraries(problem):
+            spread = table.spread(problem, library, "seconds")
+            late = table.median(problem, library, "converged") == 0.0
+            grid.add_row(
+                library + ("*" if late else ""),
+                show(table.median(problem, library, "seconds"), ".2f"),
+                show(spread, ".0%"),
+                show(table.ratio(problem, library, "logistic_regression"), ".2f"),
+                show(table.ratio(problem, library, "floor"), ".2f"),
+                show(table.median(problem, library, "peak_mb"), ".0f"),
+                *(show(table.median(problem, library, m), f) for m, _, f in LINEAR_COLUMNS),
+                passes(table, problem, library),
+            )
+        console.print(grid)
+    console.print(
+        "Medians over repeats; spread is largest less smallest over the median; * stopped by its "
+        "own limit of iterations.\nPasses: visits to all rows that sum statistics (+ products with "
+        "S where it is not formed)."
+    )
+
+
+def passes(table: Table, problem: str, library: str) -> str:
+    """Visits to every row by a fit of ours."""
+    sums = [
+        table.median(problem, library, f"passes_stats_{form}")
+        for form in ("dense", "diagonal", "factored")
+    ]
+    if np.all(np.isnan(sums)):
+        return ""
+    products = table.median(problem, library, "passes_product")
+    return show(float(np.nansum(sums)), ".1f") + (
+        "" if np.isnan(products) else f" + {products:.0f}"
+    )
+
+
+def print_gibbs(table: Table, console: Any) -> None:
+    """Effective draws per second."""
+    from rich.table import Table as Grid
+
+    columns = (
+        ("rate_min", "least / s", ".0f"),
+        ("rate_median", "median / s", ".0f"),
+        ("rate_with_warmup_min", "least / s with warm-up", ".0f"),
+        ("rate_with_warmup_median", "median / s with warm-up", ".0f"),
+        ("share_min", "least per draw", ".3f"),
+        ("sampling_seconds", "sampling s", ".2f"),
+        ("warmup_seconds", "warm-up s", ".2f"),
+        ("compile_seconds", "compiling s", ".1f"),
+        ("r_hat_max", "R-hat", ".3f"),
+    )
+    for problem in table.problems:
+        grid = Grid(title=f"Effective draws, {problem}", title_justify="left")
+        for head in ["sampler", *(name for _, name, _ in columns)]:
+            grid.add_column(head, justify="left" if head == "sampler" else "right")
+        for library in table.libraries(problem):
+            if library == "agreement":
+                continue
+            cells = [show(table.median(problem, library, m), form) for m, _, form in columns]
+            grid.add_row(library, *cells)
+        console.print(grid)
+        best = best_nuts(table, problem)
+        for measure, words in (
+            ("rate_min", "least effective draws per second"),
+            ("rate_median", "median effective draws per second"),
+            ("rate_with_warmup_min", "least, warm-up included"),
+        ):
+            for name, which in (
+                ("nuts, centred, diagonal", "NUTS at its defaults"),
+                (best, "the best NUTS"),
+            ):
+                rival = [x for x in table.libraries(problem) if x.startswith(name)]
+                rate = max(table.median(problem, x, measure) for x in rival)
+                ours = table.median(problem, "gibbs", measure)
+                console.print(f"gibbs / {which}, {words}: {ours / rate:.2f}")
+        z = table.median(problem, "agreement", "max_z")
+        sd = table.median(problem, "agreement", "max_sd_gap")
+        console.print(
+            f"Posteriors of gibbs and {best}: means differ by at most {z:.2f} Monte Carlo standard "
+            f"errors, standard deviations by at most {sd:.1%}."
+        )
+
+
+def best_nuts(table: Table, problem: str) -> str:
+    """The setting with the most effective draws per second in its worst parameter."""
+    rivals = [x for x in table.libraries(problem) if x.startswith("nuts")]
+    return max(rivals, key=lambda x: table.median(problem, x, "rate_min"))
+
+
+def print_scaling(table: Table, console: Any) -> None:
+    """Seconds against rows, columns and cores."""
+    from rich.table import Table as Grid
+
+    names = list(dict.fromkeys(x.library for x in table.numbers))
+    grid = Grid(title="Seconds", title_justify="left")
+    for head in ["problem", *names]:
+        grid.add_column(head, justify="left" if head == "problem" else "right")
+    for problem in table.problems:
+        grid.add_row(problem, *(show(table.median(problem, x, "seconds"), ".2f") for x in names))
+    console.print(grid)
+
+
+PRINTERS = {"linear": print_linear, "gibbs": print_gibbs, "scaling": print_scaling}

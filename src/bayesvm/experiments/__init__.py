@@ -1,0 +1,36 @@
+"""Reproductions of the papers' experiments: one file each, and one line in ``REGISTRY``.
+
+A file defines ``EXPERIMENT``, an :class:`~bayesvm.experiments.runner.Experiment`; the runner gives
+it parallel work, a file of results that an interrupted run goes on from, tables and a figure.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from .runner import Experiment
+
+# paper, experiment -> module, what it shows
+REGISTRY = {
+    ("luts", "simulation"): ("luts_simulation", "Luts & Ormerod (2014), Fig. 1: simulated data"),
+}
+
+
+def find(paper: str | None, experiment: str | None) -> Experiment:
+    """The experiment of that name; ``LookupError`` with a list of what exists if there is none.
+
+    Examples
+    --------
+    >>> from bayesvm.experiments import find
+    >>> find("luts", "simulation").name
+    'luts-simulation'
+    """
+    key = (paper or "", experiment or "")
+    if key in REGISTRY:
+        found: Experiment = import_module(f".{REGISTRY[key][0]}", __name__).EXPERIMENT
+        return found
+    asked = " ".join(name for name in key if name)
+    lines = [f"There is no experiment {asked!r}." if asked else "Say which experiment."]
+    lines += ["What exists:"]
+    lines += [f"  bayesvm reproduce {p} {e}   {what}" for (p, e), (_, what) in REGISTRY.items()]
+    raise LookupError("\n".join(lines))

@@ -1,0 +1,114 @@
+"""Runs an experiment: tasks in parallel, each result a line of a CSV file that outlives a run."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from joblib import Parallel, cpu_count, delayed
+from threadpoolctl import threadpool_limits
+
+Task = dict[str, Any]  # flat: what the task is, and every setting its result depends on
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What the runner needs to know.
+
+    Parameters
+    ----------
+    name, title : str
+        Stem of the files written, and a headline.
+    tasks : callable
+        ``tasks(quick, seed)`` lists what is to be done.  All tasks have the same keys.
+    solve : callable
+        ``solve(task)`` gives the measurements, a flat dictionary of ``measured``.
+    measured : tuple of str
+        Names of the measurements.
+    report : callable
+        ``report(frame, console)`` prints tables; the frame has one row per task.
+    draw : callable
+        ``draw(frame)`` gives a Matplotlib figure.
+    """
+
+    name: str
+    title: str
+    tasks: Callable[[bool, int], list[Task]]
+    solve: Callable[[Task], dict[str, float]]
+    measured: tuple[str, ...]
+    report: Callable[[Any, Any], None]
+    draw: Callable[[Any], Any]
+
+
+def complete(
+    experiment: Experiment, tasks: Sequence[Task], path: Path, jobs: int | None = None
+) -> Iterator[int]:
+    """Solve the tasks that ``path`` has no line for, and yield how many tasks are done so far.
+
+    Every result is on disk before it is counted, so a run can be stopped at any time; the next one
+    with the same file solves only what is left.
+    """
+    header = [*tasks[0], *experiment.measured]
+    held = _held(path, header)
+    keys = list(tasks[0])
+    done = {tuple(row[k] for k in keys) for row in held}
+    todo = [task for task in tasks if _key(task) not in done]
+    count = len(tasks) - len(todo)
+    yield count
+    if not todo:
+        return
+    workers = Parallel(n_jobs=min(jobs or cpu_count(), len(todo)), return_as="generator_unordered")
+    with path.open("a", newline="") as handle:
+        writer = csv.DictWriter(handle, header)
+        if handle.tell() == 0:
+            writer.writeheader()
+        for row in workers(delayed(_alone)(experiment.solve, task) for task in todo):
+            writer.writerow(row)
+            handle.flush()
+            count += 1
+            yield count
+
+
+def results(tasks: Sequence[Task], path: Path) -> Any:
+    """Lines of the file that belong to these tasks, as a data frame."""
+    import pandas as pd
+
+    keys = list(tasks[0])
+    wanted = {_key(task) for task in tasks}
+    texts = pd.read_csv(path, dtype=str, usecols=keys, keep_default_na=False)[keys]
+    mine = [tuple(row) in wanted for row in texts.itertuples(index=False)]
+    return pd.read_csv(path)[mine].drop_duplicates(keys).reset_index(drop=True)
+
+
+def _key(task: Task) -> tuple[str, ...]:
+    """A task as the file spells it."""
+    return tuple(str(value) for value in task.values())
+
+
+def _alone(solve: Callable[[Task], dict[str, float]], task: Task) -> dict[str, Any]:
+    """One task on one core: tasks, not matrix products, share the machine."""
+    with threadpool_limits(1):
+        return task | solve(task)
+
+
+def _held(path: Path, header: list[str]) -> list[dict[str, str]]:
+    """What an earlier run has left, without a last line that was cut off."""
+    if not path.exists() or not path.stat().st_size:
+        return []
+    text = path.read_bytes()
+    whole = text[: text.rfind(b"\n") + 1]
+    if whole != text:
+        os.truncate(path, len(whole))
+    rows = list(csv.reader(whole.decode().splitlines()))
+    if not rows:
+        return []
+    if rows[0] != header:
+        raise ValueError(
+            f"{path} holds results of another kind (columns {', '.join(rows[0])}); move it away or "
+            "choose another folder with --output."
+        )
+    return [dict(zip(header, row)) for row in rows[1:]]

@@ -1,0 +1,180 @@
+"""Columns on a common scale: their mean and spread, joined over blocks."""
+
+import inspect
+import itertools
+from fractions import Fraction
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from tests.problems import frozen
+
+from bayesvm import designs
+from bayesvm.blocks import Blocks
+from bayesvm.designs import Intercept, Standardised, fit_columns
+from bayesvm.designs.columns import Spread, _spread
+from bayesvm.engines import Serial, Threads
+from bayesvm.types import Block
+
+N, P = 24, 3
+RNG = np.random.default_rng(0)
+X, C = frozen(
+    RNG.standard_normal((N, P)) * [1.0, 30.0, 1e-3] + [0.0, 5.0, 2.0], RNG.uniform(0.2, 3, N)
+)
+
+
+def test_no_missing_design():
+    public = {
+        item
+        for name, item in vars(designs).items()
+        if inspect.isclass(item) and not name.startswith("_")
+    }
+    assert public == {Intercept, Standardised}
+
+
+def cut(X, c, edges):
+    return [Block(X[a:b], np.zeros(b - a), c[a:b]) for a, b in itertools.pairwise(edges)]
+
+
+def exact_moments(x, c):
+    """Weighted mean and variance of one column, in rational numbers."""
+    x, c = [Fraction(v) for v in x], [Fraction(v) for v in c]
+    total = sum(c)
+    mean = sum(a * b for a, b in zip(x, c)) / total
+    return float(mean), float(sum(b * (a - mean) ** 2 for a, b in zip(x, c)) / total)
+
+
+@given(cuts=st.lists(st.integers(0, N), max_size=6), offset=st.sampled_from([0.0, 10.0, 1e8]))
+def test_spread_of_any_partition_is_the_weighted_moments(cuts, offset):
+    """Against rational arithmetic on the stored numbers.
+
+    At an offset of 1e8 a column with unit spread is stored in steps of 1.5e-8 and centred with an
+    error of that size, so its variance is known to about 1e-8; a formula that subtracts squares
+    would lose all its digits.
+    """
+    shifted = X / [1.0, 30.0, 1e-3] + offset
+    edges = sorted({0, N, *cuts})
+    total = reduce(add, (_spread(b) for b in cut(shifted, C, edges)))
+    assert total.n == pytest.approx(C.sum(), rel=1e-14)
+    for j in range(P):
+        mean, variance = exact_moments(shifted[:, j], C)
+        assert total.mean[j] == pytest.approx(mean, rel=1e-14, abs=1e-14)
+        rtol = 1e-12 if offset < 1e8 else 1e-7
+        assert total.square[j] / total.n == pytest.approx(variance, rel=rtol)
+
+
+def test_spread_agrees_with_numpy():
+    total = reduce(add, (_spread(b) for b in cut(X, C, [0, 5, 6, 20, N])))
+    np.testing.assert_allclose(total.mean, np.average(X, axis=0, weights=C), rtol=1e-13)
+    variance = np.cov(X, rowvar=False, aweights=C, ddof=0).diagonal()
+    np.testing.assert_allclose(total.square / total.n, variance, rtol=1e-12)
+
+
+def test_blocks_without_weight_are_neutral():
+    nothing = _spread(Block(X[:4], np.zeros(4), np.zeros(4)))
+    some = _spread(Block(X, np.zeros(N), C))
+    for total in (nothing + some, some + nothing):
+        assert total.n == some.n
+        np.testing.assert_allclose(total.mean, some.mean, rtol=1e-15)
+        np.testing.assert_allclose(total.square, some.square, rtol=1e-15)
+    assert (nothing + nothing).n == 0
+
+
+def test_whole_weights_are_repetitions():
+    c = np.arange(N) % 3
+    rows = np.repeat(np.arange(N), c)
+    a = _spread(Block(X, np.zeros(N), c.astype(float)))
+    b = _spread(Block(X[rows], np.zeros(rows.size), np.ones(rows.size)))
+    np.testing.assert_allclose(a.mean, b.mean, rtol=1e-13)
+    np.testing.assert_allclose(a.square, b.square, rtol=1e-12)
+    assert isinstance(a, Spread)
+
+
+def fitted(X, c=None, size=7, standardize=True, engine=None):
+    n = X.shape[0]
+    blocks = Blocks(X, np.zeros(n), np.ones(n) if c is None else c, size)
+    return fit_columns(blocks, engine or Serial(), standardize)
+
+
+@pytest.mark.parametrize("engine", [Serial(), Threads(2)], ids=str)
+def test_columns_get_mean_zero_and_variance_one(engine):
+    design = fitted(X, C, engine=engine)
+    columns = design.columns(X)
+    np.testing.assert_allclose(C @ columns, 0.0, atol=1e-11)
+    np.testing.assert_allclose(C @ columns**2 / C.sum(), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("level", [0.0, 0.1, -3.7, 1e8 / 3, 1e-9])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("size", [4, 7, 100])
+def test_a_constant_column_has_scale_one(level, kind, size):
+    """However its sum happens to round, with and without weights."""
+    constant = np.column_stack([np.full(N, level), X[:, 0]])
+    for c in (np.ones(N), C):
+        design = fitted(kind(constant), c, size=size)
+        assert design.scale[0] == 1.0
+        assert design.scale[1] == pytest.approx(np.sqrt(exact_moments(X[:, 0], c)[1]), rel=1e-10)
+
+
+@pytest.mark.parametrize("level", [0.1, 1 / 3, -3.7])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_a_constant_column_of_many_rows_has_scale_one(level, kind):
+    """The mean of n equal numbers is off by up to n eps, which is not a spread."""
+    n = 20_000
+    constant = np.column_stack([np.full(n, level), np.linspace(-1, 1, n)])
+    for c in (np.ones(n), np.linspace(0.2, 3, n)):
+        for size in (500, n):
+            assert fitted(kind(constant), c, size=size).scale[0] == 1.0
+
+
+@pytest.mark.parametrize("offset", [0.0, 10.0, 1e4, 1e8])
+def test_sparse_columns_are_scaled_as_dense_ones_and_not_centred(offset):
+    """The scale is that of the same numbers stored densely, whatever their level."""
+    full = X / [1.0, 30.0, 1e-3] + offset
+    full[::4] = 0.0
+    full[:, 1] = X[:, 1] / 30 + offset  # a column without a hole
+    dense, thin = fitted(full, C), fitted(sparse.csr_array(full), C)
+    np.testing.assert_allclose(thin.scale, dense.scale, rtol=1e-6)
+    assert not thin.center.any()
+    columns = thin.columns(sparse.csr_array(full))
+    assert sparse.issparse(columns)
+    assert columns.nnz == np.count_nonzero(full)
+    np.testing.assert_allclose(columns.toarray(), full / thin.scale, rtol=1e-14)
+
+
+def test_scales_may_be_left_alone():
+    design = fitted(X, C, standardize=False)
+    np.testing.assert_array_equal(design.columns(X), X)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_columns_are_written_where_asked(dtype):
+    design = fitted(X, C)
+    data = frozen(X.astype(dtype))
+    out = np.full((N, P + 1), np.nan)
+    design.columns(data, out=out[:, 1:])
+    expected = (data.astype(float) - design.center) / design.scale
+    np.testing.assert_allclose(out[:, 1:], expected, rtol=1e-12, atol=1e-12)
+    assert np.isnan(out[:, 0]).all()
+    Intercept().columns(data, out=out[:, :1])
+    np.testing.assert_array_equal(out[:, 0], 1.0)
+    dense = design.columns(sparse.csr_array(data), out=np.empty((N, P)))
+    np.testing.assert_allclose(dense, data / design.scale, rtol=1e-6)
+
+
+def test_intercept_of_sparse_input_is_a_sparse_column():
+    column = Intercept().columns(sparse.csr_array(X))
+    assert sparse.issparse(column)
+    np.testing.assert_array_equal(column.toarray(), np.ones((N, 1)))
+
+
+def test_coefficients_return_to_the_scale_of_the_input():
+    design = fitted(X, C)
+    theta = RNG.standard_normal((5, P))
+    beta, shift = design.to_user(theta)
+    f = design.columns(X) @ theta.T
+    np.testing.assert_allclose(X @ beta.T + shift, f, rtol=1e-9, atol=1e-9)

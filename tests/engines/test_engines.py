@@ -1,0 +1,91 @@
+"""Engines may change speed, never values."""
+
+import inspect
+
+import numpy as np
+import pytest
+from tests.problems import make_problem, simulate
+from threadpoolctl import threadpool_info
+
+from bayesvm import engines
+from bayesvm.blocks import Blocks
+from bayesvm.engines import Serial, Threads
+from bayesvm.gaussian import FullCovariance
+from bayesvm.likelihoods import Hinge, Logistic, Probit
+from bayesvm.types import Coef
+
+ENGINES = [Serial(), Threads(1), Threads(2), Threads(4), Threads()]
+every = pytest.mark.parametrize("engine", ENGINES, ids=str)
+COEF = Coef(np.linspace(-1, 1, 6), FullCovariance(np.eye(6) + np.tril(np.full((6, 6), 0.1))))
+
+
+def test_no_missing_engine():
+    public = {
+        item
+        for name, item in vars(engines).items()
+        if inspect.isclass(item) and not name.startswith("_")
+    }
+    assert public == {type(engine) for engine in ENGINES}
+    assert set(engines.__all__) == {item.__name__ for item in public}
+
+
+def numbers(n=13, size=3):
+    return Blocks(np.zeros((n, 1)), np.arange(float(n)), np.ones(n), size)
+
+
+@every
+def test_blocks_come_back_in_order(engine):
+    found = list(engine.collect(lambda b: (b.number, b.y.sum()), numbers()))
+    assert found == [(0, 3.0), (1, 12.0), (2, 21.0), (3, 30.0), (4, 12.0)]
+
+
+@every
+def test_sum_of_one_block_and_of_many(engine):
+    assert engine.sum(lambda b: b.y.sum(), numbers(4, 9)) == 6.0
+    assert engine.sum(lambda b: b.y.sum(), numbers()) == 78.0
+
+
+@every
+def test_an_error_in_a_block_is_not_lost(engine):
+    def visit(block):
+        if block.number == 3:
+            raise FloatingPointError("block 3")
+        return 0.0
+
+    with pytest.raises(FloatingPointError, match="block 3"):
+        engine.sum(visit, numbers())
+
+
+@pytest.mark.parametrize("lik", [Hinge(), Logistic(), Probit()], ids=str)
+@pytest.mark.parametrize("form", ["dense", "factored", "diagonal"])
+def test_workers_change_nothing_not_even_the_last_bit(lik, form):
+    X, y, c = simulate(501, 6, seed=4, weighted=True)
+    c = np.ceil(c)  # whole, for the samplers that draw copies
+
+    def passes(engine):
+        p = make_problem(X, y, c, likelihood=lik, engine=engine, form=form, size=50)
+        found = [p.stats(COEF), p.draw(COEF.mean, (5, 6))]
+        S = [s.S.M if form == "dense" else s.S.d if form == "diagonal" else s.S.w for s in found]
+        return [*S, *(s.g for s in found), *(np.array([s.bound]) for s in found)]
+
+    reference = passes(Threads(1))
+    for workers in (2, 4):
+        for a, b in zip(passes(Threads(workers)), reference):
+            np.testing.assert_array_equal(a, b)
+    for a, b in zip(passes(Serial()), reference):  # BLAS may use more threads here
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+def test_workers_hold_blas_to_one_thread():
+    def blas_threads(block):
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    for found in Threads(2).collect(blas_threads, numbers(4, 2)):
+        assert set(found) <= {1}
+
+
+def test_number_of_workers():
+    assert Threads(3).workers == 3
+    assert Threads(0).workers == 1
+    assert Threads().workers == Threads(-1).workers >= 1
+    assert Threads(-10_000).workers == 1

@@ -1,0 +1,347 @@
+"""Gibbs sampling against quadrature, with standard errors from the effective number of draws."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import expit, ndtr
+from tests.papers import exact, oracle
+from tests.problems import Z, frozen, make_problem, simulate
+
+from bayesvm.diagnostics import ess, r_hat
+from bayesvm.engines import Serial, Threads
+from bayesvm.gaussian import Point
+from bayesvm.inference import VB, Gibbs
+from bayesvm.inference import gibbs as gibbs_module
+from bayesvm.inference.gibbs import Link, stretch
+from bayesvm.inference.loop import State
+from bayesvm.likelihoods import Hinge, Logistic, Probit
+from bayesvm.priors import Fixed, Ridge
+from bayesvm.types import Coef
+
+SLOPE = frozen(oracle.X[:, None].copy())
+IG = Ridge(a=oracle.ALG2_A, b=oracle.ALG2_B)
+B0 = Fixed(1 / oracle.ALG2_INTERCEPT_VARIANCE)
+
+
+def sample(problem, seed=0, n_jobs=None, **options):
+    options = {"draws": 1000, "burn_in": 60, "chains": 4, **options}
+    return Gibbs(**options).fit(problem, np.random.default_rng(seed), n_jobs=n_jobs)
+
+
+def assert_moment(draws, expected):
+    """The mean of draws (chains, draws) within 4.5 standard errors, sd / sqrt(ess).
+
+    ess is estimated, to about ten per cent here, so 4.5 stands for a level near 1e-5.
+    """
+    error = draws.std() / np.sqrt(float(ess(draws)))
+    assert abs(draws.mean() - expected) < Z * error
+
+
+def assert_moments(theta, mean):
+    """First and second moments and the sign of the slope; ``mean`` averages g(b0, u)."""
+    b0, u = theta[..., 0], theta[..., 1]
+    functions = [
+        lambda b0, u: b0,
+        lambda b0, u: u,
+        lambda b0, u: b0**2,
+        lambda b0, u: u**2,
+        lambda b0, u: b0 * u,
+        lambda b0, u: (u > 0) * 1.0,
+    ]
+    for g in functions:
+        assert_moment(g(b0, u), mean(g))
+
+
+# ----- the hinge against quadrature
+
+
+@pytest.mark.parametrize("scale_move", [False, True])
+@pytest.mark.parametrize("c", [None, oracle.WEIGHTS], ids=["equal", "weighted"])
+def test_fixed_prior(c, scale_move):
+    """4 settings x 6 moments, |z| < 4.5."""
+    P = np.diag([0.25, 1.0])
+    problem = make_problem(SLOPE, oracle.Y, c, prior=Fixed(1.0), intercept=B0)
+    draws = sample(problem, seed=1, scale_move=scale_move)
+    assert_moments(draws.theta, exact.fixed_prior(oracle.X, oracle.Y, P, c=c).mean)
+    assert (r_hat(draws.theta) < 1.05).all()
+
+
+@pytest.mark.parametrize("scale_move", [False, True])
+@pytest.mark.parametrize("c", [None, oracle.WEIGHTS], ids=["equal", "weighted"])
+def test_inverse_gamma_prior(c, scale_move):
+    """4 settings x 8 moments, the precision and the log variance among them, |z| < 4.5."""
+    problem = make_problem(SLOPE, oracle.Y, c, prior=IG, intercept=B0)
+    draws = sample(problem, seed=2, scale_move=scale_move)
+    posterior = exact.variance_prior(oracle.X, oracle.Y, 4.0, A=IG.a, B=IG.b, c=c)
+    assert_moments(draws.theta, posterior.mean)
+    variance = draws.hyper["coef"][..., 0]
+    expected = posterior.mean(lambda b0, u: exact.precision_given_slope(u, IG.a, IG.b))
+    assert_moment(1 / variance, expected)
+    expected = posterior.mean(lambda b0, u: exact.log_variance_given_slope(u, IG.a, IG.b))
+    assert_moment(np.log(variance), expected)
+
+
+@pytest.mark.parametrize("scale_move", [False, True])
+@pytest.mark.parametrize("c", [None, oracle.WEIGHTS], ids=["equal", "weighted"])
+def test_half_cauchy_prior(c, scale_move):
+    """4 settings x 7 moments; the scale by its shrinkage 1 / (1 + sigma^2 / s0^2), |z| < 4.5."""
+    problem = make_problem(SLOPE, oracle.Y, c, prior=Ridge(half_cauchy=1.5), intercept=B0)
+    draws = sample(problem, seed=3, scale_move=scale_move)
+    posterior = exact.variance_prior(oracle.X, oracle.Y, 4.0, s0=1.5, c=c)
+    assert_moments(draws.theta, posterior.mean)
+    shrinkage = 1 / (1 + draws.hyper["coef"][..., 0] / 1.5**2)
+    assert_moment(shrinkage, posterior.mean(lambda b0, u: exact.shrinkage_given_slope(u, 1.5)))
+
+
+def test_thinned_draws_have_the_same_law():
+    problem = make_problem(SLOPE, oracle.Y, prior=IG, intercept=B0)
+    draws = sample(problem, seed=4, draws=500, thin=3)
+    assert draws.theta.shape == (4, 500, 2)
+    posterior = exact.variance_prior(oracle.X, oracle.Y, 4.0, A=IG.a, B=IG.b)
+    assert_moments(draws.theta, posterior.mean)
+
+
+# ----- true likelihoods against quadrature
+
+
+def smooth_posterior(lik, x, y, c, log_prior):
+    """Average of g(b0, u) under the posterior, on a grid (exponentially accurate: all smooth)."""
+    grid = np.linspace(-12, 12, 801)
+    b0, u = (a.ravel() for a in np.meshgrid(grid, grid))
+    log_p = log_prior(b0, u)
+    for xi, yi, ci in zip(x, y, c):
+        log_p = log_p + ci * lik.log_prob(np.full_like(b0, yi), b0 + u * xi)
+    p = np.exp(log_p - log_p.max())
+    p /= p.sum()
+    return lambda g: float(p @ g(b0, u))
+
+
+@pytest.mark.parametrize("scale_move", [False, True])
+@pytest.mark.parametrize("c", [np.ones(6), np.array([1.0, 2, 1, 3, 1, 2])], ids=["equal", "copies"])
+@pytest.mark.parametrize("lik", [Logistic(), Probit()], ids=str)
+def test_true_likelihoods(lik, c, scale_move):
+    """8 settings x 6 moments, fixed prior, whole weights, |z| < 4.5."""
+
+    def log_prior(b0, u):
+        return stats.norm.logpdf(b0, scale=2.0) + stats.norm.logpdf(u)
+
+    problem = make_problem(SLOPE, oracle.Y, c, prior=Fixed(1.0), intercept=B0, likelihood=lik)
+    draws = sample(problem, seed=5, scale_move=scale_move)
+    assert_moments(draws.theta, smooth_posterior(lik, oracle.X, oracle.Y, c, log_prior))
+
+
+@pytest.mark.parametrize("lik", [Logistic(), Probit()], ids=str)
+def test_true_likelihoods_with_a_learned_scale(lik):
+    """2 settings x 7 moments, |z| < 4.5."""
+
+    def log_prior(b0, u):
+        return stats.norm.logpdf(b0, scale=2.0) + exact.log_slope_ig(u, IG.a, IG.b)
+
+    problem = make_problem(SLOPE, oracle.Y, prior=IG, intercept=B0, likelihood=lik)
+    draws = sample(problem, seed=6)
+    mean = smooth_posterior(lik, oracle.X, oracle.Y, np.ones(6), log_prior)
+    assert_moments(draws.theta, mean)
+    expected = mean(lambda b0, u: exact.precision_given_slope(u, IG.a, IG.b))
+    assert_moment(1 / draws.hyper["coef"][..., 0], expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lik", [Logistic(), Probit()], ids=str)
+def test_simulation_based_calibration(lik):
+    """Data from the model, ranks of the truth among 19 thinned draws: uniform on 0..19.
+
+    300 data sets, 3 quantities; chi-square of 19 degrees at level 1e-5 each.  Draws are every
+    tenth of a chain whose autocorrelation time is below five.
+    """
+    rng = np.random.default_rng(7)
+    link = {Logistic: expit, Probit: ndtr}[type(lik)]
+    X = rng.standard_normal((12, 2))
+    ranks = []
+    for k in range(300):
+        variance = IG.b / rng.gamma(IG.a)
+        theta = np.array([2.0, variance**0.5, variance**0.5]) * rng.standard_normal(3)
+        y = np.where(rng.random(12) < link(theta[0] + X @ theta[1:]), 1.0, -1.0)
+        problem = make_problem(X, y, prior=IG, intercept=B0, likelihood=lik)
+        found = sample(problem, seed=k, draws=19, thin=10, burn_in=50, chains=1)
+        drawn = np.column_stack([found.theta[0][:, :2], found.hyper["coef"][0][:, 0]])
+        ranks.append((drawn < [theta[0], theta[1], variance]).sum(axis=0))
+    for column in np.array(ranks).T:
+        counts = np.bincount(column, minlength=20)
+        assert stats.chisquare(counts).pvalue > 1e-5
+
+
+# ----- wide problems
+
+
+def test_dual_form_draws_from_the_same_law_as_the_dense_form():
+    """20 x 30: means and second moments of f at 6 rows and of the log scale, two seeds each.
+
+    13 differences of two independent averages, |z| < 4.5.
+    """
+    X, y, c = simulate(20, 30, seed=8, weighted=True)
+    options = {"prior": Ridge(a=2.0, b=1.0), "intercept": Fixed(0.1)}
+    dense = sample(make_problem(X, y, c, **options), seed=9, draws=600)
+    dual = sample(make_problem(X, y, c, form="factored", **options), seed=10, draws=600)
+    C = np.column_stack([np.ones(6), X[:6]])
+    pairs = [(np.log(dense.hyper["coef"][..., 0]), np.log(dual.hyper["coef"][..., 0]))]
+    for row, power in itertools.product(C, (1, 2)):
+        pairs.append(((dense.theta @ row) ** power, (dual.theta @ row) ** power))
+    for a, b in pairs:
+        error = np.sqrt(a.var() / float(ess(a)) + b.var() / float(ess(b)))
+        assert abs(a.mean() - b.mean()) < Z * error
+
+
+# ----- the sweep
+
+
+def test_the_scale_move_leaves_the_posterior_invariant():
+    """Alone, from the sampler's own draws: log ||theta|| and ||theta||^2 do not drift.
+
+    2000 pairs before and after one move; the mean differences within 4.5 standard errors.
+    """
+    prior = Ridge(half_cauchy=1.5)
+    problem = make_problem(SLOPE, oracle.Y, oracle.WEIGHTS, prior=prior, intercept=B0)
+    draws = sample(problem, seed=11, draws=2000, chains=1, thin=2)
+    rng = np.random.default_rng(12)
+    change = np.empty((1, 2000, 2))
+    for k, (theta, hyper) in enumerate(zip(draws.theta[0], draws.hyper["coef"][0])):
+        s = prior.init(1)._replace(variance=hyper[0], xi=hyper[1])
+        moved, priors = stretch(problem, theta, ((), s), rng)
+        np.testing.assert_allclose(moved / theta, moved[0] / theta[0], rtol=1e-12)
+        ratio = np.log(moved[0] / theta[0])
+        assert priors[1].variance == pytest.approx(hyper[0] * np.exp(2 * ratio), rel=1e-10)
+        assert priors[1].xi == hyper[1]
+        change[0, k] = ratio, moved @ moved - theta @ theta
+    assert_moment(change[..., 0], 0.0)
+    assert_moment(change[..., 1], 0.0)
+    assert change[..., 0].std() > 0.1  # it does move
+
+
+def test_the_scale_move_pays_when_classes_separate():
+    """60 x 30 separable, IG(1, 1): at least five times as many effective draws of the scale."""
+    X, y, _ = simulate(60, 30, seed=13, noise=0.0)
+    problem = make_problem(X, y, prior=Ridge(a=1.0, b=1.0), intercept=Fixed(0.01))
+    sizes = []
+    for move in (False, True):
+        draws = sample(problem, 14, draws=400, chains=2, scale_move=move)
+        sizes.append(float(ess(np.log(draws.hyper["coef"][..., 0]))))
+    assert sizes[1] > 5 * sizes[0]
+
+
+@pytest.mark.parametrize("lik", [Hinge(), Logistic(), Probit()], ids=str)
+def test_engine_and_workers_do_not_change_a_draw(lik):
+    X, y, c = simulate(50, 4, seed=15)
+    rng_state, ends = 16, []
+    for engine in (Serial(), Threads(1), Threads(3)):
+        problem = make_problem(
+            X,
+            y,
+            c,
+            prior=Ridge(half_cauchy=1.0),
+            intercept=Fixed(0.1),
+            likelihood=lik,
+            engine=engine,
+            size=8,
+        )
+        link = Link(np.zeros(5), problem.model.init())
+        rng = np.random.default_rng(rng_state)
+        for t in range(5):
+            link, fit = Gibbs().sweep(problem, link, rng, (1, 2, t))
+        ends.append(link)
+    np.testing.assert_array_equal(ends[1].theta, ends[2].theta)
+    np.testing.assert_allclose(ends[0].theta, ends[1].theta, rtol=1e-9)
+
+
+# ----- seeds, processes, checkpoints of the chain
+
+
+def test_same_seed_same_draws_and_other_chains_differ():
+    problem = make_problem(SLOPE, oracle.Y, prior=IG, intercept=B0)
+    options = {"draws": 20, "burn_in": 5, "chains": 3}
+    a, b, other = (sample(problem, seed, **options) for seed in (17, 17, 18))
+    np.testing.assert_array_equal(a.theta, b.theta)
+    np.testing.assert_array_equal(a.hyper["coef"], b.hyper["coef"])
+    assert not np.array_equal(a.theta, other.theta)
+    assert len({chain.tobytes() for chain in a.theta}) == 3
+
+
+def test_more_chains_leave_the_first_ones_alone():
+    problem = make_problem(SLOPE, oracle.Y, prior=IG, intercept=B0)
+    few, many = (sample(problem, 19, draws=10, burn_in=5, chains=k) for k in (2, 4))
+    np.testing.assert_array_equal(few.theta, many.theta[:2])
+
+
+def test_chains_in_processes_are_the_chains_in_turn():
+    X, y, c = simulate(40, 3, seed=20, weighted=True)
+    problem = make_problem(X, y, c, prior=Ridge(half_cauchy=1.0), intercept=Fixed(0.1))
+    options = {"draws": 20, "burn_in": 5, "chains": 3}
+    apart, in_turn = sample(problem, 21, n_jobs=2, **options), sample(problem, 21, **options)
+    np.testing.assert_array_equal(apart.theta, in_turn.theta)
+    np.testing.assert_array_equal(apart.hyper["coef"], in_turn.hyper["coef"])
+    np.testing.assert_array_equal(apart.log_prob, in_turn.log_prob)
+
+
+def test_kept_log_probabilities_are_those_of_the_kept_draws():
+    X, y, c = simulate(15, 2, seed=22, weighted=True)
+    problem = make_problem(X, y, c, prior=IG, intercept=B0)
+    draws = sample(problem, 23, draws=30, burn_in=5, chains=2)
+    f = draws.theta @ np.column_stack([np.ones(15), X]).T
+    expected = (c * Hinge().log_prob(y, f)).sum(axis=-1)
+    np.testing.assert_allclose(draws.log_prob, expected, rtol=1e-10)
+
+
+def test_fixed_priors_keep_no_hyperparameters():
+    problem = make_problem(SLOPE, oracle.Y, prior=Fixed(1.0), intercept=B0)
+    assert sample(problem, draws=5, burn_in=2).hyper == {}
+
+
+def test_a_given_start_is_used():
+    """No burn-in, one draw: from a far start the first draw is still far."""
+    problem = make_problem(SLOPE, oracle.Y, prior=Fixed(1e-6), intercept=Fixed(1e-6))
+    far = State(Coef(np.array([0.0, 1e4]), Point(2)), problem.model.init())
+    rng = np.random.default_rng(0)
+    draws = Gibbs(draws=1, burn_in=0, chains=2, scale_move=False).fit(problem, rng, start=far)
+    assert np.abs(draws.theta).max() > 100
+    usual = VB().fit(problem, rng).state
+    draws = Gibbs(draws=1, burn_in=0, chains=2).fit(problem, rng, start=usual)
+    assert np.isfinite(draws.theta).all()
+
+
+def test_a_callback_stops_the_chains_where_it_says():
+    problem = make_problem(SLOPE, oracle.Y, prior=IG, intercept=B0)
+
+    def watch(progress, link):
+        return progress.iteration == 12
+
+    draws = Gibbs(draws=50, burn_in=5, chains=2).fit(problem, np.random.default_rng(0), watch=watch)
+    whole = Gibbs(draws=50, burn_in=5, chains=2).fit(problem, np.random.default_rng(0))
+    assert draws.theta.shape == (2, 7, 2)
+    np.testing.assert_array_equal(draws.theta, whole.theta[:, :7])
+
+
+def test_stopping_during_burn_in_returns_no_uninitialised_memory(monkeypatch):
+    """Nothing was kept yet: whatever is returned must be a state the chain was in."""
+    problem = make_problem(SLOPE, oracle.Y, prior=IG, intercept=B0)
+    seen = []
+
+    def watch(progress, link):
+        seen.append(link.theta)
+        return progress.iteration == 3
+
+    empty = np.empty
+
+    def poisoned(*args, **kwargs):
+        out = empty(*args, **kwargs)
+        if out.dtype.kind == "f":
+            out[...] = np.nan
+        return out
+
+    monkeypatch.setattr(gibbs_module.np, "empty", poisoned)
+    draws = Gibbs(draws=50, burn_in=20, chains=2).fit(
+        problem, np.random.default_rng(0), watch=watch
+    )
+    assert np.isfinite(draws.theta).all()
+    assert np.isfinite(draws.log_prob).all()
+    assert np.isfinite(draws.hyper["coef"]).all()

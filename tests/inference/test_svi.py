@@ -1,0 +1,168 @@
+"""Stochastic variational inference: its transcript, its fixed point, its accuracy."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+from tests.papers import svi as transcript
+from tests.problems import make_problem, simulate
+
+from bayesvm.inference import SVI, VB
+from bayesvm.inference.svi import Leaky, coefficients
+from bayesvm.inference.vb import bound_of
+from bayesvm.likelihoods import Logistic, Probit
+from bayesvm.priors import Fixed, Ridge
+
+N, P = 60, 3
+X, Y, WEIGHTS = simulate(N, P, seed=1, weighted=True)
+C = np.column_stack([np.ones(N), X])
+
+
+def batches(count, size, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.choice(N, size, replace=False) for _ in range(count)]
+
+
+@pytest.mark.parametrize("size", [None, 3])
+@pytest.mark.parametrize("prior", [Fixed(0.8), Ridge(a=1.3, b=0.8)], ids=str)
+def test_steps_are_those_of_the_transcript(prior, size):
+    """Natural parameters and the scale after each of 30 given minibatches of 10 rows, to 1e-10.
+
+    ``size`` cuts the minibatch into blocks, which must change nothing.
+    """
+    problem = make_problem(X, Y, WEIGHTS, prior=prior, intercept=Fixed(0.25), size=size)
+    scheme = SVI(kappa=0.7, delay=3.0)
+    rows, leaky = batches(30, 10), scheme.begin(problem.model)
+    learned = isinstance(prior, Ridge)
+    variances = [transcript.Variance(np.arange(1, 4), prior.a, prior.b)] if learned else []
+    fixed = np.diag([0.25, *([0.0] if learned else [0.8]) * 3])
+    rates = [(t + 3.0) ** -0.7 for t in range(30)]
+    history = transcript.history(C, Y, fixed, rows, rates, variances, c=WEIGHTS)
+    for k, expected in enumerate(history):
+        scale = np.abs(expected.Lambda).max()
+        np.testing.assert_allclose(leaky.precision, expected.Lambda, rtol=0, atol=1e-11 * scale)
+        np.testing.assert_allclose(leaky.potential, expected.eta, rtol=0, atol=1e-11 * scale)
+        np.testing.assert_allclose(coefficients(leaky).mean, expected.mu, atol=1e-10)
+        if learned:
+            B_q = variances[0].A_q * leaky.priors[1].variance
+            assert B_q == pytest.approx(expected.B_q[0], rel=1e-11)
+        if k < 30:
+            batch = problem.blocks.take(rows[k], N / 10)
+            leaky = scheme.step(replace(problem, blocks=batch), leaky)
+    assert leaky.t == 30
+
+
+def test_rates_decay_and_never_pass_one():
+    scheme = SVI(kappa=0.6, delay=5.0)
+    rates = [scheme.rate(t) for t in range(100)]
+    np.testing.assert_allclose(rates, (np.arange(100) + 5.0) ** -0.6)
+    assert SVI(delay=0.1).rate(0) == 1.0
+
+
+@pytest.mark.parametrize("prior", [Fixed(0.8), Ridge(), Ridge(half_cauchy=1.0)], ids=str)
+def test_the_variational_optimum_is_where_a_whole_batch_rests(prior):
+    problem = make_problem(X, Y, WEIGHTS, prior=prior, intercept=Fixed(0.25))
+    best = VB(tol=1e-15, max_iter=5000, warm_rows=False).fit(problem, np.random.default_rng(0))
+    coef, priors = best.state
+    precision = np.linalg.inv(coef.cov.dense())
+    leaky = Leaky(precision, precision @ coef.mean, priors, 4)
+    moved = SVI().step(problem, leaky)
+    np.testing.assert_allclose(coefficients(moved).mean, coef.mean, atol=1e-6)
+    np.testing.assert_allclose(moved.precision, precision, rtol=1e-5)
+    np.testing.assert_allclose(moved.priors[1], priors[1], rtol=1e-5)
+
+
+def test_one_step_is_unbiased_over_a_partition():
+    """The mean over a partition of steps with the parts is the step with the whole."""
+    problem = make_problem(X, Y, WEIGHTS, prior=Ridge(a=2.0, b=1.0), intercept=Fixed(0.25))
+    scheme = SVI()
+    start = scheme.begin(problem.model)
+    order = np.random.default_rng(2).permutation(N).reshape(6, 10)
+    parts = [
+        scheme.step(replace(problem, blocks=problem.blocks.take(rows, 6.0)), start)
+        for rows in order
+    ]
+    whole = scheme.step(problem, start)
+    np.testing.assert_allclose(np.mean([k.precision for k in parts], 0), whole.precision)
+    np.testing.assert_allclose(np.mean([k.potential for k in parts], 0), whole.potential)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"batch_size": 20, "kappa": 0.7, "delay": 20.0}], ids=["default", "small"]
+)
+def test_eight_epochs_come_within_a_tenth_of_the_batch_bound(options):
+    """4000 x 8: after eight epochs within 0.1 of the bound of the whole batch, and below it."""
+    X, y, c = simulate(4000, 8, seed=3)
+    problem = make_problem(X, y, c, prior=Ridge(), intercept=Fixed(1e-4), size=1000)
+    best = VB(tol=1e-10, warm_rows=False).fit(problem, np.random.default_rng(0))
+    found = SVI(max_iter=8, **options).fit(problem, np.random.default_rng(1))
+    assert -0.1 < found.bound - best.bound <= 1e-6
+    assert found.bound == pytest.approx(bound_of(problem, found.state), rel=1e-12)
+    assert len(found.path) == found.n_iter == 8
+    assert found.path[-1] > found.path[0]
+
+
+@pytest.mark.parametrize("lik", [Logistic(), Probit()], ids=str)
+def test_other_likelihoods_approach_their_batch_bound(lik):
+    """2000 x 4, eight epochs: within 0.2, four times what the noise of the last steps leaves."""
+    X, y, c = simulate(2000, 4, seed=4)
+    problem = make_problem(X, y, c, prior=Ridge(), intercept=Fixed(1e-4), likelihood=lik)
+    best = VB(tol=1e-10, warm_rows=False).fit(problem, np.random.default_rng(0))
+    found = SVI(max_iter=8).fit(problem, np.random.default_rng(1))
+    assert -0.2 < found.bound - best.bound <= 1e-6
+
+
+def test_sparse_rows_are_dense_rows():
+    holes = np.where(np.abs(X) < 0.7, 0.0, X)
+    options = {"prior": Ridge(), "intercept": Fixed(0.1)}
+    runs = [
+        SVI(batch_size=10, max_iter=2).fit(
+            make_problem(kind(holes), Y, WEIGHTS, **options), np.random.default_rng(5)
+        )
+        for kind in (np.asarray, sparse.csr_array)
+    ]
+    np.testing.assert_allclose(runs[0].state.coef.mean, runs[1].state.coef.mean, atol=1e-10)
+    assert runs[0].bound == pytest.approx(runs[1].bound, rel=1e-11)
+
+
+def test_same_seed_same_answer():
+    problem = make_problem(X, Y, WEIGHTS, prior=Ridge(), intercept=Fixed(0.1))
+    a, b, other = (
+        SVI(batch_size=7, max_iter=2).fit(problem, np.random.default_rng(s)) for s in (6, 6, 7)
+    )
+    np.testing.assert_array_equal(a.state.coef.mean, b.state.coef.mean)
+    assert not np.array_equal(a.state.coef.mean, other.state.coef.mean)
+
+
+def test_a_start_is_where_it_starts():
+    """From the batch optimum two epochs stay near it, where from nothing they do not get."""
+    X, y, c = simulate(1000, 4, seed=8)
+    problem = make_problem(X, y, c, prior=Ridge(), intercept=Fixed(0.1))
+    best = VB(tol=1e-10, warm_rows=False).fit(problem, np.random.default_rng(0))
+    scheme = SVI(max_iter=1, batch_size=50, delay=50.0)
+    warm = scheme.fit(problem, np.random.default_rng(1), start=best.state)
+    cold = scheme.fit(problem, np.random.default_rng(1))
+    assert best.bound >= warm.bound > cold.bound
+
+
+def test_a_callback_stops_after_an_epoch():
+    problem = make_problem(X, Y, WEIGHTS, prior=Ridge(), intercept=Fixed(0.1))
+    seen = []
+
+    def watch(progress, state):
+        seen.append(progress)
+        return len(seen) == 2
+
+    found = SVI(batch_size=20, max_iter=8).fit(problem, np.random.default_rng(0), watch=watch)
+    assert found.n_iter == 2
+    assert [p.iteration for p in seen] == [1, 2]
+    assert seen[-1].bound == found.bound
+
+
+def test_a_tolerance_stops_early_and_says_converged():
+    problem = make_problem(X, Y, WEIGHTS, prior=Ridge(), intercept=Fixed(0.1))
+    found = SVI(batch_size=20, max_iter=50, tol=1e-2).fit(problem, np.random.default_rng(0))
+    assert found.converged
+    assert found.n_iter < 50
+    assert abs(found.path[-1] - found.path[-2]) < 1e-2 * abs(found.path[-1])

@@ -1,0 +1,550 @@
+"""Variational Bayes: against its transcripts, quadrature and Monte Carlo, and its one promise."""
+
+import contextlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse, stats
+from scipy.optimize import minimize
+from tests.papers import exact, luts, oracle
+from tests.problems import Z, frozen, make_problem, plain, simulate
+
+from bayesvm.blocks import Blocks
+from bayesvm.distributions import inverse_gaussian, polya_gamma
+from bayesvm.engines import Serial
+from bayesvm.gaussian import FullCovariance
+from bayesvm.inference import VB
+from bayesvm.inference import vb as vb_module
+from bayesvm.inference.loop import BoundFell, State, extrapolate, pack, unpack
+from bayesvm.inference.vb import bound_of
+from bayesvm.likelihoods import Hinge, Logistic, Probit
+from bayesvm.model import Model, Problem
+from bayesvm.priors import Fixed, Ridge
+from bayesvm.types import Coef, Term
+
+SLOPE = frozen(oracle.X[:, None].copy())
+VARIANCE = oracle.ALG2_INTERCEPT_VARIANCE
+RNG = np.random.default_rng(0)  # only thinned starts draw from it
+
+
+def fit(problem, **options):
+    return VB(**{"tol": 1e-13, "warm_rows": False, **options}).fit(problem, RNG)
+
+
+def iterates(problem, count, start=None):
+    """States and bounds after each plain sweep, as the printed algorithms make them."""
+    seen = []
+
+    def watch(progress, state):
+        seen.append((state, progress.bound))
+        return len(seen) == count
+
+    VB(tol=0, accelerate=False, warm_rows=False).fit(problem, RNG, start=start, watch=watch)
+    return seen
+
+
+def toy(c=None, prior=None, intercept=None, **options):
+    intercept = Fixed(1.0) if intercept is None else intercept
+    return make_problem(SLOPE, oracle.Y, c, prior=prior, intercept=intercept, **options)
+
+
+# ----- known answers
+
+
+@pytest.mark.parametrize("accelerate", [False, True])
+@pytest.mark.parametrize(("name", "c"), [("ALG1", None), ("ALG1_WEIGHTED", oracle.WEIGHTS)])
+def test_algorithm1_known_answer(name, c, accelerate):
+    found = fit(toy(c), accelerate=accelerate, tol=0, max_iter=400)
+    mean, Sigma = found.state.coef.mean, found.state.coef.cov.dense()
+    np.testing.assert_allclose(mean, getattr(oracle, name + "_MU"), atol=1e-8)
+    np.testing.assert_allclose(
+        Sigma[[0, 0, 1], [0, 1, 1]], getattr(oracle, name + "_SIGMA"), atol=1e-8
+    )
+    assert found.bound == pytest.approx(getattr(oracle, name + "_ELBO"), abs=1e-8)
+    assert found.bound < getattr(oracle, name + "_LOG_EVIDENCE")
+
+
+@pytest.mark.parametrize("accelerate", [False, True])
+def test_algorithm2_known_answer(accelerate):
+    problem = toy(prior=Ridge(a=oracle.ALG2_A, b=oracle.ALG2_B), intercept=Fixed(1 / VARIANCE))
+    found = fit(problem, accelerate=accelerate, tol=0, max_iter=600)
+    np.testing.assert_allclose(found.state.coef.mean, oracle.ALG2_MU, atol=1e-8)
+    assert 1 / found.state.priors[1].variance == pytest.approx(oracle.ALG2_TAU, abs=1e-8)
+    assert found.bound == pytest.approx(oracle.ALG2_ELBO, abs=1e-8)
+
+
+# ----- iterate by iterate
+
+
+def state_of(problem, sweep, priors):
+    """A state of the package from a sweep of a transcript."""
+    L = np.linalg.cholesky(np.linalg.inv(sweep.Sigma))
+    return State(Coef(sweep.mu, FullCovariance(L)), priors)
+
+
+def assert_follows(problem, history, start=None):
+    """Means, covariances, learned precisions and bounds, to 1e-10."""
+    pairs = zip(iterates(problem, len(history), start), history, strict=True)
+    for (state, bound), sweep in pairs:
+        scale = max(1.0, np.abs(sweep.mu).max())
+        np.testing.assert_allclose(state.coef.mean, sweep.mu, rtol=0, atol=1e-10 * scale)
+        np.testing.assert_allclose(
+            state.coef.cov.dense(), sweep.Sigma, rtol=0, atol=1e-10 * np.abs(sweep.Sigma).max()
+        )
+        tau = [1 / s.variance for s in state.priors if s]
+        np.testing.assert_allclose(tau, sweep.tau, rtol=1e-10)
+        assert bound == pytest.approx(sweep.elbo, rel=1e-10)
+
+
+@pytest.mark.parametrize("form", ["dense", "factored"])
+@pytest.mark.parametrize(("n", "p", "noise"), [(40, 3, 1), (25, 6, 0), (12, 20, 1)])
+def test_sweeps_are_those_of_algorithm1(n, p, noise, form):
+    X, y, _ = simulate(n, p, seed=n, noise=noise)
+    problem = make_problem(X, y, prior=Fixed(0.8), intercept=Fixed(0.05), form=form)
+    C = np.column_stack([np.ones(n), X])
+    history = luts.algorithm1(C, y, np.diag([0.05, *[0.8] * p]), sweeps=25)
+    assert_follows(problem, history)
+
+
+@pytest.mark.parametrize("form", ["dense", "factored"])
+@pytest.mark.parametrize("prior", [Ridge(a=1.3, b=0.8), Ridge(half_cauchy=0.7), Ridge()], ids=str)
+@pytest.mark.parametrize(("n", "p"), [(40, 3), (12, 20)])
+def test_sweeps_are_those_of_algorithm2(n, p, prior, form):
+    X, y, _ = simulate(n, p, seed=n)
+    problem = make_problem(X, y, prior=prior, intercept=Fixed(0.25), form=form)
+    if prior.half_cauchy is None:
+        block = luts.IG(X, prior.a, prior.b)
+    else:
+        block = luts.HalfCauchy(X, prior.half_cauchy)
+    history = luts.algorithm2(np.ones((n, 1)), [block], y, np.eye(1) / 4, sweeps=25)
+    assert_follows(problem, history)
+
+
+@pytest.mark.parametrize("prior", [Ridge(a=1.3, b=0.8), Ridge(half_cauchy=0.7)], ids=str)
+def test_weighted_sweeps_are_those_of_algorithm2(prior):
+    """The transcript starts all rows at w = 1, the package at w = c: it joins after one sweep."""
+    X, y, c = simulate(30, 4, seed=5, weighted=True)
+    problem = make_problem(X, y, c, prior=prior, intercept=Fixed(0.25))
+    if prior.half_cauchy is None:
+        block = luts.IG(X, prior.a, prior.b)
+    else:
+        block = luts.HalfCauchy(X, prior.half_cauchy)
+    first, *rest = luts.algorithm2(np.ones((30, 1)), [block], y, np.eye(1) / 4, c=c, sweeps=25)
+    tau = first.tau[0]
+    xi = 1.0 if prior.half_cauchy is None else 1 / (prior.half_cauchy**-2 + tau)
+    ridge = prior.init(4)._replace(variance=1 / tau, xi=xi)
+    assert_follows(problem, rest, start=state_of(problem, first, ((), ridge)))
+
+
+def test_two_learned_blocks_are_two_terms():
+    X, y, c = simulate(40, 5, seed=8)
+    terms = (
+        Term("ones", plain(1), Fixed(0.25)),
+        Term("first", plain(2), Ridge(a=2.0, b=1.0)),
+        Term("second", plain(3), Ridge(half_cauchy=1.2)),
+    )
+    C = frozen(np.column_stack([np.ones(40), X]))
+    problem = Problem(Model(terms, Hinge()), Blocks(C, y, c, 40, ready=True), Serial())
+    blocks = [luts.IG(X[:, :2], 2.0, 1.0), luts.HalfCauchy(X[:, 2:], 1.2)]
+    history = luts.algorithm2(np.ones((40, 1)), blocks, y, np.eye(1) / 4, sweeps=25)
+    assert_follows(problem, history)
+
+
+def test_dense_factored_and_blocked_forms_are_one_algorithm():
+    X, y, c = simulate(15, 40, seed=2, weighted=True)
+    options = {"prior": Ridge(), "intercept": Fixed(1e-4)}
+    ways = [{}, {"form": "factored"}, {"size": 4}, {"form": "factored", "size": 4}]
+    runs = [iterates(make_problem(X, y, c, **options, **way), 40) for way in ways]
+    for run in runs[1:]:
+        for (state, bound), (other, value) in zip(run, runs[0], strict=True):
+            np.testing.assert_allclose(state.coef.mean, other.coef.mean, rtol=0, atol=1e-9)
+            assert bound == pytest.approx(value, rel=1e-9)
+
+
+def test_sparse_columns_are_dense_columns():
+    X, y, c = simulate(30, 6, seed=3, weighted=True)
+    X = np.where(np.abs(X) < 0.7, 0.0, X)
+    options = {"prior": Ridge(), "intercept": Fixed(0.01)}
+    dense = iterates(make_problem(X, y, c, **options), 20)
+    thin = iterates(make_problem(sparse.csr_array(X), y, c, **options), 20)
+    for (state, bound), (other, value) in zip(thin, dense, strict=True):
+        np.testing.assert_allclose(state.coef.mean, other.coef.mean, atol=1e-11)
+        assert bound == pytest.approx(value, rel=1e-12)
+
+
+# ----- the bound against the evidence
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bound_is_below_the_evidence(seed, weighted):
+    """By quadrature in two dimensions; the gaps of this model are between 0.3 and 2."""
+    X, y, c = simulate(6, 1, seed, weighted=weighted)
+    priors = {
+        "fixed": (Fixed(1.0), lambda: exact.fixed_prior(X[:, 0], y, np.diag([0.25, 1.0]), c=c)),
+        "ig": (Ridge(a=3.0, b=2.0), lambda: exact.variance_prior(X[:, 0], y, 4.0, 3.0, 2.0, c=c)),
+        "cauchy": (
+            Ridge(half_cauchy=1.5),
+            lambda: exact.variance_prior(X[:, 0], y, 4.0, s0=1.5, c=c),
+        ),
+    }
+    for prior, posterior in priors.values():
+        found = fit(make_problem(X, y, c, prior=prior, intercept=Fixed(0.25)))
+        gap = posterior().log_evidence - found.bound
+        assert 0 < gap < 3
+
+
+@pytest.mark.parametrize("lik", [Logistic(), Probit()], ids=str)
+def test_bound_is_below_the_evidence_of_true_likelihoods(lik):
+    X, y, c = simulate(8, 1, 3, weighted=True)
+    grid = np.linspace(-9, 9, 1201)
+    b0, u = (a.ravel() for a in np.meshgrid(grid, grid))
+    log_p = stats.norm.logpdf(b0) + stats.norm.logpdf(u)
+    for x, t, k in zip(X[:, 0], y, c):
+        log_p += k * lik.log_prob(np.full_like(b0, t), b0 + u * x)
+    evidence = np.log(np.exp(log_p).sum() * (grid[1] - grid[0]) ** 2)
+    found = fit(make_problem(X, y, c, prior=Fixed(1.0), intercept=Fixed(1.0), likelihood=lik))
+    assert 0 < evidence - found.bound < 1
+
+
+def mixture(lik, y, c, f, m, v, rng):
+    """Draws of sum_i log p(y_i, latent_i | f_i) - log q(latent_i), q optimal for N(m, v)."""
+    if isinstance(lik, Hinge):
+        u, chi = 1 - y * f, (1 - y * m) ** 2 + v
+        a = 1 / inverse_gaussian(np.broadcast_to(np.sqrt(chi) / c, f.shape).copy(), c**2, rng)
+        log_p = np.log(c) - 0.5 * np.log(2 * np.pi * a) - (u + c * a) ** 2 / (2 * a)
+        root = np.sqrt(chi)
+        log_q = stats.geninvgauss.logpdf(a, 0.5, c * root, scale=root / c)
+    elif isinstance(lik, Logistic):  # PG(1, xi) over PG(1, 0) is cosh(xi/2) exp(-xi^2 x / 2)
+        xi = np.sqrt(m**2 + v)
+        x = polya_gamma(np.broadcast_to(xi, f.shape).ravel(), rng).reshape(f.shape)
+        log_p = y * f / 2 - x * f**2 / 2 - np.log(2)
+        log_q = np.log(np.cosh(xi / 2)) - xi**2 * x / 2
+    else:  # z ~ N(m, 1) of sign y
+        z = y * stats.truncnorm.rvs(-y * m, np.inf, loc=y * m, size=f.shape, random_state=rng)
+        log_p = stats.norm.logpdf(z, f)
+        log_q = stats.norm.logpdf(z, m) - stats.norm.logcdf(y * m)
+    return (log_p - log_q).sum(axis=1)
+
+
+@pytest.mark.parametrize("sweeps", [2, 40])
+@pytest.mark.parametrize(
+    "prior", [Fixed(0.7), Ridge(a=1.3, b=0.8), Ridge(half_cauchy=0.7)], ids=str
+)
+@pytest.mark.parametrize("lik", [Hinge(), Logistic(), Probit()], ids=str)
+def test_bound_by_monte_carlo(lik, prior, sweeps):
+    """ELBO = E_q[log p - log q] from the densities, mid-way and at the end: 18 z-scores < 4.5."""
+    rng, n = np.random.default_rng(11), 4000
+    X, y, c = simulate(10, 3, 4, weighted=True)
+    if not isinstance(lik, Hinge):
+        c = np.ones(10)
+    problem = make_problem(X, y, c, prior=prior, intercept=Fixed(0.25), likelihood=lik)
+    state, bound = iterates(problem, sweeps)[-1]
+    mean, Sigma = state.coef.mean, state.coef.cov.dense()
+    law = stats.multivariate_normal(mean, Sigma)
+    theta = law.rvs(n, random_state=rng)
+    C = np.column_stack([np.ones(10), X])
+    value = mixture(lik, y, c, theta @ C.T, C @ mean, np.diag(C @ Sigma @ C.T), rng)
+    value += stats.norm.logpdf(theta[:, 0], scale=2.0) - law.logpdf(theta)
+    if isinstance(prior, Fixed):
+        value += stats.norm.logpdf(theta[:, 1:], scale=0.7**-0.5).sum(1)
+    else:
+        s = state.priors[1]
+        A = prior.a if prior.half_cauchy is None else 0.5
+        q = stats.invgamma(A + 1.5, scale=(A + 1.5) * s.variance)
+        v = q.rvs(n, random_state=rng)
+        value += stats.norm.logpdf(theta[:, 1:], scale=np.sqrt(v)[:, None]).sum(1) - q.logpdf(v)
+        if prior.half_cauchy is None:
+            value += stats.invgamma.logpdf(v, prior.a, scale=prior.b)
+        else:
+            q_xi = stats.invgamma(1.0, scale=1 / s.xi)
+            xi = q_xi.rvs(n, random_state=rng)
+            value += stats.invgamma.logpdf(v, 0.5, scale=1 / xi) - q_xi.logpdf(xi)
+            value += stats.invgamma.logpdf(xi, 0.5, scale=0.7**-2)
+    assert abs(value.mean() - bound) < Z * value.std() / np.sqrt(n)
+
+
+# ----- the bound never falls
+
+
+PRIORS = [Fixed(1e-3), Fixed(1.0), Ridge(), Ridge(a=2.0, b=1.0), Ridge(half_cauchy=1.0)]
+LIKELIHOODS = [Hinge(), Logistic(), Probit()]
+
+
+def assert_never_falls(path):
+    """Beyond rounding, 1e-11 of the size of the bound."""
+    path = np.array(path)
+    assert np.isfinite(path).all()
+    if path.size > 1:
+        assert np.diff(path).min() >= -1e-11 * max(1.0, np.abs(path).max())
+
+
+@settings(max_examples=120)
+@given(
+    seed=st.integers(0, 2**32 - 20),
+    n=st.integers(2, 14),
+    p=st.integers(1, 9),
+    scale=st.sampled_from([1e-2, 1.0, 30.0]),
+    noise=st.sampled_from([0.0, 1.0, 10.0]),
+    weighted=st.booleans(),
+    accelerate=st.booleans(),
+    form=st.sampled_from(["dense", "factored", "diagonal", "sparse"]),
+    lik=st.sampled_from(LIKELIHOODS),
+    prior=st.sampled_from(PRIORS),
+)
+def test_bound_never_falls(seed, n, p, scale, noise, weighted, accelerate, form, lik, prior):
+    """120 settings x 20 data sets: separable, wide, sparse, weighted and badly scaled ones."""
+    for k in range(20):
+        X, y, c = simulate(n, p, seed + k, noise, weighted)
+        X = scale * X
+        if form == "sparse":
+            X = sparse.csr_array(np.where(np.abs(X) < scale, 0.0, X))
+        problem = make_problem(
+            X,
+            y,
+            c,
+            prior=prior,
+            intercept=Fixed(1e-2),
+            likelihood=lik,
+            form="dense" if form == "sparse" else form,
+        )
+        found = fit(problem, max_iter=15, accelerate=accelerate)
+        assert_never_falls(found.path)
+        assert found.bound == pytest.approx(max(found.path), rel=1e-11, abs=1e-11)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 20),
+    form=st.sampled_from(["dense", "factored", "diagonal"]),
+    prior=st.sampled_from(PRIORS[2:]),
+    lik=st.sampled_from(LIKELIHOODS),
+)
+def test_no_start_lets_the_bound_fall(seed, form, prior, lik):
+    """Plain sweeps from states that are nothing special: 100 examples x 5."""
+    for k in range(5):
+        rng = np.random.default_rng((seed, k))
+        X, y, c = simulate(8, 3, seed + k, weighted=True)
+        problem = make_problem(X, y, c, prior=prior, likelihood=lik, form=form)
+        like = iterates(problem, 1)[0][0]
+        x = pack(problem.model, like)
+        start = unpack(problem.model, like, x + rng.normal(0, 2, x.size))
+        bounds = [bound_of(problem, start)]
+        bounds += [bound for _, bound in iterates(problem, 6, start)]
+        assert_never_falls(bounds)
+
+
+def test_the_reported_bound_is_that_of_the_reported_state():
+    X, y, c = simulate(60, 4, 1, weighted=True)
+    problem = make_problem(X, y, c, prior=Ridge(), intercept=Fixed(0.01))
+    for options in ({"max_iter": 7}, {"tol": 1e-6}, {"accelerate": False, "max_iter": 5}):
+        found = fit(problem, **options)
+        assert found.bound == pytest.approx(bound_of(problem, found.state), rel=1e-13)
+
+
+def test_a_step_that_lowers_its_bound_is_an_error():
+    """The loop refuses a component whose update contradicts its bound."""
+
+    class Liar(Hinge):
+        def expected(self, y, m, v):
+            row = super().expected(y, m, v)
+            return row._replace(bound=-2 * row.bound)
+
+    for accelerate in (False, True):
+        with pytest.raises(BoundFell, match=r"the bound fell from .* to .*"):
+            fit(toy(likelihood=Liar()), accelerate=accelerate)
+
+
+# ----- the optimum
+
+
+@pytest.mark.parametrize("lik", LIKELIHOODS, ids=str)
+def test_optimum_is_where_another_optimiser_ends(lik):
+    """Maximise the bound over mean and Cholesky factor without any of the updates."""
+    X, y, c = simulate(12, 1, 6, weighted=True)
+    problem = make_problem(X, y, c, prior=Fixed(0.5), intercept=Fixed(0.2), likelihood=lik)
+    found = fit(problem)
+    like = found.state
+
+    def loss(x):
+        return -bound_of(problem, unpack(problem.model, like, x))
+
+    best = minimize(loss, np.zeros(5), method="BFGS", options={"gtol": 1e-7})
+    assert found.bound >= -best.fun - 1e-9
+    np.testing.assert_allclose(best.x, pack(problem.model, like), atol=1e-5)
+
+
+@pytest.mark.parametrize("form", ["dense", "factored", "diagonal"])
+@pytest.mark.parametrize("prior", [Fixed(0.5), Ridge(), Ridge(half_cauchy=1.0)], ids=str)
+def test_no_small_move_raises_the_bound(form, prior):
+    """60 random moves of the whole state, of length 1e-3 and 0.1, at the optimum.
+
+    Mean-field fits of the diagonal form stop their inner solve early, hence the tight tolerance
+    and, as a slack, what tol leaves undone.
+    """
+    X, y, c = simulate(14, 3, 7, weighted=True)
+    problem = make_problem(X, y, c, prior=prior, intercept=Fixed(0.1), form=form)
+    found = fit(problem, tol=1e-14, max_iter=20_000)
+    assert found.converged
+    x, rng = pack(problem.model, found.state), np.random.default_rng(1)
+    moving = np.ones_like(x)
+    if isinstance(prior, Ridge) and prior.half_cauchy is None:
+        moving[4 + 1] = 0  # xi has no part in the inverse gamma
+    for length in (1e-3, 1e-1):
+        for _ in range(30):
+            move = rng.standard_normal(x.size) * moving
+            move *= length / np.linalg.norm(move)
+            value = bound_of(problem, unpack(problem.model, found.state, x + move))
+            assert value <= found.bound + 1e-11 * abs(found.bound)
+            if length == 0.1:
+                assert value < found.bound - 1e-7
+
+
+SHAPES = [(200, 10, 1.0), (100, 50, 1.0), (50, 200, 1.0), (60, 30, 0.0)]
+
+
+@pytest.mark.parametrize(("n", "p", "noise"), SHAPES)
+def test_acceleration_reaches_the_same_optimum_sooner(n, p, noise):
+    X, y, _ = simulate(n, p, seed=n + p, noise=noise)
+    form = "factored" if p > n else "dense"
+    problem = make_problem(X, y, prior=Ridge(), intercept=Fixed(1e-4), form=form)
+    plain = fit(problem, accelerate=False, tol=1e-10, max_iter=20_000)
+    quick = fit(problem, tol=1e-10)
+    assert plain.converged
+    assert quick.converged
+    assert quick.n_iter < 0.7 * plain.n_iter
+    # a plain sweep that gains tol at rate 0.99 has 100 tol to go
+    assert quick.bound == pytest.approx(plain.bound, rel=1e-7)
+    sd = np.sqrt(plain.state.coef.cov.diag())
+    assert (np.abs(quick.state.coef.mean - plain.state.coef.mean) < 0.02 * sd).all()
+
+
+def test_extrapolation_of_a_geometric_sequence_is_its_limit():
+    """x_k = x + r^k d in one direction: SQUAREM's step lands on x."""
+    x, d = np.array([1.0, -2.0, 3.0]), np.array([0.5, 1.0, -1.0])
+    sequence = [x + 0.9**k * d for k in range(3)]
+    np.testing.assert_allclose(extrapolate(*sequence, 3), x, atol=1e-12)
+    assert extrapolate(*(x + (-0.9) ** k * d for k in range(3)), 3) is None  # no longer than plain
+
+
+@pytest.mark.parametrize("prior", [Fixed(1.0), Ridge()], ids=str)
+def test_a_start_on_some_rows_changes_nothing(monkeypatch, prior):
+    X, y, c = simulate(3000, 3, 9, weighted=True)
+    problem = make_problem(X, y, c, prior=prior, intercept=Fixed(0.01), size=500)
+    seen = []
+
+    def watch(progress, state):
+        seen.append(state)
+
+    cold = VB(tol=1e-12, warm_rows=False).fit(problem, np.random.default_rng(0))
+    monkeypatch.setattr(vb_module, "THIN_ROWS", 1000)
+    for seed in range(2):
+        warm = VB(tol=1e-12).fit(problem, np.random.default_rng(seed), watch=watch)
+        assert warm.bound == pytest.approx(cold.bound, rel=1e-10)
+        sd = np.sqrt(cold.state.coef.cov.diag())
+        assert (np.abs(warm.state.coef.mean - cold.state.coef.mean) < 1e-4 * sd).all()
+    assert len(seen) > 0
+
+
+def test_row_weights_are_repetitions():
+    X, y, _ = simulate(20, 3, 10)
+    count = np.arange(20) % 3
+    rows = np.repeat(np.arange(20), count)
+    options = {"prior": Ridge(), "intercept": Fixed(0.1)}
+    weighted = iterates(make_problem(X, y, count.astype(float), **options), 30)
+    repeated = iterates(make_problem(X[rows], y[rows], **options), 30)
+    for (state, bound), (other, value) in zip(weighted, repeated, strict=True):
+        np.testing.assert_allclose(state.coef.mean, other.coef.mean, atol=1e-11)
+        assert bound == pytest.approx(value, rel=1e-12)
+
+
+def test_flipped_labels_flip_the_coefficients():
+    X, y, c = simulate(30, 4, 11, weighted=True)
+    options = {"prior": Ridge(), "intercept": Fixed(0.1)}
+    one, other = fit(make_problem(X, y, c, **options)), fit(make_problem(X, -y, c, **options))
+    np.testing.assert_allclose(one.state.coef.mean, -other.state.coef.mean, atol=1e-9)
+    assert one.bound == pytest.approx(other.bound, rel=1e-12)
+
+
+@pytest.mark.parametrize("lik", LIKELIHOODS, ids=str)
+def test_flat_priors_are_no_cause_for_warnings(lik, recwarn):
+    """Plenty of rows determine the coefficients; density one in the flat directions."""
+    X, y, c = simulate(100, 3, 15, weighted=True)
+    problem = make_problem(X, y, c, prior=Fixed(0.0), intercept=Fixed(0.0), likelihood=lik)
+    found, plain_fit = fit(problem), fit(problem, accelerate=False)
+    assert found.bound == pytest.approx(plain_fit.bound, rel=1e-9)
+    wide = make_problem(X, y, c, prior=Fixed(1e-9), intercept=Fixed(1e-9), likelihood=lik)
+    density = 4 * 0.5 * np.log(1e-9 / (2 * np.pi))
+    assert fit(wide).bound - density == pytest.approx(found.bound, abs=1e-5)
+    assert not [str(w.message) for w in recwarn]
+
+
+# ----- the diagonal form
+
+
+@pytest.mark.parametrize("prior", [Fixed(1.0), Ridge()], ids=str)
+@pytest.mark.parametrize(("n", "p"), [(40, 5), (15, 30)])
+def test_factorised_posterior(n, p, prior):
+    """Bound below the full one, precisions from the diagonal of S + P, mean of the full solve."""
+    X, y, c = simulate(n, p, 12, weighted=True)
+    options = {"prior": prior, "intercept": Fixed(0.1)}
+    full = fit(make_problem(X, y, c, **options), tol=1e-12)
+    problem = make_problem(X, y, c, form="diagonal", **options)
+    found = fit(problem, tol=1e-12, max_iter=20_000)
+    assert_never_falls(found.path)
+    assert found.converged
+    assert found.bound < full.bound
+    coef, priors = found.state
+    dense = make_problem(X, y, c, **options)
+    Q = dense.stats(coef).S.M + np.diag(dense.model.precision(priors))
+    np.testing.assert_allclose(coef.cov.diag(), 1 / np.diag(Q), rtol=1e-4)
+    slope = dense.stats(coef).g - dense.model.precision(priors) * coef.mean
+    step = np.linalg.solve(Q, slope)  # what a full solve would still move the mean by
+    assert (np.abs(step) < 1e-3 * np.sqrt(coef.cov.diag())).all()
+
+
+def test_factorised_posterior_is_exact_for_orthogonal_columns():
+    """One indicator per row: S is diagonal, so the two families are one."""
+    y = np.array([1.0, -1.0, 1.0, 1.0, -1.0, 1.0])
+    a = fit(make_problem(np.eye(6), y, prior=Ridge(a=2.0, b=1.0)))
+    b = fit(make_problem(np.eye(6), y, prior=Ridge(a=2.0, b=1.0), form="diagonal"))
+    assert a.bound == pytest.approx(b.bound, abs=1e-10)
+    np.testing.assert_allclose(a.state.coef.mean, b.state.coef.mean, atol=1e-6)
+
+
+# ----- stopping and telling
+
+
+def test_a_callback_stops_the_fit_at_the_state_it_was_shown():
+    seen = []
+
+    def watch(progress, state):
+        seen.append((progress, state))
+        return len(seen) == 3
+
+    found = VB(warm_rows=False).fit(toy(), RNG, watch=watch)
+    assert len(seen) == 3
+    assert found.state is seen[-1][1]
+    assert found.bound == seen[-1][0].bound
+    assert not found.converged
+
+
+def test_running_out_of_passes_is_said():
+    found = fit(toy(), max_iter=4)
+    assert found.n_iter <= 4
+    assert not found.converged
+    assert found.change > 0
+
+
+@pytest.mark.parametrize("accelerate", [False, True])
+def test_collinear_columns_without_a_prior_are_not_blamed_on_a_component(accelerate):
+    """A flat direction: a warning and perhaps the factorisation's advice, but not BoundFell."""
+    X, y, _ = simulate(10, 2, 1)
+    twice = np.column_stack([X, X]) * [1.0, 1.0, 1.0, -1.0]
+    problem = make_problem(twice, y, prior=Fixed(0.0), intercept=Fixed(0.0))
+    with (
+        pytest.warns(RuntimeWarning, match="numerically singular"),
+        contextlib.suppress(np.linalg.LinAlgError),
+    ):
+        fit(problem, accelerate=accelerate, max_iter=50)

@@ -1,0 +1,83 @@
+"""Cutting rows into blocks loses none and repeats none."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from bayesvm.blocks import Blocks, block_rows
+
+
+def blocks(n, size, kind=np.asarray):
+    X = kind(np.arange(2.0 * n).reshape(n, 2) + 1)
+    return Blocks(X, np.arange(float(n)), np.linspace(1, 2, n), size)
+
+
+@given(n=st.integers(1, 40), size=st.integers(1, 50))
+def test_blocks_are_all_rows_in_order(n, size):
+    whole = blocks(n, size)
+    parts = list(whole)
+    assert len(parts) == len(whole) == -(-n // size)
+    assert [b.number for b in parts] == list(range(len(whole)))
+    np.testing.assert_array_equal(np.concatenate([b.y for b in parts]), whole.y)
+    np.testing.assert_array_equal(np.concatenate([b.c for b in parts]), whole.c)
+    np.testing.assert_array_equal(np.vstack([b.X for b in parts]), whole.X)
+    assert max(len(b.y) for b in parts) <= size
+
+
+@pytest.mark.parametrize("size", [3, 10, 100])
+def test_sparse_blocks_are_the_same_rows(size):
+    dense, thin = blocks(10, size), blocks(10, size, sparse.csr_array)
+    for _ in range(2):  # the second time from memory
+        for a, b in zip(dense, thin, strict=True):
+            np.testing.assert_array_equal(a.X, b.X.toarray())
+            np.testing.assert_array_equal(a.y, b.y)
+
+
+def test_blocks_are_views():
+    whole = blocks(10, 3)
+    assert all(np.shares_memory(b.X, whole.X) for b in whole)
+
+
+@pytest.mark.parametrize("k", [-1, 4, 100])
+def test_no_block_outside(k):
+    with pytest.raises(IndexError):
+        blocks(10, 3)[k]
+
+
+def test_assembled_columns_travel_as_rows():
+    whole = blocks(5, 5)
+    assert whole[0].rows is None
+    ready = Blocks(whole.X, whole.y, whole.c, 5, ready=True)
+    np.testing.assert_array_equal(ready[0].rows.C, whole.X)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_take_scales_weights(kind):
+    whole = blocks(10, 4, kind)
+    some = whole.take(np.array([7, 2]), 5.0)
+    assert some.n == 2
+    np.testing.assert_array_equal(some.y, [7.0, 2.0])
+    np.testing.assert_allclose(some.c, 5 * whole.c[[7, 2]])
+    X = some.X.toarray() if sparse.issparse(some.X) else some.X
+    np.testing.assert_array_equal(X, [[15.0, 16.0], [5.0, 6.0]])
+
+
+@given(n=st.integers(1, 40), size=st.integers(1, 15), seed=st.integers(0, 99))
+def test_minibatches_visit_every_row_once_and_speak_for_all(n, size, seed):
+    whole = blocks(n, 7)
+    seen = []
+    for batch in whole.minibatches(size, np.random.default_rng(seed)):
+        rows = batch.y.astype(int)
+        seen += rows.tolist()
+        assert len(rows) <= size
+        np.testing.assert_allclose(batch.c, whole.c[rows] * n / len(rows))
+    assert sorted(seen) == list(range(n))
+
+
+def test_block_size_fits_the_cache_and_outgrows_the_matrix():
+    for K in (1, 10, 300, 5000):
+        rows = block_rows(K)
+        assert rows >= 2 * K  # adding up S costs at most half of making it
+        assert rows * K * 8 <= max(2**21, 16 * K * K, 64 * 8 * K)

@@ -1,0 +1,118 @@
+"""A model lays terms side by side; a problem asks all its rows one question."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from bayesvm.designs import Intercept
+from bayesvm.engines import Threads
+from bayesvm.gaussian import FullCovariance
+from bayesvm.inference.loop import State, pack, unpack
+from bayesvm.likelihoods import Hinge
+from bayesvm.model import Model
+from bayesvm.priors import Fixed, Ridge
+from bayesvm.types import Coef, Own, Term
+from tests.problems import make_problem, plain, simulate
+
+X, Y, WEIGHTS = simulate(30, 4, seed=3, weighted=True)
+L = np.tril(np.full((5, 5), 0.2)) + np.eye(5)
+COEF = Coef(np.linspace(-1, 1, 5), FullCovariance(L))
+ONES = np.column_stack([np.ones(30), X])
+
+
+def problem(**options):
+    return make_problem(X, Y, WEIGHTS, intercept=Fixed(0.1), prior=Ridge(a=2.0, b=3.0), **options)
+
+
+def test_terms_lie_side_by_side():
+    model = problem().model
+    assert model.slices == (slice(0, 1), slice(1, 5))
+    assert model.width == 5
+    np.testing.assert_array_equal(model.rows(X).C, ONES)
+    columns = model.rows(sparse.csr_array(X)).C
+    assert sparse.issparse(columns)
+    np.testing.assert_array_equal(columns.toarray(), ONES)
+
+
+def test_each_prior_sees_its_own_coefficients():
+    model = problem().model
+    priors = model.init()
+    np.testing.assert_allclose(model.precision(priors), [0.1, 1, 1, 1, 1])
+    var = np.diag(np.linalg.inv(L @ L.T))
+    fixed, ridge = (t.prior for t in model.terms)
+    total = fixed.bound((), Own(COEF.mean[:1], var[:1]))
+    total += ridge.bound(priors[1], Own(COEF.mean[1:], var[1:]))
+    assert sum(model.each("bound", priors, COEF)) == pytest.approx(total, rel=1e-13)
+
+
+def test_entropy_is_that_of_the_gaussian():
+    sign, logdet = np.linalg.slogdet(2 * np.pi * np.e * np.linalg.inv(L @ L.T))
+    assert problem().model.entropy(COEF) == pytest.approx(logdet / 2, rel=1e-13)
+
+
+def test_start_is_nowhere():
+    start = problem().model.start()
+    assert not start.mean.any()
+    assert not start.cov.diag().any()
+
+
+@pytest.mark.parametrize("engine", [None, Threads(2)])
+def test_questions_to_all_rows(engine):
+    p = problem(engine=engine, size=7)
+    np.testing.assert_allclose(p.predictor(COEF.mean), ONES @ COEF.mean, rtol=1e-13, atol=1e-14)
+    m, v = p.moments(COEF)
+    np.testing.assert_allclose(m, ONES @ COEF.mean, rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(v, np.diag(ONES @ np.linalg.inv(L @ L.T) @ ONES.T), rtol=1e-12)
+    x = np.arange(5.0)
+    by_S, by_H = p.products(COEF)
+    np.testing.assert_allclose(by_S(x), p.stats(COEF).S @ x, rtol=1e-12)
+    h = WEIGHTS * Hinge().expected(Y, m, v).h
+    np.testing.assert_allclose(by_H(x), ONES.T @ (h * (ONES @ x)), rtol=1e-12)
+
+
+def test_assembled_columns_change_nothing():
+    for p in (problem(size=8), make_problem(sparse.csr_array(X), Y, intercept=Fixed(0.1), size=8)):
+        ready = p.assembled()
+        a, b = p.stats(COEF), ready.stats(COEF)
+        np.testing.assert_array_equal(a.S.M, b.S.M)
+        np.testing.assert_array_equal(a.g, b.g)
+
+
+def test_thinned_rows_are_some_of_the_rows():
+    some = problem().thinned(10, np.random.default_rng(0))
+    assert some.n == 10
+    rows = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in some.blocks.X]
+    assert rows == sorted(set(rows))
+    np.testing.assert_array_equal(some.blocks.c, WEIGHTS[rows])
+    np.testing.assert_array_equal(some.blocks.y, Y[rows])
+
+
+def test_draws_belong_to_blocks_not_to_their_order():
+    """Block b of sweep t has a generator of its own, derived from the key."""
+    p, theta = problem(size=7), np.linspace(-1, 1, 5)
+    a, b = (p.draw(theta, (1, 2, 3)).g for _ in range(2))
+    np.testing.assert_array_equal(a, b)
+    assert not np.allclose(a, p.draw(theta, (1, 2, 4)).g)
+    last = p.blocks[4]
+    rng = np.random.default_rng((1, 2, 3, 4))
+    drawn = Hinge().draw(last.y, ONES[28:] @ theta, last.c, rng)
+    rest = make_problem(X[:28], Y[:28], WEIGHTS[:28], intercept=Fixed(0.1), size=7)
+    np.testing.assert_allclose(a, rest.draw(theta, (1, 2, 3)).g + ONES[28:].T @ drawn.g)
+
+
+def test_state_as_a_vector_and_back():
+    model = problem().model
+    state = State(COEF, tuple(t.prior.init(t.design.width) for t in model.terms))
+    x = pack(model, state)
+    assert x.shape == (5 + 15 + 2,)
+    back = unpack(model, state, x)
+    np.testing.assert_array_equal(back.coef.mean, COEF.mean)
+    np.testing.assert_allclose(back.coef.cov.dense(), COEF.cov.dense(), rtol=1e-13)
+    assert back.priors[0] == ()
+    assert back.priors[1] == pytest.approx(state.priors[1])
+
+
+def test_one_term_is_enough():
+    model = Model((Term("only", Intercept(), Fixed(1.0)),), Hinge())
+    assert model.width == 1
+    assert plain(3).width == 3
