@@ -30,6 +30,7 @@ HERE = Path(__file__).resolve().parent
 LIBRARIES = (
     "bayesvm",
     "logistic_regression",
+    "logistic_regression_one_thread",
     "linear_svc",
     "linear_svc_calibrated",
     "sgd",

@@ -21,6 +21,8 @@ from bayesvm.plot import (
     TraceDisplay,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore:the chains disagree")
+
 
 @pytest.fixture(autouse=True)
 def _close():

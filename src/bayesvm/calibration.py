@@ -136,8 +136,8 @@ def fit_link(y: Array, m: Array, v: Array, c: Array, max_iter: int = 100) -> Cal
     r"""Fit the calibrated link by Newton's method.
 
     Minimises the weighted log loss with targets softened by half a count, under
-    :math:`\log a \sim N(\log 2, 1)`, :math:`b \sim N(0, 1)`, :math:`\log c \sim N(\log 0.4, 1.5^2)`.
-    Without a prior the slope of separable data runs away.
+    :math:`\log a \sim N(\log 2, 1)`, :math:`b \sim N(0, 1)` and
+    :math:`\log c \sim N(\log 0.4, 1.5^2)`.  Without a prior the slope of separable data runs away.
     """
     positive = y > 0
     n_pos, n_neg = float(c[positive].sum()), float(c[~positive].sum())

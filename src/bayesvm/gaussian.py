@@ -73,8 +73,12 @@ class FullCovariance:
         T = C @ self.root
         return np.einsum("ij,ij->i", T, T)
 
-    def diag(self) -> Array:
+    @cached_property
+    def _diag(self) -> Array:
         return np.einsum("ij,ij->i", self.root, self.root)
+
+    def diag(self) -> Array:
+        return self._diag
 
     def solve(self, x: Array) -> Array:
         return cho_solve((self.L, True), x, check_finite=False)
@@ -142,9 +146,13 @@ class DualCovariance:
         T = self._half(G)
         return np.maximum(prior - np.einsum("ij,ij->j", T, T), 1e-14 * prior)
 
-    def diag(self) -> Array:
+    @cached_property
+    def _diag(self) -> Array:
         T = self._half(self.C / self.P)
         return np.maximum(1.0 / self.P - np.einsum("ij,ij->j", T, T), 1e-14 / self.P)
+
+    def diag(self) -> Array:
+        return self._diag
 
     def solve(self, x: Array) -> Array:
         z = x / self.P

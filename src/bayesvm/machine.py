@@ -16,6 +16,7 @@ from .calibration import (
     leave_one_out_draws,
     plain_link,
 )
+from .diagnostics import r_hat
 from .gaussian import Point, covariance
 from .inference.gibbs import Draws
 from .inference.loop import State, Watch, silent
@@ -24,6 +25,7 @@ from .posterior import DrawsPosterior, GaussianPosterior, PointPosterior, Poster
 from .types import Array, Coef
 
 CALIBRATION_ROWS = 20_000  # three numbers need no more
+AGREED = 1.1  # largest R-hat at which chains are taken to agree
 CURVATURE_EPS = 0.1  # smoothing at which a point estimate's leverages are measured
 
 
@@ -64,6 +66,7 @@ def fit_machine(
     model = problem.model
     if isinstance(result, Draws):
         post: Posterior = DrawsPosterior(result.theta)
+        worst = float(np.max(r_hat(result.theta)))
         machine = Machine(
             model,
             post,
@@ -72,8 +75,9 @@ def fit_machine(
             float("nan"),
             list(result.log_prob.mean(axis=0)),
             result.theta.shape[1],
-            True,
-            extra={"draws": result},
+            worst <= AGREED,
+            worst,
+            {"draws": result},
         )
     else:
         coef = result.state.coef

@@ -288,12 +288,12 @@ class TraceDisplay:
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
-    >>> from bayesvm import BayesianLinearSVC, inference, plot
-    >>> model = BayesianLinearSVC(inference=inference.Gibbs(20, 10), random_state=0)
-    >>> model = model.fit(*load_iris(return_X_y=True))
-    >>> plot.TraceDisplay.from_estimator(model, names=["intercept", "x0"], label=1).draws.shape
-    (4, 20, 2)
+    >>> import numpy as np
+    >>> from bayesvm import BayesianLinearSVC, datasets, inference, plot
+    >>> X, y, _, _ = datasets.simulate_luts(100, 2, np.random.default_rng(0))
+    >>> model = BayesianLinearSVC(inference=inference.Gibbs(200, 50), random_state=0).fit(X, y)
+    >>> plot.TraceDisplay.from_estimator(model, names=["intercept", "x0"]).draws.shape
+    (4, 200, 2)
     """
 
     names: list[str]

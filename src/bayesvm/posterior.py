@@ -12,6 +12,10 @@ from .stats import moments
 from .types import Array, Coef, Columns, Rows
 
 
+class NoPosterior(AttributeError, ValueError):
+    """Asked for the spread of a point estimate."""
+
+
 class Posterior(Protocol):
     """Moments of theta and of f, quantiles of f, and draws."""
 
@@ -89,8 +93,8 @@ class PointPosterior:
 
     mean: Array
 
-    def _refuse(self) -> ValueError:
-        return ValueError(
+    def _refuse(self) -> NoPosterior:
+        return NoPosterior(
             "inference='em' gives a point estimate without a posterior, so there are no standard "
             "deviations, intervals or draws. Fit with inference='vb', 'svi' or 'gibbs' for those."
         )

@@ -59,7 +59,7 @@ class Reporter:
 
     def __init__(self, callbacks: Sequence[Callable[[Progress], Any]] | None, verbose: int) -> None:
         self.callbacks = list(callbacks or ())
-        self.bar = _bar() if verbose else None
+        self.bar: Any = _bar() if verbose else None
         self.tasks: dict[str, Any] = {}
         self._said = 0.0
         self.verbose = verbose

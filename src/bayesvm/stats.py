@@ -39,7 +39,7 @@ class Dense:
 
 @dataclass(frozen=True)
 class Factored:
-    """S as ``C' diag(w) C`` left unmultiplied: smaller than a matrix when columns outnumber rows."""
+    """S as ``C' diag(w) C`` left unmultiplied: smaller where columns outnumber rows."""
 
     C: Array
     w: Array

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[Any]
 Columns = Any  # ndarray or scipy sparse: only stats.py and the designs look inside
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,8 @@ LIKELIHOODS: Mapping[str, Any] = {"hinge": Hinge, "logistic": Logistic, "probit"
 SCHEMES: Mapping[str, Any] = {"vb": VB, "em": EM, "svi": SVI, "gibbs": Gibbs}
 PROBABILITIES = ("calibrated", "normalised", "probit")
 
-# A chain needs a prior with a tail; see Ridge.
-RIDGE = {Gibbs: Ridge(half_cauchy=1.0)}
+# A chain explores the tail of the prior, so it needs one that falls; see the notes of Ridge.
+RIDGE = {Gibbs: Ridge(a=2.0, b=1.0)}
 
 SHARED_COLUMNS = 3000  # K-sized algebra below this is not worth several threads
 DUAL_ROWS = 4000  # largest n-sized factor
@@ -53,12 +54,12 @@ def choose(name: str, value: Any, table: Mapping[str, Any], methods: tuple[str, 
 def choose_scheme(value: Any, max_iter: int | None, tol: float | None) -> Any:
     """The inference scheme, with the estimator's ``max_iter`` and ``tol`` where it has them."""
     scheme = choose("inference", value, SCHEMES, ("fit",))
-    changes = {}
+    changes: dict[str, Any] = {}
     for name, given in (("max_iter", max_iter), ("tol", tol)):
         if given is None:
             continue
         whole = name == "max_iter"
-        if not (np.isscalar(given) and given == given and given >= (1 if whole else 0)):
+        if not (isinstance(given, Real) and given >= (1 if whole else 0)):
             raise ValueError(
                 f"{name} must be {'at least 1' if whole else 'at least 0'}; got {given!r}."
             )
@@ -70,11 +71,14 @@ def choose_scheme(value: Any, max_iter: int | None, tol: float | None) -> Any:
 def choose_prior(value: Any, scheme: Any) -> Any:
     """The prior; ``"ridge"`` means the variant that suits the scheme."""
     table = {"ridge": RIDGE.get(type(scheme), Ridge()), "fixed": Fixed(1.0)}
-    return choose("prior", value, table, ("precisions", "update", "bound"))
+    extra: tuple[str, ...] = ("mode", "log_prob") if is_point(scheme) else ()
+    extra = ("draw", "stretch", "stretched") if is_sampler(scheme) else extra
+    return choose("prior", value, table, ("init", "precisions", "update", "bound", *extra))
 
 
-def choose_likelihood(value: Any) -> Any:
-    return choose("likelihood", value, LIKELIHOODS, ("expected", "log_prob", "proba"))
+def choose_likelihood(value: Any, scheme: Any) -> Any:
+    extra = ("draw",) if is_sampler(scheme) else ()
+    return choose("likelihood", value, LIKELIHOODS, ("expected", "log_prob", "proba", *extra))
 
 
 def choose_engine(value: Any, n: int, K: int, n_jobs: int | None) -> Any:
@@ -92,7 +96,7 @@ def choose_form(value: str, n: int, K: int, scheme: Any, sparse_rows: bool = Fal
     if value != "diagonal" and dual:
         return "factored"  # the full posterior, by the smaller factor
     most = SPARSE_COLUMNS if sparse_rows and not isinstance(scheme, SVI | Gibbs) else FULL_COLUMNS
-    form = "dense" if value == "full" or (value == "auto" and K <= most) else "diagonal"
+    form = "dense" if value == "full" or (value == "auto" and most >= K) else "diagonal"
     if form == "diagonal" and isinstance(scheme, SVI | Gibbs):
         raise ValueError(
             f"inference={type(scheme).__name__.lower()!r} needs the full covariance of {K} "
@@ -108,7 +112,7 @@ def check_probability(value: str) -> str:
     return value
 
 
-def check_weights(sample_weight: Any, class_weight: Any, y: Array, classes: Array) -> Array:
+def check_weights(sample_weight: Any, class_weight: Any, y: Any, classes: Any) -> Array:
     """Weights of rows: sample weight times class weight, checked."""
     n = y.shape[0]
     if sample_weight is None:
@@ -154,17 +158,17 @@ def check_weights(sample_weight: Any, class_weight: Any, y: Array, classes: Arra
     return c * factors[y]
 
 
-def check_two_sided(y: Array, c: Array, classes: Array) -> None:
+def check_two_sided(y: Any, c: Array, classes: Any) -> None:
     """Every class must be present, with weight."""
     if len(classes) < 2:
         raise ValueError(
-            f"a classifier needs at least two classes in y; got one class, {classes[0]!r}. Check "
+            f"a classifier needs at least two classes in y; got one class, {classes[0]}. Check "
             "that y was not filtered or encoded away."
         )
     for k, label in enumerate(classes):
         if not np.any(c[y == k] > 0):
             raise ValueError(
-                f"class {label!r} has no row of positive weight; drop it from y or give it weight."
+                f"class {label} has no row of positive weight; drop it from y or give it weight."
             )
 
 
@@ -187,7 +191,7 @@ def is_point(scheme: Any) -> bool:
 
 def tails(level: float) -> tuple[float, float]:
     """The two tail probabilities of a central interval."""
-    if not (np.isscalar(level) and 0 < level < 1):
+    if not (isinstance(level, Real) and 0 < level < 1):
         raise ValueError(f"level must be between 0 and 1, exclusive; got {level!r}.")
     return (1.0 - level) / 2.0, (1.0 + level) / 2.0
 

@@ -416,8 +416,8 @@ def test_a_stream_approaches_the_batch_posterior():
     for i in range(0, len(y), 1000):
         stream.partial_fit(S[i : i + 1000], y[i : i + 1000], classes=[0, 1])
     batch = BayesianLinearSVC().fit(S, y)
-    # one pass leaves a lag of a few posterior standard deviations (2 to 4 over seeds; weights frozen
-    # when first seen leave 12 to 15), the right spread, and predictions as good
+    # one pass leaves a lag of a few posterior standard deviations (2 to 4 over seeds; weights
+    # frozen when first seen leave 12 to 15), the right spread, and predictions as good
     shift = np.abs(stream.coef_ - batch.coef_) / batch.coef_std_
     assert shift.max() < 5
     assert_allclose(stream.coef_std_, batch.coef_std_, rtol=0.1)

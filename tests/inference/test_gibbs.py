@@ -40,7 +40,7 @@ def assert_moment(draws, expected):
 
 
 def assert_moments(theta, mean):
-    """First and second moments and the sign of the slope; ``mean`` averages g(b0, u)."""
+    """First and second moments and one bounded function; ``mean`` averages g(b0, u)."""
     b0, u = theta[..., 0], theta[..., 1]
     functions = [
         lambda b0, u: b0,
@@ -48,7 +48,7 @@ def assert_moments(theta, mean):
         lambda b0, u: b0**2,
         lambda b0, u: u**2,
         lambda b0, u: b0 * u,
-        lambda b0, u: (u > 0) * 1.0,
+        lambda b0, u: np.tanh(2 * (u - 1)),
     ]
     for g in functions:
         assert_moment(g(b0, u), mean(g))

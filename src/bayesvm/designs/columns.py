@@ -27,7 +27,7 @@ class Intercept:
 
 @dataclass(frozen=True, eq=False)
 class Standardised:
-    """Predictors with ``center`` subtracted and divided by ``scale``; sparse ones are only scaled."""
+    """Predictors less ``center`` over ``scale``; sparse ones are only scaled."""
 
     center: Array
     scale: Array

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -48,19 +49,19 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self.random_state
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _targets(self, codes: Array) -> Iterator[Array]:
+    def _targets(self, codes: Any) -> Iterator[Array]:
         """Labels in {-1, +1} for each machine: one for two classes, else one per class."""
         k = len(self.classes_)
         for j in [1] if k == 2 else range(k):
             yield np.where(codes == j, 1.0, -1.0)
 
     def _fit_machines(
-        self, problem: Problem, codes: Array, scheme: Any, starts: list[State | None]
+        self, problem: Problem, codes: Any, scheme: Any, starts: list[State | None]
     ) -> list[Machine]:
         rng = self._generator()
         store = None
         if self.checkpoint is not None:
-            store = Checkpoint(self.checkpoint, self._fingerprint(problem, scheme))
+            store = Checkpoint(self.checkpoint, self._fingerprint(problem, scheme, codes))
         machines = []
         sampler = check.is_sampler(scheme)
         threads = check.blas_threads(problem.model.width, problem.form)
@@ -86,11 +87,17 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 machines.append(machine)
         return machines
 
-    def _fingerprint(self, problem: Problem, scheme: Any) -> str:
-        total = float(problem.blocks.c.sum())
+    def _fingerprint(self, problem: Problem, scheme: Any, codes: Any) -> str:
+        """What must be equal for a checkpoint to belong to this fit."""
+        blocks, terms = problem.blocks, problem.model.terms
+        parts = [blocks.X[:: max(1, problem.n // 1000)], blocks.c, codes]
+        numbers = [np.ascontiguousarray(x.data if check.is_sparse(x) else x) for x in parts]
+        mark = 0
+        for x in numbers:
+            mark = zlib.crc32(x.tobytes(), mark)
         return (
-            f"{type(self).__name__}, {type(scheme).__name__}, {problem.n} rows, "
-            f"{problem.model.width} coefficients, weight {total:.6g}, {len(self.classes_)} classes"
+            f"{type(self).__name__} by {scheme} with {[t.prior for t in terms]} and "
+            f"{problem.model.likelihood}, {problem.n} rows, data {mark:08x}"
         )
 
     def _conclude(self, machines: list[Machine]) -> None:
@@ -103,12 +110,14 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.elbo_path_ = paths[0] if len(paths) == 1 else paths
         if not self.converged_:
             worst = max(abs(m.change) for m in machines)
-            warnings.warn(
-                f"{type(self).__name__} stopped after {self.n_iter_} iterations with the bound still "
-                f"moving by {worst:.3g}. Raise max_iter, or loosen tol, if that matters.",
-                ConvergenceWarning,
-                stacklevel=3,
+            text = (
+                f"the chains disagree (R-hat up to {worst:.3g}). Draw more, burn in longer, or "
+                "give the prior a lighter tail."
+                if any("draws" in m.extra for m in machines)
+                else f"{type(self).__name__} stopped after {self.n_iter_} iterations with the "
+                f"bound still moving by {worst:.3g}. Raise max_iter or loosen tol if it matters."
             )
+            warnings.warn(text, ConvergenceWarning, stacklevel=3)
 
     # ----- asking
 
@@ -146,8 +155,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         values : array of shape (n,) or (n, n_classes)
-            They rank rows as ``predict_proba`` does.  Two classes: the posterior mean of f, moved by
-            the offset of the link (``offset_``) and shrunk where f is uncertain, as much as the
+            They rank rows as ``predict_proba`` does.  Two classes: the posterior mean of f, moved
+            by the offset of the link (``offset_``) and shrunk where f is uncertain, as much as the
             link shrinks it.  More: log-odds of each class against the rest.
         std : array of the same shape
             Only with ``return_std``.  Posterior standard deviation of f (of each class's f).

@@ -38,8 +38,8 @@ class BayesianLinearSVC(BayesianClassifier):
     ----------
     prior : {"ridge", "fixed"} or an object of :mod:`bayesvm.priors`, default="ridge"
         ``"ridge"`` learns the penalty; ``"fixed"`` is :class:`~bayesvm.priors.Fixed` with precision
-        1.  ``"ridge"`` stands for ``Ridge()``, and for ``Ridge(half_cauchy=1)`` with Gibbs, whose
-        chain would wander off along the other's flat tail when the classes separate.
+        1.  ``"ridge"`` stands for ``Ridge()``, and for ``Ridge(a=2, b=1)`` with Gibbs, whose chain
+        would wander off along the other's flat tail when the classes separate.
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         How the posterior is found.
     likelihood : {"hinge", "logistic", "probit"} or an object, default="hinge"
@@ -190,7 +190,7 @@ class BayesianLinearSVC(BayesianClassifier):
         problem = self._problem(X, c, scheme)
         starts = self._starts(problem)
         self._conclude(self._fit_machines(problem, codes, scheme, starts))
-        self._stream = None
+        self._stream: Stream | None = None
         self._report(X.shape[0])
         return self
 
@@ -207,10 +207,10 @@ class BayesianLinearSVC(BayesianClassifier):
         return problem.assembled() if check.is_sparse(X) or form == "factored" else problem
 
     def _model(self, columns: Standardised, scheme: Any) -> Model:
-        terms = (Term("coef", columns, check.choose_prior(self.prior, scheme)),)
+        terms = [Term("coef", columns, check.choose_prior(self.prior, scheme))]
         if self.fit_intercept:
-            terms = (Term("intercept", Intercept(), Fixed(self.intercept_precision)), *terms)
-        return Model(terms, check.choose_likelihood(self.likelihood))
+            terms.insert(0, Term("intercept", Intercept(), Fixed(self.intercept_precision)))
+        return Model(tuple(terms), check.choose_likelihood(self.likelihood, scheme))
 
     def _starts(self, problem: Problem) -> list[State | None]:
         count = 1 if len(self.classes_) == 2 else len(self.classes_)
@@ -247,11 +247,13 @@ class BayesianLinearSVC(BayesianClassifier):
         """
         fitted = hasattr(self, "machines_")
         X, y = self._read(X, y, reset=not fitted)
-        if getattr(self, "_stream", None) is None:
-            self._stream = Stream.resume(self) if fitted else Stream.begin(self, X, classes)
-        self._stream = self._stream.learn(self, X, y, classes, sample_weight)
-        self._conclude(self._stream.machines(self))
-        self._report(self._stream.n_seen)
+        stream = getattr(self, "_stream", None)
+        if stream is None:
+            stream = Stream.resume(self) if fitted else Stream.begin(self, X, classes)
+        stream = stream.learn(self, X, y, classes, sample_weight)
+        self._conclude(stream.machines(self))
+        self._report(int(stream.n_seen))
+        self._stream = stream
         return self
 
     # ----- reporting on the user's scale

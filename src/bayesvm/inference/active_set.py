@@ -1,7 +1,8 @@
 r"""Exact finish of the hinge's quadratic programme, and certificates of optimality.
 
-With :math:`\tilde x_i = y_i c_i` the minimiser of :math:`2\sum_i k_i u_i^+ + \frac12\theta^\top P\theta`
-(:math:`k_i` the weights) satisfies, with duals :math:`\phi_i \in [0, 2k_i]`,
+With :math:`\tilde x_i = y_i c_i` and weights :math:`k_i` the minimiser of
+:math:`2\sum_i k_i u_i^+ + \frac12\theta^\top P\theta` satisfies, with duals
+:math:`\phi_i \in [0, 2k_i]`,
 
 .. math:: P\theta = \sum_i \phi_i \tilde x_i, \qquad
     u_i > 0 \Rightarrow \phi_i = 2k_i, \quad u_i < 0 \Rightarrow \phi_i = 0 .
@@ -117,7 +118,7 @@ def _solve(problem: Problem, P: Array, on: Array, over: Array, c: Array) -> tupl
         else (problem.blocks.X[rows])
     )
     X = np.asarray(X.toarray() if sparse.issparse(X) else X) * problem.blocks.y[rows, None]
-    flat = P < 1e-3 * P.max()
+    flat = 1e-3 * P.max() > P
     firm = ~flat
     A = X[:, firm] / np.sqrt(P[firm])
     n_on, n_flat = rows.size, int(flat.sum())

@@ -193,11 +193,10 @@ def _warn_if_collapsed(problem: Problem, state: State) -> None:
     for term, s, own in zip(
         problem.model.terms, state.priors, problem.model.own(state.coef), strict=True
     ):
-        variance = getattr(s, "variance", None)
-        if variance is not None and own.mean @ own.mean < 1e-6 * own.mean.size * min(variance, 1.0):
+        if term.prior.collapsed(s, own):
             warnings.warn(
-                f"the joint mode of term '{term.name}' and its penalty has collapsed to zero, which "
-                "says nothing about the data. Use inference='vb', or fix the penalty by "
+                f"the joint mode of term '{term.name}' and its penalty has collapsed to zero, "
+                "which says nothing about the data. Use inference='vb', or fix the penalty by "
                 "prior=Fixed(precision).",
                 RuntimeWarning,
                 stacklevel=2,

@@ -26,7 +26,7 @@ class Draws(NamedTuple):
     theta: Array
     hyper: dict[str, Array]
     log_prob: Array  # (chains, draws), pseudo-likelihood of each kept draw
-    start: State | None = None
+    start: Any = None  # the state the chains were started around
 
 
 class Link(NamedTuple):
@@ -116,7 +116,7 @@ class Gibbs:
         kept = Draws(
             np.empty((self.draws, model.width)),
             {
-                t.name: np.empty((self.draws, len(s)))
+                t.name: np.empty((self.draws, _flat(s).size))
                 for t, s in zip(model.terms, link.priors, strict=True)
                 if len(s)
             },
@@ -132,7 +132,7 @@ class Gibbs:
                 kept.theta[count], kept.log_prob[count] = link.theta, fit
                 for term, s in zip(model.terms, link.priors, strict=True):
                     if len(s):
-                        kept.hyper[term.name][count] = s
+                        kept.hyper[term.name][count] = _flat(s)
                 count += 1
             stop = watch(Progress(f"gibbs, chain {k + 1}", t + 1, total, fit, np.nan), link)
             if store is not None:
@@ -183,6 +183,11 @@ def stretch(
     t = slice_sample(log_density, 0.0, rng)
     grown = tuple(term.prior.stretched(s, t) for term, s in zip(model.terms, priors, strict=True))
     return np.exp(t) * theta, grown
+
+
+def _flat(s: tuple[Any, ...]) -> Array:
+    """A prior's state as one row of numbers."""
+    return np.concatenate([np.ravel(x) for x in s]) if len(s) else np.empty(0)
 
 
 def _remember(

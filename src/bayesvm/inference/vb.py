@@ -46,7 +46,8 @@ class VB:
         Stop when a sweep raises the bound by less than this fraction of its size and moves no
         coefficient by more than ``10 * sqrt(tol)`` posterior standard deviations.
     accelerate : bool, default=True
-        Try Newton's mean and extrapolate.  ``False`` gives the printed algorithms, iterate by iterate.
+        Try Newton's mean and extrapolate.  ``False`` gives the printed algorithms, iterate by
+        iterate.
     warm_rows : bool, default=True
         Start on a subset of the rows when there are many.
 

@@ -33,13 +33,13 @@ class Hinge:
         w = \chi^{-1/2}, \qquad g = y(1 + w\bar u), \qquad
         \ell = -(\bar u + \sqrt\chi), \qquad \chi = \bar u^2 + v,
 
-    with :math:`\bar u = 1 - ym`, and the curvature :math:`h = v\chi^{-3/2}`.  At :math:`v = 0` the bound is the hinge itself.  A row of
-    weight *c* counts *c* times.
+    with :math:`\bar u = 1 - ym`, and the curvature :math:`h = v\chi^{-3/2}`.  At :math:`v = 0` the
+    bound is the hinge itself.  A row of weight *c* counts *c* times.
 
     References
     ----------
-    Polson & Scott (2011), Theorem 1; Luts & Ormerod (2014), eq. 3 and Algorithm 1; the constants
-    of their bounds cancel to the form above.
+    Polson & Scott (2011), Theorem 1; Luts & Ormerod (2014), section 2.3 and Algorithm 1; the
+    constants of their bounds cancel to the form above.
 
     Examples
     --------

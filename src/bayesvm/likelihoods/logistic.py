@@ -22,7 +22,8 @@ class Logistic:
 
     .. math::
 
-        p(y \mid f) = \tfrac12 e^{yf/2} \int e^{-\omega f^2/2}\, \mathrm{PG}(\omega; 1, 0)\, d\omega,
+        p(y \mid f) = \tfrac12 e^{yf/2}
+            \int e^{-\omega f^2/2}\, \mathrm{PG}(\omega; 1, 0)\, d\omega,
         \qquad w = \frac{\tanh(\xi/2)}{2\xi}, \quad b = \frac y2, \quad \xi^2 = m^2 + v,
 
     and the row's bound is :math:`(ym - \xi)/2 - \log(1 + e^{-\xi})`.

@@ -64,6 +64,9 @@ class Fixed:
 
     mode = update
 
+    def collapsed(self, s: Any, own: Own) -> bool:
+        return False
+
     def draw(self, s: Any, own: Own, rng: np.random.Generator) -> Any:
         return s
 
