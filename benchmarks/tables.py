@@ -128,8 +128,8 @@ def print_linear(table: Table, console: Any) -> None:
         console.print(grid)
     console.print(
         "Medians over repeats; spread is largest less smallest over the median; * stopped by its "
-        "own limit of iterations.\nLogistic: the faster of its two entries.  Passes: visits to all rows that sum statistics (+ products with "
-        "S where it is not formed)."
+        "own limit of iterations.\nLogistic: the faster of its two entries.  Passes: visits to all "
+        "rows that sum statistics (+ products with a matrix not formed)."
     )
 
 

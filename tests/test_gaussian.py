@@ -70,6 +70,26 @@ def test_vector_and_back(cov, Sigma):
     np.testing.assert_array_equal(cov.vector(), x)  # restoring changed nothing here
 
 
+class Units:
+    """A generator whose "noise" is unit vectors: draws are then the columns of a root of Sigma."""
+
+    def __init__(self):
+        self.used = 0
+
+    def standard_normal(self, shape):
+        n, k = shape
+        self.used += k
+        return np.eye(n)[:, self.used - k : self.used]
+
+
+@every
+def test_draws_are_a_root_of_the_covariance(cov, Sigma):
+    units = Units()
+    F = cov.sample(13, units)  # the dual form needs 8 + 5 numbers a draw, the others 8
+    assert units.used in (8, 13)
+    np.testing.assert_allclose(F.T @ F, Sigma, rtol=1e-11, atol=1e-14)
+
+
 @every
 def test_sample_moments(cov, Sigma):
     """Whitened draws have unit covariance: 8 means and 36 second moments, |z| < 4.5."""
@@ -124,7 +144,7 @@ def test_scaled_cholesky_of_a_badly_scaled_matrix():
     M = frozen(scale[:, None] * Q * scale)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        L = scaled_cholesky(M)
+        L, _ = scaled_cholesky(M)
     assert not np.triu(L, 1).any()
     np.testing.assert_allclose((L @ L.T) / M, 1.0, rtol=1e-12)
 
@@ -137,7 +157,7 @@ def test_scaled_cholesky_retries_with_a_warning():
     M = M - 1e-14 * np.diag(np.diag(M))  # indefinite for certain
     frozen(M)
     with pytest.warns(RuntimeWarning, match=r"numerically singular; 1e-10 was added"):
-        L = scaled_cholesky(M)
+        L, patched = scaled_cholesky(M)
     d = np.sqrt(np.diag(M))
     gap = (L @ L.T - M) / np.outer(d, d)
     np.testing.assert_allclose(gap, 1e-10 * np.eye(4), atol=1e-14)

@@ -10,7 +10,7 @@ ESTIMATORS = [
     BayesianLinearSVC(),
     BayesianLinearSVC(prior="fixed", probability="normalised"),
     BayesianLinearSVC(likelihood="logistic"),
-    BayesianLinearSVC(likelihood="probit", probability="probit", fit_intercept=False),
+    BayesianLinearSVC(likelihood="probit", probability="probit"),
     BayesianLinearSVC(inference="em"),
     BayesianLinearSVC(inference="svi", random_state=0),
     BayesianLinearSVC(covariance="diagonal", standardize=False),

@@ -79,6 +79,6 @@ def draw(
     return theta, {
         "warmup_seconds": warm[0],
         "sampling_seconds": warm[1],
-        "compile_seconds": sum(cold) - sum(warm),
+        "compile_seconds": max(sum(cold) - sum(warm), 0.0),
         "steps_per_draw": float(steps.mean()),
     }

@@ -21,13 +21,15 @@ def r_hat(x: Array) -> Array:
     between = s.mean(axis=1).var(axis=0, ddof=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         out = np.sqrt((n - 1) / n + between / within)
-    return np.where(within == 0, 1.0, out)
+    return np.where(within == 0, np.where(between == 0, 1.0, np.inf), out)
 
 
 def ess(x: Array) -> Array:
     """Effective number of draws by Geyer's initial monotone sequence over split chains."""
     s = _split(np.asarray(x, dtype=float))
     m, n = s.shape[:2]
+    if n < 2:
+        return np.full(x.shape[2:], float(m * n))
     flat = s.reshape(m, n, -1)
     centred = flat - flat.mean(axis=1, keepdims=True)
     size = 1 << (2 * n - 1).bit_length()

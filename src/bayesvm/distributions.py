@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
+from scipy.special import erfcx, expit, log_ndtr, ndtr, ndtri, ndtri_exp
 
 from .types import Array
 
@@ -12,7 +12,8 @@ LOG_2PI = float(np.log(2 * np.pi))
 
 def mills(z: Array) -> Array:
     """Inverse Mills ratio ``N(z) / Phi(z)``, stable far into the left tail."""
-    return np.exp(-0.5 * (z * z + LOG_2PI) - log_ndtr(z))
+    right = np.exp(-0.5 * (np.maximum(z, 0.0) ** 2 + LOG_2PI) - log_ndtr(np.maximum(z, 0.0)))
+    return np.where(z < 0, np.sqrt(2 / np.pi) / erfcx(-np.minimum(z, 0.0) / np.sqrt(2)), right)
 
 
 def inverse_gaussian(r: Array, shape: Array | float, rng: np.random.Generator) -> Array:
@@ -82,7 +83,7 @@ def polya_gamma(z: Array, rng: np.random.Generator) -> Array:
         - z
         + np.logaddexp(log_ndtr(root * (t * z - 1)), 2 * z + log_ndtr(-root * (t * z + 1)))
     )
-    right = 1 / (1 + np.exp(log_q - log_p))
+    right = expit(log_p - log_q)
     while todo.size:
         zi, ki = z[todo], rate[todo]
         use_right = rng.random(todo.size) < right[todo]

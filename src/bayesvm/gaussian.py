@@ -23,20 +23,23 @@ from .stats import Dense, Factored, squared
 from .types import Array, Columns, Covariance
 
 
-def scaled_cholesky(Q: Array) -> Array:
-    """Lower factor of a positive definite matrix, computed at unit diagonal, with retries.
+def scaled_cholesky(Q: Array, retry: bool = True) -> tuple[Array, bool]:
+    """Lower factor of a positive definite matrix, and whether it had to be propped up.
 
     The first attempt is on Q itself; if rounding has made it indefinite, 1e-10 of the diagonal is
     added and the amount multiplied by 100, four times at most, with a warning.
     """
-    s = 1.0 / np.sqrt(np.diag(Q))
+    d = np.diag(Q)
+    s = 1.0 / np.sqrt(np.where(d > 0, d, 1.0))
     R = Q * s[:, None] * s
     jitter = 0.0
-    for attempt in range(5):
+    for attempt in range(5 if retry else 1):
         try:
             if jitter:
                 R[np.diag_indices_from(R)] += jitter
             L = cholesky(R, lower=True, check_finite=False)
+            if not np.all(np.isfinite(np.diag(L))):  # LAPACK lets NaN through
+                break
             if attempt:
                 warnings.warn(
                     f"the precision matrix was numerically singular; {jitter:.0e} was added to its "
@@ -44,7 +47,7 @@ def scaled_cholesky(Q: Array) -> Array:
                     RuntimeWarning,
                     stacklevel=2,
                 )
-            return L / s[:, None]
+            return L / s[:, None], bool(attempt)
         except np.linalg.LinAlgError:
             jitter = 1e-10 * 100.0**attempt
     raise np.linalg.LinAlgError(
@@ -62,6 +65,7 @@ class FullCovariance:
     """Covariance held as the Cholesky factor of the precision, ``L L' = Sigma^-1``."""
 
     L: Array
+    patched: bool = False  # the precision was numerically singular and had to be propped up
 
     @cached_property
     def root(self) -> Array:
@@ -257,12 +261,12 @@ class Point:
 # Solves
 
 
-def covariance(S: Any, P: Array) -> Covariance:
-    """``(S + P)^-1`` in the form that suits S."""
+def covariance(S: Any, P: Array, retry: bool = True) -> Covariance:
+    """``(S + P)^-1`` in the form that suits S; ``retry`` a factorisation that fails."""
     if isinstance(S, Dense):
         Q = S.M.copy()
         Q[np.diag_indices_from(Q)] += P
-        return FullCovariance(scaled_cholesky(Q))
+        return FullCovariance(*scaled_cholesky(Q, retry))
     if isinstance(S, Factored):
         return DualCovariance(S.C, S.w, P)
     return DiagonalCovariance(1.0 / (S.d + P))

@@ -138,6 +138,12 @@ class Problem:
 
         return by([k.w for k in locals_]), by([k.h for k in locals_])
 
+    def columns(self, rows: Array) -> Array:
+        """Dense columns at chosen rows."""
+        X = self.blocks.X[rows]
+        C = X if self.blocks.ready else self.model.rows(X).C
+        return np.asarray(C.toarray() if sparse.issparse(C) else C)
+
     def predictor(self, theta: Array) -> Array:
         """f at every row."""
         return np.concatenate(

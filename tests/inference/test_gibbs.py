@@ -1,6 +1,7 @@
 """Gibbs sampling against quadrature, with standard errors from the effective number of draws."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -194,6 +195,41 @@ def test_dual_form_draws_from_the_same_law_as_the_dense_form():
 
 
 # ----- the sweep
+
+
+class Unit:
+    """A generator whose "noise" is zero but for its j-th number."""
+
+    def __init__(self, j):
+        self.j, self.used = j, 0
+
+    def standard_normal(self, shape):
+        out = np.zeros(shape)
+        if self.used <= self.j < self.used + out.size:
+            out.flat[self.j - self.used] = 1.0
+        self.used += out.size
+        return out
+
+
+@pytest.mark.parametrize("form", ["dense", "factored"])
+@pytest.mark.parametrize("lik", [Hinge(), Logistic(), Probit()], ids=str)
+def test_a_sweep_draws_theta_from_its_exact_conditional(lik, form):
+    """Given the drawn weights, theta = Q^-1 b + F z with F F' = Q^-1, read off noise by noise."""
+    X, y, _ = simulate(7, 3, seed=24)
+    options = {"prior": Fixed(0.8), "intercept": Fixed(0.1), "likelihood": lik, "form": form}
+    problem = make_problem(X, y, np.array([1.0, 2, 1, 1, 3, 1, 2]), **options)
+    link, key = Link(np.array([0.2, -0.5, 0.1, 0.7]), ((), ())), (5, 6, 7)
+    drawn = replace(problem, form="dense").draw(link.theta, key)
+    Q = drawn.S.M + np.diag([0.1, 0.8, 0.8, 0.8])
+    b = drawn.g + drawn.S.M @ link.theta  # the potential: slope plus weight times f
+
+    def theta(j):
+        return Gibbs(scale_move=False).sweep(problem, link, Unit(j), key)[0].theta
+
+    mean = theta(-1)
+    np.testing.assert_allclose(mean, np.linalg.solve(Q, b), rtol=1e-9)
+    F = np.array([theta(j) - mean for j in range(4 if form == "dense" else 11)]).T
+    np.testing.assert_allclose(F @ F.T, np.linalg.inv(Q), rtol=1e-9, atol=1e-12)
 
 
 def test_the_scale_move_leaves_the_posterior_invariant():

@@ -428,6 +428,18 @@ def test_extrapolation_of_a_geometric_sequence_is_its_limit():
     assert extrapolate(*(x + (-0.9) ** k * d for k in range(3)), 3) is None  # no longer than plain
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("form", ["dense", "factored", "diagonal"])
+def test_extrapolations_that_go_too_far_are_dropped_in_silence(form):
+    """Wide, separable, weakly penalised: long steps overflow, and nobody needs to hear of it."""
+    for seed in range(10):
+        X, y, _ = simulate(4, 5, seed, noise=0.0)
+        for lik, scale in ((Hinge(), 1.0), (Logistic(), 30.0)):
+            options = {"prior": Fixed(1e-3), "intercept": Fixed(1e-2)}
+            problem = make_problem(scale * X, y, likelihood=lik, form=form, **options)
+            assert_never_falls(fit(problem, max_iter=30).path)
+
+
 @pytest.mark.parametrize("prior", [Fixed(1.0), Ridge()], ids=str)
 def test_a_start_on_some_rows_changes_nothing(monkeypatch, prior):
     X, y, c = simulate(3000, 3, 9, weighted=True)

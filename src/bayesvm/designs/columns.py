@@ -81,9 +81,13 @@ def _spread(block: Block) -> Spread:
     if n == 0:
         return Spread(0.0, np.zeros(X.shape[1]), np.zeros(X.shape[1]))
     if sparse.issparse(X):
-        mean = np.asarray(X.T @ c).ravel() / n
-        square = np.asarray(X.multiply(X).T @ c).ravel() - n * mean**2
-        return Spread(n, mean, np.maximum(square, 0.0))
+        p = X.shape[1]
+        each = np.repeat(c, np.diff(X.indptr))  # weight of every stored entry
+        mean = np.bincount(X.indices, each * X.data, p) / n
+        stored = np.bincount(X.indices, each, p)
+        gap = np.bincount(X.indices, each * (X.data - mean[X.indices]) ** 2, p)
+        zeros = np.where(n - stored > 1e-9 * n, n - stored, 0.0)  # less is rounding
+        return Spread(n, mean, gap + zeros * mean**2)
     mean = c @ X / n
     gap = X - mean
     return Spread(n, mean, c @ (gap * gap))
@@ -100,7 +104,7 @@ def fit_columns(blocks: Sequence[Block], engine: Engine, standardize: bool) -> S
     total = engine.sum(_spread, blocks)
     sd = np.sqrt(total.square / total.n)
     # a column whose spread is rounding error of its level is constant
-    constant = sd <= 10 * np.finfo(float).eps * np.abs(total.mean)
+    constant = sd <= 1e-12 * np.abs(total.mean)
     scale = np.where(constant | (sd == 0), 1.0, sd)
     center = np.zeros(p) if sparse.issparse(blocks[0].X) else total.mean
     return Standardised(center, scale)

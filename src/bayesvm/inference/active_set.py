@@ -7,7 +7,9 @@ With :math:`\tilde x_i = y_i c_i` and weights :math:`k_i` the minimiser of
 .. math:: P\theta = \sum_i \phi_i \tilde x_i, \qquad
     u_i > 0 \Rightarrow \phi_i = 2k_i, \quad u_i < 0 \Rightarrow \phi_i = 0 .
 
-Given which rows lie on the margin this is one linear system; the set is corrected until it holds.
+Rows clearly off the margin have their duals at a bound.  The others, about as many as there are
+coefficients, are a small box-constrained quadratic programme, solved exactly; rows that turn out to
+be on the wrong side join it, and it is solved again.
 """
 
 from __future__ import annotations
@@ -15,14 +17,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
+from scipy.linalg import cho_factor, cho_solve
 
 from ..model import Problem
 from ..types import Array
 from .loop import State
 
-STEPS = 60
-LARGEST = 3000  # rows on the margin that one linear system may hold
+ROUNDS = 60
+LARGEST = 3000  # rows that one dense programme may hold
 
 
 class Certificate(NamedTuple):
@@ -70,66 +72,88 @@ def _certificate(problem: Problem, state: State, u: Array, c: Array, phi: Array)
 def exact_finish(
     problem: Problem, state: State, eps: float
 ) -> tuple[Array, Certificate, Array] | None:
-    """Solve on the margin set, correcting it; ``None`` unless every condition holds."""
+    """Solve exactly from a smoothed solution; ``None`` unless every condition holds."""
     P = problem.model.precision(state.priors)
-    K = P.size
+    P = np.maximum(P, 1e-9 * max(1.0, float(P.max())))  # a flat direction, to seven digits
     u, _, c = margins(problem, state.coef.mean)
     phi = c * (1.0 + u / np.sqrt(u * u + eps * eps))
-    on = (phi > 0.02 * c) & (phi < 1.98 * c)
-    over = (u > 0) & ~on & (c > 0)
-    seen: set[bytes] = set()
-    for _ in range(STEPS):
-        if on.sum() > min(10 * K + 100, LARGEST):
-            return None  # K coefficients hold about K distinct rows to the margin, and their copies
-        mean, phi_on = _solve(problem, P, on, over, c)
+    order = np.argsort(np.abs(u), kind="stable")
+    count = max(2 * P.size + 20, int(np.sum(np.abs(u) < 3.0 * eps)))
+    inside = np.zeros(u.size, dtype=bool)
+    inside[order[: min(count, LARGEST)]] = True
+    inside &= c > 0
+    phi[~inside] = np.where(u > 0, 2.0 * c, 0.0)[~inside]
+    for _ in range(ROUNDS):
+        rows = np.flatnonzero(inside)
+        if rows.size > LARGEST:
+            return None
+        X = problem.columns(rows) * problem.blocks.y[rows, None]
+        fixed = pull(problem, np.where(inside, 0.0, phi))  # (K,)
+        A = X / np.sqrt(P)
+        phi[rows] = box_minimum(A @ A.T, 1.0 - X @ (fixed / P), 2.0 * c[rows], phi[rows])
+        mean = (fixed + X.T @ phi[rows]) / P
         u, _, _ = margins(problem, mean)
-        phi = np.where(over, 2.0 * c, 0.0)
-        phi[on] = phi_on
-        tiny = 1e-9 * max(1.0, float(np.max(np.abs(u))))
-        if np.max(np.abs(u[on]), initial=0.0) > 1e-7:
-            return None  # the system had no solution: the set is impossible
-        low, high = on & (phi < -1e-9 * c), on & (phi > (2.0 + 1e-9) * c)
-        crossed = ~on & (over & (u < -tiny) | ~over & (c > 0) & (u > tiny))
-        if not (low.any() or high.any() or crossed.any()):
-            phi = np.clip(phi, 0.0, 2.0 * c)
+        slack = 1e-9 * max(1.0, float(np.max(np.abs(u))))
+        crossed = ~inside & (c > 0) & np.where(phi > 0, u < -slack, u > slack)
+        if not crossed.any():
             moved = State(state.coef._replace(mean=mean), state.priors)
             cert = _certificate(problem, moved, u, c, phi)
-            return (mean, cert, phi) if cert.kkt < 1e-7 else None
-        on = (on & ~low & ~high) | crossed
-        over = (over | high) & ~crossed
-        key = np.packbits(on).tobytes() + np.packbits(over).tobytes()
-        if key in seen:
-            return None
-        seen.add(key)
+            good = cert.kkt < 1e-7 and not abs(cert.gap) > 1e-7
+            return (mean, cert, phi) if good else None
+        inside |= crossed
     return None
 
 
-def _solve(problem: Problem, P: Array, on: Array, over: Array, c: Array) -> tuple[Array, Array]:
-    """Coefficients and duals with rows ``on`` held to the margin and rows ``over`` at their cap.
+def box_minimum(G: Array, r: Array, high: Array, x: Array) -> Array:
+    r"""Minimise :math:`\frac12 x^\top G x - r^\top x` over :math:`0 \le x \le high`.
 
-    Penalised coefficients are eliminated, so the system has one unknown per margin row and one per
-    nearly flat coefficient.
+    A primal active-set method: go to the minimum over the free variables, or to the first bound on
+    the way, which then holds its variable; at a minimum release the variable that most wants to
+    leave its bound.  The objective falls at every step, so it ends, and ends exactly.  A few
+    projected Newton steps come first, because they settle many variables at once.  G may be
+    singular.
     """
-    q = pull(problem, np.where(over, 2.0 * c, 0.0))  # (K,)
-    rows = np.flatnonzero(on)
-    X = (
-        problem.model.rows(problem.blocks.X[rows]).C
-        if not problem.blocks.ready
-        else (problem.blocks.X[rows])
-    )
-    X = np.asarray(X.toarray() if sparse.issparse(X) else X) * problem.blocks.y[rows, None]
-    flat = 1e-3 * P.max() > P
-    firm = ~flat
-    A = X[:, firm] / np.sqrt(P[firm])
-    n_on, n_flat = rows.size, int(flat.sum())
-    M = np.zeros((n_on + n_flat, n_on + n_flat))
-    M[:n_on, :n_on] = A @ A.T
-    M[:n_on, n_on:] = X[:, flat]
-    M[n_on:, :n_on] = X[:, flat].T
-    M[n_on:, n_on:] = -np.diag(P[flat])
-    rhs = np.concatenate([1.0 - X[:, firm] @ (q[firm] / P[firm]), -q[flat]])
-    answer = np.linalg.lstsq(M, rhs, rcond=1e-13)[0] if rhs.size else rhs
-    phi, theta = answer[:n_on], np.empty(P.size)
-    theta[flat] = answer[n_on:]
-    theta[firm] = (q[firm] + X[:, firm].T @ phi) / P[firm]
-    return theta, phi
+    x = np.clip(x, 0.0, high)
+    if x.size == 0:
+        return x
+    ridge = 1e-13 * float(np.mean(np.diag(G)))
+
+    def direction(x: Array, held: Array) -> tuple[Array, Array]:
+        slope, free = G @ x - r, np.flatnonzero(~held)
+        step = np.zeros_like(x)
+        if free.size:
+            Q = G[np.ix_(free, free)]
+            Q[np.diag_indices_from(Q)] += ridge
+            step[free] = cho_solve(cho_factor(Q, lower=True), -slope[free])
+        return slope, step
+
+    def value(x: Array) -> float:
+        return float(0.5 * x @ (G @ x) - r @ x)
+
+    for _ in range(30):
+        slope = G @ x - r
+        step = direction(x, ((x <= 0.0) & (slope >= 0.0)) | ((x >= high) & (slope <= 0.0)))[1]
+        new = np.clip(x + step, 0.0, high)
+        if not value(new) < value(x):
+            break
+        x = new
+    held = (x <= 0.0) | (x >= high)
+    for _ in range(20 * x.size + 100):
+        slope, step = direction(x, held)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            room = np.where(step > 0, (high - x) / step, np.where(step < 0, -x / step, np.inf))
+        first = int(np.argmin(room))
+        if room[first] < 1.0:
+            x = np.clip(x + max(room[first], 0.0) * step, 0.0, high)
+            x[first] = high[first] if step[first] > 0 else 0.0
+            held[first] = True
+            continue
+        x = np.clip(x + step, 0.0, high)
+        slope = G @ x - r
+        wish = np.where(held, np.where(x <= 0.0, -slope, slope), 0.0)  # positive: wants to leave
+        wish[high <= 0] = 0.0
+        most = int(np.argmax(wish))
+        if wish[most] <= 1e-11 * max(1.0, float(np.max(np.abs(r)))):
+            break
+        held[most] = False
+    return x

@@ -14,7 +14,7 @@ from ..model import Problem, Product
 from ..types import Array, Coef
 from .active_set import Certificate, certify, exact_finish
 from .loop import Ascent, State, Step, Watch, ascend, silent
-from .vb import VB, bold_mean
+from .vb import VB, attempt, bold_mean
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class EM:
         \qquad 0 \le J_\varepsilon - J_0 \le \varepsilon\sum_i c_i ,
 
     for :math:`\varepsilon = 10^{-1}, 10^{-2}, \dots`, each level started at the last.  From
-    :math:`10^{-3}` on, an active-set solve tries to finish exactly; it is accepted only if its
+    :math:`10^{-2}` on, an active-set solve tries to finish exactly; it is accepted only if its
     optimality conditions hold and the objective did not rise.
 
     Parameters
@@ -112,7 +112,7 @@ class EM:
             path += run.path
             if self.learn == "mode":
                 _warn_if_collapsed(problem, state)
-            if smooth and self.exact and eps <= 1e-3:
+            if smooth and self.exact and eps <= 1e-2:
                 done = self._finish(problem, state, eps)
                 if done is not None:
                     state, cert, dual, bound = done
@@ -135,12 +135,13 @@ class EM:
         P = model.precision(priors)
 
         def reach(M: Any, product: Product | None) -> State:
-            new = Coef(mode(covariance(M, P), stats.g, P, coef.mean, product), coef.cov)
+            cov = covariance(M, P, retry=M is stats.S)
+            new = Coef(mode(cov, stats.g, P, coef.mean, product), coef.cov)
             learned = tuple(model.each("mode", priors, new)) if self.learn == "mode" else priors
             return State(new, learned)
 
         safe = cache(partial(reach, stats.S, by_S))
-        return Step(value, safe, reach(stats.H, by_H) if bold else None)
+        return Step(value, safe, attempt(lambda: reach(stats.H, by_H)) if bold else None)
 
     def _finish(
         self, problem: Problem, state: State, eps: float

@@ -140,7 +140,11 @@ class Gibbs:
                 store.put(key, partial(_remember, model, t + 1, count, link, kept, rng), now=last)
             if stop:
                 break
-        count = max(count, 1)
+        if count == 0:  # stopped before any draw was due: the last one made stands for it
+            kept.theta[0], kept.log_prob[0], count = link.theta, fit, 1
+            for term, s in zip(model.terms, link.priors, strict=True):
+                if len(s):
+                    kept.hyper[term.name][0] = _flat(s)
         return Draws(
             kept.theta[:count],
             {name: h[:count] for name, h in kept.hyper.items()},
@@ -150,7 +154,7 @@ class Gibbs:
     def sweep(
         self, problem: Problem, link: Link, rng: np.random.Generator, key: tuple[int, ...]
     ) -> tuple[Link, float]:
-        """One sweep; also the log pseudo-likelihood of the draw it was given."""
+        """One sweep; also the log pseudo-likelihood of the draw it makes."""
         model = problem.model
         stats = problem.draw(link.theta, key)  # w | theta
         P = model.precision(link.priors)
@@ -159,8 +163,9 @@ class Gibbs:
         priors = link.priors
         if self.scale_move:
             theta, priors = stretch(problem, theta, priors, rng)
-        coef = Coef(theta, Point(model.width))
-        return Link(theta, tuple(model.each("draw", priors, coef, rng))), stats.bound
+        coef, blocks = Coef(theta, Point(model.width)), problem.blocks
+        fit = float(blocks.c @ model.likelihood.log_prob(blocks.y, problem.predictor(theta)))
+        return Link(theta, tuple(model.each("draw", priors, coef, rng))), fit
 
 
 def stretch(
@@ -182,7 +187,7 @@ def stretch(
 
     t = slice_sample(log_density, 0.0, rng)
     grown = tuple(term.prior.stretched(s, t) for term, s in zip(model.terms, priors, strict=True))
-    return np.exp(t) * theta, grown
+    return math.exp(t) * theta, grown
 
 
 def _flat(s: tuple[Any, ...]) -> Array:

@@ -112,5 +112,5 @@ class SVI:
 
 def coefficients(leaky: Leaky) -> Coef:
     """q(theta) from its natural parameters."""
-    cov = FullCovariance(scaled_cholesky(leaky.precision))
+    cov = FullCovariance(*scaled_cholesky(leaky.precision))
     return Coef(cov.solve(leaky.potential), cov)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -120,7 +121,20 @@ def sweep(problem: Problem, state: State, bold: bool = False) -> Step:
 
     if not bold:
         return Step(bound, safe)
-    return Step(bound, safe, reach(mode(covariance(stats.H, P), stats.g, P, coef.mean, by_H)))
+
+    def newton() -> State:
+        return reach(mode(covariance(stats.H, P, retry=False), stats.g, P, coef.mean, by_H))
+
+    return Step(bound, safe, attempt(newton))
+
+
+def attempt(make: Callable[[], State]) -> State | None:
+    """A bold step, unless its matrix is singular: few rows may have any curvature."""
+    try:
+        with np.errstate(all="ignore"):
+            return make()
+    except np.linalg.LinAlgError:
+        return None
 
 
 def bound_of(problem: Problem, state: State, stats: Stats | None = None) -> float:

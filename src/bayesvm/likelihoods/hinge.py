@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, log_ndtr
+from scipy.special import erfcx, expit, log_ndtr
 
 from ..distributions import inverse_gaussian
 from ..types import Array, Local
@@ -72,8 +72,11 @@ class Hinge:
         s = np.sqrt(np.maximum(v, 1e-300))
 
         def log_mean(mu: Array) -> Array:  # log E exp(-2 max(u, 0)), u ~ N(mu, s^2)
-            inside = -2.0 * mu + 2.0 * s * s + log_ndtr((mu - 2.0 * s * s) / s)
-            return np.logaddexp(log_ndtr(-mu / s), inside)
+            x = np.sqrt(2.0) * s - mu / (np.sqrt(2.0) * s)
+            # exp(2 s^2 - 2 mu) Phi(-sqrt(2) x), by the scaled error function where x > 0
+            right = np.log(0.5 * erfcx(np.maximum(x, 0.0))) - 0.5 * (mu / s) ** 2
+            left = -2.0 * mu + 2.0 * s * s + log_ndtr(-np.sqrt(2.0) * np.minimum(x, 0.0))
+            return np.logaddexp(log_ndtr(-mu / s), np.where(x > 0, right, left))
 
         return expit(log_mean(1.0 - m) - log_mean(1.0 + m))
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
-from scipy.special import expit, log_expit
+from numpy.polynomial.legendre import leggauss
+from scipy.special import expit, log_expit, ndtr
 
 from ..distributions import polya_gamma
 from ..types import Array, Local
@@ -14,6 +15,8 @@ from ._weights import whole
 
 NODES, WEIGHTS = hermegauss(24)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
+_at, _share = leggauss(64)  # on (-1, 1); quantiles of the logistic law
+LOGITS, SHARES = np.log1p(_at) - np.log1p(-_at), _share / 2.0
 
 
 @dataclass(frozen=True)
@@ -65,5 +68,10 @@ class Logistic:
         return log_expit(y * f)
 
     def proba(self, m: Array, v: Array) -> Array:
-        m, s = np.asarray(m), np.sqrt(v)
-        return sum(k * expit(m + x * s) for x, k in zip(NODES, WEIGHTS, strict=True))  # type: ignore[return-value]
+        m, s = np.asarray(m, dtype=float), np.sqrt(np.asarray(v, dtype=float))
+        narrow = sum(k * expit(m + x * s) for x, k in zip(NODES, WEIGHTS, strict=True))
+        # wide: average the normal distribution function over a logistic variable instead
+        wide = sum(
+            k * ndtr((m - x) / np.maximum(s, 1.0)) for x, k in zip(LOGITS, SHARES, strict=True)
+        )
+        return np.clip(np.where(s < 2.0, narrow, wide), 0.0, 1.0)

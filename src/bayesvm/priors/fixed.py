@@ -40,7 +40,10 @@ class Fixed:
     precision: Any = 1.0
 
     def __post_init__(self) -> None:
-        value = np.asarray(self.precision, dtype=float)
+        try:
+            value = np.asarray(self.precision, dtype=float)
+        except (TypeError, ValueError):
+            value = np.array(np.nan)
         if value.ndim > 1 or not np.all(np.isfinite(value)) or np.any(value < 0):
             raise ValueError(
                 "Fixed(precision) needs a number or a vector of numbers that are finite and at "
