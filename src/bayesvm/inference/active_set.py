@@ -74,28 +74,42 @@ def exact_finish(
 ) -> tuple[Array, Certificate, Array] | None:
     """Solve exactly from a smoothed solution; ``None`` unless every condition holds."""
     P = problem.model.precision(state.priors)
-    P = np.maximum(P, 1e-9 * max(1.0, float(P.max())))  # a flat direction, to seven digits
+    # a flat coefficient is held near where it is, and let go again: proximal steps
+    flat = P == 0
+    P = np.where(flat, 1e-3, P)
+    at = np.where(flat, state.coef.mean, 0.0)
     u, _, c = margins(problem, state.coef.mean)
     phi = c * (1.0 + u / np.sqrt(u * u + eps * eps))
     order = np.argsort(np.abs(u), kind="stable")
+    most = min(10 * P.size + 200, LARGEST)
     count = max(2 * P.size + 20, int(np.sum(np.abs(u) < 3.0 * eps)))
+    if min(count, u.size) > most:
+        return None  # too coarse: K coefficients hold about K distinct rows to the margin
     inside = np.zeros(u.size, dtype=bool)
-    inside[order[: min(count, LARGEST)]] = True
+    inside[order[:count]] = True
     inside &= c > 0
     phi[~inside] = np.where(u > 0, 2.0 * c, 0.0)[~inside]
     for _ in range(ROUNDS):
         rows = np.flatnonzero(inside)
-        if rows.size > LARGEST:
+        if rows.size > most:
             return None
         X = problem.columns(rows) * problem.blocks.y[rows, None]
         fixed = pull(problem, np.where(inside, 0.0, phi))  # (K,)
         A = X / np.sqrt(P)
-        phi[rows] = box_minimum(A @ A.T, 1.0 - X @ (fixed / P), 2.0 * c[rows], phi[rows])
-        mean = (fixed + X.T @ phi[rows]) / P
+        try:
+            left = 1.0 - X @ (at + fixed / P)
+            phi[rows] = box_minimum(A @ A.T, left, 2.0 * c[rows], phi[rows])
+        except np.linalg.LinAlgError:
+            return None
+        mean = at + (fixed + X.T @ phi[rows]) / P
         u, _, _ = margins(problem, mean)
         slack = 1e-9 * max(1.0, float(np.max(np.abs(u))))
         crossed = ~inside & (c > 0) & np.where(phi > 0, u < -slack, u > slack)
         if not crossed.any():
+            drift = np.max(np.abs(P * (mean - at))[flat], initial=0.0)
+            if drift > 1e-10:
+                at = np.where(flat, mean, 0.0)
+                continue
             moved = State(state.coef._replace(mean=mean), state.priors)
             cert = _certificate(problem, moved, u, c, phi)
             good = cert.kkt < 1e-7 and not abs(cert.gap) > 1e-7
@@ -116,7 +130,8 @@ def box_minimum(G: Array, r: Array, high: Array, x: Array) -> Array:
     x = np.clip(x, 0.0, high)
     if x.size == 0:
         return x
-    ridge = 1e-13 * float(np.mean(np.diag(G)))
+    ridge = 1e-11 * float(np.mean(np.diag(G)))  # steps are repeated, so it costs no accuracy
+    small = 1e-11 * max(1.0, float(np.max(np.abs(r))))
 
     def direction(x: Array, held: Array) -> tuple[Array, Array]:
         slope, free = G @ x - r, np.flatnonzero(~held)
@@ -150,10 +165,12 @@ def box_minimum(G: Array, r: Array, high: Array, x: Array) -> Array:
             continue
         x = np.clip(x + step, 0.0, high)
         slope = G @ x - r
+        if np.max(np.abs(slope[~held]), initial=0.0) > small and np.max(np.abs(step)) > 1e-12:
+            continue
         wish = np.where(held, np.where(x <= 0.0, -slope, slope), 0.0)  # positive: wants to leave
         wish[high <= 0] = 0.0
         most = int(np.argmax(wish))
-        if wish[most] <= 1e-11 * max(1.0, float(np.max(np.abs(r)))):
+        if wish[most] <= small:
             break
         held[most] = False
     return x

@@ -135,9 +135,7 @@ def ascend(
         bound1, size = from1.bound, max(1.0, abs(from1.bound))
         change = bound1 - bound0
         if not change >= -1e-8 * size:
-            if getattr(
-                x1.coef.cov, "patched", False
-            ):  # singular: no further
+            if getattr(x1.coef.cov, "patched", False):  # singular: no further
                 return Ascent(x0, bound0, path, n_iter, False, change)
             raise BoundFell(
                 f"the bound fell from {bound0!r} to {bound1!r} in a step that cannot lower it"
