@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.signal import lfilter
 
-from bayesvm.diagnostics import ess, r_hat
+from bayesvm.diagnostics import _plain_r_hat, _split, ess, r_hat
 from tests.problems import Z
 
 
@@ -64,15 +64,16 @@ def test_scale_and_level_do_not_matter():
     np.testing.assert_allclose(r_hat(1e6 + 1e-3 * x), r_hat(x), rtol=1e-6)
 
 
-def test_r_hat_of_chains_that_agree():
+def test_the_plain_statistic_of_chains_that_agree():
     """n (R^2 - 1 + 1/n) is about F(2m - 1, .) for 2m half chains of n: 200 series, level 1e-5."""
     chains, draws, series = 4, 1000, 200
-    value = r_hat(np.random.default_rng(5).standard_normal((chains, draws, series)))
+    x = np.random.default_rng(5).standard_normal((chains, draws, series))
     half = draws // 2
+    value = _plain_r_hat(_split(x))
     statistic = half * (value**2 - 1 + 1 / half)
     law = stats.f(2 * chains - 1, 2 * chains * (half - 1))
     assert stats.kstest(statistic, law.cdf).pvalue > 1e-5
-    assert value.max() < 1.02
+    assert r_hat(x).max() < 1.02
 
 
 def test_r_hat_of_chains_that_disagree():
@@ -80,8 +81,19 @@ def test_r_hat_of_chains_that_disagree():
     x = np.random.default_rng(6).standard_normal((2, 4000, 1))
     for d in (1.0, 5.0):
         shifted = x + np.array([0.0, d])[:, None, None]
-        assert r_hat(shifted)[0] == pytest.approx(np.sqrt(1 + d**2 / 3), rel=0.05)
+        plain = _plain_r_hat(_split(shifted))[0]
+        assert plain == pytest.approx(np.sqrt(1 + d**2 / 3), rel=0.05)
+        assert r_hat(shifted)[0] > 1.1
         assert ess(shifted)[0] < 50
+
+
+def test_r_hat_sees_a_different_spread_and_chains_without_moments():
+    x = np.random.default_rng(8).standard_normal((4, 1000, 1))
+    assert r_hat(x * np.array([1.0, 1.0, 1.0, 4.0])[:, None, None])[0] > 1.1
+    runaway = np.exp(40 * np.linspace(0, 1, 1000))[:, None] * x
+    assert r_hat(runaway)[0] > 1.5
+    cauchy = np.random.default_rng(9).standard_cauchy((4, 1000, 1))
+    assert r_hat(cauchy)[0] < 1.02
 
 
 def test_r_hat_sees_a_drift_within_one_chain():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import ndtri
+from scipy.stats import rankdata
 
 from .types import Array
 
@@ -14,8 +16,23 @@ def _split(x: Array) -> Array:
 
 
 def r_hat(x: Array) -> Array:
-    """Split R-hat of draws ``(chains, draws, ...)``; near 1 when chains agree."""
+    """R-hat of draws ``(chains, draws, ...)``, near 1 when chains agree.
+
+    Chains are split in halves and draws replaced by normal scores of their ranks, so that one
+    without moments cannot hide; the larger of the values for draws and for their distances from
+    the median (Vehtari et al., 2021).
+    """
     s = _split(np.asarray(x, dtype=float))
+    centre = np.median(s, axis=(0, 1), keepdims=True)
+    return np.maximum(_plain_r_hat(_scores(s)), _plain_r_hat(_scores(np.abs(s - centre))))
+
+
+def _scores(s: Array) -> Array:
+    ranks = rankdata(s.reshape(s.shape[0] * s.shape[1], -1), axis=0)
+    return ndtri((ranks - 0.375) / (ranks.shape[0] + 0.25)).reshape(s.shape)
+
+
+def _plain_r_hat(s: Array) -> Array:
     n = s.shape[1]
     within = s.var(axis=1, ddof=1).mean(axis=0)
     between = s.mean(axis=1).var(axis=0, ddof=1)

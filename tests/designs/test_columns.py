@@ -124,11 +124,19 @@ def test_a_constant_column_has_scale_one(level, kind, size):
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 def test_a_constant_column_of_many_rows_has_scale_one(level, kind):
     """The mean of n equal numbers is off by up to n eps, which is not a spread."""
-    n = 20_000
-    constant = np.column_stack([np.full(n, level), np.linspace(-1, 1, n)])
-    for c in (np.ones(n), np.linspace(0.2, 3, n)):
-        for size in (500, n):
-            assert fitted(kind(constant), c, size=size).scale[0] == 1.0
+    for n in (20_000, 200_000):
+        constant = kind(np.column_stack([np.full(n, level), np.linspace(-1, 1, n)]))
+        for c in (np.ones(n), np.linspace(0.2, 3, n)):
+            for size in (500, n):
+                assert fitted(constant, c, size=size).scale[0] == 1.0
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_a_faint_column_is_not_a_constant_one(kind):
+    """A spread of 1e-7 of the level is stored to nine digits, and counts."""
+    faint = 5.0 * (1 + 1e-7 * X[:, :1])
+    design = fitted(kind(faint), C)
+    assert design.scale[0] == pytest.approx(np.sqrt(exact_moments(faint[:, 0], C)[1]), rel=1e-7)
 
 
 @pytest.mark.parametrize("offset", [0.0, 10.0, 1e4, 1e8])

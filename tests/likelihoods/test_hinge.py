@@ -120,6 +120,7 @@ def test_predictive_probability_is_the_transcript(s):
     np.testing.assert_allclose(p, 1 / (1 + np.exp(-np.array(odds))), atol=1e-9)
 
 
+@pytest.mark.filterwarnings("error")
 def test_probability_inside_the_margin_at_a_known_f():
     m = np.array([-0.99, -0.3, 0.0, 0.5, 1.0])
     np.testing.assert_allclose(HINGE.proba(m, np.zeros(5)), 1 / (1 + np.exp(-4 * m)), rtol=1e-14)

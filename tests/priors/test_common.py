@@ -207,6 +207,14 @@ def test_mode_that_does_not_exist_is_refused():
     assert Ridge(a=1.0).mode(Ridge(a=1.0).init(1), one).variance > 0
 
 
+@every
+def test_a_joint_mode_without_coefficients_has_collapsed(prior):
+    s, none = state(prior), Own(np.zeros(P), np.zeros(P))
+    assert prior.collapsed(s, none) == isinstance(prior, Ridge)
+    plenty = Own(np.full(P, 30.0), np.zeros(P))
+    assert not prior.collapsed(s, plenty)
+
+
 @pytest.mark.parametrize("prior", [Fixed(2.0), improper], ids=["proper", "flat"])
 def test_fixed_has_nothing_to_learn(prior):
     s = prior.init(P)
