@@ -68,7 +68,7 @@ def draw_gibbs(table: Table, folder: Path) -> list[Path]:
     """Effective draws per second in the worst parameter."""
     figure, axes = panels(len(table.problems), 4.0)
     for ax, problem in zip(axes, table.problems, strict=True):
-        names = [x for x in table.libraries(problem) if x != "agreement"]
+        names = table.libraries(problem)
         names.sort(key=lambda x: -table.median(problem, x, "rate_min"))
         bars(ax, names, [table.median(problem, x, "rate_min") for x in names], ".0f")
         ax.set_xlabel("effective draws per second, worst parameter, warm-up not counted")

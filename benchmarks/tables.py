@@ -167,12 +167,10 @@ def print_gibbs(table: Table, console: Any) -> None:
         for head in ["sampler", *(name for _, name, _ in columns)]:
             grid.add_column(head, justify="left" if head == "sampler" else "right")
         for library in table.libraries(problem):
-            if library == "agreement":
-                continue
             cells = [show(table.median(problem, library, m), form) for m, _, form in columns]
             grid.add_row(library, *cells)
         console.print(grid)
-        best = best_nuts(table, problem)
+        best = ranked_nuts(table, problem)[0]
         for measure, words in (
             ("rate_min", "least effective draws per second"),
             ("rate_median", "median effective draws per second"),
@@ -186,18 +184,18 @@ def print_gibbs(table: Table, console: Any) -> None:
                 rate = max(table.median(problem, x, measure) for x in rival)
                 ours = table.median(problem, "gibbs", measure)
                 console.print(f"gibbs / {which}, {words}: {ours / rate:.2f}")
-        z = table.median(problem, "agreement", "max_z")
-        sd = table.median(problem, "agreement", "max_sd_gap")
+        z = table.median(problem, best, "max_z")
+        sd = table.median(problem, best, "max_sd_gap")
         console.print(
             f"Posteriors of gibbs and {best}: means differ by at most {z:.2f} Monte Carlo standard "
             f"errors, standard deviations by at most {sd:.1%}."
         )
 
 
-def best_nuts(table: Table, problem: str) -> str:
-    """The setting with the most effective draws per second in its worst parameter."""
+def ranked_nuts(table: Table, problem: str) -> list[str]:
+    """Settings of NUTS, the most effective draws per second in the worst parameter first."""
     rivals = [x for x in table.libraries(problem) if x.startswith("nuts")]
-    return max(rivals, key=lambda x: table.median(problem, x, "rate_min"))
+    return sorted(rivals, key=lambda x: -table.median(problem, x, "rate_min"))
 
 
 def print_scaling(table: Table, console: Any) -> None:

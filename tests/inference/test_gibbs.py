@@ -357,6 +357,38 @@ def test_a_callback_stops_the_chains_where_it_says():
     np.testing.assert_array_equal(draws.theta, whole.theta[:, :7])
 
 
+class Memory:
+    """A checkpoint without a file: what was put under a key, copied."""
+
+    def __init__(self):
+        self.held = {}
+
+    def get(self, key):
+        return self.held.get(key, {})
+
+    def put(self, key, make, now=False):
+        self.held[key] = {name: np.array(value) for name, value in make().items()}
+
+
+@pytest.mark.parametrize("stop_at", [3, 12])
+def test_chains_resume_where_they_were_stopped(stop_at):
+    """In burn-in or after it: the resumed chains are those that were never stopped."""
+    X, y, _ = simulate(15, 2, seed=25)
+    problem = make_problem(X, y, prior=Ridge(half_cauchy=1.0), intercept=B0)
+    scheme = Gibbs(draws=10, burn_in=5, chains=2)
+    whole = scheme.fit(problem, np.random.default_rng(26))
+    store = Memory()
+
+    def watch(progress, link):
+        return progress.iteration == stop_at
+
+    scheme.fit(problem, np.random.default_rng(26), watch=watch, store=store)
+    resumed = scheme.fit(problem, np.random.default_rng(99), start=whole.start, store=store)
+    np.testing.assert_allclose(resumed.theta, whole.theta, rtol=1e-12)
+    np.testing.assert_allclose(resumed.hyper["coef"], whole.hyper["coef"], rtol=1e-12)
+    np.testing.assert_allclose(resumed.log_prob, whole.log_prob, rtol=1e-12)
+
+
 def test_stopping_during_burn_in_returns_no_uninitialised_memory(monkeypatch):
     """Nothing was kept yet: whatever is returned must be a state the chain was in."""
     problem = make_problem(SLOPE, oracle.Y, prior=IG, intercept=B0)

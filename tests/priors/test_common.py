@@ -134,15 +134,19 @@ def test_update_is_stationary(prior):
 
 
 def test_ridge_of_no_doubt_is_fixed():
-    """As a = b grow, the variance is known to be 1 and the bounds meet, at rate 1/a.
+    """As a = b grow the variance is known to be 1, and the bounds meet.
 
-    The gap is (S - p)^2 / 8a - ... to leading order, here 0.8 / a at most; 10 / a is allowed.
+    Expanding the integrated density, their gap is (S^2 - 2 p S + p (p - 2)) / 8a to leading order,
+    S = sum E theta^2, with a remainder of order 1 / a^2.
     """
-    for a in (1e2, 1e4, 1e6):
+    S = OWN.square.sum()
+    rate = (S**2 - 2 * P * S + P * (P - 2)) / 8
+    for a in (1e3, 1e4, 1e5):
         ridge = Ridge(a=a, b=a)
         s = ridge.update(ridge.init(P), OWN)
-        assert s.variance == pytest.approx(1.0, abs=10 / a)
-        assert ridge.bound(s, OWN) == pytest.approx(Fixed(1.0).bound((), OWN), abs=10 / a)
+        assert s.variance == pytest.approx(1 + (S - P) / (2 * a), abs=10 / a**2)
+        gap = ridge.bound(s, OWN) - Fixed(1.0).bound((), OWN)
+        assert gap * a == pytest.approx(rate, abs=10 / a + 1e-15 * a * a * 20)
 
 
 # ----- the point estimate

@@ -83,14 +83,19 @@ def _spread(block: Block) -> Spread:
     if sparse.issparse(X):
         p = X.shape[1]
         each = np.repeat(c, np.diff(X.indptr))  # weight of every stored entry
+        zeros = n - np.bincount(X.indices, each, p)
+        zeros[zeros < 1e-9 * n] = 0.0  # less is rounding
         mean = np.bincount(X.indices, each * X.data, p) / n
-        stored = np.bincount(X.indices, each, p)
-        gap = np.bincount(X.indices, each * (X.data - mean[X.indices]) ** 2, p)
-        zeros = np.where(n - stored > 1e-9 * n, n - stored, 0.0)  # less is rounding
-        return Spread(n, mean, gap + zeros * mean**2)
+        gap = X.data - mean[X.indices]
+        shift = (np.bincount(X.indices, each * gap, p) - zeros * mean) / n
+        gap -= shift[X.indices]
+        mean += shift
+        return Spread(n, mean, np.bincount(X.indices, each * gap**2, p) + zeros * mean**2)
     mean = c @ X / n
     gap = X - mean
-    return Spread(n, mean, c @ (gap * gap))
+    shift = c @ gap / n  # what rounding of the first mean left: a constant column has no spread
+    gap -= shift
+    return Spread(n, mean + shift, c @ (gap * gap))
 
 
 def fit_columns(blocks: Sequence[Block], engine: Engine, standardize: bool) -> Standardised:

@@ -74,10 +74,10 @@ def exact_finish(
 ) -> tuple[Array, Certificate, Array] | None:
     """Solve exactly from a smoothed solution; ``None`` unless every condition holds."""
     P = problem.model.precision(state.priors)
-    # a flat coefficient is held near where it is, and let go again: proximal steps
-    flat = P == 0
-    P = np.where(flat, 1e-3, P)
-    at = np.where(flat, state.coef.mean, 0.0)
+    # a nearly flat coefficient is held near where it is, and let go again: proximal steps
+    hold = np.where(P <= 1e-3 * P.max(), 1e-3 * max(float(P.max()), 1.0), 0.0)
+    P = P + hold
+    mean = state.coef.mean
     u, _, c = margins(problem, state.coef.mean)
     phi = c * (1.0 + u / np.sqrt(u * u + eps * eps))
     order = np.argsort(np.abs(u), kind="stable")
@@ -97,18 +97,17 @@ def exact_finish(
         fixed = pull(problem, np.where(inside, 0.0, phi))  # (K,)
         A = X / np.sqrt(P)
         try:
+            at = hold * mean / P
             left = 1.0 - X @ (at + fixed / P)
             phi[rows] = box_minimum(A @ A.T, left, 2.0 * c[rows], phi[rows])
         except np.linalg.LinAlgError:
             return None
-        mean = at + (fixed + X.T @ phi[rows]) / P
+        old, mean = mean, at + (fixed + X.T @ phi[rows]) / P
         u, _, _ = margins(problem, mean)
         slack = 1e-9 * max(1.0, float(np.max(np.abs(u))))
         crossed = ~inside & (c > 0) & np.where(phi > 0, u < -slack, u > slack)
         if not crossed.any():
-            drift = np.max(np.abs(P * (mean - at))[flat], initial=0.0)
-            if drift > 1e-10:
-                at = np.where(flat, mean, 0.0)
+            if np.max(hold * np.abs(mean - old)) > 1e-10:
                 continue
             moved = State(state.coef._replace(mean=mean), state.priors)
             cert = _certificate(problem, moved, u, c, phi)

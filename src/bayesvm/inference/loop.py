@@ -147,7 +147,8 @@ def ascend(
         if settled or stop:
             return Ascent(x1, bound1, path, n_iter, settled, change)
         if accelerate and np.isfinite(bound0) and n_iter < max_iter:
-            long = _long_step(model, x0, x1, x2)
+            with np.errstate(all="ignore"):  # it may lead anywhere
+                long = _long_step(model, x0, x1, x2)
             if long is not None:
                 after, n_iter = _try(step, long), n_iter + 1
                 if after.bound >= bound1:

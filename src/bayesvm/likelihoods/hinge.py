@@ -69,12 +69,12 @@ class Hinge:
 
     def proba(self, m: Array, v: Array) -> Array:
         """P(y = 1) from the averaged pseudo-likelihood, normalised over the two labels."""
-        s = np.sqrt(np.maximum(v, 1e-300))
+        s = np.sqrt(np.maximum(v, 1e-100))
 
         def log_mean(mu: Array) -> Array:  # log E exp(-2 max(u, 0)), u ~ N(mu, s^2)
             x = np.sqrt(2.0) * s - mu / (np.sqrt(2.0) * s)
             # exp(2 s^2 - 2 mu) Phi(-sqrt(2) x), by the scaled error function where x > 0
-            right = np.log(0.5 * erfcx(np.maximum(x, 0.0))) - 0.5 * (mu / s) ** 2
+            right = np.log(0.5 * erfcx(np.maximum(x, 0.0))) - 0.5 * np.square(mu / s)
             left = -2.0 * mu + 2.0 * s * s + log_ndtr(-np.sqrt(2.0) * np.minimum(x, 0.0))
             return np.logaddexp(log_ndtr(-mu / s), np.where(x > 0, right, left))
 
