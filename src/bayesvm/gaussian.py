@@ -4,9 +4,9 @@ Every solve is in residual form: with the slope ``g`` at the current mean,
 
 .. math:: \\mu = \\mu_{old} + (S + P)^{-1} (g - P \\mu_{old}),
 
-so that an error in the factor, when a row on the margin has a weight of 1e14, spoils one step and not
-the answer: the next step starts where this one landed (the normal equations stay ten digits short).
-Three covariances answer to the three forms of S.
+so that an error in the factor, when a row on the margin has a weight of 1e14, spoils one step and
+not the answer: the next step starts where this one landed (the normal equations stay ten digits
+short).  Three covariances answer to the three forms of S.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def exact_finish(
     """Solve exactly from a smoothed solution; ``None`` unless every condition holds."""
     P = problem.model.precision(state.priors)
     # a nearly flat coefficient is held near where it is, and let go again: proximal steps
-    hold = np.where(P <= 1e-3 * P.max(), 1e-3 * max(float(P.max()), 1.0), 0.0)
+    hold = np.where(P.max() * 1e-3 >= P, 1e-3 * max(float(P.max()), 1.0), 0.0)
     P = P + hold
     mean = state.coef.mean
     u, _, c = margins(problem, state.coef.mean)
