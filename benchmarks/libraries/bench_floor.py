@@ -104,38 +104,29 @@ def _dense_blocks(X: Any, y: Any, seed: int, share: float) -> Any:
 
 
 def _sparse_blocks(X: Any, y: Any, seed: int, share: float) -> Any:
+    """One block: SciPy's sparse products hold Python's lock, so threads would only take turns."""
     n, p = X.shape
-    size = -(-n // cores())  # one block a thread: nothing is gained by smaller ones
-    cuts = range(0, n, size)
-    C = {i: X[i : i + size] for i in cuts}
-    squares = {i: sparse.csr_array((B.data**2, B.indices, B.indptr), B.shape) for i, B in C.items()}
-    # transposes are views: the columns of one are the rows of the other
+    squares = sparse.csr_array((X.data**2, X.indices, X.indptr), X.shape)
     mu, variance = np.random.default_rng(seed).standard_normal((2, p)) ** 2
     weight = np.ones(n)
 
-    def part(start: int, stop: int) -> tuple[Any, Any]:
-        rows = slice(0, stop - start)
-        whole = stop - start == C[start].shape[0]
-        return (C[start], squares[start]) if whole else (C[start][rows], squares[start][rows])
+    def part(A: Any, stop: int) -> Any:
+        return A if stop == n else A[:stop]
+
+    def rows(k: int, start: int, stop: int) -> Any:
+        u = 1.0 - y[:stop] * (part(X, stop) @ mu)
+        weight[:stop] = 1.0 / np.sqrt(u * u + part(squares, stop) @ variance)
+        return u
 
     def stats(k: int, start: int, stop: int) -> None:
-        B, Q = part(start, stop)
-        u = 1.0 - y[start:stop] * (B @ mu)
-        w = 1.0 / np.sqrt(u * u + Q @ variance)
-        weight[start:stop] = w
-        Q.T @ w
-        some = int(share * (stop - start))
+        u, some = rows(k, start, stop), int(share * stop)
+        part(squares, stop).T @ weight[:stop]
         if some:
-            Q[:some].T @ w[:some]
-        B.T @ (y[start:stop] * (1.0 + u * w))
-
-    def rows(k: int, start: int, stop: int) -> None:
-        B, Q = part(start, stop)
-        u = 1.0 - y[start:stop] * (B @ mu)
-        weight[start:stop] = 1.0 / np.sqrt(u * u + Q @ variance)
+            part(squares, some).T @ weight[:some]
+        part(X, stop).T @ (y[:stop] * (1.0 + u * weight[:stop]))
 
     def product(k: int, start: int, stop: int) -> None:
-        B, _ = part(start, stop)
-        B.T @ (weight[start:stop] * (B @ mu))
+        A = part(X, stop)
+        A.T @ (weight[:stop] * (A @ mu))
 
-    return {"stats_diagonal": stats, "rows": rows, "product": product}, {size}
+    return {"stats_diagonal": stats, "rows": rows, "product": product}, {n}

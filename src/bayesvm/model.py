@@ -150,6 +150,13 @@ class Problem:
             list(self.engine.collect(lambda b: self.rows(b).C @ theta, self.blocks))
         )
 
+    def log_likelihoods(self, thetas: Array) -> Array:
+        """Log likelihood of all rows at each of several coefficient vectors, ``(m, K)``."""
+        lik = self.model.likelihood
+        return self.engine.sum(  # type: ignore[no-any-return]
+            lambda b: b.c @ lik.log_prob(b.y[:, None], self.rows(b).C @ thetas.T), self.blocks
+        )
+
     def moments(self, coef: Coef) -> tuple[Array, Array]:
         """Mean and variance of f at every row."""
 

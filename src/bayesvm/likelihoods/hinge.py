@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import erfcx, expit, log_ndtr
+from scipy.special import erfcx, expit, log_ndtr, ndtr
 
-from ..distributions import inverse_gaussian
+from ..distributions import LOG_2PI, inverse_gaussian
 from ..types import Array, Local
 
 FLOOR = 1e-20  # smallest E[u^2]: keeps the weight of a row on the margin finite
@@ -57,6 +57,16 @@ class Hinge:
         # u + sqrt(chi) for u < 0 is a difference of near equals: use v / (sqrt(chi) - u)
         loss = np.where(u > 0, u + root, v / (root + np.abs(u)))
         return Local(w, y * (1.0 + u * w), -loss, v * w**3)
+
+    def tight(self, y: Array, m: Array, v: Array | float) -> Local:
+        r"""The row without augmentation: :math:`\ell = E\log L = -(\bar u + E|u|)`."""
+        u = 1.0 - y * m
+        s = np.sqrt(np.maximum(v, FLOOR))
+        z = u / s
+        bell = np.exp(-0.5 * z * z - 0.5 * LOG_2PI)
+        w = 2.0 * bell / s
+        size = 2.0 * s * bell + u * (2.0 * ndtr(z) - 1.0)  # E|u|
+        return Local(w, 2.0 * y * ndtr(z), -(u + size), w)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
         u = 1.0 - y * f

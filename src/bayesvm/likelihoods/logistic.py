@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.polynomial.hermite_e import hermegauss
 from numpy.polynomial.legendre import leggauss
 from scipy.special import expit, log_expit, ndtr
 
 from ..distributions import polya_gamma
 from ..types import Array, Local
-from ._weights import whole
+from ._shared import NODES, WEIGHTS, whole
 
-NODES, WEIGHTS = hermegauss(24)
-WEIGHTS = WEIGHTS / WEIGHTS.sum()
 _at, _share = leggauss(64)  # on (-1, 1); quantiles of the logistic law
 LOGITS, SHARES = np.log1p(_at) - np.log1p(-_at), _share / 2.0
 
@@ -55,6 +52,18 @@ class Logistic:
         )
         h = w + m * m * slope
         return Local(w, 0.5 * y - w * m, 0.5 * (y * m - xi) + log_expit(xi), h)
+
+    def tight(self, y: Array, m: Array, v: Array | float) -> Local:
+        r"""The row without augmentation: :math:`E\log\sigma(yf)` and its slopes, by quadrature."""
+        s = np.sqrt(v)
+        w = g = bound = np.zeros(np.shape(m))
+        for x, k in zip(NODES, WEIGHTS, strict=True):
+            f = m + x * s
+            p = expit(-y * f)
+            w = w + k * p * (1.0 - p)
+            g = g + k * y * p
+            bound = bound + k * log_expit(y * f)
+        return Local(w, g, bound, w)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
         copies = whole(c, "logistic")

@@ -9,7 +9,7 @@ from scipy.special import log_ndtr, ndtr
 
 from ..distributions import mills, truncated_normal_positive
 from ..types import Array, Local
-from ._weights import whole
+from ._shared import NODES, WEIGHTS, whole
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,18 @@ class Probit:
         z = y * m
         ratio = mills(z)
         return Local(np.ones_like(z), y * ratio, log_ndtr(z) - 0.5 * v, ratio * (z + ratio))
+
+    def tight(self, y: Array, m: Array, v: Array | float) -> Local:
+        r"""The row without augmentation: :math:`E\log\Phi(yf)` and its slopes, by quadrature."""
+        s = np.sqrt(v)
+        w = g = bound = np.zeros(np.shape(m))
+        for x, k in zip(NODES, WEIGHTS, strict=True):
+            z = y * (m + x * s)
+            ratio = mills(z)
+            w = w + k * ratio * (z + ratio)
+            g = g + k * y * ratio
+            bound = bound + k * log_ndtr(z)
+        return Local(w, g, bound, w)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
         copies = whole(c, "probit")

@@ -1,10 +1,14 @@
-"""Weights that a draw can honour."""
+"""What likelihoods share: nodes of quadrature, and weights that a draw can honour."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
 
 from ..types import Array
+
+NODES, WEIGHTS = hermegauss(24)  # averages over a standard normal
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 
 def whole(c: Array, name: str) -> Array:
