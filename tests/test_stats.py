@@ -13,7 +13,6 @@ from scipy import sparse
 from bayesvm.gaussian import DiagonalCovariance, FullCovariance, Point
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.stats import (
-    FORMS,
     NEGLIGIBLE,
     Dense,
     Diagonal,
@@ -25,6 +24,8 @@ from bayesvm.stats import (
 )
 from bayesvm.types import Coef, Rows
 from tests.problems import frozen, simulate
+
+FORMS = {"dense": Dense, "factored": Factored, "diagonal": Diagonal}
 
 N, K = 23, 4
 RNG = np.random.default_rng(0)

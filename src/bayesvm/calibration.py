@@ -71,7 +71,12 @@ class Normalised:
         return self.logit(m, v)
 
     def logit(self, m: Array, v: Array) -> Array:
-        return np.copysign(_logit(self.proba(m, v)), m)  # the sign survives rounding of proba
+        if hasattr(self.likelihood, "log_odds"):
+            value = self.likelihood.log_odds(m, v)
+        else:  # by the smaller of the two probabilities, which keeps its digits
+            p = np.maximum(self.likelihood.proba(-np.abs(m), v), np.finfo(float).tiny)
+            value = np.log1p(-p) - np.log(p)
+        return np.copysign(value, m)  # the sign survives rounding
 
     def proba(self, m: Array, v: Array) -> Array:
         return self.likelihood.proba(m, v)
@@ -102,11 +107,6 @@ def plain_link(probability: str, likelihood: Likelihood) -> Link | None:
     if probability == "calibrated":
         return None
     return ProbitLink() if probability == "probit" else Normalised(likelihood)
-
-
-def _logit(p: Array) -> Array:
-    p = np.clip(p, np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)
-    return np.log(p) - np.log1p(-p)
 
 
 def leave_one_out(m: Array, v: Array, local: Local, c: Array) -> tuple[Array, Array]:
@@ -154,7 +154,7 @@ def fit_link(y: Array, m: Array, v: Array, c: Array, max_iter: int = 100) -> Cal
         slope, curvature, fisher = _derivatives(x, t, m, v, c)
         if np.linalg.eigvalsh(curvature)[0] <= 0:
             curvature = fisher
-        step = np.linalg.solve(curvature, slope)
+        step = np.clip(np.linalg.solve(curvature, slope), -2.0, 2.0)
         new = loss(x - step)
         # gains below the rounding of the loss cannot be seen in it: trust the step there
         while float(step @ slope) > 1e-12 * (1.0 + abs(value)) and not new <= value:

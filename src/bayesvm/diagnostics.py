@@ -22,6 +22,8 @@ def r_hat(x: Array) -> Array:
     without moments cannot hide; the larger of the values for draws and for their distances from
     the median (Vehtari et al., 2021).
     """
+    if x.shape[1] < 4:
+        return np.full(x.shape[2:], np.nan)  # too few draws to judge
     s = _split(np.asarray(x, dtype=float))
     centre = np.median(s, axis=(0, 1), keepdims=True)
     return np.maximum(_plain_r_hat(_scores(s)), _plain_r_hat(_scores(np.abs(s - centre))))
@@ -43,10 +45,10 @@ def _plain_r_hat(s: Array) -> Array:
 
 def ess(x: Array) -> Array:
     """Effective number of draws by Geyer's initial monotone sequence over split chains."""
+    if x.shape[1] < 4:
+        return np.full(x.shape[2:], float(x.shape[0] * x.shape[1]))
     s = _split(np.asarray(x, dtype=float))
     m, n = s.shape[:2]
-    if n < 2:
-        return np.full(x.shape[2:], float(m * n))
     flat = s.reshape(m, n, -1)
     centred = flat - flat.mean(axis=1, keepdims=True)
     size = 1 << (2 * n - 1).bit_length()

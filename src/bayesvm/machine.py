@@ -24,7 +24,8 @@ from .model import Model, Problem
 from .posterior import DrawsPosterior, GaussianPosterior, PointPosterior, Posterior
 from .types import Array, Coef
 
-CALIBRATION_ROWS = 20_000  # three numbers need no more
+CALIBRATION_ROWS = 100_000  # three numbers need no more
+CALIBRATION_DRAWS = 1000
 AGREED = 1.1  # largest R-hat at which chains are taken to agree
 CURVATURE_EPS = 0.1  # smoothing at which a point estimate's leverages are measured
 
@@ -64,6 +65,7 @@ def fit_machine(
     """Run a scheme on a problem and fit the link."""
     result = scheme.fit(problem, rng, start=start, watch=watch, **options)
     model = problem.model
+    shape = (problem.form, problem.n if problem.form == "factored" else 0)
     if isinstance(result, Draws):
         post: Posterior = DrawsPosterior(result.theta)
         worst = float(np.max(r_hat(result.theta)))
@@ -77,13 +79,13 @@ def fit_machine(
             result.theta.shape[1],
             worst <= AGREED,
             worst,
-            {"draws": result},
+            {"draws": result, "shape": shape},
         )
     else:
         coef = result.state.coef
         point = isinstance(coef.cov, Point)
         post = PointPosterior(coef.mean) if point else GaussianPosterior(coef)
-        extra: dict[str, Any] = {}
+        extra: dict[str, Any] = {"shape": shape}
         if point:
             # the curvature of the smoothed loss: leverages for the link, a start for a stream
             rough = Coef(coef.mean, Point(model.width, CURVATURE_EPS))
@@ -110,11 +112,23 @@ def make_link(machine: Machine, problem: Problem, probability: str) -> Link:
     plain = plain_link(probability, problem.model.likelihood)
     if plain is not None:
         return plain
-    some = problem
-    if problem.n > CALIBRATION_ROWS:  # evenly spaced rows: no draw of chance in a fitted link
-        rows = np.linspace(0, problem.n - 1, CALIBRATION_ROWS).astype(int)
-        some = replace(problem, blocks=problem.blocks.take(rows))
-    return fit_link(some.blocks.y, *left_out(machine, some), some.blocks.c)
+    some, share = _some_rows(problem)
+    return fit_link(some.blocks.y, *left_out(machine, some), some.blocks.c * share)
+
+
+def _some_rows(problem: Problem) -> tuple[Problem, Array | float]:
+    """Enough rows of each class to fit a link, and how many each stands for."""
+    y = problem.blocks.y
+    if problem.n <= CALIBRATION_ROWS:
+        return problem, 1.0
+    rng = np.random.default_rng(0)
+    sides = [np.flatnonzero(y > 0), np.flatnonzero(y < 0)]
+    taken = [rng.permutation(side)[: CALIBRATION_ROWS // 2] for side in sides]
+    share = [np.full(t.size, s.size / max(t.size, 1)) for s, t in zip(sides, taken, strict=True)]
+    rows = np.concatenate(taken)
+    order = np.argsort(rows)
+    some = replace(problem, blocks=problem.blocks.take(rows[order]))
+    return some, np.concatenate(share)[order]
 
 
 def left_out(machine: Machine, problem: Problem) -> tuple[Array, Array]:
@@ -123,9 +137,10 @@ def left_out(machine: Machine, problem: Problem) -> tuple[Array, Array]:
     y, c = blocks.y, blocks.c
     post = machine.posterior
     if isinstance(post, DrawsPosterior):
+        flat = post.flat[:: max(1, post.flat.shape[0] // CALIBRATION_DRAWS)]
         parts = []
-        for b in blocks:
-            f = problem.rows(b).C @ post.flat.T
+        for b in replace(blocks, size=max(1, 2**22 // flat.shape[0])):
+            f = problem.rows(b).C @ flat.T
             parts.append(leave_one_out_draws(f, lik.log_prob(b.y[:, None], f), b.c))
         return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
     coef = machine.state.coef

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -66,22 +67,32 @@ class DrawsPosterior:
     def flat(self) -> Array:
         return self.theta.reshape(-1, self.theta.shape[-1])
 
-    @property
+    @cached_property
     def mean(self) -> Array:
         return self.flat.mean(axis=0)
+
+    @cached_property
+    def _root(self) -> Array:
+        """R with R'R the covariance of the draws: rows need no more of them than that."""
+        return np.linalg.qr(self.flat - self.mean, mode="r") / np.sqrt(self.flat.shape[0])
 
     def variance(self) -> Array:
         return self.flat.var(axis=0)
 
     def covariance(self) -> Array:
-        return np.atleast_2d(np.cov(self.flat, rowvar=False))
+        return self._root.T @ self._root
 
     def moments(self, C: Columns) -> tuple[Array, Array]:
-        f = C @ self.flat.T
-        return f.mean(axis=1), f.var(axis=1)
+        T = C @ self._root.T
+        return C @ self.mean, np.einsum("ij,ij->i", T, T)
 
     def quantiles(self, C: Columns, levels: tuple[float, ...]) -> Array:
-        return np.quantile(C @ self.flat.T, levels, axis=1)
+        size = max(1, 2**22 // self.flat.shape[0])
+        parts = [
+            np.quantile(C[i : i + size] @ self.flat.T, levels, axis=1)
+            for i in range(0, C.shape[0], size)
+        ]
+        return np.concatenate(parts, axis=1) if parts else np.empty((len(levels), 0))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         return self.flat[rng.integers(self.flat.shape[0], size=n)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,25 @@ class Checkpoint:
         self.fingerprint = fingerprint
         self.arrays: dict[str, Array] = {}
         self._last = time.monotonic()
+        if not self.path.parent.is_dir():
+            raise ValueError(f"checkpoint {str(self.path)!r} is in a folder that does not exist.")
         if self.path.exists():
-            with np.load(self.path, allow_pickle=False) as held:
+            try:
+                held = np.load(self.path, allow_pickle=False)
                 found = str(held["fingerprint"])
+            except (
+                ValueError,
+                EOFError,
+                KeyError,
+                OSError,
+                zipfile.BadZipFile,
+                IndexError,
+            ) as error:
+                raise ValueError(
+                    f"{str(self.path)!r} is not a checkpoint of bayesvm; choose another name or "
+                    "delete it."
+                ) from error
+            with held:
                 if found != fingerprint:
                     raise ValueError(
                         f"checkpoint {str(self.path)!r} belongs to another fit ({found}); this one "
@@ -58,6 +75,8 @@ class Reporter:
     """Passes progress on to callbacks and, when asked, to the terminal."""
 
     def __init__(self, callbacks: Sequence[Callable[[Progress], Any]] | None, verbose: int) -> None:
+        if callable(callbacks):
+            raise ValueError("callbacks must be a list of callables; wrap the one given in [ ].")
         self.callbacks = list(callbacks or ())
         self.bar: Any = _bar() if verbose else None
         self.tasks: dict[str, Any] = {}
@@ -84,7 +103,7 @@ class Reporter:
             )
         # every callback hears of every step, even when an earlier one has asked to stop
         answers = [callback(progress) for callback in self.callbacks]
-        return any(answer is True for answer in answers)
+        return any(isinstance(answer, bool | np.bool_) and bool(answer) for answer in answers)
 
     def _draw(self, progress: Progress) -> None:
         if progress.stage not in self.tasks:

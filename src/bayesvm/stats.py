@@ -67,9 +67,6 @@ class Diagonal:
         return Diagonal(k * self.d)
 
 
-FORMS = {"dense": Dense, "factored": Factored, "diagonal": Diagonal}
-
-
 def sandwich(C: Columns, w: Array, form: str) -> Any:
     """``C' diag(w) C`` in the form asked for; knows dense and sparse columns."""
     if form == "factored":

@@ -90,14 +90,6 @@ class Own(NamedTuple):
         return self.mean**2 + self.var
 
 
-class Gram(Protocol):
-    """The matrix S in one of its forms; see :mod:`bayesvm.stats`."""
-
-    def __add__(self, other: Any) -> Any: ...
-    def __mul__(self, k: float) -> Any: ...
-    def __matmul__(self, x: Array) -> Array: ...
-
-
 @dataclass(frozen=True)
 class Stats:
     """Sums over rows; ``a + b`` joins two sets of rows.  H, the sum of curvatures, is optional."""
@@ -113,9 +105,13 @@ class Stats:
 
 
 class Likelihood(Protocol):
-    """How a label sees f.  ``expected`` serves VB and EM, ``draw`` serves Gibbs."""
+    """How a label sees f.
+
+    ``expected`` (one copy of a row) serves VB and EM, ``draw`` (all ``c`` copies) serves Gibbs.
+    """
 
     def expected(self, y: Array, m: Array, v: Array | float) -> Local: ...
+    def tight(self, y: Array, m: Array, v: Array | float) -> Local: ...  # no augmentation
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local: ...
     def log_prob(self, y: Array, f: Array) -> Array: ...
     def proba(self, m: Array, v: Array) -> Array: ...
@@ -130,6 +126,7 @@ class Prior(Protocol):
     def bound(self, s: Any, own: Own) -> float: ...  # E log p(theta, hyper) - E log q(hyper)
     def mode(self, s: Any, own: Own) -> Any: ...  # conditional maximiser, for EM
     def log_prob(self, s: Any, own: Own) -> float: ...  # log p(theta, hyper) at a point
+    def collapsed(self, s: Any, own: Own) -> bool: ...  # a mode that is the prior's alone
     def draw(self, s: Any, own: Own, rng: np.random.Generator) -> Any: ...
     def stretch(self, s: Any, own: Own) -> Callable[[float], float]: ...  # log density of e^t theta
     def stretched(self, s: Any, t: float) -> Any: ...

@@ -71,9 +71,14 @@ def choose_scheme(value: Any, max_iter: int | None, tol: float | None) -> Any:
 def choose_prior(value: Any, scheme: Any) -> Any:
     """The prior; ``"ridge"`` means the variant that suits the scheme."""
     table = {"ridge": RIDGE.get(type(scheme), Ridge()), "fixed": Fixed(1.0)}
-    extra: tuple[str, ...] = ("mode", "log_prob") if is_point(scheme) else ()
+    extra: tuple[str, ...] = ("mode", "log_prob", "collapsed") if is_point(scheme) else ()
     extra = ("draw", "stretch", "stretched") if is_sampler(scheme) else extra
-    return choose("prior", value, table, ("init", "precisions", "update", "bound", *extra))
+    return choose(
+        "prior",
+        value,
+        table,
+        ("init", "precisions", "update", "bound", "vector", "restore", *extra),
+    )
 
 
 def choose_likelihood(value: Any, scheme: Any) -> Any:
@@ -82,8 +87,10 @@ def choose_likelihood(value: Any, scheme: Any) -> Any:
 
 
 def choose_engine(value: Any, n: int, K: int, n_jobs: int | None) -> Any:
+    if n_jobs is not None and not isinstance(n_jobs, int | np.integer):
+        raise ValueError(f"n_jobs must be a whole number or None; got {n_jobs!r}.")
     if value == "auto":
-        return Threads(n_jobs) if n * K > 2 * block_rows(K) * K else Serial()
+        return Threads(n_jobs) if n > 2 * block_rows(K) else Serial()
     table = {"serial": Serial(), "threads": Threads(n_jobs)}
     return choose("engine", value, table, ("sum", "collect"))
 
@@ -110,6 +117,11 @@ def check_probability(value: str) -> str:
         known = ", ".join(repr(k) for k in PROBABILITIES)
         raise ValueError(f"probability={value!r} is not known; choose one of {known}.")
     return value
+
+
+def check_missing(value: str) -> None:
+    if value != "error":
+        raise ValueError(f"missing={value!r} is not known; only 'error' is, which refuses NaN.")
 
 
 def check_weights(sample_weight: Any, class_weight: Any, y: Any, classes: Any) -> Array:
@@ -149,9 +161,6 @@ def check_weights(sample_weight: Any, class_weight: Any, y: Any, classes: Any) -
             raise ValueError(
                 f"class_weight must be 'balanced', a dict or None; got {class_weight!r}."
             )
-        unknown = [k for k in class_weight if k not in classes]
-        if unknown:
-            raise ValueError(f"class_weight names {unknown!r}, which are not among {classes!r}.")
         factors = np.array([float(class_weight.get(k, 1.0)) for k in classes])
         if np.any(factors < 0) or not np.all(np.isfinite(factors)):
             raise ValueError("class weights must be finite and at least 0.")
@@ -193,7 +202,8 @@ def tails(level: float) -> tuple[float, float]:
     """The two tail probabilities of a central interval."""
     if not (isinstance(level, Real) and 0 < level < 1):
         raise ValueError(f"level must be between 0 and 1, exclusive; got {level!r}.")
-    return (1.0 - level) / 2.0, (1.0 + level) / 2.0
+    lower = (1.0 - float(level)) / 2.0
+    return lower, 1.0 - max(lower, np.finfo(float).epsneg)
 
 
 def blas_threads(K: int, form: str) -> Any:

@@ -15,7 +15,7 @@ from bayesvm.engines import Serial, Threads
 from bayesvm.gaussian import Point
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference import gibbs as gibbs_module
-from bayesvm.inference.gibbs import Link, stretch
+from bayesvm.inference.gibbs import Position, stretch
 from bayesvm.inference.loop import State
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.priors import Fixed, Ridge
@@ -218,7 +218,7 @@ def test_a_sweep_draws_theta_from_its_exact_conditional(lik, form):
     X, y, _ = simulate(7, 3, seed=24)
     options = {"prior": Fixed(0.8), "intercept": Fixed(0.1), "likelihood": lik, "form": form}
     problem = make_problem(X, y, np.array([1.0, 2, 1, 1, 3, 1, 2]), **options)
-    link, key = Link(np.array([0.2, -0.5, 0.1, 0.7]), ((), ())), (5, 6, 7)
+    link, key = Position(np.array([0.2, -0.5, 0.1, 0.7]), ((), ())), (5, 6, 7)
     drawn = replace(problem, form="dense").draw(link.theta, key)
     Q = drawn.S.M + np.diag([0.1, 0.8, 0.8, 0.8])
     b = drawn.g + drawn.S.M @ link.theta  # the potential: slope plus weight times f
@@ -281,7 +281,7 @@ def test_engine_and_workers_do_not_change_a_draw(lik):
             engine=engine,
             size=8,
         )
-        link = Link(np.zeros(5), problem.model.init())
+        link = Position(np.zeros(5), problem.model.init())
         rng = np.random.default_rng(rng_state)
         for t in range(5):
             link, fit = Gibbs().sweep(problem, link, rng, (1, 2, t))

@@ -78,7 +78,7 @@ def test_bound_is_the_row_of_the_elbo(m, v):
 @pytest.mark.parametrize("eps", [0.0, 1e-6, 0.3])
 def test_dual_is_the_slope_of_the_smoothed_loss(eps):
     y, m = np.array([1.0, -1.0, 1.0, 1.0]), np.array([0.2, 3.0, 5.0, -2.0])
-    dual = HINGE.dual(y, m, eps)
+    dual = HINGE.dual(1.0 - y * m, eps)
     assert ((dual >= 0) & (dual <= 2)).all()
     np.testing.assert_allclose(dual, y * HINGE.expected(y, m, eps**2).g, rtol=1e-13, atol=1e-15)
 

@@ -89,15 +89,19 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fingerprint(self, problem: Problem, scheme: Any, codes: Any) -> str:
         """What must be equal for a checkpoint to belong to this fit."""
-        blocks, terms = problem.blocks, problem.model.terms
-        parts = [blocks.X[:: max(1, problem.n // 1000)], blocks.c, codes]
-        numbers = [np.ascontiguousarray(x.data if check.is_sparse(x) else x) for x in parts]
+        X, terms = problem.blocks.X, problem.model.terms
+        parts = [X.data, X.indices, X.indptr] if check.is_sparse(X) else [X]
+        parts += [problem.blocks.c, codes]
+        parts += [
+            getattr(t.design, k) for t in terms for k in ("center", "scale") if t.name == "coef"
+        ]
         mark = 0
-        for x in numbers:
-            mark = zlib.crc32(x.tobytes(), mark)
+        for x in parts:
+            for i in range(0, x.shape[0], 2**16):  # by pieces: nothing as large as X is copied
+                mark = zlib.crc32(np.ascontiguousarray(x[i : i + 2**16]).data, mark)
         return (
             f"{type(self).__name__} by {scheme} with {[t.prior for t in terms]} and "
-            f"{problem.model.likelihood}, {problem.n} rows, data {mark:08x}"
+            f"{problem.model.likelihood}, {problem.n} rows, {problem.form}, data {mark:08x}"
         )
 
     def _conclude(self, machines: list[Machine]) -> None:
@@ -111,8 +115,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not self.converged_:
             worst = max(abs(m.change) for m in machines)
             text = (
-                f"the chains disagree (R-hat up to {worst:.3g}). Draw more, burn in longer, or "
-                "give the prior a lighter tail."
+                ("too few draws to judge the chains. " if np.isnan(worst) else "")
+                + f"the chains do not agree yet (R-hat up to {worst:.3g}). Draw more, burn in "
+                "longer, or give the prior a lighter tail."
                 if any("draws" in m.extra for m in machines)
                 else f"{type(self).__name__} stopped after {self.n_iter_} iterations with the "
                 f"bound still moving by {worst:.3g}. Raise max_iter or loosen tol if it matters."

@@ -45,19 +45,19 @@ class Stream:
             )
             precision = np.linalg.inv(cov)
             # the rate starts where a pass over the fitted rows would have left it
-            t = int(estimator.n_rows_ / scheme.batch_size)
+            t = int(estimator.total_weight_ / scheme.batch_size)
             leaky.append(Leaky(precision, precision @ post.mean, machine.state.priors, t))
         return Stream(
             estimator.machines_[0].model,
             scheme,
             tuple(leaky),
-            float(estimator.n_rows_),
+            float(estimator.total_weight_),
             tuple(np.empty((0, 4)) for _ in leaky),
             estimator._generator(),
         )
 
     @staticmethod
-    def begin(estimator: Any, X: Any, classes: Any) -> Stream:
+    def begin(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any) -> Stream:
         if classes is None:
             raise ValueError(
                 "the first call of partial_fit needs classes=, the labels that will ever occur; "
@@ -70,7 +70,8 @@ class Stream:
         scheme = estimator.inference if isinstance(estimator.inference, SVI) else SVI()
         n, K = X.shape[0], X.shape[1] + bool(estimator.fit_intercept)
         engine = check.choose_engine(estimator.engine, n, K, estimator.n_jobs)
-        blocks = Blocks(X, np.empty(n), np.ones(n), block_rows(K))
+        c = _weights(estimator, y, sample_weight)[1]
+        blocks = Blocks(X, np.empty(n), c, block_rows(K))
         model = estimator._model(fit_columns(blocks, engine, estimator.standardize), scheme)
         count = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
         return Stream(
@@ -87,12 +88,10 @@ class Stream:
             raise ValueError(
                 f"classes={classes!r} differ from those of the first call, {estimator.classes_!r}."
             )
-        unknown = np.setdiff1d(y, estimator.classes_)
-        if unknown.size:
-            raise ValueError(f"y holds labels {unknown!r} that were not in classes.")
-        codes = np.searchsorted(estimator.classes_, y)
-        c = check.check_weights(sample_weight, estimator.class_weight, codes, estimator.classes_)
+        codes, c = _weights(estimator, y, sample_weight)
         n_new = float(c.sum())
+        if n_new == 0:
+            return self
         n_seen = self.n_seen + n_new
         grown = n_seen / self.n_seen if self.n_seen else 1.0
         leaky, recent = [], []
@@ -140,3 +139,17 @@ class Stream:
                 )
             )
         return out
+
+
+def _weights(estimator: Any, y: Any, sample_weight: Any) -> tuple[Array, Array]:
+    """Codes of labels and weights of rows."""
+    if isinstance(estimator.class_weight, str):
+        raise ValueError(
+            "class_weight='balanced' cannot be known from one chunk of a stream; give a dict."
+        )
+    unknown = np.setdiff1d(y, estimator.classes_)
+    if unknown.size:
+        raise ValueError(f"y holds labels {unknown!r} that were not in classes.")
+    codes = np.searchsorted(estimator.classes_, y)
+    c = check.check_weights(sample_weight, estimator.class_weight, codes, estimator.classes_)
+    return codes, c

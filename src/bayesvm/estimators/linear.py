@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from .. import validation as check
@@ -46,6 +47,8 @@ class BayesianLinearSVC(BayesianClassifier):
         What labels say of f.
     fit_intercept : bool, default=True
         Add an intercept, with a wide prior of its own.
+    missing : {"error"}, default="error"
+        What to do with NaN in X: refuse it.
     standardize : bool, default=True
         Centre and scale columns inside (sparse ones are only scaled).  The margin is 1, so the
         scale of the columns matters; results are reported on the scale of the input.
@@ -125,6 +128,7 @@ class BayesianLinearSVC(BayesianClassifier):
         likelihood: Any = "hinge",
         *,
         fit_intercept: bool = True,
+        missing: str = "error",
         standardize: bool = True,
         probability: str = "calibrated",
         class_weight: Any = None,
@@ -144,6 +148,7 @@ class BayesianLinearSVC(BayesianClassifier):
         self.inference = inference
         self.likelihood = likelihood
         self.fit_intercept = fit_intercept
+        self.missing = missing
         self.standardize = standardize
         self.probability = probability
         self.class_weight = class_weight
@@ -180,10 +185,12 @@ class BayesianLinearSVC(BayesianClassifier):
         """
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
         check.check_probability(self.probability)
+        check.check_missing(self.missing)
         X, y = self._read(X, y, reset=True)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        c = check.check_weights(sample_weight, self.class_weight, codes, self.classes_)
-        check.check_two_sided(codes, c, self.classes_)
+        classes, codes = np.unique(y, return_inverse=True)
+        c = check.check_weights(sample_weight, self.class_weight, codes, classes)
+        check.check_two_sided(codes, c, classes)
+        self.classes_ = classes
         if not np.all(c > 0):
             keep = c > 0
             X, codes, c = X[keep], codes[keep], c[keep]
@@ -191,7 +198,7 @@ class BayesianLinearSVC(BayesianClassifier):
         starts = self._starts(problem)
         self._conclude(self._fit_machines(problem, codes, scheme, starts))
         self._stream: Stream | None = None
-        self._report(X.shape[0])
+        self._report(float(c.sum()))
         return self
 
     def _problem(self, X: Any, c: Array, scheme: Any) -> Problem:
@@ -202,7 +209,10 @@ class BayesianLinearSVC(BayesianClassifier):
         size = n if form == "factored" else block_rows(K)
         blocks = Blocks(X, np.empty(n), c, size)
         columns = fit_columns(blocks, engine, self.standardize)
-        problem = Problem(self._model(columns, scheme), blocks, engine, form)
+        model = self._model(columns, scheme)
+        if form == "factored" and np.any(model.precision(model.init()) == 0):
+            form = "dense"  # the dual form divides by prior precisions
+        problem = Problem(model, blocks, engine, form)
         # sparse columns are joined once; the dual solve keeps its rows anyway
         return problem.assembled() if check.is_sparse(X) or form == "factored" else problem
 
@@ -215,9 +225,9 @@ class BayesianLinearSVC(BayesianClassifier):
     def _starts(self, problem: Problem) -> list[State | None]:
         count = 1 if len(self.classes_) == 2 else len(self.classes_)
         old = getattr(self, "machines_", None) if self.warm_start else None
-        if old and len(old) == count and old[0].model.width == problem.model.width:
-            return [m.state for m in old]
-        return [None] * count
+        if not old or len(old) != count:
+            return [None] * count
+        return [m.state if _same_shape(m, problem) else None for m in old]
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
@@ -249,10 +259,12 @@ class BayesianLinearSVC(BayesianClassifier):
         X, y = self._read(X, y, reset=not fitted)
         stream = getattr(self, "_stream", None)
         if stream is None:
-            stream = Stream.resume(self) if fitted else Stream.begin(self, X, classes)
+            stream = (
+                Stream.resume(self) if fitted else Stream.begin(self, X, y, classes, sample_weight)
+            )
         stream = stream.learn(self, X, y, classes, sample_weight)
         self._conclude(stream.machines(self))
-        self._report(int(stream.n_seen))
+        self._report(stream.n_seen)
         self._stream = stream
         return self
 
@@ -264,12 +276,12 @@ class BayesianLinearSVC(BayesianClassifier):
         beta, shift = model.terms[-1].design.to_user(theta[..., where])
         return beta, shift + (theta[..., 0] if self.fit_intercept else 0.0)
 
-    def _report(self, n: int) -> None:
+    def _report(self, weight: float) -> None:
         pairs = [self._to_user(m.posterior.mean, m.model) for m in self.machines_]
         self.coef_ = np.stack([beta for beta, _ in pairs])
         self.intercept_ = np.array([float(b) if self.fit_intercept else 0.0 for _, b in pairs])
         self.offset_ = np.array([m.link.offset for m in self.machines_])
-        self.n_rows_ = n
+        self.total_weight_ = weight
         for name in ("kkt_residual_", "duality_gap_"):
             if hasattr(self, name):
                 delattr(self, name)
@@ -278,10 +290,16 @@ class BayesianLinearSVC(BayesianClassifier):
             self.kkt_residual_ = max(k.kkt for k in certificates)
             self.duality_gap_ = max(k.gap for k in certificates)
 
-    def _rows_to_user(self, machine: Machine) -> Array:
-        """Matrix that takes theta to the user's (intercept, coefficients)."""
-        beta, shift = self._to_user(np.eye(machine.model.width), machine.model)
-        return np.vstack([shift, beta.T])
+    def _rows_to_user(self, machine: Machine) -> Any:
+        """Sparse matrix that takes theta to the user's (intercept, coefficients)."""
+        design, K = machine.model.terms[-1].design, machine.model.width
+        first = K - design.width
+        rows = np.concatenate([np.zeros(K, dtype=int), 1 + np.arange(design.width)])
+        columns = np.concatenate([np.arange(K), first + np.arange(design.width)])
+        shift = np.concatenate([np.ones(first), -design.center / design.scale])
+        values = np.concatenate([shift, 1.0 / design.scale])
+        shape = (1 + design.width, K)
+        return sparse.csr_array(sparse.coo_array((values, (rows, columns)), shape=shape))
 
     @property
     def coef_cov_(self) -> Array:
@@ -434,7 +452,7 @@ class BayesianLinearSVC(BayesianClassifier):
                 table["lower"], table["upper"] = low[skip:], high[skip:]
             held = machine.extra.get("draws")
             if held is not None:
-                user = held.theta @ T.T
+                user = held.theta @ T.T.toarray()
                 table["r_hat"], table["ess"] = r_hat(user)[skip:], ess(user)[skip:]
             frames.append(pd.DataFrame(table, index=pd.Index(names, name="name")))
         if len(frames) == 1:
@@ -447,6 +465,17 @@ class BayesianLinearSVC(BayesianClassifier):
 
     def _check_fitted(self) -> None:
         check_is_fitted(self, "machines_")
+
+
+def _same_shape(machine: Machine, problem: Problem) -> bool:
+    """Whether a fitted state can be the start of another problem."""
+    old, new = machine.model, problem.model
+    same = [
+        a.name == b.name and a.design.width == b.design.width and type(a.prior) is type(b.prior)
+        for a, b in zip(old.terms, new.terms, strict=False)
+    ]
+    shape = (problem.form, problem.n if problem.form == "factored" else 0)
+    return len(old.terms) == len(new.terms) and all(same) and machine.extra.get("shape") == shape
 
 
 class _Seed:

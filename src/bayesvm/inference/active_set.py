@@ -24,7 +24,8 @@ from ..types import Array
 from .loop import State
 
 ROUNDS = 60
-LARGEST = 3000  # rows that one dense programme may hold
+LARGEST = 3000  # distinct rows that one dense programme may hold
+GATHERED = 2**23  # entries of rows gathered for it, copies of a row included
 
 
 class Certificate(NamedTuple):
@@ -54,8 +55,14 @@ def pull(problem: Problem, phi: Array) -> Array:
 def certify(problem: Problem, state: State, eps: float) -> tuple[Certificate, Array]:
     """Certificate of a smoothed solution, with the duals it implies."""
     u, y, c = margins(problem, state.coef.mean)
-    phi = c * (1.0 + u / np.sqrt(u * u + eps * eps))
+    phi = c * _dual(problem, u, eps)
     return _certificate(problem, state, u, c, phi), phi
+
+
+def _dual(problem: Problem, u: Array, eps: float) -> Array:
+    """Slope of the smoothed loss at each margin residual, in [0, 2]."""
+    out: Array = problem.model.likelihood.dual(u, eps)  # type: ignore[attr-defined]
+    return out
 
 
 def _certificate(problem: Problem, state: State, u: Array, c: Array, phi: Array) -> Certificate:
@@ -79,30 +86,33 @@ def exact_finish(
     P = P + hold
     mean = state.coef.mean
     u, _, c = margins(problem, state.coef.mean)
-    phi = c * (1.0 + u / np.sqrt(u * u + eps * eps))
+    phi = c * _dual(problem, u, eps)
     order = np.argsort(np.abs(u), kind="stable")
-    most = min(10 * P.size + 200, LARGEST)
     count = max(2 * P.size + 20, int(np.sum(np.abs(u) < 3.0 * eps)))
-    if min(count, u.size) > most:
-        return None  # too coarse: K coefficients hold about K distinct rows to the margin
     inside = np.zeros(u.size, dtype=bool)
     inside[order[:count]] = True
     inside &= c > 0
     phi[~inside] = np.where(u > 0, 2.0 * c, 0.0)[~inside]
     for _ in range(ROUNDS):
         rows = np.flatnonzero(inside)
-        if rows.size > most:
-            return None
-        X = problem.columns(rows) * problem.blocks.y[rows, None]
+        if rows.size * P.size > GATHERED:
+            return None  # too coarse
+        X, copy = np.unique(
+            problem.columns(rows) * problem.blocks.y[rows, None], axis=0, return_inverse=True
+        )
+        if X.shape[0] > min(10 * P.size + 200, LARGEST):
+            return None  # K coefficients hold about K distinct rows to the margin
+        copies = np.bincount(copy, c[rows])
         fixed = pull(problem, np.where(inside, 0.0, phi))  # (K,)
         A = X / np.sqrt(P)
         try:
             at = hold * mean / P
             left = 1.0 - X @ (at + fixed / P)
-            phi[rows] = box_minimum(A @ A.T, left, 2.0 * c[rows], phi[rows])
+            joint = box_minimum(A @ A.T, left, 2.0 * copies, np.bincount(copy, phi[rows]))
         except np.linalg.LinAlgError:
             return None
-        old, mean = mean, at + (fixed + X.T @ phi[rows]) / P
+        phi[rows] = joint[copy] * c[rows] / copies[copy]
+        old, mean = mean, at + (fixed + X.T @ joint) / P
         u, _, _ = margins(problem, mean)
         slack = 1e-9 * max(1.0, float(np.max(np.abs(u))))
         crossed = ~inside & (c > 0) & np.where(phi > 0, u < -slack, u > slack)
@@ -130,7 +140,7 @@ def box_minimum(G: Array, r: Array, high: Array, x: Array) -> Array:
     if x.size == 0:
         return x
     ridge = 1e-11 * float(np.mean(np.diag(G)))  # steps are repeated, so it costs no accuracy
-    small = 1e-11 * max(1.0, float(np.max(np.abs(r))))
+    small, size = 1e-11 * max(1.0, float(np.max(np.abs(r)))), np.abs(G)
 
     def direction(x: Array, held: Array) -> tuple[Array, Array]:
         slope, free = G @ x - r, np.flatnonzero(~held)
@@ -164,12 +174,13 @@ def box_minimum(G: Array, r: Array, high: Array, x: Array) -> Array:
             continue
         x = np.clip(x + step, 0.0, high)
         slope = G @ x - r
-        if np.max(np.abs(slope[~held]), initial=0.0) > small and np.max(np.abs(step)) > 1e-12:
+        noise = max(small, 1e-14 * float(np.max(size @ x)))  # rounding of the slope itself
+        if np.max(np.abs(slope[~held]), initial=0.0) > noise and np.max(np.abs(step)) > 1e-12:
             continue
         wish = np.where(held, np.where(x <= 0.0, -slope, slope), 0.0)  # positive: wants to leave
         wish[high <= 0] = 0.0
         most = int(np.argmax(wish))
-        if wish[most] <= small:
+        if wish[most] <= noise:
             break
         held[most] = False
     return x

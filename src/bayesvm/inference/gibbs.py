@@ -16,8 +16,8 @@ from ..engines import Serial
 from ..gaussian import Point, covariance
 from ..model import Model, Problem, States
 from ..types import Array, Coef
-from .leaps import Leaper, Proposal, learn
-from .loop import Progress, State, Watch, silent
+from .leaps import Leaper, learn
+from .loop import Progress, State, Watch, require, silent
 from .vb import VB
 
 CYCLE = 20  # one draw in so many is a sweep, where leaps are made
@@ -78,6 +78,9 @@ class Gibbs:
     scale_move: bool = True
     leaps: int = 8
 
+    def __post_init__(self) -> None:
+        require(self, {"draws": 1, "burn_in": 0, "chains": 1, "thin": 1, "leaps": 0})
+
     def fit(
         self,
         problem: Problem,
@@ -132,38 +135,33 @@ class Gibbs:
         )
         key, first, count = f"gibbs/chain{k}", 0, 0
         early = Draws(np.empty((self.burn_in, model.width)), {}, np.empty(self.burn_in))
-        proposal: Proposal | None = None
+        leaper, fit = None, np.nan
         held = store.get(key) if store is not None else {}
         if held:
-            first, count, at, proposal = _recall(model, held, kept, early, rng)
-        leaper, fit = None, np.nan
+            first, count, at, fit, leaper = _recall(model, held, kept, early, rng)
         for t in range(first, total):
             rest = (t - self.burn_in) % CYCLE
             if leaper is not None and rest:
-                theta, fit = leaper.leap(
-                    at.theta, fit, model.precision(at.priors), self.leaps, rng
-                )
+                theta, fit = leaper.leap(at.theta, fit, model.precision(at.priors), self.leaps, rng)
                 coef = Coef(theta, Point(model.width))
                 at = Position(theta, tuple(model.each("draw", at.priors, coef, rng)))
             else:
                 at, fit = self.sweep(problem, at, rng, (seed, k, t))
                 if t < self.burn_in:
                     early.theta[t], early.log_prob[t] = at.theta, fit
-                if proposal is not None and rest == 0:
-                    leaper = Leaper.load(problem, proposal, self.leaps * (CYCLE - 1), rng)
+                if leaper is not None and rest == 0:
+                    leaper = leaper.reload(problem, self.leaps * (CYCLE - 1), rng)
             if t + 1 == self.burn_in and self.leaps:
                 half, P = self.burn_in // 2, model.precision(at.priors)
-                proposal = learn(
-                    problem, start.coef, P, early.theta[half:], early.log_prob[half:], rng
-                )
+                burnt = early.theta[half:], early.log_prob[half:]
+                leaper = learn(problem, start.coef, P, *burnt, rng)
             if t >= self.burn_in and (t - self.burn_in) % self.thin == 0:
                 _keep(model, kept, count, at, fit)
                 count += 1
             stop = watch(Progress(f"gibbs, chain {k + 1}", t + 1, total, fit, np.nan), at)
-            if store is not None and (stop or t + 1 == total or rest == CYCLE - 1):
-                now = stop or t + 1 == total
-                state = partial(_remember, model, t + 1, count, at, kept, early, proposal, rng)
-                store.put(key, state, now=now)
+            if store is not None:
+                state = partial(_remember, model, t + 1, count, at, fit, kept, early, leaper, rng)
+                store.put(key, state, now=stop or t + 1 == total)
             if stop:
                 break
         if count == 0:  # stopped before any draw was due: the last one made stands for it
@@ -231,9 +229,10 @@ def _remember(
     t: int,
     count: int,
     at: Position,
+    fit: float,
     kept: Draws,
     early: Draws,
-    proposal: Proposal | None,
+    leaper: Leaper | None,
     rng: np.random.Generator,
 ) -> dict[str, Array]:
     """A chain as plain arrays."""
@@ -247,13 +246,14 @@ def _remember(
         "log_prob": kept.log_prob[:count],
         **{f"hyper/{name}": h[:count] for name, h in kept.hyper.items()},
         "early": np.column_stack([early.theta[:burnt], early.log_prob[:burnt]]),
-        "proposal": np.empty(0) if proposal is None else np.vstack([proposal.mean, proposal.L]),
+        "fit": np.array(fit),
+        **({} if leaper is None else leaper.arrays()),
     }
 
 
 def _recall(
     model: Model, held: dict[str, Array], kept: Draws, early: Draws, rng: np.random.Generator
-) -> tuple[int, int, Position, Proposal | None]:
+) -> tuple[int, int, Position, float, Leaper | None]:
     """Undo :func:`_remember`: fills the draws, sets the generator, says where the chain stood."""
     t, count = (int(x) for x in held["position"])
     rng.bit_generator.state = json.loads(str(held["generator"]))
@@ -265,6 +265,5 @@ def _recall(
     sizes = [model.width, *(t.prior.vector(t.prior.init(t.design.width)).size for t in model.terms)]
     theta, *priors = np.split(held["at"], np.cumsum(sizes)[:-1])
     states = tuple(term.prior.restore(x) for term, x in zip(model.terms, priors, strict=True))
-    root = held["proposal"]
-    proposal = Proposal(root[0], root[1:]) if root.size else None
-    return t, count, Position(theta, states), proposal
+    leaper = Leaper.restore(held) if "leaps/L" in held else None
+    return t, count, Position(theta, states), float(held["fit"]), leaper

@@ -75,6 +75,25 @@ class Leaper:
         fit = problem.log_likelihoods(theta)
         return cls(proposal, theta, fit, proposal.log_density(theta))
 
+    def reload(self, problem: Problem, n: int, rng: np.random.Generator) -> Leaper:
+        return Leaper.load(problem, self.proposal, n, rng)
+
+    def arrays(self) -> dict[str, Array]:
+        """For a checkpoint: the proposal and what is left of the batch."""
+        left = slice(self.used, None)
+        return {
+            "leaps/mean": self.proposal.mean,
+            "leaps/L": self.proposal.L,
+            "leaps/theta": self.theta[left],
+            "leaps/fit": self.fit[left],
+        }
+
+    @classmethod
+    def restore(cls, held: dict[str, Array]) -> Leaper:
+        proposal = Proposal(held["leaps/mean"], held["leaps/L"])
+        theta = held["leaps/theta"]
+        return cls(proposal, theta, held["leaps/fit"], proposal.log_density(theta))
+
     def leap(
         self, theta: Array, fit: float, P: Array, tries: int, rng: np.random.Generator
     ) -> tuple[Array, float]:
@@ -130,8 +149,8 @@ def learn(
     theta: Array,
     fit: Array,
     rng: np.random.Generator,
-) -> Proposal | None:
-    """A proposal for the posterior; ``None`` if draws of the burn-in would seldom accept it."""
+) -> Leaper | None:
+    """Proposals for the posterior; ``None`` if draws of the burn-in would seldom accept them."""
     try:
         coef = tight_gaussian(problem, start, P)
     except (np.linalg.LinAlgError, AttributeError):  # singular, or a likelihood without tight rows
@@ -141,4 +160,4 @@ def learn(
     offers = trial.fit - trial.log_q - 0.5 * (trial.theta**2 @ P)
     levels = fit - proposal.log_density(theta) - 0.5 * (theta**2 @ P)
     share = np.exp(np.minimum(offers[:, None] - levels, 0.0)).mean()
-    return proposal if share >= USEFUL else None
+    return trial if share >= USEFUL else None

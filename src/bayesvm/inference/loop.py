@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,7 +157,25 @@ def ascend(
                     x0, from0 = long, after
                     continue
         x0, from0 = x1, from1
+    if not np.isfinite(from0.bound):  # stopped at the start, which is a point: go one step on
+        x0 = from0.safe()
+        return Ascent(x0, step(x0).bound, path, n_iter, False, change)
     return Ascent(x0, from0.bound, path, n_iter, False, change)
+
+
+def require(owner: object, least: dict[str, float], most: dict[str, float] | None = None) -> None:
+    """Refuse fields of a scheme that are not numbers of at least (and at most) so much."""
+    for name, low in least.items():
+        value = getattr(owner, name)
+        whole = isinstance(low, int)
+        kind = "whole number" if whole else "number"
+        high = (most or {}).get(name, np.inf)
+        good = isinstance(value, Integral if whole else Real) and low <= float(value) <= high
+        if not good or isinstance(value, bool):
+            bounds = f"of at least {low}" + (f" and at most {high}" if high < np.inf else "")
+            raise ValueError(
+                f"{type(owner).__name__}({name}) must be a {kind} {bounds}; got {value!r}."
+            )
 
 
 def _try(step: Callable[[State], Step], state: State) -> Step:

@@ -10,8 +10,10 @@ import numpy as np
 from ..gaussian import FullCovariance, scaled_cholesky
 from ..model import Model, Problem, States
 from ..types import Array, Coef
-from .loop import Ascent, Progress, State, Watch, silent
+from .loop import Ascent, Progress, State, Watch, require, silent
 from .vb import bound_of
+
+SETTLED = 1e-2  # a last epoch that moves the bound by more of its size was not the last
 
 
 class Leaky(NamedTuple):
@@ -60,6 +62,10 @@ class SVI:
     delay: float = 5.0
     tol: float = 0.0
 
+    def __post_init__(self) -> None:
+        least = {"batch_size": 1, "max_iter": 1, "kappa": 0.5, "delay": 0.0, "tol": 0.0}
+        require(self, least, {"kappa": 1.0})
+
     def rate(self, t: int) -> float:
         return min(1.0, (t + self.delay) ** -self.kappa)
 
@@ -92,7 +98,7 @@ class SVI:
     ) -> Ascent:
         model = problem.model
         leaky = self.begin(model)
-        if start is not None:
+        if start is not None and start.coef.cov.diag().any():
             L = np.linalg.inv(start.coef.cov.dense())
             leaky = Leaky(L, L @ start.coef.mean, start.priors, 0)
         path: list[float] = []
@@ -104,8 +110,10 @@ class SVI:
             bound = bound_of(problem, state)  # one full pass an epoch: exact
             change = bound - path[-1] if path else np.inf
             path.append(bound)
-            converged = epoch == self.max_iter or abs(change) < self.tol * max(1.0, abs(bound))
-            if watch(Progress("svi", epoch, self.max_iter, bound, change), state) or converged:
+            still = abs(change) / max(1.0, abs(bound))
+            converged = still < max(self.tol, SETTLED)
+            stop = watch(Progress("svi", epoch, self.max_iter, bound, change), state)
+            if stop or still < self.tol:
                 break
         return Ascent(state, bound, path, epoch, converged, change)
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..gaussian import Point, covariance, mode
 from ..model import Problem
 from ..types import Array, Coef, Stats
-from .loop import Ascent, State, Step, Watch, ascend, silent
+from .loop import Ascent, State, Step, Watch, ascend, require, silent
 
 THIN_ROWS = 20_000  # below this a full pass is cheaper than arranging a smaller one
 THIN_BY = 10
@@ -61,6 +61,9 @@ class VB:
     tol: float = 1e-8
     accelerate: bool = True
     warm_rows: bool = True
+
+    def __post_init__(self) -> None:
+        require(self, {"max_iter": 1, "tol": 0.0})
 
     def fit(
         self,

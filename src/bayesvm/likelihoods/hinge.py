@@ -71,7 +71,7 @@ class Hinge:
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
         u = 1.0 - y * f
         # Luts & Ormerod, App. A: 1/a | u ~ InvGauss(c/|u|, c^2)
-        w = np.minimum(inverse_gaussian(np.abs(u) / c, c * c, rng), CEILING)
+        w = np.minimum(inverse_gaussian(np.abs(u) / c, c * c, rng), CEILING * np.maximum(c, 1.0))
         return Local(w, y * (c + w * u), -2.0 * c * np.maximum(u, 0.0), w)
 
     def log_prob(self, y: Array, f: Array) -> Array:
@@ -79,6 +79,14 @@ class Hinge:
 
     def proba(self, m: Array, v: Array) -> Array:
         """P(y = 1) from the averaged pseudo-likelihood, normalised over the two labels."""
+        return expit(self.log_odds(m, v))
+
+    def dual(self, u: Array, eps: float) -> Array:
+        """Slope of the smoothed loss at ``u = 1 - y f``, in [0, 2]: twice the usual alpha / C."""
+        return 1.0 + u / np.sqrt(u * u + eps * eps)
+
+    def log_odds(self, m: Array, v: Array) -> Array:
+        """Log odds of the two labels under the averaged pseudo-likelihood."""
         s = np.sqrt(np.maximum(v, 1e-100))
 
         def log_mean(mu: Array) -> Array:  # log E exp(-2 max(u, 0)), u ~ N(mu, s^2)
@@ -88,9 +96,4 @@ class Hinge:
             left = -2.0 * mu + 2.0 * s * s + log_ndtr(-np.sqrt(2.0) * np.minimum(x, 0.0))
             return np.logaddexp(log_ndtr(-mu / s), np.where(x > 0, right, left))
 
-        return expit(log_mean(1.0 - m) - log_mean(1.0 + m))
-
-    def dual(self, y: Array, m: Array, eps: float) -> Array:
-        """Slope of the smoothed loss, in [0, 2]: twice the usual ``alpha / C``."""
-        u = 1.0 - y * m
-        return 1.0 + u / np.sqrt(u * u + eps * eps)
+        return log_mean(1.0 - m) - log_mean(1.0 + m)

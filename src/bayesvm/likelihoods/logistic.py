@@ -77,7 +77,15 @@ class Logistic:
         return log_expit(y * f)
 
     def proba(self, m: Array, v: Array) -> Array:
-        m, s = np.asarray(m, dtype=float), np.sqrt(np.asarray(v, dtype=float))
+        m, v = np.broadcast_arrays(np.asarray(m, dtype=float), np.asarray(v, dtype=float))
+        low = -np.abs(m)  # the lower tail is the accurate one; the upper mirrors it
+        tail = low < -v  # there sigma(f) is nearly exp(f): tilt the Gaussian by it
+        body = self._average(np.where(tail, -(low + v), low), v)
+        p = np.where(tail, np.exp(np.minimum(low + 0.5 * v, 0.0)) * body, body)
+        return np.where(m > 0, 1.0 - p, p)
+
+    def _average(self, m: Array, v: Array) -> Array:
+        s = np.sqrt(v)
         narrow = sum(k * expit(m + x * s) for x, k in zip(NODES, WEIGHTS, strict=True))
         # wide: average the normal distribution function over a logistic variable instead
         wide = sum(
