@@ -15,7 +15,7 @@ from typing import Any
 
 import machine
 
-WARM_ROWS = 2_000
+WARM_ROWS = 100
 
 
 def main() -> None:

@@ -103,7 +103,7 @@ def fit_bayesian(X: Any, y: Any, task: Task, rng: np.random.Generator) -> Any:
         burn_in, draws = (int(k) for k in task["settings"].split(" ")[0].split("+"))
         # The scale move would follow the posterior of separable sets, whose scale under this prior
         # has nearly no upper end, and no posterior mean would be left to classify by.
-        inference = Gibbs(draws, burn_in, chains=1, scale_move=False)
+        inference = Gibbs(draws, burn_in, chains=1, scale_move=False, leaps=0)
     return BayesianLinearSVC(
         prior=Ridge(a=0.01, b=0.01),
         inference=inference,
