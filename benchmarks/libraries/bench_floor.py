@@ -110,8 +110,10 @@ def _sparse_blocks(X: Any, y: Any, seed: int, share: float) -> Any:
     mu, variance = np.random.default_rng(seed).standard_normal((2, p)) ** 2
     weight = np.ones(n)
 
+    some = squares[: int(share * n)]  # cut once, because cutting sparse rows copies them
+
     def part(A: Any, stop: int) -> Any:
-        return A if stop == n else A[:stop]
+        return A if stop == A.shape[0] else A[:stop]
 
     def rows(k: int, start: int, stop: int) -> Any:
         u = 1.0 - y[:stop] * (part(X, stop) @ mu)
@@ -119,10 +121,10 @@ def _sparse_blocks(X: Any, y: Any, seed: int, share: float) -> Any:
         return u
 
     def stats(k: int, start: int, stop: int) -> None:
-        u, some = rows(k, start, stop), int(share * stop)
+        u, few = rows(k, start, stop), int(share * stop)
         part(squares, stop).T @ weight[:stop]
-        if some:
-            part(squares, some).T @ weight[:some]
+        if few:
+            part(some, few).T @ weight[:few]
         part(X, stop).T @ (y[:stop] * (1.0 + u * weight[:stop]))
 
     def product(k: int, start: int, stop: int) -> None:

@@ -153,9 +153,13 @@ class Problem:
     def log_likelihoods(self, thetas: Array) -> Array:
         """Log likelihood of all rows at each of several coefficient vectors, ``(m, K)``."""
         lik = self.model.likelihood
-        return self.engine.sum(  # type: ignore[no-any-return]
-            lambda b: b.c @ lik.log_prob(b.y[:, None], self.rows(b).C @ thetas.T), self.blocks
-        )
+
+        def visit(b: Block) -> Array:
+            C, y, few = self.rows(b).C, b.y[:, None], max(1, 2**16 // b.y.shape[0])
+            parts = (thetas[i : i + few].T for i in range(0, len(thetas), few))  # stay in cache
+            return np.concatenate([b.c @ lik.log_prob(y, C @ part) for part in parts])
+
+        return self.engine.sum(visit, self.blocks)  # type: ignore[no-any-return]
 
     def moments(self, coef: Coef) -> tuple[Array, Array]:
         """Mean and variance of f at every row."""

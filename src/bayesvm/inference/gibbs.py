@@ -150,7 +150,8 @@ class Gibbs:
                 if t < self.burn_in:
                     early.theta[t], early.log_prob[t] = at.theta, fit
                 if leaper is not None and rest == 0:
-                    leaper = leaper.reload(problem, self.leaps * (CYCLE - 1), rng)
+                    batch = self.leaps * (CYCLE - 1)
+                    leaper = Leaper.load(problem, leaper.proposal, at.theta, batch, rng)
             if t + 1 == self.burn_in and self.leaps:
                 half, P = self.burn_in // 2, model.precision(at.priors)
                 burnt = early.theta[half:], early.log_prob[half:]
@@ -221,7 +222,8 @@ def _keep(model: Model, kept: Draws, count: int, at: Position, fit: float) -> No
     kept.theta[count], kept.log_prob[count] = at.theta, fit
     for term, s in zip(model.terms, at.priors, strict=True):
         if len(s):
-            kept.hyper[term.name][count] = _flat(s)
+            row = kept.hyper[term.name][count]
+            row[:] = s if row.size == len(s) else _flat(s)
 
 
 def _remember(

@@ -61,22 +61,45 @@ class Proposal:
 
 @dataclass
 class Leaper:
-    """A batch of evaluated proposals and the place in it."""
+    """A batch of evaluated proposals, the place in it, and what the chain's position weighs."""
 
     proposal: Proposal
     theta: Array
     fit: Array  # log pseudo-likelihood
-    log_q: Array
+    here: float  # log density of the proposal where the chain stands
     used: int = 0
 
-    @classmethod
-    def load(cls, problem: Problem, proposal: Proposal, n: int, rng: np.random.Generator) -> Leaper:
-        theta = proposal.sample(n, rng)
-        fit = problem.log_likelihoods(theta)
-        return cls(proposal, theta, fit, proposal.log_density(theta))
+    def __post_init__(self) -> None:
+        self.square = self.theta**2
+        self.weight = self.fit - self.proposal.log_density(self.theta)
 
-    def reload(self, problem: Problem, n: int, rng: np.random.Generator) -> Leaper:
-        return Leaper.load(problem, self.proposal, n, rng)
+    @classmethod
+    def load(
+        cls, problem: Problem, proposal: Proposal, theta: Array, n: int, rng: np.random.Generator
+    ) -> Leaper:
+        """A fresh batch for a chain that stands at ``theta``."""
+        offers = proposal.sample(n, rng)
+        here = float(proposal.log_density(theta[None])[0])
+        return cls(proposal, offers, problem.log_likelihoods(offers), here)
+
+    def leap(
+        self, theta: Array, fit: float, P: Array, tries: int, rng: np.random.Generator
+    ) -> tuple[Array, float]:
+        """Offer the next few proposals to a chain; return where it stands then, and its fit."""
+        first = self.used
+        self.used = last = first + tries
+        offers = self.weight[first:last] - 0.5 * (self.square[first:last] @ P)
+        level = fit - self.here - 0.5 * float(theta * theta @ P)
+        taken = -1
+        for j, (offer, dice) in enumerate(
+            zip(offers.tolist(), rng.standard_exponential(tries).tolist(), strict=True)
+        ):
+            if level - offer < dice:
+                taken, level = first + j, offer
+        if taken >= 0:
+            theta, fit = self.theta[taken], float(self.fit[taken])
+            self.here = fit - float(self.weight[taken])
+        return theta, fit
 
     def arrays(self) -> dict[str, Array]:
         """For a checkpoint: the proposal and what is left of the batch."""
@@ -86,26 +109,14 @@ class Leaper:
             "leaps/L": self.proposal.L,
             "leaps/theta": self.theta[left],
             "leaps/fit": self.fit[left],
+            "leaps/here": np.array(self.here),
         }
 
     @classmethod
     def restore(cls, held: dict[str, Array]) -> Leaper:
         proposal = Proposal(held["leaps/mean"], held["leaps/L"])
-        theta = held["leaps/theta"]
-        return cls(proposal, theta, held["leaps/fit"], proposal.log_density(theta))
-
-    def leap(
-        self, theta: Array, fit: float, P: Array, tries: int, rng: np.random.Generator
-    ) -> tuple[Array, float]:
-        """Offer the next few proposals to a chain; return where it stands then, and its fit."""
-        some = slice(self.used, self.used + tries)
-        self.used += tries
-        offers = self.fit[some] - self.log_q[some] - 0.5 * (self.theta[some] ** 2 @ P)
-        level = fit - float(self.proposal.log_density(theta[None])[0]) - 0.5 * float(theta**2 @ P)
-        for j, dice in enumerate(np.log(rng.random(tries))):
-            if dice < offers[j] - level:
-                theta, fit, level = self.theta[some][j], float(self.fit[some][j]), offers[j]
-        return theta, fit
+        here = float(held["leaps/here"])
+        return cls(proposal, held["leaps/theta"], held["leaps/fit"], here)
 
 
 @dataclass(frozen=True)
@@ -156,8 +167,8 @@ def learn(
     except (np.linalg.LinAlgError, AttributeError):  # singular, or a likelihood without tight rows
         return None
     proposal = Proposal(coef.mean, coef.cov.L)  # type: ignore[attr-defined]
-    trial = Leaper.load(problem, proposal, TRIALS, rng)
-    offers = trial.fit - trial.log_q - 0.5 * (trial.theta**2 @ P)
+    trial = Leaper.load(problem, proposal, theta[-1], TRIALS, rng)
+    offers = trial.weight - 0.5 * (trial.square @ P)
     levels = fit - proposal.log_density(theta) - 0.5 * (theta**2 @ P)
     share = np.exp(np.minimum(offers[:, None] - levels, 0.0)).mean()
     return trial if share >= USEFUL else None

@@ -75,7 +75,10 @@ class Hinge:
         return Local(w, y * (c + w * u), -2.0 * c * np.maximum(u, 0.0), w)
 
     def log_prob(self, y: Array, f: Array) -> Array:
-        return -2.0 * np.maximum(1.0 - y * f, 0.0)
+        u = np.asarray(1.0 - y * f)
+        np.maximum(u, 0.0, out=u)
+        u *= -2.0
+        return u
 
     def proba(self, m: Array, v: Array) -> Array:
         """P(y = 1) from the averaged pseudo-likelihood, normalised over the two labels."""

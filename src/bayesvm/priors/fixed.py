@@ -60,7 +60,7 @@ class Fixed:
         return ()
 
     def precisions(self, s: Any, p: int) -> Array:
-        return np.broadcast_to(np.asarray(self.precision, dtype=float), (p,)).copy()
+        return np.full(p, self.precision, dtype=float)
 
     def update(self, s: Any, own: Own) -> Any:
         return s
