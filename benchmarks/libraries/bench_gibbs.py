@@ -17,7 +17,9 @@ CHAINS = 2
 FEW = 10
 
 
-def draw(X: Any, y: Any, seed: int, *, draws: int, warmup: int) -> tuple[Any, dict[str, Any]]:
+def draw(
+    X: Any, y: Any, seed: int, *, draws: int, warmup: int, leaps: int
+) -> tuple[Any, dict[str, Any]]:
     """Draws ``(chains, draws, intercept + coefficients + log sigma)`` and seconds.
 
     The chains run elsewhere, so the time of sampling is the difference between a whole fit and one
@@ -26,7 +28,7 @@ def draw(X: Any, y: Any, seed: int, *, draws: int, warmup: int) -> tuple[Any, di
     """
 
     def fit(count: int) -> tuple[BayesianLinearSVC, float]:
-        scheme = Gibbs(draws=count, burn_in=warmup, chains=CHAINS)
+        scheme = Gibbs(draws=count, burn_in=warmup, chains=CHAINS, leaps=leaps)
         model = BayesianLinearSVC(
             prior=Ridge(half_cauchy=1.0),
             inference=scheme,

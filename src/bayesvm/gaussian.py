@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
@@ -64,6 +64,9 @@ def scaled_cholesky(Q: Array, retry: bool = True) -> tuple[Array, bool]:
 @dataclass(frozen=True)
 class FullCovariance:
     """Covariance held as the Cholesky factor of the precision, ``L L' = Sigma^-1``."""
+
+    is_point: ClassVar[bool] = False
+    by_rows: ClassVar[bool] = False
 
     L: Array
     patched: bool = False  # the precision was numerically singular and had to be propped up
@@ -120,6 +123,9 @@ class DualCovariance:
 
     ``B = I + W^1/2 G W^1/2`` with ``G = C P^-1 C'``.
     """
+
+    is_point: ClassVar[bool] = False
+    by_rows: ClassVar[bool] = True
 
     C: Array
     w: Array
@@ -193,6 +199,9 @@ class DualCovariance:
 class DiagonalCovariance:
     """Independent coefficients: the factorised family of very wide models."""
 
+    is_point: ClassVar[bool] = False
+    by_rows: ClassVar[bool] = False
+
     variance: Array
 
     def quad(self, C: Columns) -> Array:
@@ -228,6 +237,9 @@ class DiagonalCovariance:
 @dataclass(frozen=True)
 class Point:
     """No spread in theta.  EM is variational Bayes with the row variance replaced by ``eps**2``."""
+
+    is_point: ClassVar[bool] = True
+    by_rows: ClassVar[bool] = False
 
     size: int
     eps: float = 0.0

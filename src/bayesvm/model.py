@@ -93,6 +93,11 @@ class Problem:
     def n(self) -> int:
         return self.blocks.n
 
+    @property
+    def shape(self) -> tuple[str, int]:
+        """What a state must have in common with a problem to be its start."""
+        return self.form, self.n if self.form == "factored" else 0
+
     def assembled(self) -> Problem:
         """The same problem with its columns built once and kept."""
         C = self.model.rows(self.blocks.X).C

@@ -16,7 +16,6 @@ from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.utils.validation import check_is_fitted
 
 from .diagnostics import r_hat
-from .posterior import PointPosterior
 from .types import Array
 
 
@@ -73,7 +72,7 @@ class ConvergenceDisplay:
     def from_estimator(cls, estimator: Any, *, name: str = "", **kwargs: Any) -> ConvergenceDisplay:
         """Draw the history of a fit; ``name`` stands in the legend, before the class if several."""
         machine, _, _ = _machine(estimator, None)
-        point = isinstance(machine.posterior, PointPosterior)
+        point = not machine.posterior.has_spread
         quantity = "log posterior density" if point else "bound"
         quantity = "log pseudo-likelihood" if "draws" in machine.extra else quantity
         classes = estimator.classes_ if len(estimator.machines_) > 1 else [""]
@@ -133,7 +132,7 @@ class CoefficientDisplay:
         """
         machine, j, label = _machine(estimator, label)
         mean, scale = estimator.coef_[j], machine.model.terms[-1].design.scale
-        point = isinstance(machine.posterior, PointPosterior)
+        point = not machine.posterior.has_spread
         rank = np.abs(mean) * scale if point else np.abs(mean) / (estimator.coef_std_[j] + 1e-300)
         order = (np.argsort(-rank, kind="stable") if sort else np.arange(mean.size))[:top]
         known = estimator._names() if names is None else names
@@ -258,7 +257,7 @@ class ProbabilityDisplay:
         p = estimator.predict_proba(X)[:, k]
         order = np.argsort(p, kind="stable")
         lower = upper = None
-        if not isinstance(machine.posterior, PointPosterior):
+        if machine.posterior.has_spread:
             lower, upper = (end[order, k] for end in estimator.predict_interval(X, level))
             ylabel += f", with {100 * level:g}% interval"
         hit = None if y is None else (np.asarray(y) == label)[order]

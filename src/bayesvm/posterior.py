@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from scipy.special import ndtri
 
+from .calibration import leave_one_out, leave_one_out_draws
+from .model import Problem
 from .stats import moments
-from .types import Array, Coef, Columns, Rows
+from .types import Array, Coef, Columns, Covariance, Rows
+
+CALIBRATION_DRAWS = 1000
+HELD = 2**22  # entries of f, rows times draws, held at once
+CURVATURE_EPS = 0.1  # smoothing at which a point estimate's leverages are measured
 
 
 class NoPosterior(AttributeError, ValueError):
@@ -20,6 +26,8 @@ class NoPosterior(AttributeError, ValueError):
 class Posterior(Protocol):
     """Moments of theta and of f, quantiles of f, and draws."""
 
+    has_spread: ClassVar[bool]
+
     @property
     def mean(self) -> Array: ...
     def variance(self) -> Array: ...
@@ -27,11 +35,14 @@ class Posterior(Protocol):
     def moments(self, C: Columns) -> tuple[Array, Array]: ...
     def quantiles(self, C: Columns, levels: tuple[float, ...]) -> Array: ...
     def sample(self, n: int, rng: np.random.Generator) -> Array: ...
+    def left_out(self, problem: Problem) -> tuple[Array, Array]: ...  # moments without the row
 
 
 @dataclass(frozen=True)
 class GaussianPosterior:
     """Variational posterior."""
+
+    has_spread: ClassVar[bool] = True
 
     coef: Coef
 
@@ -56,10 +67,17 @@ class GaussianPosterior:
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         return self.coef.mean + self.coef.cov.sample(n, rng)
 
+    def left_out(self, problem: Problem) -> tuple[Array, Array]:
+        y, c = problem.blocks.y, problem.blocks.c
+        m, v = problem.moments(self.coef)
+        return leave_one_out(m, v, problem.model.likelihood.expected(y, m, v), c)
+
 
 @dataclass(frozen=True)
 class DrawsPosterior:
     """Draws from a sampler, ``(chains, draws, K)``."""
+
+    has_spread: ClassVar[bool] = True
 
     theta: Array
 
@@ -87,7 +105,7 @@ class DrawsPosterior:
         return C @ self.mean, np.einsum("ij,ij->i", T, T)
 
     def quantiles(self, C: Columns, levels: tuple[float, ...]) -> Array:
-        size = max(1, 2**22 // self.flat.shape[0])
+        size = max(1, HELD // self.flat.shape[0])
         parts = [
             np.quantile(C[i : i + size] @ self.flat.T, levels, axis=1)
             for i in range(0, C.shape[0], size)
@@ -97,12 +115,28 @@ class DrawsPosterior:
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         return self.flat[rng.integers(self.flat.shape[0], size=n)]
 
+    def left_out(self, problem: Problem) -> tuple[Array, Array]:
+        lik, flat = problem.model.likelihood, self.flat
+        flat = flat[:: max(1, flat.shape[0] // CALIBRATION_DRAWS)]
+        parts = []
+        for b in replace(problem.blocks, size=max(1, HELD // flat.shape[0])):
+            f = problem.rows(b).C @ flat.T
+            parts.append(leave_one_out_draws(f, lik.log_prob(b.y[:, None], f), b.c))
+        return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
+
 
 @dataclass(frozen=True)
 class PointPosterior:
-    """A point estimate: it has no spread to report, and says so."""
+    """A point estimate: it has no spread to report, and says so.
+
+    ``curvature`` is the covariance that the smoothed loss would give: leverages for the link, and a
+    start for a stream.
+    """
+
+    has_spread: ClassVar[bool] = False
 
     mean: Array
+    curvature: Covariance
 
     def _refuse(self) -> NoPosterior:
         return NoPosterior(
@@ -125,3 +159,10 @@ class PointPosterior:
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         raise self._refuse()
+
+    def left_out(self, problem: Problem) -> tuple[Array, Array]:
+        y, c = problem.blocks.y, problem.blocks.c
+        m, v = problem.moments(Coef(self.mean, self.curvature))
+        local = problem.model.likelihood.expected(y, m, CURVATURE_EPS**2)
+        m, _ = leave_one_out(m, v, local, c)
+        return m, np.zeros_like(m)  # the estimate itself has no variance

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,9 @@ class Block(NamedTuple):
 
 class Covariance(Protocol):
     """A covariance of theta that rows and priors can ask about without seeing a matrix."""
+
+    is_point: ClassVar[bool]  # no spread at all
+    by_rows: ClassVar[bool]  # its coordinates belong to rows, not to coefficients
 
     def quad(self, C: Columns) -> Array | float: ...  # c_i' Sigma c_i, (n,)
     def diag(self) -> Array: ...  # (K,)

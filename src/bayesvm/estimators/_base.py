@@ -167,8 +167,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Only with ``return_std``.  Posterior standard deviation of f (of each class's f).
         """
         m, v = self._moments(X)
-        if return_std and any(isinstance(k.state.coef.cov, Point) for k in self.machines_):
-            self.machines_[0].posterior.variance()  # a point estimate refuses here
+        if return_std and not self.machines_[0].posterior.has_spread:
+            self.machines_[0].posterior.variance()  # a point estimate refuses
         if len(self.machines_) == 1:
             values = self.machines_[0].link.score(m[:, 0], v[:, 0])
             return (values, np.sqrt(v[:, 0])) if return_std else values

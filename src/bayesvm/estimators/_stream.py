@@ -40,9 +40,7 @@ class Stream:
         leaky = []
         for machine in estimator.machines_:
             post = machine.posterior
-            cov = (
-                machine.extra["spread"].dense() if "spread" in machine.extra else post.covariance()
-            )
+            cov = post.covariance() if post.has_spread else post.curvature.dense()
             precision = np.linalg.inv(cov)
             # the rate starts where a pass over the fitted rows would have left it
             t = int(estimator.total_weight_ / scheme.batch_size)

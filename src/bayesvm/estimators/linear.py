@@ -16,7 +16,6 @@ from ..diagnostics import ess, r_hat
 from ..inference.loop import Progress, State
 from ..machine import Machine
 from ..model import Model, Problem
-from ..posterior import PointPosterior
 from ..priors import Fixed
 from ..types import Array, Term
 from ._base import BayesianClassifier
@@ -285,7 +284,7 @@ class BayesianLinearSVC(BayesianClassifier):
         for name in ("kkt_residual_", "duality_gap_"):
             if hasattr(self, name):
                 delattr(self, name)
-        certificates = [m.extra["certificate"] for m in self.machines_ if "certificate" in m.extra]
+        certificates = [k for m in self.machines_ if (k := m.extra.get("certificate")) is not None]
         if certificates:
             self.kkt_residual_ = max(k.kkt for k in certificates)
             self.duality_gap_ = max(k.gap for k in certificates)
@@ -445,7 +444,7 @@ class BayesianLinearSVC(BayesianClassifier):
         for j, machine in enumerate(self.machines_):
             mean = np.concatenate([[self.intercept_[j]], self.coef_[j]])
             table = {"mean": mean[skip:]}
-            if not isinstance(machine.posterior, PointPosterior):
+            if machine.posterior.has_spread:
                 T = self._rows_to_user(machine)
                 low, high = machine.posterior.quantiles(T, check.tails(level))
                 table["sd"] = np.sqrt(machine.posterior.moments(T)[1])[skip:]
@@ -474,8 +473,8 @@ def _same_shape(machine: Machine, problem: Problem) -> bool:
         a.name == b.name and a.design.width == b.design.width and type(a.prior) is type(b.prior)
         for a, b in zip(old.terms, new.terms, strict=False)
     ]
-    shape = (problem.form, problem.n if problem.form == "factored" else 0)
-    return len(old.terms) == len(new.terms) and all(same) and machine.extra.get("shape") == shape
+    same.append(len(old.terms) == len(new.terms))
+    return all(same) and machine.extra.get("shape") == problem.shape
 
 
 class _Seed:

@@ -87,7 +87,7 @@ class EM:
         model = problem.model
         state = start or State(model.start(), model.init())
         if self.learn == "evidence" and any(len(s) for s in state.priors):
-            warm = start if start is not None and start.coef.cov.diag().any() else None
+            warm = start if start is not None and not start.coef.cov.is_point else None
             learned = VB(tol=1e-6).fit(problem, rng, warm)
             state = State(start.coef if start else learned.state.coef, learned.state.priors)
         smooth = hasattr(model.likelihood, "dual")

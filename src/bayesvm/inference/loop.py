@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..gaussian import DualCovariance
 from ..model import Model, States
 from ..types import Array, Coef
 
@@ -191,8 +190,7 @@ def _try(step: Callable[[State], Step], state: State) -> Step:
 def _long_step(model: Model, x0: State, x1: State, x2: State) -> State | None:
     a, b, c = (pack(model, x) for x in (x0, x1, x2))
     # coordinates that belong to rows would make a row of weight two differ from the row twice
-    by_rows = isinstance(x2.coef.cov, DualCovariance)
-    lead = a.size - (x2.coef.cov.vector().size if by_rows else 0)
+    lead = a.size - (x2.coef.cov.vector().size if x2.coef.cov.by_rows else 0)
     vector = extrapolate(a, b, c, lead)
     return None if vector is None else unpack(model, x2, vector)
 

@@ -98,7 +98,7 @@ class SVI:
     ) -> Ascent:
         model = problem.model
         leaky = self.begin(model)
-        if start is not None and start.coef.cov.diag().any():
+        if start is not None and not start.coef.cov.is_point:
             L = np.linalg.inv(start.coef.cov.dense())
             leaky = Leaky(L, L @ start.coef.mean, start.priors, 0)
         path: list[float] = []

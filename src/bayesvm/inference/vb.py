@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from ..gaussian import Point, covariance, mode
+from ..gaussian import covariance, mode
 from ..model import Problem
 from ..types import Array, Coef, Stats
 from .loop import Ascent, State, Step, Watch, ascend, require, silent
@@ -106,7 +106,7 @@ def bold_mean(problem: Problem) -> bool:
 def sweep(problem: Problem, state: State, bold: bool = False) -> Step:
     """One sweep, plain and, if asked, with the mean found by Newton's method instead."""
     model, (coef, priors) = problem.model, state
-    point = isinstance(coef.cov, Point)  # only the start: its bound is minus infinity
+    point = coef.cov.is_point  # only the start: its bound is minus infinity
     bold = bold and not point
     stats = problem.stats(coef, curved=bold)
     bound = -np.inf if point else bound_of(problem, state, stats)
