@@ -60,7 +60,7 @@ def test_quantiles_of_draws_are_the_empirical_ones():
 
 
 def test_a_point_refuses_what_it_does_not_know():
-    point = PointPosterior(MEAN)
+    point = PointPosterior(MEAN, FullCovariance(L))
     m, v = point.moments(C)
     np.testing.assert_allclose(m, C @ MEAN)
     assert not v.any()

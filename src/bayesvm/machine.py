@@ -28,7 +28,7 @@ from .posterior import (
 )
 from .types import Array, Coef
 
-CALIBRATION_ROWS = 100_000  # three numbers need no more
+CALIBRATION_ROWS = 50_000  # three numbers need no more
 AGREED = 1.1  # largest R-hat at which chains are taken to agree
 
 

@@ -554,3 +554,143 @@ def test_separable_constant_and_huge_columns(inference):
 def test_two_rows():
     model = BayesianLinearSVC().fit([[0.0], [1.0]], ["a", "b"])
     assert_array_equal(model.predict([[-1.0], [2.0]]), ["a", "b"])
+
+
+# ----- found in review
+
+
+def test_interleaved_labels_and_many_rows():
+    """The link must not be fitted on a sample that sees one class only."""
+    rng = np.random.default_rng(0)
+    n = 120_000
+    y = np.arange(n) % 2
+    D = rng.standard_normal((n, 3))
+    D[:, 0] += 2 * y - 1
+    model = BayesianLinearSVC(random_state=0).fit(D, y)
+    assert model.score(D, y) > 0.83
+    assert abs(model.offset_[0]) < 0.1
+
+
+def test_warm_starts_survive_whatever_has_changed():
+    rng = np.random.default_rng(0)
+    W, T = rng.standard_normal((60, 300)), rng.standard_normal((200, 300))
+    w, t = (W[:, 0] > 0).astype(int), (T[:, 0] + rng.standard_normal(200) > 0).astype(int)
+    model = BayesianLinearSVC(warm_start=True).fit(W, w)
+    for rows, labels in ((W[:50], w[:50]), (T, t), (T[:, :5], t), (T[:, :5], t)):
+        model.fit(rows, labels)
+    for change in (
+        {"covariance": "diagonal"},
+        {"covariance": "auto", "prior": "fixed"},
+        {"prior": "ridge"},
+        {"fit_intercept": False},
+        {"inference": "em"},
+        {"inference": QUICK},
+        {"inference": "svi"},
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.set_params(**change).fit(T[:, :5], t)
+        assert np.all(np.isfinite(model.coef_))
+
+
+def test_a_checkpoint_serves_one_fit_only(tmp_path):
+    file = tmp_path / "fit.npz"
+    scheme = Gibbs(draws=20, burn_in=5, chains=1)
+
+    def fit(rows=X, **params):
+        model = BayesianLinearSVC(inference=scheme, checkpoint=file, random_state=0, **params)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return model.fit(rows, Y)
+
+    fit()
+    changed = X.copy()
+    changed[17, 2] += 1e-3
+    for make in (lambda: fit(changed), lambda: fit(standardize=False), lambda: fit(prior="fixed")):
+        with pytest.raises(ValueError, match="belongs to another fit"):
+            make()
+    file.write_bytes(b"junk")
+    with pytest.raises(ValueError, match="not a checkpoint"):
+        fit()
+    with pytest.raises(ValueError, match="folder that does not exist"):
+        BayesianLinearSVC(checkpoint=tmp_path / "none" / "fit.npz").fit(X, Y)
+
+
+def test_flat_intercept_with_more_columns_than_rows():
+    W, w = two_classes(n=40, p=300, seed=1)
+    model = BayesianLinearSVC(intercept_precision=0.0).fit(W, w)
+    assert np.isfinite(model.elbo_)
+
+
+@pytest.mark.parametrize(("n", "p"), [(3000, 5), (20_000, 3)])
+def test_em_proves_its_optimum_with_few_distinct_rows(n, p):
+    rng = np.random.default_rng(0)
+    D = rng.integers(0, 2, (n, p)).astype(float)
+    y = D[:, 0] + rng.logistic(size=n) > 0.5
+    model = BayesianLinearSVC(prior="fixed", inference="em").fit(D, y)
+    assert model.converged_
+    assert model.kkt_residual_ < 1e-7
+    assert abs(model.duality_gap_) < 1e-7
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_one_iteration_is_a_posterior_already():
+    model = BayesianLinearSVC(max_iter=1).fit(X, Y)
+    assert np.isfinite(model.elbo_)
+    model.predict_interval(X[:3])
+
+
+@pytest.mark.parametrize(
+    ("scheme", "params"),
+    [
+        (VB, {"tol": -1.0}),
+        (VB, {"max_iter": 0}),
+        (EM, {"eps_min": 0.0}),
+        (EM, {"learn": "both"}),
+        (SVI, {"batch_size": 0}),
+        (SVI, {"max_iter": 1.5}),
+        (SVI, {"kappa": 2.0}),
+        (Gibbs, {"chains": 0}),
+        (Gibbs, {"draws": 0}),
+        (Gibbs, {"thin": 0}),
+        (Gibbs, {"burn_in": -1}),
+        (Gibbs, {"leaps": "many"}),
+    ],
+)
+def test_schemes_refuse_nonsense(scheme, params):
+    with pytest.raises(ValueError, match=f"{scheme.__name__}\\({next(iter(params))}\\) must"):
+        scheme(**params)
+
+
+def test_few_draws_are_called_few():
+    with pytest.warns(ConvergenceWarning, match="too few draws"):
+        BayesianLinearSVC(inference=Gibbs(1, 5, 1), random_state=0).fit(X, Y)
+
+
+def test_a_refused_refit_leaves_the_model_as_it_was():
+    model = BayesianLinearSVC().fit(X, Y)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="two classes"):
+        model.fit(X, np.full(len(Y), 7))
+    assert_array_equal(model.predict(X), before)
+
+
+def test_streams_weigh_rows():
+    c = np.where(np.arange(len(Y)) < 100, 2.0, 0.0)
+    scheme = SVI(batch_size=10_000)
+    a = BayesianLinearSVC(inference=scheme, random_state=0)
+    a.partial_fit(X, Y, classes=[0, 1], sample_weight=c)
+    b = BayesianLinearSVC(inference=scheme, random_state=0)
+    b.partial_fit(np.repeat(X[:100], 2, axis=0), np.repeat(Y[:100], 2), classes=[0, 1])
+    assert_allclose(a.coef_, b.coef_, rtol=1e-9)
+    with pytest.raises(ValueError, match="give a dict"):
+        BayesianLinearSVC(class_weight="balanced").partial_fit(X, Y, classes=[0, 1])
+
+
+def test_gibbs_predictions_need_no_matrix_of_rows_by_draws():
+    """Moments from the draws' covariance equal those over the draws themselves."""
+    model = BayesianLinearSVC(inference=QUICK, standardize=False, random_state=0).fit(X, Y)
+    _, std = model.decision_function(X, return_std=True)
+    theta = model.machines_[0].extra["draws"].theta.reshape(-1, 6)
+    f = np.column_stack([np.ones(len(Y)), X]) @ theta.T
+    assert_allclose(std, f.std(axis=1), rtol=1e-9)
