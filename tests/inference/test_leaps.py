@@ -97,7 +97,7 @@ def test_the_tight_gaussian_has_the_posteriors_spread():
         ]
     )
     np.testing.assert_allclose(np.sqrt(coef.cov.diag()) / want, 0.86, atol=0.01)
-    np.testing.assert_allclose(np.sqrt(start.cov.diag()) / want, 0.74, atol=0.01)
+    np.testing.assert_allclose(np.sqrt(start.cov.diag()) / want, [0.730, 0.746], atol=1e-3)
 
 
 def test_leaps_raise_the_effective_size():
