@@ -159,7 +159,8 @@ def print_gibbs(table: Table, console: Any) -> None:
         ("share_min", "least per draw", ".3f"),
         ("sampling_seconds", "sampling s", ".2f"),
         ("warmup_seconds", "warm-up s", ".2f"),
-        ("compile_seconds", "compiling s", ".1f"),
+        ("start_seconds", "starting s", ".2f"),
+        ("seconds_to_1000", "s to 1,000", ".2f"),
         ("r_hat_max", "R-hat", ".3f"),
     )
     for problem in table.problems:
@@ -174,7 +175,7 @@ def print_gibbs(table: Table, console: Any) -> None:
         for measure, words in (
             ("rate_min", "least effective draws per second"),
             ("rate_median", "median effective draws per second"),
-            ("rate_with_warmup_min", "least, warm-up included"),
+            ("rate_with_warmup_min", "least, warm-up counted"),
         ):
             for name, which in (
                 ("nuts, centred, diagonal", "NUTS at its defaults"),

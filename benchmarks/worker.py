@@ -90,6 +90,8 @@ def draw(library: str, folder: Path, seed: int, options: dict[str, Any]) -> dict
         out[f"rate_{of}"] = out[f"ess_{of}"] / out["sampling_seconds"]
         whole = out["warmup_seconds"] + out["sampling_seconds"]
         out[f"rate_with_warmup_{of}"] = out[f"ess_{of}"] / whole
+    ready = out["start_seconds"] + out["warmup_seconds"]
+    out["seconds_to_1000"] = ready + 1_000 / out["rate_min"]
     out["mean"], out["sd"] = flat.mean(axis=0).tolist(), flat.std(axis=0).tolist()
     out["ess"] = effective.tolist()
     return out

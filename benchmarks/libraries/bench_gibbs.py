@@ -43,11 +43,15 @@ def draw(
             model.fit(X, y)
         return model, time.perf_counter() - start
 
-    fit(FEW)  # starts the processes, as compiling does for others
-    _, short = fit(FEW)
+    _, first = fit(FEW)  # starts the processes
+    shorts = [fit(FEW)[1] for _ in range(2)]
     model, whole = fit(draws)
+    short = (sum(shorts) + fit(FEW)[1]) / 3
     sampling = (whole - short) * draws / (draws - FEW)
     held = model.machines_[0].extra["draws"]
     log_sigma = 0.5 * np.log(held.hyper["coef"][..., :1])
-    out = {"warmup_seconds": whole - sampling, "sampling_seconds": sampling}
-    return np.concatenate([held.theta, log_sigma], axis=-1), out
+    return np.concatenate([held.theta, log_sigma], axis=-1), {
+        "warmup_seconds": short,
+        "sampling_seconds": sampling,
+        "start_seconds": max(first - short, 0.0),
+    }

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 CHAINS = 2
+FEW = 10
 
 
 def draw(
@@ -23,7 +24,8 @@ def draw(
 ) -> tuple[Any, dict[str, Any]]:
     """Draws ``(chains, draws, intercept + coefficients + log sigma)`` and seconds.
 
-    Compiling is timed apart: everything is run twice in one process, the second time for the clock.
+    NumPyro compiles anew in every call, seconds each time.  So that none of it counts, the time of
+    warm-up and of sampling is the difference between a whole call and one of a few steps.
     """
     import numpyro
 
@@ -49,36 +51,45 @@ def draw(
         f = intercept + X @ coef
         numpyro.factor("hinge", -2.0 * jnp.maximum(1.0 - y * f, 0.0).sum())
 
-    mcmc = MCMC(
-        NUTS(model, dense_mass=dense_mass),
-        num_warmup=warmup,
-        num_samples=draws,
-        num_chains=CHAINS,
-        chain_method=chain_method,
-        progress_bar=False,
-    )
+    def make(steps: int, count: int, kernel: Any) -> Any:
+        return MCMC(
+            kernel,
+            num_warmup=steps,
+            num_samples=count,
+            num_chains=CHAINS,
+            chain_method=chain_method,
+            progress_bar=False,
+        )
 
-    def timed(key: int) -> tuple[float, float]:
-        first, second = jax.random.split(jax.random.PRNGKey(key))
+    def warm(steps: int) -> tuple[Any, float]:
+        mcmc = make(steps, FEW, NUTS(model, dense_mass=dense_mass))
         start = time.perf_counter()
-        mcmc.warmup(first)
+        mcmc.warmup(jax.random.PRNGKey(seed))
         jax.block_until_ready(mcmc.post_warmup_state.z)
-        middle = time.perf_counter()
-        mcmc.run(second, extra_fields=("num_steps",))
-        jax.block_until_ready(mcmc.get_samples())
-        return middle - start, time.perf_counter() - middle
+        return mcmc, time.perf_counter() - start
 
-    cold = timed(seed + 1000)
-    mcmc.post_warmup_state = None
-    warm = timed(seed)
+    def run(count: int) -> tuple[Any, float]:
+        mcmc = make(warmup, count, warmed.sampler)
+        mcmc.post_warmup_state = warmed.post_warmup_state
+        start = time.perf_counter()
+        mcmc.run(jax.random.PRNGKey(seed + 1_000), extra_fields=("num_steps",))
+        jax.block_until_ready(mcmc.get_samples())
+        return mcmc, time.perf_counter() - start
+
+    warm(FEW)  # first use of everything
+    _, idle = warm(FEW)
+    warmed, whole = warm(warmup)
+    shorts = [run(FEW)[1] for _ in range(2)]
+    mcmc, long = run(draws)
+    short = (sum(shorts) + run(FEW)[1]) / 3
     held = {k: np.asarray(v) for k, v in mcmc.get_samples(group_by_chain=True).items()}
     steps = np.asarray(mcmc.get_extra_fields()["num_steps"])
     theta = np.concatenate(
         [held["intercept"][..., None], held["coef"], np.log(held["sigma"])[..., None]], axis=-1
     )
     return theta, {
-        "warmup_seconds": warm[0],
-        "sampling_seconds": warm[1],
-        "compile_seconds": max(sum(cold) - sum(warm), 0.0),
+        "warmup_seconds": whole - idle,
+        "sampling_seconds": (long - short) * draws / (draws - FEW),
+        "start_seconds": idle + short,
         "steps_per_draw": float(steps.mean()),
     }
