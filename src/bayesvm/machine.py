@@ -16,7 +16,7 @@ from .calibration import (
 )
 from .diagnostics import r_hat
 from .gaussian import Point, covariance
-from .inference.gibbs import Draws
+from .inference.draws import Draws
 from .inference.loop import Ascent, State, Watch, silent
 from .model import Model, Problem
 from .posterior import (

@@ -69,6 +69,25 @@ class Model:
             for t, s, own in zip(self.terms, states, self.own(coef), strict=True)
         ]
 
+    def draw(self, states: States, theta: Array, rng: np.random.Generator) -> States:
+        """Hyperparameters given coefficients."""
+        return tuple(
+            t.prior.draw(s, theta[where], rng)
+            for t, s, where in zip(self.terms, states, self.slices, strict=True)
+        )
+
+    def offer(self, thetas: Array, rng: np.random.Generator) -> States:
+        """Hyperparameters proposed for each row of ``thetas``."""
+        return tuple(
+            t.prior.offer(thetas[:, where], rng)
+            for t, where in zip(self.terms, self.slices, strict=True)
+        )
+
+    def weigh(self, states: States, thetas: Array) -> Array:
+        """Log prior of rows of ``thetas`` and their hyperparameters, relative to the offer's."""
+        parts = zip(self.terms, states, self.slices, strict=True)
+        return np.sum([t.prior.weigh(s, thetas[:, where]) for t, s, where in parts], axis=0)
+
     def entropy(self, coef: Coef) -> float:
         return 0.5 * (self.width * (1.0 + LOG_2PI) + coef.cov.logdet)
 
@@ -160,9 +179,9 @@ class Problem:
         lik = self.model.likelihood
 
         def visit(b: Block) -> Array:
-            C, y, few = self.rows(b).C, b.y[:, None], max(1, 2**16 // b.y.shape[0])
-            parts = (thetas[i : i + few].T for i in range(0, len(thetas), few))  # stay in cache
-            return np.concatenate([b.c @ lik.log_prob(y, C @ part) for part in parts])
+            C, few = self.rows(b).C, max(1, 2**16 // b.y.shape[0])
+            parts = (thetas[i : i + few] for i in range(0, len(thetas), few))  # stay in cache
+            return np.concatenate([lik.log_prob(b.y, part @ C.T) @ b.c for part in parts])
 
         return self.engine.sum(visit, self.blocks)  # type: ignore[no-any-return]
 

@@ -70,8 +70,14 @@ class Fixed:
     def collapsed(self, s: Any, own: Own) -> bool:
         return False
 
-    def draw(self, s: Any, own: Own, rng: np.random.Generator) -> Any:
+    def draw(self, s: Any, theta: Array, rng: np.random.Generator) -> Any:
         return s
+
+    def offer(self, theta: Array, rng: np.random.Generator) -> Any:
+        return ()
+
+    def weigh(self, s: Any, theta: Array) -> Array:
+        return -0.5 * np.square(theta) @ self.precisions(s, theta.shape[-1])
 
     def bound(self, s: Any, own: Own) -> float:
         P = self.precisions(s, own.mean.size)
