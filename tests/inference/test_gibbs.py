@@ -374,12 +374,12 @@ class Memory:
         self.held[key] = {name: np.array(value) for name, value in make().items()}
 
 
-@pytest.mark.parametrize("stop_at", [3, 6, 12, 60])
+@pytest.mark.parametrize("stop_at", [3, 6, 12, 110])
 def test_chains_resume_where_they_were_stopped(stop_at):
     """In burn-in, between sweep and leaps, or later: as if they had never been stopped."""
     X, y, _ = simulate(15, 2, seed=25)
     problem = make_problem(X, y, prior=Ridge(half_cauchy=1.0), intercept=B0)
-    scheme = Gibbs(draws=60, burn_in=5, chains=2, thin=2)
+    scheme = Gibbs(draws=100, burn_in=5, chains=2, thin=2)
     whole = scheme.fit(problem, np.random.default_rng(26))
     store = Memory()
 

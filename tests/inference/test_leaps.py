@@ -47,7 +47,7 @@ def leaps_alone(problem, n, tries, rng):
     """One run of n draws with not a single sweep between."""
     coef, priors = VB().fit(problem, rng).state
     coef = tight_gaussian(problem, coef, problem.model.precision(priors))
-    priors = Run.of(Position(coef.mean, priors)).last.priors
+    priors = Run.of(Position(coef.mean, priors)).position(-1).priors
     fit = float(problem.log_likelihoods(coef.mean[None])[0])
     return leap(
         problem, Proposal(coef.mean, coef.cov.L), Position(coef.mean, priors, fit), n, tries, rng

@@ -53,10 +53,9 @@ class Run(NamedTuple):
         priors = tuple(s and type(s)(*(x[rows] for x in s)) for s in self.priors)
         return Run(self.theta[rows], priors, self.fit[rows])
 
-    @property
-    def last(self) -> Position:
-        priors = tuple(s and type(s)(*(x[-1] for x in s)) for s in self.priors)
-        return Position(self.theta[-1], priors, float(self.fit[-1]))
+    def position(self, row: int) -> Position:
+        priors = tuple(s and type(s)(*(x[row] for x in s)) for s in self.priors)
+        return Position(self.theta[row], priors, float(self.fit[row]))
 
 
 class Rows:

@@ -20,7 +20,7 @@ from .leaps import Proposal, can_leap, leap, learn
 from .loop import Progress, State, Watch, require, silent
 from .vb import VB
 
-CYCLE = 50  # one draw in so many is a sweep, where leaps are made
+CYCLE = 100  # one draw in so many is a sweep, where leaps are made
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Gibbs:
     :math:`\theta \mid w \sim N(Q^{-1}r, Q^{-1})` with :math:`Q = S + P`, then stretches all scaled
     coefficients together with their scales (a slice move with the weights integrated out, which
     is what lets the chain move when the classes nearly separate), then draws the scales.  After the
-    burn-in, and where it pays, all but one in fifty draws are cheaper *leaps*
+    burn-in, and where it pays, all but one in a hundred draws are cheaper *leaps*
     (:mod:`bayesvm.inference.leaps`): same posterior, several times the effective draws per second.
 
     Parameters
@@ -120,7 +120,7 @@ class Gibbs:
                 record.add(Run.of(at))
             else:
                 run = leap(problem, proposal, at, min(ahead, total - record.t), self.leaps, rng)
-                at = run.last
+                at = run.position(-1)
                 record.add(run)
             if record.t == self.burn_in and self.leaps and can_leap(problem.model):
                 proposal = learn(problem, start.coef, record.burnt(at.priors), rng)
