@@ -26,9 +26,11 @@ from .posterior import (
     PointPosterior,
     Posterior,
 )
+from .selection import seen
 from .types import Array, Coef
 
 CALIBRATION_ROWS = 50_000  # three numbers need no more
+JUDGED = 4000  # draws of a chain that are sorted to see whether chains agree
 AGREED = 1.1  # largest R-hat at which chains are taken to agree
 
 
@@ -74,7 +76,7 @@ def fit_machine(
 
 
 def _from_draws(problem: Problem, draws: Draws) -> Machine:
-    worst = float(np.max(r_hat(draws.theta)))
+    worst = float(np.max(r_hat(draws.theta[:, :: max(1, draws.theta.shape[1] // JUDGED)])))
     return Machine(
         problem.model,
         DrawsPosterior(draws.theta),
@@ -91,7 +93,7 @@ def _from_draws(problem: Problem, draws: Draws) -> Machine:
 
 def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
     coef, priors = ascent.state
-    post: Posterior = GaussianPosterior(coef)
+    post: Posterior = GaussianPosterior(seen(coef, problem.model.gates(priors)))
     extra: dict[str, Any] = {"shape": problem.shape}
     if coef.cov.is_point:
         rough = Coef(coef.mean, Point(coef.mean.size, CURVATURE_EPS))

@@ -12,9 +12,10 @@ import numpy as np
 from scipy import sparse
 
 from .blocks import Blocks
+from .designs.columns import Assembled
 from .distributions import LOG_2PI
 from .gaussian import Point
-from .stats import draw_block, expected, moments, pass_block
+from .stats import draw_block, expected, moments, pass_block, sandwich
 from .types import Array, Block, Coef, Engine, Likelihood, Own, Rows, Stats, Term
 
 States = tuple[Any, ...]
@@ -57,6 +58,36 @@ class Model:
         return np.concatenate(
             [t.prior.precisions(s, t.design.width) for t, s in zip(self.terms, states, strict=True)]
         )
+
+    def _ask(self, method: str, states: States, other: float) -> Array | None:
+        """What those priors say that have a method, ``(K,)``; ``None`` if there are none."""
+        if not any(hasattr(t.prior, method) for t in self.terms):
+            return None
+        parts = []
+        for t, s in zip(self.terms, states, strict=True):
+            ask, p = getattr(t.prior, method, None), t.design.width
+            parts.append(np.full(p, other) if ask is None else ask(s, p))
+        return np.concatenate(parts)
+
+    def odds(self, states: States) -> Array | None:
+        """Prior log odds of each coefficient not to be zero; ``None`` if none can be."""
+        return self._ask("odds", states, np.inf)
+
+    def gates(self, states: States) -> Array | None:
+        """E[gamma] of each coefficient; ``None`` if no prior has gates."""
+        return self._ask("gates", states, 1.0)
+
+    def gated(self, states: States, eta: Array) -> States:
+        """States with new log odds of the gates."""
+        return tuple(
+            t.prior.gated(s, eta[where]) if hasattr(t.prior, "gated") else s
+            for t, s, where in zip(self.terms, states, self.slices, strict=True)
+        )
+
+    def corner(self, states: States) -> Array | None:
+        """Slope of the penalty at zero; ``None`` where it is neither linear nor quadratic."""
+        parts = [t.prior.corner(s, t.design.width) for t, s in zip(self.terms, states, strict=True)]
+        return None if any(part is None for part in parts) else np.concatenate(parts)
 
     def own(self, coef: Coef) -> list[Own]:
         var = coef.cov.diag()
@@ -122,6 +153,18 @@ class Problem:
         C = self.model.rows(self.blocks.X).C
         return replace(self, blocks=replace(self.blocks, X=C, ready=True))
 
+    def narrowed(self, keep: Array, states: States) -> tuple[Problem, States]:
+        """The problem and its states with some columns only; ``keep`` is a mask of all columns."""
+        terms, narrow = [], []
+        for term, s, where in zip(self.model.terms, states, self.model.slices, strict=True):
+            some = keep[where]
+            terms.append(term._replace(design=Assembled(int(some.sum()))))
+            narrow.append(s and type(s)(*(x[some] if np.ndim(x) else x for x in s)))
+        whole = self if self.blocks.ready else self.assembled()
+        blocks = replace(whole.blocks, X=whole.blocks.X[:, keep])
+        model = replace(self.model, terms=tuple(terms))
+        return replace(whole, model=model, blocks=blocks, form="dense"), tuple(narrow)
+
     def thinned(self, keep: int, rng: np.random.Generator) -> Problem:
         """A random subset of ``keep`` rows."""
         rows = np.sort(rng.choice(self.n, keep, replace=False))
@@ -161,6 +204,16 @@ class Problem:
             return lambda x: self.engine.sum(lambda b: visit(b, x), self.blocks)
 
         return by([k.w for k in locals_]), by([k.h for k in locals_])
+
+    def gram(self, weights: Array) -> Any:
+        """S for given weights of rows."""
+        size, form = self.blocks.size, self.form
+
+        def visit(b: Block) -> Any:
+            at = slice(b.number * size, b.number * size + b.y.shape[0])
+            return sandwich(self.rows(b).C, weights[at], form)
+
+        return self.engine.sum(visit, self.blocks)
 
     def columns(self, rows: Array) -> Array:
         """Dense columns at chosen rows."""

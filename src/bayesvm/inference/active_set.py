@@ -56,7 +56,11 @@ def certify(problem: Problem, state: State, eps: float) -> tuple[Certificate, Ar
     """Certificate of a smoothed solution, with the duals it implies."""
     u, y, c = margins(problem, state.coef.mean)
     phi = c * _dual(problem, u, eps)
-    return _certificate(problem, state, u, c, phi), phi
+    model = problem.model
+    P, corner = model.precision(state.priors), model.corner(state.priors)
+    if corner is not None:
+        P = np.where(corner > 0, 0.0, P)
+    return certificate(problem, state.coef.mean, u, c, phi, P, corner), phi
 
 
 def _dual(problem: Problem, u: Array, eps: float) -> Array:
@@ -65,15 +69,33 @@ def _dual(problem: Problem, u: Array, eps: float) -> Array:
     return out
 
 
-def _certificate(problem: Problem, state: State, u: Array, c: Array, phi: Array) -> Certificate:
-    P, mean = problem.model.precision(state.priors), state.coef.mean
+def certificate(
+    problem: Problem, mean: Array, u: Array, c: Array, phi: Array, P: Array, corner: Array | None
+) -> Certificate:
+    """How far coefficients and duals are from optimal.
+
+    At a corner the force may be anything up to the corner's slope.  ``None`` for a penalty that is
+    neither linear nor quadratic: ``P`` then holds its slopes over the coefficients, and there is no
+    gap.
+    """
     force = pull(problem, phi)
-    residual = np.max(np.abs(force - P * mean)) / max(1.0, float(np.max(np.abs(force))))
-    primal = 2.0 * c @ np.maximum(u, 0.0) + 0.5 * mean @ (P * mean)
-    if np.any(P == 0):  # a flat direction: the dual is finite only if its force vanishes
-        return Certificate(float(residual), float("nan"))
-    dual = phi.sum() - 0.5 * force @ (force / P)
-    return Certificate(float(residual), float((primal - dual) / max(1.0, abs(primal))))
+    size = max(1.0, float(np.max(np.abs(force))))
+    wanted = P * mean
+    slack = np.zeros_like(mean)
+    if corner is not None:
+        wanted += corner * np.sign(mean)
+        slack = np.where(mean == 0, corner, 0.0)
+    residual = float(np.max(np.maximum(np.abs(force - wanted) - slack, 0.0))) / size
+    if corner is None:
+        return Certificate(residual, float("nan"))
+    smooth = corner == 0
+    if np.any(P[smooth] == 0):  # a flat direction: the dual is finite only if its force vanishes
+        return Certificate(residual, float("nan"))
+    primal = 2.0 * c @ np.maximum(u, 0.0) + 0.5 * mean @ (P * mean) + corner @ np.abs(mean)
+    over = np.abs(force[~smooth]) / corner[~smooth]
+    k = 1.0 / max(1.0, float(np.max(over, initial=0.0)))  # shrunk until no corner gives way
+    dual = k * phi.sum() - 0.5 * k * k * force[smooth] @ (force[smooth] / P[smooth])
+    return Certificate(residual, float((primal - dual) / max(1.0, abs(primal))))
 
 
 def exact_finish(
@@ -119,8 +141,7 @@ def exact_finish(
         if not crossed.any():
             if np.max(hold * np.abs(mean - old)) > 1e-10:
                 continue
-            moved = State(state.coef._replace(mean=mean), state.priors)
-            cert = _certificate(problem, moved, u, c, phi)
+            cert = certificate(problem, mean, u, c, phi, P - hold, np.zeros_like(P))
             good = cert.kkt < 1e-7 and not abs(cert.gap) > 1e-7
             return (mean, cert, phi) if good else None
         inside |= crossed

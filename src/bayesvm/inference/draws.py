@@ -18,6 +18,20 @@ class Draws(NamedTuple):
     hyper: dict[str, Array]
     log_prob: Array  # (chains, draws), pseudo-likelihood of each kept draw
     start: Any = None  # the state the chains were started around
+    inclusion: Array | None = None  # (chains, K), average chance to be in, for selection priors
+
+    @classmethod
+    def joined(cls, chains: list[Draws], start: Any) -> Draws:
+        """Chains side by side; a callback may have stopped one early."""
+        least = min(c.log_prob.size for c in chains)
+        names, chances = chains[0].hyper, [c.inclusion for c in chains]
+        return cls(
+            np.stack([c.theta[:least] for c in chains]),
+            {name: np.stack([c.hyper[name][:least] for c in chains]) for name in names},
+            np.stack([c.log_prob[:least] for c in chains]),
+            start,
+            None if chances[0] is None else np.stack(chances),  # type: ignore[arg-type]
+        )
 
 
 class Position(NamedTuple):
@@ -26,6 +40,7 @@ class Position(NamedTuple):
     theta: Array
     priors: States
     fit: float = np.nan
+    inclusion: Array | None = None  # each column's chance to be in, where a sweep decided that
 
 
 class Run(NamedTuple):
@@ -99,6 +114,7 @@ class Record:
         self.model, self.burn_in, self.thin = model, burn_in, thin
         self.t = 0  # draws made, burn-in and thinned ones included
         self.early, self.kept = Rows(model, priors, burn_in), Rows(model, priors, draws)
+        self.chances, self.decided = np.zeros(model.width), 0  # sum of inclusion, of how many
 
     @property
     def count(self) -> int:
@@ -114,18 +130,25 @@ class Record:
             self.kept.fill(self.count, run.take(np.arange(skip, m, self.thin)))
         self.t += m
 
+    def note(self, at: Position) -> None:
+        """Remember the chances that a sweep decided by."""
+        if at.inclusion is not None and self.t > self.burn_in:
+            self.chances += at.inclusion
+            self.decided += 1
+
     def burnt(self, like: States) -> Run:
         """The second half of the burn-in."""
         return self.early.run(slice(self.burn_in // 2, None), like)
 
-    def draws(self, last: Position) -> tuple[Array, dict[str, Array], Array]:
+    def draws(self, last: Position) -> Draws:
         """The kept draws; if none was due before a stop, the last one made stands for them."""
         count = self.count
         if count == 0:
             self.kept.fill(0, Run.of(last))
             count = 1
         hyper = {name: h[:count] for name, h in self.kept.hyper.items()}
-        return self.kept.theta[:count], hyper, self.kept.fit[:count]
+        chance = self.chances / self.decided if self.decided else last.inclusion
+        return Draws(self.kept.theta[:count], hyper, self.kept.fit[:count], None, chance)
 
     def arrays(self, at: Position, rng: np.random.Generator) -> dict[str, Array]:
         """The record, the chain's position and its generator, for a checkpoint."""
@@ -134,6 +157,7 @@ class Record:
         return {
             "t": np.array(self.t),
             "generator": np.array(json.dumps(rng.bit_generator.state)),
+            "chances": np.append(self.chances, self.decided),
             "at": np.concatenate([at.theta, [at.fit], *(t.prior.vector(s) for t, s in terms)]),
             **{f"early/{name}": x for name, x in early.items()},
             **{f"kept/{name}": x for name, x in kept.items()},
@@ -143,6 +167,7 @@ class Record:
         """Undo :meth:`arrays`."""
         self.t = int(held["t"])
         rng.bit_generator.state = json.loads(str(held["generator"]))
+        self.chances, self.decided = held["chances"][:-1].copy(), int(held["chances"][-1])
         for name, rows in (("early/", self.early), ("kept/", self.kept)):
             part = {k.removeprefix(name): x for k, x in held.items() if k.startswith(name)}
             rows.load(part)

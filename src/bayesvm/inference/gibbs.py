@@ -14,6 +14,7 @@ from ..distributions import slice_sample
 from ..engines import Serial
 from ..gaussian import Point, covariance
 from ..model import Problem, States
+from ..selection import draw_subset
 from ..types import Array, Coef
 from .draws import Draws, Position, Record, Run
 from .leaps import Proposal, can_leap, leap, learn
@@ -75,7 +76,10 @@ class Gibbs:
         store: Any = None,
     ) -> Draws:
         """Run the chains; ``store`` keeps them in a checkpoint as they grow."""
-        if start is None:
+        model = problem.model
+        if start is None and model.odds(model.init()) is not None:
+            start = State(model.start(), model.init())  # from no columns at all, and from many
+        elif start is None:
             start = VB(tol=1e-5).fit(problem, rng).state
         seed = int(rng.integers(2**32))
         if store is not None:
@@ -93,20 +97,15 @@ class Gibbs:
                 delayed(self._chain)(problem, start, seed, k, silent, None)
                 for k in range(self.chains)
             )
-        shortest = min(len(fit) for _, _, fit in parts)  # a callback may have stopped one early
-        thetas, hypers, fits = zip(*parts, strict=True)
-        return Draws(
-            np.stack([theta[:shortest] for theta in thetas]),
-            {name: np.stack([h[name][:shortest] for h in hypers]) for name in hypers[0]},
-            np.stack([fit[:shortest] for fit in fits]),
-            start,
-        )
+        return Draws.joined(parts, start)
 
     def _chain(
         self, problem: Problem, start: State, seed: int, k: int, watch: Watch, store: Any
-    ) -> tuple[Array, dict[str, Array], Array]:
+    ) -> Draws:
         rng = np.random.default_rng((seed, k))
         at = Position(start.coef.mean + start.coef.cov.sample(1, rng)[0], start.priors)
+        if k % 2 and problem.model.odds(start.priors) is not None:
+            at = at._replace(theta=crowded(problem, at.theta))
         record = Record(problem.model, start.priors, self.burn_in, self.draws, self.thin)
         total = self.burn_in + self.draws * self.thin
         proposal, stop, key = None, False, f"gibbs/chain{k}"
@@ -118,6 +117,7 @@ class Gibbs:
             if proposal is None or ahead == 0:
                 at = self.sweep(problem, at, rng, (seed, k, record.t))
                 record.add(Run.of(at))
+                record.note(at)
             else:
                 run = leap(problem, proposal, at, min(ahead, total - record.t), self.leaps, rng)
                 at = run.position(-1)
@@ -136,14 +136,18 @@ class Gibbs:
         """One sweep."""
         model = problem.model
         stats = problem.draw(at.theta, key)  # w | theta
-        P = model.precision(at.priors)
-        cov = covariance(stats.S, P)
-        theta = at.theta + cov.solve(stats.g - P * at.theta) + cov.sample(1, rng)[0]
+        P, odds = model.precision(at.priors), model.odds(at.priors)
+        inclusion = None
+        if odds is None:
+            cov = covariance(stats.S, P)
+            theta = at.theta + cov.solve(stats.g - P * at.theta) + cov.sample(1, rng)[0]
+        else:
+            theta, inclusion = draw_subset(stats, P, odds, at.theta, rng)
         priors = at.priors
         if self.scale_move:
             theta, priors = stretch(problem, theta, priors, rng)
         fit = float(problem.log_likelihoods(theta[None])[0])
-        return Position(theta, model.draw(priors, theta, rng), fit)
+        return Position(theta, model.draw(priors, theta, rng), fit, inclusion)
 
 
 def stretch(
@@ -166,6 +170,16 @@ def stretch(
     t = slice_sample(log_density, 0.0, rng)
     grown = tuple(term.prior.stretched(s, t) for term, s in zip(model.terms, priors, strict=True))
     return math.exp(t) * theta, grown
+
+
+def crowded(problem: Problem, theta: Array) -> Array:
+    """A start with many columns in: all of them, or those that by themselves say most."""
+    K, most = theta.size, max(1, problem.n // 4)
+    slope = problem.stats(Coef(np.zeros(K), Point(K))).g
+    chosen = np.arange(K) if problem.n >= K else np.argsort(-np.abs(slope))[:most]
+    theta = theta.copy()
+    theta[chosen] = 1e-3 * np.sign(slope[chosen]) + (slope[chosen] == 0) * 1e-3
+    return theta
 
 
 def _remember(

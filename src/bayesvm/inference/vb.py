@@ -10,11 +10,13 @@ import numpy as np
 
 from ..gaussian import covariance, mode
 from ..model import Problem
+from ..selection import reopen, seen, through
 from ..types import Array, Coef, Stats
 from .loop import Ascent, State, Step, Watch, ascend, require, silent
 
 THIN_ROWS = 20_000  # below this a full pass is cheaper than arranging a smaller one
 THIN_BY = 10
+STARTS = 3  # of gates: open, as before the data, at random
 
 
 @dataclass(frozen=True)
@@ -72,13 +74,14 @@ class VB:
         start: State | None = None,
         watch: Watch = silent,
     ) -> Ascent:
-        model = problem.model
-        if start is None:
-            start = self._start(problem, rng, watch)
+        starts = [start] if start is not None else self._starts(problem, rng, watch)
+        return max((self._climb(problem, x, watch) for x in starts), key=lambda run: run.bound)
+
+    def _climb(self, problem: Problem, start: State, watch: Watch) -> Ascent:
         bold = self.accelerate and bold_mean(problem)
         return ascend(
-            lambda state: sweep(problem, state, bold),
-            model,
+            lambda state: sweep(problem, state, bold, hurry=self.accelerate),
+            problem.model,
             start,
             max_iter=self.max_iter,
             tol=self.tol,
@@ -87,6 +90,19 @@ class VB:
             watch=watch,
             stage="vb",
         )
+
+    def _starts(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> list[State]:
+        """One start, or several where gates make local optima."""
+        model = problem.model
+        if model.gates(model.init()) is None:
+            return [self._start(problem, rng, watch)]
+        each = [
+            t.prior.starts(t.design.width, rng)
+            if hasattr(t.prior, "starts")
+            else [t.prior.init(t.design.width)] * STARTS
+            for t in model.terms
+        ]
+        return [State(model.start(), states) for states in zip(*each, strict=True)]
 
     def _start(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:
         model = problem.model
@@ -103,11 +119,14 @@ def bold_mean(problem: Problem) -> bool:
     return float(problem.blocks.c.sum()) > 2 * problem.model.width
 
 
-def sweep(problem: Problem, state: State, bold: bool = False) -> Step:
+def sweep(problem: Problem, state: State, bold: bool = False, hurry: bool = False) -> Step:
     """One sweep, plain and, if asked, with the mean found by Newton's method instead."""
     model, (coef, priors) = problem.model, state
     point = coef.cov.is_point  # only the start: its bound is minus infinity
     bold = bold and not point
+    gate = model.gates(priors)
+    if gate is not None:
+        return _gated_sweep(problem, state, gate, hurry)
     stats = problem.stats(coef, curved=bold)
     bound = -np.inf if point else bound_of(problem, state, stats)
     by_S, by_H = problem.products(coef) if problem.form == "diagonal" else (None, None)
@@ -131,6 +150,27 @@ def sweep(problem: Problem, state: State, bold: bool = False) -> Step:
     return Step(bound, safe, attempt(newton))
 
 
+def _gated_sweep(problem: Problem, state: State, gate: Array, hurry: bool) -> Step:
+    """A sweep where some coefficients have gates; the bold one hurries their scale."""
+    model, (coef, priors) = problem.model, state
+    view = seen(coef, gate)
+    stats = problem.stats(view)
+    bound = -np.inf if coef.cov.is_point else bound_of(problem, state, stats)
+    P, inner = model.precision(priors), through(stats, gate, coef.mean)
+    cov = covariance(inner.S, P)
+    new = Coef(mode(cov, inner.g, P, coef.mean), cov)
+    updated = tuple(model.each("update", priors, new))
+    eta = reopen(stats, view.mean, new, model.odds(priors), gate)  # type: ignore[arg-type]
+    safe = State(new, model.gated(updated, eta))
+    if not hurry or coef.cov.is_point:
+        return Step(bound, lambda: safe)
+    hurried = tuple(
+        t.prior.hasten(s, own) if hasattr(t.prior, "hasten") else s
+        for t, s, own in zip(model.terms, safe.priors, model.own(new), strict=True)
+    )
+    return Step(bound, lambda: safe, State(new, hurried))
+
+
 def attempt(make: Callable[[], State]) -> State | None:
     """A bold step, unless its matrix is singular: few rows may have any curvature."""
     try:
@@ -143,5 +183,5 @@ def attempt(make: Callable[[], State]) -> State | None:
 def bound_of(problem: Problem, state: State, stats: Stats | None = None) -> float:
     """The evidence lower bound of a state, complete with constants."""
     model, (coef, priors) = problem.model, state
-    rows = (stats or problem.stats(coef)).bound
+    rows = (stats or problem.stats(seen(coef, model.gates(priors)))).bound
     return float(rows + sum(model.each("bound", priors, coef)) + model.entropy(coef))

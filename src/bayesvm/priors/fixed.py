@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +38,7 @@ class Fixed:
     """
 
     precision: Any = 1.0
+    is_learned: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         try:
@@ -65,7 +66,7 @@ class Fixed:
     def update(self, s: Any, own: Own) -> Any:
         return s
 
-    mode = update
+    expect = mode = update
 
     def collapsed(self, s: Any, own: Own) -> bool:
         return False
@@ -84,7 +85,14 @@ class Fixed:
         proper = P > 0  # a flat direction has density one
         return float(0.5 * np.sum(np.log(P[proper]) - LOG_2PI) - 0.5 * P @ own.square)
 
-    log_prob = bound
+    def log_prob(self, s: Any, own: Own) -> float:
+        return self.bound(s, Own(own.mean, np.zeros_like(own.mean)))
+
+    def corner(self, s: Any, p: int) -> Array | None:
+        return np.zeros(p)
+
+    def cooled(self, s: Any, temperature: float) -> Fixed:
+        return Fixed(np.asarray(self.precision) / temperature)
 
     def stretch(self, s: Any, own: Own) -> Callable[[float], float]:
         square, p = float(self.precisions(s, own.mean.size) @ own.mean**2), own.mean.size

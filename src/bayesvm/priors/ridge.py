@@ -13,6 +13,7 @@ from scipy.special import gammaln
 
 from ..distributions import LOG_2PI
 from ..types import Array, Own
+from .fixed import Fixed
 
 
 class RidgeState(NamedTuple):
@@ -111,6 +112,9 @@ class Ridge:
         rate = self.half_cauchy**-2  # q(xi) = IG(1, 1 / s.xi)
         return float(total - np.log(np.pi * self.half_cauchy) - s.xi * rate + np.log(s.xi) + 1.0)
 
+    def expect(self, s: RidgeState, own: Own) -> RidgeState:
+        return s
+
     def mode(self, s: RidgeState, own: Own) -> RidgeState:
         """Maximise over the precision; Polson & Scott's ECME step, with its sign corrected."""
         A, B = self._shape_rate(s)
@@ -136,6 +140,12 @@ class Ridge:
             return float(total + prior + (self.a - 1.0) * np.log(tau) - self.b * tau)
         s0 = self.half_cauchy
         return float(total - np.log(np.pi * s0) - 1.5 * np.log(tau) - np.log1p(1 / (tau * s0**2)))
+
+    def corner(self, s: RidgeState, p: int) -> Array | None:
+        return np.zeros(p)
+
+    def cooled(self, s: RidgeState, temperature: float) -> Fixed:
+        return Fixed(1.0 / (s.variance * temperature))
 
     def draw(self, s: RidgeState, theta: Array, rng: np.random.Generator) -> RidgeState:
         A, B = self._shape_rate(s)
