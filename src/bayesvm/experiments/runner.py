@@ -7,12 +7,22 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from joblib import Parallel, cpu_count, delayed
 from threadpoolctl import threadpool_limits
 
 Task = dict[str, Any]  # flat: what the task is, and every setting its result depends on
+
+
+class Work(Protocol):
+    """What can be completed: the work of one task, and the names of what it measures."""
+
+    @property
+    def solve(self) -> Callable[[Task], dict[str, float]]: ...
+
+    @property
+    def measured(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,7 @@ class Experiment:
 
 
 def complete(
-    experiment: Experiment, tasks: Sequence[Task], path: Path, jobs: int | None = None
+    experiment: Work, tasks: Sequence[Task], path: Path, jobs: int | None = None
 ) -> Iterator[int]:
     """Solve the tasks that ``path`` has no line for, and yield how many tasks are done so far.
 
