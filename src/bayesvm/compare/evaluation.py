@@ -41,12 +41,12 @@ METRICS: dict[str, Callable[[Any, Any, Any], float]] = {
     "log_loss": _log_loss,
     "brier": _brier,
     "rmse": lambda model, X, y: _brier(model, X, y) ** 0.5,
-    "n_vectors": lambda model, X, y: _n_vectors(model),
+    "n_vectors": lambda model, X, y: count_vectors(model),
 }
 LOWER_IS_BETTER = frozenset(METRICS) | frozenset(CLOCKS)
 
 
-def _n_vectors(model: Any) -> float:
+def count_vectors(model: Any) -> float:
     """Vectors that a kernel machine keeps; those of the machine inside a search or a pipeline."""
     model = getattr(model, "best_estimator_", model)
     model = model[-1] if hasattr(model, "steps") else model

@@ -43,6 +43,8 @@ class Experiment:
         ``report(frame, console)`` prints tables; the frame has one row per task.
     draw : callable
         ``draw(frame)`` gives a Matplotlib figure.
+    results : str, default=None
+        Stem of the file of results, if it is that of another experiment with the same fits.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Experiment:
     measured: tuple[str, ...]
     report: Callable[[Any, Any], None]
     draw: Callable[[Any], Any]
+    results: str | None = None
 
 
 def complete(
