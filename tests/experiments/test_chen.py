@@ -34,7 +34,7 @@ class Machine(ClassifierMixin, BaseEstimator):
     def fit(self, X, y):
         self.classes_ = np.unique(y)
         rows = np.arange(0, len(y), 5)
-        self.vectors_, self.n_vectors_ = X[rows], len(rows)
+        self.vectors_, self.support_, self.n_vectors_ = X[rows], rows, len(rows)
         self.dual_coef_ = np.where(y[rows] == self.classes_[1], 1.0, -1.0)[None]
         return self
 

@@ -68,21 +68,10 @@ def fixed_width(machine: Any, width: float) -> dict[str, Any]:
     return {f"{name}__{key}": value for key, value in fixed.items() if key in known}
 
 
-def vectors_of(model: Any) -> tuple[Any, Any]:
-    """Vectors, in the units of the data, and their weights in the machine of the last class."""
-    machine, scaler = model[-1], model[0]
-    V = machine.vectors_ if hasattr(machine, "vectors_") else machine.support_vectors_
-    weights = np.ravel(machine.dual_coef_)
-    return (
-        V if scaler is None or scaler == "passthrough" else scaler.inverse_transform(V)
-    ), weights
-
-
-def wrong_signed(model: Any, X: Any, y: Any) -> Any:
+def wrong_signed(model: Any, y: Any) -> Any:
     """Which vectors have a weight of the other class's sign."""
-    V, weights = vectors_of(model)
-    nearest = ((V[:, None, :] - X[None, :, :]) ** 2).sum(-1).argmin(1)
-    return np.sign(weights) * y[nearest] < 0
+    machine = model[-1]
+    return np.sign(np.ravel(machine.dual_coef_)) * y[machine.support_] < 0
 
 
 def solve(task: Task) -> dict[str, float]:
@@ -90,7 +79,7 @@ def solve(task: Task) -> dict[str, float]:
     X, y, X_test, y_test = data(task)
     model = model_of(task, X, y)
     found = chen.assess(model, X, y, X_test, y_test)
-    return found | {"wrong_signed": float(np.sum(wrong_signed(model, X, y)))}
+    return found | {"wrong_signed": float(np.sum(wrong_signed(model, y)))}
 
 
 def report(frame: Any, console: Any) -> None:
@@ -153,8 +142,7 @@ def panel(ax: Any, model: Any, X: Any, y: Any, style: str = "-") -> None:
     ax.contour(*grid, height.reshape(grid[0].shape), levels=[0.0], colors="k", linestyles=style)
     for label, marker in ((1, "+"), (-1, ".")):
         ax.plot(*X[y == label].T, marker, ms=4, color="C0" if label > 0 else "C1", zorder=0)
-    V, _ = vectors_of(model)
-    wrong = wrong_signed(model, X, y)
+    V, wrong = X[model[-1].support_], wrong_signed(model, y)
     ax.scatter(*V[~wrong].T, s=40, facecolors="none", edgecolors="grey", lw=0.8)
     ax.scatter(*V[wrong].T, s=40, facecolors="none", edgecolors="red", lw=1.2)
     ax.set(xticks=[], yticks=[])
