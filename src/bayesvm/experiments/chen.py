@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.metrics import log_loss, roc_auc_score
@@ -35,13 +35,14 @@ METHODS: dict[str, str | None] = {
     "PCVC power": "PCVM",
     "RVC": "RVM",
     "SVC": "SVM soft",
+    "SVC same kernel": "SVM PCVM",
     "BayesianSVC": None,
     "1NN": "1NN",
     "kNN": "kNN",
     "LDA": "LDA",
     "QDA": "QDA",
 }
-SPARSE = ("PCVC", "PCVC power", "RVC", "SVC")  # those that keep vectors
+SPARSE = ("PCVC", "PCVC power", "RVC", "SVC", "SVC same kernel")  # those that keep vectors
 MEASURED = ("error", "auc", "rmse", "log_loss", "vectors", "seconds")
 COSTS = np.geomspace(0.3, 300.0, 7)
 WIDTHS = np.geomspace(0.3, 20.0, 9)  # theta of eq. 13, for columns of unit sd
@@ -130,6 +131,8 @@ def build(method: str, parameters: dict[str, float], seed: int) -> Any:
         made = ours(method)(random_state=seed)
     elif method == "SVC":
         made = SVC()
+    elif method == "SVC same kernel":
+        made = SameKernelSVC(seed)
     elif method in ("1NN", "kNN"):
         made = KNeighborsClassifier(1)
     elif method == "LDA":
@@ -140,6 +143,29 @@ def build(method: str, parameters: dict[str, float], seed: int) -> Any:
         raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
     whole = {key: round(v) if key.endswith("n_neighbors") else v for key, v in parameters.items()}
     return make_pipeline(StandardScaler(), made).set_params(**whole)
+
+
+class SameKernelSVC(ClassifierMixin, BaseEstimator):
+    """The support vector machine with the kernel that PCVC has learned; C by cross-validation."""
+
+    def __init__(self, random_state: int = 0) -> None:
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> SameKernelSVC:
+        """Learn the kernel, then C, then the machine."""
+        kernel = ours("PCVC")(random_state=self.random_state).fit(X, y).kernel_
+        search = GridSearchCV(SVC(kernel=kernel), {"C": COSTS}, cv=FOLDS).fit(X, y)
+        self.machine_ = search.best_estimator_
+        self.classes_, self.n_support_ = self.machine_.classes_, self.machine_.n_support_
+        return self
+
+    def decision_function(self, X: Any) -> Any:
+        """Margins."""
+        return self.machine_.decision_function(X)
+
+    def predict(self, X: Any) -> Any:
+        """Labels."""
+        return self.machine_.predict(X)
 
 
 def assess(model: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> dict[str, float]:
