@@ -10,10 +10,11 @@ from .real import (
     load_toenail,
     load_usps,
 )
-from .simulators import simulate_luts
+from .simulators import simulate_chen, simulate_luts
 
 __all__ = [
     "simulate_luts",
+    "simulate_chen",
     "load_spam",
     "load_toenail",
     "load_acath",

@@ -123,7 +123,8 @@ def load_raetsch(
         'ringnorm', 'splice', 'thyroid', 'titanic', 'twonorm' or 'waveform'.
     realisation : int or None, default=1
         Which division, counted from 1.  ``None`` gives the distinct patterns undivided, with how
-        often each occurs in ``counts``.
+        often each occurs in ``counts`` and all divisions in ``splits``, as
+        :func:`~bayesvm.compare.evaluate` takes them.
     split : {'any', 'original', 'generated'}, default='any'
         Divisions of the authors, divisions of the same sizes drawn at random by the keepers of the
         data folder, or first the ones, then the others (together 100; 20 for image and splice).
@@ -145,14 +146,15 @@ def load_raetsch(
         held = {key: arrays[key] for key in arrays.files}
     X, y = held["x"].astype(float), held["t"].astype(int)
     names = [f"x{j}" for j in range(X.shape[1])]
-    if realisation is None:
-        return _bunch(source, X, y, names, counts=held["counts"])
     kinds = ("original", "generated") if split == "any" else (split,)
     divisions = [
         (kind, *pair)
         for kind in kinds
         for pair in zip(held[f"train_{kind}"], held[f"test_{kind}"], strict=True)
     ]
+    if realisation is None:
+        splits = [(train, test) for _, train, test in divisions]
+        return _bunch(source, X, y, names, counts=held["counts"], splits=splits)
     if not 1 <= realisation <= len(divisions):
         raise ValueError(
             f"{name} has {len(divisions)} realisations with split={split!r}, counted from 1; got "
