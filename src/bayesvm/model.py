@@ -84,10 +84,23 @@ class Model:
             for t, s, where in zip(self.terms, states, self.slices, strict=True)
         )
 
-    def corner(self, states: States) -> Array | None:
-        """Slope of the penalty at zero; ``None`` where it is neither linear nor quadratic."""
-        parts = [t.prior.corner(s, t.design.width) for t, s in zip(self.terms, states, strict=True)]
-        return None if any(part is None for part in parts) else np.concatenate(parts)
+    def corner(self, states: States) -> Array:
+        """Slope of the penalty at zero, ``(K,)``."""
+        parts = zip(self.terms, states, strict=True)
+        return np.concatenate([t.prior.corner(s, t.design.width) for t, s in parts])
+
+    def programme(self, states: States) -> bool:
+        """Whether the penalty is made of squares and corners, so that its mode can be exact."""
+        parts = zip(self.terms, states, strict=True)
+        return all(t.prior.is_quadratic(s) for t, s in parts if hasattr(t.prior, "is_quadratic"))
+
+    def settled(self, states: States, theta: Array, eps: float) -> Array:
+        """Coefficients with those at zero that belong there."""
+        parts = [
+            t.prior.settled(s, theta[where], eps) if hasattr(t.prior, "settled") else theta[where]
+            for t, s, where in zip(self.terms, states, self.slices, strict=True)
+        ]
+        return np.concatenate(parts)
 
     def own(self, coef: Coef) -> list[Own]:
         var = coef.cov.diag()

@@ -21,6 +21,7 @@ from .gaussian import FullCovariance, scaled_cholesky
 from .stats import Dense, squared
 from .types import Array, Coef, Columns, Stats
 
+OPEN = 40.0  # log odds at which a gate is open to the last digit
 SWAPS = 4  # exchanges offered in a sweep
 KINSHIP = 4  # power of the squared correlation by which partners of an exchange are chosen
 STRANGERS = 1e-3  # what uncorrelated columns have of it together
@@ -91,15 +92,18 @@ def seen(coef: Coef, gate: Array | None) -> Coef:
     return Coef(gate * coef.mean, GatedCovariance(coef.cov, gate, coef.mean))  # type: ignore[arg-type]
 
 
-def through(stats: Stats, gate: Array | None, inner: Array) -> Stats:
+def through(stats: Stats, gate: Array, inner: Array) -> Stats:
     """What rows say of gated coefficients, as said of those behind the gates."""
-    if gate is None:
-        return stats
-    M = stats.S.M
-    own = gate * (1.0 - gate) * np.diag(M)
-    S = gate[:, None] * M * gate
-    S[np.diag_indices_from(S)] += own
-    return replace(stats, S=Dense(S), g=gate * stats.g - own * inner)
+    own = gate * (1.0 - gate) * stats.S.diag()
+    H = None if stats.H is None else _gated(stats.H, gate)
+    return replace(stats, S=_gated(stats.S, gate), g=gate * stats.g - own * inner, H=H)
+
+
+def _gated(S: Dense, gate: Array) -> Dense:
+    r""":math:`S \odot E[\gamma\gamma^\top]`."""
+    M = gate[:, None] * S.M * gate
+    M[np.diag_indices_from(M)] += gate * (1.0 - gate) * S.diag()
+    return Dense(M)
 
 
 def reopen(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Array) -> Array:
@@ -118,7 +122,7 @@ def reopen(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Array) -> Ar
 
 
 # ---------------------------------------------------------------------------------------------
-# Gates drawn by a chain
+# Gates decided with the coefficients integrated out
 
 
 class Subset:
@@ -224,6 +228,22 @@ class Subset:
         self._inverse, self._slopes = np.zeros((more, more)), np.zeros((more, slopes.shape[1]))
         self._mean = np.zeros(more)
         self._inverse[:m, :m], self._slopes[:m], self._mean[:m] = inverse[:m, :m], slopes, mean
+
+
+def best_subset(stats: Stats, P: Array, odds: Array, theta: Array, old: Array) -> Array:
+    """Which coefficients a greedy search from ``theta`` keeps; ``old`` is what rows saw."""
+    shifted = replace(stats, g=stats.g + stats.S @ (old - theta))
+    held = np.where((theta == 0) & np.isposinf(odds), np.finfo(float).tiny, theta)
+    subset = Subset(shifted, P, held)
+    free = np.flatnonzero(np.isfinite(odds))
+    for _ in range(4 * free.size):
+        lean = odds[free] + subset.evidence(free)
+        regret = np.where(subset.active[free], -lean, lean)
+        worst = int(np.argmax(regret))
+        if regret[worst] <= 0:
+            break
+        subset.flip(int(free[worst]))
+    return subset.active
 
 
 def draw_subset(

@@ -56,11 +56,14 @@ def certify(problem: Problem, state: State, eps: float) -> tuple[Certificate, Ar
     """Certificate of a smoothed solution, with the duals it implies."""
     u, y, c = margins(problem, state.coef.mean)
     phi = c * _dual(problem, u, eps)
-    model = problem.model
-    P, corner = model.precision(state.priors), model.corner(state.priors)
-    if corner is not None:
-        P = np.where(corner > 0, 0.0, P)
+    P, corner = penalty(problem, state)
     return certificate(problem, state.coef.mean, u, c, phi, P, corner), phi
+
+
+def penalty(problem: Problem, state: State) -> tuple[Array, Array]:
+    """Slope over coefficient of the penalty, and its corners; a linear penalty has only these."""
+    P, corner = problem.model.precision(state.priors), problem.model.corner(state.priors)
+    return np.where((corner > 0) & np.isfinite(corner), 0.0, P), corner
 
 
 def _dual(problem: Problem, u: Array, eps: float) -> Array:
@@ -70,28 +73,24 @@ def _dual(problem: Problem, u: Array, eps: float) -> Array:
 
 
 def certificate(
-    problem: Problem, mean: Array, u: Array, c: Array, phi: Array, P: Array, corner: Array | None
+    problem: Problem, mean: Array, u: Array, c: Array, phi: Array, P: Array, corner: Array
 ) -> Certificate:
     """How far coefficients and duals are from optimal.
 
-    At a corner the force may be anything up to the corner's slope.  ``None`` for a penalty that is
-    neither linear nor quadratic: ``P`` then holds its slopes over the coefficients, and there is no
-    gap.
+    The force on a coefficient at zero may be anything up to the slope of its corner.  Where a
+    corner is infinitely steep the programme is not convex, and there is no gap to speak of.
     """
     force = pull(problem, phi)
     size = max(1.0, float(np.max(np.abs(force))))
-    wanted = P * mean
-    slack = np.zeros_like(mean)
-    if corner is not None:
-        wanted += corner * np.sign(mean)
-        slack = np.where(mean == 0, corner, 0.0)
-    residual = float(np.max(np.maximum(np.abs(force - wanted) - slack, 0.0))) / size
-    if corner is None:
-        return Certificate(residual, float("nan"))
+    steep = np.isinf(corner)
+    line = np.where(steep, 0.0, corner)
+    slack = np.where(mean == 0, corner, 0.0)
+    misfit = np.abs(force - P * mean - line * np.sign(mean)) - slack
+    residual = float(np.max(np.maximum(misfit, 0.0))) / size
     smooth = corner == 0
-    if np.any(P[smooth] == 0):  # a flat direction: the dual is finite only if its force vanishes
+    if steep.any() or np.any(P[smooth] == 0):  # a flat direction: the dual needs no force there
         return Certificate(residual, float("nan"))
-    primal = 2.0 * c @ np.maximum(u, 0.0) + 0.5 * mean @ (P * mean) + corner @ np.abs(mean)
+    primal = 2.0 * c @ np.maximum(u, 0.0) + 0.5 * mean @ (P * mean) + line @ np.abs(mean)
     over = np.abs(force[~smooth]) / corner[~smooth]
     k = 1.0 / max(1.0, float(np.max(over, initial=0.0)))  # shrunk until no corner gives way
     dual = k * phi.sum() - 0.5 * k * k * force[smooth] @ (force[smooth] / P[smooth])

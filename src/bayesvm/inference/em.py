@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..gaussian import Point, covariance, mode
-from ..model import Model, Problem, Product, States
+from ..model import Model, Problem, Product
 from ..types import Array, Coef
-from .active_set import Certificate, certificate, certify, exact_finish, margins, pull
+from .active_set import Certificate, certificate, certify, exact_finish, margins, penalty, pull
 from .draws import Position
 from .gibbs import Gibbs
 from .interior import finish_with_corners
@@ -106,8 +106,18 @@ class EM:
         if self.anneal:
             state = annealed(problem, state, self.anneal, rng, watch)
         corner = model.corner(state.priors)
-        if problem.form == "factored" and corner is not None and corner.any():
-            return self._narrow(problem, state, corner, watch)
+        if problem.form == "factored" and corner.any() and model.programme(state.priors):
+            held = replace(self, learn="evidence")
+            run = held._narrow(problem, state, corner, watch)
+            while self.learn == "mode":
+                coef, priors = run.state
+                moved = State(coef, tuple(model.each("mode", priors, coef)))
+                if objective(problem, moved) - run.bound <= 1e-10 * max(1.0, abs(run.bound)):
+                    _warn_if_collapsed(problem, run.state)
+                    break
+                corner = model.corner(moved.priors)
+                run = held._narrow(problem, moved, corner, watch)
+            return run
         return self._climb(problem, state, watch)
 
     def _narrow(self, problem: Problem, state: State, corner: Array, watch: Watch) -> Mode:
@@ -121,41 +131,31 @@ class EM:
             keep = ~bent | (mean != 0) | (pushing if path else False)
             keep[np.argsort(np.where(bent, -force, np.inf))[:most]] = True
             small, priors = problem.narrowed(keep, state.priors)
-            run = self._climb(
-                small, State(Coef(mean[keep], Point(small.model.width)), priors), watch
-            )
+            start = State(Coef(mean[keep], Point(small.model.width)), priors)
+            run = self._climb(small, start, watch)
             mean = np.zeros(model.width)
             mean[keep], n_iter = run.state.coef.mean, n_iter + run.n_iter
             path.append(run.bound)
-            state = State(Coef(mean, Point(model.width)), _widened(state.priors, run.state.priors))
-            corner = np.where(bent, np.max(small.model.corner(run.state.priors)), 0.0)
             force = np.abs(pull(problem, run.dual))
             pushing = bent & ~keep & (force > corner * (1.0 + 1e-9))
-        state = expecting(model, state)
+        state = expecting(model, State(Coef(mean, Point(model.width)), state.priors))
         u, _, c = margins(problem, mean)
-        P = np.where(bent, 0.0, model.precision(state.priors))
-        cert = certificate(problem, mean, u, c, run.dual, P, corner)
+        cert = certificate(problem, mean, u, c, run.dual, *penalty(problem, state))
         bound, good = objective(problem, state), run.converged and not pushing.any()
         return Mode(state, bound, [*path, bound], n_iter, good, cert.gap, cert, run.dual)
 
     def _climb(self, problem: Problem, state: State, watch: Watch) -> Mode:
         model = problem.model
         smooth = hasattr(model.likelihood, "dual")
-        corner = model.corner(state.priors)
-        convex = corner is not None
-        levels = _levels(self.eps_min) if smooth or not convex else [0.0]
-        if (
-            corner is not None
-            and corner.any()
-            and smooth
-            and self.exact
-            and problem.form != "diagonal"
-        ):
-            levels = levels[:1]  # the interior point method needs no better start
+        bent, easy = bool(model.corner(state.priors).any()), model.programme(state.priors)
+        levels = _levels(self.eps_min) if smooth or bent or not easy else [0.0]
+        exact = smooth and easy and self.exact and not (bent and problem.form == "diagonal")
+        if bent and exact:
+            levels.insert(0, levels[0])  # roughly, which is all an interior point method needs
         path: list[float] = []
         n_iter = 0
-        roughly = len(levels) == 1 and smooth
-        for eps in levels:
+        for k, eps in enumerate(levels):
+            rough = bent and exact and k == 0
             state = expecting(
                 model, State(Coef(state.coef.mean, Point(model.width, eps)), state.priors)
             )
@@ -163,7 +163,7 @@ class EM:
                 lambda s: self.sweep(problem, s),
                 model,
                 state,
-                max_iter=min(self.max_iter, 20) if roughly else self.max_iter,
+                max_iter=min(self.max_iter, 20) if rough else self.max_iter,
                 tol=self.tol,
                 shift_tol=1e-4,
                 accelerate=self.accelerate,
@@ -174,14 +174,17 @@ class EM:
             path += run.path
             if self.learn == "mode":
                 _warn_if_collapsed(problem, state)
-            if smooth and convex and self.exact and (eps <= 1e-2 or len(levels) == 1):
+            if rough or (exact and not bent and eps <= 1e-2):
                 done = self._finish(problem, state, eps)
                 if done is not None:
                     state, cert, dual, bound = done
                     return Mode(state, bound, [*path, bound], n_iter, True, 0.0, cert, dual)
         if not smooth:
+            mean = model.settled(state.priors, state.coef.mean, eps)
+            state = expecting(model, State(Coef(mean, Point(model.width)), state.priors))
             return Mode(state, run.bound, path, n_iter, run.converged, run.change)
-        state = expecting(model, State(Coef(state.coef.mean, Point(model.width)), state.priors))
+        mean = model.settled(state.priors, state.coef.mean, eps)
+        state = expecting(model, State(Coef(mean, Point(model.width)), state.priors))
         cert, dual = certify(problem, state, eps)
         proved = cert.kkt < 1e-3 and not cert.gap > 1e-5  # smoothed duals prove no more than that
         bound = objective(problem, state)
@@ -214,8 +217,8 @@ class EM:
         answer = None
         for _ in range(50):
             corner = model.corner(state.priors)
-            if np.any(corner):
-                found = finish_with_corners(problem, state, corner)  # type: ignore[arg-type]
+            if corner.any():
+                found = finish_with_corners(problem, state, corner)
             else:
                 found = exact_finish(problem, state, eps)
             if found is None:
@@ -235,14 +238,6 @@ class EM:
                 return answer
             state, best = moved, new
         return answer
-
-
-def _widened(wide: States, narrow: States) -> States:
-    """Numbers from the narrow states, vectors from the wide ones."""
-    return tuple(
-        a and type(a)(*(x if np.ndim(x) else y for x, y in zip(a, b, strict=True)))
-        for a, b in zip(wide, narrow, strict=True)
-    )
 
 
 def expecting(model: Model, state: State) -> State:

@@ -10,12 +10,13 @@ import numpy as np
 
 from ..gaussian import covariance, mode
 from ..model import Problem
-from ..selection import reopen, seen, through
+from ..selection import OPEN, best_subset, reopen, seen, through
 from ..types import Array, Coef, Stats
 from .loop import Ascent, State, Step, Watch, ascend, require, silent
 
 THIN_ROWS = 20_000  # below this a full pass is cheaper than arranging a smaller one
 THIN_BY = 10
+STILL = 1e-5  # largest change of a gate in a sweep at which Newton's mean is tried
 STARTS = 3  # of gates: open, as before the data, at random
 
 
@@ -74,13 +75,35 @@ class VB:
         start: State | None = None,
         watch: Watch = silent,
     ) -> Ascent:
-        starts = [start] if start is not None else self._starts(problem, rng, watch)
-        return max((self._climb(problem, x, watch) for x in starts), key=lambda run: run.bound)
+        if start is None and problem.model.gates(problem.model.init()) is not None:
+            start = self._search(problem, rng, watch)
+        if start is None:
+            start = self._start(problem, rng, watch)
+        return self._climb(problem, start, watch)
 
-    def _climb(self, problem: Problem, start: State, watch: Watch) -> Ascent:
+    def _search(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:
+        """Gates make local optima: the best of several rough climbs, and of searches from it."""
+        model, rough = problem.model, replace(self, tol=max(self.tol, 1e-5))
+        each = [
+            t.prior.starts(t.design.width, rng)
+            if hasattr(t.prior, "starts")
+            else [t.prior.init(t.design.width)] * STARTS
+            for t in model.terms
+        ]
+        starts = [State(model.start(), states) for states in zip(*each, strict=True)]
+        # one more with all gates open, its coefficients found before any shuts
+        starts.append(rough._climb(problem, starts[0], watch, frozen=True).state)
+        best = max((rough._climb(problem, x, watch) for x in starts), key=lambda run: run.bound)
+        while True:
+            run = rough._climb(problem, searched(problem, best.state), watch)
+            if run.bound <= best.bound + 1e-4 * abs(best.bound):
+                return best.state
+            best = run
+
+    def _climb(self, problem: Problem, start: State, watch: Watch, frozen: bool = False) -> Ascent:
         bold = self.accelerate and bold_mean(problem)
         return ascend(
-            lambda state: sweep(problem, state, bold, hurry=self.accelerate),
+            lambda state: sweep(problem, state, bold, frozen),
             problem.model,
             start,
             max_iter=self.max_iter,
@@ -90,19 +113,6 @@ class VB:
             watch=watch,
             stage="vb",
         )
-
-    def _starts(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> list[State]:
-        """One start, or several where gates make local optima."""
-        model = problem.model
-        if model.gates(model.init()) is None:
-            return [self._start(problem, rng, watch)]
-        each = [
-            t.prior.starts(t.design.width, rng)
-            if hasattr(t.prior, "starts")
-            else [t.prior.init(t.design.width)] * STARTS
-            for t in model.terms
-        ]
-        return [State(model.start(), states) for states in zip(*each, strict=True)]
 
     def _start(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:
         model = problem.model
@@ -119,14 +129,14 @@ def bold_mean(problem: Problem) -> bool:
     return float(problem.blocks.c.sum()) > 2 * problem.model.width
 
 
-def sweep(problem: Problem, state: State, bold: bool = False, hurry: bool = False) -> Step:
+def sweep(problem: Problem, state: State, bold: bool = False, frozen: bool = False) -> Step:
     """One sweep, plain and, if asked, with the mean found by Newton's method instead."""
     model, (coef, priors) = problem.model, state
     point = coef.cov.is_point  # only the start: its bound is minus infinity
     bold = bold and not point
     gate = model.gates(priors)
     if gate is not None:
-        return _gated_sweep(problem, state, gate, hurry)
+        return _gated_sweep(problem, state, gate, bold, frozen)
     stats = problem.stats(coef, curved=bold)
     bound = -np.inf if point else bound_of(problem, state, stats)
     by_S, by_H = problem.products(coef) if problem.form == "diagonal" else (None, None)
@@ -150,25 +160,57 @@ def sweep(problem: Problem, state: State, bold: bool = False, hurry: bool = Fals
     return Step(bound, safe, attempt(newton))
 
 
-def _gated_sweep(problem: Problem, state: State, gate: Array, hurry: bool) -> Step:
-    """A sweep where some coefficients have gates; the bold one hurries their scale."""
+def _gated_sweep(problem: Problem, state: State, gate: Array, bold: bool, frozen: bool) -> Step:
+    """A sweep where some coefficients have gates, frozen or not.
+
+    Newton's mean is tried only while gates stand still: a long step of the mean can shut a gate for
+    good that small ones would have left open.
+    """
     model, (coef, priors) = problem.model, state
+    bold = bold and not coef.cov.is_point
     view = seen(coef, gate)
-    stats = problem.stats(view)
+    stats = problem.stats(view, curved=bold)
     bound = -np.inf if coef.cov.is_point else bound_of(problem, state, stats)
-    P, inner = model.precision(priors), through(stats, gate, coef.mean)
+    P, inner, odds = model.precision(priors), through(stats, gate, coef.mean), model.odds(priors)
     cov = covariance(inner.S, P)
-    new = Coef(mode(cov, inner.g, P, coef.mean), cov)
-    updated = tuple(model.each("update", priors, new))
-    eta = reopen(stats, view.mean, new, model.odds(priors), gate)  # type: ignore[arg-type]
-    safe = State(new, model.gated(updated, eta))
-    if not hurry or coef.cov.is_point:
+
+    def reach(mean: Array) -> State:
+        new = Coef(mean, cov)
+        updated = tuple(model.each("update", priors, new))
+        if frozen:
+            return State(new, updated)
+        eta = reopen(stats, view.mean, new, odds, gate)  # type: ignore[arg-type]
+        return State(new, model.gated(updated, eta))
+
+    safe = reach(mode(cov, inner.g, P, coef.mean))
+    if not bold or np.max(np.abs(model.gates(safe.priors) - gate)) > STILL:  # type: ignore[operator]
         return Step(bound, lambda: safe)
-    hurried = tuple(
-        t.prior.hasten(s, own) if hasattr(t.prior, "hasten") else s
-        for t, s, own in zip(model.terms, safe.priors, model.own(new), strict=True)
-    )
-    return Step(bound, lambda: safe, State(new, hurried))
+
+    def newton() -> State:
+        new = reach(mode(covariance(inner.H, P, retry=False), inner.g, P, coef.mean))
+        hurried = tuple(
+            t.prior.hasten(s, own) if hasattr(t.prior, "hasten") else s
+            for t, s, own in zip(model.terms, new.priors, model.own(new.coef), strict=True)
+        )
+        return State(new.coef, hurried)
+
+    return Step(bound, lambda: safe, attempt(newton))
+
+
+def searched(problem: Problem, state: State) -> State:
+    """Gates open or shut as a greedy search leaves them, given what rows now say.
+
+    A mean-field factor of a coefficient behind an open gate is narrow and keeps it open; here the
+    coefficients are integrated out.
+    """
+    model, (coef, priors) = problem.model, state
+    gate, odds = model.gates(priors), model.odds(priors)
+    assert gate is not None
+    assert odds is not None
+    view = seen(coef, gate)
+    start = np.where(gate > 0.5, view.mean, 0.0)
+    active = best_subset(problem.stats(view), model.precision(priors), odds, start, view.mean)
+    return State(coef, model.gated(priors, np.where(active, OPEN, -OPEN)))
 
 
 def attempt(make: Callable[[], State]) -> State | None:

@@ -7,9 +7,9 @@ from numbers import Real
 import numpy as np
 from scipy.special import expit, logit
 
+from ..selection import OPEN
 from ..types import Array
 
-OPEN = 40.0  # log odds at which a gate is open to the last digit
 WIDEST = 27.0  # log odds beyond which extrapolation does not look
 
 

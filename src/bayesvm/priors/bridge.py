@@ -176,11 +176,17 @@ class Bridge:
         size = np.sum(np.abs(own.mean) ** s.alpha)
         return self.nu is None and bool(size < 0.3 * self.b)
 
-    def corner(self, s: BridgeState, p: int) -> Array | None:
-        """Slope of the penalty at zero, if it is otherwise linear or quadratic."""
-        if s.alpha == 1.0:
-            return np.full(p, s.rate)
-        return np.zeros(p) if s.alpha == 2.0 else None
+    def corner(self, s: BridgeState, p: int) -> Array:
+        """Slope of the penalty at zero."""
+        return np.full(p, s.rate if s.alpha == 1.0 else np.inf if s.alpha < 1.0 else 0.0)
+
+    def settled(self, s: BridgeState, theta: Array, eps: float) -> Array:
+        """Coefficients that only smoothing has kept from zero, at zero."""
+        return np.where((s.alpha <= 1.0) & (np.abs(theta) < 10.0 * eps), 0.0, theta)
+
+    def is_quadratic(self, s: BridgeState) -> bool:
+        """Whether the penalty is a square, or a corner and nothing else."""
+        return s.alpha in (1.0, 2.0)
 
     # ----- draws
 

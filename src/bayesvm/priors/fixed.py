@@ -88,7 +88,7 @@ class Fixed:
     def log_prob(self, s: Any, own: Own) -> float:
         return self.bound(s, Own(own.mean, np.zeros_like(own.mean)))
 
-    def corner(self, s: Any, p: int) -> Array | None:
+    def corner(self, s: Any, p: int) -> Array:
         return np.zeros(p)
 
     def cooled(self, s: Any, temperature: float) -> Fixed:

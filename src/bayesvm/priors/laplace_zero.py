@@ -11,9 +11,9 @@ import numpy as np
 from scipy.special import expit, gammaln
 
 from ..distributions import LOG_2PI, inverse_gaussian
+from ..selection import OPEN
 from ..types import Array, Own
 from ._inclusion import (
-    OPEN,
     WIDEST,
     check_inclusion,
     check_positive,

@@ -141,7 +141,7 @@ class Ridge:
         s0 = self.half_cauchy
         return float(total - np.log(np.pi * s0) - 1.5 * np.log(tau) - np.log1p(1 / (tau * s0**2)))
 
-    def corner(self, s: RidgeState, p: int) -> Array | None:
+    def corner(self, s: RidgeState, p: int) -> Array:
         return np.zeros(p)
 
     def cooled(self, s: RidgeState, temperature: float) -> Fixed:
