@@ -9,6 +9,7 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from tests.papers import exact
+from tests.priors.test_mixtures import MIXTURES
 from tests.problems import Z, frozen, z_score
 
 from bayesvm import priors
@@ -56,7 +57,7 @@ def test_no_missing_prior():
         for name, item in vars(priors).items()
         if inspect.isclass(item) and not name.startswith("_")
     }
-    assert public == {type(prior) for prior in PRIORS.values()}
+    assert public == {type(prior) for prior in [*PRIORS.values(), *MIXTURES.values()]}
     assert set(priors.__all__) == {item.__name__ for item in public}
 
 

@@ -109,7 +109,7 @@ class Bridge:
     def init(self, p: int) -> BridgeState:
         alpha = 1.0 if self.alpha is None else float(self.alpha)
         rate = 1.0 if self.nu is None else float(self.nu) ** -alpha
-        return BridgeState(rate, alpha, np.full(p, 1.0 / alpha))
+        return BridgeState(rate, alpha, np.full(p, 1.0 if alpha == 2.0 else 1.0 / alpha))
 
     def precisions(self, s: BridgeState, p: int) -> Array:
         return s.alpha * s.rate * s.lean
