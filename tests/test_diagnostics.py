@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.signal import lfilter
 
-from bayesvm.diagnostics import _plain_r_hat, _split, ess, r_hat
+from bayesvm.diagnostics import _plain_r_hat, _split, ess, indicator_r_hat, r_hat
 from tests.problems import Z
 
 
@@ -121,3 +121,15 @@ def test_few_draws_give_finite_numbers(draws):
         assert np.isfinite(r_hat(x)).all()
     assert np.isfinite(ess(x)).all()
     assert (ess(x) > 0).all()
+
+
+def test_indicators_have_an_r_hat_of_their_own():
+    rng = np.random.default_rng(0)
+    same = rng.random((4, 2000, 3)) < [0.0, 0.3, 1.0]
+    np.testing.assert_allclose(indicator_r_hat(same), 1.0, atol=0.01)
+    apart = np.stack([np.zeros((1000, 1)), np.ones((1000, 1))])
+    assert indicator_r_hat(apart)[0] > 5
+    rare = np.zeros((2, 2000, 1))
+    rare[0, 7] = 1.0  # one visit in four thousand says nothing
+    assert indicator_r_hat(rare)[0] < 1.01
+    assert np.isnan(indicator_r_hat(np.zeros((2, 3, 2)))).all()

@@ -12,6 +12,8 @@ from bayesvm.distributions import (
     mills,
     polya_gamma,
     slice_sample,
+    slice_sample_on,
+    tilted_stable,
     truncated_normal_positive,
 )
 from tests.problems import Z, frozen, z_score
@@ -189,3 +191,32 @@ def test_slice_chain_finds_a_density_from_far_away():
     assert abs(np.corrcoef(kept[:-1], kept[1:])[0, 1]) < 0.5
     assert abs(kept.mean() - 2) < Z * math.sqrt(3 / 2500)
     assert abs(kept.var() - 1) < Z * math.sqrt(2 * 3 / 2500)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 0.8, 1.0, 1.6])
+@pytest.mark.parametrize("z", [0.05, 0.7, 3.0, 12.0])
+def test_tilted_stable_moments(alpha, z):
+    """E T = alpha z^(alpha - 2) / 2 under the tilt z^2, and its Laplace transform; |z| < 4.5."""
+    rng, n, h = np.random.default_rng(int(100 * alpha + z)), 20_000, alpha / 2
+    T = tilted_stable(h, np.full(n, z**2), rng)
+    assert T.shape == (n,)
+    assert (T > 0).all()
+    assert abs(z_score(T, 0.5 * alpha * z ** (alpha - 2))) < Z
+    t = 0.5 * z**2
+    transform = np.exp(z**alpha - (z**2 + t) ** h)
+    assert abs(z_score(np.exp(-t * T), transform)) < Z
+
+
+def test_tilted_stable_at_one_half_is_inverse_gaussian():
+    """alpha = 1: 2 T is inverse Gaussian of mean 1/z and shape 1."""
+    T = tilted_stable(0.5, np.full(5000, 1.3**2), np.random.default_rng(0))
+    assert stats.kstest(2 * T, stats.invgauss(1 / 1.3).cdf).pvalue > 1e-5
+
+
+def test_slice_on_an_interval_samples_its_density():
+    rng, x, draws = np.random.default_rng(1), 0.5, np.empty(20_000)
+    for i in range(draws.size):
+        x = slice_sample_on(lambda t: 3 * np.log(t), x, 0.1, 2.0, rng)
+        draws[i] = x
+    law = lambda t: (t**4 - 0.1**4) / (2.0**4 - 0.1**4)  # noqa: E731
+    assert stats.kstest(draws[::10], law).pvalue > 1e-5

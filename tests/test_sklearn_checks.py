@@ -15,6 +15,13 @@ ESTIMATORS = [
     BayesianLinearSVC(inference="svi", random_state=0),
     BayesianLinearSVC(covariance="diagonal", standardize=False),
     BayesianLinearSVC(inference=Gibbs(draws=50, burn_in=20, chains=2), random_state=0),
+    BayesianLinearSVC(prior="lasso", inference="em"),
+    BayesianLinearSVC(prior="lasso"),
+    BayesianLinearSVC(prior="bridge", tol=1e-12),
+    BayesianLinearSVC(prior="laplace_zero", random_state=0),
+    BayesianLinearSVC(
+        prior="spike_slab", inference=Gibbs(draws=50, burn_in=20, chains=2), random_state=0
+    ),
 ]
 
 

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 
 from .. import validation as check
 from ..blocks import Blocks, block_rows
 from ..designs import Intercept, Standardised, fit_columns
+from ..inference import SVI
 from ..inference.loop import Progress, State
 from ..machine import Machine
 from ..model import Model, Problem
@@ -17,6 +19,15 @@ from ..priors import Fixed
 from ..types import Array, Term
 from ._coefficients import CoefficientReport
 from ._stream import Stream
+
+
+def _can_stream(estimator: Any) -> bool:
+    """Whether ``partial_fit`` exists: not where the prior cannot be learned from a stream."""
+    try:
+        check.choose_prior(estimator.prior, SVI())
+    except ValueError as error:
+        raise AttributeError(f"partial_fit does not exist here: {error}") from error
+    return True
 
 
 class BayesianLinearSVC(CoefficientReport):
@@ -232,6 +243,7 @@ class BayesianLinearSVC(CoefficientReport):
             return [None] * count
         return [m.state if _same_shape(m, problem) else None for m in old]
 
+    @available_if(_can_stream)
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> BayesianLinearSVC:

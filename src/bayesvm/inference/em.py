@@ -113,12 +113,14 @@ class EM:
                 coef, priors = run.state
                 moved = State(coef, tuple(model.each("mode", priors, coef)))
                 if objective(problem, moved) - run.bound <= 1e-10 * max(1.0, abs(run.bound)):
-                    _warn_if_collapsed(problem, run.state)
                     break
                 corner = model.corner(moved.priors)
                 run = held._narrow(problem, moved, corner, watch)
-            return run
-        return self._climb(problem, state, watch)
+        else:
+            run = self._climb(problem, state, watch)
+        if self.learn == "mode":
+            _warn_if_collapsed(problem, run.state)
+        return run
 
     def _narrow(self, problem: Problem, state: State, corner: Array, watch: Watch) -> Mode:
         """Many more columns than rows, most of them zero: work on few, let in those that push."""
@@ -147,9 +149,12 @@ class EM:
     def _climb(self, problem: Problem, state: State, watch: Watch) -> Mode:
         model = problem.model
         smooth = hasattr(model.likelihood, "dual")
-        bent, easy = bool(model.corner(state.priors).any()), model.programme(state.priors)
+        corner, easy = model.corner(state.priors), model.programme(state.priors)
+        bent, steep = bool(corner.any()), smooth and bool(np.isinf(corner).any())
         levels = _levels(self.eps_min) if smooth or bent or not easy else [0.0]
         exact = smooth and easy and self.exact and not (bent and problem.form == "diagonal")
+        if steep and self.exact:
+            levels = [eps for eps in levels if eps > 1e-4]  # the rest is done exactly
         if bent and exact:
             levels.insert(0, levels[0])  # roughly, which is all an interior point method needs
         path: list[float] = []
@@ -172,8 +177,6 @@ class EM:
             )
             state, n_iter = run.state, n_iter + run.n_iter
             path += run.path
-            if self.learn == "mode":
-                _warn_if_collapsed(problem, state)
             if rough or (exact and not bent and eps <= 1e-2):
                 done = self._finish(problem, state, eps)
                 if done is not None:
@@ -185,6 +188,12 @@ class EM:
             return Mode(state, run.bound, path, n_iter, run.converged, run.change)
         mean = model.settled(state.priors, state.coef.mean, eps)
         state = expecting(model, State(Coef(mean, Point(model.width)), state.priors))
+        if steep and self.exact and problem.form != "diagonal":
+            least = descend_steep(problem, state)
+            if least is not None:
+                state, cert, dual = least
+                bound = objective(problem, state)
+                return Mode(state, bound, [*path, bound], n_iter, True, 0.0, cert, dual)
         cert, dual = certify(problem, state, eps)
         proved = cert.kkt < 1e-3 and not cert.gap > 1e-5  # smoothed duals prove no more than that
         bound = objective(problem, state)
@@ -243,6 +252,35 @@ class EM:
 def expecting(model: Model, state: State) -> State:
     """The state with the priors' own latent variables expected at its coefficients."""
     return State(state.coef, tuple(model.each("expect", state.priors, state.coef)))
+
+
+def descend_steep(problem: Problem, state: State) -> tuple[State, Certificate, Array] | None:
+    """A local minimum under a penalty of power below one, exactly.
+
+    The penalty lies below its tangents, so each step solves the lasso with their slopes for
+    corners.  A coefficient at zero is at a minimum of its own and stays out.
+    """
+    model = problem.model
+    whole = np.isinf(model.corner(state.priors))
+    for _ in range(ROUNDS):
+        mean = state.coef.mean
+        keep = ~whole | (mean != 0)
+        slopes = np.where(whole, model.precision(state.priors) * np.abs(mean), 0.0)[keep]
+        small, priors = problem.narrowed(keep, state.priors)
+        if not slopes.any():
+            return None
+        start = State(Coef(mean[keep], Point(small.model.width)), priors)
+        found = finish_with_corners(small, start, slopes)
+        if found is None:
+            return None
+        new = np.zeros_like(mean)
+        new[keep] = found[0]
+        state = expecting(model, State(Coef(new, Point(model.width)), state.priors))
+        if np.max(np.abs(new - mean)) <= 1e-9 * max(1.0, float(np.max(np.abs(mean)))):
+            u, _, c = margins(problem, new)
+            phi = found[2]
+            return state, certificate(problem, new, u, c, phi, *penalty(problem, state)), phi
+    return None
 
 
 def annealed(

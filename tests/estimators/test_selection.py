@@ -1,0 +1,228 @@
+"""Selection and sparse priors through the estimator."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_selection import SelectFromModel
+from sklearn.pipeline import make_pipeline
+from tests.problems import simulate
+
+from bayesvm import BayesianLinearSVC
+from bayesvm.inference import EM, SVI, Gibbs
+from bayesvm.priors import Bridge, LaplaceZero, Lasso, SpikeSlab
+
+SHORT = Gibbs(200, 100, 2)
+
+
+def two_of_eight(n=400, seed=4):
+    """Columns 0 and 3 matter, on unlike scales."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 8))
+    y = np.where(2 * X[:, 0] - 2 * X[:, 3] + 0.5 * rng.logistic(size=n) > 0, "yes", "no")
+    return X * 10.0 ** np.arange(-4, 4) + 3.0, y
+
+
+@pytest.mark.parametrize(
+    ("prior", "inference"),
+    [
+        (LaplaceZero(expected_size=2), "vb"),
+        (SpikeSlab(expected_size=2), "vb"),
+        ("spike_slab", SHORT),
+        ("laplace_zero", SHORT),
+        (SpikeSlab(expected_size=2, learn_inclusion=True), SHORT),
+    ],
+    ids=str,
+)
+def test_the_right_columns_are_found(prior, inference):
+    X, y = two_of_eight()
+    model = BayesianLinearSVC(prior, inference, random_state=0).fit(X, y)
+    chance = model.inclusion_proba_
+    assert chance.shape == (8,)
+    assert ((chance >= 0) & (chance <= 1)).all()
+    assert chance[[0, 3]].min() > 0.99
+    others = np.delete(chance, [0, 3])
+    assert np.sum(others > 0.5) <= (1 if inference == "vb" else 0)  # VB is too sure of itself
+    assert model.coef_[0, 0] > 0 > model.coef_[0, 3]
+    assert model.score(X, y) > 0.85
+    np.testing.assert_array_equal(
+        model.predict(X), model.classes_[model.predict_proba(X).argmax(1)]
+    )
+
+
+@pytest.mark.parametrize("inference", ["vb", SHORT], ids=str)
+def test_summary_tells_inclusion_sign_and_interval(inference):
+    X, y = two_of_eight()
+    prior = SpikeSlab(expected_size=2)
+    model = BayesianLinearSVC(prior, inference, random_state=0).fit(X, y)
+    frame = model.summary(level=0.8)
+    assert list(frame.index) == ["intercept", *(f"x{j}" for j in range(8))]
+    assert {"mean", "sd", "lower", "upper", "inclusion", "positive"} <= set(frame.columns)
+    assert frame.inclusion["intercept"] == 1
+    np.testing.assert_allclose(frame.inclusion[1:], model.inclusion_proba_)
+    assert frame.positive["x0"] > 0.99
+    assert frame.positive["x3"] < 0.01
+    np.testing.assert_allclose(frame["mean"][1:], model.coef_[0])
+    sure = frame.loc[["x0", "x3"]]
+    assert (sure.lower < sure["mean"]).all()
+    assert (sure["mean"] < sure.upper).all()
+    low, high = model.coef_interval(0.8)
+    out = model.inclusion_proba_ < 0.5
+    assert out.sum() >= 5
+    assert (low[0, out] <= 0).all()
+    assert (high[0, out] >= 0).all()  # with the mass at zero, unlike the interval given inclusion
+
+
+def test_mixture_quantiles_by_simulation():
+    """coef_interval under gates: quantiles of a point mass and a Gaussian."""
+    X, y = two_of_eight()
+    model = BayesianLinearSVC(LaplaceZero(0.5), fit_intercept=False).fit(X, y)
+    machine = model.machines_[0]
+    rng = np.random.default_rng(0)
+    draws = machine.posterior.sample(400_000, rng)
+    got = machine.slab_quantiles((0.05, 0.3, 0.95), machine.inclusion, slice(0, 8))
+    want = np.quantile(draws, (0.05, 0.3, 0.95), axis=0)
+    np.testing.assert_allclose(got, want, atol=0.02 * np.abs(draws).max())
+
+
+def test_selects_from_model():
+    X, y = two_of_eight()
+    chosen = SelectFromModel(
+        BayesianLinearSVC("spike_slab", SHORT, random_state=0),
+        threshold=0.5,
+        importance_getter="inclusion_proba_",
+    ).fit(X, y)
+    np.testing.assert_array_equal(chosen.get_support(indices=True), [0, 3])
+    pipe = make_pipeline(clone(chosen), BayesianLinearSVC()).fit(X, y)
+    assert pipe[-1].n_features_in_ == 2
+
+
+def test_more_than_two_classes():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((300, 6))
+    y = np.argmax(np.column_stack([2 * X[:, 0], 2 * X[:, 2], np.zeros(300)]), axis=1)
+    model = BayesianLinearSVC("laplace_zero").fit(X, y)
+    chance = model.inclusion_proba_
+    assert chance.shape == (6,)
+    assert chance[[0, 2]].min() > 0.99
+    frame = model.summary()
+    assert frame.loc[1].inclusion["x2"] > 0.99
+
+
+def test_no_inclusion_without_selection():
+    X, y = two_of_eight()
+    for prior in ("ridge", "lasso"):
+        model = BayesianLinearSVC(prior).fit(X, y)
+        assert not hasattr(model, "inclusion_proba_")
+        with pytest.raises(AttributeError, match="needs a selection prior"):
+            _ = model.inclusion_proba_
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("prior", ["laplace_zero", "spike_slab", "lasso", "bridge"])
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix])
+def test_sparse_rows(prior, kind):
+    X, y, _ = simulate(80, 6, seed=2)
+    X = np.where(np.abs(X) > 0.7, X, 0.0)
+    schemes = ["vb", "em"] if prior in ("lasso", "bridge") else ["vb", Gibbs(60, 40, 2)]
+    for scheme in schemes:
+        options = {"standardize": False, "random_state": 0}
+        ours = BayesianLinearSVC(prior, scheme, **options)
+        a = clone(ours).fit(kind(X), y).coef_
+        b = clone(ours).fit(X, y).coef_
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
+
+
+# ----- wide data
+
+
+def wide(n=60, p=2000, seed=3):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p))
+    y = np.sign(3 * X[:, 5] - 3 * X[:, 70] + 0.3 * rng.logistic(size=n))
+    return X, y
+
+
+def test_wide_lasso_is_sparse_and_certified():
+    X, y = wide()
+    model = BayesianLinearSVC(Lasso(nu=0.3), "em").fit(X, y)
+    assert 2 <= np.count_nonzero(model.coef_) < 60
+    assert model.kkt_residual_ < 1e-6
+    assert abs(model.duality_gap_) < 1e-6
+    assert np.abs(model.coef_[0]).argsort()[-2:].tolist() in ([5, 70], [70, 5])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_wide_spike_and_slab_finds_the_columns():
+    X, y = wide()
+    model = BayesianLinearSVC(SpikeSlab(expected_size=3), Gibbs(300, 300, 2), random_state=0)
+    model.fit(X, y)
+    assert set(np.argsort(-model.inclusion_proba_)[:2]) == {5, 70}
+    assert model.inclusion_proba_[[5, 70]].min() > 0.9
+    assert model.score(X, y) > 0.9
+
+
+def test_wide_bridge_runs():
+    X, y = wide()
+    model = BayesianLinearSVC(Bridge(0.5, nu=0.05), "em").fit(X, y)
+    assert 1 <= np.count_nonzero(model.coef_) < 60
+
+
+def test_vb_selection_refuses_what_it_cannot_hold():
+    X = np.random.default_rng(0).standard_normal((20, 5200))
+    y = np.sign(X[:, 0])
+    with pytest.raises(
+        ValueError, match=r"LaplaceZero by inference='vb' needs .* inference='gibbs'"
+    ):
+        BayesianLinearSVC("laplace_zero").fit(X, y)
+
+
+# ----- what cannot be combined
+
+
+@pytest.mark.parametrize(
+    ("prior", "inference", "match"),
+    [
+        ("spike_slab", "em", r"prior='spike_slab' cannot be fitted by EM.*use inference='vb'"),
+        ("laplace_zero", EM(), r"prior='laplace_zero' cannot be fitted by EM"),
+        (LaplaceZero(), SVI(), r"LaplaceZero cannot be fitted by SVI"),
+        (Bridge(alpha=None), "vb", r"Bridge can learn alpha by inference='gibbs' only"),
+        (SpikeSlab(learn_inclusion=True), "vb", r"can learn inclusion by inference='gibbs' only"),
+        ("spike-slab", "vb", r"prior='spike-slab' is not known; choose one of .*'spike_slab'"),
+        (SpikeSlab(expected_size=8), "vb", r"must be below the number of columns .* which is 8"),
+    ],
+)
+def test_what_cannot_be_combined_is_said(prior, inference, match):
+    X, y = two_of_eight(60)
+    with pytest.raises(ValueError, match=match):
+        BayesianLinearSVC(prior, inference).fit(X, y)
+
+
+def test_a_stream_cannot_select():
+    X, y = two_of_eight(60)
+    model = BayesianLinearSVC("spike_slab")
+    assert not hasattr(model, "partial_fit")
+    with pytest.raises(AttributeError, match="partial_fit"):
+        model.fit(X, y).partial_fit(X, y)
+    lasso = BayesianLinearSVC("lasso").partial_fit(X, y, classes=["no", "yes"])
+    assert lasso.score(X, y) > 0.7
+
+
+def test_chains_that_disagree_are_reported():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 60))
+    y = np.sign(X[:, 0] + rng.logistic(size=40))
+    with pytest.warns(ConvergenceWarning, match="chains do not agree"):
+        BayesianLinearSVC("spike_slab", Gibbs(8, 0, 2), random_state=0).fit(X, y)
+
+
+def test_weights_equal_repetition_under_em_and_vb():
+    X, y, _ = simulate(50, 4, seed=5)
+    c = np.array([1.0, 2.0] * 25)
+    twice = np.repeat(np.arange(50), c.astype(int))
+    for prior, scheme in (("lasso", "em"), ("laplace_zero", "vb"), ("bridge", "vb")):
+        model = BayesianLinearSVC(prior, scheme, random_state=0, tol=1e-10)
+        a = clone(model).fit(X, y, sample_weight=c).coef_
+        b = clone(model).fit(X[twice], y[twice]).coef_
+        np.testing.assert_allclose(a, b, atol=2e-5)

@@ -1,0 +1,437 @@
+"""Lasso, bridge, Laplace-zero and spike-and-slab under VB, EM and Gibbs."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logit
+from tests.papers import bridge, exact_selection, laplace_zero, lasso_lp, oracle
+from tests.problems import Z, make_problem, simulate
+
+from bayesvm.diagnostics import ess
+from bayesvm.inference import EM, VB, Gibbs
+from bayesvm.inference.draws import Position
+from bayesvm.inference.em import expecting, objective
+from bayesvm.inference.loop import State
+from bayesvm.inference.vb import bound_of, searched, sweep
+from bayesvm.likelihoods import Logistic, Probit
+from bayesvm.priors import Bridge, Fixed, LaplaceZero, Lasso, SpikeSlab
+
+SLOPE = oracle.X[:, None]
+ALG3 = LaplaceZero(oracle.ALG3_RHO, a=oracle.ALG2_A, b=oracle.ALG2_B)
+B0 = Fixed(1 / oracle.ALG2_INTERCEPT_VARIANCE)
+
+
+def iterates(problem, count):
+    """States and bounds of plain sweeps from the start."""
+    state, out = State(problem.model.start(), problem.model.init()), []
+    for _ in range(count):
+        step = sweep(problem, state)
+        state = step.safe()
+        out.append(state)
+    return out
+
+
+# ----- VB
+
+
+def test_laplace_zero_known_answer():
+    problem = make_problem(SLOPE, oracle.Y, prior=ALG3, intercept=B0)
+    state = iterates(problem, 500)[-1]
+    coef, (_, s) = state
+    np.testing.assert_allclose(coef.mean, oracle.ALG3_MU, atol=1e-8)
+    assert ALG3.gates(s, 1)[0] == pytest.approx(oracle.ALG3_INCLUSION, abs=1e-8)
+    assert 1 / s.variance == pytest.approx(oracle.ALG3_TAU, abs=1e-8)
+    assert bound_of(problem, state) == pytest.approx(oracle.ALG3_ELBO, abs=1e-8)
+    run = VB().fit(problem, np.random.default_rng(0))
+    assert run.bound == pytest.approx(oracle.ALG3_ELBO, abs=1e-6)
+    answer = exact_selection.laplace_zero(oracle.X, oracle.Y, 4.0, 0.4, 3.0, 2.0)
+    assert run.bound < answer.log_evidence
+
+
+def test_laplace_zero_equals_its_transcript():
+    X, y, c = simulate(40, 4, seed=7)
+    prior = LaplaceZero(0.3, a=2.0, b=1.5)
+    problem = make_problem(X, y, c, prior=prior, intercept=Fixed(0.2))
+    history = laplace_zero.algorithm3(
+        np.ones((40, 1)), X, y, np.array([[0.2]]), 0.3, 2.0, 1.5, c=c, sweeps=25
+    )
+    for ours, theirs in zip(iterates(problem, 25), history, strict=True):
+        np.testing.assert_allclose(ours.coef.mean, theirs.mu, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(ours.coef.cov.dense(), theirs.Sigma, rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(ours.priors[1].mixing, theirs.mu_b, rtol=1e-10)
+        np.testing.assert_allclose(ours.priors[1].eta, theirs.eta, rtol=1e-8, atol=1e-9)
+        assert 1 / ours.priors[1].variance == pytest.approx(theirs.tau, rel=1e-10)
+        assert bound_of(problem, ours) == pytest.approx(theirs.elbo, rel=1e-10)
+
+
+def test_weighted_laplace_zero_ends_where_its_transcript_does():
+    """(The transcript starts every row at weight 1, we at its own.)"""
+    X, y, c = simulate(40, 4, seed=7, weighted=True)
+    problem = make_problem(X, y, c, prior=LaplaceZero(0.3, a=2.0, b=1.5), intercept=Fixed(0.2))
+    ones, precision = np.ones((40, 1)), np.array([[0.2]])
+    last = laplace_zero.algorithm3(ones, X, y, precision, 0.3, 2.0, 1.5, c=c, sweeps=600)[-1]
+    run = VB(tol=1e-12).fit(problem, np.random.default_rng(0))
+    assert run.bound == pytest.approx(last.elbo, rel=1e-9)
+    np.testing.assert_allclose(run.state.coef.mean, last.mu, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "nu"), [(1.0, None), (0.5, None), (1.6, None), (1.0, 1.0), (0.7, 1.0)]
+)
+def test_bridge_equals_its_transcript(alpha, nu):
+    X, y, c = simulate(40, 3, seed=8)
+    prior = Bridge(alpha, nu=nu, a=3.0, b=2.0)
+    problem = make_problem(X, y, c, prior=prior, intercept=Fixed(0.2))
+    penalised = np.array([False, True, True, True])
+    known = {"nu": nu} if nu is not None else {"a": 3.0, "b": 2.0}
+    history = bridge.vb_history(
+        np.column_stack([np.ones(40), X]), y, penalised, alpha, pi0=0.2, c=c, sweeps=25, **known
+    )
+    for ours, theirs in zip(iterates(problem, 25), history, strict=True):
+        np.testing.assert_allclose(ours.coef.mean, theirs.mu, rtol=1e-9, atol=1e-10)
+        assert ours.priors[1].rate == pytest.approx(theirs.vartheta, rel=1e-9)
+        assert bound_of(problem, ours) == pytest.approx(theirs.elbo, rel=1e-10)
+
+
+PRIORS = [
+    Lasso(),
+    Bridge(0.5),
+    Bridge(1.5, nu=0.5),
+    LaplaceZero(0.3),
+    SpikeSlab(0.2),
+    SpikeSlab(0.5, nu=2.0),
+]
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    n=st.integers(3, 25),
+    p=st.integers(1, 12),
+    prior=st.sampled_from(PRIORS),
+    noise=st.sampled_from([0.0, 1.0]),
+)
+@settings(max_examples=200, deadline=None)
+def test_plain_sweeps_never_lower_the_bound(seed, n, p, prior, noise):
+    X, y, c = simulate(n, p, seed, noise=noise, weighted=True)
+    problem = make_problem(X, y, c, prior=prior, intercept=Fixed(0.1))
+    path = [bound_of(problem, s) for s in iterates(problem, 8)]
+    assert all(b >= a - 1e-9 * max(1, abs(a)) for a, b in pairwise(path))
+
+
+@given(seed=st.integers(0, 10_000), prior=st.sampled_from(PRIORS), wide=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_accelerated_fits_are_no_worse_and_stationary(seed, prior, wide):
+    X, y, c = simulate(12 if wide else 40, 20 if wide else 4, seed, weighted=True)
+    problem = make_problem(X, y, c, prior=prior, intercept=Fixed(0.1))
+    run = VB(tol=1e-10).fit(problem, np.random.default_rng(0))
+    again = sweep(problem, run.state)
+    assert again.bound == pytest.approx(run.bound, rel=1e-9)
+    gain = bound_of(problem, again.safe()) - run.bound
+    assert -1e-9 * max(1, abs(run.bound)) <= gain < 1e-5 * max(1, abs(run.bound))
+
+
+def test_lasso_by_the_dual_form():
+    X, y, c = simulate(15, 40, seed=3, weighted=True)
+    dual, dense = (
+        VB(tol=1e-11).fit(
+            make_problem(X, y, c, prior=Lasso(), intercept=Fixed(0.1), form=form),
+            np.random.default_rng(0),
+        )
+        for form in ("factored", "dense")
+    )
+    assert dual.bound == pytest.approx(dense.bound, rel=1e-8)
+    np.testing.assert_allclose(dual.state.coef.mean, dense.state.coef.mean, atol=1e-4)
+
+
+def test_several_starts_keep_the_best_bound():
+    """Section 3's example of local optima: gates that start shut stay shut."""
+    X, y, _ = simulate(60, 8, seed=5)
+    problem = make_problem(X, y, prior=LaplaceZero(0.05), intercept=Fixed(0.01))
+    prior = problem.model.terms[1].prior
+    best = VB().fit(problem, np.random.default_rng(0))
+    for eta in (np.full(8, 40.0), np.full(8, logit(0.05)), np.full(8, -40.0)):
+        start = State(problem.model.start(), ((), prior.init(8)._replace(eta=eta)))
+        alone = VB().fit(problem, np.random.default_rng(0), start=start)
+        assert best.bound >= alone.bound - 1e-6
+
+
+def test_a_search_from_a_poor_model_finds_a_better_one():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 6))
+    y = np.sign(2 * X[:, 0] - 2 * X[:, 1] + 0.5 * rng.logistic(size=200))
+    problem = make_problem(X, y, prior=SpikeSlab(0.2), intercept=Fixed(0.01))
+    prior = problem.model.terms[1].prior
+    shut = State(problem.model.start(), ((), prior.init(6)._replace(eta=np.full(6, -40.0))))
+    poor = VB().fit(problem, rng, start=shut)
+    found = searched(problem, poor.state)
+    gates = problem.model.gates(found.priors)
+    assert gates[1] > 0.5
+    assert gates[2] > 0.5
+    assert VB().fit(problem, rng, start=found).bound > poor.bound + 10
+
+
+# ----- EM
+
+
+LASSO_PROBLEMS = [
+    (60, 5, 1.0, 0.3), (200, 10, 1.0, 0.1), (100, 50, 1.0, 0.1), (100, 50, 0.0, 1.0),
+    (50, 200, 1.0, 0.1), (50, 200, 1.0, 1.0), (80, 6, 0.0, 5.0), (300, 20, 1.0, 10.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("n", "p", "noise", "nu"), LASSO_PROBLEMS)
+def test_em_reaches_the_linear_programme(n, p, noise, nu):
+    """Within 1e-6 (relative) of a certified solution, weights and all; and says so."""
+    X, y, c = simulate(n, p, seed=n + p, noise=noise, weighted=True)
+    problem = make_problem(X, y, c, prior=Lasso(nu=nu), intercept=Fixed(1e-12))
+    run = EM().fit(problem, np.random.default_rng(0))
+    design = np.column_stack([np.ones(n), X])
+    lam = np.array([0.0, *np.full(p, 1 / nu)])
+    best = lasso_lp.solve(design, y, lam, c)
+    value = lasso_lp.objective(run.state.coef.mean, y[:, None] * design, c, lam)
+    assert value - best.dual <= 1e-6 * max(1.0, best.primal)
+    assert value - best.dual >= -1e-8 * max(1.0, best.primal)
+    assert run.converged
+    assert run.certificate.kkt < 1e-6
+    assert abs(run.certificate.gap) < 1e-6
+    assert (run.dual >= -1e-9).all()
+    assert (run.dual <= 2 * c + 1e-9).all()
+
+
+def test_a_narrowed_programme_is_the_whole_one():
+    """Many more columns than rows: few are worked on, all are answered for."""
+    X, y, c = simulate(40, 700, seed=2, weighted=True)
+    wide = make_problem(X, y, c, prior=Lasso(nu=0.5), intercept=Fixed(1e-12), form="factored")
+    run = EM().fit(wide, np.random.default_rng(0))
+    lam = np.array([0.0, *np.full(700, 2.0)])
+    design = np.column_stack([np.ones(40), X])
+    best = lasso_lp.solve(design, y, lam, c)
+    value = lasso_lp.objective(run.state.coef.mean, y[:, None] * design, c, lam)
+    assert value == pytest.approx(best.primal, rel=1e-7)
+    assert run.converged
+    assert run.certificate.kkt < 1e-7
+    assert np.count_nonzero(run.state.coef.mean) < 60
+
+
+def test_lasso_known_answer():
+    problem = make_problem(SLOPE, oracle.Y, prior=Lasso(nu=1.0), intercept=Fixed(1e-10))
+    run = EM().fit(problem, np.random.default_rng(0))
+    np.testing.assert_allclose(run.state.coef.mean, oracle.EM_LASSO_BETA, atol=1e-6)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 1.5])
+def test_em_steps_equal_the_transcript(alpha):
+    """At nu = 1 both smooth alike."""
+    X, y, c = simulate(40, 3, seed=9, weighted=True)
+    problem = make_problem(X, y, c, prior=Bridge(alpha, nu=1.0), intercept=Fixed(0.3))
+    design, eps = np.column_stack([np.ones(40), X]), 0.05
+    penalised = np.array([False, True, True, True])
+    history = bridge.em_history(design, y, penalised, 1.0, alpha, eps, pi0=0.3, c=c, steps=15)
+    from bayesvm.gaussian import Point
+    from bayesvm.types import Coef
+
+    scheme = EM(accelerate=False)
+    state = State(Coef(history[0].beta, Point(4, eps)), problem.model.init())
+    for step in history[1:]:
+        state = scheme.sweep(problem, state).safe()
+        np.testing.assert_allclose(state.coef.mean, step.beta, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0])
+def test_ecme_climbs_to_where_the_transcript_does(alpha):
+    X, y, c = simulate(80, 4, seed=10)
+    problem = make_problem(X, y, c, prior=Bridge(alpha, a=2.0, b=1.0), intercept=Fixed(0.3))
+    run = EM(learn="mode").fit(problem, np.random.default_rng(0))
+    design = np.column_stack([np.ones(80), X])
+    penalised = np.array([False, True, True, True, True])
+    history = bridge.ecme_history(
+        design, y, penalised, alpha, 2.0, 1.0, 1e-3, pi0=0.3, c=c, steps=400
+    )
+    rate = run.state.priors[1].rate
+    ours = bridge.ecme_objective(
+        run.state.coef.mean, rate, design, y, c, penalised, alpha, np.ones(5), 2.0, 1.0, 0.3
+    )
+    last = history[-1]
+    theirs = bridge.ecme_objective(
+        last.beta, last.vartheta, design, y, c, penalised, alpha, np.ones(5), 2.0, 1.0, 0.3
+    )
+    assert ours <= theirs + 1e-4 * abs(theirs)
+
+
+def test_a_collapsed_joint_mode_is_said():
+    """50 x 200: the joint mode of the lasso is zero even with b = 1 (section 6)."""
+    X, y, c = simulate(50, 200, seed=1)
+    problem = make_problem(X, y, c, prior=Lasso(), intercept=Fixed(1e-4))
+    with pytest.warns(RuntimeWarning, match="collapsed to zero"):
+        EM(learn="mode").fit(problem, np.random.default_rng(0))
+
+
+def bimodal():
+    rng = np.random.default_rng(12)
+    z = rng.standard_normal((60, 1))
+    X = np.hstack([z + 0.3 * rng.standard_normal((60, 4)), rng.standard_normal((60, 4))])
+    y = np.sign(z[:, 0] + X[:, 4] + 0.5 * rng.logistic(size=60))
+    return X, y
+
+
+def test_bridge_has_zeros_and_annealing_is_no_worse():
+    X, y = bimodal()
+    problem = make_problem(X, y, prior=Bridge(0.4, nu=0.2), intercept=Fixed(0.01))
+    plain = EM().fit(problem, np.random.default_rng(0))
+    assert 0 < np.count_nonzero(plain.state.coef.mean[1:]) < 8
+    assert plain.certificate.kkt < 1e-7
+    assert plain.converged
+    found = [EM(anneal=150).fit(problem, np.random.default_rng(seed)).bound for seed in range(3)]
+    assert max(found) >= plain.bound - 1e-6
+    assert np.ptp(found) < 0.2 * abs(plain.bound)
+
+
+@pytest.mark.parametrize("likelihood", [Logistic(), Probit()], ids=str)
+def test_lasso_with_another_likelihood_is_stationary(likelihood):
+    """No exact finish there: slopes of the likelihood against the corner, to the smoothing."""
+    X, y, c = simulate(80, 6, seed=4, weighted=True)
+    problem = make_problem(
+        X, y, c, prior=Lasso(nu=0.15), intercept=Fixed(0.1), likelihood=likelihood
+    )
+    run = EM().fit(problem, np.random.default_rng(0))
+    mean = run.state.coef.mean
+
+    def loglik(theta):
+        return float(c @ likelihood.log_prob(y, np.column_stack([np.ones(80), X]) @ theta))
+
+    slope = np.array(
+        [(loglik(mean + 1e-5 * e) - loglik(mean - 1e-5 * e)) / 2e-5 for e in np.eye(7)]
+    )[1:]
+    on = mean[1:] != 0
+    np.testing.assert_allclose(slope[on], np.sign(mean[1:][on]) / 0.15, rtol=2e-3)
+    assert (np.abs(slope[~on]) <= 1 / 0.15 + 1e-2).all()
+    assert on.any()
+
+
+def test_a_wrong_answer_has_a_bad_certificate():
+    from bayesvm.inference.active_set import certify
+
+    X, y, c = simulate(60, 5, seed=6)
+    problem = make_problem(X, y, c, prior=Lasso(nu=0.3), intercept=Fixed(1e-6))
+    run = EM().fit(problem, np.random.default_rng(0))
+    coef, priors = run.state
+    wrong = expecting(problem.model, State(coef._replace(mean=coef.mean + 0.1), priors))
+    cert, _ = certify(problem, wrong, 1e-6)
+    assert cert.kkt > 1e-3
+    assert objective(problem, wrong) < run.bound - 1e-3
+
+
+# ----- Gibbs
+
+
+def z_of(draws, want):
+    """z-score of the mean of chains ``(chains, draws)`` by their effective size."""
+    error = draws.std() / np.sqrt(ess(draws[..., None])[0])
+    return (draws.mean() - want) / error
+
+
+def test_lasso_gibbs_known_moments():
+    """Both coefficients penalised, scales (1, 0.7) by scaling the columns; five moments."""
+    X = oracle.DESIGN * oracle.LASSO_SCALES
+    prior = Lasso(a=oracle.LASSO_A, b=oracle.LASSO_B)
+    problem = make_problem(X, oracle.Y, prior=prior)
+    draws = Gibbs(3000, 200, 2).fit(problem, np.random.default_rng(1))
+    b0, u = np.moveaxis(draws.theta * oracle.LASSO_SCALES, -1, 0)
+    found = {"b0": b0, "u": u, "b0^2": b0**2, "u^2": u**2, "1/nu": draws.hyper["coef"][..., 0]}
+    for name, x in found.items():
+        assert abs(z_of(x, oracle.LASSO_EXACT[name])) < Z, name
+
+
+def test_bridge_gibbs_with_unknown_power():
+    problem = make_problem(oracle.DESIGN, oracle.Y, prior=Bridge(None, nu=oracle.BRIDGE_NU))
+    draws = Gibbs(3000, 200, 2).fit(problem, np.random.default_rng(2))
+    b0, u = np.moveaxis(draws.theta, -1, 0)
+    found = {"alpha": draws.hyper["coef"][..., 1], "b0": b0, "u": u}
+    for name, x in found.items():
+        assert abs(z_of(x, oracle.BRIDGE_EXACT[name])) < Z, name
+
+
+@pytest.mark.parametrize("form", ["dense", "factored"])
+def test_spike_slab_gibbs_against_enumeration(form):
+    X, y = oracle.SELECTION_X, oracle.SELECTION_Y
+    problem = make_problem(X, y, prior=SpikeSlab(oracle.SELECTION_PI, nu=1.0), form=form)
+    draws = Gibbs(1500, 200, 2).fit(problem, np.random.default_rng(3))
+    on = draws.theta != 0
+    for j in range(3):
+        assert abs(z_of(on[..., j].astype(float), oracle.SELECTION_INCLUSION[j])) < Z
+        assert abs(z_of(draws.theta[..., j], oracle.SELECTION_BETA[j])) < Z
+    np.testing.assert_allclose(draws.inclusion.mean(0), oracle.SELECTION_INCLUSION, atol=0.05)
+
+
+def test_laplace_zero_gibbs_known_inclusion():
+    problem = make_problem(SLOPE, oracle.Y, prior=ALG3, intercept=B0)
+    draws = Gibbs(2000, 200, 2).fit(problem, np.random.default_rng(4))
+    assert abs(z_of((draws.theta[..., 1] != 0) * 1.0, oracle.ALG3_EXACT["inclusion"])) < Z
+    assert abs(z_of(draws.theta[..., 1], oracle.ALG3_EXACT["slope"])) < Z
+    assert abs(z_of(draws.theta[..., 0], oracle.ALG3_EXACT["b0"])) < Z
+
+
+@pytest.mark.slow
+def test_selection_by_long_chains():
+    """Model probabilities within 0.005 of enumeration, Laplace-zero inclusion within 0.005."""
+    X, y = oracle.SELECTION_X, oracle.SELECTION_Y
+    problem = make_problem(X, y, prior=SpikeSlab(oracle.SELECTION_PI, nu=1.0))
+    draws = Gibbs(60_000, 500, 4).fit(problem, np.random.default_rng(3), n_jobs=2)
+    np.testing.assert_allclose(draws.inclusion.mean(0), oracle.SELECTION_INCLUSION, atol=0.005)
+    answer = exact_selection.enumerate_models(
+        X, y, exact_selection.gaussian_slab(np.ones(3)), exact_selection.bernoulli_model(0.3)
+    )
+    on = (draws.theta != 0).reshape(-1, 3)
+    for gamma, p in zip(answer.gamma, answer.probability, strict=True):
+        assert abs((on == gamma).all(axis=1).mean() - p) < 0.005
+    problem = make_problem(SLOPE, oracle.Y, prior=ALG3, intercept=B0)
+    draws = Gibbs(40_000, 500, 4).fit(problem, np.random.default_rng(4), n_jobs=2)
+    assert draws.inclusion.mean(0)[1] == pytest.approx(0.7904, abs=0.005)
+
+
+def test_chains_start_apart():
+    """Even chains from no columns, odd ones from many: R-hat can then tell."""
+    X, y, _ = simulate(30, 5, seed=1)
+    problem = make_problem(X, y, prior=SpikeSlab(0.5), intercept=Fixed(0.1))
+    seen = []
+    original = Gibbs.sweep
+
+    def spy(self, problem, at, rng, key):
+        if key[-1] == 0:
+            seen.append(np.count_nonzero(at.theta))
+        return original(self, problem, at, rng, key)
+
+    Gibbs.sweep = spy
+    try:
+        Gibbs(3, 2, 4).fit(problem, np.random.default_rng(0))
+    finally:
+        Gibbs.sweep = original
+    assert seen == [0, 6, 0, 6]
+
+
+def test_selection_chains_resume():
+    from tests.inference.test_gibbs import Memory
+
+    X, y, _ = simulate(30, 5, seed=1)
+    problem = make_problem(X, y, prior=SpikeSlab(0.5), intercept=Fixed(0.1))
+    scheme, store = Gibbs(20, 5, 2), Memory()
+    whole = scheme.fit(problem, np.random.default_rng(2))
+    scheme.fit(problem, np.random.default_rng(2), watch=lambda p, s: p.iteration >= 12, store=store)
+    resumed = scheme.fit(problem, np.random.default_rng(9), start=whole.start, store=store)
+    np.testing.assert_allclose(resumed.theta, whole.theta, rtol=1e-10)
+    np.testing.assert_allclose(resumed.inclusion, whole.inclusion, rtol=1e-10)
+
+
+def test_exact_zeros_survive_a_sweep_and_a_stretch():
+    X, y, _ = simulate(50, 10, seed=3)
+    problem = make_problem(X, y, prior=SpikeSlab(0.1), intercept=Fixed(0.1))
+    at, rng = Position(np.zeros(11), problem.model.init()), np.random.default_rng(0)
+    sizes = set()
+    for t in range(50):
+        at = Gibbs().sweep(problem, at, rng, (0, t))
+        sizes.add(np.count_nonzero(at.theta[1:]))
+    assert min(sizes) < 10
+    assert at.inclusion.shape == (11,)
