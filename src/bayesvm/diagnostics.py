@@ -37,11 +37,11 @@ def indicator_r_hat(x: Array) -> Array:
     """
     if x.shape[1] < 4:
         return np.full(x.shape[2:], np.nan)
-    s = _split(np.asarray(x, dtype=float))
+    s = _split(x)
     n = s.shape[1]
-    within = np.maximum(s.var(axis=1, ddof=1).mean(axis=0), 1.0 / n)
-    between = s.mean(axis=1).var(axis=0, ddof=1)
-    return np.sqrt((n - 1) / n + between / within)
+    on = s.mean(axis=1)  # of zeros and ones the mean says all
+    within = np.maximum((on * (1.0 - on)).mean(axis=0) * n / (n - 1), 1.0 / n)
+    return np.sqrt((n - 1) / n + on.var(axis=0, ddof=1) / within)
 
 
 def _scores(s: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Protocol
@@ -15,6 +16,7 @@ from .stats import moments
 from .types import Array, Coef, Columns, Covariance, Rows
 
 CALIBRATION_DRAWS = 1000
+ROOT_COLUMNS = 500  # up to here a factor of the draws' covariance is quicker than the draws
 HELD = 2**22  # entries of f, rows times draws, held at once
 CURVATURE_EPS = 0.1  # smoothing at which a point estimate's leverages are measured
 
@@ -101,15 +103,20 @@ class DrawsPosterior:
         return self._root.T @ self._root
 
     def moments(self, C: Columns) -> tuple[Array, Array]:
+        if self.theta.shape[-1] > ROOT_COLUMNS:
+            parts = [np.var(f, axis=1) for f in self._predictors(C)]
+            return C @ self.mean, np.concatenate(parts) if parts else np.empty(0)
         T = C @ self._root.T
         return C @ self.mean, np.einsum("ij,ij->i", T, T)
 
-    def quantiles(self, C: Columns, levels: tuple[float, ...]) -> Array:
+    def _predictors(self, C: Columns) -> Iterator[Array]:
+        """f of every draw at a few rows at a time."""
         size = max(1, HELD // self.flat.shape[0])
-        parts = [
-            np.quantile(C[i : i + size] @ self.flat.T, levels, axis=1)
-            for i in range(0, C.shape[0], size)
-        ]
+        for i in range(0, C.shape[0], size):
+            yield C[i : i + size] @ self.flat.T
+
+    def quantiles(self, C: Columns, levels: tuple[float, ...]) -> Array:
+        parts = [np.quantile(f, levels, axis=1) for f in self._predictors(C)]
         return np.concatenate(parts, axis=1) if parts else np.empty((len(levels), 0))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:

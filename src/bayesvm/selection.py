@@ -152,6 +152,7 @@ class Subset:
         room = m + 8
         self._inverse, self._slopes = np.zeros((room, room)), np.zeros((room, K))
         self._mean = np.zeros(room)
+        self._rows: dict[int, Array] = {}
         factor = (scaled_cholesky(Q)[0], True) if m else None
         if factor is not None:
             self._inverse[:m, :m] = cho_solve(factor, np.eye(m), check_finite=False)
@@ -180,6 +181,12 @@ class Subset:
         r = np.maximum(self.r[j], self.P[j])  # less is rounding
         return 0.5 * np.log(self.P[j] / r) + 0.5 * self.e[j] ** 2 / r
 
+    def row(self, k: int) -> Array:
+        """A row of S, kept: an exchange asks for it twice."""
+        if k not in self._rows:
+            self._rows[k] = self.S.rows(np.array([k]))[0]
+        return self._rows[k]
+
     def flip(self, k: int) -> None:
         (self._leave if self.active[k] else self._enter)(k)
         self._settle()
@@ -190,7 +197,7 @@ class Subset:
             self._grow()
         inverse, slopes, mean = self._parts()
         r, e = max(self.r[k], self.P[k]), self.e[k]
-        row = self.S.rows(np.array([k]))[0]
+        row = self.row(k)
         c = row - row[self.columns] @ slopes
         u = slopes[:, k].copy()
         inverse += np.outer(u, u / r)
@@ -293,7 +300,7 @@ def swap(subset: Subset, odds: Array, free: Array, rng: np.random.Generator) -> 
 
 def _kinship(subset: Subset, i: int, others: Array) -> Array:
     size = np.maximum(subset.own[i] * subset.own[others], 1e-300)
-    square = subset.S.rows(np.array([i]))[0][others] ** 2 / size
+    square = subset.row(i)[others] ** 2 / size
     out: Array = square**KINSHIP + STRANGERS / subset.P.size
     return out
 
@@ -306,7 +313,7 @@ def _draw_active(
     if not A.size:
         return np.zeros_like(theta)
     kept = np.where(active, theta, 0.0)
-    Q = stats.S.rows(A)[:, A]
+    Q = stats.S.block(A)
     Q[np.diag_indices_from(Q)] += P[A]
     L, _ = scaled_cholesky(Q)
     slope = (stats.g + stats.S @ (theta - kept))[A] - P[A] * kept[A]

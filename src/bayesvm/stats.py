@@ -39,6 +39,9 @@ class Dense:
     def rows(self, some: Array) -> Array:
         return self.M[some]
 
+    def block(self, some: Array) -> Array:
+        return self.M[np.ix_(some, some)]
+
     def diag(self) -> Array:
         return np.diag(self.M)
 
@@ -61,6 +64,10 @@ class Factored:
 
     def rows(self, some: Array) -> Array:
         return (self.C[:, some] * self.w[:, None]).T @ self.C
+
+    def block(self, some: Array) -> Array:
+        A = self.C[:, some] * np.sqrt(self.w)[:, None]
+        return A.T @ A
 
     def diag(self) -> Array:
         return np.asarray(squared(self.C).T @ self.w)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from scipy.special import expit
 
 from ..distributions import slice_sample
 from ..engines import Serial
@@ -173,13 +174,20 @@ def stretch(
 
 
 def crowded(problem: Problem, theta: Array) -> Array:
-    """A start with many columns in: all of them, or those that by themselves say most."""
-    K, most = theta.size, max(1, problem.n // 4)
+    """A start with many columns in: all of them, or as many as expected, those that say most.
+
+    (With more columns than rows, some large set of them separates the classes, and a chain that
+    starts there does not find out again.)
+    """
+    model, K = problem.model, theta.size
     slope = problem.stats(Coef(np.zeros(K), Point(K))).g
-    chosen = np.arange(K) if problem.n >= K else np.argsort(-np.abs(slope))[:most]
-    theta = theta.copy()
-    theta[chosen] = 1e-3 * np.sign(slope[chosen]) + (slope[chosen] == 0) * 1e-3
-    return theta
+    odds = model.odds(model.init())
+    assert odds is not None
+    size = K if problem.n >= K else round(float(expit(odds).sum()))
+    free = np.argsort(-np.where(np.isinf(odds), np.inf, np.abs(slope)))
+    out = np.zeros(K)
+    out[free[:size]] = 1e-3 * np.where(slope[free[:size]] < 0, -1.0, 1.0)
+    return out
 
 
 def _remember(

@@ -57,9 +57,10 @@ class LaplaceZero:
         Chance of each column to matter, before the data.
     expected_size : float, optional
         Number of columns expected to matter; replaces ``inclusion``.
-    a, b : float, default=1.0
-        Shape and rate of the inverse gamma on :math:`\sigma^2` (the paper has 0.01 for both; a
-        chain whose model is empty for a while then loses itself in the tail).
+    a, b : float, default=5.0
+        Shape and rate of the inverse gamma on :math:`\sigma^2`.  The paper has 0.01 for both; a
+        chain whose model is empty for a while, or whose columns separate the classes, then loses
+        itself in the tail.
 
     Notes
     -----
@@ -84,8 +85,8 @@ class LaplaceZero:
 
     inclusion: float = 0.5
     expected_size: float | None = None
-    a: float = 1.0
-    b: float = 1.0
+    a: float = 5.0
+    b: float = 5.0
 
     def __post_init__(self) -> None:
         check_inclusion("LaplaceZero", self.inclusion, self.expected_size)

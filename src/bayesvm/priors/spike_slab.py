@@ -56,8 +56,9 @@ class SpikeSlab:
     learn_inclusion : bool, default=False
         Learn :math:`\pi` too, under Gibbs: its prior is then
         :math:`\mathrm{Beta}(1, 1/\pi_0 - 1)`, of mean ``inclusion``.
-    a, b : float, default=1.0
-        Shape and rate of the inverse gamma on :math:`\nu^2`.
+    a, b : float, default=5.0
+        Shape and rate of the inverse gamma on :math:`\nu^2`.  Its tail must fall quickly: where the
+        columns that are in separate the classes, nothing else keeps a chain from running away.
 
     References
     ----------
@@ -80,8 +81,8 @@ class SpikeSlab:
     expected_size: float | None = None
     nu: float | None = None
     learn_inclusion: bool = False
-    a: float = 1.0
-    b: float = 1.0
+    a: float = 5.0
+    b: float = 5.0
 
     def __post_init__(self) -> None:
         check_inclusion("SpikeSlab", self.inclusion, self.expected_size)
