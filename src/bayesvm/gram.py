@@ -25,6 +25,7 @@ import numpy as np
 from scipy.linalg import cholesky, lapack, solve_triangular
 
 from .calibration import leave_one_out
+from .inference.loop import Pace
 from .types import Array, Local
 
 Site = Callable[[Array, Array, Array], Local]
@@ -122,7 +123,7 @@ def fit_sites(
     that would lower the bound are halved, so the bound never falls.
     """
     sites = start or first_sites(labels, site)
-    old, rate, best = sites, 1.0, None
+    old, pace, best = sites, Pace(), None
     enough = tol * float(labels.c.sum())
     for passes in range(1, max_iter + 1):
         m, v, L = _moments(K, sites)
@@ -131,18 +132,19 @@ def fit_sites(
         kl = np.log(np.diag(L)).sum() + 0.5 * float(alpha @ m - sites.w @ v)
         now = Fit(sites, m, v, L, alpha, local, float(local.bound.sum() - kl), passes)
         if best is not None and not now.bound >= best.bound - 1e-10 * abs(best.bound):
-            rate *= 0.5
-            if rate < 1e-4:
+            pace = pace.slower()
+            if pace.rate < 1e-4:
                 break
         else:
             gain = np.inf if best is None else now.bound - best.bound
             old, best = sites, now
-            if gain < enough * rate:
+            if gain < enough * pace.rate:
                 break
-            rate = min(1.0, 1.5 * rate)
+            pace = pace.faster()
         w = labels.total(best.local.w)
         b = labels.total(best.local.g) + w * best.m
-        sites = Sites(old.w + rate * (w - old.w), old.b + rate * (b - old.b))
+        r = pace.rate
+        sites = Sites(old.w + r * (w - old.w), old.b + r * (b - old.b))
     assert best is not None
     return best
 

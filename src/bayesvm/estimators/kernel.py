@@ -202,7 +202,7 @@ class BayesianSVC(BayesianClassifier):
         self : BayesianSVC
             The fitted estimator.
         """
-        tol = 1e-6 if self.tol is None and self.inference == "vb" else self.tol
+        tol = 1e-5 if self.tol is None and self.inference == "vb" else self.tol
         scheme, bound = check.choose_bound(
             self.bound, check.choose_scheme(self.inference, self.max_iter, tol)
         )
@@ -225,14 +225,15 @@ class BayesianSVC(BayesianClassifier):
             Labels(t, data.c, data.at, points.shape[0]) for t in self._targets(data.codes)
         )
         with check.blas_threads(points.shape[0], "dense"):
+            sites = None
             if rule is not None:
                 weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
                 seen = Seen(points, machines, float(self.bias) ** 2)
-                kernel = tune(rule, weighted, seen, likelihood, rng, named)
+                kernel, sites = tune(rule, weighted, seen, likelihood, rng, named)
             design = whiten(kernel, self._points(points, kernel, inputs, rng), inputs)
             model = self._model(design, Tight(likelihood) if bound == "tight" else likelihood)
             problem = self._problem(model, data, scheme)
-            starts = self._starts(problem, points, machines, scheme)
+            starts = self._starts(problem, points, machines, scheme, sites)
         self.kernel_ = kernel
         self.inducing_points_ = design.Z * inputs.scale + inputs.center
         self._conclude(self._fit_machines(problem, data.codes, scheme, starts))
@@ -292,7 +293,12 @@ class BayesianSVC(BayesianClassifier):
         return Problem(model, blocks.assembled(rows), engine, form)
 
     def _starts(
-        self, problem: Problem, points: Array, machines: tuple[Labels, ...], scheme: Any
+        self,
+        problem: Problem,
+        points: Array,
+        machines: tuple[Labels, ...],
+        scheme: Any,
+        sites: Sequence[Any] | None,
     ) -> list[State | None]:
         """With every row a point, the answer itself, by one Gram matrix and no columns."""
         model, design = problem.model, problem.model.terms[-1].design
@@ -300,13 +306,16 @@ class BayesianSVC(BayesianClassifier):
             return [None] * len(machines)
         K = design.L @ design.L.T + float(self.bias) ** 2
         P = model.precision(model.init())
-        C = problem.blocks.X
+        C = problem.blocks.X  # one row a point, unless a point has two labels
+        if C.shape[0] > points.shape[0]:
+            C = np.column_stack([np.ones(points.shape[0]), design.L])
         starts: list[State | None] = []
-        for labels in machines:
-            local = fit_sites(K, labels, model.likelihood.expected).local
-            root = np.sqrt(local.w)[:, None] * C
-            S = Factored(C, local.w) if problem.form == "factored" else Dense(root.T @ root)
-            starts.append(State(Coef((C.T @ local.g) / P, covariance(S, P)), model.init()))
+        for j, labels in enumerate(machines):
+            first = sites[j] if sites else None
+            fit = fit_sites(K, labels, model.likelihood.expected, first, tol=3e-6)
+            root = np.sqrt(fit.sites.w)[:, None] * C
+            S = Factored(C, fit.sites.w) if problem.form == "factored" else Dense(root.T @ root)
+            starts.append(State(Coef((C.T @ fit.alpha) / P, covariance(S, P)), model.init()))
         return starts
 
     def _mark_support(self, problem: Problem, data: Distinct, kept: Array, n: int) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from ..gaussian import blended, mode
 from ..model import Problem
 from ..types import Coef, Stats
-from .loop import Ascent, Progress, State, Watch, silent
+from .loop import Ascent, Pace, Progress, State, Watch, silent
 from .vb import VB, bound_of
 
 SMALLEST_RATE = 1e-5
@@ -46,17 +46,21 @@ class TightVB:
         start: State | None = None,
         watch: Watch = silent,
     ) -> Ascent:
+        pace = Pace(0.5, 0.5)  # near the top a full step overshoots
         if start is None or start.coef.cov.is_point:
+            pace = Pace()
             model = problem.model
             plain = replace(model, likelihood=model.likelihood.likelihood)  # type: ignore[attr-defined]
             rough = replace(self.vb, max_iter=min(self.vb.max_iter, FIRST_PASSES))
             start = rough.fit(replace(problem, model=plain), rng, start).state
-        return climb(problem, start, max_iter=self.vb.max_iter, tol=self.vb.tol, watch=watch)
+        most, tol = self.vb.max_iter, self.vb.tol
+        return climb(problem, start, pace, max_iter=most, tol=tol, watch=watch)
 
 
 def climb(
     problem: Problem,
     state: State,
+    pace: Pace,
     *,
     max_iter: int,
     tol: float,
@@ -66,22 +70,22 @@ def climb(
     """Climb until a full step raises the bound by less than ``tol`` of its size."""
     stats = problem.stats(state.coef)
     bound = bound_of(problem, state, stats)
-    path, rate, n_iter, change = [bound], 1.0, 1, np.inf
+    path, n_iter, change = [bound], 1, np.inf
     while n_iter < max_iter:
-        new = _step(problem, state, stats, rate)
+        new = _step(problem, state, stats, pace.rate)
         after = problem.stats(new.coef)
         reached, n_iter = bound_of(problem, new, after), n_iter + 1
         size = max(1.0, abs(bound))
         if not reached >= bound - 1e-11 * size:
-            rate *= 0.5
-            if rate < SMALLEST_RATE:  # nothing above rounding is left to gain
+            pace = pace.slower()
+            if pace.rate < SMALLEST_RATE:  # nothing above rounding is left to gain
                 return Ascent(state, bound, path, n_iter, True, 0.0)
             continue
         change = reached - bound
-        settled = change < tol * rate * size
+        settled = change < tol * pace.rate * size
         state, stats, bound = new, after, reached
         path.append(bound)
-        rate = min(1.0, 1.5 * rate)
+        pace = pace.faster()
         stop = watch(Progress(stage, n_iter, max_iter, bound, change), state)
         if settled or stop:
             return Ascent(state, bound, path, n_iter, settled, change)

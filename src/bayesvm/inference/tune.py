@@ -18,7 +18,7 @@ All three have weak log-normal priors; without them leave-one-out scores run off
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -125,29 +125,40 @@ class Evidence:
         slope = kernel.pull(G, X) + kernel.pull_diag(on_jitter, X)
         return value + self.prior.value(theta), slope + self.prior.slope(theta)
 
-    def climb(self, theta: Array, evaluations: int) -> tuple[Array, float]:
+    def climb(self, theta: Array, evaluations: int, early: float = -np.inf) -> tuple[Array, float]:
+        """Climb by L-BFGS; give up where the sixth evaluation has not reached ``early``."""
         p = self.seen.X.shape[1]
         limits = [_limits(name, p) for name in self.kernel.names]
         limits[0] = (np.log(1e-3), np.log(1e5))
 
-        unit = 1.0
+        unit, values = 1.0, [-np.inf]
 
         def minus(t: Array) -> tuple[float, Array]:
             nonlocal unit
             value, slope = self(t)
+            values.append(value)
+            if len(values) == 6 and max(values) < early:
+                raise _TooLow
             if unit == 1.0:  # the first step goes as far as the slope: let that be one log unit
                 unit = max(1.0, float(np.linalg.norm(slope)))
             return -value / unit, -slope / unit
 
-        found = minimize(
-            minus,
-            np.clip(theta, *np.array(limits).T),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=limits,
-            options={"maxfun": evaluations, "ftol": 1e-4, "gtol": 1e-3},
-        )
+        try:
+            found = minimize(
+                minus,
+                np.clip(theta, *np.array(limits).T),
+                jac=True,
+                method="L-BFGS-B",
+                bounds=limits,
+                options={"maxfun": evaluations, "ftol": 1e-4, "gtol": 1e-3},
+            )
+        except _TooLow:
+            return theta, max(values)
         return found.x, -float(found.fun) * unit
+
+
+class _TooLow(Exception):
+    """A climb that is not going to get high enough."""
 
 
 def _limits(name: str, p: int) -> tuple[float, float]:
@@ -178,9 +189,10 @@ def maximise_evidence(
         wide = with_columns(best, p)
         free = Evidence(wide, few, site, parameter_prior(wide, p, amplitude, OWN_SCALES))
         free.sites = coarse.sites
-        theta, more = free.climb(wide.theta, 40)
-        share = seen.X.shape[0] / few.X.shape[0]  # what the points not seen here would add
-        if share * (more - value) > NATS_A_SCALE * (p - 1):
+        # points not seen here would add their share
+        needed = NATS_A_SCALE * (p - 1) * few.X.shape[0] / seen.X.shape[0]
+        theta, more = free.climb(wide.theta, 40, early=value + 0.5 * needed)
+        if more - value > needed:
             best = wide.with_theta(theta)
             prior = free.prior
     if many is few:
@@ -222,13 +234,17 @@ class Amplitude:
 
 def best_amplitude(score: Amplitude, start: float, step: float = float(np.log(2.0))) -> float:
     """Walk in steps of a factor two to the least score nearby, then to the vertex of a parabola."""
-    x = start
-    direction = -1.0 if score(x - step) <= score(x) else 1.0
-    while abs(x - start) < 20 * step and score(x + direction * step) < score(x):
-        x += direction * step
-    low, mid, high = score(x - step), score(x), score(x + step)
+
+    def at(k: int) -> float:
+        return score(start + k * step)
+
+    k, way = 0, -1 if at(-1) <= at(0) else 1
+    while abs(k) < 20 and at(k + way) < at(k):
+        k += way
+    low, mid, high = at(k - 1), at(k), at(k + 1)
     bend = low - 2.0 * mid + high
-    return x + 0.5 * step * (low - high) / bend if bend > 0 and low > mid < high else x
+    shift = 0.5 * (low - high) / bend if bend > 0 and low > mid < high else 0.0
+    return start + (k + shift) * step
 
 
 # ---------------------------------------------------------------------------------------------
@@ -290,6 +306,13 @@ def cross_validate(kernel: Scaled, seen: Seen, site: Site, rng: np.random.Genera
 # The three rules
 
 
+class Tuned(NamedTuple):
+    """A kernel, and sites from which the fit may start where they belong to all points."""
+
+    kernel: Scaled
+    sites: list[Sites | None] | None = None
+
+
 def tune(
     rule: str,
     kernel: Scaled,
@@ -297,20 +320,21 @@ def tune(
     likelihood: Any,
     rng: np.random.Generator,
     per_column: bool = False,
-) -> Scaled:
+) -> Tuned:
     """The kernel with its parameters learned by one of the three rules.
 
     ``likelihood`` is that of the fit to come; one that is normalised is its own guide, amplitude
     included.
     """
     if rule == "cv":
-        return cross_validate(kernel, seen, likelihood.expected, rng)
+        return Tuned(cross_validate(kernel, seen, likelihood.expected, rng))
     if rule == "bound":
-        return maximise_evidence(kernel, seen, likelihood.expected, PAPERS_START, rng)
+        return Tuned(maximise_evidence(kernel, seen, likelihood.expected, PAPERS_START, rng))
     guide = likelihood if likelihood.normalised else Logistic()
     start = Scaled(START, kernel.kernel)
     found = maximise_evidence(start, seen, guide.tight, START, rng, per_column)
     if likelihood.normalised:
-        return found
+        return Tuned(found)
     score = Amplitude(found, seen.thinned(MANY, rng), likelihood.tight)
-    return Scaled(float(np.exp(best_amplitude(score, np.log(found.weight / 8.0)))), found.kernel)
+    amplitude = float(np.exp(best_amplitude(score, np.log(found.weight / 8.0))))
+    return Tuned(Scaled(amplitude, found.kernel), score.sites if score.seen is seen else None)
