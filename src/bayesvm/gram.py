@@ -19,16 +19,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cholesky, lapack, solve_triangular
+from scipy.linalg import cho_solve, cholesky, lapack, solve_triangular
 
 from .calibration import leave_one_out
 from .inference.loop import Pace
 from .types import Array, Local
 
 Site = Callable[[Array, Array, Array], Local]
+
+NOTHING = 1e-10  # precision of a site, in units of the prior's, that changes nothing
+STRONG = 1e-4  # and one that leaves twelve digits in a difference from one
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,49 +67,79 @@ class Fit:
     sites: Sites
     m: Array
     v: Array
-    L: Array
     alpha: Array
+    L: Array
+    on: Array  # points that are in B
     local: Local  # what each row, counted c times, says
     bound: float
     passes: int = 0
 
     def slope(self) -> Array:
         """Gradient of the optimal bound in the entries of K."""
-        w = self.sites.w
         inverse, _ = lapack.dpotri(self.L, lower=1)
         inverse = np.tril(inverse) + np.tril(inverse, -1).T
-        s = np.sqrt(w)
+        s = np.sqrt(self.sites.w[self.on])
         inverse *= s[:, None]
         inverse *= s
-        return 0.5 * (np.outer(self.alpha, self.alpha) - inverse)
+        out = np.outer(self.alpha, self.alpha)
+        out[_square(self.on, out)] -= inverse
+        out *= 0.5
+        return out
 
     def at(self, cross: Array, diag: Array) -> tuple[Array, Array]:
         """Moments of f at new rows from their kernel values, ``(new, points)``."""
-        T = solve_triangular(
-            self.L, (cross * np.sqrt(self.sites.w)).T, lower=True, check_finite=False
-        )
+        half = (cross[:, self.on] * np.sqrt(self.sites.w[self.on])).T
+        T = solve_triangular(self.L, half, lower=True, overwrite_b=True, check_finite=False)
         v = diag - np.einsum("ij,ij->j", T, T)
         return cross @ self.alpha, np.maximum(v, 1e-12 * diag)
 
 
-def _moments(K: Array, sites: Sites) -> tuple[Array, Array, Array]:
-    """m, v and the factor of B."""
-    s = np.sqrt(sites.w)
-    T = s[:, None] * K
-    B = T * s
+def _square(on: Array, K: Array) -> Any:
+    """Index of a square of K; a slice, which copies nothing, where it is all of it."""
+    return (slice(None), slice(None)) if on.size == K.shape[0] else np.ix_(on, on)
+
+
+class Moments(NamedTuple):
+    m: Array
+    v: Array
+    alpha: Array
+    L: Array
+    on: Array
+
+
+def _moments(K: Array, sites: Sites) -> Moments:
+    r"""Mean and variance at the points, and the factor of B.
+
+    Points without precision (many, under the hinge) are left out of B.  Where a site is strong,
+    :math:`v_i = (1 - [B^{-1}]_{ii})/w_i`, which needs no more than the inverse of the factor;
+    where it is weak that would be a difference of near equals, and the column is solved for.
+    """
+    diag = np.diag(K)
+    pull = sites.w * diag
+    on = np.flatnonzero(pull > NOTHING)
+    w, s = sites.w[on], np.sqrt(sites.w[on])
+    B = K[_square(on, K)] * s
+    B *= s[:, None]
     B[np.diag_indices_from(B)] += 1.0
     L = cholesky(B, lower=True, overwrite_a=True, check_finite=False)
-    T = solve_triangular(L, T, lower=True, overwrite_b=True, check_finite=False)
-    diag = np.diag(K)
-    v = np.maximum(diag - np.einsum("ij,ij->j", T, T), 1e-12 * diag)
-    return K @ sites.b - T.T @ (T @ sites.b), v, L
+    alpha = sites.b.copy()
+    alpha[on] -= s * cho_solve((L, True), s * (K @ sites.b)[on], check_finite=False)
+    v = np.empty(diag.size)
+    inverse, _ = lapack.dtrtri(L, lower=1)  # above the diagonal it leaves the zeros of L
+    v[on] = (1.0 - np.einsum("ij,ij->j", inverse, inverse)) / w
+    weak = np.flatnonzero(pull <= STRONG)
+    if weak.size:
+        half = K[np.ix_(on, weak)] * s[:, None]
+        T = solve_triangular(L, half, lower=True, overwrite_b=True, check_finite=False)
+        v[weak] = diag[weak] - np.einsum("ij,ij->j", T, T)
+    return Moments(K @ alpha, np.maximum(v, 1e-12 * diag), alpha, L, on)
 
 
-def first_sites(labels: Labels, site: Site) -> Sites:
-    """Sites of rows that know nothing yet: f has mean zero and unit variance."""
-    zero = np.zeros(labels.y.shape)
-    local = site(labels.y, zero, zero + 1.0).times(labels.c)
-    return Sites(labels.total(local.w), labels.total(local.g))
+def target_sites(m: Array, v: Array, labels: Labels, site: Site) -> Sites:
+    """The sites that rows ask for when f has such moments at the points."""
+    local = site(labels.y, m[labels.at], v[labels.at]).times(labels.c)
+    w = labels.total(local.w)
+    return Sites(w, labels.total(local.g) + w * m)
 
 
 def fit_sites(
@@ -122,15 +155,15 @@ def fit_sites(
     The target of a point's site is :math:`(w, b) = \sum (w_i, g_i + w_i m)` over its rows; steps
     that would lower the bound are halved, so the bound never falls.
     """
-    sites = start or first_sites(labels, site)
+    zero = np.zeros(labels.points)
+    sites = start or target_sites(zero, zero + 1.0, labels, site)
     old, pace, best = sites, Pace(), None
     enough = tol * float(labels.c.sum())
     for passes in range(1, max_iter + 1):
-        m, v, L = _moments(K, sites)
+        m, v, alpha, L, on = _moments(K, sites)
         local = site(labels.y, m[labels.at], v[labels.at]).times(labels.c)
-        alpha = sites.b - sites.w * m
         kl = np.log(np.diag(L)).sum() + 0.5 * float(alpha @ m - sites.w @ v)
-        now = Fit(sites, m, v, L, alpha, local, float(local.bound.sum() - kl), passes)
+        now = Fit(sites, m, v, alpha, L, on, local, float(local.bound.sum() - kl), passes)
         if best is not None and not now.bound >= best.bound - 1e-10 * abs(best.bound):
             pace = pace.slower()
             if pace.rate < 1e-4:

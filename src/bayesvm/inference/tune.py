@@ -21,11 +21,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
 from ..calibration import score_link
 from ..designs.gp import JITTER, jitter
-from ..gram import Fit, Labels, Site, Sites, fit_sites, left_out
+from ..gram import Fit, Labels, Site, Sites, fit_sites, left_out, target_sites
 from ..kernels import Scaled, with_columns
 from ..likelihoods import Logistic
 from ..types import Array
@@ -37,6 +38,7 @@ SPREAD = 1.5  # prior sd of log amplitude and of other parameters
 OWN_SCALES = 1.0  # prior sd of a column's log length scale about the common one
 NATS_A_SCALE = 1.0  # what a length scale of its own must add to the evidence
 PAPERS_START = 4.0  # the same for the hinge, where its own bound decides
+FARTHEST = 12.0  # largest log parameter that is tried
 FOLDS = 5
 
 
@@ -58,11 +60,11 @@ class Seen:
         kept = tuple(k.take(np.flatnonzero(keep[k.at]))[0] for k in self.machines)
         return Seen(self.X[keep], kept, self.bias)
 
-    def gram(self, kernel: Any) -> Array:
-        K: Array = kernel(self.X)
-        K[np.diag_indices_from(K)] += jitter(K)
-        K += self.bias
-        return K
+    def propped(self, K: Array) -> Array:
+        """A kernel matrix with its jitter and the level."""
+        out = K + self.bias
+        out[np.diag_indices_from(out)] += jitter(K)
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,62 +111,57 @@ class Evidence:
     def __init__(self, kernel: Scaled, seen: Seen, site: Site, prior: LogNormal) -> None:
         self.kernel, self.seen, self.site, self.prior = kernel, seen, site, prior
         self.sites: list[Sites | None] = [None] * len(seen.machines)
-        self.tol = 1e-5
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """Log evidence plus log prior, and the gradient."""
         kernel, X = self.kernel.with_theta(theta), self.seen.X
-        K = self.seen.gram(kernel)
+        plain: Array = kernel(X)
+        K = self.seen.propped(plain)
         value, G = 0.0, np.zeros_like(K)
         for j, labels in enumerate(self.seen.machines):
-            fit = fit_sites(K, labels, self.site, self.sites[j], tol=self.tol)
+            fit = fit_sites(K, labels, self.site, self.sites[j], tol=1e-4)
             self.sites[j] = fit.sites
             value += fit.bound
             G += fit.slope()
         on_jitter = np.full(X.shape[0], JITTER * np.trace(G) / X.shape[0])
-        slope = kernel.pull(G, X) + kernel.pull_diag(on_jitter, X)
+        slope = kernel.pull(G, X, None, plain) + kernel.pull_diag(on_jitter, X)
         return value + self.prior.value(theta), slope + self.prior.slope(theta)
 
     def climb(self, theta: Array, evaluations: int, early: float = -np.inf) -> tuple[Array, float]:
-        """Climb by L-BFGS; give up where the sixth evaluation has not reached ``early``."""
-        p = self.seen.X.shape[1]
-        limits = [_limits(name, p) for name in self.kernel.names]
-        limits[0] = (np.log(1e-3), np.log(1e5))
+        """Climb by L-BFGS; give up where the sixth evaluation has not reached ``early``.
 
+        Coordinates are those in which the prior is round, so that a length scale shared by many
+        columns moves as easily as one column's own.
+        """
+        root = np.linalg.cholesky(np.linalg.inv(self.prior.precision))
         unit, values = 1.0, [-np.inf]
 
-        def minus(t: Array) -> tuple[float, Array]:
+        def place(z: Array) -> Array:
+            out: Array = self.prior.mean + root @ z
+            return np.clip(out, -FARTHEST, FARTHEST)
+
+        def minus(z: Array) -> tuple[float, Array]:
             nonlocal unit
-            value, slope = self(t)
+            value, slope = self(place(z))
+            slope = root.T @ slope
             values.append(value)
             if len(values) == 6 and max(values) < early:
                 raise _TooLow
-            if unit == 1.0:  # the first step goes as far as the slope: let that be one log unit
+            if unit == 1.0:  # the first step goes as far as the slope: let that be one unit
                 unit = max(1.0, float(np.linalg.norm(slope)))
             return -value / unit, -slope / unit
 
+        first = solve_triangular(root, theta - self.prior.mean, lower=True)
+        options = {"maxfun": evaluations, "maxcor": 20, "ftol": 2e-4, "gtol": 1e-3}
         try:
-            found = minimize(
-                minus,
-                np.clip(theta, *np.array(limits).T),
-                jac=True,
-                method="L-BFGS-B",
-                bounds=limits,
-                options={"maxfun": evaluations, "ftol": 1e-4, "gtol": 1e-3},
-            )
+            found = minimize(minus, first, jac=True, method="L-BFGS-B", options=options)
         except _TooLow:
             return theta, max(values)
-        return found.x, -float(found.fun) * unit
+        return place(found.x), -float(found.fun) * unit
 
 
 class _TooLow(Exception):
     """A climb that is not going to get high enough."""
-
-
-def _limits(name: str, p: int) -> tuple[float, float]:
-    if name.split("[")[0].endswith("length_scale"):
-        return float(np.log(0.05 * np.sqrt(p))), float(np.log(300.0 * np.sqrt(p)))
-    return float(np.log(1e-4)), float(np.log(1e4))
 
 
 def maximise_evidence(
@@ -209,7 +206,8 @@ class Amplitude:
     """Leave-one-out log loss of all machines as a function of the log amplitude."""
 
     def __init__(self, kernel: Scaled, seen: Seen, site: Site) -> None:
-        self.K = Seen.gram(Seen(seen.X, seen.machines, 0.0), Scaled(1.0, kernel.kernel))
+        self.K = kernel.kernel(seen.X)
+        self.K[np.diag_indices_from(self.K)] += jitter(self.K)
         self.seen, self.site = seen, site
         self.sites: list[Sites | None] = [None] * len(seen.machines)
         self.known: dict[float, float] = {}
@@ -218,7 +216,7 @@ class Amplitude:
         K = np.exp(log_amplitude) * self.K + self.seen.bias
         fits = []
         for j, labels in enumerate(self.seen.machines):
-            fits.append(fit_sites(K, labels, self.site, self.sites[j], tol=1e-5))
+            fits.append(fit_sites(K, labels, self.site, self.sites[j], tol=5e-5))
             self.sites[j] = fits[-1].sites
         return fits
 
@@ -230,6 +228,18 @@ class Amplitude:
                 total += score_link(labels.y, m, v, labels.c)[1]
             self.known[log_amplitude] = total
         return self.known[log_amplitude]
+
+    def sites_at(self, log_amplitude: float, kernel: Scaled, seen: Seen) -> list[Sites]:
+        """Sites at the amplitude; for points that were not seen, those that predictions ask for."""
+        fits = self.fits(log_amplitude)
+        if seen is self.seen:
+            return [fit.sites for fit in fits]
+        cross = kernel(seen.X, self.seen.X) + seen.bias
+        diag = kernel.diag(seen.X) + seen.bias
+        return [
+            target_sites(*fit.at(cross, diag), labels, self.site)
+            for fit, labels in zip(fits, seen.machines, strict=True)
+        ]
 
 
 def best_amplitude(score: Amplitude, start: float, step: float = float(np.log(2.0))) -> float:
@@ -266,7 +276,7 @@ class Folds:
         self.sites: list[Sites | None] = [None] * len(self.parts)
 
     def __call__(self, kernel: Any) -> float:
-        K = self.seen.gram(kernel)
+        K = self.seen.propped(kernel(self.seen.X))
         pool: dict[int, list[Array]] = {}
         for j, (labels, kept, points, test) in enumerate(self.parts):
             fit = fit_sites(K[np.ix_(points, points)], kept, self.site, self.sites[j], tol=1e-4)
@@ -307,10 +317,10 @@ def cross_validate(kernel: Scaled, seen: Seen, site: Site, rng: np.random.Genera
 
 
 class Tuned(NamedTuple):
-    """A kernel, and sites from which the fit may start where they belong to all points."""
+    """A kernel, and sites from which the fit at all points may start."""
 
     kernel: Scaled
-    sites: list[Sites | None] | None = None
+    sites: list[Sites] | None = None
 
 
 def tune(
@@ -336,5 +346,8 @@ def tune(
     if likelihood.normalised:
         return Tuned(found)
     score = Amplitude(found, seen.thinned(MANY, rng), likelihood.tight)
-    amplitude = float(np.exp(best_amplitude(score, np.log(found.weight / 8.0))))
-    return Tuned(Scaled(amplitude, found.kernel), score.sites if score.seen is seen else None)
+    amplitude = best_amplitude(score, np.log(found.weight / 8.0))
+    best = Scaled(float(np.exp(amplitude)), found.kernel)
+    if seen.X.shape[0] > 2 * MANY:  # too many to be points of an exact process
+        return Tuned(best)
+    return Tuned(best, score.sites_at(amplitude, best, seen))

@@ -23,7 +23,7 @@ class Kernel(Protocol):
     def with_theta(self, theta: Array) -> Kernel: ...
     def __call__(self, A: Array, B: Array | None = None) -> Array: ...
     def diag(self, A: Array) -> Array: ...
-    def pull(self, G: Array, A: Array, B: Array | None = None) -> Array: ...
+    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array: ...
     def pull_diag(self, g: Array, A: Array) -> Array: ...
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]: ...
 
@@ -96,9 +96,10 @@ class Scaled(Algebra):
     def diag(self, A: Array) -> Array:
         return self.weight * self.kernel.diag(A)
 
-    def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
-        own = self.weight * np.einsum("ij,ij->", G, self.kernel(A, B))
-        return np.concatenate([[own], self.weight * self.kernel.pull(G, A, B)])
+    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
+        K = self(A, B) if K is None else K
+        inner = self.weight * self.kernel.pull(G, A, B, K / self.weight)
+        return np.concatenate([[np.vdot(G, K)], inner])
 
     def pull_diag(self, g: Array, A: Array) -> Array:
         own = self.weight * float(g @ self.kernel.diag(A))
@@ -141,7 +142,7 @@ class Sum(_Pair):
     def diag(self, A: Array) -> Array:
         return self.left.diag(A) + self.right.diag(A)
 
-    def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
+    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
         return np.concatenate([self.left.pull(G, A, B), self.right.pull(G, A, B)])
 
     def pull_diag(self, g: Array, A: Array) -> Array:
@@ -165,7 +166,7 @@ class Product(_Pair):
     def diag(self, A: Array) -> Array:
         return self.left.diag(A) * self.right.diag(A)
 
-    def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
+    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
         return np.concatenate(
             [self.left.pull(G * self.right(A, B), A, B), self.right.pull(G * self.left(A, B), A, B)]
         )
@@ -214,7 +215,7 @@ class Constant(Algebra):
     def diag(self, A: Array) -> Array:
         return np.full(A.shape[0], self.value)
 
-    def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
+    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
         return np.array([self.value * G.sum()])
 
     def pull_diag(self, g: Array, A: Array) -> Array:
@@ -258,7 +259,7 @@ class White(Algebra):
     def diag(self, A: Array) -> Array:
         return np.full(A.shape[0], self.variance)
 
-    def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
+    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
         return np.array([self.variance * np.trace(G) if B is None else 0.0])
 
     def pull_diag(self, g: Array, A: Array) -> Array:
@@ -309,7 +310,7 @@ class Function(Algebra):
         parts = [np.diag(self(A[i : i + few])) for i in range(0, A.shape[0], few)]
         return np.concatenate(parts) if parts else np.empty(0)
 
-    def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
+    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
         return np.empty(0)
 
     def pull_diag(self, g: Array, A: Array) -> Array:

@@ -61,7 +61,7 @@ class Linear(Algebra):
             per_column if isinstance(self.length_scale, tuple) else per_column.sum(keepdims=True)
         )
 
-    def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
+    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
         A = divided(A, self.length_scale)
         B = A if B is None else divided(B, self.length_scale)
         return self._folded(np.einsum("id,id->d", A, G @ B))
@@ -138,7 +138,7 @@ class Polynomial(Algebra):
         out: Array = G * self.degree * (self.offset + inner) ** (self.degree - 1)
         return out
 
-    def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
+    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
         H = self._chain(G, self._inner(A, B))
         return np.append(self._inner.pull(H, A, B), self.offset * H.sum())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +38,7 @@ class _Stationary(Algebra):
     """
 
     length_scale: Any
+    sloped: ClassVar[bool] = False  # the slope is the kernel itself
 
     def __post_init__(self) -> None:
         check_scales(self)
@@ -72,11 +73,15 @@ class _Stationary(Algebra):
     def diag(self, A: Array) -> Array:
         return np.ones(A.shape[0])
 
-    def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
-        A, B, rho = self._rho(A, B)
-        H = G * self.slope(rho)
-        if not isinstance(self.length_scale, tuple):
-            return np.array([np.einsum("ij,ij->", H, rho)])
+    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
+        if K is not None and self.sloped and isinstance(self.length_scale, tuple):
+            A = divided(A, self.length_scale)
+            B, H = A if B is None else divided(B, self.length_scale), G * K
+        else:
+            A, B, rho = self._rho(A, B)
+            H = G * self.slope(rho)
+            if not isinstance(self.length_scale, tuple):
+                return np.array([np.vdot(H, rho)])
         # sum_ij H_ij (a_id - b_jd)^2 with the square expanded
         shift = A.mean(axis=0)
         A, B = A - shift, B - shift
@@ -116,9 +121,11 @@ class RBF(_Stationary):
     """
 
     length_scale: Any = 1.0
+    sloped: ClassVar[bool] = True
 
     def profile(self, rho: Array) -> Array:
-        return np.exp(-0.5 * rho)
+        out: Array = -0.5 * rho
+        return np.exp(out, out=out)
 
     slope = profile
 
