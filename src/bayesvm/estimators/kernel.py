@@ -17,9 +17,9 @@ from ..distinct import Distinct, merge
 from ..gaussian import covariance
 from ..gram import Labels, fit_sites
 from ..inference.loop import Progress, State
+from ..inference.tight import Tight
 from ..inference.tune import Seen, tune
 from ..kernels import Scaled
-from ..likelihoods import Tight
 from ..model import Model, Problem
 from ..priors import Fixed
 from ..stats import Dense, Factored

@@ -3,6 +3,5 @@
 from .hinge import Hinge
 from .logistic import Logistic
 from .probit import Probit
-from .tight import Tight
 
-__all__ = ["Hinge", "Logistic", "Probit", "Tight"]
+__all__ = ["Hinge", "Logistic", "Probit"]
