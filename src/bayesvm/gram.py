@@ -88,10 +88,38 @@ class Fit:
 
     def at(self, cross: Array, diag: Array) -> tuple[Array, Array]:
         """Moments of f at new rows from their kernel values, ``(new, points)``."""
-        half = (cross[:, self.on] * np.sqrt(self.sites.w[self.on])).T
+        return Predictor(self.alpha, self.sites.w[self.on], self.L, self.on).at(cross, diag)
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """What new rows need of a posterior at the points: no more than those with precision."""
+
+    alpha: Array
+    w: Array
+    L: Array
+    on: Array
+
+    @staticmethod
+    def of(alpha: Array, w: Array, K: Array) -> Predictor:
+        on = np.flatnonzero(w * np.diag(K) > NOTHING)
+        return Predictor(alpha, w[on], factor(K, w[on], on), on)
+
+    def at(self, cross: Array, diag: Array) -> tuple[Array, Array]:
+        """Moments of f at new rows from their kernel values, ``(new, points)``."""
+        half = (cross[:, self.on] * np.sqrt(self.w)).T
         T = solve_triangular(self.L, half, lower=True, overwrite_b=True, check_finite=False)
         v = diag - np.einsum("ij,ij->j", T, T)
         return cross @ self.alpha, np.maximum(v, 1e-12 * diag)
+
+
+def factor(K: Array, w: Array, on: Array) -> Array:
+    """The factor of B for the points that have precision."""
+    s = np.sqrt(w)
+    B = K[_square(on, K)] * s
+    B *= s[:, None]
+    B[np.diag_indices_from(B)] += 1.0
+    return cholesky(B, lower=True, overwrite_a=True, check_finite=False)
 
 
 def _square(on: Array, K: Array) -> Any:
@@ -118,10 +146,7 @@ def _moments(K: Array, sites: Sites) -> Moments:
     pull = sites.w * diag
     on = np.flatnonzero(pull > NOTHING)
     w, s = sites.w[on], np.sqrt(sites.w[on])
-    B = K[_square(on, K)] * s
-    B *= s[:, None]
-    B[np.diag_indices_from(B)] += 1.0
-    L = cholesky(B, lower=True, overwrite_a=True, check_finite=False)
+    L = factor(K, w, on)
     alpha = sites.b.copy()
     alpha[on] -= s * cho_solve((L, True), s * (K @ sites.b)[on], check_finite=False)
     v = np.empty(diag.size)

@@ -192,6 +192,16 @@ def test_every_row_a_point_by_either_path():
     np.testing.assert_allclose(given.predict_proba(X_new), full.predict_proba(X_new), atol=2e-3)
 
 
+def test_predictions_by_kernel_values_are_those_by_columns():
+    A, b = make_moons(300, noise=0.25, random_state=2)  # more rows than a K-sized factor is for
+    fit = BayesianSVC(random_state=0).fit(A, b)
+    assert fit._predictors is not None
+    m, v = fit._moments(X_new)
+    mean, var = fit.machines_[0].moments(X_new)
+    np.testing.assert_allclose(m[:, 0], mean, atol=1e-6)
+    np.testing.assert_allclose(v[:, 0], var, rtol=1e-4)
+
+
 @pytest.mark.slow
 def test_many_rows():
     A, b = make_moons(6000, noise=0.25, random_state=0)

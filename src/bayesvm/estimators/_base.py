@@ -143,13 +143,17 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         blocks = Blocks(X, np.empty(n), np.empty(n), size)
 
         def visit(b: Any) -> tuple[Array, Array]:
-            rows = self.machines_[0].model.rows(b.X)
-            pairs = [m.posterior.moments(rows.C) for m in self.machines_]
-            extra = np.reshape(rows.extra, (-1, 1))
-            return np.stack([m for m, _ in pairs], 1), np.stack([v for _, v in pairs], 1) + extra
+            pairs = self._moments_at(b.X)
+            return np.stack([m for m, _ in pairs], 1), np.stack([v for _, v in pairs], 1)
 
         parts = list(engine.collect(visit, blocks))
         return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
+
+    def _moments_at(self, X: Any) -> list[tuple[Array, Array]]:
+        """Mean and variance of f at a block of rows, for each machine."""
+        rows = self.machines_[0].model.rows(X)
+        pairs = [m.posterior.moments(rows.C) for m in self.machines_]
+        return [(m, v + rows.extra) for m, v in pairs]
 
     def decision_function(self, X: Any, return_std: bool = False) -> Any:
         """Decision values: positive exactly where ``predict`` says ``classes_[1]``.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cholesky
+from scipy.linalg import cholesky, solve_triangular
 from scipy.special import ndtr
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,7 +15,7 @@ from ..blocks import Blocks, block_rows
 from ..designs import Intercept, Standardised, Whitened, choose_points, fit_columns, whiten
 from ..distinct import Distinct, merge
 from ..gaussian import covariance
-from ..gram import Labels, fit_sites
+from ..gram import Labels, Predictor, fit_sites
 from ..inference.loop import Progress, State
 from ..inference.tight import Tight
 from ..inference.tune import Seen, tune
@@ -237,6 +237,7 @@ class BayesianSVC(BayesianClassifier):
         self.kernel_ = kernel
         self.inducing_points_ = design.Z * inputs.scale + inputs.center
         self._conclude(self._fit_machines(problem, data.codes, scheme, starts))
+        self._predictors = self._predictors_of(problem)
         self.offset_ = np.array([m.link.offset for m in self.machines_])
         self._mark_support(problem, data, kept, X.shape[0])
         return self
@@ -338,6 +339,30 @@ class BayesianSVC(BayesianClassifier):
             self.support_proba_ = every[:, 0] if len(held) == 1 else every
 
     # ----- asking
+
+    def _predictors_of(self, problem: Problem) -> list[Predictor] | None:
+        """With one row a point, predictions by kernel values alone and the points that matter."""
+        if problem.form != "factored" or not self.machines_[0].posterior.has_spread:
+            return None
+        if any("draws" in m.extra for m in self.machines_):
+            return None
+        L = problem.model.terms[-1].design.L
+        K = L @ L.T + float(self.bias) ** 2
+        out = []
+        for machine in self.machines_:
+            mean, cov = machine.state.coef
+            alpha = solve_triangular(L, mean[1:], lower=True, trans=1, check_finite=False)
+            out.append(Predictor.of(alpha, cov.w, K))  # type: ignore[attr-defined]
+        return out
+
+    def _moments_at(self, X: Any) -> list[tuple[Array, Array]]:
+        if self._predictors is None:
+            return super()._moments_at(X)
+        model = self.machines_[0].model
+        design, level = model.terms[-1].design, 1.0 / model.terms[0].prior.precision
+        rows = design.inputs.columns(X)
+        cross, diag = design.kernel(rows, design.Z) + level, design.kernel.diag(rows) + level
+        return [p.at(cross, diag) for p in self._predictors]
 
     def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
         """Draws of the function f, jointly over rows.

@@ -176,26 +176,26 @@ def maximise_evidence(
 
     Many points are searched after few: a start from 400 leaves little to do.
     """
-    p = seen.X.shape[1]
     few, many = seen.thinned(FEW, rng), seen.thinned(MANY, rng)
-    prior = parameter_prior(kernel, p, amplitude, OWN_SCALES)
-    coarse = Evidence(kernel, few, site, prior)
-    theta, value = coarse.climb(kernel.theta, 25)
-    best = kernel.with_theta(theta)
-    if per_column and p > 1:
-        wide = with_columns(best, p)
-        free = Evidence(wide, few, site, parameter_prior(wide, p, amplitude, OWN_SCALES))
-        free.sites = coarse.sites
-        # points not seen here would add their share
-        needed = NATS_A_SCALE * (p - 1) * few.X.shape[0] / seen.X.shape[0]
-        theta, more = free.climb(wide.theta, 40, early=value + 0.5 * needed)
-        if more - value > needed:
-            best = wide.with_theta(theta)
-            prior = free.prior
-    if many is few:
-        return best
-    fine = Evidence(best, many, site, prior)
-    return best.with_theta(fine.climb(best.theta, 12)[0])
+    p = seen.X.shape[1]
+    shared, wide = kernel, with_columns(kernel, p)
+    needed = NATS_A_SCALE * (wide.theta.size - kernel.theta.size)
+    trying = per_column and needed > 0
+    for part, evaluations in ((few, 40),) if many is few else ((few, 40), (many, 20)):
+        prior = parameter_prior(shared, p, amplitude, OWN_SCALES)
+        one = Evidence(shared, part, site, prior)
+        theta, value = one.climb(shared.theta, evaluations)
+        shared = shared.with_theta(theta)
+        if not trying:
+            continue
+        # few points show a share of what many would
+        enough = needed if part is many else 0.4 * needed
+        first = wide if part is many and many is not few else with_columns(shared, p)
+        each = Evidence(first, part, site, parameter_prior(first, p, amplitude, OWN_SCALES))
+        each.sites = one.sites
+        theta, more = each.climb(first.theta, evaluations, early=value + 0.5 * enough)
+        wide, trying = first.with_theta(theta), more - value > enough
+    return wide if trying else shared
 
 
 # ---------------------------------------------------------------------------------------------
