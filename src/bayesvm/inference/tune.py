@@ -36,7 +36,8 @@ MANY = 1000  # most points of any search
 START = 16.0  # amplitude of a logistic model
 SPREAD = 1.5  # prior sd of log amplitude and of other parameters
 OWN_SCALES = 1.0  # prior sd of a column's log length scale about the common one
-NATS_A_SCALE = 1.0  # what a length scale of its own must add to the evidence
+NATS_A_SCALE = 1.0  # what a length scale of its own must add to the evidence,
+NATS_AT_LEAST = 5.0  # and all of them together: very strong evidence by any table
 PAPERS_START = 4.0  # the same for the hinge, where its own bound decides
 FARTHEST = 12.0  # largest log parameter that is tried
 FOLDS = 5
@@ -179,8 +180,9 @@ def maximise_evidence(
     few, many = seen.thinned(FEW, rng), seen.thinned(MANY, rng)
     p = seen.X.shape[1]
     shared, wide = kernel, with_columns(kernel, p)
-    needed = NATS_A_SCALE * (wide.theta.size - kernel.theta.size)
-    trying = per_column and needed > 0
+    more_scales = wide.theta.size - kernel.theta.size
+    needed = max(NATS_A_SCALE * more_scales, NATS_AT_LEAST)
+    trying = per_column and more_scales > 0
     for part, evaluations in ((few, 40),) if many is few else ((few, 40), (many, 20)):
         prior = parameter_prior(shared, p, amplitude, OWN_SCALES)
         one = Evidence(shared, part, site, prior)
