@@ -81,7 +81,8 @@ def _run(experiment: Any, tasks: Any, output: Path, jobs: int | None, console: A
     from .experiments.runner import complete, results
 
     output.mkdir(parents=True, exist_ok=True)
-    path = output / f"{experiment.name}.csv"
+    path = output / f"{experiment.results or experiment.name}.csv"
+    picture = output / f"{experiment.name}.png"
     console.print(f"[bold]{experiment.title}[/]")
     count = 0
     try:
@@ -102,8 +103,8 @@ def _run(experiment: Any, tasks: Any, output: Path, jobs: int | None, console: A
     except ImportError:
         console.print("No figure was drawn: pip install 'bayesvm[plot]'")
         return
-    figure.savefig(path.with_suffix(".png"), dpi=120)
-    console.print(f"Figure:  [bold]{path.with_suffix('.png').resolve()}[/]", soft_wrap=True)
+    figure.savefig(picture, dpi=120)
+    console.print(f"Figure:  [bold]{picture.resolve()}[/]", soft_wrap=True)
 
 
 def _complain() -> None:

@@ -29,6 +29,21 @@ def r_hat(x: Array) -> Array:
     return np.maximum(_plain_r_hat(_scores(s)), _plain_r_hat(_scores(np.abs(s - centre))))
 
 
+def indicator_r_hat(x: Array) -> Array:
+    """R-hat of zeros and ones ``(chains, draws, ...)``, without ranks, which they do not have.
+
+    One that is rarely on (or rarely off) differs between chains by chance alone, so its variance
+    is taken as that of at least one switch a chain.
+    """
+    if x.shape[1] < 4:
+        return np.full(x.shape[2:], np.nan)
+    s = _split(np.asarray(x, dtype=float))
+    n = s.shape[1]
+    within = np.maximum(s.var(axis=1, ddof=1).mean(axis=0), 1.0 / n)
+    between = s.mean(axis=1).var(axis=0, ddof=1)
+    return np.sqrt((n - 1) / n + between / within)
+
+
 def _scores(s: Array) -> Array:
     ranks = rankdata(s.reshape(s.shape[0] * s.shape[1], -1), axis=0)
     return ndtri((ranks - 0.375) / (ranks.shape[0] + 0.25)).reshape(s.shape)

@@ -64,6 +64,47 @@ def slice_sample(logp, x0: float, rng: np.random.Generator, width: float = 0.5) 
             right = x
 
 
+def slice_sample_on(logp, x0: float, low: float, high: float, rng: np.random.Generator) -> float:  # type: ignore[no-untyped-def]
+    """One update of a slice sampler on an interval, shrinking from the whole of it."""
+    level = logp(x0) - rng.standard_exponential()
+    while True:
+        x = low + (high - low) * rng.random()
+        if logp(x) > level or high - low < 1e-12:
+            return float(x)
+        if x < x0:
+            low = x
+        else:
+            high = x
+
+
+def tilted_stable(h: float, tilt: Array, rng: np.random.Generator) -> Array:
+    """Draw T from the positive stable law of index h, tilted by ``exp(-tilt T)``.
+
+    The stable law has Laplace transform ``exp(-t**h)``.  T is a sum of N independent terms, each by
+    rejection from a stable variable over ``N**(1/h)``; with N the integer above ``tilt**h`` one
+    proposal in e is accepted at least.
+    """
+    tilt = np.asarray(tilt, dtype=float)
+    count = np.maximum(1, np.ceil(tilt**h)).astype(int)
+    owner = np.repeat(np.arange(tilt.size), count)
+    log_scale = -np.log(count[owner]) / h
+    out = np.empty(owner.size)
+    todo = np.arange(owner.size)
+    while todo.size:
+        u = np.pi * rng.random(todo.size)
+        log_e = np.log(rng.standard_exponential(todo.size))
+        log_t = (
+            np.log(np.sin(h * u)) - np.log(np.sin(u)) / h
+            + (1 - h) / h * (np.log(np.sin((1 - h) * u)) - log_e)
+            + log_scale[todo]
+        )  # fmt: skip
+        t = np.exp(log_t)
+        good = rng.standard_exponential(todo.size) > tilt[owner[todo]] * t
+        out[todo[good]] = t[good]
+        todo = todo[~good]
+    return np.bincount(owner, out, minlength=tilt.size)
+
+
 def polya_gamma(z: Array, rng: np.random.Generator) -> Array:
     """Draw from the Polya-Gamma law PG(1, z) by Devroye's alternating-series rejection.
 

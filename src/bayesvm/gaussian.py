@@ -236,7 +236,7 @@ class DiagonalCovariance:
 
 @dataclass(frozen=True)
 class Point:
-    """No spread in theta.  EM is variational Bayes with the row variance replaced by ``eps**2``."""
+    """No spread in theta.  EM is variational Bayes with every variance replaced by ``eps**2``."""
 
     is_point: ClassVar[bool] = True
     by_rows: ClassVar[bool] = False
@@ -248,7 +248,7 @@ class Point:
         return self.eps**2
 
     def diag(self) -> Array:
-        return np.zeros(self.size)
+        return np.full(self.size, self.eps**2)
 
     def solve(self, x: Array) -> Array:
         return np.zeros_like(x)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from .calibration import (
     Link,
@@ -14,9 +16,9 @@ from .calibration import (
     fit_link,
     plain_link,
 )
-from .diagnostics import r_hat
+from .diagnostics import indicator_r_hat, r_hat
 from .gaussian import Point, covariance
-from .inference.gibbs import Draws
+from .inference.draws import Draws
 from .inference.loop import Ascent, State, Watch, silent
 from .model import Model, Problem
 from .posterior import (
@@ -26,9 +28,11 @@ from .posterior import (
     PointPosterior,
     Posterior,
 )
+from .selection import seen
 from .types import Array, Coef
 
 CALIBRATION_ROWS = 50_000  # three numbers need no more
+JUDGED = 4000  # draws of a chain that are sorted to see whether chains agree
 AGREED = 1.1  # largest R-hat at which chains are taken to agree
 
 
@@ -56,6 +60,47 @@ class Machine:
         m, v = self.posterior.moments(rows.C)
         return m, v + rows.extra
 
+    @property
+    def inclusion(self) -> Array | None:
+        """Posterior probability of each coefficient not to be zero; ``None`` without selection."""
+        held = self.extra.get("draws")
+        if held is not None:
+            return None if held.inclusion is None else held.inclusion.mean(axis=0)
+        return self.model.gates(self.state.priors)
+
+    def sign_proba(self) -> Array:
+        """Probability of each coefficient to be positive, if it is not zero."""
+        held = self.extra.get("draws")
+        if held is None:
+            coef = self.state.coef
+            return ndtr(coef.mean / np.sqrt(coef.cov.diag()))
+        flat = held.theta.reshape(-1, held.theta.shape[-1])
+        inside = np.count_nonzero(flat, axis=0)
+        with np.errstate(invalid="ignore"):
+            return np.where(inside > 0, (flat > 0).sum(axis=0) / inside, 0.5)
+
+    def slab_quantiles(self, levels: tuple[float, ...], chance: Array, where: slice) -> Array:
+        """Quantiles of coefficients that are zero but for a ``chance``, ``(levels, p)``.
+
+        A chance of one gives those of the coefficient behind the gate.
+        """
+        held = self.extra.get("draws")
+        q = np.array(levels)[:, None]
+        if held is not None:
+            flat = held.theta.reshape(-1, held.theta.shape[-1])[:, where]
+            draws = np.where(flat == 0, np.nan, flat)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # a column never in has none
+                return np.nanquantile(draws, levels, axis=0)
+        coef = self.state.coef
+        mean, sd = coef.mean[where], np.sqrt(coef.cov.diag()[where])
+        below = chance * ndtr(-mean / sd)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left = mean + sd * ndtri(q / chance)
+            right = mean + sd * ndtri((q - (1.0 - chance)) / chance)
+        out: Array = np.where(q < below, left, np.where(q <= below + 1.0 - chance, 0.0, right))
+        return out
+
     def proba(self, m: Array, v: Array) -> Array:
         return decisive(self.link.proba(m, v), self.link.score(m, v))
 
@@ -76,7 +121,15 @@ def fit_machine(
 
 
 def _from_draws(problem: Problem, draws: Draws) -> Machine:
-    worst = float(np.max(r_hat(draws.theta)))
+    if draws.inclusion is not None:
+        # indicators mix slowest; a coefficient that is mostly zero says little by its size
+        worst = float(np.max(indicator_r_hat(draws.theta != 0)))
+        return _drawn(problem, draws, worst)
+    worst = float(np.max(r_hat(draws.theta[:, :: max(1, draws.theta.shape[1] // JUDGED)])))
+    return _drawn(problem, draws, worst)
+
+
+def _drawn(problem: Problem, draws: Draws, worst: float) -> Machine:
     return Machine(
         problem.model,
         DrawsPosterior(draws.theta),
@@ -93,7 +146,7 @@ def _from_draws(problem: Problem, draws: Draws) -> Machine:
 
 def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
     coef, priors = ascent.state
-    post: Posterior = GaussianPosterior(coef)
+    post: Posterior = GaussianPosterior(seen(coef, problem.model.gates(priors)))
     extra: dict[str, Any] = {"shape": problem.shape}
     if coef.cov.is_point:
         rough = Coef(coef.mean, Point(coef.mean.size, CURVATURE_EPS))

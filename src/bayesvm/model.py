@@ -12,9 +12,10 @@ import numpy as np
 from scipy import sparse
 
 from .blocks import Blocks
+from .designs.columns import Assembled
 from .distributions import LOG_2PI
 from .gaussian import Point
-from .stats import draw_block, expected, moments, pass_block
+from .stats import draw_block, expected, moments, pass_block, sandwich
 from .types import Array, Block, Coef, Engine, Likelihood, Own, Rows, Stats, Term
 
 States = tuple[Any, ...]
@@ -61,6 +62,49 @@ class Model:
             [t.prior.precisions(s, t.design.width) for t, s in zip(self.terms, states, strict=True)]
         )
 
+    def _ask(self, method: str, states: States, other: float) -> Array | None:
+        """What those priors say that have a method, ``(K,)``; ``None`` if there are none."""
+        if not any(hasattr(t.prior, method) for t in self.terms):
+            return None
+        parts = []
+        for t, s in zip(self.terms, states, strict=True):
+            ask, p = getattr(t.prior, method, None), t.design.width
+            parts.append(np.full(p, other) if ask is None else ask(s, p))
+        return np.concatenate(parts)
+
+    def odds(self, states: States) -> Array | None:
+        """Prior log odds of each coefficient not to be zero; ``None`` if none can be."""
+        return self._ask("odds", states, np.inf)
+
+    def gates(self, states: States) -> Array | None:
+        """E[gamma] of each coefficient; ``None`` if no prior has gates."""
+        return self._ask("gates", states, 1.0)
+
+    def gated(self, states: States, eta: Array) -> States:
+        """States with new log odds of the gates."""
+        return tuple(
+            t.prior.gated(s, eta[where]) if hasattr(t.prior, "gated") else s
+            for t, s, where in zip(self.terms, states, self.slices, strict=True)
+        )
+
+    def corner(self, states: States) -> Array:
+        """Slope of the penalty at zero, ``(K,)``."""
+        parts = zip(self.terms, states, strict=True)
+        return np.concatenate([t.prior.corner(s, t.design.width) for t, s in parts])
+
+    def programme(self, states: States) -> bool:
+        """Whether the penalty is made of squares and corners, so that its mode can be exact."""
+        parts = zip(self.terms, states, strict=True)
+        return all(t.prior.is_quadratic(s) for t, s in parts if hasattr(t.prior, "is_quadratic"))
+
+    def settled(self, states: States, theta: Array, eps: float) -> Array:
+        """Coefficients with those at zero that belong there."""
+        parts = [
+            t.prior.settled(s, theta[where], eps) if hasattr(t.prior, "settled") else theta[where]
+            for t, s, where in zip(self.terms, states, self.slices, strict=True)
+        ]
+        return np.concatenate(parts)
+
     def own(self, coef: Coef) -> list[Own]:
         var = coef.cov.diag()
         return [Own(coef.mean[where], var[where]) for where in self.slices]
@@ -71,6 +115,25 @@ class Model:
             getattr(t.prior, method)(s, own, *args)
             for t, s, own in zip(self.terms, states, self.own(coef), strict=True)
         ]
+
+    def draw(self, states: States, theta: Array, rng: np.random.Generator) -> States:
+        """Hyperparameters given coefficients."""
+        return tuple(
+            t.prior.draw(s, theta[where], rng)
+            for t, s, where in zip(self.terms, states, self.slices, strict=True)
+        )
+
+    def offer(self, thetas: Array, rng: np.random.Generator) -> States:
+        """Hyperparameters proposed for each row of ``thetas``."""
+        return tuple(
+            t.prior.offer(thetas[:, where], rng)
+            for t, where in zip(self.terms, self.slices, strict=True)
+        )
+
+    def weigh(self, states: States, thetas: Array) -> Array:
+        """Log prior of rows of ``thetas`` and their hyperparameters, relative to the offer's."""
+        parts = zip(self.terms, states, self.slices, strict=True)
+        return np.sum([t.prior.weigh(s, thetas[:, where]) for t, s, where in parts], axis=0)
 
     def entropy(self, coef: Coef) -> float:
         return 0.5 * (self.width * (1.0 + LOG_2PI) + coef.cov.logdet)
@@ -105,6 +168,18 @@ class Problem:
         """The same problem with its columns built once and kept."""
         rows = self.model.rows(self.blocks.X)
         return replace(self, blocks=self.blocks.assembled(rows))
+
+    def narrowed(self, keep: Array, states: States) -> tuple[Problem, States]:
+        """The problem and its states with some columns only; ``keep`` is a mask of all columns."""
+        terms, narrow = [], []
+        for term, s, where in zip(self.model.terms, states, self.model.slices, strict=True):
+            some = keep[where]
+            terms.append(term._replace(design=Assembled(int(some.sum()))))
+            narrow.append(s and type(s)(*(x[some] if np.ndim(x) else x for x in s)))
+        whole = self if self.blocks.ready else self.assembled()
+        blocks = replace(whole.blocks, X=whole.blocks.X[:, keep])
+        model = replace(self.model, terms=tuple(terms))
+        return replace(whole, model=model, blocks=blocks, form="dense"), tuple(narrow)
 
     def thinned(self, keep: int, rng: np.random.Generator) -> Problem:
         """A random subset of ``keep`` rows."""
@@ -146,6 +221,16 @@ class Problem:
 
         return by([k.w for k in locals_]), by([k.h for k in locals_])
 
+    def gram(self, weights: Array) -> Any:
+        """S for given weights of rows."""
+        size, form = self.blocks.size, self.form
+
+        def visit(b: Block) -> Any:
+            at = slice(b.number * size, b.number * size + b.y.shape[0])
+            return sandwich(self.rows(b).C, weights[at], form)
+
+        return self.engine.sum(visit, self.blocks)
+
     def columns(self, rows: Array) -> Array:
         """Dense columns at chosen rows."""
         X = self.blocks.X[rows]
@@ -163,9 +248,9 @@ class Problem:
         lik = self.model.likelihood
 
         def visit(b: Block) -> Array:
-            C, y, few = self.rows(b).C, b.y[:, None], max(1, 2**16 // b.y.shape[0])
-            parts = (thetas[i : i + few].T for i in range(0, len(thetas), few))  # stay in cache
-            return np.concatenate([b.c @ lik.log_prob(y, C @ part) for part in parts])
+            C, few = self.rows(b).C, max(1, 2**16 // b.y.shape[0])
+            parts = (thetas[i : i + few] for i in range(0, len(thetas), few))  # stay in cache
+            return np.concatenate([lik.log_prob(b.y, part @ C.T) @ b.c for part in parts])
 
         return self.engine.sum(visit, self.blocks)  # type: ignore[no-any-return]
 

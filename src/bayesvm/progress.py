@@ -78,7 +78,7 @@ class Reporter:
         if callable(callbacks):
             raise ValueError("callbacks must be a list of callables; wrap the one given in [ ].")
         self.callbacks = list(callbacks or ())
-        self.bar: Any = _bar() if verbose else None
+        self.bar: Any = terminal_bar() if verbose else None
         self.tasks: dict[str, Any] = {}
         self._said = 0.0
         self.verbose = verbose
@@ -115,7 +115,7 @@ class Reporter:
         )
 
 
-def _bar() -> Any:
+def terminal_bar() -> Any:
     """A rich progress bar where rich is installed and the terminal can show it, else ``None``."""
     try:
         from rich.console import Console

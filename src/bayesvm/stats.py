@@ -36,6 +36,12 @@ class Dense:
     def __matmul__(self, x: Array) -> Array:
         return self.M @ x
 
+    def rows(self, some: Array) -> Array:
+        return self.M[some]
+
+    def diag(self) -> Array:
+        return np.diag(self.M)
+
 
 @dataclass(frozen=True)
 class Factored:
@@ -52,6 +58,12 @@ class Factored:
 
     def __matmul__(self, x: Array) -> Array:
         return self.C.T @ (self.w * (self.C @ x))
+
+    def rows(self, some: Array) -> Array:
+        return (self.C[:, some] * self.w[:, None]).T @ self.C
+
+    def diag(self) -> Array:
+        return np.asarray(squared(self.C).T @ self.w)
 
 
 @dataclass(frozen=True)

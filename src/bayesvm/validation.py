@@ -17,7 +17,7 @@ from .inference import EM, SVI, VB, Gibbs
 from .inference.tight import TightVB
 from .kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
 from .likelihoods import Hinge, Logistic, Probit
-from .priors import Fixed, Ridge
+from .priors import Bridge, Fixed, LaplaceZero, Lasso, Ridge, SpikeSlab
 from .types import Array
 
 LIKELIHOODS: Mapping[str, Any] = {"hinge": Hinge, "logistic": Logistic, "probit": Probit}
@@ -28,6 +28,14 @@ PROBABILITIES = ("calibrated", "normalised", "probit")
 
 # A chain explores the tail of the prior, so it needs one that falls; see the notes of Ridge.
 RIDGE = {Gibbs: Ridge(a=2.0, b=1.0)}
+
+PRIORS: Mapping[str, Any] = {
+    "fixed": Fixed(1.0),
+    "lasso": Lasso(),
+    "bridge": Bridge(),
+    "spike_slab": SpikeSlab(),
+    "laplace_zero": LaplaceZero(),
+}
 
 SHARED_COLUMNS = 3000  # K-sized algebra below this is not worth several threads
 DUAL_ROWS = 4000  # largest n-sized factor
@@ -74,15 +82,33 @@ def choose_scheme(value: Any, max_iter: int | None, tol: float | None) -> Any:
 
 def choose_prior(value: Any, scheme: Any) -> Any:
     """The prior; ``"ridge"`` means the variant that suits the scheme."""
-    table = {"ridge": RIDGE.get(type(scheme), Ridge()), "fixed": Fixed(1.0)}
-    extra: tuple[str, ...] = ("mode", "log_prob", "collapsed") if is_point(scheme) else ()
-    extra = ("draw", "stretch", "stretched") if is_sampler(scheme) else extra
-    return choose(
-        "prior",
-        value,
-        table,
-        ("init", "precisions", "update", "bound", "vector", "restore", *extra),
-    )
+    table = {"ridge": RIDGE.get(type(scheme), Ridge()), **PRIORS}
+    common = ("init", "precisions", "vector", "restore")
+    prior = choose("prior", value, table, common)
+    name = repr(value) if isinstance(value, str) else type(prior).__name__
+    needs: tuple[str, ...] = ("update", "bound")
+    if is_sampler(scheme):
+        needs = ("draw", "stretch", "stretched")
+    elif is_point(scheme):
+        needs = ("expect", "mode", "log_prob", "collapsed", "corner")
+    lacks = [m for m in needs if not hasattr(prior, m)]
+    if lacks:
+        raise ValueError(
+            f"prior={name} cannot be fitted by {type(scheme).__name__}: it has no {lacks[0]}(). "
+            "Selection priors have no point estimate worth the name; use inference='vb' or 'gibbs'."
+        )
+    unknown = getattr(prior, "needs_draws", None)
+    if unknown and not is_sampler(scheme):
+        raise ValueError(
+            f"{type(prior).__name__} can learn {unknown} by inference='gibbs' only; give "
+            f"{unknown}, or draw."
+        )
+    if isinstance(scheme, SVI) and hasattr(prior, "gates"):
+        raise ValueError(
+            f"prior={name} cannot be fitted by SVI, whose sums forget too much to decide about a "
+            "column; use inference='vb' or 'gibbs'."
+        )
+    return prior
 
 
 def choose_likelihood(value: Any, scheme: Any) -> Any:
@@ -178,6 +204,19 @@ def check_points(points: Any, inputs: Any) -> Array:
             f"got shape {Z.shape}."
         )
     return inputs.columns(np.unique(Z, axis=0))  # type: ignore[no-any-return]
+
+
+def check_selection(form: str, prior: Any, scheme: Any, K: int) -> str:
+    """The form of S that a selection prior can work with."""
+    if not hasattr(prior, "gates") or is_sampler(scheme):
+        return form
+    if K > FULL_COLUMNS:
+        raise ValueError(
+            f"{type(prior).__name__} by inference='vb' needs the full covariance of {K} "
+            f"coefficients, which is kept for {FULL_COLUMNS} at most. Use inference='gibbs', which "
+            "works with the columns that are in, or prior='lasso' with inference='em'."
+        )
+    return "dense"
 
 
 def check_probability(value: str) -> str:

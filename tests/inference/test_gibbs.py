@@ -15,7 +15,8 @@ from bayesvm.engines import Serial, Threads
 from bayesvm.gaussian import Point
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference import gibbs as gibbs_module
-from bayesvm.inference.gibbs import Position, stretch
+from bayesvm.inference.draws import Position
+from bayesvm.inference.gibbs import CYCLE, stretch
 from bayesvm.inference.loop import State
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.priors import Fixed, Ridge
@@ -224,7 +225,7 @@ def test_a_sweep_draws_theta_from_its_exact_conditional(lik, form):
     b = drawn.g + drawn.S.M @ link.theta  # the potential: slope plus weight times f
 
     def theta(j):
-        return Gibbs(scale_move=False).sweep(problem, link, Unit(j), key)[0].theta
+        return Gibbs(scale_move=False).sweep(problem, link, Unit(j), key).theta
 
     mean = theta(-1)
     np.testing.assert_allclose(mean, np.linalg.solve(Q, b), rtol=1e-9)
@@ -284,7 +285,7 @@ def test_engine_and_workers_do_not_change_a_draw(lik):
         link = Position(np.zeros(5), problem.model.init())
         rng = np.random.default_rng(rng_state)
         for t in range(5):
-            link, fit = Gibbs().sweep(problem, link, rng, (1, 2, t))
+            link = Gibbs().sweep(problem, link, rng, (1, 2, t))
         ends.append(link)
     np.testing.assert_array_equal(ends[1].theta, ends[2].theta)
     np.testing.assert_allclose(ends[0].theta, ends[1].theta, rtol=1e-9)
@@ -345,16 +346,19 @@ def test_a_given_start_is_used():
     assert np.isfinite(draws.theta).all()
 
 
-def test_a_callback_stops_the_chains_where_it_says():
+@pytest.mark.parametrize(("leaps", "kept"), [(0, 7), (4, CYCLE)])
+def test_a_callback_stops_the_chains_where_it_says(leaps, kept):
+    """It is asked after every sweep and after every run of leaps, which ends a cycle."""
     problem = make_problem(SLOPE, oracle.Y, prior=IG, intercept=B0)
+    scheme = Gibbs(draws=150, burn_in=5, chains=2, leaps=leaps)
 
     def watch(progress, link):
-        return progress.iteration == 12
+        return progress.iteration >= 12
 
-    draws = Gibbs(draws=50, burn_in=5, chains=2).fit(problem, np.random.default_rng(0), watch=watch)
-    whole = Gibbs(draws=50, burn_in=5, chains=2).fit(problem, np.random.default_rng(0))
-    assert draws.theta.shape == (2, 7, 2)
-    np.testing.assert_array_equal(draws.theta, whole.theta[:, :7])
+    draws = scheme.fit(problem, np.random.default_rng(0), watch=watch)
+    whole = scheme.fit(problem, np.random.default_rng(0))
+    assert draws.theta.shape == (2, kept, 2)
+    np.testing.assert_array_equal(draws.theta, whole.theta[:, :kept])
 
 
 class Memory:
@@ -370,17 +374,17 @@ class Memory:
         self.held[key] = {name: np.array(value) for name, value in make().items()}
 
 
-@pytest.mark.parametrize("stop_at", [3, 12])
+@pytest.mark.parametrize("stop_at", [3, 6, 12, 110])
 def test_chains_resume_where_they_were_stopped(stop_at):
-    """In burn-in or after it: the resumed chains are those that were never stopped."""
+    """In burn-in, between sweep and leaps, or later: as if they had never been stopped."""
     X, y, _ = simulate(15, 2, seed=25)
     problem = make_problem(X, y, prior=Ridge(half_cauchy=1.0), intercept=B0)
-    scheme = Gibbs(draws=10, burn_in=5, chains=2)
+    scheme = Gibbs(draws=100, burn_in=5, chains=2, thin=2)
     whole = scheme.fit(problem, np.random.default_rng(26))
     store = Memory()
 
     def watch(progress, link):
-        return progress.iteration == stop_at
+        return progress.iteration >= stop_at
 
     scheme.fit(problem, np.random.default_rng(26), watch=watch, store=store)
     resumed = scheme.fit(problem, np.random.default_rng(99), start=whole.start, store=store)

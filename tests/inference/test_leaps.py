@@ -9,9 +9,10 @@ from tests.problems import make_problem
 from bayesvm.diagnostics import ess
 from bayesvm.gaussian import FullCovariance
 from bayesvm.inference import VB, Gibbs
-from bayesvm.inference.leaps import Leaper, Proposal, tight_gaussian
+from bayesvm.inference.draws import Position, Run
+from bayesvm.inference.leaps import Proposal, accept, leap, tight_gaussian
 from bayesvm.likelihoods import Hinge, Logistic, Probit
-from bayesvm.priors import Fixed
+from bayesvm.priors import Fixed, Ridge
 
 Z = 4.0  # one comparison in 16,000 fails by chance
 
@@ -42,25 +43,52 @@ def test_density_of_a_proposal_is_that_of_its_draws():
     assert stats.kstest(squares, stats.f(3, proposal.freedom).cdf).pvalue > 1e-5
 
 
+def leaps_alone(problem, n, tries, rng):
+    """One run of n draws with not a single sweep between."""
+    coef, priors = VB().fit(problem, rng).state
+    coef = tight_gaussian(problem, coef, problem.model.precision(priors))
+    priors = Run.of(Position(coef.mean, priors)).position(-1).priors
+    fit = float(problem.log_likelihoods(coef.mean[None])[0])
+    return leap(
+        problem, Proposal(coef.mean, coef.cov.L), Position(coef.mean, priors, fit), n, tries, rng
+    )
+
+
+def z_score(x, want):
+    return (x.mean() - want) / (x.std() / np.sqrt(ess(x[None, :, None])[0]))
+
+
 def test_leaps_alone_sample_the_posterior():
-    """200,000 leaps, without a single sweep, against quadrature."""
-    problem, rng = tiny(), np.random.default_rng(1)
-    coef = tight_gaussian(problem, VB().fit(problem, rng).state.coef, np.ones(2))
-    proposal = Proposal(coef.mean, coef.cov.L)
-    n, tries = 50_000, 4
-    leaper = Leaper.load(problem, proposal, coef.mean, n * tries, rng)
-    theta, fit = coef.mean, float(problem.log_likelihoods(coef.mean[None])[0])
-    draws = np.empty((1, n, 2))
-    for i in range(n):
-        theta, fit = leaper.leap(theta, fit, np.ones(2), tries, rng)
-        draws[0, i] = theta
+    """50,000 draws against quadrature."""
+    run = leaps_alone(tiny(), 50_000, 4, np.random.default_rng(1))
     truth = exact.fixed_prior(oracle.X, oracle.Y, np.eye(2))
     for j, moment in enumerate([lambda b, u: b, lambda b, u: u]):
         for power in (1, 2):
-            x = draws[..., j] ** power
-            error = x.std() / np.sqrt(ess(x[..., None])[0])
             want = truth.mean(lambda b, u, m=moment, k=power: m(b, u) ** k)
-            assert abs(x.mean() - want) < Z * error
+            assert abs(z_score(run.theta[:, j] ** power, want)) < Z
+
+
+def test_leaps_alone_sample_a_learned_scale():
+    """Inverse gamma, section 14's Algorithm 2 problem: exact moments of slope and precision."""
+    problem = make_problem(
+        oracle.X[:, None], oracle.Y, prior=Ridge(3.0, 2.0), intercept=Fixed(0.25)
+    )
+    run = leaps_alone(problem, 50_000, 4, np.random.default_rng(2))
+    precision = 1.0 / run.priors[1].variance
+    for x, want in ((run.theta[:, 0], 0.6542), (run.theta[:, 1], 1.1699), (precision, 1.3011)):
+        error = 5e-5 / (x.std() / np.sqrt(ess(x[None, :, None])[0]))  # four digits are printed
+        assert abs(z_score(x, want)) < Z + error
+
+
+def test_an_independence_chain_visits_states_by_their_weight():
+    """Three states offered uniformly, weights 1 : 2 : 5."""
+    rng = np.random.default_rng(0)
+    weight, n = np.log([1.0, 2.0, 5.0]), 200_000
+    offered = rng.integers(3, size=n)
+    at = accept(weight[offered], rng)
+    share = np.bincount(offered[at], minlength=3) / n
+    # an accepted state stays a few steps: four times the independent error
+    np.testing.assert_allclose(share, [0.125, 0.25, 0.625], atol=4 * Z * np.sqrt(0.25 / n))
 
 
 @pytest.mark.parametrize("likelihood", [Hinge(), Logistic(), Probit()], ids=str)
@@ -118,12 +146,12 @@ def test_a_hopeless_proposal_is_not_used():
 
     problem, rng = tiny(), np.random.default_rng(0)
     start = VB().fit(problem, rng).state.coef
-    burnt = start.mean + start.cov.sample(100, rng)
-    fit = problem.log_likelihoods(burnt)
-    assert leaps.learn(problem, start, np.ones(2), burnt, fit, rng) is not None
+    theta = start.mean + start.cov.sample(100, rng)
+    burnt = Run(theta, ((), ()), problem.log_likelihoods(theta))
+    assert leaps.learn(problem, start, burnt, rng) is not None
     narrow = lambda *a: start._replace(cov=FullCovariance(1e3 * start.cov.L))  # noqa: E731
     original, leaps.tight_gaussian = leaps.tight_gaussian, narrow
     try:
-        assert leaps.learn(problem, start, np.ones(2), burnt, fit, rng) is None
+        assert leaps.learn(problem, start, burnt, rng) is None
     finally:
         leaps.tight_gaussian = original

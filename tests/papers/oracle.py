@@ -2,7 +2,8 @@
 
 ``ELBO``, ``MU``, ``SIGMA`` are the converged values of the variational algorithms,
 SIGMA being (Sigma_00, Sigma_01, Sigma_11).  ``LOG_EVIDENCE`` and ``EXACT_MOMENTS`` come
-from quadrature and carry the digits printed.
+from quadrature and carry the digits printed, as do the dictionaries and arrays named EXACT,
+INCLUSION and BETA of the selection problems.
 """
 
 import numpy as np
@@ -43,6 +44,49 @@ ALG2_EXACT_MOMENTS = {
 EM_RIDGE_NU = 1.0
 EM_RIDGE_SLOPE = 1.0
 EM_RIDGE_OBJECTIVE = 7.0
+
+# Algorithm 3, the prior of Algorithm 2 with a gate of prior probability 0.4 on the slope
+ALG3_RHO = 0.4
+ALG3_MU = np.array([0.600849886, 1.2162621305])
+ALG3_INCLUSION = 0.9833939513
+ALG3_TAU = 1.3726437873
+ALG3_ELBO = -10.6448167099
+ALG3_EXACT = {"inclusion": 0.79038, "b0": 0.74043, "slope": 1.06181}
+
+# EM-SVM, lasso, nu = 1, flat intercept
+EM_LASSO_BETA = np.array([0.6, 4 / 3])
+EM_LASSO_OBJECTIVE = 20 / 3
+
+# Both coefficients lasso of scales nu (1, 0.7), 1/nu ~ Gamma(4, rate 3)
+LASSO_SCALES = np.array([1.0, 0.7])
+LASSO_A, LASSO_B = 4.0, 3.0
+LASSO_EXACT = {"b0": 0.50787, "u": 1.12744, "b0^2": 0.48586, "u^2": 1.75112, "1/nu": 1.20348}
+
+# Both coefficients bridge of scale 1.3, alpha uniform on (0.15, 2)
+BRIDGE_NU = 1.3
+BRIDGE_ALPHA_RANGE = (0.15, 2.0)
+BRIDGE_EXACT = {"alpha": 1.33337, "b0": 0.54691, "u": 1.38071}
+
+# Spike and slab: three candidate columns, the last two correlated; slab N(0, 1), pi = 0.3.
+# Enumeration of the eight models, accurate to about 1e-4.
+SELECTION_X = np.array(
+    [
+        [1.1, 1.8, -1.0],
+        [-0.1, 1.0, 1.7],
+        [0.7, 1.5, 1.1],
+        [0.6, 0.2, -0.8],
+        [-0.8, 0.4, -0.2],
+        [1.3, 1.3, 2.2],
+        [0.0, 1.4, 0.1],
+        [-0.8, 0.1, 0.3],
+        [-1.6, -1.7, -0.8],
+        [-0.9, 1.2, 1.0],
+    ]
+)
+SELECTION_Y = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, -1.0, -1.0, -1.0])
+SELECTION_PI = 0.3
+SELECTION_INCLUSION = np.array([0.8461, 0.8174, 0.1768])
+SELECTION_BETA = np.array([1.1590, 0.8219, -0.0215])
 
 for _array in [value for value in vars().values() if isinstance(value, np.ndarray)]:
     _array.flags.writeable = False

@@ -9,6 +9,7 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from tests.papers import exact
+from tests.priors.test_mixtures import MIXTURES
 from tests.problems import Z, frozen, z_score
 
 from bayesvm import priors
@@ -56,7 +57,7 @@ def test_no_missing_prior():
         for name, item in vars(priors).items()
         if inspect.isclass(item) and not name.startswith("_")
     }
-    assert public == {type(prior) for prior in PRIORS.values()}
+    assert public == {type(prior) for prior in [*PRIORS.values(), *MIXTURES.values()]}
     assert set(priors.__all__) == {item.__name__ for item in public}
 
 
@@ -223,7 +224,7 @@ def test_a_joint_mode_without_coefficients_has_collapsed(prior):
 def test_fixed_has_nothing_to_learn(prior):
     s = prior.init(P)
     rng = np.random.default_rng(0)
-    assert prior.update(s, OWN) == prior.mode(s, OWN) == prior.draw(s, OWN, rng) == s == ()
+    assert prior.update(s, OWN) == prior.mode(s, OWN) == prior.draw(s, OWN.mean, rng) == s == ()
     assert rng.bit_generator.state == np.random.default_rng(0).bit_generator.state
 
 
@@ -234,7 +235,7 @@ def test_fixed_has_nothing_to_learn(prior):
 def test_draws_follow_the_exact_conditional(prior):
     """sigma^2 | theta, xi, then xi | sigma^2: Kolmogorov-Smirnov at level 1e-5."""
     rng, s, n = np.random.default_rng(5), state(prior), 5000
-    draws = [prior.draw(s, POINT, rng) for _ in range(n)]
+    draws = [prior.draw(s, POINT.mean, rng) for _ in range(n)]
     variance, xi = np.array(draws).T
     A, B = (prior.a, prior.b) if prior.half_cauchy is None else (0.5, s.xi)
     square = float(POINT.mean @ POINT.mean)
@@ -258,9 +259,37 @@ def test_half_cauchy_draws_leave_its_marginal_alone():
     out = np.empty(n)
     for i, sd in enumerate(sigma):
         xi = rng.exponential() / (1.7**-2 + sd**-2)
-        own = Own(sd * rng.standard_normal(P), np.zeros(P))
-        out[i] = prior.draw(prior.init(P)._replace(variance=sd**2, xi=xi), own, rng).variance
+        theta = sd * rng.standard_normal(P)
+        out[i] = prior.draw(prior.init(P)._replace(variance=sd**2, xi=xi), theta, rng).variance
     assert stats.kstest(np.sqrt(out) / 1.7, stats.halfcauchy.cdf).pvalue > 1e-5
+
+
+@every
+def test_offers_weighed_average_to_the_marginal_prior(prior):
+    """E[p(theta, s) / q(s | theta)] under the offer is p(theta), up to one constant for all theta.
+
+    Quadrature over log sigma^2 gives p(theta); 20,000 offers a point, Z standard errors.
+    """
+    rng, n = np.random.default_rng(7), 20_000
+    points = np.outer([0.3, 1.0, 3.0], np.linspace(0.5, 1.5, P))
+    t = np.linspace(-25, 25, 20_001)
+    gaps, errors = [], []
+    for theta in points:
+        rows = np.tile(theta, (n, 1))
+        ratio = np.exp(prior.weigh(prior.offer(rows, rng), rows))
+        if isinstance(prior, Fixed):
+            want = np.exp(-0.5 * prior.precisions((), P) @ theta**2)
+        else:
+            variance = np.exp(t)
+            log = stats.norm.logpdf(theta[:, None], scale=np.sqrt(variance)).sum(axis=0)
+            if prior.half_cauchy is None:
+                log += stats.invgamma(prior.a, scale=prior.b).logpdf(variance) + t
+            else:
+                log += stats.halfcauchy(scale=prior.half_cauchy).logpdf(np.sqrt(variance)) + t / 2
+            want = np.trapezoid(np.exp(log), t)
+        gaps.append(np.log(ratio.mean() / want))
+        errors.append(ratio.std() / ratio.mean() / np.sqrt(n) + 1e-9)
+    assert max(abs(a - gaps[0]) for a in gaps) < Z * np.sqrt(2) * max(errors)
 
 
 # ----- the scale move

@@ -25,6 +25,13 @@ class Intercept:
         return out
 
 
+@dataclass(frozen=True)
+class Assembled:
+    """Columns that were built earlier and are read from the block as they are."""
+
+    width: int
+
+
 @dataclass(frozen=True, eq=False)
 class Standardised:
     """Predictors less ``center`` over ``scale``; sparse ones are only scaled."""

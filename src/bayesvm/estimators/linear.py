@@ -6,23 +6,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from sklearn.utils.validation import check_is_fitted
 
 from .. import validation as check
 from ..blocks import Blocks, block_rows
 from ..designs import Intercept, Standardised, fit_columns
-from ..diagnostics import ess, r_hat
 from ..inference.loop import Progress, State
 from ..machine import Machine
 from ..model import Model, Problem
 from ..priors import Fixed
 from ..types import Array, Term
-from ._base import BayesianClassifier
+from ._coefficients import CoefficientReport
 from ._stream import Stream
 
 
-class BayesianLinearSVC(BayesianClassifier):
+class BayesianLinearSVC(CoefficientReport):
     r"""Linear support vector machine with a posterior over its coefficients.
 
     .. math::
@@ -36,10 +33,13 @@ class BayesianLinearSVC(BayesianClassifier):
 
     Parameters
     ----------
-    prior : {"ridge", "fixed"} or an object of :mod:`bayesvm.priors`, default="ridge"
+    prior : {"ridge", "fixed", "lasso", "bridge", "spike_slab", "laplace_zero"} or an object of \
+            :mod:`bayesvm.priors`, default="ridge"
         ``"ridge"`` learns the penalty; ``"fixed"`` is :class:`~bayesvm.priors.Fixed` with precision
         1.  ``"ridge"`` stands for ``Ridge()``, and for ``Ridge(a=2, b=1)`` with Gibbs, whose chain
-        would wander off along the other's flat tail when the classes separate.
+        would wander off along the other's flat tail when the classes separate.  ``"lasso"`` and
+        ``"bridge"`` set coefficients to zero under EM; ``"spike_slab"`` and ``"laplace_zero"`` give
+        each column a probability to matter (``inclusion_proba_``).
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         How the posterior is found.
     likelihood : {"hinge", "logistic", "probit"} or an object, default="hinge"
@@ -87,6 +87,9 @@ class BayesianLinearSVC(BayesianClassifier):
         Labels.
     coef_, intercept_ : arrays of shape (1, n_features) and (1,), or one row per class
         Posterior means (the estimate itself under EM), on the scale of the input.
+    inclusion_proba_ : array of shape (n_features,)
+        Selection priors: posterior probability that a column matters (to any class, if there are
+        more than two; ``summary()`` has each).  Coefficients are averaged over models.
     offset_ : array of shape (1,) or (n_classes,)
         What calibration adds to f before the sign is taken.
     elbo_ : float
@@ -209,6 +212,7 @@ class BayesianLinearSVC(BayesianClassifier):
         blocks = Blocks(X, np.empty(n), c, size)
         columns = fit_columns(blocks, engine, self.standardize)
         model = self._model(columns, scheme)
+        form = check.check_selection(form, model.terms[-1].prior, scheme, K)
         if form == "factored" and np.any(model.precision(model.init()) == 0):
             form = "dense"  # the dual form divides by prior precisions
         problem = Problem(model, blocks, engine, form)
@@ -267,204 +271,6 @@ class BayesianLinearSVC(BayesianClassifier):
         self._stream = stream
         return self
 
-    # ----- reporting on the user's scale
-
-    def _to_user(self, theta: Array, model: Model) -> tuple[Array, Array]:
-        """Coefficients ``(..., p)`` and intercept ``(...)`` from standardised ones ``(..., K)``."""
-        where = model.slices[-1]
-        beta, shift = model.terms[-1].design.to_user(theta[..., where])
-        return beta, shift + (theta[..., 0] if self.fit_intercept else 0.0)
-
-    def _report(self, weight: float) -> None:
-        pairs = [self._to_user(m.posterior.mean, m.model) for m in self.machines_]
-        self.coef_ = np.stack([beta for beta, _ in pairs])
-        self.intercept_ = np.array([float(b) if self.fit_intercept else 0.0 for _, b in pairs])
-        self.offset_ = np.array([m.link.offset for m in self.machines_])
-        self.total_weight_ = weight
-        for name in ("kkt_residual_", "duality_gap_"):
-            if hasattr(self, name):
-                delattr(self, name)
-        certificates = [k for m in self.machines_ if (k := m.extra.get("certificate")) is not None]
-        if certificates:
-            self.kkt_residual_ = max(k.kkt for k in certificates)
-            self.duality_gap_ = max(k.gap for k in certificates)
-
-    def _rows_to_user(self, machine: Machine) -> Any:
-        """Sparse matrix that takes theta to the user's (intercept, coefficients)."""
-        design, K = machine.model.terms[-1].design, machine.model.width
-        first = K - design.width
-        rows = np.concatenate([np.zeros(K, dtype=int), 1 + np.arange(design.width)])
-        columns = np.concatenate([np.arange(K), first + np.arange(design.width)])
-        shift = np.concatenate([np.ones(first), -design.center / design.scale])
-        values = np.concatenate([shift, 1.0 / design.scale])
-        shape = (1 + design.width, K)
-        return sparse.csr_array(sparse.coo_array((values, (rows, columns)), shape=shape))
-
-    @property
-    def coef_cov_(self) -> Array:
-        """Posterior covariance of ``coef_``: (p, p), or (n_classes, p, p)."""
-        self._check_fitted()
-        covs = []
-        for machine in self.machines_:
-            where = machine.model.slices[-1]
-            scale = machine.model.terms[-1].design.scale
-            cov = machine.posterior.covariance()[where, where]
-            covs.append(cov / np.outer(scale, scale))
-        return covs[0] if len(covs) == 1 else np.stack(covs)
-
-    @property
-    def coef_std_(self) -> Array:
-        """Posterior standard deviations of ``coef_``, of the same shape."""
-        self._check_fitted()
-        return np.stack(
-            [
-                np.sqrt(m.posterior.variance()[m.model.slices[-1]]) / m.model.terms[-1].design.scale
-                for m in self.machines_
-            ]
-        )
-
-    def coef_interval(self, level: float = 0.9) -> tuple[Array, Array]:
-        """Central posterior interval of each coefficient.
-
-        Parameters
-        ----------
-        level : float, default=0.9
-            Posterior mass inside, in (0, 1).
-
-        Returns
-        -------
-        lower, upper : arrays of the shape of ``coef_``
-            Ends of the interval.
-        """
-        self._check_fitted()
-        tails = check.tails(level)
-        ends = [self._ends(m, tails)[:, 1:] for m in self.machines_]
-        return np.stack([e[0] for e in ends]), np.stack([e[1] for e in ends])
-
-    def _ends(self, machine: Machine, tails: tuple[float, float]) -> Array:
-        """Quantiles of (intercept, coefficients) on the user's scale, ``(2, 1 + p)``."""
-        return machine.posterior.quantiles(self._rows_to_user(machine), tails)
-
-    def sample_posterior(
-        self, n: int = 1000, X: Any = None, random_state: Any = None, return_intercept: bool = False
-    ) -> Any:
-        """Draws of the coefficients, or of f at given rows.
-
-        Parameters
-        ----------
-        n : int, default=1000
-            Number of draws.
-        X : array-like or sparse of shape (rows, n_features), optional
-            Give draws of f at these rows instead.
-        random_state : int, RandomState, Generator or None
-            Seed; by default the estimator's.
-        return_intercept : bool, default=False
-            Also return draws of the intercept.
-
-        Returns
-        -------
-        draws : array of shape (n, n_features), or (n, rows) with ``X``
-            One more axis, of classes, after the first when there are more than two.
-        intercept : array of shape (n,) or (n, n_classes)
-            Only with ``return_intercept``.
-        """
-        self._check_fitted()
-        seeded = self if random_state is None else _Seed(random_state)
-        rng = BayesianClassifier._generator(seeded)  # type: ignore[arg-type]
-        thetas = [m.posterior.sample(n, rng) for m in self.machines_]
-        if X is not None:
-            C = self.machines_[0].model.rows(self._new_rows(X)).C
-            f = np.stack([np.asarray(C @ t.T).T for t in thetas], axis=1)
-            return f[:, 0] if len(thetas) == 1 else f
-        pairs = [self._to_user(t, m.model) for t, m in zip(thetas, self.machines_, strict=True)]
-        coef = np.stack([b for b, _ in pairs], axis=1)
-        intercept = np.stack([np.broadcast_to(i, (n,)) for _, i in pairs], axis=1)
-        if len(thetas) == 1:
-            coef, intercept = coef[:, 0], intercept[:, 0]
-        return (coef, intercept) if return_intercept else coef
-
-    def _draws(self, machine: Machine, rng: np.random.Generator) -> Array:
-        """Draws shaped (chains, draws, K): the sampler's own, or variational ones."""
-        held = machine.extra.get("draws")
-        return held.theta if held is not None else machine.posterior.sample(1000, rng)[None]
-
-    def to_arviz(self) -> Any:
-        """Draws (variational ones unless sampled) as an ArviZ data tree.
-
-        Returns
-        -------
-        tree : xarray.DataTree
-            Group ``posterior`` with ``coef`` and ``intercept`` (and the prior's scale if sampled).
-        """
-        self._check_fitted()
-        try:
-            from arviz_base import from_dict
-        except ImportError as error:
-            raise ImportError(
-                "to_arviz needs the package arviz-base: pip install 'bayesvm[arviz]'"
-            ) from error
-        rng = self._generator()
-        draws = [self._to_user(self._draws(m, rng), m.model) for m in self.machines_]
-        single = len(draws) == 1
-        coef = draws[0][0] if single else np.stack([b for b, _ in draws], axis=2)
-        group: dict[str, Any] = {"coef": coef}
-        if self.fit_intercept:
-            group["intercept"] = draws[0][1] if single else np.stack([i for _, i in draws], axis=2)
-        dims = {"coef": ["feature"] if single else ["class", "feature"]}
-        coords: dict[str, Any] = {"feature": self._names()}
-        if not single:
-            dims["intercept"], coords["class"] = ["class"], list(self.classes_)
-        held = self.machines_[0].extra.get("draws")
-        if single and held is not None and "coef" in held.hyper:
-            group["coef_variance"] = held.hyper["coef"][..., 0]
-        return from_dict({"posterior": group}, dims=dims, coords=coords)
-
-    def summary(self, level: float = 0.9) -> Any:
-        """Coefficients with their uncertainty, as a data frame.
-
-        Parameters
-        ----------
-        level : float, default=0.9
-            Posterior mass of the interval.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            Indexed by name (class and name for more than two classes): mean, sd, lower, upper, and
-            r_hat and ess where drawn.  Under EM only the estimate.
-        """
-        self._check_fitted()
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("summary needs pandas: pip install 'bayesvm[cli]'") from error
-        names = ["intercept", *self._names()] if self.fit_intercept else self._names()
-        skip = 0 if self.fit_intercept else 1
-        frames = []
-        for j, machine in enumerate(self.machines_):
-            mean = np.concatenate([[self.intercept_[j]], self.coef_[j]])
-            table = {"mean": mean[skip:]}
-            if machine.posterior.has_spread:
-                T = self._rows_to_user(machine)
-                low, high = machine.posterior.quantiles(T, check.tails(level))
-                table["sd"] = np.sqrt(machine.posterior.moments(T)[1])[skip:]
-                table["lower"], table["upper"] = low[skip:], high[skip:]
-            held = machine.extra.get("draws")
-            if held is not None:
-                user = held.theta @ T.T.toarray()
-                table["r_hat"], table["ess"] = r_hat(user)[skip:], ess(user)[skip:]
-            frames.append(pd.DataFrame(table, index=pd.Index(names, name="name")))
-        if len(frames) == 1:
-            return frames[0]
-        return pd.concat(frames, keys=list(self.classes_), names=["class"])
-
-    def _names(self) -> list[str]:
-        names = getattr(self, "feature_names_in_", None)
-        return list(names) if names is not None else [f"x{j}" for j in range(self.n_features_in_)]
-
-    def _check_fitted(self) -> None:
-        check_is_fitted(self, "machines_")
-
 
 def _same_shape(machine: Machine, problem: Problem) -> bool:
     """Whether a fitted state can be the start of another problem."""
@@ -475,8 +281,3 @@ def _same_shape(machine: Machine, problem: Problem) -> bool:
     ]
     same.append(len(old.terms) == len(new.terms))
     return all(same) and machine.extra.get("shape") == problem.shape
-
-
-class _Seed:
-    def __init__(self, random_state: Any) -> None:
-        self.random_state = random_state

@@ -13,6 +13,10 @@ from .runner import Experiment
 # paper, experiment -> module, what it shows
 REGISTRY = {
     ("luts", "simulation"): ("luts_simulation", "Luts & Ormerod (2014), Fig. 1: simulated data"),
+    ("chen", "table1"): ("chen_table1", "Chen et al. (2009), Table I: error, AUC, RMSE on 13 sets"),
+    ("chen", "table3"): ("chen_table3", "Chen et al. (2009), Table III: numbers of vectors"),
+    ("chen", "tests"): ("chen_tests", "Chen et al. (2009), Tables IV-VI: tests on 13 sets"),
+    ("chen", "synthetic"): ("chen_synthetic", "Chen et al. (2009), Figs 1, 2, 4: the plane"),
 }
 
 

@@ -7,12 +7,22 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from joblib import Parallel, cpu_count, delayed
 from threadpoolctl import threadpool_limits
 
 Task = dict[str, Any]  # flat: what the task is, and every setting its result depends on
+
+
+class Work(Protocol):
+    """What can be completed: the work of one task, and the names of what it measures."""
+
+    @property
+    def solve(self) -> Callable[[Task], dict[str, float]]: ...
+
+    @property
+    def measured(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,8 @@ class Experiment:
         ``report(frame, console)`` prints tables; the frame has one row per task.
     draw : callable
         ``draw(frame)`` gives a Matplotlib figure.
+    results : str, default=None
+        Stem of the file of results, if it is that of another experiment with the same fits.
     """
 
     name: str
@@ -42,10 +54,11 @@ class Experiment:
     measured: tuple[str, ...]
     report: Callable[[Any, Any], None]
     draw: Callable[[Any], Any]
+    results: str | None = None
 
 
 def complete(
-    experiment: Experiment, tasks: Sequence[Task], path: Path, jobs: int | None = None
+    experiment: Work, tasks: Sequence[Task], path: Path, jobs: int | None = None
 ) -> Iterator[int]:
     """Solve the tasks that ``path`` has no line for, and yield how many tasks are done so far.
 

@@ -56,7 +56,14 @@ def certify(problem: Problem, state: State, eps: float) -> tuple[Certificate, Ar
     """Certificate of a smoothed solution, with the duals it implies."""
     u, y, c = margins(problem, state.coef.mean)
     phi = c * _dual(problem, u, eps)
-    return _certificate(problem, state, u, c, phi), phi
+    P, corner = penalty(problem, state)
+    return certificate(problem, state.coef.mean, u, c, phi, P, corner), phi
+
+
+def penalty(problem: Problem, state: State) -> tuple[Array, Array]:
+    """Slope over coefficient of the penalty, and its corners; a linear penalty has only these."""
+    P, corner = problem.model.precision(state.priors), problem.model.corner(state.priors)
+    return np.where((corner > 0) & np.isfinite(corner), 0.0, P), corner
 
 
 def _dual(problem: Problem, u: Array, eps: float) -> Array:
@@ -65,15 +72,29 @@ def _dual(problem: Problem, u: Array, eps: float) -> Array:
     return out
 
 
-def _certificate(problem: Problem, state: State, u: Array, c: Array, phi: Array) -> Certificate:
-    P, mean = problem.model.precision(state.priors), state.coef.mean
+def certificate(
+    problem: Problem, mean: Array, u: Array, c: Array, phi: Array, P: Array, corner: Array
+) -> Certificate:
+    """How far coefficients and duals are from optimal.
+
+    The force on a coefficient at zero may be anything up to the slope of its corner.  Where a
+    corner is infinitely steep the programme is not convex, and there is no gap to speak of.
+    """
     force = pull(problem, phi)
-    residual = np.max(np.abs(force - P * mean)) / max(1.0, float(np.max(np.abs(force))))
-    primal = 2.0 * c @ np.maximum(u, 0.0) + 0.5 * mean @ (P * mean)
-    if np.any(P == 0):  # a flat direction: the dual is finite only if its force vanishes
-        return Certificate(float(residual), float("nan"))
-    dual = phi.sum() - 0.5 * force @ (force / P)
-    return Certificate(float(residual), float((primal - dual) / max(1.0, abs(primal))))
+    size = max(1.0, float(np.max(np.abs(force))))
+    steep = np.isinf(corner)
+    line = np.where(steep, 0.0, corner)
+    slack = np.where(mean == 0, corner, 0.0)
+    misfit = np.abs(force - P * mean - line * np.sign(mean)) - slack
+    residual = float(np.max(np.maximum(misfit, 0.0))) / size
+    smooth = corner == 0
+    if steep.any() or np.any(P[smooth] == 0):  # a flat direction: the dual needs no force there
+        return Certificate(residual, float("nan"))
+    primal = 2.0 * c @ np.maximum(u, 0.0) + 0.5 * mean @ (P * mean) + line @ np.abs(mean)
+    over = np.abs(force[~smooth]) / corner[~smooth]
+    k = 1.0 / max(1.0, float(np.max(over, initial=0.0)))  # shrunk until no corner gives way
+    dual = k * phi.sum() - 0.5 * k * k * force[smooth] @ (force[smooth] / P[smooth])
+    return Certificate(residual, float((primal - dual) / max(1.0, abs(primal))))
 
 
 def exact_finish(
@@ -119,8 +140,7 @@ def exact_finish(
         if not crossed.any():
             if np.max(hold * np.abs(mean - old)) > 1e-10:
                 continue
-            moved = State(state.coef._replace(mean=mean), state.priors)
-            cert = _certificate(problem, moved, u, c, phi)
+            cert = certificate(problem, mean, u, c, phi, P - hold, np.zeros_like(P))
             good = cert.kkt < 1e-7 and not abs(cert.gap) > 1e-7
             return (mean, cert, phi) if good else None
         inside |= crossed

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from ..gaussian import Point, covariance, mode
-from ..model import Problem, Product
+from ..model import Model, Problem, Product
 from ..types import Array, Coef
-from .active_set import Certificate, certify, exact_finish
-from .loop import Ascent, State, Step, Watch, ascend, require, silent
+from .active_set import Certificate, certificate, certify, exact_finish, margins, penalty, pull
+from .draws import Position
+from .gibbs import Gibbs
+from .interior import finish_with_corners
+from .loop import Ascent, Progress, State, Step, Watch, ascend, require, silent
 from .vb import VB, attempt, bold_mean
+
+MOST = 200  # columns that a narrowed problem may always have
+ROUNDS = 30  # of narrowing
+COLDEST = 1e-3  # last temperature of annealing
 
 
 @dataclass(frozen=True)
@@ -38,9 +45,10 @@ class EM:
           + \tfrac12\theta^\top P\theta,
         \qquad 0 \le J_\varepsilon - J_0 \le \varepsilon\sum_i c_i ,
 
-    for :math:`\varepsilon = 10^{-1}, 10^{-2}, \dots`, each level started at the last.  From
-    :math:`10^{-2}` on, an active-set solve tries to finish exactly; it is accepted only if its
-    optimality conditions hold and the objective did not rise.
+    for :math:`\varepsilon = 10^{-1}, 10^{-2}, \dots`, each level started at the last (and a penalty
+    :math:`\sum_j|\theta_j/\nu|^\alpha` is smoothed alike).  From :math:`10^{-2}` on, an active-set
+    solve tries to finish exactly; where the penalty has corners an interior point method does, at
+    once.  Either is accepted only if its optimality conditions hold and the objective did not rise.
 
     Parameters
     ----------
@@ -58,6 +66,9 @@ class EM:
         How hyperparameters of the prior are learned.  ``"evidence"`` takes them from a variational
         fit and holds them.  ``"mode"`` maximises over them together with the coefficients (ECME); a
         joint mode can collapse to zero coefficients whatever the data say, which is warned of.
+    anneal : int, default=0
+        Start with so many Gibbs sweeps at a temperature that falls from 1 to 0.001: for
+        :class:`~bayesvm.priors.Bridge` with a power below 1, whose objective has many minima.
 
     References
     ----------
@@ -71,9 +82,10 @@ class EM:
     exact: bool = True
     accelerate: bool = True
     learn: str = "evidence"
+    anneal: int = 0
 
     def __post_init__(self) -> None:
-        require(self, {"max_iter": 1, "tol": 0.0, "eps_min": 1e-12}, {"eps_min": 1.0})
+        require(self, {"max_iter": 1, "tol": 0.0, "eps_min": 1e-12, "anneal": 0}, {"eps_min": 1.0})
         if self.learn not in ("evidence", "mode"):
             raise ValueError(f"EM(learn) must be 'evidence' or 'mode'; got {self.learn!r}.")
 
@@ -86,21 +98,72 @@ class EM:
     ) -> Mode:
         model = problem.model
         state = start or State(model.start(), model.init())
-        if self.learn == "evidence" and any(len(s) for s in state.priors):
+        unknown = any(getattr(t.prior, "is_learned", True) for t in model.terms)
+        if self.learn == "evidence" and unknown:
             warm = start if start is not None and not start.coef.cov.is_point else None
             learned = VB(tol=1e-6).fit(problem, rng, warm)
             state = State(start.coef if start else learned.state.coef, learned.state.priors)
+        if self.anneal:
+            state = annealed(problem, state, self.anneal, rng, watch)
+        corner = model.corner(state.priors)
+        if problem.form == "factored" and corner.any() and model.programme(state.priors):
+            held = replace(self, learn="evidence")
+            run = held._narrow(problem, state, corner, watch)
+            while self.learn == "mode":
+                coef, priors = run.state
+                moved = State(coef, tuple(model.each("mode", priors, coef)))
+                if objective(problem, moved) - run.bound <= 1e-10 * max(1.0, abs(run.bound)):
+                    _warn_if_collapsed(problem, run.state)
+                    break
+                corner = model.corner(moved.priors)
+                run = held._narrow(problem, moved, corner, watch)
+            return run
+        return self._climb(problem, state, watch)
+
+    def _narrow(self, problem: Problem, state: State, corner: Array, watch: Watch) -> Mode:
+        """Many more columns than rows, most of them zero: work on few, let in those that push."""
+        model, bent, most = problem.model, corner > 0, max(2 * problem.n, MOST)
+        force = np.abs(pull(problem, problem.blocks.c))
+        mean, n_iter = np.zeros(model.width), 0
+        path: list[float] = []
+        pushing = bent
+        while pushing.any() and len(path) < ROUNDS:
+            keep = ~bent | (mean != 0) | (pushing if path else False)
+            keep[np.argsort(np.where(bent, -force, np.inf))[:most]] = True
+            small, priors = problem.narrowed(keep, state.priors)
+            start = State(Coef(mean[keep], Point(small.model.width)), priors)
+            run = self._climb(small, start, watch)
+            mean = np.zeros(model.width)
+            mean[keep], n_iter = run.state.coef.mean, n_iter + run.n_iter
+            path.append(run.bound)
+            force = np.abs(pull(problem, run.dual))
+            pushing = bent & ~keep & (force > corner * (1.0 + 1e-9))
+        state = expecting(model, State(Coef(mean, Point(model.width)), state.priors))
+        u, _, c = margins(problem, mean)
+        cert = certificate(problem, mean, u, c, run.dual, *penalty(problem, state))
+        bound, good = objective(problem, state), run.converged and not pushing.any()
+        return Mode(state, bound, [*path, bound], n_iter, good, cert.gap, cert, run.dual)
+
+    def _climb(self, problem: Problem, state: State, watch: Watch) -> Mode:
+        model = problem.model
         smooth = hasattr(model.likelihood, "dual")
-        levels = _levels(self.eps_min) if smooth else [0.0]
+        bent, easy = bool(model.corner(state.priors).any()), model.programme(state.priors)
+        levels = _levels(self.eps_min) if smooth or bent or not easy else [0.0]
+        exact = smooth and easy and self.exact and not (bent and problem.form == "diagonal")
+        if bent and exact:
+            levels.insert(0, levels[0])  # roughly, which is all an interior point method needs
         path: list[float] = []
         n_iter = 0
-        for eps in levels:
-            state = State(Coef(state.coef.mean, Point(model.width, eps)), state.priors)
+        for k, eps in enumerate(levels):
+            rough = bent and exact and k == 0
+            state = expecting(
+                model, State(Coef(state.coef.mean, Point(model.width, eps)), state.priors)
+            )
             run = ascend(
                 lambda s: self.sweep(problem, s),
                 model,
                 state,
-                max_iter=self.max_iter,
+                max_iter=min(self.max_iter, 20) if rough else self.max_iter,
                 tol=self.tol,
                 shift_tol=1e-4,
                 accelerate=self.accelerate,
@@ -111,14 +174,17 @@ class EM:
             path += run.path
             if self.learn == "mode":
                 _warn_if_collapsed(problem, state)
-            if smooth and self.exact and eps <= 1e-2:
+            if rough or (exact and not bent and eps <= 1e-2):
                 done = self._finish(problem, state, eps)
                 if done is not None:
                     state, cert, dual, bound = done
                     return Mode(state, bound, [*path, bound], n_iter, True, 0.0, cert, dual)
         if not smooth:
+            mean = model.settled(state.priors, state.coef.mean, eps)
+            state = expecting(model, State(Coef(mean, Point(model.width)), state.priors))
             return Mode(state, run.bound, path, n_iter, run.converged, run.change)
-        state = State(Coef(state.coef.mean, Point(model.width)), state.priors)
+        mean = model.settled(state.priors, state.coef.mean, eps)
+        state = expecting(model, State(Coef(mean, Point(model.width)), state.priors))
         cert, dual = certify(problem, state, eps)
         proved = cert.kkt < 1e-3 and not cert.gap > 1e-5  # smoothed duals prove no more than that
         bound = objective(problem, state)
@@ -126,7 +192,7 @@ class EM:
 
     def sweep(self, problem: Problem, state: State) -> Step:
         """One EM step; its bound is minus the smoothed objective."""
-        model, (coef, priors) = problem.model, state
+        model, (coef, priors) = problem.model, expecting(problem.model, state)
         bold = self.accelerate and bold_mean(problem)
         stats = problem.stats(coef, curved=bold)
         value = float(stats.bound + sum(model.each("log_prob", priors, coef)))
@@ -150,12 +216,16 @@ class EM:
         best = objective(problem, State(Coef(state.coef.mean, Point(model.width)), state.priors))
         answer = None
         for _ in range(50):
-            found = exact_finish(problem, state, eps)
+            corner = model.corner(state.priors)
+            if corner.any():
+                found = finish_with_corners(problem, state, corner)
+            else:
+                found = exact_finish(problem, state, eps)
             if found is None:
                 return None
             mean, cert, dual = found
             coef = Coef(mean, Point(model.width))
-            state = State(coef, state.priors)
+            state = expecting(model, State(coef, state.priors))
             bound = objective(problem, state)
             if bound < best - 1e-9 * max(1.0, abs(best)):
                 return None
@@ -168,6 +238,38 @@ class EM:
                 return answer
             state, best = moved, new
         return answer
+
+
+def expecting(model: Model, state: State) -> State:
+    """The state with the priors' own latent variables expected at its coefficients."""
+    return State(state.coef, tuple(model.each("expect", state.priors, state.coef)))
+
+
+def annealed(
+    problem: Problem, state: State, sweeps: int, rng: np.random.Generator, watch: Watch
+) -> State:
+    """A start found by Gibbs sweeps at falling temperature, hyperparameters held.
+
+    At temperature T every row counts 1/T times and the prior is taken to the power 1/T, so the
+    chain settles in the deepest of the modes it can still leave.
+    """
+    model, blocks, at = problem.model, problem.blocks, None
+    seed = int(rng.integers(2**32))
+    for k, T in enumerate(np.geomspace(1.0, COLDEST, sweeps)):
+        terms = tuple(
+            term._replace(prior=term.prior.cooled(s, float(T)))
+            for term, s in zip(model.terms, state.priors, strict=True)
+        )
+        cold = replace(
+            problem, model=replace(model, terms=terms), blocks=replace(blocks, c=blocks.c / T)
+        )
+        theta = state.coef.mean if at is None else at.theta
+        priors = cold.model.draw(cold.model.init(), theta, rng)
+        at = Gibbs(scale_move=False).sweep(cold, Position(theta, priors), rng, (seed, k))
+        if watch(Progress("em, annealing", k + 1, sweeps, at.fit * float(T), np.nan), state):
+            break
+    assert at is not None
+    return State(Coef(at.theta, Point(model.width)), state.priors)
 
 
 def _levels(eps_min: float) -> list[float]:

@@ -3,15 +3,17 @@ r"""Leaps: Metropolis steps between Gibbs sweeps, with the latent weights integr
 A proposal that does not depend on where the chain stands can be evaluated in advance, many at a
 time: one product of the rows with a matrix of proposals, where a sweep needs a product of the rows
 with themselves.  The proposals come from a Student distribution around the Gaussian closest to the
-posterior.  They change only :math:`\theta` given the hyperparameters, so
+posterior, and bring their scales :math:`s` along, drawn from their conditional or close to it.  A
+leap from :math:`(\theta, s)` to :math:`(\theta^*, s^*)` is accepted with probability
+:math:`\min(1, R^*/R)`,
 
 .. math::
 
-    \log\alpha = \big[\ell(\theta^*) + \log p(\theta^* \mid s) - \log q(\theta^*)\big]
-               - \big[\ell(\theta) + \log p(\theta \mid s) - \log q(\theta)\big],
+    \log R = \ell(\theta) + \log\frac{p(\theta, s)}{q(s \mid \theta)} - \log q(\theta),
 
-with :math:`\ell` the log pseudo-likelihood itself.  Where the posterior is far from elliptical few
-are accepted; then none are made, and the chain is plain Gibbs.
+with :math:`\ell` the log pseudo-likelihood itself.  A whole run of leaps is thus decided by one
+vector of numbers.  Where the posterior is far from elliptical few proposals are accepted;
+then none are made, and the chain is plain Gibbs.
 """
 
 from __future__ import annotations
@@ -23,10 +25,12 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from ..gaussian import FullCovariance, scaled_cholesky
-from ..model import Problem
+from ..model import Model, Problem
 from ..types import Array, Coef, Local
+from .draws import Position, Run
 
 TRIALS = 64  # proposals tried on the burn-in before any is trusted
+WIDER = 1.1  # a Gaussian that is closest from within is a little narrow
 USEFUL = 0.05  # share of trials that nine in ten draws of the burn-in must accept
 
 
@@ -58,65 +62,52 @@ class Proposal:
         out: Array = -power * np.log1p(np.einsum("ij,ij->i", z, z) / self.freedom)
         return out
 
-
-@dataclass
-class Leaper:
-    """A batch of evaluated proposals, the place in it, and what the chain's position weighs."""
-
-    proposal: Proposal
-    theta: Array
-    fit: Array  # log pseudo-likelihood
-    here: float  # log density of the proposal where the chain stands
-    used: int = 0
-
-    def __post_init__(self) -> None:
-        self.square = self.theta**2
-        self.weight = self.fit - self.proposal.log_density(self.theta)
-
-    @classmethod
-    def load(
-        cls, problem: Problem, proposal: Proposal, theta: Array, n: int, rng: np.random.Generator
-    ) -> Leaper:
-        """A fresh batch for a chain that stands at ``theta``."""
-        offers = proposal.sample(n, rng)
-        here = float(proposal.log_density(theta[None])[0])
-        return cls(proposal, offers, problem.log_likelihoods(offers), here)
-
-    def leap(
-        self, theta: Array, fit: float, P: Array, tries: int, rng: np.random.Generator
-    ) -> tuple[Array, float]:
-        """Offer the next few proposals to a chain; return where it stands then, and its fit."""
-        first = self.used
-        self.used = last = first + tries
-        offers = self.weight[first:last] - 0.5 * (self.square[first:last] @ P)
-        level = fit - self.here - 0.5 * float(theta * theta @ P)
-        taken = -1
-        for j, (offer, dice) in enumerate(
-            zip(offers.tolist(), rng.standard_exponential(tries).tolist(), strict=True)
-        ):
-            if level - offer < dice:
-                taken, level = first + j, offer
-        if taken >= 0:
-            theta, fit = self.theta[taken], float(self.fit[taken])
-            self.here = fit - float(self.weight[taken])
-        return theta, fit
-
     def arrays(self) -> dict[str, Array]:
-        """For a checkpoint: the proposal and what is left of the batch."""
-        left = slice(self.used, None)
-        return {
-            "leaps/mean": self.proposal.mean,
-            "leaps/L": self.proposal.L,
-            "leaps/theta": self.theta[left],
-            "leaps/fit": self.fit[left],
-            "leaps/here": np.array(self.here),
-        }
+        """For a checkpoint."""
+        return {"leaps/mean": self.mean, "leaps/L": self.L}
 
     @classmethod
-    def restore(cls, held: dict[str, Array]) -> Leaper:
-        proposal = Proposal(held["leaps/mean"], held["leaps/L"])
-        here = float(held["leaps/here"])
-        return cls(proposal, held["leaps/theta"], held["leaps/fit"], here)
+    def restore(cls, held: dict[str, Array]) -> Proposal | None:
+        return cls(held["leaps/mean"], held["leaps/L"]) if "leaps/L" in held else None
+
+
+def leap(
+    problem: Problem,
+    proposal: Proposal,
+    at: Position,
+    steps: int,
+    tries: int,
+    rng: np.random.Generator,
+) -> Run:
+    """A run of ``steps`` draws, each after ``tries`` proposals."""
+    places = Run.of(at).then(offers(problem, proposal, steps * tries, rng))
+    return places.take(accept(ratios(problem, proposal, places), rng)[tries::tries])
+
+
+def offers(problem: Problem, proposal: Proposal, n: int, rng: np.random.Generator) -> Run:
+    """Places to leap to, scales and all."""
+    theta = proposal.sample(n, rng)
+    return Run(theta, problem.model.offer(theta, rng), problem.log_likelihoods(theta))
+
+
+def ratios(problem: Problem, proposal: Proposal, places: Run) -> Array:
+    """Log density of the posterior over that of the proposal, up to a constant."""
+    prior = problem.model.weigh(places.priors, places.theta)
+    return places.fit + prior - proposal.log_density(places.theta)
+
+
+def accept(weights: Array, rng: np.random.Generator) -> Array:
+    """Where an independence chain stands that starts at 0 and is offered 1, 2, ... in turn.
+
+    ``weights`` are log ratios of target to proposal.
+    """
+    level, *offers = weights.tolist()
+    here, path = 0, [0]
+    for j, dice in enumerate(rng.standard_exponential(len(offers)).tolist(), start=1):
+        if level - offers[j - 1] < dice:
+            here, level = j, offers[j - 1]
+        path.append(here)
+    return np.array(path)
 
 
 @dataclass(frozen=True)
@@ -153,23 +144,25 @@ def tight_gaussian(problem: Problem, coef: Coef, P: Array, passes: int = 40) -> 
     return coef
 
 
-def learn(
-    problem: Problem,
-    start: Coef,
-    P: Array,
-    theta: Array,
-    fit: Array,
-    rng: np.random.Generator,
-) -> Leaper | None:
+def can_leap(model: Model) -> bool:
+    """Whether likelihood and priors offer what leaps need."""
+    return hasattr(model.likelihood, "tight") and all(
+        hasattr(t.prior, "offer") for t in model.terms
+    )
+
+
+def learn(problem: Problem, start: Coef, burnt: Run, rng: np.random.Generator) -> Proposal | None:
     """Proposals for the posterior; ``None`` if draws of the burn-in would seldom accept them."""
     try:
+        places = (burnt.position(row) for row in range(len(burnt.fit)))
+        P = np.mean([problem.model.precision(at.priors) for at in places], axis=0)
         coef = tight_gaussian(problem, start, P)
-    except (np.linalg.LinAlgError, AttributeError):  # singular, or a likelihood without tight rows
+        proposal = Proposal(coef.mean, coef.cov.L / np.sqrt(WIDER))  # type: ignore[attr-defined]
+        trial = ratios(problem, proposal, offers(problem, proposal, TRIALS, rng))
+    except np.linalg.LinAlgError:
         return None
-    proposal = Proposal(coef.mean, coef.cov.L)  # type: ignore[attr-defined]
-    trial = Leaper.load(problem, proposal, theta[-1], TRIALS, rng)
-    offers = trial.weight - 0.5 * (trial.square @ P)
-    levels = fit - proposal.log_density(theta) - 0.5 * (theta**2 @ P)
-    accepted = np.exp(np.minimum(offers[:, None] - levels, 0.0)).mean(axis=0)
+    accepted = np.exp(np.minimum(trial[:, None] - ratios(problem, proposal, burnt), 0.0)).mean(
+        axis=0
+    )
     # not the average: a chain sticks where it is that few proposals tempt it away
-    return trial if np.quantile(accepted, 0.1) >= USEFUL else None
+    return proposal if np.quantile(accepted, 0.1) >= USEFUL else None

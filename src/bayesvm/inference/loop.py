@@ -210,7 +210,7 @@ def _long_step(model: Model, x0: State, x1: State, x2: State) -> State | None:
 
 def _shift(old: Coef, new: Coef) -> float:
     """Largest move of a coefficient in posterior standard deviations (or absolutely at a point)."""
-    var = new.cov.diag()
     move = np.abs(new.mean - old.mean)
-    scale = np.where(var > 0, np.sqrt(var), np.maximum(1.0, np.abs(new.mean)))
-    return float(np.max(move / scale))
+    if new.cov.is_point:
+        return float(np.max(move / np.maximum(1.0, np.abs(new.mean))))
+    return float(np.max(move / np.sqrt(new.cov.diag())))

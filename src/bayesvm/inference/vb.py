@@ -10,11 +10,14 @@ import numpy as np
 
 from ..gaussian import covariance, mode
 from ..model import Problem
+from ..selection import OPEN, best_subset, reopen, seen, through
 from ..types import Array, Coef, Stats
 from .loop import Ascent, State, Step, Watch, ascend, require, silent
 
 THIN_ROWS = 20_000  # below this a full pass is cheaper than arranging a smaller one
 THIN_BY = 10
+STILL = 1e-5  # largest change of a gate in a sweep at which Newton's mean is tried
+STARTS = 3  # of gates: open, as before the data, at random
 
 
 @dataclass(frozen=True)
@@ -72,13 +75,36 @@ class VB:
         start: State | None = None,
         watch: Watch = silent,
     ) -> Ascent:
-        model = problem.model
+        if start is None and problem.model.gates(problem.model.init()) is not None:
+            start = self._search(problem, rng, watch)
         if start is None:
             start = self._start(problem, rng, watch)
+        return self._climb(problem, start, watch)
+
+    def _search(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:
+        """Gates make local optima: the best of several rough climbs, and of searches from it."""
+        model, rough = problem.model, replace(self, tol=max(self.tol, 1e-5))
+        each = [
+            t.prior.starts(t.design.width, rng)
+            if hasattr(t.prior, "starts")
+            else [t.prior.init(t.design.width)] * STARTS
+            for t in model.terms
+        ]
+        starts = [State(model.start(), states) for states in zip(*each, strict=True)]
+        # one more with all gates open, its coefficients found before any shuts
+        starts.append(rough._climb(problem, starts[0], watch, frozen=True).state)
+        best = max((rough._climb(problem, x, watch) for x in starts), key=lambda run: run.bound)
+        while True:
+            run = rough._climb(problem, searched(problem, best.state), watch)
+            if run.bound <= best.bound + 1e-4 * abs(best.bound):
+                return best.state
+            best = run
+
+    def _climb(self, problem: Problem, start: State, watch: Watch, frozen: bool = False) -> Ascent:
         bold = self.accelerate and bold_mean(problem)
         return ascend(
-            lambda state: sweep(problem, state, bold),
-            model,
+            lambda state: sweep(problem, state, bold, frozen),
+            problem.model,
             start,
             max_iter=self.max_iter,
             tol=self.tol,
@@ -103,11 +129,14 @@ def bold_mean(problem: Problem) -> bool:
     return float(problem.blocks.c.sum()) > 2 * problem.model.width
 
 
-def sweep(problem: Problem, state: State, bold: bool = False) -> Step:
+def sweep(problem: Problem, state: State, bold: bool = False, frozen: bool = False) -> Step:
     """One sweep, plain and, if asked, with the mean found by Newton's method instead."""
     model, (coef, priors) = problem.model, state
     point = coef.cov.is_point  # only the start: its bound is minus infinity
     bold = bold and not point
+    gate = model.gates(priors)
+    if gate is not None:
+        return _gated_sweep(problem, state, gate, bold, frozen)
     stats = problem.stats(coef, curved=bold)
     bound = -np.inf if point else bound_of(problem, state, stats)
     by_S, by_H = problem.products(coef) if problem.form == "diagonal" else (None, None)
@@ -131,6 +160,59 @@ def sweep(problem: Problem, state: State, bold: bool = False) -> Step:
     return Step(bound, safe, attempt(newton))
 
 
+def _gated_sweep(problem: Problem, state: State, gate: Array, bold: bool, frozen: bool) -> Step:
+    """A sweep where some coefficients have gates, frozen or not.
+
+    Newton's mean is tried only while gates stand still: a long step of the mean can shut a gate for
+    good that small ones would have left open.
+    """
+    model, (coef, priors) = problem.model, state
+    bold = bold and not coef.cov.is_point
+    view = seen(coef, gate)
+    stats = problem.stats(view, curved=bold)
+    bound = -np.inf if coef.cov.is_point else bound_of(problem, state, stats)
+    P, inner, odds = model.precision(priors), through(stats, gate, coef.mean), model.odds(priors)
+    cov = covariance(inner.S, P)
+
+    def reach(mean: Array) -> State:
+        new = Coef(mean, cov)
+        updated = tuple(model.each("update", priors, new))
+        if frozen:
+            return State(new, updated)
+        eta = reopen(stats, view.mean, new, odds, gate)  # type: ignore[arg-type]
+        return State(new, model.gated(updated, eta))
+
+    safe = reach(mode(cov, inner.g, P, coef.mean))
+    if not bold or np.max(np.abs(model.gates(safe.priors) - gate)) > STILL:  # type: ignore[operator]
+        return Step(bound, lambda: safe)
+
+    def newton() -> State:
+        new = reach(mode(covariance(inner.H, P, retry=False), inner.g, P, coef.mean))
+        hurried = tuple(
+            t.prior.hasten(s, own) if hasattr(t.prior, "hasten") else s
+            for t, s, own in zip(model.terms, new.priors, model.own(new.coef), strict=True)
+        )
+        return State(new.coef, hurried)
+
+    return Step(bound, lambda: safe, attempt(newton))
+
+
+def searched(problem: Problem, state: State) -> State:
+    """Gates open or shut as a greedy search leaves them, given what rows now say.
+
+    A mean-field factor of a coefficient behind an open gate is narrow and keeps it open; here the
+    coefficients are integrated out.
+    """
+    model, (coef, priors) = problem.model, state
+    gate, odds = model.gates(priors), model.odds(priors)
+    assert gate is not None
+    assert odds is not None
+    view = seen(coef, gate)
+    start = np.where(gate > 0.5, view.mean, 0.0)
+    active = best_subset(problem.stats(view), model.precision(priors), odds, start, view.mean)
+    return State(coef, model.gated(priors, np.where(active, OPEN, -OPEN)))
+
+
 def attempt(make: Callable[[], State]) -> State | None:
     """A bold step, unless its matrix is singular: few rows may have any curvature."""
     try:
@@ -143,5 +225,5 @@ def attempt(make: Callable[[], State]) -> State | None:
 def bound_of(problem: Problem, state: State, stats: Stats | None = None) -> float:
     """The evidence lower bound of a state, complete with constants."""
     model, (coef, priors) = problem.model, state
-    rows = (stats or problem.stats(coef)).bound
+    rows = (stats or problem.stats(seen(coef, model.gates(priors)))).bound
     return float(rows + sum(model.each("bound", priors, coef)) + model.entropy(coef))

@@ -1,6 +1,9 @@
 """Priors: how a term's coefficients are shrunk."""
 
+from .bridge import Bridge, Lasso
 from .fixed import Fixed
+from .laplace_zero import LaplaceZero
 from .ridge import Ridge
+from .spike_slab import SpikeSlab
 
-__all__ = ["Fixed", "Ridge"]
+__all__ = ["Bridge", "Fixed", "LaplaceZero", "Lasso", "Ridge", "SpikeSlab"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +38,7 @@ class Fixed:
     """
 
     precision: Any = 1.0
+    is_learned: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         try:
@@ -65,20 +66,33 @@ class Fixed:
     def update(self, s: Any, own: Own) -> Any:
         return s
 
-    mode = update
+    expect = mode = update
 
     def collapsed(self, s: Any, own: Own) -> bool:
         return False
 
-    def draw(self, s: Any, own: Own, rng: np.random.Generator) -> Any:
+    def draw(self, s: Any, theta: Array, rng: np.random.Generator) -> Any:
         return s
+
+    def offer(self, theta: Array, rng: np.random.Generator) -> Any:
+        return ()
+
+    def weigh(self, s: Any, theta: Array) -> Array:
+        return -0.5 * np.square(theta) @ self.precisions(s, theta.shape[-1])
 
     def bound(self, s: Any, own: Own) -> float:
         P = self.precisions(s, own.mean.size)
         proper = P > 0  # a flat direction has density one
         return float(0.5 * np.sum(np.log(P[proper]) - LOG_2PI) - 0.5 * P @ own.square)
 
-    log_prob = bound
+    def log_prob(self, s: Any, own: Own) -> float:
+        return self.bound(s, Own(own.mean, np.zeros_like(own.mean)))
+
+    def corner(self, s: Any, p: int) -> Array:
+        return np.zeros(p)
+
+    def cooled(self, s: Any, temperature: float) -> Fixed:
+        return Fixed(np.asarray(self.precision) / temperature)
 
     def stretch(self, s: Any, own: Own) -> Callable[[float], float]:
         square, p = float(self.precisions(s, own.mean.size) @ own.mean**2), own.mean.size

@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
 from ..distributions import LOG_2PI
 from ..types import Array, Own
+from .fixed import Fixed
 
 
 class RidgeState(NamedTuple):
@@ -111,6 +112,9 @@ class Ridge:
         rate = self.half_cauchy**-2  # q(xi) = IG(1, 1 / s.xi)
         return float(total - np.log(np.pi * self.half_cauchy) - s.xi * rate + np.log(s.xi) + 1.0)
 
+    def expect(self, s: RidgeState, own: Own) -> RidgeState:
+        return s
+
     def mode(self, s: RidgeState, own: Own) -> RidgeState:
         """Maximise over the precision; Polson & Scott's ECME step, with its sign corrected."""
         A, B = self._shape_rate(s)
@@ -137,14 +141,35 @@ class Ridge:
         s0 = self.half_cauchy
         return float(total - np.log(np.pi * s0) - 1.5 * np.log(tau) - np.log1p(1 / (tau * s0**2)))
 
-    def draw(self, s: RidgeState, own: Own, rng: np.random.Generator) -> RidgeState:
+    def corner(self, s: RidgeState, p: int) -> Array:
+        return np.zeros(p)
+
+    def cooled(self, s: RidgeState, temperature: float) -> Fixed:
+        return Fixed(1.0 / (s.variance * temperature))
+
+    def draw(self, s: RidgeState, theta: Array, rng: np.random.Generator) -> RidgeState:
         A, B = self._shape_rate(s)
-        rate = B + 0.5 * float(own.mean @ own.mean)
-        variance = rate / rng.gamma(A + 0.5 * own.mean.size)
+        variance = (B + 0.5 * float(theta @ theta)) / rng.gamma(A + 0.5 * theta.size)
+        return RidgeState(variance, float(self._draw_xi(variance, rng)))
+
+    def _draw_xi(self, variance: Any, rng: np.random.Generator) -> Any:
         if self.half_cauchy is None:
-            return RidgeState(float(variance), 1.0)
-        xi = rng.standard_exponential() / (self.half_cauchy**-2 + 1.0 / variance)
-        return RidgeState(float(variance), float(xi))
+            return np.ones_like(variance)
+        dice = rng.standard_exponential(np.shape(variance))
+        return dice / (self.half_cauchy**-2 + 1.0 / variance)
+
+    def offer(self, theta: Array, rng: np.random.Generator) -> RidgeState:
+        """From the conditional; for the half-Cauchy, from it without the factor of its tail."""
+        A, B = (self.a, self.b) if self.half_cauchy is None else (0.5, 0.0)
+        rate = B + 0.5 * np.square(theta).sum(axis=-1)
+        variance = rate / rng.gamma(A + 0.5 * theta.shape[-1], size=rate.shape)
+        return RidgeState(variance, self._draw_xi(variance, rng))
+
+    def weigh(self, s: RidgeState, theta: Array) -> Array:
+        square, half = 0.5 * np.square(theta).sum(axis=-1), 0.5 * theta.shape[-1]
+        if self.half_cauchy is None:
+            return -(self.a + half) * np.log(self.b + square)
+        return -(0.5 + half) * np.log(square) - np.log1p(self.half_cauchy**2 / s.variance)
 
     def stretch(self, s: RidgeState, own: Own) -> Callable[[float], float]:
         A, B = self._shape_rate(s)

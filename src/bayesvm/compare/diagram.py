@@ -1,0 +1,123 @@
+"""The critical-difference diagram."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ..plot import _axes
+from ..types import Array
+from .significance import bonferroni_dunn, friedman, nemenyi
+
+
+@dataclass
+class CriticalDifferenceDisplay:
+    """Mean ranks on a line, and which of them cannot be told apart (Demšar 2006, Fig. 1).
+
+    Parameters
+    ----------
+    names : list of str
+        The classifiers.
+    ranks : ndarray of shape (k,)
+        Their mean ranks, 1 the best.
+    critical_difference : float
+        Ranks further apart differ.
+    groups : list of lists of str
+        Joined by bars: no two within differ.  Empty against a control.
+    control : str, default=None
+        The one that the others are compared with; the bar then spans what does not differ from it.
+
+    Examples
+    --------
+    >>> from bayesvm.compare import CriticalDifferenceDisplay
+    >>> display = CriticalDifferenceDisplay.from_scores([[0.9, 0.8, 0.7]] * 10)
+    >>> display.groups
+    [['0', '1'], ['1', '2']]
+    """
+
+    names: list[str]
+    ranks: Array
+    critical_difference: float
+    groups: list[list[str]]
+    control: str | None = None
+
+    @classmethod
+    def from_scores(
+        cls,
+        scores: Any,
+        *,
+        alpha: float = 0.05,
+        lower_is_better: bool = False,
+        test: Literal["nemenyi", "bonferroni-dunn"] = "nemenyi",
+        control: str | int | None = None,
+        **kwargs: Any,
+    ) -> CriticalDifferenceDisplay:
+        """Test and draw: a row per data set, a column per classifier.
+
+        ``test='bonferroni-dunn'`` compares with ``control``, by default the classifier of the best
+        rank.
+        """
+        if test == "nemenyi":
+            pairs = nemenyi(scores, alpha, lower_is_better)
+            display = cls(pairs.names, pairs.ranks, pairs.critical_difference, pairs.groups)
+            return display.plot(**kwargs)
+        if test != "bonferroni-dunn":
+            raise ValueError(f"test must be 'nemenyi' or 'bonferroni-dunn'; got {test!r}.")
+        base = friedman(scores, lower_is_better)
+        control = base.names[int(np.argmin(base.ranks))] if control is None else control
+        dunn = bonferroni_dunn(scores, control, alpha, lower_is_better)
+        display = cls(base.names, base.ranks, dunn.critical_difference, [], dunn.control)
+        return display.plot(**kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> CriticalDifferenceDisplay:
+        """Draw; what else is given goes to the lines from the axis to the names."""
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            k = len(self.names)
+            size = (6.4, 1.4 + 0.25 * ((k + 1) // 2) + 0.15 * len(self.groups))
+            _, ax = plt.subplots(figsize=size, layout="constrained")
+        ax = _axes(self, ax)
+        k = len(self.names)
+        order = np.argsort(self.ranks, kind="stable")
+        half = (k + 1) // 2
+        bars = self._bars()
+        top = -0.25 * len(bars) - 0.45  # height of the first name
+        style = {"color": "black", "lw": 0.8} | kwargs
+        for place, j in enumerate(order):
+            left = place < half
+            depth = place if left else k - 1 - place
+            x, y, edge = self.ranks[j], top - 0.45 * depth, 0.85 if left else k + 0.15
+            ax.plot([x, x, edge], [0, y, y], **style)
+            ax.text(
+                edge + (-0.05 if left else 0.05),
+                y,
+                f"{self.names[j]} ({x:.2f})",
+                ha="right" if left else "left",
+                va="center",
+                weight="bold" if self.names[j] == self.control else "normal",
+            )
+        for level, (low, high) in enumerate(bars):
+            y = -0.25 * (level + 1)
+            ax.plot([low - 0.03, high + 0.03], [y, y], color="C0", lw=4, solid_capstyle="butt")
+        ax.plot([1, k], [0, 0], color="black", lw=1)
+        for rank in range(1, k + 1):
+            ax.plot([rank, rank], [0, 0.12], color="black", lw=1)
+            ax.text(rank, 0.2, str(rank), ha="center", va="bottom")
+        ax.plot([1, 1 + self.critical_difference], [0.85, 0.85], color="C0", lw=1.5, marker="|")
+        middle = 1 + self.critical_difference / 2
+        ax.text(middle, 0.93, f"CD = {self.critical_difference:.2f}", ha="center", va="bottom")
+        ax.set(ylim=(top - 0.45 * half, 1.5), xlim=(1 - 0.45 * (k - 1), k + 0.45 * (k - 1)))
+        ax.axis("off")
+        return self
+
+    def _bars(self) -> list[tuple[float, float]]:
+        """Ends of the bars: of each group of two or more, or around the control."""
+        rank = dict(zip(self.names, self.ranks))
+        if self.control is not None:
+            centre, reach = rank[self.control], self.critical_difference
+            return [(max(1.0, centre - reach), min(float(len(self.names)), centre + reach))]
+        ends = [[float(rank[name]) for name in group] for group in self.groups if len(group) > 1]
+        return [(min(group), max(group)) for group in ends]

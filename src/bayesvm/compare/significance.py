@@ -1,0 +1,425 @@
+"""Tests for differences between classifiers, on one data set and over many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from ..types import Array
+
+
+class FTest(NamedTuple):
+    """Statistic and p value of :func:`f_test_5x2`."""
+
+    statistic: float
+    pvalue: float
+
+
+def f_test_5x2(differences: Any) -> FTest:
+    r"""Combined 5x2cv F test: do two classifiers differ on one data set?
+
+    With :math:`p_i^{(j)}` the difference of the scores on half :math:`j` of replication
+    :math:`i`, :math:`\bar p_i` its mean over the halves and
+    :math:`s_i^2 = \sum_j (p_i^{(j)} - \bar p_i)^2`,
+
+    .. math:: f = \frac{\sum_{i=1}^5 \sum_{j=1}^2 (p_i^{(j)})^2}{2 \sum_{i=1}^5 s_i^2}
+
+    is approximately F with 10 and 5 degrees of freedom if they do not.  (Were the ten differences
+    independent and normal, :math:`2f - 1` would be F with 5 and 5, and 4.74, the value to exceed at
+    5%, would be exceeded in 1.8% of cases: the test is a careful one.)
+
+    Parameters
+    ----------
+    differences : array-like of shape (5, 2) or (10,)
+        Scores of one less those of the other, the two halves of a replication side by side.
+
+    Returns
+    -------
+    result : FTest
+        ``statistic``, ``pvalue``.  Differences that are all zero give 0 and 1; differences that
+        never vary within a replication, infinity and 0.
+
+    References
+    ----------
+    Alpaydin (1999). Combined 5x2 cv F test for comparing supervised classification learning
+    algorithms. Neural Computation 11, 1885-1892.  Dietterich (1998). Approximate statistical tests
+    for comparing supervised classification learning algorithms. Neural Computation 10, 1895-1923.
+
+    Examples
+    --------
+    >>> from bayesvm.compare import f_test_5x2
+    >>> f_test_5x2([0.02, 0.03, 0.01, 0.03, 0.02, 0.02, 0.04, 0.03, 0.03, 0.02])
+    FTest(statistic=9.857..., pvalue=0.0104...)
+    """
+    p = np.asarray(differences, float)
+    if p.size != 10 or p.ndim > 2 or (p.ndim == 2 and p.shape != (5, 2)):
+        raise ValueError(
+            f"differences must be 5 replications of 2 halves; got an array of shape {p.shape}."
+        )
+    p = p.reshape(5, 2)
+    if not np.isfinite(p).all():
+        raise ValueError("differences must be finite numbers.")
+    spread = ((p - p.mean(axis=1, keepdims=True)) ** 2).sum()
+    if not p.any():
+        return FTest(0.0, 1.0)
+    statistic = float((p**2).sum() / (2 * spread)) if spread > 0 else np.inf
+    return FTest(statistic, float(stats.f.sf(statistic, 10, 5)))
+
+
+@dataclass(frozen=True)
+class Friedman:
+    """Result of :func:`friedman`.
+
+    Parameters
+    ----------
+    names : list of str
+        The classifiers.
+    ranks : ndarray of shape (k,)
+        Mean rank of each, 1 the best.
+    n_datasets : int
+    chi2, chi2_pvalue : float
+        Friedman's statistic, chi-squared with k - 1 degrees of freedom.
+    statistic, pvalue : float
+        That of Iman and Davenport, F with k - 1 and (k - 1)(n - 1) degrees of freedom.
+    """
+
+    names: list[str]
+    ranks: Array
+    n_datasets: int
+    chi2: float
+    chi2_pvalue: float
+    statistic: float
+    pvalue: float
+
+
+def friedman(scores: Any, lower_is_better: bool = False, tie_correction: bool = False) -> Friedman:
+    r"""Friedman's test, as corrected by Iman and Davenport: are k classifiers alike on n data sets?
+
+    With :math:`R_j` the mean rank of classifier :math:`j` (equal scores share their ranks),
+
+    .. math::
+
+        \chi_F^2 = \frac{12 n}{k (k + 1)} \Big\{\sum_j R_j^2 - \frac{k (k + 1)^2}{4}\Big\},
+        \qquad F_F = \frac{(n - 1) \chi_F^2}{n (k - 1) - \chi_F^2} .
+
+    Parameters
+    ----------
+    scores : DataFrame or array-like of shape (n, k)
+        A row per data set, a column per classifier, as :func:`~bayesvm.compare.score_table` gives.
+    lower_is_better : bool, default=False
+        Whether a low score is good, as for errors.
+    tie_correction : bool, default=False
+        Divide :math:`\chi_F^2` by :math:`1 - \sum (t^3 - t) / \{n (k^3 - k)\}`, :math:`t` the sizes
+        of groups of equal scores, as :func:`scipy.stats.friedmanchisquare` does and the tables of
+        Demšar do not.
+
+    Returns
+    -------
+    result : Friedman
+
+    References
+    ----------
+    Demšar (2006). Statistical comparisons of classifiers over multiple data sets. J. Machine
+    Learning Research 7, 1-30, section 3.2.2.  Iman and Davenport (1980). Approximations of the
+    critical region of the Friedman statistic. Communications in Statistics A 9, 571-595.
+
+    Examples
+    --------
+    >>> from bayesvm.compare import friedman
+    >>> result = friedman([[0.9, 0.8, 0.7], [0.8, 0.7, 0.6], [0.7, 0.8, 0.5], [0.9, 0.7, 0.6]])
+    >>> result.ranks, round(result.pvalue, 3)
+    (array([1.25, 1.75, 3.  ]), 0.007)
+    """
+    names, table = _table(scores)
+    n, k = table.shape
+    each = stats.rankdata(table if lower_is_better else -table, axis=1)
+    ranks = each.mean(axis=0)
+    chi2 = 12 * n / (k * (k + 1)) * ((ranks**2).sum() - k * (k + 1) ** 2 / 4)
+    if tie_correction:
+        sizes = [np.unique(row, return_counts=True)[1] for row in each]
+        ties = sum(float((t**3 - t).sum()) for t in sizes)
+        chi2 = chi2 / (1 - ties / (n * (k**3 - k))) if ties < n * (k**3 - k) else 0.0
+    chi2 = max(float(chi2), 0.0)
+    rest = n * (k - 1) - chi2
+    statistic = (n - 1) * chi2 / rest if rest > 1e-12 * n * k else np.inf
+    return Friedman(
+        names,
+        ranks,
+        n,
+        chi2,
+        float(stats.chi2.sf(chi2, k - 1)),
+        float(statistic),
+        float(stats.f.sf(statistic, k - 1, (k - 1) * (n - 1))),
+    )
+
+
+def critical_difference(
+    k: int,
+    n: int,
+    alpha: float = 0.05,
+    test: Literal["nemenyi", "bonferroni-dunn"] = "nemenyi",
+) -> float:
+    r"""Mean ranks this far apart differ at level alpha: :math:`q_\alpha \sqrt{k (k + 1) / (6 n)}`.
+
+    Parameters
+    ----------
+    k, n : int
+        Classifiers and data sets.
+    alpha : float, default=0.05
+        Level.
+    test : {'nemenyi', 'bonferroni-dunn'}, default='nemenyi'
+        All pairs: :math:`q_\alpha` is the quantile of the studentised range of k, divided by
+        :math:`\sqrt 2`.  All against one: the normal quantile at :math:`\alpha / \{2 (k - 1)\}`.
+
+    Examples
+    --------
+    >>> from bayesvm.compare import critical_difference
+    >>> round(critical_difference(4, 14), 2)  # Demšar (2006), section 3.2.2
+    1.25
+    """
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha must lie between 0 and 1; got {alpha}.")
+    if k < 2 or n < 1:
+        raise ValueError(f"two classifiers and one data set at least; got k={k}, n={n}.")
+    if test == "nemenyi":
+        q = stats.studentized_range.isf(alpha, k, np.inf) / np.sqrt(2)
+    elif test == "bonferroni-dunn":
+        q = stats.norm.isf(alpha / (2 * (k - 1)))
+    else:
+        raise ValueError(f"test must be 'nemenyi' or 'bonferroni-dunn'; got {test!r}.")
+    return float(q * _unit(k, n))
+
+
+@dataclass(frozen=True)
+class Nemenyi:
+    """Result of :func:`nemenyi`.
+
+    Parameters
+    ----------
+    names : list of str
+        The classifiers.
+    ranks : ndarray of shape (k,)
+        Mean ranks, 1 the best.
+    critical_difference, alpha : float
+        Ranks further apart differ at this level.
+    pvalues : ndarray of shape (k, k)
+        Of each pair, adjusted for their number.
+    groups : list of lists of str
+        The largest groups, best first, within which no two differ.
+    """
+
+    names: list[str]
+    ranks: Array
+    critical_difference: float
+    alpha: float
+    pvalues: Array
+    groups: list[list[str]]
+
+
+def nemenyi(scores: Any, alpha: float = 0.05, lower_is_better: bool = False) -> Nemenyi:
+    """Nemenyi's test of all pairs, to follow a Friedman test that rejects.
+
+    Parameters
+    ----------
+    scores : DataFrame or array-like of shape (n, k)
+        A row per data set, a column per classifier.
+    alpha : float, default=0.05
+        Level of all comparisons together.
+    lower_is_better : bool, default=False
+        Whether a low score is good.
+
+    Returns
+    -------
+    result : Nemenyi
+
+    References
+    ----------
+    Demšar (2006), section 3.2.2.
+
+    Examples
+    --------
+    >>> from bayesvm.compare import nemenyi
+    >>> nemenyi([[0.9, 0.8, 0.7]] * 10).groups
+    [['0', '1'], ['1', '2']]
+    """
+    base = friedman(scores, lower_is_better)
+    k, n = len(base.names), base.n_datasets
+    cd = critical_difference(k, n, alpha)
+    z = np.abs(base.ranks[:, None] - base.ranks) / _unit(k, n)
+    pvalues = np.clip(stats.studentized_range.sf(z * np.sqrt(2), k, np.inf), 0.0, 1.0)
+    np.fill_diagonal(pvalues, 1.0)
+    return Nemenyi(base.names, base.ranks, cd, alpha, pvalues, _groups(base.names, base.ranks, cd))
+
+
+@dataclass(frozen=True)
+class BonferroniDunn:
+    """Result of :func:`bonferroni_dunn`.
+
+    Parameters
+    ----------
+    control : str
+        The one that the others are compared with.
+    names : list of str
+        The others.
+    differences : ndarray of shape (k - 1,)
+        Mean rank of each, less that of the control: positive where the control is better.
+    critical_difference, alpha : float
+        Larger differences are significant at this level.
+    pvalues : ndarray of shape (k - 1,)
+        Adjusted for their number.
+    """
+
+    control: str
+    names: list[str]
+    differences: Array
+    critical_difference: float
+    alpha: float
+    pvalues: Array
+
+    @property
+    def significant(self) -> Array:
+        """Which differ from the control."""
+        return np.abs(self.differences) > self.critical_difference
+
+
+def bonferroni_dunn(
+    scores: Any, control: str | int, alpha: float = 0.05, lower_is_better: bool = False
+) -> BonferroniDunn:
+    """The test of Bonferroni and Dunn: all against one, to follow a Friedman test that rejects.
+
+    Parameters
+    ----------
+    scores : DataFrame or array-like of shape (n, k)
+        A row per data set, a column per classifier.
+    control : str or int
+        The classifier that the others are compared with: its name or its column.
+    alpha : float, default=0.05
+        Level of all comparisons together.
+    lower_is_better : bool, default=False
+        Whether a low score is good.
+
+    Returns
+    -------
+    result : BonferroniDunn
+
+    References
+    ----------
+    Demšar (2006), section 3.2.2.  Dunn (1961). Multiple comparisons among means. J. American
+    Statistical Association 56, 52-64.
+
+    Examples
+    --------
+    >>> from bayesvm.compare import bonferroni_dunn
+    >>> bonferroni_dunn([[0.9, 0.8, 0.7]] * 10, control=0).significant
+    array([False,  True])
+    """
+    base = friedman(scores, lower_is_better)
+    k, n = len(base.names), base.n_datasets
+    at = _column(base.names, control)
+    others = [j for j in range(k) if j != at]
+    differences = base.ranks[others] - base.ranks[at]
+    pvalues = np.minimum(1.0, (k - 1) * 2 * stats.norm.sf(np.abs(differences) / _unit(k, n)))
+    return BonferroniDunn(
+        base.names[at],
+        [base.names[j] for j in others],
+        differences,
+        critical_difference(k, n, alpha, "bonferroni-dunn"),
+        alpha,
+        pvalues,
+    )
+
+
+def win_loss_tie(
+    frame: Any,
+    control: str,
+    metric: str,
+    lower_is_better: bool | None = None,
+    alpha: float | None = None,
+) -> Any:
+    """On how many data sets each classifier beats a control, loses to it and ties with it.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        From :func:`~bayesvm.compare.evaluate`.
+    control : str
+        Name of the classifier that the others are compared with.
+    metric : str
+        Which of the metrics.
+    lower_is_better : bool, default=None
+        ``None`` knows it for 'error', 'log_loss', 'brier', 'rmse', 'n_vectors' and the seconds, and
+        takes every other metric to be better when higher.
+    alpha : float, default=None
+        ``None`` counts by the means.  A level counts only differences that the combined 5x2cv F
+        test finds significant, all others as ties; the frame must then hold the ten divisions of
+        :func:`~bayesvm.compare.five_by_two`.
+
+    Returns
+    -------
+    table : DataFrame
+        Columns ``win``, ``loss``, ``tie``; a row per classifier other than the control.
+    """
+    import pandas as pd
+
+    from .evaluation import LOWER_IS_BETTER, score_table
+
+    table = score_table(frame, metric)
+    _column(list(table.columns), control)
+    sign = (
+        -1.0 if (metric in LOWER_IS_BETTER if lower_is_better is None else lower_is_better) else 1.0
+    )
+    part = frame[frame["metric"] == metric]
+    cells = {key: cell.sort_values("split") for key, cell in part.groupby(["dataset", "estimator"])}
+    rows = {}
+    for name in table.columns.drop(control):
+        verdicts = np.sign(sign * (table[name] - table[control]).to_numpy())
+        if alpha is not None:
+            pairs = [(cells[d, name]["value"], cells[d, control]["value"]) for d in table.index]
+            pvalues = [f_test_5x2(a.to_numpy() - b.to_numpy()).pvalue for a, b in pairs]
+            verdicts = np.where(np.array(pvalues) < alpha, verdicts, 0.0)
+        rows[name] = [int((verdicts == v).sum()) for v in (1, -1, 0)]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["win", "loss", "tie"])
+
+
+def _table(scores: Any) -> tuple[list[str], Array]:
+    """Names and numbers of a table of data sets by classifiers."""
+    table = np.asarray(scores, float)
+    if table.ndim != 2 or table.shape[0] < 2 or table.shape[1] < 2:
+        raise ValueError(
+            "scores must have a row per data set and a column per classifier, two of each at least;"
+            f" got an array of shape {table.shape}."
+        )
+    if not np.isfinite(table).all():
+        raise ValueError("scores must be finite: leave out data sets that not all could be run on.")
+    return [str(name) for name in getattr(scores, "columns", range(table.shape[1]))], table
+
+
+def _column(names: Sequence[Any], control: str | int) -> int:
+    if isinstance(control, int) and control not in names:
+        if not 0 <= control < len(names):
+            raise ValueError(f"control must be a column below {len(names)}; got {control}.")
+        return control
+    if control not in names:
+        raise ValueError(f"control must be one of {', '.join(map(repr, names))}; got {control!r}.")
+    return list(names).index(control)
+
+
+def _unit(k: int, n: int) -> float:
+    """Standard error of the difference of two mean ranks."""
+    return float(np.sqrt(k * (k + 1) / (6 * n)))
+
+
+def _groups(names: list[str], ranks: Array, cd: float) -> list[list[str]]:
+    """Runs of the sorted ranks no longer than ``cd``, without those inside another."""
+    order = np.argsort(ranks, kind="stable")
+    sorted_ranks = ranks[order]
+    found: list[tuple[int, int]] = []
+    for first in range(len(order)):
+        last = int(np.searchsorted(sorted_ranks, sorted_ranks[first] + cd, side="right")) - 1
+        if not found or last > found[-1][1]:
+            found.append((first, last))
+    return [[names[j] for j in order[a : b + 1]] for a, b in found]

@@ -1,0 +1,84 @@
+"""Chen, Tiño & Yao (2009), Table III: how many vectors the sparse machines keep.
+
+The fits are those of Table I and share its file, so that none is made twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import chen, chen_paper, chen_table1
+from .runner import Experiment, Task
+
+
+def tasks(quick: bool, seed: int, sets: tuple[str, ...] = chen_paper.SETS) -> list[Task]:
+    """Those of Table I for the methods that keep vectors."""
+    return chen_table1.tasks(quick, seed, sets, chen.SPARSE)
+
+
+def counts(frame: Any) -> tuple[Any, Any]:
+    """Mean and standard deviation of the number of vectors, by set and method."""
+    by = frame.groupby(["set", "method"])["vectors"]
+    mean, sd = by.mean().unstack(), by.std(ddof=1).unstack()
+    sets = [s for s in chen_paper.SETS if s in mean.index]
+    methods = [m for m in chen.SPARSE if m in mean.columns]
+    return mean.loc[sets, methods], sd.loc[sets, methods]
+
+
+def report(frame: Any, console: Any) -> None:
+    """Ours, and in brackets the paper's."""
+    from rich.table import Table
+
+    mean, sd = counts(frame)
+    table = Table(title="Vectors: mean ± standard deviation (the paper's mean)")
+    table.add_column("set")
+    table.add_column("rows", justify="right")
+    for method in mean.columns:
+        table.add_column(method, justify="right")
+    for name in mean.index:
+        at = chen_paper.SETS.index(name)
+        cells = [
+            f"{mean.at[name, m]:.1f} ± {sd.at[name, m]:.1f} ({_printed(m)[at]:.1f})"
+            for m in mean.columns
+        ]
+        table.add_row(name, str(chen_paper.TRAIN[at]), *cells)
+    console.print(table)
+    if "SVC" in mean:
+        shares = {m: (mean[m] / mean["SVC"]).mean() for m in mean.columns if m != "SVC"}
+        said = ", ".join(f"{m} {share:.2f}" for m, share in shares.items())
+        console.print(f"Share of SVC's vectors, mean over the sets: {said}")
+
+
+def _printed(method: str) -> list[float]:
+    return chen_paper.TABLE3[str(chen.METHODS[method])][0]
+
+
+def draw(frame: Any) -> Any:
+    """Sparsity against error: a point per set and method, sets joined."""
+    import matplotlib.pyplot as plt
+
+    mean, _ = counts(frame)
+    error, _ = chen_table1.summary(frame, "Error")
+    figure, ax = plt.subplots(figsize=(7, 5), layout="constrained")
+    share = mean.div([chen_paper.TRAIN[chen_paper.SETS.index(s)] for s in mean.index], axis=0)
+    for name in mean.index:
+        ax.plot(share.loc[name], error.loc[name, mean.columns], color="lightgrey", lw=0.8, zorder=0)
+    for method in mean.columns:
+        ax.plot(share[method], error[method], "o", ms=5, label=method)
+    ax.set(xscale="log", yscale="log", xlabel="vectors / rows", ylabel="error in %")
+    ax.set_title("Sparsity against error on 13 sets; lines join the methods on one set")
+    ax.legend()
+    ax.grid(alpha=0.3)
+    return figure
+
+
+EXPERIMENT = Experiment(
+    name="chen-table3",
+    title="Chen, Tiño & Yao (2009), Table III: numbers of vectors",
+    tasks=tasks,
+    solve=chen.solve,
+    measured=chen.MEASURED,
+    report=report,
+    draw=draw,
+    results="chen-table1",
+)

@@ -1,0 +1,178 @@
+"""Draws kept from chains, and the growing record of one chain."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..model import Model, States
+from ..types import Array
+
+
+class Draws(NamedTuple):
+    """Kept draws: coefficients ``(chains, draws, K)`` and hyperparameters by term."""
+
+    theta: Array
+    hyper: dict[str, Array]
+    log_prob: Array  # (chains, draws), pseudo-likelihood of each kept draw
+    start: Any = None  # the state the chains were started around
+    inclusion: Array | None = None  # (chains, K), average chance to be in, for selection priors
+
+    @classmethod
+    def joined(cls, chains: list[Draws], start: Any) -> Draws:
+        """Chains side by side; a callback may have stopped one early."""
+        least = min(c.log_prob.size for c in chains)
+        names, chances = chains[0].hyper, [c.inclusion for c in chains]
+        return cls(
+            np.stack([c.theta[:least] for c in chains]),
+            {name: np.stack([c.hyper[name][:least] for c in chains]) for name in names},
+            np.stack([c.log_prob[:least] for c in chains]),
+            start,
+            None if chances[0] is None else np.stack(chances),  # type: ignore[arg-type]
+        )
+
+
+class Position(NamedTuple):
+    """Where a chain stands; ``fit`` is its log pseudo-likelihood there."""
+
+    theta: Array
+    priors: States
+    fit: float = np.nan
+    inclusion: Array | None = None  # each column's chance to be in, where a sweep decided that
+
+
+class Run(NamedTuple):
+    """Consecutive draws of one chain: ``(m, K)``, hyperparameters with m rows, ``(m,)``."""
+
+    theta: Array
+    priors: States
+    fit: Array
+
+    @classmethod
+    def of(cls, at: Position) -> Run:
+        rows = tuple(s and type(s)(*(np.asarray(x)[None] for x in s)) for s in at.priors)
+        return cls(at.theta[None], rows, np.array([at.fit]))
+
+    def then(self, other: Run) -> Run:
+        pairs = zip(self.priors, other.priors, strict=True)
+        joined = tuple(
+            a and type(a)(*(np.concatenate(xs) for xs in zip(a, b, strict=True))) for a, b in pairs
+        )
+        return Run(
+            np.vstack([self.theta, other.theta]), joined, np.concatenate([self.fit, other.fit])
+        )
+
+    def take(self, rows: Array) -> Run:
+        priors = tuple(s and type(s)(*(x[rows] for x in s)) for s in self.priors)
+        return Run(self.theta[rows], priors, self.fit[rows])
+
+    def position(self, row: int) -> Position:
+        priors = tuple(s and type(s)(*(x[row] for x in s)) for s in self.priors)
+        return Position(self.theta[row], priors, float(self.fit[row]))
+
+
+class Rows:
+    """Room for draws: coefficients, the hyperparameters that are single numbers, fits."""
+
+    def __init__(self, model: Model, priors: States, size: int) -> None:
+        self.model = model
+        self.theta, self.fit = np.empty((size, model.width)), np.empty(size)
+        self.hyper = {
+            term.name: np.empty((size, numbers))
+            for term, s in zip(model.terms, priors, strict=True)
+            if (numbers := sum(np.ndim(x) == 0 for x in s))
+        }
+
+    def fill(self, first: int, run: Run) -> None:
+        rows = slice(first, first + run.fit.size)
+        self.theta[rows], self.fit[rows] = run.theta, run.fit
+        for term, s in zip(self.model.terms, run.priors, strict=True):
+            if term.name in self.hyper:
+                self.hyper[term.name][rows] = np.column_stack([x for x in s if np.ndim(x) == 1])
+
+    def run(self, rows: slice, like: States) -> Run:
+        """Rows filled earlier, for priors that have nothing but numbers."""
+        terms = zip(self.model.terms, like, strict=True)
+        priors = tuple(s and type(s)(*self.hyper[t.name][rows].T) for t, s in terms)
+        return Run(self.theta[rows], priors, self.fit[rows])
+
+    def arrays(self, count: int) -> dict[str, Array]:
+        hyper = {f"hyper/{name}": h[:count] for name, h in self.hyper.items()}
+        return {"theta": self.theta[:count], "fit": self.fit[:count], **hyper}
+
+    def load(self, held: dict[str, Array]) -> None:
+        for name, rows in self.arrays(held["fit"].size).items():
+            rows[...] = held[name]
+
+
+class Record:
+    """What one chain leaves behind, filled as it goes; a checkpoint holds it as plain arrays."""
+
+    def __init__(self, model: Model, priors: States, burn_in: int, draws: int, thin: int) -> None:
+        self.model, self.burn_in, self.thin = model, burn_in, thin
+        self.t = 0  # draws made, burn-in and thinned ones included
+        self.early, self.kept = Rows(model, priors, burn_in), Rows(model, priors, draws)
+        self.chances, self.decided = np.zeros(model.width), 0  # sum of inclusion, of how many
+
+    @property
+    def count(self) -> int:
+        """Draws kept so far: every thin-th after the burn-in."""
+        return -(-max(self.t - self.burn_in, 0) // self.thin)
+
+    def add(self, run: Run) -> None:
+        m = run.fit.size
+        if self.t < self.burn_in:
+            self.early.fill(self.t, run)
+        else:
+            skip = -(self.t - self.burn_in) % self.thin
+            self.kept.fill(self.count, run.take(np.arange(skip, m, self.thin)))
+        self.t += m
+
+    def note(self, at: Position) -> None:
+        """Remember the chances that a sweep decided by."""
+        if at.inclusion is not None and self.t > self.burn_in:
+            self.chances += at.inclusion
+            self.decided += 1
+
+    def burnt(self, like: States) -> Run:
+        """The second half of the burn-in."""
+        return self.early.run(slice(self.burn_in // 2, None), like)
+
+    def draws(self, last: Position) -> Draws:
+        """The kept draws; if none was due before a stop, the last one made stands for them."""
+        count = self.count
+        if count == 0:
+            self.kept.fill(0, Run.of(last))
+            count = 1
+        hyper = {name: h[:count] for name, h in self.kept.hyper.items()}
+        chance = self.chances / self.decided if self.decided else last.inclusion
+        return Draws(self.kept.theta[:count], hyper, self.kept.fit[:count], None, chance)
+
+    def arrays(self, at: Position, rng: np.random.Generator) -> dict[str, Array]:
+        """The record, the chain's position and its generator, for a checkpoint."""
+        terms = zip(self.model.terms, at.priors, strict=True)
+        early, kept = self.early.arrays(min(self.t, self.burn_in)), self.kept.arrays(self.count)
+        return {
+            "t": np.array(self.t),
+            "generator": np.array(json.dumps(rng.bit_generator.state)),
+            "chances": np.append(self.chances, self.decided),
+            "at": np.concatenate([at.theta, [at.fit], *(t.prior.vector(s) for t, s in terms)]),
+            **{f"early/{name}": x for name, x in early.items()},
+            **{f"kept/{name}": x for name, x in kept.items()},
+        }
+
+    def load(self, held: dict[str, Array], rng: np.random.Generator) -> Position:
+        """Undo :meth:`arrays`."""
+        self.t = int(held["t"])
+        rng.bit_generator.state = json.loads(str(held["generator"]))
+        self.chances, self.decided = held["chances"][:-1].copy(), int(held["chances"][-1])
+        for name, rows in (("early/", self.early), ("kept/", self.kept)):
+            part = {k.removeprefix(name): x for k, x in held.items() if k.startswith(name)}
+            rows.load(part)
+        terms = self.model.terms
+        sizes = [t.prior.vector(t.prior.init(t.design.width)).size for t in terms]
+        theta, (fit,), *priors = np.split(held["at"], np.cumsum([self.model.width, 1, *sizes])[:-1])
+        states = tuple(t.prior.restore(x) for t, x in zip(terms, priors, strict=True))
+        return Position(theta, states, float(fit))

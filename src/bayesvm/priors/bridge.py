@@ -1,0 +1,279 @@
+"""Priors whose log density is a power of the size of the coefficient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+from ..distributions import inverse_gaussian, slice_sample_on, tilted_stable
+from ..types import Array, Own
+from .fixed import Fixed
+
+LEAST_ALPHA = 0.15  # below it the prior is a point mass and a plain
+SMALLEST = 1e-24  # square of a coefficient at which its precision stops growing
+
+
+class BridgeState(NamedTuple):
+    """E[nu^-alpha] (or a mode, or a draw), the power, and precisions over alpha nu^-alpha."""
+
+    rate: float
+    alpha: float
+    lean: Array
+
+
+@dataclass(frozen=True)
+class Bridge:
+    r"""Exponential power prior: zeros under EM for :math:`\alpha \le 1`.
+
+    .. math::
+
+        p(\theta_j \mid \nu) = \frac{1}{2\nu\,\Gamma(1 + 1/\alpha)}
+            \exp\Big\{-\Big|\frac{\theta_j}{\nu}\Big|^\alpha\Big\},
+        \qquad \vartheta = \nu^{-\alpha} \sim \mathrm{Gamma}(a, b).
+
+    It is a mixture of Gaussians, :math:`\theta_j \mid \omega_j \sim N(0, \nu^2\omega_j)` with
+    :math:`E[\omega_j^{-1} \mid \theta_j] = \alpha|\theta_j/\nu|^{\alpha-2}`.  Variational Bayes
+    uses the same mixture as a bound that is tight in :math:`\xi_j^2 = E\theta_j^2`,
+
+    .. math::
+
+        -E|\theta_j|^\alpha \ge -\tfrac\alpha2\,\xi_j^{\alpha-2}\,E\theta_j^2
+            - (1 - \tfrac\alpha2)\,\xi_j^\alpha ,
+
+    so the precision is :math:`\alpha\,E\vartheta\,\xi_j^{\alpha-2}` and
+    :math:`q(\vartheta) = \mathrm{Gamma}(a + p/\alpha,\; b + \sum_j \xi_j^\alpha)`.  EM is the same
+    with :math:`E\theta_j^2` replaced by :math:`\theta_j^2 + \varepsilon^2`.
+
+    Parameters
+    ----------
+    alpha : float or None, default=0.5
+        Power, in (0, 2].  ``None`` learns it: a slice sampler under Gibbs, uniform on (0.15, 2).
+    nu : float, optional
+        Scale of the coefficients (of standardised columns); learned if not given.  The usual
+        ``C`` of an l1 support vector machine is :math:`2\nu` at :math:`\alpha = 1`.
+    a, b : float, default=1.0
+        Shape and rate of the gamma prior on :math:`\nu^{-\alpha}`.
+
+    References
+    ----------
+    Polson & Scott (2011), sections 2.2, 3.3 and 4.1, with the normaliser, the update of
+    :math:`\nu` and the order of the draws corrected (see the errata).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesvm.priors import Bridge
+    >>> from bayesvm.types import Own
+    >>> prior = Bridge(alpha=1.0, nu=0.5)
+    >>> state = prior.update(prior.init(2), Own(np.array([1.0, 0.1]), np.zeros(2)))
+    >>> prior.precisions(state, 2)
+    array([ 2., 20.])
+    """
+
+    alpha: float | None = 0.5
+    nu: float | None = None
+    a: float = 1.0
+    b: float = 1.0
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        if self.alpha is not None and not (isinstance(self.alpha, Real) and 0 < self.alpha <= 2):
+            raise ValueError(
+                f"{name}(alpha) must be a number above 0 and at most 2, or None to learn it under "
+                f"inference='gibbs'; got {self.alpha!r}."
+            )
+        for key in ("nu", "a", "b"):
+            value = getattr(self, key)
+            if key == "nu" and value is None:
+                continue
+            if not (isinstance(value, Real) and 0 < float(value) < np.inf):
+                hint = ", or None to learn it" if key == "nu" else ""
+                raise ValueError(f"{name}({key}) must be a positive number{hint}; got {value!r}.")
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether there is a scale to learn."""
+        return self.nu is None
+
+    @property
+    def needs_draws(self) -> str | None:
+        """What only a chain can learn, if anything."""
+        return "alpha" if self.alpha is None else None
+
+    def init(self, p: int) -> BridgeState:
+        alpha = 1.0 if self.alpha is None else float(self.alpha)
+        rate = 1.0 if self.nu is None else float(self.nu) ** -alpha
+        return BridgeState(rate, alpha, np.full(p, 1.0 if alpha == 2.0 else 1.0 / alpha))
+
+    def precisions(self, s: BridgeState, p: int) -> Array:
+        return s.alpha * s.rate * s.lean
+
+    # ----- variational and EM
+
+    def _leaning(self, s: BridgeState, square: Array) -> Array:
+        return np.maximum(square, SMALLEST) ** (s.alpha / 2 - 1.0)
+
+    def expect(self, s: BridgeState, own: Own) -> BridgeState:
+        return s._replace(lean=self._leaning(s, own.square))
+
+    def update(self, s: BridgeState, own: Own) -> BridgeState:
+        s = self.expect(s, own)
+        if self.nu is not None:
+            return s
+        size = np.sum(np.maximum(own.square, SMALLEST) ** (s.alpha / 2))
+        return s._replace(rate=float((self.a + own.mean.size / s.alpha) / (self.b + size)))
+
+    def mode(self, s: BridgeState, own: Own) -> BridgeState:
+        """Maximise over the rate; Polson & Scott's ECME step with its right side inverted."""
+        if self.nu is not None:
+            return s
+        count = own.mean.size / s.alpha + self.a - 1.0
+        if count <= 0:
+            raise ValueError(
+                "the mode of the penalty does not exist: give "
+                f"{type(self).__name__}(nu) or a larger a (got a={self.a:g})."
+            )
+        size = np.sum(np.maximum(own.square, SMALLEST) ** (s.alpha / 2))
+        return s._replace(rate=float(count / (self.b + size)))
+
+    def _surrogate(self, s: BridgeState, own: Own) -> float:
+        """Sum of the quadratics that touch xi^alpha, at E theta^2."""
+        half = s.alpha / 2
+        if half == 1.0:
+            return float(own.square.sum())
+        xi_alpha = s.lean ** (half / (half - 1.0))
+        return float(np.sum(half * s.lean * own.square + (1.0 - half) * xi_alpha))
+
+    def _log_norm(self, alpha: float, p: int) -> float:
+        return float(-p * (math.log(2.0) + gammaln(1.0 + 1.0 / alpha)))
+
+    def bound(self, s: BridgeState, own: Own) -> float:
+        p, size = own.mean.size, self._surrogate(s, own)
+        norm = self._log_norm(s.alpha, p)
+        if self.nu is not None:
+            return norm + p / s.alpha * math.log(s.rate) - s.rate * size
+        A = self.a + p / s.alpha
+        B = A / s.rate
+        prior = self.a * math.log(self.b) - gammaln(self.a)
+        return float(norm + prior - A * math.log(B) + gammaln(A) + A - s.rate * (self.b + size))
+
+    def log_prob(self, s: BridgeState, own: Own) -> float:
+        p = own.mean.size
+        size = float(np.sum(own.square ** (s.alpha / 2)))
+        total = self._log_norm(s.alpha, p) + p / s.alpha * math.log(s.rate) - s.rate * size
+        if self.nu is not None:
+            return total
+        prior = self.a * math.log(self.b) - gammaln(self.a)
+        return float(total + prior + (self.a - 1.0) * math.log(s.rate) - self.b * s.rate)
+
+    def collapsed(self, s: BridgeState, own: Own) -> bool:
+        size = np.sum(np.abs(own.mean) ** s.alpha)
+        return self.nu is None and bool(size < 0.3 * self.b)
+
+    def corner(self, s: BridgeState, p: int) -> Array:
+        """Slope of the penalty at zero."""
+        return np.full(p, s.rate if s.alpha == 1.0 else np.inf if s.alpha < 1.0 else 0.0)
+
+    def settled(self, s: BridgeState, theta: Array, eps: float) -> Array:
+        """Coefficients that only smoothing has kept from zero, at zero."""
+        return np.where((s.alpha <= 1.0) & (np.abs(theta) < 10.0 * eps), 0.0, theta)
+
+    def is_quadratic(self, s: BridgeState) -> bool:
+        """Whether the penalty is a square, or a corner and nothing else."""
+        return s.alpha in (1.0, 2.0)
+
+    # ----- draws
+
+    def draw(self, s: BridgeState, theta: Array, rng: np.random.Generator) -> BridgeState:
+        """Scale (and power) with the mixing variables integrated out, then these, last."""
+        p, size = theta.size, np.abs(theta)
+        alpha, rate = s.alpha, s.rate
+        if self.nu is None:
+            rate = rng.gamma(self.a + p / alpha) / (self.b + np.sum(size**alpha))
+        if self.alpha is None:
+            nu = rate ** (-1.0 / alpha)
+            log_density = self._log_density_of_alpha(size / nu, math.log(nu))
+            alpha = slice_sample_on(log_density, alpha, LEAST_ALPHA, 2.0, rng)
+            rate = nu**-alpha
+        z = size * rate ** (1.0 / alpha)
+        if alpha == 2.0:
+            inverse = np.full(p, 2.0)
+        elif alpha == 1.0:
+            inverse = inverse_gaussian(z, 1.0, rng)
+        else:
+            inverse = 2.0 * tilted_stable(alpha / 2, z**2, rng)
+        lean = inverse * rate ** (2.0 / alpha - 1.0) / alpha
+        return BridgeState(float(rate), float(alpha), np.minimum(lean, 1e15))
+
+    def _log_density_of_alpha(self, z: Array, log_nu: float) -> Callable[[float], float]:
+        def log_density(alpha: float) -> float:
+            out = -z.size * gammaln(1.0 + 1.0 / alpha) - np.sum(z**alpha)
+            if self.nu is None:  # p(nu | alpha) from the gamma prior on nu^-alpha
+                rate = math.exp(-alpha * log_nu)
+                out += math.log(alpha) - alpha * self.a * log_nu - self.b * rate
+            return float(out)
+
+        return log_density
+
+    def stretch(self, s: BridgeState, own: Own) -> Callable[[float], float]:
+        alpha, rate = s.alpha, s.rate
+        if self.nu is None:
+            return lambda t: -self.b * rate * math.exp(-alpha * t) - alpha * self.a * t
+        size, p = rate * float(np.sum(np.abs(own.mean) ** alpha)), own.mean.size
+        return lambda t: -size * math.exp(alpha * t) + p * t
+
+    def stretched(self, s: BridgeState, t: float) -> BridgeState:
+        return s if self.nu is not None else s._replace(rate=s.rate * math.exp(-s.alpha * t))
+
+    def cooled(self, s: BridgeState, temperature: float) -> Any:
+        """The prior to the power 1/temperature, its scale held."""
+        nu = (s.rate / temperature) ** (-1.0 / s.alpha)
+        return Fixed(2.0 * nu**-2) if s.alpha == 2.0 else Bridge(s.alpha, nu)
+
+    def vector(self, s: BridgeState) -> Array:
+        return np.log(np.concatenate([[s.rate, s.alpha], s.lean]))
+
+    def restore(self, vector: Array) -> BridgeState:
+        rate, alpha = np.exp(vector[:2])
+        if self.alpha is not None:
+            alpha = self.alpha
+        return BridgeState(float(rate), float(alpha), np.exp(vector[2:]))
+
+
+@dataclass(frozen=True)
+class Lasso(Bridge):
+    r"""Laplace prior: the l1 penalty :math:`\sum_j|\theta_j|/\nu`, its scale learned or given.
+
+    :class:`Bridge` at :math:`\alpha = 1`, where the mode under EM is a convex programme, solved
+    exactly and certified.
+
+    Parameters
+    ----------
+    nu : float, optional
+        Scale of the coefficients (of standardised columns); learned if not given.  The usual
+        ``C`` of an l1 support vector machine is :math:`2\nu`.
+    a, b : float, default=1.0
+        Shape and rate of the gamma prior on :math:`1/\nu`.
+
+    References
+    ----------
+    Polson & Scott (2011), Corollary 4 and section 4.1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from bayesvm import BayesianLinearSVC
+    >>> from bayesvm.priors import Lasso
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = BayesianLinearSVC(prior=Lasso(nu=0.1), inference="em").fit(X, y)
+    >>> int((model.coef_ != 0).sum())
+    8
+    """
+
+    alpha: float | None = field(default=1.0, init=False, repr=False)

@@ -1,0 +1,316 @@
+r"""Coefficients that may be exactly zero: gates.
+
+A selection prior writes a coefficient as :math:`\gamma_k \mathsf v_k` with
+:math:`\gamma_k \in \{0, 1\}`.  Rows never learn of it: they see the two moments of the product.
+Schemes hardly do: a variational sweep solves for :math:`\mathsf v` with statistics that went
+through the gates, a chain draws gates and coefficients together.  All that is in this file, and it
+works from the sums over rows alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.linalg import cho_solve, solve_triangular
+from scipy.special import expit, logit
+
+from .gaussian import FullCovariance, scaled_cholesky
+from .stats import Dense, squared
+from .types import Array, Coef, Columns, Stats
+
+OPEN = 40.0  # log odds at which a gate is open to the last digit
+SWAPS = 4  # exchanges offered in a sweep
+KINSHIP = 4  # power of the squared correlation by which partners of an exchange are chosen
+STRANGERS = 1e-3  # what uncorrelated columns have of it together
+
+# ---------------------------------------------------------------------------------------------
+# Variational gates
+
+
+@dataclass(frozen=True)
+class GatedCovariance:
+    r"""Covariance of :math:`\gamma \odot \mathsf v` with independent gates of means ``gate``.
+
+    :math:`gg^\top \odot \Sigma + \mathrm{diag}\{g(1-g)(\Sigma_{kk} + \mu_k^2)\}`, a sum without
+    cancellation.
+    """
+
+    is_point: ClassVar[bool] = False
+    by_rows: ClassVar[bool] = False
+
+    base: FullCovariance
+    gate: Array
+    inner: Array  # mean of v
+
+    @cached_property
+    def _root(self) -> Array:
+        return self.gate[:, None] * self.base.root
+
+    @cached_property
+    def _own(self) -> Array:
+        """What the gates add to the diagonal."""
+        return self.gate * (1.0 - self.gate) * (self.base.diag() + self.inner**2)
+
+    def quad(self, C: Columns) -> Array:
+        T = C @ self._root
+        out: Array = np.einsum("ij,ij->i", T, T) + squared(C) @ self._own
+        return out
+
+    def diag(self) -> Array:
+        return np.einsum("ij,ij->i", self._root, self._root) + self._own
+
+    def dense(self) -> Array:
+        return self._root @ self._root.T + np.diag(self._own)
+
+    def solve(self, x: Array) -> Array:
+        out: Array = self._root @ (self._root.T @ x) + self._own * x
+        return out
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        open_ = rng.random((n, self.gate.size)) < self.gate
+        return open_ * (self.inner + self.base.sample(n, rng)) - self.gate * self.inner
+
+    @property
+    def logdet(self) -> float:
+        return float(np.linalg.slogdet(self.dense())[1])
+
+    def vector(self) -> Array:
+        return np.concatenate([self.base.vector(), self.inner, self.gate])
+
+    def restore(self, vector: Array) -> GatedCovariance:
+        base, inner, gate = np.split(vector, [-2 * self.gate.size, -self.gate.size])
+        return GatedCovariance(self.base.restore(base), gate, inner)
+
+
+def seen(coef: Coef, gate: Array | None) -> Coef:
+    """The coefficients as rows see them."""
+    if gate is None or coef.cov.is_point:
+        return coef if gate is None else Coef(gate * coef.mean, coef.cov)
+    return Coef(gate * coef.mean, GatedCovariance(coef.cov, gate, coef.mean))  # type: ignore[arg-type]
+
+
+def through(stats: Stats, gate: Array, inner: Array) -> Stats:
+    """What rows say of gated coefficients, as said of those behind the gates."""
+    own = gate * (1.0 - gate) * stats.S.diag()
+    H = None if stats.H is None else _gated(stats.H, gate)
+    return replace(stats, S=_gated(stats.S, gate), g=gate * stats.g - own * inner, H=H)
+
+
+def _gated(S: Dense, gate: Array) -> Dense:
+    r""":math:`S \odot E[\gamma\gamma^\top]`."""
+    M = gate[:, None] * S.M * gate
+    M[np.diag_indices_from(M)] += gate * (1.0 - gate) * S.diag()
+    return Dense(M)
+
+
+def reopen(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Array) -> Array:
+    """Log odds of the gates, updated one after the other; ``old`` is what rows had seen.
+
+    Luts & Ormerod, Algorithm 3, the loop over k.
+    """
+    M, h = stats.S.M, stats.g + stats.S @ old
+    A = M * (coef.cov.dense() + np.outer(coef.mean, coef.mean))
+    own, pull = np.diag(A), coef.mean * h
+    gate, eta = gate.copy(), np.full(gate.size, np.inf)
+    for k in np.flatnonzero(np.isfinite(odds)):
+        eta[k] = odds[k] + pull[k] - 0.5 * own[k] - (A[k] @ gate - own[k] * gate[k])
+        gate[k] = expit(eta[k])
+    return eta
+
+
+# ---------------------------------------------------------------------------------------------
+# Gates decided with the coefficients integrated out
+
+
+class Subset:
+    r"""The Gaussian of the active coefficients, kept up to date as columns enter and leave.
+
+    For an inactive column j, with Q the precision of the active ones,
+
+    .. math::
+
+        r_j = S_{jj} + P_j - S_{jA} Q^{-1} S_{Aj}, \qquad e_j = h_j - S_{jA} Q^{-1} h_A,
+
+    and the log Bayes factor of letting it in is
+    :math:`\frac12\log(P_j / r_j) + e_j^2 / 2r_j`.  For an active one the same numbers are those it
+    would have outside: :math:`r_j = 1 / (Q^{-1})_{jj}`, :math:`e_j = r_j \hat\beta_j`.  All of them
+    are held, so that a decision costs nothing and only a change costs
+    :math:`O(|A| K)`: a rank-one step of the sweep operator.
+    """
+
+    def __init__(self, stats: Stats, P: Array, theta: Array) -> None:
+        self.S, self.P, K = stats.S, P, theta.size
+        self.columns = np.flatnonzero(theta)
+        m = self.columns.size
+        self.active = theta != 0
+        rows = self.S.rows(self.columns)  # (m, K)
+        Q = rows[:, self.columns]
+        Q[np.diag_indices_from(Q)] += P[self.columns]
+        room = m + 8
+        self._inverse, self._slopes = np.zeros((room, room)), np.zeros((room, K))
+        self._mean = np.zeros(room)
+        factor = (scaled_cholesky(Q)[0], True) if m else None
+        if factor is not None:
+            self._inverse[:m, :m] = cho_solve(factor, np.eye(m), check_finite=False)
+            self._slopes[:m] = cho_solve(factor, rows, check_finite=False)
+            at = theta[self.columns]
+            step = stats.g[self.columns] - P[self.columns] * at
+            self._mean[:m] = at + cho_solve(factor, step, check_finite=False)
+        gap = theta.copy()
+        gap[self.columns] -= self._mean[:m]
+        self.e = stats.g + self.S @ gap
+        self.own = self.S.diag()
+        self.r = self.own + P - np.einsum("ij,ij->j", rows, self._slopes[:m])
+        self._settle()
+
+    def _parts(self) -> tuple[Array, Array, Array]:
+        m = self.columns.size
+        return self._inverse[:m, :m], self._slopes[:m], self._mean[:m]
+
+    def _settle(self) -> None:
+        inverse, _, mean = self._parts()
+        own = np.diag(inverse)
+        self.r[self.columns], self.e[self.columns] = 1.0 / own, mean / own
+
+    def evidence(self, j: Any) -> Array:
+        """Log Bayes factor of columns ``j`` being in against out, the others as they are."""
+        r = np.maximum(self.r[j], self.P[j])  # less is rounding
+        return 0.5 * np.log(self.P[j] / r) + 0.5 * self.e[j] ** 2 / r
+
+    def flip(self, k: int) -> None:
+        (self._leave if self.active[k] else self._enter)(k)
+        self._settle()
+
+    def _enter(self, k: int) -> None:
+        m = self.columns.size
+        if m == self._mean.size:
+            self._grow()
+        inverse, slopes, mean = self._parts()
+        r, e = max(self.r[k], self.P[k]), self.e[k]
+        row = self.S.rows(np.array([k]))[0]
+        c = row - row[self.columns] @ slopes
+        u = slopes[:, k].copy()
+        inverse += np.outer(u, u / r)
+        self._inverse[m, :m] = self._inverse[:m, m] = -u / r
+        self._inverse[m, m] = 1.0 / r
+        slopes -= np.outer(u, c / r)
+        self._slopes[m] = c / r
+        mean -= u * (e / r)
+        self._mean[m] = e / r
+        self.r -= c * c / r
+        self.e -= c * (e / r)
+        self.columns = np.append(self.columns, k)
+        self.active[k] = True
+
+    def _leave(self, k: int) -> None:
+        a, last = int(np.flatnonzero(self.columns == k)[0]), self.columns.size - 1
+        inverse, slopes, mean = self._parts()
+        own, r, e = inverse[a, a], self.r[k], self.e[k]
+        b, column = slopes[a].copy(), inverse[:, a] / own
+        self.r += b * b / own
+        self.e += b * (mean[a] / own)
+        self.r[k], self.e[k] = r, e
+        slopes -= np.outer(column, b)
+        mean -= column * mean[a]
+        inverse -= np.outer(column, inverse[a].copy())
+        slopes[a], mean[a], self.columns[a] = slopes[last], mean[last], self.columns[last]
+        inverse[a], inverse[:, a] = inverse[last], inverse[:, last]
+        self.columns = self.columns[:last]
+        self.active[k] = False
+
+    def _grow(self) -> None:
+        m = self.columns.size
+        more = 2 * m + 8
+        inverse, slopes, mean = self._inverse, self._slopes, self._mean
+        self._inverse, self._slopes = np.zeros((more, more)), np.zeros((more, slopes.shape[1]))
+        self._mean = np.zeros(more)
+        self._inverse[:m, :m], self._slopes[:m], self._mean[:m] = inverse[:m, :m], slopes, mean
+
+
+def best_subset(stats: Stats, P: Array, odds: Array, theta: Array, old: Array) -> Array:
+    """Which coefficients a greedy search from ``theta`` keeps; ``old`` is what rows saw."""
+    shifted = replace(stats, g=stats.g + stats.S @ (old - theta))
+    held = np.where((theta == 0) & np.isposinf(odds), np.finfo(float).tiny, theta)
+    subset = Subset(shifted, P, held)
+    free = np.flatnonzero(np.isfinite(odds))
+    for _ in range(4 * free.size):
+        lean = odds[free] + subset.evidence(free)
+        regret = np.where(subset.active[free], -lean, lean)
+        worst = int(np.argmax(regret))
+        if regret[worst] <= 0:
+            break
+        subset.flip(int(free[worst]))
+    return subset.active
+
+
+def draw_subset(
+    stats: Stats, P: Array, odds: Array, theta: Array, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Draw which coefficients are zero, then the others; also each column's chance to be in.
+
+    Columns are visited in random order with the coefficients integrated out (Polson & Scott,
+    section 4.2); between two changes all decisions are made together.  Then a few exchanges of a
+    column inside with a correlated one outside.
+    """
+    free = np.flatnonzero(np.isfinite(odds))
+    held = np.where((theta == 0) & np.isposinf(odds), np.finfo(float).tiny, theta)
+    subset = Subset(stats, P, held)
+    chance = np.ones(theta.size)
+    order = rng.permutation(free)
+    dice = logit(rng.random(order.size))
+    first = 0
+    while first < order.size:
+        rest = order[first:]
+        lean = odds[rest] + subset.evidence(rest)
+        changes = np.flatnonzero((dice[first:] < lean) != subset.active[rest])
+        count = int(changes[0]) + 1 if changes.size else rest.size
+        chance[rest[:count]] = expit(lean[:count])
+        if changes.size:
+            subset.flip(int(rest[count - 1]))
+        first += count
+    for _ in range(SWAPS):
+        swap(subset, odds, free, rng)
+    return _draw_active(stats, P, theta, subset.active, rng), chance
+
+
+def swap(subset: Subset, odds: Array, free: Array, rng: np.random.Generator) -> None:
+    """Offer to exchange a column inside with one outside, the likelier the more they correlate."""
+    inside, outside = free[subset.active[free]], free[~subset.active[free]]
+    if not inside.size or not outside.size:
+        return
+    i = int(rng.choice(inside))
+    forth = _kinship(subset, i, outside)
+    j = int(rng.choice(outside, p=forth / forth.sum()))
+    back = _kinship(subset, j, np.append(outside[outside != j], i))
+    subset.flip(i)
+    lean = odds[[j, i]] + subset.evidence([j, i])
+    ratio = lean[0] - lean[1] + np.log(forth.sum() / back.sum())
+    subset.flip(j if -rng.standard_exponential() < ratio else i)
+
+
+def _kinship(subset: Subset, i: int, others: Array) -> Array:
+    size = np.maximum(subset.own[i] * subset.own[others], 1e-300)
+    square = subset.S.rows(np.array([i]))[0][others] ** 2 / size
+    out: Array = square**KINSHIP + STRANGERS / subset.P.size
+    return out
+
+
+def _draw_active(
+    stats: Stats, P: Array, theta: Array, active: Array, rng: np.random.Generator
+) -> Array:
+    """Coefficients of the active columns, from a fresh factor and in residual form."""
+    A = np.flatnonzero(active)
+    if not A.size:
+        return np.zeros_like(theta)
+    kept = np.where(active, theta, 0.0)
+    Q = stats.S.rows(A)[:, A]
+    Q[np.diag_indices_from(Q)] += P[A]
+    L, _ = scaled_cholesky(Q)
+    slope = (stats.g + stats.S @ (theta - kept))[A] - P[A] * kept[A]
+    z = solve_triangular(L, slope, lower=True, check_finite=False) + rng.standard_normal(A.size)
+    out = np.zeros_like(theta)
+    out[A] = kept[A] + solve_triangular(L, z, lower=True, trans=1, check_finite=False)
+    return out

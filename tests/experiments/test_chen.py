@@ -1,0 +1,263 @@
+"""The experiments of Chen et al. on small files of the benchmark's layout."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC
+from typer.testing import CliRunner
+
+from bayesvm.cli import app
+from bayesvm.datasets import load_raetsch, simulate_chen
+from bayesvm.experiments import (
+    chen,
+    chen_paper,
+    chen_synthetic,
+    chen_table1,
+    chen_table3,
+    chen_tests,
+)
+
+
+class Machine(ClassifierMixin, BaseEstimator):
+    """Stands in for a sparse probabilistic machine: some rows, weights, a logistic link."""
+
+    def __init__(self, kernel="rbf", prior="laplace", random_state=None):
+        self.kernel = kernel
+        self.prior = prior
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        rows = np.arange(0, len(y), 5)
+        self.vectors_, self.support_, self.n_vectors_ = X[rows], rows, len(rows)
+        self.kernel_ = rbf_kernel
+        self.dual_coef_ = np.where(y[rows] == self.classes_[1], 1.0, -1.0)[None]
+        return self
+
+    def predict_proba(self, X):
+        f = rbf_kernel(X, self.vectors_, 0.5) @ self.dual_coef_[0]
+        p = 1 / (1 + np.exp(-f))
+        return np.column_stack([1 - p, p])
+
+    def predict(self, X):
+        return self.classes_[(self.predict_proba(X)[:, 1] > 0.5).astype(int)]
+
+
+class PCVC(Machine):
+    pass
+
+
+class RVC(Machine):
+    """The same with the first weight of the wrong sign."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.dual_coef_[0, 0] *= -1
+        return self
+
+
+class BayesianSVC(Machine):
+    pass
+
+
+SETS = ("banana", "heart", "titanic")
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Three sets of 60 rows, three divisions, and our estimators replaced."""
+    rng = np.random.default_rng(0)
+    (tmp_path / "raetsch").mkdir()
+    for name in SETS:
+        X, y, _, _ = simulate_chen("overlap", 60, rng, 0)
+        order = np.array([rng.permutation(60) for _ in range(3)])
+        np.savez(
+            tmp_path / "raetsch" / f"{name}.npz",
+            x=X,
+            t=y.astype("i1"),
+            counts=np.ones(60, "i4"),
+            train_original=order[:, :40],
+            test_original=order[:, 40:],
+            original_realisation=np.arange(1, 4),
+            train_generated=order[:0, :40],
+            test_generated=order[:0, 40:],
+        )
+    made = {"PCVC": PCVC, "RVC": RVC, "BayesianSVC": BayesianSVC}
+    monkeypatch.setenv("BAYESVM_DATA", str(tmp_path))
+    monkeypatch.setattr(chen, "ours", made.__getitem__)
+    monkeypatch.setattr(chen, "COSTS", np.array([1.0, 10.0]))
+    monkeypatch.setattr(chen, "WIDTHS", np.array([1.0, 3.0]))
+    monkeypatch.setattr(chen, "NEIGHBOURS", np.array([1, 5, 9]))
+    chen.tuned.cache_clear()
+    yield tmp_path
+    chen.tuned.cache_clear()
+
+
+def solved(experiment, tasks):
+    return pd.DataFrame([task | experiment.solve(task) for task in tasks])
+
+
+class Saying:
+    """A console that remembers."""
+
+    def __init__(self):
+        self.console = Console(record=True, width=240, file=io.StringIO())
+
+    def text(self):
+        return self.console.export_text()
+
+
+def test_printed_numbers():
+    """A few entries by eye, and what Table I must satisfy itself."""
+    for metric in chen_paper.TABLE1.values():
+        assert len(metric) == 9
+        assert all(len(mean) == len(sd) == 13 for mean, sd in metric.values())
+    error = chen_paper.TABLE1["Error"]
+    assert error["PCVM"][0][0] == 10.30
+    assert error["RVM"][1][-1] == 0.64
+    assert chen_paper.TABLE1["1-RMSE"]["SVM soft"][0][6] == 80.42
+    assert chen_paper.TABLE3["PCVM"][0][8] == 123.2
+    assert chen_paper.TRAIN[6] == 1300
+    assert chen_table1.printed("Error", "PCVC", "heart") == (16.62, pytest.approx(0.345))
+    assert chen_table1.printed("AUC", "BayesianSVC", "heart") is None
+    # 1NN answers 0 or 1, so that its squared error is its error; the mean of a root is below the
+    # root of the mean by sd^2 / (8 mean^1.5).  The printed spread on titanic does not fit this.
+    mean, sd = (np.array(numbers) for numbers in error["1NN"])
+    expected = 100 - 10 * (np.sqrt(mean) - sd**2 / (8 * mean**1.5))
+    found = np.array(chen_paper.TABLE1["1-RMSE"]["1NN"][0])
+    fits = np.array([name != "titanic" for name in chen_paper.SETS])
+    np.testing.assert_allclose(expected[fits], found[fits], atol=0.07)
+
+
+def test_tasks():
+    full, quick = chen_table1.tasks(False, 0), chen_table1.tasks(True, 0)
+    assert len(quick) == 13 * 3 * 10
+    assert len(full) == 10 * (11 * 100 + 2 * 20)
+    assert [t for t in quick if t["method"] in chen.SPARSE] == chen_table3.tasks(True, 0)
+    assert chen.parts_of(full[3]) == 5
+    assert chen.parts_of(quick[3]) == 1
+    assert chen.parts_of(quick[0]) == 0
+
+
+def test_tuning_is_the_median_of_the_parts(home):
+    best = [chen.best("SVC", *chen.part("heart", k)) for k in (1, 2, 3)]
+    found = chen.tuned("SVC", "heart", 3)
+    for key in ("svc__C", "svc__gamma"):
+        assert found[key] == np.median([one[key] for one in best])
+    assert chen.tuned("LDA", "heart", 3) == {}
+    assert chen.tuned("kNN", "heart", 1)["kneighborsclassifier__n_neighbors"] in (1, 5, 9)
+
+
+def test_measurements(home):
+    """A machine without probabilities is judged by its own labels; the rest by hand."""
+    bunch = load_raetsch("heart", 2)
+    args = bunch.data, bunch.target, bunch.data_test, bunch.target_test
+    found = chen.assess(chen.build("SVC", {"svc__C": 10.0}, 0), *args)
+    model = chen.build("SVC", {"svc__C": 10.0}, 0).fit(*args[:2])
+    assert isinstance(model[-1], SVC)
+    assert found["error"] == pytest.approx(np.mean(model.predict(args[2]) != args[3]), abs=1e-6)
+    assert found["vectors"] == model[-1].n_support_.sum()
+    near = chen.assess(chen.build("1NN", {}, 0), *args)
+    assert near["rmse"] ** 2 == pytest.approx(near["error"], abs=1e-5)
+    assert np.isnan(near["vectors"])
+    assert chen.assess(chen.build("PCVC", {}, 0), *args)["vectors"] == 8
+    with pytest.raises(ValueError, match="method must be one of PCVC"):
+        chen.build("SVM", {}, 0)
+
+
+def test_table1(home):
+    frame = solved(chen_table1.EXPERIMENT, chen_table1.tasks(True, 0, sets=SETS[:2]))
+    mean, error = chen_table1.summary(frame, "1-RMSE")
+    assert list(mean.index) == ["banana", "heart"]
+    assert list(mean.columns) == list(chen.METHODS)
+    one = frame[(frame["set"] == "heart") & (frame["method"] == "LDA")]["rmse"]
+    assert mean.at["heart", "LDA"] == pytest.approx(100 * (1 - one.mean()))
+    assert error.at["heart", "LDA"] == pytest.approx(100 * one.std() / np.sqrt(3))
+    said = Saying()
+    chen_table1.report(frame, said.console)
+    assert f"{mean.at['heart', 'PCVC']:.2f} (64.73)" in said.text()
+    figure = chen_table1.draw(frame)
+    assert len(figure.axes) == 3
+
+
+def test_table3(home):
+    frame = solved(chen_table3.EXPERIMENT, chen_table3.tasks(True, 0, sets=SETS))
+    said = Saying()
+    chen_table3.report(frame, said.console)
+    text = said.text()
+    assert "8.0 ± 0.0 (19.8)" in text
+    assert "Share of SVC's vectors" in text
+    chen_table3.draw(frame)
+
+
+def test_tests(home):
+    tasks = chen_tests.tasks(True, 0, sets=SETS[:2], methods=("PCVC", "1NN", "LDA"))
+    frame = solved(chen_tests.EXPERIMENT, tasks)
+    X, y, X_test, y_test = chen_tests.half("heart", 3, 0)
+    X2, _, X2_test, _ = chen_tests.half("heart", 4, 0)
+    assert len(y) == len(y_test) == 30
+    np.testing.assert_allclose(
+        X.sum(0), X2_test.sum(0)
+    )  # the halves of a replication change places
+    np.testing.assert_allclose(X_test.sum(0), X2.sum(0))
+    said = Saying()
+    chen_tests.report(frame, said.console)
+    text = said.text()
+    assert "Iman-Davenport" in text
+    assert "(1.9)" in text  # mean rank of the PCVM in the paper
+    assert "(1-12-0)" in text  # 1NN against it
+    assert len(chen_tests.draw(frame).axes) == 3
+    without = Saying()
+    chen_tests.report(frame[frame["method"] != "PCVC"], without.console)
+    assert "was not run" in without.text()
+
+
+def test_synthetic(home):
+    tasks = [t for t in chen_synthetic.tasks(True, 0) if t["set"] in ("overlap", "bumpy")]
+    frame = solved(chen_synthetic.EXPERIMENT, tasks)
+    by = frame.set_index(["set", "method"])["wrong_signed"]
+    assert (by.xs("PCVC", level=1) == 0).all()
+    assert (by.xs("RVC", level=1) == 1).all()
+    assert (by.xs("SVC", level=1) == 0).all()
+    said = Saying()
+    chen_synthetic.report(frame, said.console)
+    assert "chosen" in said.text()
+    figure = chen_synthetic.draw(frame)
+    assert len(figure.axes) == 6
+
+
+def test_fixed_width():
+    """The same kernel for all: exp(-|x - x'|^2 / width^2)."""
+    made = chen_synthetic.fixed_width(SVC(), 0.5)
+    assert made["svc__gamma"] == 4.0
+
+
+def test_command(home, monkeypatch):
+    """Table III reuses the fits of Table I and draws its own figure."""
+    tiny = {"sets": SETS[:2]}
+    for module in (chen_table1, chen_table3):
+        whole = module.tasks
+
+        def fewer(quick, seed, *args, whole=whole, **kwargs):
+            return whole(quick, seed, *args, **(tiny | kwargs if not args else kwargs))
+
+        experiment = module.EXPERIMENT
+        monkeypatch.setattr(
+            module, "EXPERIMENT", type(experiment)(**(vars(experiment) | {"tasks": fewer}))
+        )
+    out = home / "out"
+    for name in ("table1", "table3"):
+        args = ["reproduce", "chen", name, "--quick", "--jobs", "1", "--output", str(out)]
+        done = CliRunner().invoke(app, args)
+        assert done.exit_code == 0, done.output
+    assert sorted(p.name for p in out.iterdir()) == [
+        "chen-table1.csv",
+        "chen-table1.png",
+        "chen-table3.png",
+    ]
+    assert (out / "chen-table1.csv").read_text().count("\n") == 1 + 2 * 3 * 10
