@@ -32,12 +32,14 @@ from ..likelihoods import Logistic
 from ..types import Array
 
 FEW = 400  # points of the first, coarse search
-MANY = 1000  # most points of any search
+SEARCHED = 1000  # most points of the search for length scales
+MANY = 1000  # and of that for the amplitude
 START = 16.0  # amplitude of a logistic model
 SPREAD = 1.5  # prior sd of log amplitude and of other parameters
 OWN_SCALES = 1.0  # prior sd of a column's log length scale about the common one
 NATS_A_SCALE = 1.0  # what a length scale of its own must add to the evidence,
 NATS_AT_LEAST = 5.0  # and all of them together: very strong evidence by any table
+PROMISING = 0.4  # share of that which few points must show for many to be asked
 PAPERS_START = 4.0  # the same for the hinge, where its own bound decides
 FARTHEST = 12.0  # largest log parameter that is tried
 FOLDS = 5
@@ -175,29 +177,37 @@ def maximise_evidence(
 ) -> Scaled:
     """The kernel of most evidence; with ``per_column``, one length scale a column if that pays.
 
-    Many points are searched after few: a start from 400 leaves little to do.
+    Many points are searched after few: a start from 400 leaves little to do.  The evidence of
+    scales of their own grows with the points, so few that show enough of it have settled the
+    matter; it is looked at again only where they show a good part.
     """
-    few, many = seen.thinned(FEW, rng), seen.thinned(MANY, rng)
+    few, many = seen.thinned(FEW, rng), seen.thinned(SEARCHED, rng)
     p = seen.X.shape[1]
-    shared, wide = kernel, with_columns(kernel, p)
+    wide = with_columns(kernel, p)
     more_scales = wide.theta.size - kernel.theta.size
     needed = max(NATS_A_SCALE * more_scales, NATS_AT_LEAST)
-    trying = per_column and more_scales > 0
-    for part, evaluations in ((few, 40),) if many is few else ((few, 40), (many, 20)):
-        prior = parameter_prior(shared, p, amplitude, OWN_SCALES)
-        one = Evidence(shared, part, site, prior)
-        theta, value = one.climb(shared.theta, evaluations)
-        shared = shared.with_theta(theta)
-        if not trying:
-            continue
-        # few points show a share of what many would
-        enough = needed if part is many else 0.4 * needed
-        first = wide if part is many and many is not few else with_columns(shared, p)
-        each = Evidence(first, part, site, parameter_prior(first, p, amplitude, OWN_SCALES))
-        each.sites = one.sites
-        theta, more = each.climb(first.theta, evaluations, early=value + 0.5 * enough)
-        wide, trying = first.with_theta(theta), more - value > enough
-    return wide if trying else shared
+
+    def climb(kernel: Scaled, part: Seen, sites: Any, evaluations: int, early: float) -> Any:
+        found = Evidence(kernel, part, site, parameter_prior(kernel, p, amplitude, OWN_SCALES))
+        found.sites = sites or found.sites
+        theta, value = found.climb(kernel.theta, evaluations, early)
+        return kernel.with_theta(theta), value, found.sites
+
+    never = -np.inf
+    shared, value, sites = climb(kernel, few, None, 40, never)
+    more = never
+    if per_column and more_scales > 0:
+        hopeful = value + 0.5 * PROMISING * needed
+        wide, more, _ = climb(with_columns(shared, p), few, sites, 40, hopeful)
+    gain = more - value
+    if many is few or gain < PROMISING * needed:
+        best = wide if gain > needed else shared
+        return best if many is few else climb(best, many, None, 20, never)[0]
+    if gain > needed:
+        return climb(wide, many, None, 20, never)[0]  # type: ignore[no-any-return]
+    shared, value, sites = climb(shared, many, None, 20, never)
+    wide, more, _ = climb(wide, many, sites, 20, value + 0.5 * needed)
+    return wide if more - value > needed else shared
 
 
 # ---------------------------------------------------------------------------------------------
