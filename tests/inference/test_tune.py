@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_moons
 
 from bayesvm.calibration import score_link
 from bayesvm.gram import Labels, fit_sites, left_out
@@ -89,12 +90,43 @@ def test_evidence_climbs():
     prior = parameter_prior(kernel, 2, 16.0, 1.0)
     evidence = Evidence(kernel, seen, Logistic().tight, prior)
     start = evidence(kernel.theta)[0]
-    theta, value = evidence.climb(kernel.theta, 25)
-    assert value > start
-    assert np.linalg.norm(evidence(theta)[1]) < 0.5
-    low, reached = evidence.climb(kernel.theta, 25, early=1e9)
-    assert reached < 1e9
-    np.testing.assert_array_equal(low, kernel.theta)
+    top = evidence.climb(kernel.theta, 25)
+    assert top.value > start
+    assert np.linalg.norm(evidence(top.theta)[1]) < 0.5
+    low = evidence.climb(kernel.theta, 25, early=1e9)
+    assert low.value < 1e9
+    np.testing.assert_array_equal(low.theta, kernel.theta)
+
+
+def test_a_climb_takes_its_shape_from_the_last():
+    """In the steps that a climb leaves behind, the curvature at the top is near one all round."""
+    seen = simulated(60)
+    kernel = Scaled(16.0, RBF(np.sqrt(2.0)))
+    evidence = Evidence(kernel, seen, Logistic().tight, parameter_prior(kernel, 2, 16.0, 1.0))
+    top = evidence.climb(kernel.theta, 40)
+    shape, eps = top.root / np.sqrt(np.mean(top.root**2)), 0.05
+    slopes = [evidence(top.theta + sign * eps * way)[1] for way in shape.T for sign in (1.0, -1.0)]
+    bend = -np.array([shape.T @ (a - b) for a, b in zip(slopes[::2], slopes[1::2])]) / (2 * eps)
+    values = np.linalg.eigvalsh(0.5 * (bend + bend.T))
+    plain = np.linalg.cholesky(np.linalg.inv(evidence.prior.precision))
+    assert values[0] > 0
+    again = evidence.climb(top.theta + 0.5 * plain @ np.ones(2), 40, root=top.root)
+    assert again.value == pytest.approx(top.value, abs=0.1)
+    assert values[-1] / values[0] < 4.0
+
+
+def test_columns_that_bend_are_found_among_idle_ones():
+    """A long common scale, best if all must share one, hides the two columns that matter."""
+    rng = np.random.default_rng(0)
+    moons, side = make_moons(200, noise=0.25, random_state=0)
+    X = np.hstack([moons / moons.std(axis=0), rng.standard_normal((200, 4))])
+    seen = Seen(X, (Labels(2.0 * side - 1.0, np.ones(200), np.arange(200), 200),), 9.0)
+    kernel = Scaled(16.0, RBF(np.sqrt(6.0)))
+    shared = maximise_evidence(kernel, seen, Logistic().tight, 16.0, rng)
+    assert shared.kernel.length_scale > 5.0
+    found = maximise_evidence(kernel, seen, Logistic().tight, 16.0, rng, per_column=True)
+    scales = np.array(found.kernel.length_scale)
+    assert max(scales[:2]) < 0.5 * min(scales[2:])
 
 
 def test_length_scales_of_their_own_where_they_pay():

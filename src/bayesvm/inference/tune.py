@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
 from ..calibration import score_link
@@ -41,6 +40,7 @@ NATS_A_SCALE = 1.0  # what a length scale of its own must add to the evidence,
 NATS_AT_LEAST = 5.0  # and all of them together: very strong evidence by any table
 PROMISING = 0.4  # share of that which few points must show for many to be asked
 PAPERS_START = 4.0  # the same for the hinge, where its own bound decides
+SMALL_GAIN = 1e-3  # relative gain of a step that ends a climb
 FARTHEST = 12.0  # largest log parameter that is tried
 FOLDS = 5
 
@@ -130,41 +130,74 @@ class Evidence:
         slope = kernel.pull(G, X, None, plain) + kernel.pull_diag(on_jitter, X)
         return value + self.prior.value(theta), slope + self.prior.slope(theta)
 
-    def climb(self, theta: Array, evaluations: int, early: float = -np.inf) -> tuple[Array, float]:
-        """Climb by L-BFGS; give up where the sixth evaluation has not reached ``early``.
+    def climb(
+        self, theta: Array, evaluations: int, early: float = -np.inf, root: Array | None = None
+    ) -> Summit:
+        """Climb by L-BFGS; give up where the eighth evaluation has not reached ``early``.
 
-        Coordinates are those in which the prior is round, so that a length scale shared by many
-        columns moves as easily as one column's own.
+        Steps are ``root`` times those of the search.  By default the prior is round in them, so
+        that a length scale shared by many columns moves as easily as one column's own; a climb
+        that follows another takes its shape from that one.
         """
-        root = np.linalg.cholesky(np.linalg.inv(self.prior.precision))
+        if root is None:
+            root = np.linalg.cholesky(np.linalg.inv(self.prior.precision))
         unit, values = 1.0, [-np.inf]
 
         def place(z: Array) -> Array:
-            out: Array = self.prior.mean + root @ z
-            return np.clip(out, -FARTHEST, FARTHEST)
+            return np.clip(theta + root @ z, -FARTHEST, FARTHEST)
 
         def minus(z: Array) -> tuple[float, Array]:
             nonlocal unit
             value, slope = self(place(z))
             slope = root.T @ slope
             values.append(value)
-            if len(values) == 6 and max(values) < early:
+            if len(values) == 9 and max(values) < early:
                 raise _TooLow
             if unit == 1.0:  # the first step goes as far as the slope: let that be one unit
                 unit = max(1.0, float(np.linalg.norm(slope)))
             return -value / unit, -slope / unit
 
-        first = solve_triangular(root, theta - self.prior.mean, lower=True)
-        options = {"maxfun": evaluations, "maxcor": 20, "ftol": 2e-4, "gtol": 1e-3}
+        options = {"maxfun": evaluations, "maxcor": 20, "ftol": SMALL_GAIN, "gtol": 1e-3}
+        first = np.zeros(theta.size)
         try:
             found = minimize(minus, first, jac=True, method="L-BFGS-B", options=options)
         except _TooLow:
-            return theta, max(values)
-        return place(found.x), -float(found.fun) * unit
+            return Summit(theta, max(values), root)
+        shape = root @ _rounded(found.hess_inv)
+        return Summit(place(found.x), -float(found.fun) * unit, shape)
+
+
+class Summit(NamedTuple):
+    """Where a climb ended: parameters, value, and steps in which the top is round."""
+
+    theta: Array
+    value: float
+    root: Array
+
+
+def _rounded(met: Any) -> Array:
+    """Factor of the inverse curvature that L-BFGS has met.
+
+    Its own account of it takes directions not yet seen for unit ones; as in its steps, they are
+    given the scale of the last.
+    """
+    eye = np.eye(met.shape[0])
+    if not len(met.sk):
+        return eye
+    H = eye * (met.sk[-1] @ met.yk[-1]) / (met.yk[-1] @ met.yk[-1])
+    for s, y in zip(met.sk, met.yk, strict=True):
+        A = eye - np.outer(s, y) / (s @ y)
+        H = A @ H @ A.T + np.outer(s, s) / (s @ y)
+    return np.linalg.cholesky(H)
 
 
 class _TooLow(Exception):
     """A climb that is not going to get high enough."""
+
+
+def _is_scale(kernel: Scaled) -> Array:
+    """1 for the parameters that are length scales, else 0."""
+    return np.array([n.split("[")[0].endswith("length_scale") for n in kernel.names], float)
 
 
 def maximise_evidence(
@@ -179,35 +212,38 @@ def maximise_evidence(
 
     Many points are searched after few: a start from 400 leaves little to do.  The evidence of
     scales of their own grows with the points, so few that show enough of it have settled the
-    matter; it is looked at again only where they show a good part.
+    matter; it is looked at again only where they show a good part.  Columns start from short
+    scales: from a long one that they share, those along which f bends look as idle as the rest.
     """
     few, many = seen.thinned(FEW, rng), seen.thinned(SEARCHED, rng)
     p = seen.X.shape[1]
     wide = with_columns(kernel, p)
+    wide = wide.with_theta(wide.theta - np.log(2.0) * _is_scale(wide))
     more_scales = wide.theta.size - kernel.theta.size
     needed = max(NATS_A_SCALE * more_scales, NATS_AT_LEAST)
 
-    def climb(kernel: Scaled, part: Seen, sites: Any, evaluations: int, early: float) -> Any:
-        found = Evidence(kernel, part, site, parameter_prior(kernel, p, amplitude, OWN_SCALES))
-        found.sites = sites or found.sites
-        theta, value = found.climb(kernel.theta, evaluations, early)
-        return kernel.with_theta(theta), value, found.sites
+    def climb(
+        kernel: Scaled, part: Seen, evaluations: int, after: Summit | None = None, **how: Any
+    ) -> tuple[Scaled, Summit]:
+        one = Evidence(kernel, part, site, parameter_prior(kernel, p, amplitude, OWN_SCALES))
+        top = one.climb(kernel.theta, evaluations, root=after and after.root, **how)
+        return kernel.with_theta(top.theta), top
 
-    never = -np.inf
-    shared, value, sites = climb(kernel, few, None, 40, never)
-    more = never
+    shared, low = climb(kernel, few, 40)
+    gain, high = -np.inf, low
     if per_column and more_scales > 0:
-        hopeful = value + 0.5 * PROMISING * needed
-        wide, more, _ = climb(with_columns(shared, p), few, sites, 40, hopeful)
-    gain = more - value
-    if many is few or gain < PROMISING * needed:
-        best = wide if gain > needed else shared
-        return best if many is few else climb(best, many, None, 20, never)[0]
+        hopeful = low.value + 0.5 * PROMISING * needed
+        wide, high = climb(wide, few, 40, early=hopeful)
+        gain = high.value - low.value
+    if many is few:
+        return wide if gain > needed else shared
+    if gain < PROMISING * needed:
+        return climb(shared, many, 20, low)[0]
     if gain > needed:
-        return climb(wide, many, None, 20, never)[0]  # type: ignore[no-any-return]
-    shared, value, sites = climb(shared, many, None, 20, never)
-    wide, more, _ = climb(wide, many, sites, 20, value + 0.5 * needed)
-    return wide if more - value > needed else shared
+        return climb(wide, many, 20, high)[0]
+    shared, low = climb(shared, many, 20, low)
+    wide, high = climb(wide, many, 20, high, early=low.value + 0.5 * needed)
+    return wide if high.value - low.value > needed else shared
 
 
 # ---------------------------------------------------------------------------------------------
@@ -309,7 +345,7 @@ def _stratified(y: Array, rng: np.random.Generator) -> Array:
 def cross_validate(kernel: Scaled, seen: Seen, site: Site, rng: np.random.Generator) -> Scaled:
     """Amplitude and a common factor of the length scales by Nelder and Mead's method."""
     score = Folds(seen.thinned(MANY, rng), site, rng)
-    scales = np.array([n.split("[")[0].endswith("length_scale") for n in kernel.names], float)
+    scales = _is_scale(kernel)
 
     def moved(x: Array) -> Scaled:
         theta = kernel.theta + x[0] * scales
