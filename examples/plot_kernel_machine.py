@@ -31,8 +31,8 @@ print(f"log loss {log_loss(y_test, model.predict_proba(X_test)):.3f}")
 # The band of decision
 # --------------------
 # Left, probabilities: the black line is where both classes are equally likely, and in the hatched
-# band the 90 % interval of the probability holds one half, so that the label is not settled.  Right,
-# the posterior standard deviation of f: small along the data, that of the prior far from them.
+# band the 90 % interval of the probability holds one half: the label is not settled.  Right, the
+# posterior standard deviation of f: small along the data, that of the prior far from them.
 
 ends = [(x.min() - 0.8, x.max() + 0.8) for x in X.T]
 across, up = np.meshgrid(*(np.linspace(*e, 70) for e in ends))
