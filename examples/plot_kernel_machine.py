@@ -14,11 +14,12 @@ draws in two dimensions, and what a column that means nothing looks like to it.
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from sklearn.datasets import make_moons
 from sklearn.metrics import log_loss
 
 from bayesvm import BayesianSVC
-from bayesvm.plot import CalibrationDisplay
+from bayesvm.plot import CalibrationDisplay, DecisionBandDisplay, RelevanceDisplay
 
 X, y = make_moons(200, noise=0.25, random_state=0)
 X_test, y_test = make_moons(2000, noise=0.25, random_state=1)
@@ -34,24 +35,14 @@ print(f"log loss {log_loss(y_test, model.predict_proba(X_test)):.3f}")
 # band the 90 % interval of the probability holds one half: the label is not settled.  Right, the
 # posterior standard deviation of f: small along the data, that of the prior far from them.
 
-ends = [(x.min() - 0.8, x.max() + 0.8) for x in X.T]
-across, up = np.meshgrid(*(np.linspace(*e, 70) for e in ends))
-cells = np.column_stack([across.ravel(), up.ravel()])
-proba = model.predict_proba(cells)[:, 1].reshape(across.shape)
-lower, upper = (a[:, 1].reshape(across.shape) for a in model.predict_interval(cells, level=0.9))
-sd = model.decision_function(cells, return_std=True)[1].reshape(across.shape)
-
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
-shades = left.contourf(across, up, proba, np.linspace(0, 1, 11), cmap="RdBu_r", alpha=0.7)
-left.contourf(across, up, (lower < 0.5) & (upper > 0.5), [0.5, 1.5], colors="none", hatches=["///"])
-left.contour(across, up, proba, [0.5], colors="k")
-fig.colorbar(shades, ax=left, label="P(y = 1)")
-shades = right.contourf(across, up, sd, 12, cmap="viridis")
+band = DecisionBandDisplay.from_estimator(model, X, y, level=0.9, ax=left)
+grid = np.column_stack([g.ravel() for g in np.meshgrid(band.x, band.y)])
+sd = model.decision_function(grid, return_std=True)[1].reshape(band.proba.shape)
+shades = right.contourf(band.x, band.y, sd, 12, cmap="viridis")
 fig.colorbar(shades, ax=right, label="standard deviation of f")
-unsure = model.support_
-right.scatter(*X[unsure].T, s=45, facecolors="none", edgecolors="w")
-for ax in (left, right):
-    ax.scatter(*X.T, c=y, cmap="RdBu_r", edgecolors="k", s=18)
+right.scatter(*X.T, c=y, cmap="RdBu_r", edgecolors="k", s=18)
+right.scatter(*X[model.support_].T, s=45, facecolors="none", edgecolors="w")
 left.set_title("probability, and where the label is open")
 right.set_title("spread; circles are rows inside the margin")
 plt.show()
@@ -71,11 +62,9 @@ plt.show()
 # scale of its own; a long one says that f hardly changes along it.
 
 rng = np.random.default_rng(0)
-noisy = BayesianSVC(random_state=0).fit(np.hstack([X, rng.standard_normal((200, 4))]), y)
-scales = np.broadcast_to(noisy.kernel_.kernel.length_scale, 6)
+noise = rng.standard_normal((200, 4))
+columns = ["first", "second", "noise 1", "noise 2", "noise 3", "noise 4"]
+noisy = BayesianSVC(random_state=0).fit(pd.DataFrame(np.hstack([X, noise]), columns=columns), y)
 
-fig, ax = plt.subplots(figsize=(5, 3), layout="constrained")
-ax.barh(["first", "second", *(f"noise {k}" for k in range(1, 5))], 1 / np.asarray(scales))
-ax.invert_yaxis()
-ax.set_xlabel("1 / length scale, in units of the column's spread")
+RelevanceDisplay.from_estimator(noisy)
 plt.show()

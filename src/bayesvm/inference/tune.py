@@ -31,7 +31,7 @@ from ..likelihoods import Logistic
 from ..types import Array
 
 FEW = 400  # points of the first, coarse search
-SEARCHED = 1000  # most points of the search for length scales
+SEARCHED = 800  # most points of the search for length scales
 MANY = 1000  # and of that for the amplitude
 START = 16.0  # amplitude of a logistic model
 SPREAD = 1.5  # prior sd of log amplitude and of other parameters
