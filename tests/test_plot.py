@@ -5,19 +5,22 @@ import builtins
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_breast_cancer, load_iris, make_moons
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, log_loss
 
-from bayesvm import BayesianLinearSVC
+from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.diagnostics import r_hat
 from bayesvm.inference import Gibbs
+from bayesvm.kernels import RBF
 from bayesvm.plot import (
     CalibrationDisplay,
     CoefficientDisplay,
     ConvergenceDisplay,
+    DecisionBandDisplay,
     ProbabilityDisplay,
+    RelevanceDisplay,
     TraceDisplay,
 )
 
@@ -191,3 +194,59 @@ def test_what_to_install(vb, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", absent)
     with pytest.raises(ImportError, match=r"pip install 'bayesvm\[plot\]'"):
         ConvergenceDisplay.from_estimator(vb)
+
+
+# ----- the kernel machine
+
+
+@pytest.fixture(scope="module")
+def moons():
+    return make_moons(60, noise=0.2, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def bent(moons):
+    return BayesianSVC(2.0 * RBF((0.6, 0.9)), tune=False).fit(*moons)
+
+
+def test_band_is_what_the_estimator_says(bent, moons):
+    display = DecisionBandDisplay.from_estimator(bent, *moons, cells=15, level=0.8)
+    assert display.proba.shape == display.open_.shape == (15, 15)
+    cell = [[display.x[3], display.y[11]]]
+    assert display.proba[11, 3] == pytest.approx(bent.predict_proba(cell)[0, 1])
+    lower, upper = bent.predict_interval(cell, level=0.8)
+    assert display.open_[11, 3] == (lower[0, 1] < 0.5 < upper[0, 1])
+    assert 0 < display.open_.sum() < 15 * 15
+    np.testing.assert_array_equal(display.hit, moons[1] == 1)
+    assert display.x[0] < moons[0][:, 0].min()
+    assert display.x[-1] > moons[0][:, 0].max()
+    assert "probability of 1" in [ax.get_ylabel() for ax in display.figure_.axes]
+    wider = DecisionBandDisplay.from_estimator(bent, moons[0], cells=15, level=0.99)
+    assert wider.hit is None
+    assert wider.open_.sum() > display.open_.sum()
+
+
+def test_band_of_a_point_estimate_has_no_open_part(moons):
+    em = BayesianSVC(2.0 * RBF(0.8), tune=False, inference="em").fit(*moons)
+    assert DecisionBandDisplay.from_estimator(em, *moons, cells=5).open_ is None
+
+
+def test_band_keeps_names_and_needs_two_columns(vb, data):
+    X, y = data
+    two = BayesianLinearSVC().fit(X.iloc[:, :2], y)
+    display = DecisionBandDisplay.from_estimator(two, X.iloc[:, :2], y, cells=5)
+    assert display.ax_.get_xlabel() == "mean radius"
+    with pytest.raises(ValueError, match="two columns"):
+        DecisionBandDisplay.from_estimator(vb, X, y)
+
+
+def test_relevance_is_one_over_the_length_scale(bent, moons):
+    display = RelevanceDisplay.from_estimator(bent)
+    assert display.names == ["x0", "x1"]
+    np.testing.assert_allclose(display.relevance, [1 / 0.6, 1 / 0.9])
+    assert RelevanceDisplay.from_estimator(bent, top=1).names == ["x0"]
+    alike = BayesianSVC(2.0 * RBF(0.5), tune=False).fit(*moons)
+    np.testing.assert_allclose(RelevanceDisplay.from_estimator(alike).relevance, [2.0, 2.0])
+    two = BayesianSVC(RBF(1.0) + RBF(3.0), tune=False).fit(*moons)
+    with pytest.raises(ValueError, match="length scales"):
+        RelevanceDisplay.from_estimator(two)

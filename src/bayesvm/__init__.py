@@ -1,16 +1,18 @@
 """Bayesian support vector machines: an SVM that knows how sure it is."""
 
-from . import compare, datasets, engines, inference, likelihoods, plot, priors
-from .estimators import BayesianLinearSVC
+from . import compare, datasets, engines, inference, kernels, likelihoods, plot, priors
+from .estimators import BayesianLinearSVC, BayesianSVC
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BayesianLinearSVC",
+    "BayesianSVC",
     "compare",
     "datasets",
     "engines",
     "inference",
+    "kernels",
     "likelihoods",
     "plot",
     "priors",

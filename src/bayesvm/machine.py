@@ -56,7 +56,9 @@ class Machine:
 
     def moments(self, X: Any) -> tuple[Array, Array]:
         """Mean and variance of f at new rows."""
-        return self.posterior.moments(self.model.rows(X).C)
+        rows = self.model.rows(X)
+        m, v = self.posterior.moments(rows.C)
+        return m, v + rows.extra
 
     @property
     def inclusion(self) -> Array | None:
@@ -151,6 +153,7 @@ def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
         P = problem.model.precision(priors)
         post = PointPosterior(coef.mean, covariance(problem.stats(rough).S, P))
         extra["certificate"] = getattr(ascent, "certificate", None)
+        extra["dual"] = getattr(ascent, "dual", None)
     return Machine(
         problem.model,
         post,

@@ -1,0 +1,68 @@
+"""Widths of the kernel machine against long chains, and the time of an untuned fit.
+
+    python benchmarks/kernel_checks.py spread heart thyroid breast_cancer
+    python benchmarks/kernel_checks.py time 20000
+
+Reads ``$BAYESVM_DATA/raetsch``; realisation 0 of each set.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from bayesvm import BayesianSVC
+from bayesvm.diagnostics import r_hat
+from bayesvm.inference import Gibbs
+from raetsch import load
+
+SWEEPS, BURN_IN = 6000, 1000
+
+
+def spread(name: str) -> None:
+    """Standard deviations of f at the training rows: tight and augmented over sampled."""
+    X, y, *_ = load(name, 0)
+    kernel = BayesianSVC(random_state=0).fit(X, y).kernel_
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        chain = BayesianSVC(
+            kernel, tune=False, inference=Gibbs(SWEEPS, BURN_IN, chains=2, leaps=0), random_state=0
+        ).fit(X, y)
+    machine = chain.machines_[0]
+    m, v = machine.moments(X)
+    f = machine.extra["draws"].theta[:, ::10] @ machine.model.rows(X).C.T
+    line = f"{name:14s} n={len(y)} r_hat {np.max(r_hat(f)):.3f}"
+    for bound in ("tight", "augmented"):
+        mean, var = BayesianSVC(kernel, tune=False, bound=bound).fit(X, y).machines_[0].moments(X)
+        ratio = np.sqrt(var / v)
+        low, mid, high = np.quantile(ratio, [0.05, 0.5, 0.95])
+        shift = np.sqrt(np.mean((mean - m) ** 2 / v))
+        line += f" | {bound} mean ratio {ratio.mean():.3f} ({low:.2f} {mid:.2f} {high:.2f})"
+        line += f" shift {shift:.2f} sd"
+    print(line, flush=True)
+
+
+def timed(n: int) -> None:
+    """Seconds of an untuned fit with 100 inducing points, on Breiman's waveforms, two of three."""
+    rng = np.random.default_rng(0)
+    grid = np.arange(1, 22)
+    waves = [np.maximum(6 - np.abs(grid - c), 0) for c in (11, 15, 7)]
+    side, u = rng.integers(0, 2, n), rng.random((n, 1))
+    second = np.where(side[:, None] == 1, waves[1], waves[2])
+    X = u * waves[0] + (1 - u) * second + rng.standard_normal((n, 21))
+    for bound in ("tight", "augmented"):
+        model = BayesianSVC(n_inducing=100, tune=False, bound=bound, random_state=0)
+        start = time.perf_counter()
+        model.fit(X, side)
+        took = time.perf_counter() - start
+        print(f"n={n}, 100 points, {bound}: {took:.2f} s, {model.n_iter_} passes", flush=True)
+
+
+if __name__ == "__main__":
+    what, *rest = sys.argv[1:]
+    for item in rest:
+        spread(item) if what == "spread" else timed(int(item))

@@ -1,0 +1,160 @@
+"""Tables of the study on Raetsch's sets, written into the pages that show them.
+
+    python benchmarks/raetsch_pages.py benchmarks/results/2026-11-15/raetsch.csv
+
+A page marks the place of a table by ``<!-- raetsch: name -->`` and ``<!-- end -->``; what stands
+between is replaced.  So no number of the study is typed by hand.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).parent.parent
+PAGES = ["README.md", "docs/kernel_study.md", "docs/replacing_svc.md"]
+PLACE = re.compile(r"(<!-- raetsch: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+BASE = "svc"
+THREE = ["banana", "german", "splice"]  # 2, 20 and 60 columns
+VARIANTS = {
+    "ours": "`BayesianSVC()`",
+    "ours_augmented": '`bound="augmented"`',
+    "ours_shared": "one length scale for all columns",
+    "ours_cv": '`tune="cv"`',
+    "ours_matern": '`kernel="matern"`',
+    "ours_logistic": '`likelihood="logistic"`',
+    "papers": 'the papers\' way: `tune="bound"`, `bound="augmented"`, `probability="probit"`',
+}
+
+Scores = dict[tuple[str, str], dict[int, dict[str, float]]]
+
+
+def read(path: Path) -> Scores:
+    """Scores by (set, method) and realisation."""
+    out: Scores = {}
+    with path.open() as file:
+        for row in csv.DictReader(file):
+            numbers = {k: float(row[k]) for k in ("n", "p", "error", "brier", "log_loss", "fit_s")}
+            out.setdefault((row["set"], row["method"]), {})[int(row["realisation"])] = numbers
+    return out
+
+
+class Pair:
+    """A method and the baseline on the realisations that both have seen."""
+
+    def __init__(self, scores: Scores, name: str, method: str, only: set[int] | None = None):
+        ours, base = scores[name, method], scores[name, BASE]
+        common = sorted(set(ours) & set(base) & (only or set(ours)))
+        self.count = len(common)
+        self.a = {k: np.array([ours[r][k] for r in common]) for k in ours[common[0]]}
+        self.b = {k: np.array([base[r][k] for r in common]) for k in ours[common[0]]}
+
+    def gap(self, measure: str) -> tuple[float, float]:
+        """Mean paired difference and its standard error."""
+        d = self.a[measure] - self.b[measure]
+        return float(d.mean()), float(d.std(ddof=1) / np.sqrt(d.size))
+
+    def verdict(self, measure: str) -> int:
+        """0 lower, 1 within one standard error, 2 higher."""
+        mean, se = self.gap(measure)
+        return 0 if mean < -se else 2 if mean > se else 1
+
+
+def _sets(scores: Scores) -> list[str]:
+    sizes = {s: next(iter(v.values())) for (s, m), v in scores.items() if m == "ours"}
+    return sorted(sizes, key=lambda s: (sizes[s]["n"], s))
+
+
+def full(scores: Scores) -> str:
+    """Every set: both methods' scores, paired differences and seconds."""
+    lines = [
+        "| set | n, columns | splits | error | SVC | difference (se) | log loss | SVC "
+        "| difference (se) | Brier | SVC | seconds | SVC |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name in _sets(scores):
+        x = Pair(scores, name, "ours")
+        cells = [f"{name} | {x.a['n'][0]:.0f}, {x.a['p'][0]:.0f} | {x.count}"]
+        for k in ("error", "log_loss"):
+            mean, se = x.gap(k)
+            told = f"{mean:+.4f} ({se:.4f})"
+            told = f"**{told}**" if x.verdict(k) == 2 else told
+            cells.append(f"{x.a[k].mean():.4f} | {x.b[k].mean():.4f} | {told}")
+        cells.append(f"{x.a['brier'].mean():.4f} | {x.b['brier'].mean():.4f}")
+        cells.append(f"{x.a['fit_s'].mean():.2f} | {x.b['fit_s'].mean():.2f}")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _summary(scores: Scores, method: str, only: set[int] | None = None) -> list[str]:
+    pairs = [Pair(scores, s, method, only) for s in _sets(scores) if (s, method) in scores]
+    ratio = [np.log(x.a["log_loss"].mean() / x.b["log_loss"].mean()) for x in pairs]
+    cells = [f"{100 * np.mean([x.gap('error')[0] for x in pairs]):+.2f}"]
+    cells.append(f"{np.expm1(np.mean(ratio)):+.1%}")
+    for k in ("error", "log_loss"):
+        count = np.bincount([x.verdict(k) for x in pairs], minlength=3)
+        cells.append(" / ".join(str(c) for c in count))
+    speed = [x.a["fit_s"].mean() / x.b["fit_s"].mean() for x in pairs]
+    return [*cells, f"{np.exp(np.mean(np.log(speed))):.2f}"]
+
+
+HEAD = [
+    "| error, points | log loss | error: lower / within one se / higher | log loss: same | time |",
+    "|---|---|---|---|---|",
+]
+
+
+def summary(scores: Scores) -> str:
+    """The default in one line."""
+    return "\n".join([*HEAD, f"| {' | '.join(_summary(scores, 'ours'))} |"])
+
+
+def variants(scores: Scores) -> str:
+    """All variants, on the realisations that every one of them has seen."""
+    tried = [m for m in VARIANTS if any(method == m for _, method in scores)]
+    seen = [set(v) for (_, m), v in scores.items() if m in tried]
+    only = set.intersection(*seen)
+    lines = [f"| variant {HEAD[0]}", f"|---{HEAD[1]}"]
+    for method in tried:
+        lines.append(f"| {VARIANTS[method]} | {' | '.join(_summary(scores, method, only))} |")
+    return "\n".join(lines)
+
+
+def three(scores: Scores) -> str:
+    """Three sets, both ways."""
+    lines = [
+        "| set | rows, columns | | error | log loss | Brier | seconds to fit |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name in THREE:
+        x = Pair(scores, name, "ours")
+        sides = (
+            ("grid search, `SVC`, Platt", x.b, ""),
+            ("`BayesianSVC()`", x.a, f"{name} | {x.a['n'][0]:.0f}, {x.a['p'][0]:.0f}"),
+        )
+        for label, s, where in reversed(sides):
+            scores_ = [f"{s[k].mean():.4f}" for k in ("error", "log_loss", "brier")]
+            cells = [where or " | ", label, *scores_, f"{s['fit_s'].mean():.2f}"]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+TABLES = {"full": full, "summary": summary, "variants": variants, "three": three}
+
+
+def main(path: Path) -> None:
+    scores = read(path)
+    for page in (ROOT / p for p in PAGES):
+        text = page.read_text(encoding="utf-8")
+        new = PLACE.sub(lambda m: f"{m[1]}{TABLES[m[2]](scores)}\n{m[3]}", text)
+        if new != text:
+            page.write_text(new, encoding="utf-8")
+            print(f"{page.relative_to(ROOT)} written")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,213 @@
+r"""A Gaussian process seen at its own points: inference straight from a Gram matrix.
+
+With ``f ~ N(0, K)`` at the distinct points of the data and one Gaussian site per point, of
+precision *w* and potential *b*,
+
+.. math::
+
+    B = I + W^{1/2} K W^{1/2}, \qquad V = K - K W^{1/2} B^{-1} W^{1/2} K, \qquad m = V b,
+
+    \mathrm{KL}(q \,\|\, p) = \tfrac12\big(\log|B| - w^\top v + \alpha^\top m\big), \qquad
+    \alpha = K^{-1} m = b - w m .
+
+One factor of *B* a pass and no factor of *K*: this is what tuning runs, tens of times a fit.  What
+a fit leaves behind is the whitened form of :mod:`bayesvm.designs.gp`, which also serves inducing
+points; both have the same optimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky, lapack, solve_triangular
+
+from .calibration import leave_one_out
+from .inference.loop import Pace
+from .types import Array, Local
+
+Site = Callable[[Array, Array, Array], Local]
+
+NOTHING = 1e-10  # precision of a site, in units of the prior's, that changes nothing
+STRONG = 1e-4  # and one that leaves twelve digits in a difference from one
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Labels and weights of rows, and the point at which each row sits."""
+
+    y: Array
+    c: Array
+    at: Array
+    points: int
+
+    def total(self, x: Array) -> Array:
+        """Sums over the rows at each point."""
+        return np.bincount(self.at, x, self.points)
+
+    def take(self, rows: Array) -> tuple[Labels, Array]:
+        """Chosen rows, and the points they sit at."""
+        kept, at = np.unique(self.at[rows], return_inverse=True)
+        return Labels(self.y[rows], self.c[rows], at, kept.size), kept
+
+
+class Sites(NamedTuple):
+    """Precision and potential of each point's Gaussian site."""
+
+    w: Array
+    b: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A posterior at the points: sites, moments, the factor of B, and the bound."""
+
+    sites: Sites
+    m: Array
+    v: Array
+    alpha: Array
+    L: Array
+    on: Array  # points that are in B
+    local: Local  # what each row, counted c times, says
+    bound: float
+    passes: int = 0
+
+    def slope(self) -> Array:
+        """Gradient of the optimal bound in the entries of K."""
+        inverse, _ = lapack.dpotri(self.L, lower=1)
+        inverse = np.tril(inverse) + np.tril(inverse, -1).T
+        s = np.sqrt(self.sites.w[self.on])
+        inverse *= s[:, None]
+        inverse *= s
+        out = np.outer(self.alpha, self.alpha)
+        out[_square(self.on, out)] -= inverse
+        out *= 0.5
+        return out
+
+    def at(self, cross: Array, diag: Array) -> tuple[Array, Array]:
+        """Moments of f at new rows from their kernel values, ``(new, points)``."""
+        return Predictor(self.alpha, self.sites.w[self.on], self.L, self.on).at(cross, diag)
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """What new rows need of a posterior at the points: no more than those with precision."""
+
+    alpha: Array
+    w: Array
+    L: Array
+    on: Array
+
+    @staticmethod
+    def of(alpha: Array, w: Array, K: Array) -> Predictor:
+        on = np.flatnonzero(w * np.diag(K) > NOTHING)
+        return Predictor(alpha, w[on], factor(K, w[on], on), on)
+
+    def at(self, cross: Array, diag: Array) -> tuple[Array, Array]:
+        """Moments of f at new rows from their kernel values, ``(new, points)``."""
+        half = (cross[:, self.on] * np.sqrt(self.w)).T
+        T = solve_triangular(self.L, half, lower=True, overwrite_b=True, check_finite=False)
+        v = diag - np.einsum("ij,ij->j", T, T)
+        return cross @ self.alpha, np.maximum(v, 1e-12 * diag)
+
+
+def factor(K: Array, w: Array, on: Array) -> Array:
+    """The factor of B for the points that have precision."""
+    s = np.sqrt(w)
+    B = K[_square(on, K)] * s
+    B *= s[:, None]
+    B[np.diag_indices_from(B)] += 1.0
+    return cholesky(B, lower=True, overwrite_a=True, check_finite=False)
+
+
+def _square(on: Array, K: Array) -> Any:
+    """Index of a square of K; a slice, which copies nothing, where it is all of it."""
+    return (slice(None), slice(None)) if on.size == K.shape[0] else np.ix_(on, on)
+
+
+class Moments(NamedTuple):
+    m: Array
+    v: Array
+    alpha: Array
+    L: Array
+    on: Array
+
+
+def _moments(K: Array, sites: Sites) -> Moments:
+    r"""Mean and variance at the points, and the factor of B.
+
+    Points without precision (many, under the hinge) are left out of B.  Where a site is strong,
+    :math:`v_i = (1 - [B^{-1}]_{ii})/w_i`, which needs no more than the inverse of the factor;
+    where it is weak that would be a difference of near equals, and the column is solved for.
+    """
+    diag = np.diag(K)
+    pull = sites.w * diag
+    on = np.flatnonzero(pull > NOTHING)
+    w, s = sites.w[on], np.sqrt(sites.w[on])
+    L = factor(K, w, on)
+    alpha = sites.b.copy()
+    alpha[on] -= s * cho_solve((L, True), s * (K @ sites.b)[on], check_finite=False)
+    v = np.empty(diag.size)
+    inverse, _ = lapack.dtrtri(L, lower=1)  # above the diagonal it leaves the zeros of L
+    v[on] = (1.0 - np.einsum("ij,ij->j", inverse, inverse)) / w
+    weak = np.flatnonzero(pull <= STRONG)
+    if weak.size:
+        half = K[np.ix_(on, weak)] * s[:, None]
+        T = solve_triangular(L, half, lower=True, overwrite_b=True, check_finite=False)
+        v[weak] = diag[weak] - np.einsum("ij,ij->j", T, T)
+    return Moments(K @ alpha, np.maximum(v, 1e-12 * diag), alpha, L, on)
+
+
+def target_sites(m: Array, v: Array, labels: Labels, site: Site) -> Sites:
+    """The sites that rows ask for when f has such moments at the points."""
+    local = site(labels.y, m[labels.at], v[labels.at]).times(labels.c)
+    w = labels.total(local.w)
+    return Sites(w, labels.total(local.g) + w * m)
+
+
+def fit_sites(
+    K: Array,
+    labels: Labels,
+    site: Site,
+    start: Sites | None = None,
+    tol: float = 1e-6,
+    max_iter: int = 100,
+) -> Fit:
+    r"""Climb the bound by natural-gradient steps on the sites until a step gains ``tol`` a row.
+
+    The target of a point's site is :math:`(w, b) = \sum (w_i, g_i + w_i m)` over its rows; steps
+    that would lower the bound are halved, so the bound never falls.
+    """
+    zero = np.zeros(labels.points)
+    sites = start or target_sites(zero, zero + 1.0, labels, site)
+    old, pace, best = sites, Pace(), None
+    enough = tol * float(labels.c.sum())
+    for passes in range(1, max_iter + 1):
+        m, v, alpha, L, on = _moments(K, sites)
+        local = site(labels.y, m[labels.at], v[labels.at]).times(labels.c)
+        kl = np.log(np.diag(L)).sum() + 0.5 * float(alpha @ m - sites.w @ v)
+        now = Fit(sites, m, v, alpha, L, on, local, float(local.bound.sum() - kl), passes)
+        if best is not None and not now.bound >= best.bound - 1e-10 * abs(best.bound):
+            pace = pace.slower()
+            if pace.rate < 1e-4:
+                break
+        else:
+            gain = np.inf if best is None else now.bound - best.bound
+            old, best = sites, now
+            if gain < enough * pace.rate:
+                break
+            pace = pace.faster()
+        w = labels.total(best.local.w)
+        b = labels.total(best.local.g) + w * best.m
+        r = pace.rate
+        sites = Sites(old.w + r * (w - old.w), old.b + r * (b - old.b))
+    assert best is not None
+    return best
+
+
+def left_out(fit: Fit, labels: Labels, site: Site) -> tuple[Array, Array]:
+    """Moments of f at each row without one copy of that row, for fixed other sites."""
+    m, v = fit.m[labels.at], fit.v[labels.at]
+    return leave_one_out(m, v, site(labels.y, m, v), labels.c)

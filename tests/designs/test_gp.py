@@ -1,0 +1,138 @@
+"""The whitened process: exact with every row a point, never more certain than it should be."""
+
+import numpy as np
+import pytest
+from tests.problems import frozen
+
+from bayesvm.blocks import Blocks
+from bayesvm.designs import Intercept, Standardised, choose_points, whiten
+from bayesvm.designs.gp import lloyd, spread
+from bayesvm.engines import Serial
+from bayesvm.inference import VB
+from bayesvm.inference.loop import State
+from bayesvm.inference.vb import sweep
+from bayesvm.kernels import RBF, Constant, Function, White
+from bayesvm.likelihoods import Hinge
+from bayesvm.model import Model, Problem
+from bayesvm.priors import Fixed
+from bayesvm.types import Term
+
+PLAIN = Standardised(np.zeros(2), np.ones(2))
+RNG = np.random.default_rng(0)
+X = frozen(RNG.standard_normal((30, 2)))
+y = frozen(np.where(X[:, 0] + X[:, 1] ** 2 > 0.7, 1.0, -1.0))
+
+
+def make(kernel, Z, bias=None, size=30):
+    terms = (Term("gp", whiten(kernel, Z, PLAIN), Fixed(1.0)),)
+    if bias is not None:
+        terms = (Term("bias", Intercept(), Fixed(bias**-2)), *terms)
+    return Problem(Model(terms, Hinge()), Blocks(X, y, np.ones(30), size), Serial()).assembled()
+
+
+def fitted(problem):
+    return VB(tol=1e-12).fit(problem, np.random.default_rng(0))
+
+
+def test_columns_reproduce_the_kernel_at_the_points():
+    kernel = 2.0 * RBF(1.0)
+    design = whiten(kernel, X, PLAIN)
+    C = design.columns(X)
+    np.testing.assert_allclose(C @ C.T, kernel(X), atol=1e-5)
+    np.testing.assert_allclose(design.residual(X, C), 0.0, atol=1e-5)
+
+
+def test_residual_is_the_conditional_variance():
+    kernel, Z = 2.0 * RBF(1.0), X[:7]
+    design = whiten(kernel, Z, PLAIN)
+    C = design.columns(X)
+    K = kernel(X, Z)
+    propped = kernel(Z) + 2e-6 * np.eye(7)
+    want = kernel.diag(X) - np.diag(K @ np.linalg.solve(propped, K.T))
+    np.testing.assert_allclose(design.residual(X, C), np.maximum(want, 0), atol=1e-9)
+
+
+def test_far_rows_are_left_to_the_prior():
+    design = whiten(2.0 * RBF(1.0), X, PLAIN)
+    far = np.full((1, 2), 100.0)
+    C = design.columns(far)
+    np.testing.assert_allclose(C, 0.0, atol=1e-12)
+    np.testing.assert_allclose(design.residual(far, C), 2.0)
+
+
+def test_one_sweep_is_the_dense_update():
+    """Z = X against the n x n scheme of the papers, sweep by sweep.
+
+    Columns at the points leave a residual of up to twice the jitter, which both sides keep.
+    """
+    kernel = 2.0 * RBF(1.0)
+    problem = make(kernel, X)
+    C, extra = problem.blocks.X, problem.blocks.extra
+    K = C @ C.T + 1e-9 * np.eye(30)
+    state = State(problem.model.start(), problem.model.init())
+    m, v = np.zeros(30), extra
+    for _ in range(5):
+        w = 1.0 / np.sqrt((1 - y * m) ** 2 + v)
+        V = np.linalg.inv(np.linalg.inv(K) + np.diag(w))
+        m, v = V @ (y * (1 + w)), np.diag(V) + extra
+        state = sweep(problem, state).safe()
+        got, var = problem.moments(state.coef)
+        np.testing.assert_allclose(got, m, atol=1e-5)
+        np.testing.assert_allclose(var, v, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1, 4, 30])
+def test_block_size_changes_nothing(size):
+    a, b = fitted(make(2.0 * RBF(1.0), X[:8])), fitted(make(2.0 * RBF(1.0), X[:8], size=size))
+    assert a.bound == pytest.approx(b.bound, rel=1e-10)
+
+
+def test_bound_grows_with_nested_points():
+    bounds = [fitted(make(2.0 * RBF(1.0), X[:m])).bound for m in (3, 6, 12, 24, 30)]
+    assert np.all(np.diff(bounds) > 0)
+
+
+def test_a_bias_is_the_constant_kernel():
+    one = fitted(make(2.0 * RBF(1.0), X, bias=1.5))
+    two = fitted(make(2.0 * RBF(1.0) + Constant(1.5**2), X))
+    assert one.bound == pytest.approx(two.bound, abs=1e-3)  # the jitter differs by its share
+
+
+def test_white_noise_stays_outside_the_columns_of_new_rows():
+    design = whiten(RBF(1.0) + White(0.5), X, PLAIN)
+    new = X[:3] + 1e-9
+    assert np.all(design.residual(new, design.columns(new)) >= 0.5)
+
+
+def test_jitter_gives_up_with_advice():
+    bad = Function(lambda A, B: -np.ones((len(A), len(B))))
+    with pytest.raises(np.linalg.LinAlgError, match="Drop duplicate or collinear"):
+        whiten(bad, X, PLAIN)
+    with pytest.raises(ValueError, match="not finite"):
+        whiten(Function(lambda A, B: np.full((len(A), len(B)), np.nan)), X, PLAIN)
+    whiten(RBF(1.0), np.vstack([X[:3], X[:3]]), PLAIN)  # duplicates alone are propped up
+
+
+def test_points_by_every_rule():
+    rng = np.random.default_rng(1)
+    assert choose_points(X, 40, "kmeans", rng) is X
+    drawn = choose_points(X, 5, "random", rng)
+    assert {tuple(z) for z in drawn} <= {tuple(x) for x in X}
+    centres = choose_points(X, 5, "kmeans", rng)
+    assert centres.shape == (5, 2)
+
+
+def inertia(X, Z):
+    return np.min(((X[:, None] - Z) ** 2).sum(axis=2), axis=1).sum()
+
+
+def test_lloyd_lowers_the_distance_to_the_nearest_point():
+    start = spread(X, 5, np.random.default_rng(0))
+    values = [inertia(X, start), *(inertia(X, lloyd(X, start, k)) for k in (1, 2, 5))]
+    assert np.all(np.diff(values) <= 1e-12)
+    assert len({tuple(z) for z in start}) == 5
+
+
+def test_fewer_distinct_rows_than_points():
+    few = np.repeat(X[:3], 10, axis=0)
+    assert spread(few, 8, np.random.default_rng(0)).shape == (3, 2)

@@ -1,0 +1,83 @@
+"""The tight bound: above the augmented one, never falling, and the same by columns or by rows."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.problems import make_problem, simulate
+
+from bayesvm.gram import Labels, fit_sites
+from bayesvm.inference import VB
+from bayesvm.inference.tight import Tight, TightVB
+from bayesvm.likelihoods import Hinge, Logistic, Probit
+from bayesvm.priors import Fixed, Ridge
+
+RNG = np.random.default_rng(0)
+
+
+def fit(problem, **options):
+    return TightVB(VB(**options)).fit(problem, RNG)
+
+
+@pytest.mark.parametrize("form", ["dense", "factored"])
+@pytest.mark.parametrize("lik", [Hinge(), Logistic(), Probit()], ids=lambda k: type(k).__name__)
+def test_columns_agree_with_the_gram_matrix(lik, form):
+    """f = X theta with unit prior is a process of kernel X X'."""
+    X, y, c = simulate(20, 25 if form == "factored" else 5, 1, weighted=True)
+    run = fit(make_problem(X, y, c, likelihood=Tight(lik), form=form), tol=1e-13)
+    K = X @ X.T + 1e-10 * np.eye(20)
+    gram = fit_sites(K, Labels(y, c, np.arange(20), 20), lik.tight, tol=1e-14, max_iter=2000)
+    assert run.bound == pytest.approx(gram.bound, rel=1e-6)
+    np.testing.assert_allclose(X @ run.state.coef.mean, gram.m, atol=1e-3)
+
+
+def test_it_lies_above_the_augmented_bound():
+    X, y, c = simulate(60, 4, 2)
+    loose = VB(tol=1e-10).fit(make_problem(X, y, c), RNG)
+    tight = fit(make_problem(X, y, c, likelihood=Tight(Hinge())), tol=1e-10)
+    assert tight.bound > loose.bound
+    assert np.all(tight.state.coef.cov.diag() > loose.state.coef.cov.diag())
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(2, 30),
+    p=st.integers(1, 6),
+    noise=st.sampled_from([0.0, 1.0]),
+    precision=st.sampled_from([1e-3, 1.0]),
+    form=st.sampled_from(["dense", "factored", "diagonal"]),
+)
+def test_bound_never_falls(seed, n, p, noise, precision, form):
+    X, y, c = simulate(n, p, seed, noise, weighted=True)
+    problem = make_problem(X, y, c, prior=Fixed(precision), likelihood=Tight(Hinge()), form=form)
+    path = np.array(fit(problem, max_iter=40).path)
+    assert np.all(np.diff(path) >= -1e-9 * np.maximum(1.0, np.abs(path[1:])))
+
+
+def test_a_learned_penalty_is_learned():
+    X, y, c = simulate(80, 5, 3)
+    run = fit(make_problem(X, y, c, prior=Ridge(), likelihood=Tight(Hinge())), tol=1e-9)
+    assert run.converged
+    assert np.all(np.diff(run.path) >= -1e-9 * abs(run.bound))
+
+
+def test_a_start_is_used():
+    X, y, c = simulate(50, 4, 4)
+    problem = make_problem(X, y, c, likelihood=Tight(Hinge()))
+    first = fit(problem, tol=1e-9)
+    again = TightVB(VB(tol=1e-9)).fit(problem, RNG, first.state)
+    assert again.n_iter <= 3
+    assert again.bound == pytest.approx(first.bound, rel=1e-9)
+
+
+def test_too_few_passes_are_said_to_be_too_few():
+    X, y, c = simulate(50, 4, 4)
+    assert not fit(make_problem(X, y, c, likelihood=Tight(Hinge())), max_iter=2).converged
+
+
+def test_the_rest_of_a_likelihood_is_its_own():
+    y, f = np.array([1.0, -1.0]), np.array([0.3, 0.4])
+    np.testing.assert_array_equal(Tight(Hinge()).log_prob(y, f), Hinge().log_prob(y, f))
+    np.testing.assert_array_equal(Tight(Hinge()).proba(f, f), Hinge().proba(f, f))
+    a, b = (k.draw(y, f, np.ones(2), np.random.default_rng(0)).w for k in (Tight(Hinge()), Hinge()))
+    np.testing.assert_array_equal(a, b)

@@ -1,0 +1,217 @@
+"""Kernel parameters: gradients by central differences, and rules that find what is there."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_moons
+
+from bayesvm.calibration import score_link
+from bayesvm.gram import Labels, fit_sites, left_out
+from bayesvm.inference.tune import (
+    Amplitude,
+    Evidence,
+    Folds,
+    Seen,
+    best_amplitude,
+    cross_validate,
+    maximise_evidence,
+    parameter_prior,
+    tune,
+)
+from bayesvm.kernels import RBF, Linear, Matern, Polynomial, Scaled, White, with_columns
+from bayesvm.likelihoods import Hinge, Logistic
+
+ARD = (0.8, 1.5)
+KERNELS = [
+    3.0 * RBF(1.2),
+    3.0 * RBF(ARD),
+    2.0 * Matern(1.2, nu=0.5),
+    2.0 * Matern(ARD, nu=1.5),
+    2.0 * Matern(ARD, nu=2.5),
+    1.0 * Linear(ARD),
+    0.05 * Polynomial(2, (2.0, 3.0)),  # larger, and the quadrature of the logistic site shows
+    2.0 * (RBF(1.0) + 0.5 * Linear() + White(0.1)),
+    1.5 * (RBF(1.0) * Linear(2.0)),
+]
+SITES = {
+    "logistic": Logistic().tight,
+    "tight": Hinge().tight,
+    "augmented": Hinge().expected,
+}
+
+
+def simulated(n=30, seed=0, p=2):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p))
+    y = np.where(X[:, 0] ** 2 - 0.7 + 0.3 * rng.standard_normal(n) > 0, 1.0, -1.0)
+    return Seen(X, (Labels(y, np.ones(n), np.arange(n), n),), 4.0)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: str(k)[:50])
+@pytest.mark.parametrize("name", SITES)
+def test_gradient_of_the_evidence(kernel, name, monkeypatch):
+    """The envelope: at the optimum of q, the slope at fixed q is the whole slope.
+
+    Fits are run to rounding here, so central differences of step 1e-4 are good to 1e-5; what
+    remains is the quadrature of the logistic site, whose value and slopes are separate averages.
+    """
+    monkeypatch.setattr(
+        "bayesvm.inference.tune.fit_sites",
+        lambda K, labels, site, start=None, tol=0: fit_sites(
+            K, labels, site, start, tol=1e-15, max_iter=400
+        ),
+    )
+    seen = simulated(15)
+    prior = parameter_prior(kernel, 2, 16.0, 1.0)
+    evidence = Evidence(kernel, seen, SITES[name], prior)
+    theta = kernel.theta
+    _, slope = evidence(theta)
+    for j in range(theta.size):
+        e = np.zeros_like(theta)
+        e[j] = 1e-4
+        want = (evidence(theta + e)[0] - evidence(theta - e)[0]) / 2e-4
+        assert slope[j] == pytest.approx(want, rel=2e-5, abs=2e-5)
+
+
+def test_prior_ties_length_scales_together():
+    kernel = with_columns(2.0 * RBF(1.0), 4)
+    prior = parameter_prior(kernel, 4, 16.0, 0.5)
+    cov = np.linalg.inv(prior.precision)
+    np.testing.assert_allclose(np.diag(cov)[1:], 1.25)
+    np.testing.assert_allclose(cov[1, 2], 1.0)
+    np.testing.assert_allclose(prior.mean[1:], np.log(2.0))
+    assert prior.mean[0] == np.log(16.0)
+    assert prior.value(prior.mean) == 0.0
+    np.testing.assert_allclose(prior.slope(prior.mean), 0.0)
+
+
+def test_evidence_climbs():
+    seen = simulated(60)
+    kernel = Scaled(16.0, RBF(np.sqrt(2.0)))
+    prior = parameter_prior(kernel, 2, 16.0, 1.0)
+    evidence = Evidence(kernel, seen, Logistic().tight, prior)
+    start = evidence(kernel.theta)[0]
+    top = evidence.climb(kernel.theta, 25)
+    assert top.value > start
+    assert np.linalg.norm(evidence(top.theta)[1]) < 0.5
+    low = evidence.climb(kernel.theta, 25, early=1e9)
+    assert low.value < 1e9
+    np.testing.assert_array_equal(low.theta, kernel.theta)
+
+
+def test_a_climb_takes_its_shape_from_the_last():
+    """In the steps that a climb leaves behind, the curvature at the top is near one all round."""
+    seen = simulated(60)
+    kernel = Scaled(16.0, RBF(np.sqrt(2.0)))
+    evidence = Evidence(kernel, seen, Logistic().tight, parameter_prior(kernel, 2, 16.0, 1.0))
+    top = evidence.climb(kernel.theta, 40)
+    shape, eps = top.root / np.sqrt(np.mean(top.root**2)), 0.05
+    slopes = [evidence(top.theta + sign * eps * way)[1] for way in shape.T for sign in (1.0, -1.0)]
+    bend = -np.array([shape.T @ (a - b) for a, b in zip(slopes[::2], slopes[1::2])]) / (2 * eps)
+    values = np.linalg.eigvalsh(0.5 * (bend + bend.T))
+    plain = np.linalg.cholesky(np.linalg.inv(evidence.prior.precision))
+    assert values[0] > 0
+    again = evidence.climb(top.theta + 0.5 * plain @ np.ones(2), 40, root=top.root)
+    assert again.value == pytest.approx(top.value, abs=0.1)
+    assert values[-1] / values[0] < 4.0
+
+
+def test_columns_that_bend_are_found_among_idle_ones():
+    """A long common scale, best if all must share one, hides the two columns that matter."""
+    rng = np.random.default_rng(0)
+    moons, side = make_moons(200, noise=0.25, random_state=0)
+    X = np.hstack([moons / moons.std(axis=0), rng.standard_normal((200, 4))])
+    seen = Seen(X, (Labels(2.0 * side - 1.0, np.ones(200), np.arange(200), 200),), 9.0)
+    kernel = Scaled(16.0, RBF(np.sqrt(6.0)))
+    shared = maximise_evidence(kernel, seen, Logistic().tight, 16.0, rng)
+    assert shared.kernel.length_scale > 5.0
+    found = maximise_evidence(kernel, seen, Logistic().tight, 16.0, rng, per_column=True)
+    scales = np.array(found.kernel.length_scale)
+    assert max(scales[:2]) < 0.5 * min(scales[2:])
+
+
+def test_length_scales_of_their_own_where_they_pay():
+    """Only the first of six columns matters: its length scale is by far the shortest."""
+    seen = simulated(200, p=6)
+    rng = np.random.default_rng(0)
+    kernel = Scaled(16.0, RBF(np.sqrt(6.0)))
+    found = maximise_evidence(kernel, seen, Logistic().tight, 16.0, rng, per_column=True)
+    scales = np.array(found.kernel.length_scale)
+    assert scales.shape == (6,)
+    assert scales[0] < 0.5 * scales[1:].min()
+    one = maximise_evidence(kernel, seen, Logistic().tight, 16.0, rng)
+    assert isinstance(one.kernel.length_scale, float)
+
+
+def test_columns_that_matter_alike_share_a_length_scale():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((150, 5))
+    y = np.where(X.sum(axis=1) + rng.standard_normal(150) > 0, 1.0, -1.0)
+    seen = Seen(X, (Labels(y, np.ones(150), np.arange(150), 150),), 4.0)
+    kernel = Scaled(16.0, RBF(np.sqrt(5.0)))
+    found = maximise_evidence(kernel, seen, Logistic().tight, 16.0, rng, per_column=True)
+    assert isinstance(found.kernel.length_scale, float)
+
+
+def test_amplitude_is_the_best_of_its_neighbourhood():
+    seen = simulated(80)
+    score = Amplitude(2.0 * RBF(1.0), seen, Hinge().tight)
+    best = best_amplitude(score, 0.0)
+    assert score(best) <= min(score(best - 0.5), score(best + 0.5)) + 0.05
+    # the score by hand
+    K = np.exp(0.3) * score.K + seen.bias
+    (labels,) = seen.machines
+    fit = fit_sites(K, labels, Hinge().tight, tol=1e-9, max_iter=500)
+    m, v = left_out(fit, labels, Hinge().tight)
+    want = score_link(labels.y, m, v, labels.c)[1] + 0.5 * 0.3**2
+    assert score(0.3) == pytest.approx(want, abs=0.05)
+
+
+def test_folds_leave_out_every_row_once():
+    seen = simulated(40)
+    folds = Folds(seen, Hinge().expected, np.random.default_rng(0))
+    tested = np.concatenate([test for *_, test in folds.parts])
+    assert sorted(tested) == list(range(40))
+    for labels, kept, points, test in folds.parts:
+        assert not set(points) & set(labels.at[test])
+        assert (kept.y > 0).any()
+        assert (kept.y < 0).any()
+
+
+def test_every_rule_beats_its_start():
+    seen = simulated(100, seed=2)
+    rng = np.random.default_rng(0)
+    start = Scaled(4.0, RBF(np.sqrt(2.0)))
+    new = simulated(400, seed=3)
+    truth = new.machines[0].y
+
+    def loss(kernel):
+        fit = fit_sites(seen.propped(kernel(seen.X)), seen.machines[0], Hinge().tight)
+        (labels,) = seen.machines
+        link, _ = score_link(labels.y, *left_out(fit, labels, Hinge().tight), labels.c)
+        m, v = fit.at(kernel(new.X, seen.X) + seen.bias, kernel.diag(new.X) + seen.bias)
+        return -np.mean(np.log(np.where(truth > 0, link.proba(m, v), 1 - link.proba(m, v))))
+
+    poor = loss(Scaled(4.0, RBF(15.0)))
+    for rule in ("evidence", "cv", "bound"):
+        tuned = tune(rule, start, seen, Hinge(), rng, per_column=True)
+        assert loss(tuned.kernel) < 0.8 * poor
+    assert tune("evidence", start, seen, Logistic(), rng).kernel.weight > 1.0
+
+
+def test_many_points_are_thinned_and_the_fit_still_has_a_start():
+    seen = simulated(1100)
+    few = seen.thinned(50, np.random.default_rng(0))
+    assert few.X.shape == (50, 2)
+    (labels,) = few.machines
+    assert labels.points == 50
+    assert labels.at.max() == 49
+    assert seen.thinned(2000, np.random.default_rng(0)) is seen
+
+
+def test_cross_validation_does_not_depend_on_the_order_of_calls():
+    seen = simulated(60)
+    kernel = Scaled(4.0, RBF(1.0))
+    a, b = (
+        cross_validate(kernel, seen, Hinge().expected, np.random.default_rng(5)) for _ in range(2)
+    )
+    assert a == b

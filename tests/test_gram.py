@@ -1,0 +1,182 @@
+"""Inference from a Gram matrix, against quadrature, plain formulas and explicit removal."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.stats import multivariate_normal
+
+from bayesvm.gram import Labels, Sites, fit_sites, left_out
+from bayesvm.kernels import RBF
+from bayesvm.likelihoods import Hinge, Logistic, Probit
+from tests.papers import exact
+
+SITES = {
+    "augmented": Hinge().expected,
+    "tight": Hinge().tight,
+    "logistic": Logistic().tight,
+    "probit": Probit().tight,
+}
+
+
+def labels(y, c=None, at=None):
+    y = np.asarray(y, float)
+    at = np.arange(y.size) if at is None else np.asarray(at)
+    return Labels(y, np.ones(y.size) if c is None else np.asarray(c, float), at, at.max() + 1)
+
+
+def problem(n=40, seed=0, scale=3.0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 2))
+    y = np.where(X[:, 0] * X[:, 1] + 0.4 * rng.standard_normal(n) > 0, 1.0, -1.0)
+    return X, labels(y), scale * RBF(1.0)(X) + 1.0
+
+
+def dense_bound(K, y, m, V, site):
+    """The bound by the textbook: expected log likelihood less KL(N(m, V) || N(0, K))."""
+    L, C = np.linalg.cholesky(K), np.linalg.cholesky(V)
+    A = np.linalg.solve(L, C)
+    z = np.linalg.solve(L, m)
+    kl = 0.5 * (np.sum(A**2) + z @ z - len(y)) + np.log(np.diag(L) / np.diag(C)).sum()
+    return site(y, m, np.diag(V)).bound.sum() - kl
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_moments_and_bound_are_the_textbook_ones(name):
+    X, lab, K = problem()
+    fit = fit_sites(K, lab, SITES[name], max_iter=3)
+    V = np.linalg.inv(np.linalg.inv(K) + np.diag(fit.sites.w))
+    np.testing.assert_allclose(fit.m, V @ fit.sites.b, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(fit.v, np.diag(V), rtol=1e-6)
+    np.testing.assert_allclose(fit.alpha, np.linalg.solve(K, fit.m), rtol=1e-5, atol=1e-6)
+    V = 0.5 * (V + V.T)
+    assert fit.bound == pytest.approx(dense_bound(K, lab.y, fit.m, V, SITES[name]), rel=1e-7)
+
+
+@pytest.mark.parametrize("variance", [0.5, 3.0])
+@pytest.mark.parametrize("n", [1, 2])
+def test_bounds_lie_in_order_below_the_evidence(n, variance):
+    """Augmented <= tight <= log Z, by quadrature; values as published with the derivation."""
+    y = np.array([1.0, 1.0])[:n]
+    K = variance * (np.eye(n) + 0.0) if n == 1 else variance * np.array([[1, 0.5], [0.5, 1.0]])
+    r = 8 * np.sqrt(variance)
+    f, weight = exact.panels(np.unique(np.append(np.linspace(-r, r, 33), 1.0)), 8)  # kink at 1
+    grid = np.stack(np.meshgrid(*[f] * n), axis=-1)
+    mass = np.prod(np.stack(np.meshgrid(*[weight] * n), axis=-1), axis=-1)
+    density = multivariate_normal(np.zeros(n), K).pdf(grid).reshape(mass.shape)
+    total = np.sum(mass * density * np.exp(Hinge().log_prob(1.0, grid).sum(axis=-1)))
+    loose = fit_sites(K, labels(y), Hinge().expected, tol=1e-12, max_iter=500).bound
+    tight = fit_sites(K, labels(y), Hinge().tight, tol=1e-12, max_iter=500).bound
+    assert loose < tight < np.log(total)
+    if n == 1:
+        want = {0.5: (-1.4666, -1.3462, -1.3372), 3.0: (-1.1932, -0.9799, -0.9465)}[variance]
+        np.testing.assert_allclose([loose, tight, np.log(total)], want, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_the_answer_is_the_maximum_over_all_gaussians(name):
+    """Against a general optimiser over mean and Cholesky factor."""
+    n = 3
+    X, lab, _ = problem(n, seed=4)
+    K = 2.0 * RBF(1.0)(X) + 0.5
+    where = np.tril_indices(n)
+
+    def minus(x):
+        C = np.zeros((n, n))
+        C[where] = x[n:]
+        return -dense_bound(K, lab.y, x[:n], C @ C.T + 1e-12 * np.eye(n), SITES[name])
+
+    start = np.concatenate([np.zeros(n), np.linalg.cholesky(K)[where]])
+    best = minimize(minus, start, method="BFGS", options={"gtol": 1e-7})
+    fit = fit_sites(K, lab, SITES[name], tol=1e-13, max_iter=2000)
+    assert fit.bound == pytest.approx(-best.fun, abs=1e-6)
+    np.testing.assert_allclose(fit.m, best.x[:n], atol=2e-3)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(1, 12),
+    amplitude=st.floats(-3, 6),
+    scale=st.floats(-2, 2),
+    name=st.sampled_from(sorted(SITES)),
+)
+def test_more_passes_never_lower_the_bound(seed, n, amplitude, scale, name):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 2))
+    lab = labels(np.where(rng.random(n) < 0.5, 1.0, -1.0), rng.choice([0.5, 1.0, 3.0], n))
+    K = np.exp(amplitude) * RBF(np.exp(scale))(X) + 1.0
+    bounds = [fit_sites(K, lab, SITES[name], tol=0.0, max_iter=k).bound for k in (1, 2, 4, 8, 16)]
+    assert np.all(np.diff(bounds) >= -1e-8 * np.maximum(1.0, np.abs(bounds[1:])))
+
+
+def test_gradient_in_the_gram_matrix():
+    X, lab, K = problem(12)
+    rng = np.random.default_rng(0)
+    for name in ("logistic", "tight", "augmented"):
+
+        def best(A, site=SITES[name]):
+            return fit_sites(A, lab, site, tol=1e-14, max_iter=3000)
+
+        G = best(K).slope()
+        for _ in range(3):
+            D = rng.standard_normal(K.shape) * 1e-4
+            D = D + D.T
+            change = best(K + D).bound - best(K - D).bound
+            assert change == pytest.approx(2 * np.sum(G * D), rel=1e-4)
+
+
+def test_idle_points_change_nothing():
+    """A point whose site has no precision is left out of the factor, not out of the answer."""
+    X, lab, K = problem()
+    fit = fit_sites(K, lab, Hinge().tight)
+    w = fit.sites.w.copy()
+    w[::3] = 1e-14
+    sites = Sites(w, fit.sites.b)
+    with_idle = fit_sites(K, lab, Hinge().tight, sites, max_iter=1)
+    V = np.linalg.inv(np.linalg.inv(K) + np.diag(w))
+    assert with_idle.on.size < w.size
+    np.testing.assert_allclose(with_idle.v, np.diag(V), rtol=1e-6)
+    np.testing.assert_allclose(with_idle.m, V @ sites.b, rtol=1e-6, atol=1e-8)
+
+
+def test_new_rows():
+    X, lab, K = problem()
+    fit = fit_sites(K, lab, Hinge().tight)
+    m, v = fit.at(K[:5], np.diag(K)[:5])
+    np.testing.assert_allclose(m, fit.m[:5], rtol=1e-9)
+    np.testing.assert_allclose(v, fit.v[:5], rtol=1e-7)
+
+
+def test_weights_are_repetitions_and_two_rows_may_share_a_point():
+    X, lab, K = problem(20)
+    c = np.arange(20) % 3 + 1.0
+    merged = fit_sites(K, labels(lab.y, c), Hinge().tight, tol=1e-12, max_iter=500)
+    at = np.repeat(np.arange(20), c.astype(int))
+    shared = fit_sites(K, labels(lab.y[at], at=at), Hinge().tight, tol=1e-12, max_iter=500)
+    assert merged.bound == pytest.approx(shared.bound, rel=1e-12)
+    np.testing.assert_allclose(merged.m, shared.m, rtol=1e-9)
+    rows = K[np.ix_(at, at)] + 1e-10 * np.eye(at.size)
+    spread = fit_sites(rows, labels(lab.y[at]), Hinge().tight, tol=1e-12, max_iter=500)
+    assert spread.bound == pytest.approx(merged.bound, rel=1e-6)
+
+
+def test_left_out_moments_are_those_of_explicit_removal():
+    """Removal of a site: exact.  Refit without the row: close (correlation above 0.99)."""
+    X, lab, K = problem(60)
+    site = Hinge().tight
+    fit = fit_sites(K, lab, site, tol=1e-12, max_iter=1000)
+    m, v = left_out(fit, lab, site)
+    again = []
+    for i in range(60):
+        keep = np.delete(np.arange(60), i)
+        w = fit.sites.w.copy()
+        w[i] = 0.0
+        V = np.linalg.inv(np.linalg.inv(K) + np.diag(w))
+        b = np.where(w > 0, fit.sites.b, 0.0)
+        assert m[i] == pytest.approx((V @ b)[i], rel=1e-4, abs=1e-5)
+        assert v[i] == pytest.approx(V[i, i], rel=1e-4)
+        part, _ = lab.take(keep)
+        refit = fit_sites(K[np.ix_(keep, keep)], part, site)
+        again.append(refit.at(K[[i]][:, keep], K[[i], [i]])[0][0])
+    assert np.corrcoef(m, again)[0, 1] > 0.99
