@@ -1,0 +1,113 @@
+"""How a fit went: the bound, the chains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..diagnostics import r_hat
+from ..types import Array
+from ._panels import axes_for, machine_for
+
+
+@dataclass
+class ConvergenceDisplay:
+    """The bound after each pass over the data.
+
+    Parameters
+    ----------
+    paths, labels : lists of arrays and of str
+        ``elbo_path_`` of each machine (one for two classes, else one per class) and its name.
+    quantity : str, default="bound"
+        What the paths hold: a log density under EM, a log pseudo-likelihood under Gibbs.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from bayesvm import BayesianLinearSVC, plot
+    >>> model = BayesianLinearSVC().fit(*load_iris(return_X_y=True))
+    >>> plot.ConvergenceDisplay.from_estimator(model).labels
+    ['0', '1', '2']
+    """
+
+    paths: list[Array]
+    labels: list[str]
+    quantity: str = "bound"
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, name: str = "", **kwargs: Any) -> ConvergenceDisplay:
+        """Draw the history of a fit; ``name`` stands in the legend, before the class if several."""
+        machine, _, _ = machine_for(estimator, None)
+        point = not machine.posterior.has_spread
+        quantity = "log posterior density" if point else "bound"
+        quantity = "log pseudo-likelihood" if "draws" in machine.extra else quantity
+        classes = estimator.classes_ if len(estimator.machines_) > 1 else [""]
+        paths = [np.asarray(m.path) for m in estimator.machines_]
+        return cls(paths, [f"{name} {k}".strip() for k in classes], quantity).plot(**kwargs)
+
+    def plot(self, ax: Any = None, *, gap: bool = False, **kwargs: Any) -> ConvergenceDisplay:
+        """Draw; with ``gap`` the distance to the largest value, on a logarithmic scale."""
+        ax = axes_for(self, ax)
+        for path, label in zip(self.paths, self.labels):
+            y = np.where(path < path.max(), path.max() - path, np.nan) if gap else path
+            ax.plot(np.arange(1, len(y) + 1), y, **({"label": label or None} | kwargs))
+        ax.set_yscale("log" if gap else "linear")
+        ax.set_xlabel("draw" if "likelihood" in self.quantity else "pass")
+        ax.set_ylabel(f"{self.quantity}: distance to best" if gap else self.quantity)
+        if ax.get_legend_handles_labels()[1]:
+            ax.legend()
+        return self
+
+
+@dataclass
+class TraceDisplay:
+    """Chains of a Gibbs fit, one panel per coefficient.
+
+    Parameters
+    ----------
+    names, draws : list of str, and array of shape (chains, draws, k)
+        Coefficients, on the scale of the input.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesvm import BayesianLinearSVC, datasets, inference, plot
+    >>> X, y, _, _ = datasets.simulate_luts(100, 2, np.random.default_rng(0))
+    >>> model = BayesianLinearSVC(inference=inference.Gibbs(200, 50), random_state=0).fit(X, y)
+    >>> plot.TraceDisplay.from_estimator(model, names=["intercept", "x0"]).draws.shape
+    (4, 200, 2)
+    """
+
+    names: list[str]
+    draws: Array
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, names: Sequence[str] | None = None, label: Any = None, **kwargs: Any
+    ) -> TraceDisplay:
+        """Draw chosen coefficients; by default the three whose chains agree least."""
+        machine, _, _ = machine_for(estimator, label)
+        if "draws" not in machine.extra:
+            raise ValueError("there are no chains to draw; fit with inference='gibbs'.")
+        draws, intercept = estimator._to_user(machine.extra["draws"].theta, machine.model)
+        known = list(estimator._names())
+        if estimator.fit_intercept:
+            known, draws = ["intercept", *known], np.concatenate([intercept[..., None], draws], -1)
+        if names is None:
+            names = [known[k] for k in np.argsort(-r_hat(draws), kind="stable")[:3]]
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise ValueError(f"no coefficient is called {unknown}; there are {known}.")
+        return cls(list(names), draws[..., [known.index(k) for k in names]]).plot(**kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> TraceDisplay:
+        """Draw; ``ax``, where given, is an array of one Axes per coefficient."""
+        panels = np.ravel(axes_for(self, ax, len(self.names)))
+        for k, (panel, spread) in enumerate(zip(panels, r_hat(self.draws))):
+            panel.plot(self.draws[..., k].T, **({"linewidth": 0.6, "alpha": 0.8} | kwargs))
+            panel.set_title(f"{self.names[k]} (R-hat {spread:.3f})", fontsize="medium")
+        panels[-1].set_xlabel("draw")
+        return self
