@@ -5,14 +5,18 @@ given to ``plot``; ``plot(ax=None)`` draws them, hands what else it is given to 
 ``ax_`` and ``figure_`` behind and returns the Display.  ``label`` is a class, by default the last.
 """
 
-from .coefficients import CoefficientDisplay
+from .coefficients import CoefficientDisplay, InclusionDisplay
 from .history import ConvergenceDisplay, TraceDisplay
+from .path import PathDisplay, coefficient_path
 from .predictions import CalibrationDisplay, ProbabilityDisplay
 
 __all__ = [
     "ConvergenceDisplay",
     "TraceDisplay",
     "CoefficientDisplay",
+    "InclusionDisplay",
+    "PathDisplay",
+    "coefficient_path",
     "CalibrationDisplay",
     "ProbabilityDisplay",
 ]

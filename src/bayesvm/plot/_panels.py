@@ -8,15 +8,17 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 
-def axes_for(display: Any, ax: Any, count: int = 1) -> Any:
-    """The axes given, or new ones; the display remembers them."""
+def axes_for(
+    display: Any, ax: Any, grid: tuple[int, int] = (1, 1), size: tuple[float, float] | None = None
+) -> Any:
+    """The axes given, or a new grid of them; the display remembers them."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError("displays need matplotlib: pip install 'bayesvm[plot]'") from error
+    count = grid[0] * grid[1]
     if ax is None:
-        size = (6.4, 4.8 if count == 1 else 0.8 + 1.5 * count)
-        _, ax = plt.subplots(count, sharex=True, figsize=size, layout="constrained")
+        _, ax = plt.subplots(*grid, sharex=True, figsize=size or (6.4, 4.8), layout="constrained")
     if np.size(ax) != count:
         raise ValueError(f"one Axes for each of {count} panels is needed; got {np.size(ax)}.")
     display.ax_, display.figure_ = ax, np.ravel(ax)[0].figure

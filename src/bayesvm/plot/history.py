@@ -70,6 +70,12 @@ class TraceDisplay:
     ----------
     names, draws : list of str, and array of shape (chains, draws, k)
         Coefficients, on the scale of the input.
+    point : array of shape (k,), optional
+        A point estimate of the same coefficients, drawn as a horizontal line.
+
+    References
+    ----------
+    Polson & Scott (2011), Fig. 4, for chains with the estimate of ECME drawn in.
 
     Examples
     --------
@@ -83,31 +89,55 @@ class TraceDisplay:
 
     names: list[str]
     draws: Array
+    point: Array | None = None
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, names: Sequence[str] | None = None, label: Any = None, **kwargs: Any
-    ) -> TraceDisplay:
-        """Draw chosen coefficients; by default the three whose chains agree least."""
-        machine, _, _ = machine_for(estimator, label)
+        cls, estimator: Any, *, names: Sequence[str] | None = None, label: Any = None,
+        point: Any = None, **kwargs: Any,
+    ) -> TraceDisplay:  # fmt: skip
+        """Draw chosen coefficients; by default the three whose chains agree least.
+
+        ``point`` is an estimator fitted to the same columns, by EM say, whose coefficients are
+        drawn in.
+        """
+        machine, _, label = machine_for(estimator, label)
         if "draws" not in machine.extra:
             raise ValueError("there are no chains to draw; fit with inference='gibbs'.")
-        draws, intercept = estimator._to_user(machine.extra["draws"].theta, machine.model)
-        known = list(estimator._names())
-        if estimator.fit_intercept:
-            known, draws = ["intercept", *known], np.concatenate([intercept[..., None], draws], -1)
+        known, draws = _named(estimator, machine, machine.extra["draws"].theta)
         if names is None:
             names = [known[k] for k in np.argsort(-r_hat(draws), kind="stable")[:3]]
         unknown = [name for name in names if name not in known]
         if unknown:
             raise ValueError(f"no coefficient is called {unknown}; there are {known}.")
-        return cls(list(names), draws[..., [known.index(k) for k in names]]).plot(**kwargs)
+        chosen, at = [known.index(k) for k in names], None
+        if point is not None:
+            other, _, _ = machine_for(point, label)
+            theirs, mean = _named(point, other, other.posterior.mean)
+            lacking = [name for name in names if name not in theirs]
+            if lacking:
+                raise ValueError(f"the point estimate has no coefficient called {lacking}.")
+            at = mean[[theirs.index(k) for k in names]]
+        return cls(list(names), draws[..., chosen], at).plot(**kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> TraceDisplay:
         """Draw; ``ax``, where given, is an array of one Axes per coefficient."""
-        panels = np.ravel(axes_for(self, ax, len(self.names)))
+        count = len(self.names)
+        size = (6.4, 4.8 if count == 1 else 0.8 + 1.5 * count)
+        panels = np.ravel(axes_for(self, ax, (count, 1), size))
         for k, (panel, spread) in enumerate(zip(panels, r_hat(self.draws))):
             panel.plot(self.draws[..., k].T, **({"linewidth": 0.6, "alpha": 0.8} | kwargs))
+            if self.point is not None:
+                panel.axhline(self.point[k], color="black", linewidth=1.2, linestyle="--")
             panel.set_title(f"{self.names[k]} (R-hat {spread:.3f})", fontsize="medium")
         panels[-1].set_xlabel("draw")
         return self
+
+
+def _named(estimator: Any, machine: Any, theta: Array) -> tuple[list[str], Array]:
+    """Names of the intercept, if any, and of the columns, with coefficients on the user's scale."""
+    beta, intercept = estimator._to_user(theta, machine.model)
+    known = list(estimator._names())
+    if not estimator.fit_intercept:
+        return known, beta
+    return ["intercept", *known], np.concatenate([intercept[..., None], beta], axis=-1)
