@@ -150,7 +150,7 @@ class InclusionDisplay:
         for k, panel in enumerate(panels):
             style = {"height": 0.75, "edgecolor": "0.2", "linewidth": 0.5}
             panel.barh(y, self.inclusion[k], color=shades(self.positive[k]), **(style | kwargs))
-            panel.set(xlim=(0.0, 1.0), ylim=(p - 0.5, -0.5), xlabel="inclusion probability")
+            panel.set(xlim=(0.0, 1.02), ylim=(p - 0.5, -0.5), xlabel="inclusion probability")
             panel.set_yticks(y, self.names if k == 0 else [], fontsize="small")
             if self.titles is not None:
                 panel.set_title(self.titles[k], fontsize="medium")
