@@ -237,7 +237,7 @@ def selection(book: Book, args: argparse.Namespace) -> None:
     if "spam" in wanted:
         bunch = load_spam()
         for library in [x for x in selecting.SPAM if not args.only or x in args.only]:
-            draws = 100 if args.quick else 2_000
+            draws = 100 if args.quick else 1_000
             out = selecting.spam(library, bunch.data, bunch.target, draws, 0)
             book.add("spam 4,601 x 57", library, 0, out)
             console.print(f"  {library}: {out['seconds']:.1f} s (cpu {out['cpu_seconds']:.1f})")
