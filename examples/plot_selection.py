@@ -9,7 +9,7 @@ they share the probability; a mode, or variational Bayes, picks one and is silen
 # %%
 # Twenty columns, four that matter
 # --------------------------------
-# Columns 0 and 1 are nearly copies of each other and only column 0 matters; 5, 10 and 15 matter too.
+# Columns 0 and 1 are nearly copies of each other, and only column 0 matters; so do 5, 10 and 15.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -43,8 +43,8 @@ plt.show()
 # %%
 # Have the chains agreed?
 # -----------------------
-# One chain was started with no column and one with all.  The twins x0 and x1 take turns: while one is
-# in, the other is mostly zero.  The dashed line is the joint mode under a Laplace prior (ECME).
+# One chain was started with no column and one with all.  The twins x0 and x1 take turns: while one
+# is in, the other is mostly zero.  The dashed line is the joint mode under a Laplace prior (ECME).
 
 print(f"largest R-hat of an inclusion indicator: {gibbs.machines_[0].change:.3f}")
 ecme = BayesianLinearSVC(Lasso(), EM(learn="mode"), "logistic").fit(X, y)
