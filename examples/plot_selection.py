@@ -54,8 +54,8 @@ plt.show()
 # %%
 # The lasso's path
 # ----------------
-# Every point of it is the exact solution of a convex programme.  The number of columns grows with
-# the scale of the prior, and no point on it says how sure it is of any of them.
+# Every point of it is the exact solution of a convex programme.  As a rule the number of columns
+# grows with the scale of the prior, and no point on it says how sure it is of any of them.
 
 PathDisplay.from_estimator(
     BayesianLinearSVC("lasso", "em"), X, y, nus=np.geomspace(0.002, 1.0, 12), top=5

@@ -155,4 +155,5 @@ class PathDisplay:
         upper.set_ylabel("standardised coefficient")
         upper.legend(fontsize="x-small", ncols=2)
         lower.set(xlabel="scale ν of the prior", ylabel="nonzero coefficients")
+        lower.yaxis.get_major_locator().set_params(integer=True)
         return self
