@@ -232,11 +232,10 @@ def print_selection(table: Table, console: Any) -> None:
     for problem in table.problems:
         spam = problem.startswith("spam")
         names = table.libraries(problem)
-        sets = len(table.values(problem, names[0], "seconds"))
-        grid = Grid(title=problem if spam else f"{problem}, means of {sets} sets")
+        grid = Grid(title=problem if spam else f"{problem}, means over sets")
         heads = [head for _, head, _ in SPAM_COLUMNS]
         if not spam:
-            heads = ["true", "false", "seconds", "cpu s", "true at the false ones of"]
+            heads = ["sets", "true", "false", "seconds", "cpu s", "true at the false ones of"]
         for head in ["", *heads]:
             grid.add_column(head, justify="right" if head else "left")
         for library in names:
@@ -245,7 +244,9 @@ def print_selection(table: Table, console: Any) -> None:
             else:
                 forms = (("true", ".2f"), ("false", ".2f"), ("seconds", ".1f"))
                 forms = (*forms, ("cpu_seconds", ".1f"))
-                cells = [show(table.values(problem, library, m).mean(), f) for m, f in forms]
+                found = [table.values(problem, library, m) for m, _ in forms]
+                cells = [show(x.mean(), f) for x, (_, f) in zip(found, forms, strict=True)]
+                cells.insert(0, str(found[0].size))
                 cells.append(matched(table, problem, library))
             grid.add_row(library, *cells)
         console.print(grid)
