@@ -128,6 +128,7 @@ SELECTORS = {
     "spike_slab hinge": Selector(spike_slab("hinge", 0.25, 25, 50), THRESHOLD, True),
     "spike_slab hinge, long": Selector(spike_slab("hinge", 0.25, 50, 150), THRESHOLD, True),
     "spike_slab logistic": Selector(spike_slab("logistic", None, 25, 50), THRESHOLD, True),
+    "spike_slab logistic, long": Selector(spike_slab("logistic", None, 50, 150), THRESHOLD, True),
     "spike_slab hinge, nu learned": Selector(spike_slab("hinge", None, 25, 50), THRESHOLD, True, 2),
     "lasso em": Selector(lasso_em, ours=True, sets=2),
     "linear_svc l1 cv": Selector(linear_svc),

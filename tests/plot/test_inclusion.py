@@ -10,7 +10,7 @@ from bayesvm.inference import EM, Gibbs
 from bayesvm.plot import InclusionDisplay, TraceDisplay
 from bayesvm.priors import LaplaceZero, Lasso, SpikeSlab
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*do not agree yet")
+pytestmark = pytest.mark.filterwarnings("ignore:.*the chains do not agree")
 
 
 @pytest.fixture(autouse=True)
