@@ -112,13 +112,36 @@ def draw_scaling(table: Table, folder: Path) -> list[Path]:
     return [save(figure, folder / "scaling.png")]
 
 
+def draw_selection(table: Table, folder: Path) -> list[Path]:
+    """True against false discoveries, a dot a set and a cross for the mean."""
+    wide = [p for p in table.problems if p.startswith("wide")]
+    if not wide:
+        return []
+    figure, axes = panels(len(wide), 3.6)
+    for ax, problem in zip(axes, wide, strict=True):
+        for k, library in enumerate(table.libraries(problem)):
+            false, true = (table.values(problem, library, m) for m in ("false", "true"))
+            jitter = 0.12 * (k - 2)
+            ax.plot(1 + false, true + jitter, ".", color=f"C{k}", alpha=0.5)
+            ax.plot(1 + false.mean(), true.mean(), "X", color=f"C{k}", markersize=10, label=library)
+        ax.set(xscale="log", xlabel="1 + false discoveries", ylabel="true discoveries, of 10")
+        ax.set_title(problem, loc="left", fontsize="medium")
+        ax.legend(fontsize="small")
+    return [save(figure, folder / "selection.png")]
+
+
 def save(figure: Any, path: Path) -> Path:
     figure.tight_layout()
     figure.savefig(path, dpi=120)
     return path
 
 
-FIGURES = {"linear": draw_linear, "gibbs": draw_gibbs, "scaling": draw_scaling}
+FIGURES = {
+    "linear": draw_linear,
+    "gibbs": draw_gibbs,
+    "scaling": draw_scaling,
+    "selection": draw_selection,
+}
 
 
 def main() -> None:

@@ -24,6 +24,8 @@ from rich.console import Console
 
 import machine
 import problems
+import selection as selecting
+from bayesvm.datasets import load_spam
 from bayesvm.inference import Gibbs
 from tables import CONFIG, PRINTERS, RESULTS, WIDTH, Number, Table, ranked_nuts, read, write
 
@@ -39,6 +41,7 @@ LIBRARIES = (
 )
 REPEATS = 3
 FINALISTS = 2
+SETS = 20  # wide simulated sets of the benchmark of selection
 LONG = 60.0  # seconds; a fit that takes longer is made once
 console = Console(width=None if sys.stdout.isatty() else WIDTH)
 
@@ -214,8 +217,35 @@ def agreement(a: dict[str, Any], b: dict[str, Any]) -> dict[str, float]:
 
 
 # ---------------------------------------------------------------------------------------------
+# Selection
 
-BENCHMARKS = {"linear": linear, "gibbs": gibbs, "scaling": scaling}
+
+def selection(book: Book, args: argparse.Namespace) -> None:
+    """True and false discoveries on wide data, and the spam data by each scheme."""
+    chosen = [x for x in selecting.SELECTORS if not args.only or x in args.only]
+    options = {"rows": 100, "columns": 500} if args.quick else {"rows": 200, "columns": 5_000}
+    wanted = args.problem or ["wide", "spam"]
+    if chosen and "wide" in wanted:
+        name = f"wide {options['rows']:,} x {options['columns']:,}"
+        for seed in range(2 if args.quick else SETS):
+            for library, values in selecting.discoveries(seed, chosen, **options).items():
+                book.add(name, library, seed, values)
+                console.print(
+                    f"  {seed} {library}: {values['true']:.0f} true, {values['false']:.0f} false, "
+                    f"{values['seconds']:.1f} s (cpu {values['cpu_seconds']:.1f})"
+                )
+    if "spam" in wanted:
+        bunch = load_spam()
+        for library in [x for x in selecting.SPAM if not args.only or x in args.only]:
+            draws = 100 if args.quick else 1_000
+            out = selecting.spam(library, bunch.data, bunch.target, draws, 0)
+            book.add("spam 4,601 x 57", library, 0, out)
+            console.print(f"  {library}: {out['seconds']:.1f} s (cpu {out['cpu_seconds']:.1f})")
+
+
+# ---------------------------------------------------------------------------------------------
+
+BENCHMARKS = {"linear": linear, "gibbs": gibbs, "scaling": scaling, "selection": selection}
 
 
 def configure(folder: Path, args: argparse.Namespace) -> None:
@@ -244,9 +274,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=REPEATS, help="turns (default %(default)s)")
     parser.add_argument("--output", type=Path, help="folder (default results/<date>)")
     args = parser.parse_args()
-    unknown = set(args.only or ()) - set(LIBRARIES)
+    known = (*LIBRARIES, *selecting.SELECTORS, *selecting.SPAM)
+    unknown = set(args.only or ()) - set(known)
     if unknown:
-        parser.error(f"unknown library {', '.join(sorted(unknown))}; choose from {LIBRARIES}")
+        parser.error(f"unknown library {', '.join(sorted(unknown))}; choose from {known}")
     default = HERE / "results" / ("quick" if args.quick else date.today().isoformat())
     folder = args.output or default
     book = Book(folder, args.name)

@@ -212,4 +212,60 @@ def print_scaling(table: Table, console: Any) -> None:
     console.print(grid)
 
 
-PRINTERS = {"linear": print_linear, "gibbs": print_gibbs, "scaling": print_scaling}
+SPAM_COLUMNS = (
+    ("seconds", "seconds", ".1f"),
+    ("cpu_seconds", "cpu s", ".1f"),
+    ("nonzero", "mean size", ".1f"),
+    ("selected", "above 0.5", ".0f"),
+    ("draws_per_second", "draws / cpu s", ".0f"),
+    ("effective_per_second_median", "effective / cpu s", ".1f"),
+    ("effective_per_second_min", "least", ".2f"),
+    ("r_hat", "R-hat", ".2f"),
+)
+AT = "true_at_false_of "
+
+
+def print_selection(table: Table, console: Any) -> None:
+    """Discoveries on wide data, averaged over sets; the spam data, scheme by scheme."""
+    from rich.table import Table as Grid
+
+    for problem in table.problems:
+        spam = problem.startswith("spam")
+        names = table.libraries(problem)
+        grid = Grid(title=problem if spam else f"{problem}, means over sets")
+        heads = [head for _, head, _ in SPAM_COLUMNS]
+        if not spam:
+            heads = ["sets", "true", "false", "seconds", "cpu s", "true at the false ones of"]
+        for head in ["", *heads]:
+            grid.add_column(head, justify="right" if head else "left")
+        for library in names:
+            if spam:
+                cells = [show(table.median(problem, library, m), f) for m, _, f in SPAM_COLUMNS]
+            else:
+                forms = (("true", ".2f"), ("false", ".2f"), ("seconds", ".1f"))
+                forms = (*forms, ("cpu_seconds", ".1f"))
+                found = [table.values(problem, library, m) for m, _ in forms]
+                cells = [show(x.mean(), f) for x, (_, f) in zip(found, forms, strict=True)]
+                cells.insert(0, str(found[0].size))
+                cells.append(matched(table, problem, library))
+            grid.add_row(library, *cells)
+        console.print(grid)
+
+
+def matched(table: Table, problem: str, library: str) -> str:
+    """True discoveries when as many false ones are allowed as another made by its own rule."""
+    measures = dict.fromkeys(
+        x.measure
+        for x in table.numbers
+        if (x.problem, x.library) == (problem, library) and x.measure.startswith(AT)
+    )
+    found = [(m, table.values(problem, library, m).mean()) for m in measures]
+    return "; ".join(f"{m.removeprefix(AT)} {value:.2f}" for m, value in found)
+
+
+PRINTERS = {
+    "linear": print_linear,
+    "gibbs": print_gibbs,
+    "scaling": print_scaling,
+    "selection": print_selection,
+}

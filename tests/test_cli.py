@@ -15,7 +15,7 @@ from bayesvm.experiments import REGISTRY, find
 from bayesvm.experiments import luts_simulation as luts
 from bayesvm.experiments.runner import complete, results
 
-pytestmark = pytest.mark.filterwarnings("ignore:the chains disagree")
+pytestmark = pytest.mark.filterwarnings("ignore:.*the chains do not agree")
 TINY = {"sets": 2, "rows": (40,), "columns": (3,), "sweeps": (5, 10)}
 
 

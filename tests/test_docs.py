@@ -11,7 +11,7 @@ from scipy import sparse
 
 from bayesvm import BayesianLinearSVC
 from bayesvm.inference import EM, SVI, VB, Gibbs
-from bayesvm.priors import Fixed, Ridge
+from bayesvm.priors import Bridge, Fixed, LaplaceZero, Lasso, Ridge, SpikeSlab
 from bayesvm.validation import (
     DUAL_ROWS,
     FULL_COLUMNS,
@@ -76,14 +76,15 @@ def test_the_tables_of_the_papers_name_what_exists(page):
 
 # README's table: likelihood x prior x design x scheme
 
-PRIORS = [Fixed(1.0), Ridge(1.0, 1.0), Ridge(half_cauchy=1.0)]
-QUICK = [VB(), EM(learn="mode"), EM(), SVI(max_iter=2), Gibbs(draws=4, burn_in=2, chains=2)]
+PRIORS = [Fixed(1.0), Ridge(1.0, 1.0), Ridge(half_cauchy=1.0), Lasso(), Bridge(0.7)]
+SELECTING = [SpikeSlab(expected_size=2), LaplaceZero(expected_size=2)]  # by VB and Gibbs only
+QUICK = [VB(), EM(learn="mode"), EM(), SVI(max_iter=2), Gibbs(draws=10, burn_in=10, chains=2)]
 
 
 def test_the_table_names_everything_there_is():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     table = text[text.index("## What is there") :].split("\n## ")[0]
-    for name in [*LIKELIHOODS, *SCHEMES, *(type(p).__name__ for p in PRIORS)]:
+    for name in [*LIKELIHOODS, *SCHEMES, *(type(p).__name__ for p in [*PRIORS, *SELECTING])]:
         assert f"`{name}" in table, name
     for limit in (DUAL_ROWS, FULL_COLUMNS, SPARSE_COLUMNS):
         assert re.search(rf"\b{limit}\b", table), limit
@@ -96,7 +97,8 @@ def test_every_cell_of_the_table(likelihood, scheme):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 4))
     y = X @ [1.0, -1.0, 0.5, 0.0] + rng.standard_normal(60) > 0
-    for prior in PRIORS:
+    some = SELECTING if isinstance(scheme, VB | Gibbs) else []
+    for prior in [*PRIORS, *some]:
         for rows in (X, sparse.csr_array(X)):
             model = BayesianLinearSVC(prior, scheme, likelihood, random_state=0).fit(rows, y)
             proba = model.predict_proba(rows)

@@ -24,7 +24,7 @@ from bayesvm.plot import (
     TraceDisplay,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore:the chains disagree")
+pytestmark = pytest.mark.filterwarnings("ignore:.*the chains do not agree")
 
 
 @pytest.fixture(autouse=True)

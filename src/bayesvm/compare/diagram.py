@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..plot import _axes
+from ..plot._panels import axes_for
 from ..types import Array
 from .significance import bonferroni_dunn, friedman, nemenyi
 
@@ -79,7 +79,7 @@ class CriticalDifferenceDisplay:
             k = len(self.names)
             size = (6.4, 1.4 + 0.25 * ((k + 1) // 2) + 0.15 * len(self.groups))
             _, ax = plt.subplots(figsize=size, layout="constrained")
-        ax = _axes(self, ax)
+        ax = axes_for(self, ax)
         k = len(self.names)
         order = np.argsort(self.ranks, kind="stable")
         half = (k + 1) // 2

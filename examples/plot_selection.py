@@ -1,0 +1,63 @@
+"""
+Which variables matter
+======================
+
+A spike-and-slab prior gives every column a probability to matter.  Where two columns tell the same
+they share the probability; a mode, or variational Bayes, picks one and is silent about the other.
+"""
+
+# %%
+# Twenty columns, four that matter
+# --------------------------------
+# Columns 0 and 1 are nearly copies of each other, and only column 0 matters; so do 5, 10 and 15.
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from bayesvm import BayesianLinearSVC
+from bayesvm.inference import EM, Gibbs
+from bayesvm.plot import InclusionDisplay, PathDisplay, TraceDisplay
+from bayesvm.priors import LaplaceZero, Lasso, SpikeSlab
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((300, 20))
+X[:, 1] = X[:, 0] + 0.1 * X[:, 1]
+f = 1.5 * X[:, 0] + 1.5 * X[:, 5] - 1.5 * X[:, 10] - X[:, 15]
+y = np.where(f + rng.logistic(size=300) > 0, 1, -1)
+
+# %%
+# Inclusion probabilities
+# -----------------------
+# By Gibbs sampling and by variational Bayes.  A bar is the probability that a column matters, its
+# shade the probability of a positive sign.  Variational Bayes is surer of itself than it should be.
+# The likelihood is the logistic, because the hinge counts evidence about three times.
+
+scheme = Gibbs(draws=1000, burn_in=200, chains=2)
+gibbs = BayesianLinearSVC(SpikeSlab(expected_size=4), scheme, "logistic", random_state=0).fit(X, y)
+vb = BayesianLinearSVC(LaplaceZero(expected_size=4), "vb", "logistic", random_state=0).fit(X, y)
+for name, model in (("Gibbs", gibbs), ("VB", vb)):
+    print(f"{name:6s}", " ".join(f"{p:.2f}" for p in model.inclusion_proba_))
+InclusionDisplay.from_estimators({"spike and slab, Gibbs": gibbs, "Laplace-zero, VB": vb})
+plt.show()
+
+# %%
+# Have the chains agreed?
+# -----------------------
+# One chain was started with no column and one with all.  The twins x0 and x1 take turns: while one
+# is in, the other is mostly zero.  The dashed line is the joint mode under a Laplace prior (ECME).
+
+print(f"largest R-hat of an inclusion indicator: {gibbs.machines_[0].change:.3f}")
+ecme = BayesianLinearSVC(Lasso(), EM(learn="mode"), "logistic").fit(X, y)
+TraceDisplay.from_estimator(gibbs, names=["x0", "x1", "x5"], point=ecme)
+plt.show()
+
+# %%
+# The lasso's path
+# ----------------
+# Every point of it is the exact solution of a convex programme.  As a rule the number of columns
+# grows with the scale of the prior, and no point on it says how sure it is of any of them.
+
+PathDisplay.from_estimator(
+    BayesianLinearSVC("lasso", "em"), X, y, nus=np.geomspace(0.002, 1.0, 12), top=5
+)
+plt.show()

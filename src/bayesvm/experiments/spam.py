@@ -1,0 +1,85 @@
+"""What the experiments on the spam data share: the data, fits as texts, pictures of them."""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from functools import cache
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from ..datasets import load_spam
+from ..diagnostics import indicator_r_hat
+from ..estimators import BayesianLinearSVC
+from ..types import Array
+
+CERTAIN = 0.95  # "almost certainly" and "certain" of the papers, who give no number
+SELECTED = 0.5
+
+
+@cache
+def data() -> tuple[Any, Any, list[str]]:
+    """Rows, labels and names of columns."""
+    bunch = load_spam()
+    names = [str(n).removeprefix("word_freq_") for n in bunch.feature_names]
+    return bunch.data, bunch.target, names
+
+
+def fit(model: BayesianLinearSVC) -> dict[str, Any]:
+    """Fit, time, and write down what a table or a figure may ask for; coefficients per sd."""
+    X, y, _ = data()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # R-hat is reported
+        start = time.perf_counter()
+        model.fit(X, y)
+        seconds = time.perf_counter() - start
+    machine, scale = model.machines_[0], X.std(axis=0)
+    held, inclusion = machine.extra.get("draws"), machine.inclusion
+    out: dict[str, Any] = {
+        "seconds": round(seconds, 3),
+        "r_hat": np.nan,
+        "coef": written(model.coef_[0] * scale),
+        "inclusion": "",
+        "positive": "",
+        "spread": "",
+        "worst": "",
+    }
+    if inclusion is not None:
+        where = machine.model.slices[-1]
+        out["inclusion"] = written(inclusion[where])
+        out["positive"] = written(machine.sign_proba()[where])
+    if held is not None:
+        theta = held.theta[..., machine.model.slices[-1]]
+        spread = indicator_r_hat(theta != 0)
+        out["r_hat"], out["worst"] = round(float(spread.max()), 4), int(spread.argmax())
+        flat = theta.reshape(-1, theta.shape[-1])
+        inside = np.maximum((flat != 0).sum(axis=0), 1)
+        mean = flat.sum(axis=0) / inside
+        square = ((flat != 0) * (flat - mean) ** 2).sum(axis=0) / inside
+        out["spread"] = written(np.sqrt(square))
+    return out
+
+
+def written(numbers: Any) -> str:
+    """Numbers as the text of a cell."""
+    return json.dumps([float(f"{x:.5g}") for x in np.asarray(numbers, dtype=float)])
+
+
+def read(text: Any) -> Array:
+    """Undo :func:`written`."""
+    return np.array(json.loads(text), dtype=float)
+
+
+def listed(names: list[str], chance: Array, low: float, high: float = 1.0 + 1e-9) -> str:
+    """Names with a probability between, the likeliest first, with the number of them."""
+    order = [k for k in np.argsort(-chance, kind="stable") if low <= chance[k] < high]
+    return f"{len(order)}: {', '.join(names[k] for k in order)}" if order else "none"
+
+
+def chances(names: list[str], chance: Array, wanted: tuple[str, ...]) -> str:
+    """Probabilities of some columns."""
+    known = [name for name in wanted if name in names]
+    return ", ".join(f"{name} {chance[names.index(name)]:.2f}" for name in known)

@@ -1,0 +1,25 @@
+"""Displays: figures of fitted estimators, in scikit-learn's manner.
+
+A Display stores the arrays it draws.  ``from_estimator`` computes them and hands what else it is
+given to ``plot``; ``plot(ax=None)`` draws them, hands what else it is given to Matplotlib, leaves
+``ax_`` and ``figure_`` behind and returns the Display.  ``label`` is a class, by default the last.
+"""
+
+from .coefficients import CoefficientDisplay, InclusionDisplay
+from .history import ConvergenceDisplay, TraceDisplay
+from .kernel import DecisionBandDisplay, RelevanceDisplay
+from .path import PathDisplay, coefficient_path
+from .predictions import CalibrationDisplay, ProbabilityDisplay
+
+__all__ = [
+    "ConvergenceDisplay",
+    "TraceDisplay",
+    "CoefficientDisplay",
+    "InclusionDisplay",
+    "PathDisplay",
+    "coefficient_path",
+    "CalibrationDisplay",
+    "ProbabilityDisplay",
+    "DecisionBandDisplay",
+    "RelevanceDisplay",
+]

@@ -1,0 +1,172 @@
+"""What a fit says of coefficients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..types import Array
+from ._panels import axes_for, machine_for
+
+
+@dataclass
+class CoefficientDisplay:
+    """Posterior means of coefficients with intervals.
+
+    Parameters
+    ----------
+    names, mean, lower, upper : list of str, and arrays of the same length
+        Coefficients, the first at the top.  Under EM there are no ends of intervals: ``None``.
+    xlabel : str, default="coefficient"
+        What is shown.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from bayesvm import BayesianLinearSVC, plot
+    >>> model = BayesianLinearSVC().fit(*load_breast_cancer(return_X_y=True))
+    >>> plot.CoefficientDisplay.from_estimator(model, top=2).names
+    ['x...', 'x...']
+    """
+
+    names: list[str]
+    mean: Array
+    lower: Array | None = None
+    upper: Array | None = None
+    xlabel: str = "coefficient"
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, names: Sequence[str] | None = None, top: int | None = None,
+        sort: bool = True, level: float = 0.9, standardized: bool = True, label: Any = None,
+        **kwargs: Any,
+    ) -> CoefficientDisplay:  # fmt: skip
+        """Draw the ``top`` coefficients of a linear estimator.
+
+        They are sorted by ``|mean| / sd`` (``|mean|`` under EM) and, if ``standardized``, times the
+        standard deviation of their column where ``fit`` has divided by it, so that they compare.
+        """
+        machine, j, label = machine_for(estimator, label)
+        mean, scale = estimator.coef_[j], machine.model.terms[-1].design.scale
+        point = not machine.posterior.has_spread
+        rank = np.abs(mean) * scale if point else np.abs(mean) / (estimator.coef_std_[j] + 1e-300)
+        order = (np.argsort(-rank, kind="stable") if sort else np.arange(mean.size))[:top]
+        known = estimator._names() if names is None else names
+        chosen, unit = [str(known[k]) for k in order], scale[order] if standardized else 1.0
+        xlabel = f"coefficient for {label!s}" + (", per sd of column" if standardized else "")
+        if point:
+            return cls(chosen, mean[order] * unit, xlabel=xlabel).plot(**kwargs)
+        lower, upper = (end[j, order] * unit for end in estimator.coef_interval(level))
+        xlabel += f" ({100 * level:g}% interval)"
+        return cls(chosen, mean[order] * unit, lower, upper, xlabel).plot(**kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> CoefficientDisplay:
+        """Draw; further arguments go to ``Axes.errorbar``."""
+        ax, y, bars = axes_for(self, ax), np.arange(len(self.names)), None
+        if self.lower is not None and self.upper is not None:
+            # the mean of draws can lie outside an interval of their quantiles
+            bars = np.maximum([self.mean - self.lower, self.upper - self.mean], 0.0)
+        ax.errorbar(self.mean, y, xerr=bars, **({"fmt": "o", "markersize": 4} | kwargs))
+        ax.axvline(0.0, color="0.6", linewidth=0.8, zorder=0)
+        ax.set_yticks(y, self.names)
+        ax.set(ylim=(len(y) - 0.5, -0.5), xlabel=self.xlabel)
+        return self
+
+
+@dataclass
+class InclusionDisplay:
+    """Inclusion probabilities as bars, the darker the surer the coefficient is positive.
+
+    Parameters
+    ----------
+    names : list of str of length p
+        Columns, the first at the top.
+    inclusion, positive : arrays of shape (models, p)
+        Posterior probability of each column to matter, and of a positive sign if it does.
+    titles : list of str, optional
+        One per model; several models are drawn side by side.
+    label : str, default=""
+        The class that a positive sign speaks for.
+
+    References
+    ----------
+    Polson & Scott (2011), Fig. 3; Luts & Ormerod (2014), Fig. 3.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from bayesvm import BayesianLinearSVC, plot
+    >>> from bayesvm.priors import LaplaceZero
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> model = BayesianLinearSVC(LaplaceZero(expected_size=5), random_state=0).fit(X, y)
+    >>> plot.InclusionDisplay.from_estimator(model, top=10).inclusion.shape
+    (1, 10)
+    """
+
+    names: list[str]
+    inclusion: Array
+    positive: Array
+    titles: list[str] | None = None
+    label: str = ""
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, **kwargs: Any) -> InclusionDisplay:
+        """Draw one fit with a selection prior; arguments as in :meth:`from_estimators`."""
+        return cls.from_estimators([estimator], **kwargs)
+
+    @classmethod
+    def from_estimators(
+        cls, estimators: Sequence[Any] | Mapping[str, Any], *, names: Sequence[str] | None = None,
+        top: int | None = None, sort: bool = False, label: Any = None, **kwargs: Any,
+    ) -> InclusionDisplay:  # fmt: skip
+        """Draw several fits to the same columns side by side; the keys of a mapping are titles.
+
+        With ``top`` only those columns are kept whose largest probability over the fits is among
+        the ``top`` largest; they stay in their order unless ``sort`` puts the likeliest first.
+        """
+        titles = list(estimators) if isinstance(estimators, Mapping) else None
+        models = list(estimators.values() if isinstance(estimators, Mapping) else estimators)
+        found = [_inclusion(model, label) for model in models]
+        chance, positive = np.stack([x[0] for x in found]), np.stack([x[1] for x in found])
+        most = chance.max(axis=0)
+        order = np.argsort(-most, kind="stable")[:top]
+        order = order if sort else np.sort(order)
+        known = models[0]._names() if names is None else names
+        chosen = [str(known[k]) for k in order]
+        display = cls(chosen, chance[:, order], positive[:, order], titles, found[0][2])
+        return display.plot(**kwargs)
+
+    def plot(self, ax: Any = None, *, cmap: str = "Greys", **kwargs: Any) -> InclusionDisplay:
+        """Draw; ``ax`` is one Axes per model, further arguments go to ``Axes.barh``."""
+        count, p = self.inclusion.shape
+        size = (1.2 + 3.2 * count, 1.2 + 0.17 * p)
+        panels = np.ravel(axes_for(self, ax, (1, count), size))
+        import matplotlib as mpl  # there, since axes could be made
+
+        shades, y = mpl.colormaps[cmap], np.arange(p)
+        for k, panel in enumerate(panels):
+            style = {"height": 0.75, "edgecolor": "0.2", "linewidth": 0.5}
+            panel.barh(y, self.inclusion[k], color=shades(self.positive[k]), **(style | kwargs))
+            panel.set(xlim=(0.0, 1.02), ylim=(p - 0.5, -0.5), xlabel="inclusion probability")
+            panel.set_yticks(y, self.names if k == 0 else [], fontsize="small")
+            if self.titles is not None:
+                panel.set_title(self.titles[k], fontsize="medium")
+        scale = mpl.cm.ScalarMappable(mpl.colors.Normalize(0.0, 1.0), shades)
+        bar = panels[0].figure.colorbar(scale, ax=list(panels), shrink=0.5)
+        bar.set_label(f"probability of a positive sign{self.label and f' ({self.label})'}")
+        return self
+
+
+def _inclusion(estimator: Any, label: Any) -> tuple[Array, Array, str]:
+    """Inclusion and sign of one machine, and the class they speak for."""
+    machine, _, label = machine_for(estimator, label)
+    if machine.inclusion is None:
+        raise ValueError(
+            "there are no inclusion probabilities to draw; fit with a selection prior: "
+            "prior='spike_slab' or 'laplace_zero'."
+        )
+    where = machine.model.slices[-1]
+    return machine.inclusion[where], machine.sign_proba()[where], str(label)

@@ -1,0 +1,143 @@
+"""What a kernel machine has learned: its band over a plane, and which columns matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..types import Array
+from ._panels import axes_for, machine_for
+
+
+@dataclass
+class DecisionBandDisplay:
+    """Probabilities of a class over a plane, and the band in which the label is open.
+
+    Parameters
+    ----------
+    x, y : arrays of shape (cells,)
+        The grid, on the scale of the input.
+    proba : array of shape (cells, cells)
+        Probability of the class; rows go with ``y``.
+    open_ : array of bool of the same shape, optional
+        Where the interval of the probability holds one half (``None`` under EM).
+    rows, hit : arrays of shape (n, 2) and (n,), optional
+        Rows that are drawn, and which of them are of the class.
+    names : pair of str
+        What is on the axes.
+    label : str
+        The class.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from bayesvm import BayesianSVC, plot
+    >>> X, y = make_moons(60, noise=0.2, random_state=0)
+    >>> model = BayesianSVC(random_state=0).fit(X, y)
+    >>> plot.DecisionBandDisplay.from_estimator(model, X, y, cells=20).proba.shape
+    (20, 20)
+    """
+
+    x: Array
+    y: Array
+    proba: Array
+    open_: Array | None = None
+    rows: Array | None = None
+    hit: Array | None = None
+    names: tuple[str, str] = ("x0", "x1")
+    label: str = "1"
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any = None, *, level: float = 0.9, cells: int = 80,
+        margin: float = 0.3, label: Any = None, **kwargs: Any,
+    ) -> DecisionBandDisplay:  # fmt: skip
+        """Draw over the range of ``X``, two columns, widened by a ``margin`` of it either side."""
+        machine, _, label = machine_for(estimator, label)
+        known = getattr(estimator, "feature_names_in_", None)
+        rows = np.asarray(X, dtype=float)
+        if rows.ndim != 2 or rows.shape[1] != 2 or estimator.n_features_in_ != 2:
+            raise ValueError(f"a decision band needs two columns; got shape {rows.shape}.")
+        low, wide = rows.min(axis=0), np.ptp(rows, axis=0)
+        ends = np.stack([low - margin * wide, low + (1 + margin) * wide])
+        across, up = np.linspace(ends[0], ends[1], cells).T
+        grid = np.column_stack([g.ravel() for g in np.meshgrid(across, up)])
+        if known is not None:
+            grid = type(X)(grid, columns=known) if hasattr(X, "columns") else grid
+        k = list(estimator.classes_).index(label)
+        proba = estimator.predict_proba(grid)[:, k].reshape(cells, cells)
+        open_ = None
+        if machine.posterior.has_spread:
+            lower, upper = (end[:, k] for end in estimator.predict_interval(grid, level))
+            open_ = ((lower < 0.5) & (upper > 0.5)).reshape(cells, cells)
+        hit = None if y is None else np.asarray(y) == label
+        names = ("x0", "x1") if known is None else (str(known[0]), str(known[1]))
+        return cls(across, up, proba, open_, rows, hit, names, str(label)).plot(**kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> DecisionBandDisplay:
+        """Draw; the line is where the probability is one half, the hatched band is open."""
+        ax = axes_for(self, ax)
+        style = {"cmap": "RdBu_r", "alpha": 0.7, "levels": np.linspace(0, 1, 11)} | kwargs
+        shades = ax.contourf(self.x, self.y, self.proba, **style)
+        ax.figure.colorbar(shades, ax=ax, label=f"probability of {self.label}")
+        if self.open_ is not None:
+            band = self.open_.astype(float)
+            ax.contourf(self.x, self.y, band, [0.5, 1.5], colors="none", hatches=["///"])
+        if self.proba.min() < 0.5 < self.proba.max():
+            ax.contour(self.x, self.y, self.proba, [0.5], colors="k")
+        if self.rows is not None:
+            colour = {"color": "0.3"} if self.hit is None else {"c": self.hit, "cmap": "RdBu_r"}
+            ax.scatter(*self.rows.T, s=18, edgecolors="k", linewidths=0.6, **colour)
+        ax.set(xlabel=self.names[0], ylabel=self.names[1])
+        return self
+
+
+@dataclass
+class RelevanceDisplay:
+    """How fast f changes along each column: one over its length scale.
+
+    Parameters
+    ----------
+    names, relevance : list of str, and array of the same length
+        Columns, the most relevant at the top, and one over the length scale in units of the
+        column's spread.  All are equal where columns share a length scale.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from bayesvm import BayesianSVC, plot
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> model = BayesianSVC(random_state=0).fit(X, y)
+    >>> len(plot.RelevanceDisplay.from_estimator(model).names)
+    4
+    """
+
+    names: list[str]
+    relevance: Array
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, top: int | None = None, **kwargs: Any
+    ) -> RelevanceDisplay:
+        """Draw the ``top`` columns of a fitted kernel machine, by default all."""
+        check_is_fitted(estimator, "kernel_")
+        kernel, p = estimator.kernel_, estimator.n_features_in_
+        stems = [name.split("[")[0] for name in kernel.names]
+        found = np.flatnonzero([s.endswith("length_scale") for s in stems])
+        if len({stems[k] for k in found}) != 1:
+            raise ValueError(f"one set of length scales is needed; {kernel} does not have that.")
+        relevance = np.broadcast_to(np.exp(-kernel.theta[found]), p)
+        names = getattr(estimator, "feature_names_in_", [f"x{j}" for j in range(p)])
+        order = np.argsort(-relevance, kind="stable")[:top]
+        return cls([str(names[j]) for j in order], relevance[order]).plot(**kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> RelevanceDisplay:
+        """Draw bars."""
+        ax = axes_for(self, ax)
+        ax.barh(self.names, self.relevance, **kwargs)
+        ax.invert_yaxis()
+        ax.set_xlabel("1 / length scale, per standard deviation of the column")
+        return self

@@ -1,0 +1,159 @@
+"""How coefficients change with the scale of the prior."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from ..inference.loop import State
+from ..types import Array
+from ._panels import axes_for, machine_for
+
+
+def coefficient_path(
+    estimator: Any, X: Any, y: Any, nus: Any, *, label: Any = None, sample_weight: Any = None
+) -> tuple[Array, Array]:
+    """Fit a lasso or bridge prior over a grid of its scale, each fit started at the last.
+
+    The grid is walked from the weakest penalty to the strongest, so that a coefficient is nonzero
+    before it is zero: with a power below 1, zero keeps a coefficient that has arrived there.
+
+    Parameters
+    ----------
+    estimator : BayesianLinearSVC
+        With ``prior="lasso"``, ``"bridge"`` or an object that has a ``nu``, and ``inference="em"``.
+    X, y : array-like
+        Rows and labels.
+    nus : array-like of shape (k,)
+        Scales, positive, in any order.
+    label : object, optional
+        Class whose coefficients are wanted; by default the last.
+    sample_weight : array-like, optional
+        Weights of rows.
+
+    Returns
+    -------
+    nus : array of shape (k,)
+        Scales, ascending.
+    coefs : array of shape (k, p)
+        Coefficients at each, of standardised columns where the estimator standardises.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from bayesvm import BayesianLinearSVC
+    >>> from bayesvm.plot import coefficient_path
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = BayesianLinearSVC("lasso", "em")
+    >>> nus, coefs = coefficient_path(model, X, y, [0.01, 0.1])
+    >>> (coefs != 0).sum(axis=1)
+    array([ 6, 12])
+    """
+    from ..validation import choose_prior, choose_scheme, is_point
+
+    scheme = choose_scheme(estimator.inference, None, None)
+    prior = choose_prior(estimator.prior, scheme)
+    if not hasattr(prior, "nu") or not is_point(scheme):
+        raise ValueError(
+            "a path needs inference='em' and a prior with a scale nu: prior='lasso', 'bridge' or "
+            f"an object; got prior={estimator.prior!r}, inference={estimator.inference!r}."
+        )
+    nus = np.sort(np.atleast_1d(np.asarray(nus, dtype=float)))
+    model = clone(estimator).set_params(warm_start=True)
+    coefs = []
+    for nu in nus[::-1]:
+        model.set_params(prior=replace(prior, nu=float(nu)))
+        _keep_coefficients_only(model)
+        model.fit(X, y, sample_weight=sample_weight)
+        machine, j, _ = machine_for(model, label)
+        coefs.append(model.coef_[j] * machine.model.terms[-1].design.scale)
+    return nus, np.stack(coefs[::-1])
+
+
+def _keep_coefficients_only(model: Any) -> None:
+    """A warm start goes on with the prior's state too, which here belongs to another scale."""
+    model.machines_ = [
+        replace(m, state=State(m.state.coef, _restated(m, model.prior)))
+        for m in getattr(model, "machines_", [])
+    ]
+
+
+def _restated(machine: Any, prior: Any) -> Any:
+    width = machine.model.terms[-1].design.width
+    return (*machine.state.priors[:-1], prior.init(width))
+
+
+@dataclass
+class PathDisplay:
+    """Coefficients over the scale of their prior, and how many are not zero.
+
+    Parameters
+    ----------
+    names : list of str of length p
+        Coefficients.
+    nus, coefs : arrays of shape (k,) and (k, p)
+        Scales, ascending, and coefficients at each.
+    best : float, optional
+        A scale to mark: the one that was learned.
+
+    References
+    ----------
+    Polson & Scott (2011), Fig. 1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from bayesvm import BayesianLinearSVC, plot
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = BayesianLinearSVC("lasso", "em")
+    >>> plot.PathDisplay.from_estimator(model, X, y, nus=[0.01, 0.1], top=5).counts
+    array([ 6, 12])
+    """
+
+    names: list[str]
+    nus: Array
+    coefs: Array
+    best: float | None = None
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Number of nonzero coefficients at each scale."""
+        return np.count_nonzero(self.coefs, axis=1)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, nus: Any = None, names: Sequence[str] | None = None,
+        best: float | None = None, label: Any = None, **kwargs: Any,
+    ) -> PathDisplay:  # fmt: skip
+        """Compute the path of :func:`coefficient_path` and draw it.
+
+        ``nus`` is by default 20 scales from 0.001 to 10.
+        """
+        grid = np.geomspace(1e-3, 10.0, 20) if nus is None else nus
+        grid, coefs = coefficient_path(estimator, X, y, grid, label=label)
+        if names is None:
+            columns = getattr(X, "columns", None)
+            names = [f"x{j}" for j in range(coefs.shape[1])] if columns is None else list(columns)
+        return cls([str(name) for name in names], grid, coefs, best).plot(**kwargs)
+
+    def plot(self, ax: Any = None, *, top: int = 10, **kwargs: Any) -> PathDisplay:
+        """Draw on two Axes; the ``top`` coefficients, by size at the largest scale, are named."""
+        upper, lower = np.ravel(axes_for(self, ax, (2, 1), (6.4, 6.4)))
+        loud = np.argsort(-np.abs(self.coefs[-1]), kind="stable")[:top]
+        for j in range(self.coefs.shape[1]):
+            named = {"label": self.names[j]} if j in loud else {"color": "0.75", "zorder": 1}
+            upper.plot(self.nus, self.coefs[:, j], **({"linewidth": 1.0} | named | kwargs))
+        lower.step(self.nus, self.counts, where="mid", color="black")
+        for panel in (upper, lower):
+            panel.set_xscale("log")
+            if self.best is not None:
+                panel.axvline(self.best, color="0.4", linewidth=0.8, linestyle=":")
+        upper.set_ylabel("standardised coefficient")
+        upper.legend(fontsize="x-small", ncols=2)
+        lower.set(xlabel="scale ν of the prior", ylabel="nonzero coefficients")
+        lower.yaxis.get_major_locator().set_params(integer=True)
+        return self

@@ -1,0 +1,120 @@
+"""Experiments on the spam data, on a small stand-in for it."""
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from bayesvm.cli import app
+from bayesvm.datasets import load_spam
+from bayesvm.experiments import luts_spam, polson_spam, spam
+from bayesvm.experiments.runner import complete, results
+
+NAMES = ["hpl", "font", "email", "table", "george", "cs", "free", "remove", "make", "all"]
+
+
+@pytest.fixture(autouse=True)
+def stand_in(monkeypatch):
+    """Ten columns: free and remove tell spam, george its absence."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, len(NAMES))) * np.arange(1, 11)
+    f = 2.0 * X[:, 6] / 7 + 2.0 * X[:, 7] / 8 - 3.0 * X[:, 4] / 5
+    y = np.where(f + rng.logistic(size=150) > 0, 1, -1)
+    monkeypatch.setattr(spam, "data", lambda: (X, y, NAMES))
+    return X, y
+
+
+def run(experiment, tasks, tmp_path):
+    path = tmp_path / "results.csv"
+    *_, count = complete(experiment, tasks, path, 1)
+    assert count == len(tasks)
+    return results(tasks, path)
+
+
+def said(experiment, frame):
+    console = Console(record=True, width=300, file=io.StringIO())
+    experiment.report(frame, console)
+    return console.export_text()
+
+
+def test_names_of_the_real_data():
+    """The variables that the papers speak of are called so in the data."""
+    try:
+        bunch = load_spam()
+    except OSError:
+        pytest.skip("the spam data are not here")
+    names = [str(n).removeprefix("word_freq_") for n in bunch.feature_names]
+    assert len(names) == 57
+    assert {*luts_spam.LOWER, *luts_spam.LOWEST, *polson_spam.WILD} <= set(names)
+
+
+def test_a_fit_is_written_down_per_sd_of_column(stand_in):
+    out = luts_spam.solve(luts_spam.tasks(True, 0, sweeps=(20, 50))[1])
+    chance = spam.read(out["inclusion"])
+    assert chance.shape == (10,)
+    assert chance[[4, 6, 7]].min() > 0.9
+    coef = spam.read(out["coef"])
+    assert np.sign(coef[[4, 6, 7]]).tolist() == [-1.0, 1.0, 1.0]
+    assert np.abs(coef[[6, 7]]).max() < 5  # not per unit, where they would differ by the scale
+    assert spam.read(out["positive"])[4] == 0.0
+    assert spam.read(out["spread"])[6] > 0
+    assert out["r_hat"] >= 0.9
+
+
+def test_luts(tmp_path):
+    tasks = luts_spam.tasks(True, 0, sweeps=(20, 60))
+    frame = run(luts_spam.EXPERIMENT, tasks, tmp_path)
+    text = said(luts_spam.EXPERIMENT, frame)
+    assert "cs: VB 0." in text
+    assert "Largest R-hat" in text
+    found = luts_spam.probabilities(frame)
+    names = spam.listed(NAMES, found["VB"][0], 0.5)
+    assert names.startswith("3: ")
+    assert set(names[3:].split(", ")) == {"george", "free", "remove"}
+    figure = luts_spam.draw(frame)
+    widths = [bar.get_width() for bar in figure.axes[0].patches]
+    np.testing.assert_allclose(widths, found["VB"][0])
+    assert [ax.get_title() for ax in figure.axes[:2]] == ["VB", "MCMC"]
+
+
+def test_polson(tmp_path):
+    tasks = polson_spam.tasks(True, 0, sweeps=(20, 60))
+    frame = run(polson_spam.EXPERIMENT, tasks, tmp_path)
+    nus, coefs, ecme, chains = polson_spam.parts(frame)
+    assert np.all(np.diff(nus) > 0)
+    counts = np.count_nonzero(coefs, axis=1)
+    assert counts[0] < counts[-1]
+    assert set(chains) == {"0.01", "0.5"}
+    assert ecme["nu"] > 0
+    text = said(polson_spam.EXPERIMENT, frame)
+    assert "mean size" in text
+    assert f"{counts[0]} at 0.001" in text
+    figure = polson_spam.draw(frame)
+    assert len(figure.axes) == 2 + 3 + 6  # path, bars with their scale, chains
+    plain = [ax for ax in figure.axes if ax.get_title() == "george"]
+    line = plain[0].lines[-1].get_ydata()
+    np.testing.assert_allclose(line, spam.read(ecme["coef"])[4])
+
+
+def test_chains_shown():
+    chance = np.array([0.5, 1.0, 0.2, 1.0, 0.5, 0.5, 1.0, 0.45, 0.0, 0.9])
+    assert polson_spam.interesting(chance) == [1, 3, 0, 7, 4, 5]
+
+
+def test_texts():
+    numbers = np.array([0.1, -3.14159265, 1e-9, np.nan])
+    np.testing.assert_allclose(spam.read(spam.written(numbers)), numbers, rtol=1e-4)
+    assert spam.listed(["a", "b"], np.array([0.1, 0.2]), 0.5) == "none"
+    assert spam.chances(["a", "b"], np.array([0.1, 0.2]), ("b", "z")) == "b 0.20"
+
+
+def test_command(tmp_path, monkeypatch):
+    whole = luts_spam.EXPERIMENT
+    fewer = {"tasks": lambda quick, seed: luts_spam.tasks(quick, seed, sweeps=(10, 20))}
+    monkeypatch.setattr(luts_spam, "EXPERIMENT", type(whole)(**(vars(whole) | fewer)))
+    args = ["reproduce", "luts", "spam", "--quick", "--jobs", "1", "--output", str(tmp_path)]
+    done = CliRunner().invoke(app, args)
+    assert done.exit_code == 0, done.output
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["luts-spam.csv", "luts-spam.png"]
