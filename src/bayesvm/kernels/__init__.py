@@ -1,0 +1,36 @@
+r"""Kernels: values, diagonals, and gradients that are never larger than the kernel matrix.
+
+A kernel is an immutable value with a vector ``theta`` of the logarithms of its parameters:
+
+======================  ======================================================================
+``k(A, B)``             :math:`k(a_i, b_j)`; ``k(A)`` is A against itself
+``k.diag(A)``           :math:`k(a_i, a_i)`
+``k.theta``             log parameters; ``k.names`` says which; ``k.with_theta(t)`` sets them
+``k.pull(G, A, B)``     gradient in ``theta`` of :math:`\sum_{ij} G_{ij}\,k(a_i, b_j)`
+``k.pull_diag(g, A)``   gradient in ``theta`` of :math:`\sum_i g_i\,k(a_i, a_i)`
+``k.pull_points(...)``  gradients of the double sum in A and in B
+======================  ======================================================================
+
+Kernels add, multiply, and take positive weights: ``4.0 * RBF(2.0) + Linear()``.
+"""
+
+from .algebra import Constant, Function, Kernel, Product, Scaled, Sum, White
+from .inner import Linear, Polynomial
+from .scales import with_columns
+from .stationary import RBF, Matern, squared_distances
+
+__all__ = [
+    "RBF",
+    "Matern",
+    "Linear",
+    "Polynomial",
+    "Constant",
+    "White",
+    "Function",
+    "Scaled",
+    "Sum",
+    "Product",
+    "Kernel",
+    "squared_distances",
+    "with_columns",
+]

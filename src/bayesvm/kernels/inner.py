@@ -1,0 +1,150 @@
+"""Kernels of the inner product."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..types import Array
+from .algebra import Algebra, require_positive
+from .scales import check_scales, divided, from_logs, log_scales, scale_names
+
+
+@dataclass(frozen=True)
+class Linear(Algebra):
+    r"""Inner product :math:`\sum_d a_d b_d/\ell_d^2`: a linear function without intercept.
+
+    Parameters
+    ----------
+    length_scale : float or sequence of floats, default=1.0
+        One for all columns, or one per column; a coefficient has prior variance
+        :math:`1/\ell_d^2`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesvm.kernels import Linear
+    >>> Linear(2.0)(np.array([[2.0, 4.0]]))
+    array([[5.]])
+    """
+
+    length_scale: Any = 1.0
+
+    def __post_init__(self) -> None:
+        check_scales(self)
+
+    @property
+    def theta(self) -> Array:
+        return log_scales(self.length_scale)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return scale_names(self.length_scale)
+
+    def with_theta(self, theta: Array) -> Linear:
+        return replace(self, length_scale=from_logs(self.length_scale, theta))
+
+    def __call__(self, A: Array, B: Array | None = None) -> Array:
+        A = divided(A, self.length_scale)
+        return A @ (A if B is None else divided(B, self.length_scale)).T
+
+    def diag(self, A: Array) -> Array:
+        A = divided(A, self.length_scale)
+        return np.einsum("ij,ij->i", A, A)
+
+    def _folded(self, per_column: Array) -> Array:
+        """Slopes in the log length scales from a share for each column."""
+        return -2.0 * (
+            per_column if isinstance(self.length_scale, tuple) else per_column.sum(keepdims=True)
+        )
+
+    def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
+        A = divided(A, self.length_scale)
+        B = A if B is None else divided(B, self.length_scale)
+        return self._folded(np.einsum("id,id->d", A, G @ B))
+
+    def pull_diag(self, g: Array, A: Array) -> Array:
+        return self._folded(g @ divided(A, self.length_scale) ** 2)
+
+    def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
+        scale = np.asarray(self.length_scale)
+        A = divided(A, self.length_scale)
+        B = A if B is None else divided(B, self.length_scale)
+        return G @ B / scale, G.T @ A / scale
+
+
+@dataclass(frozen=True)
+class Polynomial(Algebra):
+    r"""Polynomials of inputs, :math:`\big(o + \sum_d a_d b_d/\ell_d^2\big)^{degree}`.
+
+    Parameters
+    ----------
+    degree : int, default=3
+        Degree, at least 1.
+    length_scale : float or sequence of floats, default=1.0
+        One for all columns, or one per column.
+    offset : float, default=1.0
+        Weight of the lower degrees, positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesvm.kernels import Polynomial
+    >>> Polynomial(degree=2)(np.array([[1.0]]), np.array([[2.0]]))
+    array([[9.]])
+    """
+
+    degree: int = 3
+    length_scale: Any = 1.0
+    offset: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_scales(self)
+        require_positive(self, "offset")
+        if not isinstance(self.degree, int | np.integer) or self.degree < 1:
+            raise ValueError(
+                f"Polynomial(degree) must be a whole number of at least 1; got {self.degree!r}."
+            )
+
+    @property
+    def _inner(self) -> Linear:
+        return Linear(self.length_scale)
+
+    @property
+    def theta(self) -> Array:
+        return np.append(self._inner.theta, math.log(self.offset))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self._inner.names, "offset")
+
+    def with_theta(self, theta: Array) -> Polynomial:
+        scale = from_logs(self.length_scale, theta[:-1])
+        return replace(self, length_scale=scale, offset=math.exp(theta[-1]))
+
+    def __call__(self, A: Array, B: Array | None = None) -> Array:
+        out: Array = (self.offset + self._inner(A, B)) ** self.degree
+        return out
+
+    def diag(self, A: Array) -> Array:
+        out: Array = (self.offset + self._inner.diag(A)) ** self.degree
+        return out
+
+    def _chain(self, G: Array, inner: Array) -> Array:
+        """Slope in the inner product."""
+        out: Array = G * self.degree * (self.offset + inner) ** (self.degree - 1)
+        return out
+
+    def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
+        H = self._chain(G, self._inner(A, B))
+        return np.append(self._inner.pull(H, A, B), self.offset * H.sum())
+
+    def pull_diag(self, g: Array, A: Array) -> Array:
+        h = self._chain(g, self._inner.diag(A))
+        return np.append(self._inner.pull_diag(h, A), self.offset * h.sum())
+
+    def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
+        return self._inner.pull_points(self._chain(G, self._inner(A, B)), A, B)
