@@ -1,0 +1,19 @@
+"""Sparse kernel machines: which rows become vectors, and with what weight."""
+
+from .folds import fold_count, held_out, merge
+from .machine import OnColumns, Sparse
+from .newton import Penalty, em_step, maximise, newton
+from .nnls import nnls
+
+__all__ = [
+    "OnColumns",
+    "Penalty",
+    "Sparse",
+    "em_step",
+    "fold_count",
+    "held_out",
+    "maximise",
+    "merge",
+    "newton",
+    "nnls",
+]

@@ -1,0 +1,139 @@
+"""Kernel width and rate of the prior by what is said of rows left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import log_expit
+
+from ..calibration import fit_link
+from ..types import Array
+from . import laplace
+from .newton import largest_rate, maximise
+
+RATIO = 0.5  # of one rate of the path to the next
+SHARE = 0.3  # of the rows that may become vectors before a path ends
+LEAST = 20  # or so many of them
+PATIENCE = 3  # rates without a better score before a path ends
+LOOSE = (1e-4, 2e-2)  # nats and slack: scores need no more
+COARSE = (0.0, -1.0, 1.0, -2.0, 2.0)  # widths tried first, in doublings
+WIDEST = 4.0  # doublings beyond which a width is not followed
+
+
+class Fold(NamedTuple):
+    """Signed columns of the rows fitted and of those held out."""
+
+    A: Array
+    y: Array
+    c: Array
+    B: Array  # rows held out
+    out: Array  # their numbers
+    weight: Array  # and how much of each is held out
+
+
+class Trial(NamedTuple):
+    """One machine at one width: scores along the path and the best rate's moments."""
+
+    rates: Array
+    scores: Array
+    spread: float  # standard error of the best score
+    rate: float
+    score: float
+    held: tuple[Array, Array, Array, Array]  # labels, mean, variance of f, weights
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Kernel values of rows with candidates; candidate j is row ``of[j]``."""
+
+    K: Array
+    of: Array
+
+    def signed(self, y: Array, rows: Any = slice(None), keep: Any = slice(None)) -> Array:
+        """Columns times the label of their candidate, and the constant."""
+        of = self.of[keep]
+        A = self.K[rows][:, keep] * y[of]
+        return np.column_stack([A, np.ones(A.shape[0])])
+
+    def fold(self, y: Array, c: Array, H: Array) -> Fold:
+        left = c - H
+        rows, out = np.flatnonzero(left > 0), np.flatnonzero(H > 0)
+        keep = np.flatnonzero(left[self.of] > 0)
+        A, B = self.signed(y, rows, keep), self.signed(y, out, keep)
+        return Fold(A, y[rows], left[rows], B, out, H[out])
+
+
+def link_loss(y: Array, m: Array, v: Array, c: Array) -> Array:
+    """Log loss of each row under the link fitted to all of them."""
+    link = fit_link(y, m, v, c)
+    out: Array = -c * log_expit(y * link.logit(m, v))
+    return out
+
+
+def trial(
+    columns: Columns, y: Array, c: Array, H: Array, ridge: float, rates: Sequence[float] | None
+) -> Trial:
+    """Follow the path of rates in all folds at once, from strong to weak."""
+    folds = [columns.fold(y, c, h) for h in H.T]
+    labels = np.concatenate([y[f.out] for f in folds])
+    weights = np.concatenate([f.weight for f in folds])
+    number = np.repeat(np.arange(len(folds)), [f.out.size for f in folds])
+    if rates is None:
+        top = largest_rate(columns.signed(y), y, c)
+        top = 2.0 ** np.floor(np.log2(top)) if top > 0 else 1.0
+        rates = top * RATIO ** np.arange(24)
+    xs = [np.zeros(f.A.shape[1]) for f in folds]
+    tried: list[float] = []
+    scores: list[float] = []
+    best, kept, spread, behind = np.inf, None, 0.0, 0
+    for rate in rates:
+        xs = [
+            maximise(f.A, f.y, f.c, laplace.penalty(x.size, rate, ridge), x, *LOOSE)[0]
+            for f, x in zip(folds, xs, strict=True)
+        ]
+        m = np.concatenate([f.B @ x for f, x in zip(folds, xs, strict=True)])
+        loss = link_loss(labels, m, np.zeros_like(m), weights)
+        tried.append(float(rate))
+        scores.append(float(loss.sum()))
+        behind += 1
+        if scores[-1] < best or kept is None:
+            best, kept, behind = scores[-1], (float(rate), xs), 0
+            each = np.bincount(number, loss) / np.bincount(number, weights)
+            spread = float(each.std(ddof=1) / np.sqrt(len(folds)) * weights.sum())
+        full = any((x > 0).sum() > max(LEAST, SHARE * x.size) for x in xs)
+        if full or behind >= PATIENCE:
+            break
+    assert kept is not None
+    rate, xs = kept
+    moments = [_moments(f, x, rate, ridge) for f, x in zip(folds, xs, strict=True)]
+    m, v = (np.concatenate(part) for part in zip(*moments, strict=True))
+    return Trial(
+        np.array(tried), np.array(scores), spread, rate, best, (labels, m, v, weights)
+    )
+
+
+def _moments(f: Fold, x: Array, rate: float, ridge: float) -> tuple[Array, Array]:
+    alpha = rate / x[:-1][x[:-1] > 0] + ridge * rate**2
+    sparse = laplace.survivors(f.A, f.y, f.c, x, alpha, 0.0, [], 0)
+    return sparse.moments(f.B[:, :-1])
+
+
+def choose_width(score: Callable[[float], float], start: Sequence[float] = COARSE) -> float:
+    """Least score over widths: a coarse net, followed beyond its edge, then halves around it."""
+    seen: dict[float, float] = {}
+
+    def at(width: float) -> float:
+        if width not in seen:
+            seen[width] = score(width)
+        return seen[width]
+
+    best = min(start, key=at)
+    while best in (min(seen), max(seen)) and abs(best) < WIDEST:
+        at(best + np.sign(best))
+        if min(seen, key=at) == best:
+            break
+        best = min(seen, key=at)
+    return min((best - 0.5, best, best + 0.5), key=at)
