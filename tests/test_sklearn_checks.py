@@ -3,7 +3,7 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bayesvm import BayesianLinearSVC
+from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.inference import Gibbs
 
 ESTIMATORS = [
@@ -15,6 +15,12 @@ ESTIMATORS = [
     BayesianLinearSVC(inference="svi", random_state=0),
     BayesianLinearSVC(covariance="diagonal", standardize=False),
     BayesianLinearSVC(inference=Gibbs(draws=50, burn_in=20, chains=2), random_state=0),
+    BayesianSVC(random_state=0),
+    BayesianSVC(tune=False, bound="augmented", probability="normalised"),
+    BayesianSVC(tune="cv", random_state=0),
+    BayesianSVC(n_inducing=5, inducing="random", tune=False, random_state=0),
+    BayesianSVC(likelihood="logistic", random_state=0),
+    BayesianSVC(inference="em", tune=False),
 ]
 
 

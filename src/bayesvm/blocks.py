@@ -32,6 +32,7 @@ class Blocks(Sequence[Block]):
     c: Array
     size: int
     ready: bool = False
+    extra: Array | float = 0.0  # variance of f outside the columns, where those are ready
 
     @cached_property
     def _parts(self) -> list[Any] | None:
@@ -54,11 +55,17 @@ class Blocks(Sequence[Block]):
             raise IndexError(k)
         rows = slice(k * self.size, (k + 1) * self.size)
         X = self.X[rows] if self._parts is None else self._parts[k]
-        return Block(X, self.y[rows], self.c[rows], k, Rows(X) if self.ready else None)
+        held = Rows(X, _some(self.extra, rows)) if self.ready else None
+        return Block(X, self.y[rows], self.c[rows], k, held)
+
+    def assembled(self, rows: Rows) -> Blocks:
+        """The same rows with a model's columns in place of its input."""
+        return replace(self, X=rows.C, extra=rows.extra, ready=True)
 
     def take(self, rows: Array, scale: float = 1.0) -> Blocks:
         """Chosen rows, each counted ``scale`` times more."""
-        return replace(self, X=self.X[rows], y=self.y[rows], c=scale * self.c[rows])
+        extra = _some(self.extra, rows)
+        return replace(self, X=self.X[rows], y=self.y[rows], c=scale * self.c[rows], extra=extra)
 
     def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Blocks]:
         """Random minibatches that together visit every row once, scaled up to all rows."""
@@ -66,3 +73,7 @@ class Blocks(Sequence[Block]):
         for i in range(0, self.n, size):
             rows = order[i : i + size]
             yield self.take(rows, self.n / rows.size)
+
+
+def _some(extra: Array | float, rows: Any) -> Array | float:
+    return extra[rows] if isinstance(extra, np.ndarray) else extra

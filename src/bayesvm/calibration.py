@@ -132,8 +132,15 @@ def leave_one_out_draws(f: Array, log_lik: Array, c: Array) -> tuple[Array, Arra
     return mean, np.einsum("ij,ij->i", weight, (f - mean[:, None]) ** 2)
 
 
-def fit_link(y: Array, m: Array, v: Array, c: Array, max_iter: int = 100) -> Calibrated:
-    r"""Fit the calibrated link by Newton's method.
+def fit_link(y: Array, m: Array, v: Array, c: Array) -> Calibrated:
+    """Fit the calibrated link to moments of f at rows left out."""
+    return score_link(y, m, v, c)[0]
+
+
+def score_link(
+    y: Array, m: Array, v: Array, c: Array, max_iter: int = 100
+) -> tuple[Calibrated, float]:
+    r"""The calibrated link, by Newton's method, and the loss that it reaches.
 
     Minimises the weighted log loss with targets softened by half a count, under
     :math:`\log a \sim N(\log 2, 1)`, :math:`b \sim N(0, 1)` and
@@ -163,7 +170,7 @@ def fit_link(y: Array, m: Array, v: Array, c: Array, max_iter: int = 100) -> Cal
         x, value = x - step, new
         if np.max(np.abs(step)) < 1e-10:
             break
-    return Calibrated(float(np.exp(x[0])), float(x[1]), float(np.exp(x[2])))
+    return Calibrated(float(np.exp(x[0])), float(x[1]), float(np.exp(x[2]))), value
 
 
 def _derivatives(x: Array, t: Array, m: Array, v: Array, c: Array) -> tuple[Array, Array, Array]:

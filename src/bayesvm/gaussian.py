@@ -285,6 +285,21 @@ def covariance(S: Any, P: Array, retry: bool = True) -> Covariance:
     return DiagonalCovariance(1.0 / (S.d + P))
 
 
+def blended(cov: Any, S: Any, P: Array, rate: float) -> Covariance:
+    """The covariance whose precision is ``rate`` of the way from that of ``cov`` to ``S + P``."""
+    if isinstance(S, Factored):
+        w, P = cov.w + rate * (S.w - cov.w), cov.P + rate * (P - cov.P)
+        new = DualCovariance(S.C, w, P)
+        if cov.C is S.C and np.array_equal(cov.P, P):
+            new.__dict__["G"] = cov.G  # the one product of all columns
+        return new
+    if rate == 1.0:
+        return covariance(S, P)
+    if isinstance(S, Dense):
+        return covariance(Dense(rate * S.M + (1.0 - rate) * (cov.L @ cov.L.T)), rate * P)
+    return DiagonalCovariance(1.0 / (rate * (S.d + P) + (1.0 - rate) / cov.variance))
+
+
 def mode(
     cov: Covariance,
     g: Array,

@@ -52,7 +52,9 @@ class Machine:
 
     def moments(self, X: Any) -> tuple[Array, Array]:
         """Mean and variance of f at new rows."""
-        return self.posterior.moments(self.model.rows(X).C)
+        rows = self.model.rows(X)
+        m, v = self.posterior.moments(rows.C)
+        return m, v + rows.extra
 
     def proba(self, m: Array, v: Array) -> Array:
         return decisive(self.link.proba(m, v), self.link.score(m, v))
@@ -98,6 +100,7 @@ def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
         P = problem.model.precision(priors)
         post = PointPosterior(coef.mean, covariance(problem.stats(rough).S, P))
         extra["certificate"] = getattr(ascent, "certificate", None)
+        extra["dual"] = getattr(ascent, "dual", None)
     return Machine(
         problem.model,
         post,

@@ -43,9 +43,12 @@ class Model:
             parts = [t.design.columns(X) for t in self.terms]
             return Rows(sparse.csr_array(sparse.hstack(parts, format="csr")))
         C = np.empty((X.shape[0], self.width))
+        extra: Array | float = 0.0
         for term, where in zip(self.terms, self.slices, strict=True):
             term.design.columns(X, out=C[:, where])
-        return Rows(C)
+            if hasattr(term.design, "residual"):
+                extra = extra + term.design.residual(X, C[:, where])
+        return Rows(C, extra)
 
     # ----- the coefficient side, one prior per term
 
@@ -100,8 +103,8 @@ class Problem:
 
     def assembled(self) -> Problem:
         """The same problem with its columns built once and kept."""
-        C = self.model.rows(self.blocks.X).C
-        return replace(self, blocks=replace(self.blocks, X=C, ready=True))
+        rows = self.model.rows(self.blocks.X)
+        return replace(self, blocks=self.blocks.assembled(rows))
 
     def thinned(self, keep: int, rng: np.random.Generator) -> Problem:
         """A random subset of ``keep`` rows."""

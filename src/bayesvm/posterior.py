@@ -33,7 +33,9 @@ class Posterior(Protocol):
     def variance(self) -> Array: ...
     def covariance(self) -> Array: ...
     def moments(self, C: Columns) -> tuple[Array, Array]: ...
-    def quantiles(self, C: Columns, levels: tuple[float, ...]) -> Array: ...
+    def quantiles(
+        self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0
+    ) -> Array: ...  # extra: variance of f outside theta
     def sample(self, n: int, rng: np.random.Generator) -> Array: ...
     def left_out(self, problem: Problem) -> tuple[Array, Array]: ...  # moments without the row
 
@@ -60,9 +62,9 @@ class GaussianPosterior:
         m, v = moments(Rows(C), self.coef)
         return m, np.broadcast_to(v, m.shape)
 
-    def quantiles(self, C: Columns, levels: tuple[float, ...]) -> Array:
+    def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
         m, v = self.moments(C)
-        return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
+        return m + np.sqrt(v + extra) * ndtri(np.array(levels))[:, None]
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         return self.coef.mean + self.coef.cov.sample(n, rng)
@@ -104,13 +106,18 @@ class DrawsPosterior:
         T = C @ self._root.T
         return C @ self.mean, np.einsum("ij,ij->i", T, T)
 
-    def quantiles(self, C: Columns, levels: tuple[float, ...]) -> Array:
+    def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
         size = max(1, HELD // self.flat.shape[0])
         parts = [
             np.quantile(C[i : i + size] @ self.flat.T, levels, axis=1)
             for i in range(0, C.shape[0], size)
         ]
-        return np.concatenate(parts, axis=1) if parts else np.empty((len(levels), 0))
+        f = np.concatenate(parts, axis=1) if parts else np.empty((len(levels), 0))
+        if not np.any(extra):
+            return f
+        # what lies outside theta is Gaussian: widen the draws' own spread by it
+        m, v = self.moments(C)
+        return m + (f - m) * np.sqrt(1.0 + extra / np.maximum(v, 1e-300))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         return self.flat[rng.integers(self.flat.shape[0], size=n)]
@@ -154,7 +161,7 @@ class PointPosterior:
         m = C @ self.mean
         return m, np.zeros_like(m)
 
-    def quantiles(self, C: Columns, levels: tuple[float, ...]) -> Array:
+    def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
         raise self._refuse()
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:

@@ -144,6 +144,8 @@ class Design(Protocol):
 
     def columns(self, X: Any, out: Array | None = None) -> Columns: ...
 
+    # a design whose columns do not say all may add ``residual(X, C)``: variance outside theta
+
 
 class Term(NamedTuple):
     """One summand of f: a name, a design and the prior of its coefficients."""

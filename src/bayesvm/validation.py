@@ -14,12 +14,16 @@ from threadpoolctl import threadpool_limits
 from .blocks import block_rows
 from .engines import Serial, Threads
 from .inference import EM, SVI, VB, Gibbs
+from .inference.tight import TightVB
+from .kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
 from .likelihoods import Hinge, Logistic, Probit
 from .priors import Fixed, Ridge
 from .types import Array
 
 LIKELIHOODS: Mapping[str, Any] = {"hinge": Hinge, "logistic": Logistic, "probit": Probit}
 SCHEMES: Mapping[str, Any] = {"vb": VB, "em": EM, "svi": SVI, "gibbs": Gibbs}
+KERNELS: Mapping[str, Any] = {"rbf": RBF, "matern": Matern, "linear": Linear, "poly": Polynomial}
+TUNING = ("evidence", "cv", "bound")
 PROBABILITIES = ("calibrated", "normalised", "probit")
 
 # A chain explores the tail of the prior, so it needs one that falls; see the notes of Ridge.
@@ -112,6 +116,70 @@ def choose_form(value: str, n: int, K: int, scheme: Any, sparse_rows: bool = Fal
     return form
 
 
+def choose_bound(value: str, scheme: Any) -> tuple[Any, str]:
+    """The scheme that climbs the bound asked for, and the name of that bound."""
+    if value not in ("auto", "tight", "augmented"):
+        raise ValueError(f"bound={value!r} is not known; choose 'auto', 'tight' or 'augmented'.")
+    if not isinstance(scheme, VB):
+        if value == "tight":
+            raise ValueError(
+                f"bound='tight' needs inference='vb'; {type(scheme).__name__} has no bound of its "
+                "own to tighten. Use bound='auto'."
+            )
+        return scheme, "augmented"
+    return (scheme, value) if value == "augmented" else (TightVB(scheme), "tight")
+
+
+def choose_tuning(value: Any) -> str | None:
+    """The rule by which kernel parameters are learned; ``None`` for none."""
+    if isinstance(value, bool | np.bool_):
+        return "evidence" if value else None
+    if value not in TUNING:
+        known = ", ".join(repr(k) for k in TUNING)
+        raise ValueError(f"tune={value!r} is not known; choose True, False or one of {known}.")
+    return str(value)
+
+
+def choose_kernel(value: Any, p: int) -> tuple[Any, bool]:
+    """The kernel to start from, and whether its form was left to us by giving a name only.
+
+    On standardised columns two rows are about ``sqrt(2 p)`` apart.
+    """
+    if isinstance(value, str) and value in KERNELS:
+        return Scaled(4.0, KERNELS[value](length_scale=float(np.sqrt(p)))), True
+    if callable(value) and not hasattr(value, "pull") and not isinstance(value, type):
+        return Function(value), False
+    return choose("kernel", value, KERNELS, ("theta", "with_theta", "diag", "pull")), False
+
+
+def check_positive(name: str, value: Any) -> None:
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < np.inf:
+        raise ValueError(f"{name} must be a positive number; got {value!r}.")
+
+
+def check_inducing(how: str, m: Any) -> None:
+    if how not in ("kmeans", "random"):
+        raise ValueError(
+            f"inducing={how!r} is not known; choose 'kmeans', 'random' or give an array of points."
+        )
+    whole = isinstance(m, int | np.integer) and not isinstance(m, bool) and m >= 1
+    if not (whole or m is None or (isinstance(m, str) and m == "auto")):
+        raise ValueError(
+            f"n_inducing must be a whole number of at least 1, 'auto' or None; got {m!r}."
+        )
+
+
+def check_points(points: Any, inputs: Any) -> Array:
+    """Inducing points given by the user, distinct and on the scale of the fit."""
+    Z = np.asarray(points, dtype=float)
+    if Z.ndim != 2 or Z.shape[0] < 1 or Z.shape[1] != inputs.width or not np.all(np.isfinite(Z)):
+        raise ValueError(
+            f"inducing must be an array of finite points of shape (m, {inputs.width}); "
+            f"got shape {Z.shape}."
+        )
+    return inputs.columns(np.unique(Z, axis=0))  # type: ignore[no-any-return]
+
+
 def check_probability(value: str) -> str:
     if value not in PROBABILITIES:
         known = ", ".join(repr(k) for k in PROBABILITIES)
@@ -196,6 +264,15 @@ def is_sampler(scheme: Any) -> bool:
 
 def is_point(scheme: Any) -> bool:
     return isinstance(scheme, EM)
+
+
+def has_spread(scheme: Any) -> bool:
+    """Whether rows are seen by a distribution rather than by a point or a draw."""
+    return isinstance(scheme, VB | TightVB | SVI)
+
+
+def needs_matrix(scheme: Any) -> bool:
+    return isinstance(scheme, SVI)
 
 
 def tails(level: float) -> tuple[float, float]:

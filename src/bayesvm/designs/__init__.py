@@ -1,5 +1,6 @@
-"""Designs: how input becomes columns of the linear predictor."""
+"""Designs: how input becomes columns."""
 
 from .columns import Intercept, Standardised, fit_columns
+from .gp import Whitened, choose_points, whiten
 
-__all__ = ["Intercept", "Standardised", "fit_columns"]
+__all__ = ["Intercept", "Standardised", "Whitened", "choose_points", "fit_columns", "whiten"]

@@ -29,25 +29,27 @@ from ..types import Array, Coef
 class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the estimators; a subclass builds the terms and this class does the rest."""
 
+    _accept_sparse: Any = "csr"
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = bool(self._accept_sparse)
         return tags
 
     # ----- fitting
 
     def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset
-        )
+        kind = {"accept_sparse": self._accept_sparse, "dtype": [np.float64, np.float32]}
+        X, y = validate_data(self, X, y, reset=reset, **kind)
         check_classification_targets(y)
         return check.as_rows(X), y
 
-    def _generator(self) -> np.random.Generator:
-        """A NumPy generator from scikit-learn's kind of ``random_state``."""
-        if isinstance(self.random_state, np.random.Generator):
-            return self.random_state
-        return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+    def _generator(self, seed: Any = None) -> np.random.Generator:
+        """A NumPy generator from scikit-learn's kind of ``random_state``, or from another seed."""
+        seed = self.random_state if seed is None else seed
+        if isinstance(seed, np.random.Generator):
+            return seed
+        return np.random.default_rng(check_random_state(seed).randint(2**31 - 1))
 
     def _targets(self, codes: Any) -> Iterator[Array]:
         """Labels in {-1, +1} for each machine: one for two classes, else one per class."""
@@ -128,7 +130,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _new_rows(self, X: Any) -> Any:
         check_is_fitted(self, "machines_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        kind = {"accept_sparse": self._accept_sparse, "dtype": [np.float64, np.float32]}
+        X = validate_data(self, X, reset=False, **kind)
         return check.as_rows(X)
 
     def _moments(self, X: Any) -> tuple[Array, Array]:
@@ -140,9 +143,10 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         blocks = Blocks(X, np.empty(n), np.empty(n), size)
 
         def visit(b: Any) -> tuple[Array, Array]:
-            C = self.machines_[0].model.rows(b.X).C
-            pairs = [m.posterior.moments(C) for m in self.machines_]
-            return np.stack([m for m, _ in pairs], 1), np.stack([v for _, v in pairs], 1)
+            rows = self.machines_[0].model.rows(b.X)
+            pairs = [m.posterior.moments(rows.C) for m in self.machines_]
+            extra = np.reshape(rows.extra, (-1, 1))
+            return np.stack([m for m, _ in pairs], 1), np.stack([v for _, v in pairs], 1) + extra
 
         parts = list(engine.collect(visit, blocks))
         return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
@@ -238,10 +242,10 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tails = check.tails(level)
         p = self.predict_proba(X)
         X = self._new_rows(X)
-        C = self.machines_[0].model.rows(X).C
+        rows = self.machines_[0].model.rows(X)
         ends = []
         for machine in self.machines_:
-            f = machine.posterior.quantiles(C, tails)
+            f = machine.posterior.quantiles(rows.C, tails, rows.extra)
             ends.append([machine.link.proba(q, np.zeros_like(q)) for q in f])
         low = np.stack([e[0] for e in ends], axis=1)
         high = np.stack([e[1] for e in ends], axis=1)

@@ -85,6 +85,19 @@ def extrapolate(x0: Array, x1: Array, x2: Array, lead: int) -> Array | None:
     return out if np.all(np.isfinite(out)) else None
 
 
+class Pace(NamedTuple):
+    """Rate of a step that may overshoot: halved when it does, and slow to forget how far it got."""
+
+    rate: float = 1.0
+    ceiling: float = 1.0
+
+    def slower(self) -> Pace:
+        return Pace(0.5 * self.rate, 0.5 * self.rate)
+
+    def faster(self) -> Pace:
+        return Pace(min(1.5 * self.rate, self.ceiling), min(1.1 * self.ceiling, 1.0))
+
+
 class Step(NamedTuple):
     """Steps from a state: a safe one that cannot lower the bound, made when called for, perhaps a
     bold one, and the bound of the state itself."""

@@ -3,5 +3,6 @@
 from .hinge import Hinge
 from .logistic import Logistic
 from .probit import Probit
+from .tight import Tight
 
-__all__ = ["Hinge", "Logistic", "Probit"]
+__all__ = ["Hinge", "Logistic", "Probit", "Tight"]

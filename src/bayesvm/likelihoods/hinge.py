@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import erfcx, expit, log_ndtr, ndtr
@@ -49,6 +50,8 @@ class Hinge:
     >>> float(row.w[0]), float(row.g[0]), float(row.bound[0])
     (1.0, 2.0, -2.0)
     """
+
+    normalised: ClassVar[bool] = False  # the two labels' values do not sum to one
 
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
         u = 1.0 - y * m

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
@@ -39,6 +40,8 @@ class Logistic:
     >>> float(Logistic().expected(np.array([1.0]), np.array([0.0]), 0.0).w[0])
     0.25
     """
+
+    normalised: ClassVar[bool] = True
 
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
         xi = np.sqrt(m * m + v)

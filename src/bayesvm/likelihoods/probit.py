@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
@@ -31,6 +32,8 @@ class Probit:
     >>> Probit().proba(np.array([0.0]), np.array([1.0]))
     array([0.5])
     """
+
+    normalised: ClassVar[bool] = True
 
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
         z = y * m

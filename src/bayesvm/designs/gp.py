@@ -1,0 +1,129 @@
+r"""A Gaussian process as columns: whitened kernel values at inducing points.
+
+With :math:`K_{mm} + \epsilon I = L L^\top` at *m* points *Z*, a row's columns are
+:math:`c_i = L^{-1} k_m(x_i)` and their coefficients are a priori independent with unit variance.
+What the columns cannot say is left as a variance, :math:`\tilde k_i = k_{ii} - \|c_i\|^2`.  With
+every distinct row among the points the process is exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from ..types import Array, Columns
+
+JITTER = 1e-6  # of the mean diagonal of K_mm
+MOST_JITTER = 1e-2
+
+
+@dataclass(frozen=True, eq=False)
+class Whitened:
+    """Whitened kernel values at the points ``Z``, which are on the scale of ``inputs``."""
+
+    inputs: Any  # design of the input itself: centre and scale
+    kernel: Any
+    Z: Array
+    L: Array
+
+    @property
+    def width(self) -> int:
+        return int(self.Z.shape[0])
+
+    def columns(self, X: Any, out: Array | None = None) -> Columns:
+        cross = self.kernel(self.Z, self.inputs.columns(X))
+        C = solve_triangular(self.L, cross, lower=True, overwrite_b=True, check_finite=False).T
+        if out is None:
+            return C
+        out[:] = C
+        return out
+
+    def residual(self, X: Any, C: Array) -> Array:
+        """Variance of f that the columns leave."""
+        rest = self.kernel.diag(self.inputs.columns(X)) - np.einsum("ij,ij->i", C, C)
+        return np.maximum(rest, 0.0)
+
+
+def jitter(K: Array) -> float:
+    """What is added to the diagonal of a kernel matrix: part of the model."""
+    return JITTER * float(np.mean(np.diag(K)))
+
+
+def whiten(kernel: Any, Z: Array, inputs: Any) -> Whitened:
+    """The design with its factor; the jitter grows tenfold until the factorisation succeeds."""
+    K = kernel(Z)
+    if not np.all(np.isfinite(K)):
+        raise ValueError(
+            f"the kernel {kernel} is not finite at the data; check its parameters and the inputs."
+        )
+    base, share = float(np.mean(np.diag(K))), JITTER
+    while share <= MOST_JITTER:
+        propped = K.copy()
+        propped[np.diag_indices_from(propped)] += share * base
+        try:
+            L = cholesky(propped, lower=True, overwrite_a=True, check_finite=False)
+            return Whitened(inputs, kernel, Z, L)
+        except np.linalg.LinAlgError:
+            share *= 10.0
+    raise np.linalg.LinAlgError(
+        f"the kernel matrix of {Z.shape[0]} points is not positive definite even with "
+        f"{MOST_JITTER:g} of its diagonal added. Drop duplicate or collinear inducing points, or "
+        "check that the kernel is positive definite."
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# Where the points are
+
+LLOYD_ROWS = 20_000
+LLOYD_PASSES = 10
+
+
+def choose_points(X: Array, m: int, how: Any, rng: np.random.Generator) -> Array:
+    """Inducing points among distinct rows ``X``: all of them if no more than ``m``."""
+    if X.shape[0] <= m:
+        return X
+    if how == "random":
+        return X[np.sort(rng.choice(X.shape[0], m, replace=False))]
+    some = X
+    if X.shape[0] > LLOYD_ROWS:
+        some = X[np.sort(rng.choice(X.shape[0], LLOYD_ROWS, replace=False))]
+    return lloyd(some, spread(some, m, rng))
+
+
+def _gaps(X: Array, Z: Array, square: Array) -> Array:
+    """Squared distances to the points, ``(n, m)``, less what no comparison needs."""
+    return square + np.einsum("ij,ij->i", Z, Z) - 2.0 * (X @ Z.T)
+
+
+def spread(X: Array, m: int, rng: np.random.Generator) -> Array:
+    """k-means++: each point far from those already chosen, with probability by squared distance."""
+    chosen = [int(rng.integers(X.shape[0]))]
+    nearest = np.square(X - X[chosen[0]]).sum(axis=1)
+    while len(chosen) < m:
+        total = np.cumsum(nearest)
+        if total[-1] <= 0:  # fewer distinct rows than points
+            break
+        chosen.append(int(np.searchsorted(total, rng.random() * total[-1])))
+        nearest = np.minimum(nearest, np.square(X - X[chosen[-1]]).sum(axis=1))
+    return X[np.sort(chosen)].copy()
+
+
+def lloyd(X: Array, Z: Array, passes: int = LLOYD_PASSES) -> Array:
+    """Move every point to the mean of the rows nearest to it, a few times."""
+    square = np.einsum("ij,ij->i", X, X)[:, None]
+    for _ in range(passes):
+        size = max(1, 2**22 // Z.shape[0])
+        near = np.concatenate(
+            [
+                _gaps(X[i : i + size], Z, square[i : i + size]).argmin(axis=1)
+                for i in range(0, X.shape[0], size)
+            ]
+        )
+        count = np.bincount(near, minlength=Z.shape[0])
+        sums = np.stack([np.bincount(near, x, Z.shape[0]) for x in X.T], axis=1)
+        Z = np.where(count[:, None] > 0, sums / np.maximum(count, 1)[:, None], Z)
+    return Z

@@ -1,0 +1,100 @@
+r"""Natural-gradient ascent with a guard, for bounds whose unit step may overshoot.
+
+With *S* and *g* from rows that answer without augmentation, a step of rate :math:`\rho` is
+
+.. math::
+
+    \Sigma_{new}^{-1} = (1 - \rho)\,\Sigma^{-1} + \rho\,(S + P), \qquad
+    \mu_{new} = \mu + \rho\,\Sigma_{new}\,(g - P\mu) .
+
+The rate is halved until the bound does not fall; the guard is needed, for where the variance of a
+row is small its precision is a spike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..gaussian import blended, mode
+from ..model import Problem
+from ..types import Coef, Stats
+from .loop import Ascent, Pace, Progress, State, Watch, silent
+from .vb import VB, bound_of
+
+SMALLEST_RATE = 1e-5
+FIRST_PASSES = 6  # of the augmented bound, before the tight one is climbed
+
+
+@dataclass(frozen=True)
+class TightVB:
+    """Variational Bayes for a model whose likelihood is :class:`~bayesvm.likelihoods.Tight`.
+
+    Parameters
+    ----------
+    vb : VB
+        Makes the first passes, on the augmented bound, and says when to stop.
+    """
+
+    vb: VB = field(default_factory=VB)
+
+    def fit(
+        self,
+        problem: Problem,
+        rng: np.random.Generator,
+        start: State | None = None,
+        watch: Watch = silent,
+    ) -> Ascent:
+        pace = Pace(0.5, 0.5)  # near the top a full step overshoots
+        if start is None or start.coef.cov.is_point:
+            pace = Pace()
+            model = problem.model
+            plain = replace(model, likelihood=model.likelihood.likelihood)  # type: ignore[attr-defined]
+            rough = replace(self.vb, max_iter=min(self.vb.max_iter, FIRST_PASSES))
+            start = rough.fit(replace(problem, model=plain), rng, start).state
+        most, tol = self.vb.max_iter, self.vb.tol
+        return climb(problem, start, pace, max_iter=most, tol=tol, watch=watch)
+
+
+def climb(
+    problem: Problem,
+    state: State,
+    pace: Pace,
+    *,
+    max_iter: int,
+    tol: float,
+    watch: Watch = silent,
+    stage: str = "vb",
+) -> Ascent:
+    """Climb until a full step raises the bound by less than ``tol`` of its size."""
+    stats = problem.stats(state.coef)
+    bound = bound_of(problem, state, stats)
+    path, n_iter, change = [bound], 1, np.inf
+    while n_iter < max_iter:
+        new = _step(problem, state, stats, pace.rate)
+        after = problem.stats(new.coef)
+        reached, n_iter = bound_of(problem, new, after), n_iter + 1
+        size = max(1.0, abs(bound))
+        if not reached >= bound - 1e-11 * size:
+            pace = pace.slower()
+            if pace.rate < SMALLEST_RATE:  # nothing above rounding is left to gain
+                return Ascent(state, bound, path, n_iter, True, 0.0)
+            continue
+        change = reached - bound
+        settled = change < tol * pace.rate * size
+        state, stats, bound = new, after, reached
+        path.append(bound)
+        pace = pace.faster()
+        stop = watch(Progress(stage, n_iter, max_iter, bound, change), state)
+        if settled or stop:
+            return Ascent(state, bound, path, n_iter, settled, change)
+    return Ascent(state, bound, path, n_iter, False, change)
+
+
+def _step(problem: Problem, state: State, stats: Stats, rate: float) -> State:
+    model, (coef, priors) = problem.model, state
+    P = model.precision(priors)
+    cov = blended(coef.cov, stats.S, P, rate)
+    new = Coef(mode(cov, rate * stats.g, rate * P, coef.mean), cov)
+    return State(new, tuple(model.each("update", priors, new)))

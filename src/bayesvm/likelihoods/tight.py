@@ -1,0 +1,53 @@
+"""A likelihood without the loss of its augmentation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..types import Array, Local
+
+
+@dataclass(frozen=True)
+class Tight:
+    r"""A likelihood whose rows answer with :math:`E\log L` itself instead of a bound on it.
+
+    The mixture replaces :math:`E|u|` by :math:`\sqrt{E u^2}`, which makes posterior standard
+    deviations 20 to 40 % too small.  The expectation has a closed form for the hinge, so the bound
+    of a Gaussian can do without the mixture.  Its updates are natural-gradient steps, no longer
+    certain to raise the bound: a scheme guards them (``guarded``).
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        What labels say of f.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesvm.likelihoods import Hinge, Tight
+    >>> one = np.array([1.0])
+    >>> loose, tight = Hinge().expected(one, one, one), Tight(Hinge()).expected(one, one, one)
+    >>> float(loose.bound[0]), float(tight.bound[0])
+    (-1.0, -0.79788456)
+    """
+
+    likelihood: Any
+
+    guarded: ClassVar[bool] = True
+
+    def expected(self, y: Array, m: Array, v: Array | float) -> Local:
+        return self.likelihood.tight(y, m, v)  # type: ignore[no-any-return]
+
+    tight = expected
+
+    def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
+        return self.likelihood.draw(y, f, c, rng)  # type: ignore[no-any-return]
+
+    def log_prob(self, y: Array, f: Array) -> Array:
+        return self.likelihood.log_prob(y, f)  # type: ignore[no-any-return]
+
+    def proba(self, m: Array, v: Array) -> Array:
+        return self.likelihood.proba(m, v)  # type: ignore[no-any-return]
