@@ -1,13 +1,15 @@
 """Bayesian support vector machines: an SVM that knows how sure it is."""
 
 from . import datasets, engines, inference, kernels, likelihoods, plot, priors
-from .estimators import BayesianLinearSVC, BayesianSVC
+from .estimators import PCVC, RVC, BayesianLinearSVC, BayesianSVC
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BayesianLinearSVC",
     "BayesianSVC",
+    "PCVC",
+    "RVC",
     "datasets",
     "engines",
     "inference",

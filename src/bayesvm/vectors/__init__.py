@@ -1,6 +1,6 @@
 """Sparse kernel machines: which rows become vectors, and with what weight."""
 
-from .folds import fold_count, held_out, merge
+from .folds import fold_count, held_out
 from .machine import OnColumns, Sparse
 from .newton import Penalty, em_step, maximise, newton
 from .nnls import nnls
@@ -13,7 +13,6 @@ __all__ = [
     "fold_count",
     "held_out",
     "maximise",
-    "merge",
     "newton",
     "nnls",
 ]

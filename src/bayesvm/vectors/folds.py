@@ -7,26 +7,6 @@ import numpy as np
 from ..types import Array
 
 
-def merge(X: Array, y: Array, c: Array) -> tuple[Array, Array, Array]:
-    """Distinct (row, label) pairs in lexicographic order: where each is first, weights, codes.
-
-    Fits that see merged rows depend neither on the order of rows nor on how copies are given.
-
-    Returns
-    -------
-    first : array of int
-        Position in X of one copy of each pair.
-    weights : array
-        Total weight of its copies.
-    codes : array of int, shape (n,)
-        Number of the pair of each row.
-    """
-    pairs = np.column_stack([X, y])
-    _, first, codes = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
-    codes = codes.ravel()
-    return first, np.bincount(codes, c, first.size), codes
-
-
 def held_out(y: Array, c: Array, count: int, rng: np.random.Generator) -> Array:
     r"""Weights held out in each fold, ``(n, count)``, stratified by label; rows sum to ``c``.
 
@@ -62,9 +42,8 @@ def held_out(y: Array, c: Array, count: int, rng: np.random.Generator) -> Array:
             length = np.minimum(pieces + 1, b) - np.maximum(pieces, a)
             np.add.at(H[i], (pieces.astype(int) + dealt) % count, unit * length)
         dealt += int(np.ceil(ends[-1] - 1e-9))
-    # whole rows leave no rounding behind
-    H[H > (1 - 1e-9) * c[:, None]] = np.broadcast_to(c[:, None], H.shape)[H > (1 - 1e-9) * c[:, None]]
-    return H
+    whole = H > (1.0 - 1e-9) * c[:, None]  # a row held out leaves no rounding behind
+    return np.where(whole, c[:, None], H)
 
 
 def fold_count(y: Array, c: Array, most: int) -> int:

@@ -71,8 +71,10 @@ class OnColumns:
     def moments(self, C: Columns) -> tuple[Array, Array]:
         return self.inner.moments(C[:, self.columns])
 
-    def quantiles(self, C: Columns, levels: tuple[float, ...]) -> Array:
-        return self.inner.quantiles(C[:, self.columns], levels)
+    def quantiles(
+        self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0
+    ) -> Array:
+        return self.inner.quantiles(C[:, self.columns], levels, extra)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         return self._spread(self.inner.sample(n, rng))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,9 +18,11 @@ RATIO = 0.5  # of one rate of the path to the next
 SHARE = 0.3  # of the rows that may become vectors before a path ends
 LEAST = 20  # or so many of them
 PATIENCE = 3  # rates without a better score before a path ends
+LENGTH = 16  # rates of a path
 LOOSE = (1e-4, 2e-2)  # nats and slack: scores need no more
-COARSE = (0.0, -1.0, 1.0, -2.0, 2.0)  # widths tried first, in doublings
-WIDEST = 4.0  # doublings beyond which a width is not followed
+
+
+Held = tuple[Array, Array, Array, Array]  # labels, mean and variance of f, weights
 
 
 class Fold(NamedTuple):
@@ -42,11 +44,11 @@ class Trial(NamedTuple):
     spread: float  # standard error of the best score
     rate: float
     score: float
-    held: tuple[Array, Array, Array, Array]  # labels, mean, variance of f, weights
+    held: Held
 
 
 @dataclass(frozen=True)
-class Columns:
+class Candidates:
     """Kernel values of rows with candidates; candidate j is row ``of[j]``."""
 
     K: Array
@@ -74,9 +76,19 @@ def link_loss(y: Array, m: Array, v: Array, c: Array) -> Array:
 
 
 def trial(
-    columns: Columns, y: Array, c: Array, H: Array, ridge: float, rates: Sequence[float] | None
+    columns: Candidates,
+    y: Array,
+    c: Array,
+    H: Array,
+    ridge: float,
+    rates: Sequence[float] | None,
+    bar: float = np.inf,
 ) -> Trial:
-    """Follow the path of rates in all folds at once, from strong to weak."""
+    """Follow the path of rates in all folds at once, from strong to weak.
+
+    A path ends early where it gets worse, where vectors get too many, and where gains as large as
+    the last at every rate to come would not bring its score below ``bar``.
+    """
     folds = [columns.fold(y, c, h) for h in H.T]
     labels = np.concatenate([y[f.out] for f in folds])
     weights = np.concatenate([f.weight for f in folds])
@@ -84,7 +96,7 @@ def trial(
     if rates is None:
         top = largest_rate(columns.signed(y), y, c)
         top = 2.0 ** np.floor(np.log2(top)) if top > 0 else 1.0
-        rates = top * RATIO ** np.arange(24)
+        rates = top * RATIO ** np.arange(LENGTH)
     xs = [np.zeros(f.A.shape[1]) for f in folds]
     tried: list[float] = []
     scores: list[float] = []
@@ -104,7 +116,11 @@ def trial(
             each = np.bincount(number, loss) / np.bincount(number, weights)
             spread = float(each.std(ddof=1) / np.sqrt(len(folds)) * weights.sum())
         full = any((x > 0).sum() > max(LEAST, SHARE * x.size) for x in xs)
-        if full or behind >= PATIENCE:
+        hopeless = False
+        if len(scores) > PATIENCE:
+            gain = max(0.0, *(-np.diff(scores[-PATIENCE:])))
+            hopeless = scores[-1] - gain * (len(rates) - len(scores)) > bar
+        if full or hopeless or behind >= PATIENCE:
             break
     assert kept is not None
     rate, xs = kept
@@ -119,21 +135,3 @@ def _moments(f: Fold, x: Array, rate: float, ridge: float) -> tuple[Array, Array
     alpha = rate / x[:-1][x[:-1] > 0] + ridge * rate**2
     sparse = laplace.survivors(f.A, f.y, f.c, x, alpha, 0.0, [], 0)
     return sparse.moments(f.B[:, :-1])
-
-
-def choose_width(score: Callable[[float], float], start: Sequence[float] = COARSE) -> float:
-    """Least score over widths: a coarse net, followed beyond its edge, then halves around it."""
-    seen: dict[float, float] = {}
-
-    def at(width: float) -> float:
-        if width not in seen:
-            seen[width] = score(width)
-        return seen[width]
-
-    best = min(start, key=at)
-    while best in (min(seen), max(seen)) and abs(best) < WIDEST:
-        at(best + np.sign(best))
-        if min(seen, key=at) == best:
-            break
-        best = min(seen, key=at)
-    return min((best - 0.5, best, best + 0.5), key=at)
