@@ -65,7 +65,7 @@ class PCVC(VectorClassifier):
     n_starts : int, default=6
         Random starts under the power prior, besides the solutions of a support vector and a
         relevance vector machine; chosen by held-out log loss.
-    cv : int, default=5
+    n_folds : int, default=5
         Folds.
     n_candidates : int or "auto", default="auto"
         How many rows may become vectors, drawn from every class alike; ``"auto"`` is all up to 3000
@@ -142,7 +142,7 @@ class PCVC(VectorClassifier):
         selection: str = "best",
         solver: str = "newton",
         n_starts: int = 6,
-        cv: int = 5,
+        n_folds: int = 5,
         n_candidates: Any = "auto",
         standardize: bool = True,
         probability: str = "calibrated",
@@ -162,7 +162,7 @@ class PCVC(VectorClassifier):
         self.selection = selection
         self.solver = solver
         self.n_starts = n_starts
-        self.cv = cv
+        self.n_folds = n_folds
         self.n_candidates = n_candidates
         self.standardize = standardize
         self.probability = probability
@@ -200,8 +200,8 @@ class PCVC(VectorClassifier):
         self._check_number("shape", -0.5)
         if self.rate is not None:
             self._check_number("rate", 0.0)
-        if not (isinstance(self.cv, int | np.integer) and self.cv >= 2):
-            raise ValueError(f"cv must be a whole number of at least 2; got {self.cv!r}.")
+        if not (isinstance(self.n_folds, int | np.integer) and self.n_folds >= 2):
+            raise ValueError(f"n_folds must be a whole number of at least 2; got {self.n_folds!r}.")
         if hasattr(self, "rate_"):
             del self.rate_
         self._fit(X, y, sample_weight)
@@ -217,7 +217,7 @@ class PCVC(VectorClassifier):
             )
 
     def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator) -> Found:
-        count = fold_count(seen.codes, seen.c, self.cv)
+        count = fold_count(seen.codes, seen.c, self.n_folds)
         H = held_out(seen.codes, seen.c, count, rng) if count else None
         return (self._power if self.prior == "power" else self._laplace)(kernel, seen, H)
 

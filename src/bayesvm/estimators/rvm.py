@@ -40,7 +40,7 @@ class RVC(VectorClassifier):
     tune : bool, default=True
         Choose the length scale by the log loss of rows left out.  (The evidence, with a precision
         for every weight, prefers scales that are too short.)
-    cv : int, default=5
+    n_folds : int, default=5
         Folds.
     n_candidates : int or "auto", default="auto"
         How many rows may become vectors, drawn from every class alike; ``"auto"`` is all up to 3000
@@ -106,7 +106,7 @@ class RVC(VectorClassifier):
         *,
         solver: str = "sequential",
         tune: bool = True,
-        cv: int = 5,
+        n_folds: int = 5,
         n_candidates: Any = "auto",
         standardize: bool = True,
         probability: str = "calibrated",
@@ -120,7 +120,7 @@ class RVC(VectorClassifier):
         self.kernel = kernel
         self.solver = solver
         self.tune = tune
-        self.cv = cv
+        self.n_folds = n_folds
         self.n_candidates = n_candidates
         self.standardize = standardize
         self.probability = probability
@@ -158,7 +158,7 @@ class RVC(VectorClassifier):
         return SOLVERS[self.solver](K, y, c, self.tol, self.max_iter)
 
     def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator) -> Found:
-        count = fold_count(seen.codes, seen.c, self.cv)
+        count = fold_count(seen.codes, seen.c, self.n_folds)
         width, found = 0.0, {}
         if self.tune and can_stretch(kernel) and count:
             H = held_out(seen.codes, seen.c, count, rng)

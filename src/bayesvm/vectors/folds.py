@@ -6,13 +6,15 @@ import numpy as np
 
 from ..types import Array
 
+MOST_PIECES = 10**6  # of a class; beyond, counts are drawn instead
+
 
 def held_out(y: Array, c: Array, count: int, rng: np.random.Generator) -> Array:
     r"""Weights held out in each fold, ``(n, count)``, stratified by label; rows sum to ``c``.
 
-    Rows of a class are laid on a line in random order, each as long as its weight, and the line is
-    cut into unit pieces dealt to the folds in turn.  A row of weight one is in one fold, a row of
-    weight seven is spread over all, as seven copies of it would be.
+    A row of weight seven is cut into seven pieces, as if it stood there seven times; the pieces of
+    a class are shuffled and dealt to the folds in turn.  Copies go their own ways at random: spread
+    evenly, they would make the rows held out resemble those fitted more than new rows do.
 
     Parameters
     ----------
@@ -23,7 +25,7 @@ def held_out(y: Array, c: Array, count: int, rng: np.random.Generator) -> Array:
     count : int
         Number of folds.
     rng : numpy.random.Generator
-        Order of rows.
+        Order of pieces.
 
     Returns
     -------
@@ -31,19 +33,25 @@ def held_out(y: Array, c: Array, count: int, rng: np.random.Generator) -> Array:
         Weights held out; the rest of each row, ``c[:, None] - H``, is fitted.
     """
     H = np.zeros((y.size, count))
-    unit = min(1.0, float(c.mean()))  # weights below one are not copies; cut them finer
+    unit = piece(c)
+    copies = np.maximum(np.ceil(c / unit - 1e-9), 1).astype(int)
     dealt = 0
     for label in np.unique(y):
-        rows = rng.permutation(np.flatnonzero(y == label))
-        ends = np.cumsum(c[rows]) / unit
-        starts = ends - c[rows] / unit
-        for i, a, b in zip(rows, starts, ends, strict=True):
-            pieces = np.arange(np.floor(a + 1e-9), np.ceil(b - 1e-9))
-            length = np.minimum(pieces + 1, b) - np.maximum(pieces, a)
-            np.add.at(H[i], (pieces.astype(int) + dealt) % count, unit * length)
-        dealt += int(np.ceil(ends[-1] - 1e-9))
+        rows = np.flatnonzero(y == label)
+        if copies[rows].sum() > MOST_PIECES:
+            share = rng.multinomial(copies[rows], np.full(count, 1.0 / count))
+            H[rows] = share * (c[rows] / copies[rows])[:, None]
+            continue
+        pieces = rng.permutation(np.repeat(rows, copies[rows]))
+        np.add.at(H, (pieces, (dealt + np.arange(pieces.size)) % count), (c / copies)[pieces])
+        dealt += pieces.size
     whole = H > (1.0 - 1e-9) * c[:, None]  # a row held out leaves no rounding behind
     return np.where(whole, c[:, None], H)
+
+
+def piece(c: Array) -> float:
+    """What counts as one row: weights below one are not copies, and are cut no finer."""
+    return min(1.0, float(c.mean()))
 
 
 def fold_count(y: Array, c: Array, most: int) -> int:
@@ -51,6 +59,6 @@ def fold_count(y: Array, c: Array, most: int) -> int:
     weights = [c[y == label] for label in np.unique(y)]
     if len(weights) < 2:
         return 0
-    unit = min(1.0, float(c.mean()))
+    unit = piece(c)
     fewest = min(int(np.floor(w.sum() / unit + 1e-9)) for w in weights)
     return min(most, fewest) if min(most, fewest) >= 2 else 0

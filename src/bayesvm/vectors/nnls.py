@@ -7,15 +7,15 @@ from scipy.linalg.lapack import dposv
 
 from ..types import Array
 
-BLOCK_MOVES = 25  # exchanges of whole blocks before single ones, which cannot cycle
+TRIES = 3  # exchanges of whole blocks that need not make progress; then one at a time
 
 
 def nnls(G: Array, r: Array, free: Array, start: Array | None = None) -> Array:
     r"""Minimise :math:`\frac12 x^\top G x - r^\top x` subject to :math:`x_j \ge 0`.
 
     Block principal pivoting: solve on a set of columns, let those that came out negative leave and
-    those that would gain from entering enter, all at once; after a few such moves one at a time,
-    the largest index first, which terminates.
+    those that would gain from entering enter, all at once; where that makes no progress, one at a
+    time, the last first, which terminates.
 
     Parameters
     ----------
@@ -48,9 +48,9 @@ def nnls(G: Array, r: Array, free: Array, start: Array | None = None) -> Array:
     inside = np.ones(K, dtype=bool) if start is None else start | free
     scale = np.abs(r).max(initial=0.0) + np.finfo(float).tiny
     tol = 1e-12 * scale
-    fewest, left = K + 1, 3
+    fewest, left = K + 1, TRIES
     x = np.zeros(K)
-    for _ in range(BLOCK_MOVES + 3 * K):
+    for _ in range(50 + 10 * K):
         at = np.flatnonzero(inside)
         x = np.zeros(K)
         x[at] = solve(G[np.ix_(at, at)], r[at])
@@ -60,7 +60,7 @@ def nnls(G: Array, r: Array, free: Array, start: Array | None = None) -> Array:
         if not count:
             return x
         if count < fewest:
-            fewest, left = count, 3
+            fewest, left = count, TRIES
         else:
             left -= 1
         if left >= 0:
