@@ -11,7 +11,7 @@ from ..calibration import Link, ProbitLink, fit_link, plain_link
 from ..likelihoods import Probit
 from ..types import Array
 from ..vectors import Sparse, fold_count, held_out, laplace, learn
-from ..vectors.tune import Candidates, Held, Trial, trial
+from ..vectors.tune import FINER, Candidates, Held, Trial, trial
 from ..vectors.widths import can_stretch, choose_width, prior, stretched
 from ._vectors import Found, Seen, VectorClassifier
 
@@ -255,6 +255,9 @@ class PCVC(VectorClassifier):
             else:
                 score(width, np.inf)
             tried = found[width]
+            if self.rate is None:
+                finer = trials(width, [[k * t.rate for k in FINER] for t in tried])
+                tried = [t.joined(f) for t, f in zip(tried, finer, strict=True)]
             if self.selection == "one_standard_error" and self.rate is None:
                 strict = [[t.rates[t.scores <= t.score + t.spread].max()] for t in tried]
                 tried = trials(width, strict)

@@ -125,6 +125,8 @@ def maximise(
     steps = 0
     for _ in range(10 + K):
         part, made = newton(A[:, work], y, c, penalty.of(work), x[work], tol)
+        if steps and not made:  # those that joined promise less than the tolerance
+            break
         x = np.zeros(K)
         x[work] = part
         steps += max(made, 1)
