@@ -1,5 +1,6 @@
 """Sparse kernel machines: which rows become vectors, and with what weight."""
 
+from . import folds, laplace, learn, power, relevance, tune, widths
 from .folds import fold_count, held_out
 from .machine import OnColumns, Sparse
 from .newton import Penalty, em_step, maximise, newton
