@@ -16,11 +16,10 @@ from .newton import largest_rate, maximise
 
 RATIO = 0.25  # of one rate of a path to the next
 FINER = (2.0, 1.0, 0.5)  # rates around the best one, tried at the width chosen
-SHARE = 0.3  # of the rows that may become vectors before a path ends
+SHARE = 0.2  # of the rows that may become vectors before a path ends
 LEAST = 20  # or so many of them
 PATIENCE = 2  # rates without a better score before a path ends
 LENGTH = 9  # rates of a path
-PRICE = 0.02  # nats for a vector: of machines that do alike, the sparser
 LOOSE = (1e-4, 2e-2)  # nats and slack: scores need no more
 
 
@@ -117,7 +116,7 @@ def trial(
         m = np.concatenate([f.B @ x for f, x in zip(folds, xs, strict=True)])
         loss = link_loss(labels, m, np.zeros_like(m), weights)
         tried.append(float(rate))
-        scores.append(float(loss.sum()) + PRICE * np.mean([(x[:-1] > 0).sum() for x in xs]))
+        scores.append(float(loss.sum()))
         behind += 1
         if scores[-1] < best or kept is None:
             best, kept, behind = scores[-1], (float(rate), xs), 0
