@@ -5,12 +5,14 @@ import builtins
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_iris
+from numpy.testing import assert_allclose
+from sklearn.datasets import load_breast_cancer, load_iris, make_moons
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, log_loss
+from sklearn.svm import SVC
 
-from bayesvm import BayesianLinearSVC
+from bayesvm import PCVC, RVC, BayesianLinearSVC
 from bayesvm.diagnostics import r_hat
 from bayesvm.inference import Gibbs
 from bayesvm.plot import (
@@ -19,6 +21,7 @@ from bayesvm.plot import (
     ConvergenceDisplay,
     ProbabilityDisplay,
     TraceDisplay,
+    VectorDisplay,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains disagree")
@@ -191,3 +194,33 @@ def test_what_to_install(vb, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", absent)
     with pytest.raises(ImportError, match=r"pip install 'bayesvm\[plot\]'"):
         ConvergenceDisplay.from_estimator(vb)
+
+
+# ----- vectors
+
+
+@pytest.fixture(scope="module")
+def moons():
+    return make_moons(120, noise=0.25, random_state=0)
+
+
+@pytest.mark.parametrize("model", [PCVC(), RVC(), SVC()], ids=["pcvc", "rvc", "svc"])
+def test_vectors_are_ringed_and_wrong_signs_marked(model, moons):
+    X, y = moons
+    display = VectorDisplay.from_estimator(model.fit(X, y), X, y, size=40)
+    assert_allclose(display.vectors, X[model.support_])
+    against = np.sign(model.dual_coef_[0]) != np.where(y[model.support_] == 1, 1, -1)
+    assert np.array_equal(display.wrong, against)
+    assert display.wrong.any() == (isinstance(model, RVC) and against.any())
+    # the net is laid out as contour wants it: columns are the first coordinate
+    at = np.array([[display.grid[0, 3], display.grid[1, 30]]])
+    assert display.values[30, 3] == pytest.approx(model.decision_function(at)[0])
+    rings = display.ax_.collections[2]
+    assert_allclose(rings.get_offsets(), display.vectors)
+
+
+def test_boundaries_need_two_columns():
+    X, y = make_moons(60, noise=0.2, random_state=0)
+    model = PCVC(tune=False).fit(np.column_stack([X, X]), y)
+    with pytest.raises(ValueError, match="two columns and two classes"):
+        VectorDisplay.from_estimator(model, np.column_stack([X, X]), y)

@@ -83,7 +83,8 @@ def test_draws_and_intervals(fitted):
     assert fitted.sample_posterior(7).shape == (7, fitted.n_vectors_)
     low, high = fitted.predict_interval(NEW, 0.8)
     p = fitted.predict_proba(NEW)
-    assert np.all(low <= p) and np.all(p <= high)
+    assert np.all(low <= p)
+    assert np.all(p <= high)
 
 
 def test_pickle_and_summary(fitted):
@@ -255,7 +256,8 @@ def test_all_pruned_keeps_the_bias_and_says_so():
     y = (rng.random(len(X)) < 0.8).astype(int)
     with pytest.warns(ConvergenceWarning, match="no vector survived"):
         model = PCVC(RBF(1.0), rate=1e4, tune=False, probability="probit").fit(X, y)
-    assert model.empty_ and model.n_vectors_ == 0
+    assert model.empty_
+    assert model.n_vectors_ == 0
     assert model.vectors_.shape == (0, 2)
     assert_allclose(model.predict_proba(NEW)[:, 1], y.mean(), atol=0.02)
     low, high = model.predict_interval(NEW)

@@ -60,7 +60,9 @@ def test_p2_slope_in_the_kernel_width():
     assert abs(chen.width_slope_printed(Phi, dPhi, y, w, b) - exact) > 0.1 * abs(exact)
 
 
-@pytest.mark.parametrize(("y", "mean", "printed"), [(1, 1.11192, 0.84288), (-1, -0.59050, -0.14288)])
+@pytest.mark.parametrize(
+    ("y", "mean", "printed"), [(1, 1.11192, 0.84288), (-1, -0.59050, -0.14288)]
+)
 def test_p3_mean_of_the_latent_variable(y, mean, printed):
     z = 0.7
     side = (0, np.inf) if y > 0 else (-np.inf, 0)
@@ -163,7 +165,7 @@ def test_relevance_updates_are_stationary_points_of_the_evidence():
     def evidence(logs):
         return chen.relevance_evidence(C, y, np.append(np.exp(logs), 1e-8))
 
-    # MacKay's update neglects how the curvature moves with the mode: flat to a few per cent of a nat
+    # MacKay's update neglects how the curvature moves with the mode: flat to a few hundredths
     slope = approx_fprime(np.log(alpha[:5]), evidence, 1e-4)
     assert np.abs(slope[alive]).max() < 0.05
     assert evidence(np.log(alpha[:5])) > evidence(np.zeros(5))

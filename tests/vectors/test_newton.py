@@ -124,7 +124,8 @@ def test_rows_far_on_the_wrong_side():
     A, y, c = problem(6, 0)
     x = np.append(np.zeros(6), 40.0)
     row = local(A, y, c, x)
-    assert np.all(np.isfinite(row.g)) and np.all(np.isfinite(row.h))
+    assert np.all(np.isfinite(row.g))
+    assert np.all(np.isfinite(row.h))
     wrong = y < 0
     assert_allclose(-row.g[wrong], 40.02496885, rtol=1e-8)
     p = penalty(7, 0.1, 0.0)

@@ -84,7 +84,8 @@ def test_small_starts_die():
     assert sparse.columns.size == 0
     assert sparse.mean.shape == (1,)
     m, v = sparse.moments(A[:, :-1])
-    assert np.all(np.isfinite(m)) and np.all(v > 0)
+    assert np.all(np.isfinite(m))
+    assert np.all(v > 0)
 
 
 def test_width_step_raises_the_likelihood():

@@ -98,7 +98,8 @@ def test_sequential_and_em_agree_on_the_evidence(seed):
     """Many columns: local maxima of nearly the same height, within 0.02 nats a row."""
     Phi, y, c = problem(80, seed)
     one, other = relevance.sequential(Phi, y, c), relevance.em(Phi, y, c)
-    assert one.converged and other.converged
+    assert one.converged
+    assert other.converged
     assert one.value == pytest.approx(other.value, abs=0.02 * 80)
 
 

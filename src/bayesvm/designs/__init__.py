@@ -4,4 +4,13 @@ from .basis import Basis, Chosen
 from .columns import Intercept, Standardised, fit_columns
 from .gp import Whitened, choose_points, whiten
 
-__all__ = ["Basis", "Chosen", "Intercept", "Standardised", "Whitened", "choose_points", "fit_columns", "whiten"]
+__all__ = [
+    "Basis",
+    "Chosen",
+    "Intercept",
+    "Standardised",
+    "Whitened",
+    "choose_points",
+    "fit_columns",
+    "whiten",
+]

@@ -60,8 +60,8 @@ class PCVC(VectorClassifier):
         The rate with the least held-out log loss, or the largest within one standard error of it:
         fewer vectors.
     solver : {"newton", "em"}, default="newton"
-        How the power prior's weights are found: Newton steps, or the paper's EM with its M-step made
-        exact.  Both ascend.
+        How the power prior's weights are found: Newton steps, or the paper's EM with its M-step
+        made exact.  Both ascend.
     n_starts : int, default=6
         Random starts under the power prior, besides the solutions of a support vector and a
         relevance vector machine; chosen by held-out log loss.
@@ -276,7 +276,7 @@ class PCVC(VectorClassifier):
 
     def _power(self, kernel: Any, seen: Seen, H: Array | None, moving: bool = True) -> Found:
         moving = moving and bool(self.tune) and can_stretch(kernel)
-        options = {
+        options: dict[str, Any] = {
             "shape": float(self.shape),
             "solver": self.solver,
             "tol": self.tol,

@@ -50,7 +50,8 @@ class RVC(VectorClassifier):
         Centre and scale columns inside; length scales are then in units of a column's spread.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities: three numbers fitted on held-out rows (leave-one-out
-        moments where nothing is tuned), or the model's own :math:`\Phi(m/\sqrt{1+v})`, by either of the other names.
+        moments where nothing is tuned), or the model's own :math:`\Phi(m/\sqrt{1+v})`, by either of
+        the other names.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, times ``sample_weight``.
     max_iter, tol : int and float, default=1000 and 1e-3

@@ -7,6 +7,13 @@ from .newton import Penalty, em_step, maximise, newton
 from .nnls import nnls
 
 __all__ = [
+    "folds",
+    "laplace",
+    "learn",
+    "power",
+    "relevance",
+    "tune",
+    "widths",
     "OnColumns",
     "Penalty",
     "Sparse",

@@ -45,7 +45,7 @@ def held_out(y: Array, c: Array, count: int, rng: np.random.Generator) -> Array:
         pieces = rng.permutation(np.repeat(rows, copies[rows]))
         np.add.at(H, (pieces, (dealt + np.arange(pieces.size)) % count), (c / copies)[pieces])
         dealt += pieces.size
-    whole = H > (1.0 - 1e-9) * c[:, None]  # a row held out leaves no rounding behind
+    whole = (1.0 - 1e-9) * c[:, None] < H  # a row held out leaves no rounding behind
     return np.where(whole, c[:, None], H)
 
 

@@ -24,9 +24,7 @@ def penalty(K: int, rate: float, ridge: float) -> Penalty:
     return with_bias(np.full(K - 1, rate), np.full(K - 1, ridge * rate**2))
 
 
-def fit(
-    A: Array, y: Array, c: Array, rate: float, ridge: float, x: Array | None = None
-) -> Sparse:
+def fit(A: Array, y: Array, c: Array, rate: float, ridge: float, x: Array | None = None) -> Sparse:
     """Maximise, and approximate the posterior of the survivors.
 
     ``A`` holds signed columns, the constant last; coefficients come back signed as ``A`` is.

@@ -85,7 +85,8 @@ def run(
 
     def move(columns: Array, x: Array) -> Array | None:
         nonlocal now
-        assert rows.X is not None and rows.Z is not None
+        assert rows.X is not None
+        assert rows.Z is not None
         here, Z = now, rows.Z[columns]
         w = x[:-1] * rows.sign[columns]
         g = local(rows.signed(here, columns), rows.y, rows.c, x).g

@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ..gaussian import FullCovariance, scaled_cholesky
+from ..model import Problem
 from ..posterior import GaussianPosterior
 from ..types import Array, Coef, Columns
 
@@ -71,10 +72,11 @@ class OnColumns:
     def moments(self, C: Columns) -> tuple[Array, Array]:
         return self.inner.moments(C[:, self.columns])
 
-    def quantiles(
-        self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0
-    ) -> Array:
+    def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
         return self.inner.quantiles(C[:, self.columns], levels, extra)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         return self._spread(self.inner.sample(n, rng))
+
+    def left_out(self, problem: Problem) -> tuple[Array, Array]:
+        raise NotImplementedError("links of vector machines are fitted on rows held out")

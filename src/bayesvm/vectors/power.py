@@ -82,9 +82,7 @@ def fit(
     return sparse._replace(columns=columns), alpha
 
 
-def width_step(
-    at: Callable[[float], Array], y: Array, c: Array, x: Array, slope: float
-) -> float:
+def width_step(at: Callable[[float], Array], y: Array, c: Array, x: Array, slope: float) -> float:
     r"""A Gauss-Newton step of the log width that raises the likelihood, or zero.
 
     ``at(step)`` gives the signed columns at a width multiplied by :math:`e^{step}`; ``slope`` is

@@ -81,9 +81,7 @@ def factors(Phi: Array, C: Array, mode: Mode) -> tuple[Array, Array]:
     return np.maximum(S, np.finfo(float).tiny), Phi.T @ mode.g
 
 
-def sequential(
-    Phi: Array, y: Array, c: Array, tol: float = 1e-3, max_iter: int = 1000
-) -> Sparse:
+def sequential(Phi: Array, y: Array, c: Array, tol: float = 1e-3, max_iter: int = 1000) -> Sparse:
     """Maximise the evidence by adding, re-estimating and deleting columns (Tipping & Faul 2003).
 
     Each round first re-estimates every precision in the model and adds the most promising column;

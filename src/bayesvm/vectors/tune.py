@@ -16,7 +16,7 @@ from .newton import largest_rate, maximise
 
 RATIO = 0.25  # of one rate of a path to the next
 FINER = (2.0, 1.0, 0.5)  # rates around the best one, tried at the width chosen
-SHARE = 0.2  # of the rows that may become vectors before a path ends
+SHARE = 0.4  # of the rows that may become vectors before a path ends
 LEAST = 20  # or so many of them
 PATIENCE = 2  # rates without a better score before a path ends
 LENGTH = 9  # rates of a path
@@ -75,6 +75,12 @@ class Candidates:
         return Fold(A, y[rows], left[rows], B, out, H[out])
 
 
+def whole_path(top: float) -> list[float]:
+    """Rates from the largest power of two that leaves a vector."""
+    first = 2.0 ** np.floor(np.log2(top)) if top > 0 else 1.0
+    return [float(first * RATIO**k) for k in range(LENGTH)]
+
+
 def link_loss(y: Array, m: Array, v: Array, c: Array) -> Array:
     """Log loss of each row under the link fitted to all of them."""
     link = fit_link(y, m, v, c)
@@ -94,48 +100,42 @@ def trial(
     """Follow the path of rates in all folds at once, from strong to weak.
 
     A path ends early where it gets worse, where vectors get too many, and where gains as large as
-    the last at every rate to come would not bring its score below ``bar``.
+    the last at every rate to come would not bring its score below ``bar``.  A rate that leaves too
+    many vectors is chosen only if all do.
     """
     folds = [columns.fold(y, c, h) for h in H.T]
     labels = np.concatenate([y[f.out] for f in folds])
     weights = np.concatenate([f.weight for f in folds])
     number = np.repeat(np.arange(len(folds)), [f.out.size for f in folds])
-    if rates is None:
-        top = largest_rate(columns.signed(y), y, c)
-        top = 2.0 ** np.floor(np.log2(top)) if top > 0 else 1.0
-        rates = top * RATIO ** np.arange(LENGTH)
+    path = list(rates or whole_path(largest_rate(columns.signed(y), y, c)))
     xs = [np.zeros(f.A.shape[1]) for f in folds]
-    tried: list[float] = []
     scores: list[float] = []
-    best, kept, spread, behind = np.inf, None, 0.0, 0
-    for rate in rates:
+    best, kept, spread, behind = (True, np.inf), (path[0], xs), 0.0, 0
+    for rate in path:
         xs = [
             maximise(f.A, f.y, f.c, laplace.penalty(x.size, rate, ridge), x, *LOOSE)[0]
             for f, x in zip(folds, xs, strict=True)
         ]
         m = np.concatenate([f.B @ x for f, x in zip(folds, xs, strict=True)])
         loss = link_loss(labels, m, np.zeros_like(m), weights)
-        tried.append(float(rate))
         scores.append(float(loss.sum()))
+        crowded = any((x > 0).sum() > max(LEAST, SHARE * x.size) for x in xs)
         behind += 1
-        if scores[-1] < best or kept is None:
-            best, kept, behind = scores[-1], (float(rate), xs), 0
+        if (crowded, scores[-1]) < best:
+            best, kept, behind = (crowded, scores[-1]), (rate, xs), 0
             each = np.bincount(number, loss) / np.bincount(number, weights)
             spread = float(each.std(ddof=1) / np.sqrt(len(folds)) * weights.sum())
-        full = any((x > 0).sum() > max(LEAST, SHARE * x.size) for x in xs)
         hopeless = False
         if len(scores) > PATIENCE:
             gain = max(0.0, *(-np.diff(scores[-PATIENCE:])))
-            hopeless = scores[-1] - gain * (len(rates) - len(scores)) > bar
-        if full or hopeless or behind >= PATIENCE:
+            hopeless = scores[-1] - gain * (len(path) - len(scores)) > bar
+        if hopeless or (behind >= PATIENCE and not best[0]) or (crowded and not best[0]):
             break
-    assert kept is not None
     rate, xs = kept
     moments = [_moments(f, x, rate, ridge) for f, x in zip(folds, xs, strict=True)]
     m, v = (np.concatenate(part) for part in zip(*moments, strict=True))
-    return Trial(
-        np.array(tried), np.array(scores), spread, rate, best, (labels, m, v, weights)
-    )
+    done = np.array(path[: len(scores)])
+    return Trial(done, np.array(scores), spread, rate, best[1], (labels, m, v, weights))
 
 
 def _moments(f: Fold, x: Array, rate: float, ridge: float) -> tuple[Array, Array]:
