@@ -37,6 +37,8 @@ LIBRARIES = (
     "sgd",
     "floor",
 )
+VECTOR_LIBRARIES = ("pcvc", "rvc", "rvc_at_kernel", "svc_calibrated", "sklearn_rvm")
+SLOW = {"sklearn_rvm": 1_000}  # most rows: its time grows with their cube, two minutes here
 REPEATS = 3
 FINALISTS = 2
 LONG = 60.0  # seconds; a fit that takes longer is made once
@@ -140,6 +142,14 @@ def linear(book: Book, args: argparse.Namespace) -> None:
             compare(book, problem, chosen, args.repeats)
 
 
+def vector(book: Book, args: argparse.Namespace) -> None:
+    """Time to fit and to predict, model size and scores of sparse kernel machines."""
+    chosen = [x for x in VECTOR_LIBRARIES if not args.only or x in args.only]
+    for problem in problems.VECTOR_QUICK if args.quick else problems.VECTOR:
+        able = [x for x in chosen if problem.rows <= SLOW.get(x, problem.rows)]
+        compare(book, problem, able, args.repeats)
+
+
 def scaling(book: Book, args: argparse.Namespace) -> None:
     """Seconds against rows, columns and cores."""
     chosen = args.only or ["bayesvm", "logistic_regression"]
@@ -215,7 +225,7 @@ def agreement(a: dict[str, Any], b: dict[str, Any]) -> dict[str, float]:
 
 # ---------------------------------------------------------------------------------------------
 
-BENCHMARKS = {"linear": linear, "gibbs": gibbs, "scaling": scaling}
+BENCHMARKS = {"linear": linear, "gibbs": gibbs, "scaling": scaling, "vector": vector}
 
 
 def configure(folder: Path, args: argparse.Namespace) -> None:
@@ -244,7 +254,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=REPEATS, help="turns (default %(default)s)")
     parser.add_argument("--output", type=Path, help="folder (default results/<date>)")
     args = parser.parse_args()
-    unknown = set(args.only or ()) - set(LIBRARIES)
+    unknown = set(args.only or ()) - {*LIBRARIES, *VECTOR_LIBRARIES}
     if unknown:
         parser.error(f"unknown library {', '.join(sorted(unknown))}; choose from {LIBRARIES}")
     default = HERE / "results" / ("quick" if args.quick else date.today().isoformat())

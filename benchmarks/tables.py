@@ -212,4 +212,30 @@ def print_scaling(table: Table, console: Any) -> None:
     console.print(grid)
 
 
-PRINTERS = {"linear": print_linear, "gibbs": print_gibbs, "scaling": print_scaling}
+def print_vector(table: Table, console: Any) -> None:
+    """Time to fit and to predict, size and scores, one table a problem."""
+    from rich.table import Table as Grid
+
+    columns = (
+        ("seconds", "fit s", ".3f"),
+        ("predict_seconds", "predict s", ".3f"),
+        ("vectors", "vectors", ".0f"),
+        ("peak_mb", "MB above X", ".0f"),
+        *LINEAR_COLUMNS,
+    )
+    for problem in table.problems:
+        grid = Grid(title=problem, title_justify="left")
+        for head in ["machine", *(name for _, name, _ in columns)]:
+            grid.add_column(head, justify="left" if head == "machine" else "right", no_wrap=True)
+        for library in table.libraries(problem):
+            cells = [show(table.median(problem, library, m), form) for m, _, form in columns]
+            grid.add_row(library, *cells)
+        console.print(grid)
+
+
+PRINTERS = {
+    "linear": print_linear,
+    "gibbs": print_gibbs,
+    "scaling": print_scaling,
+    "vector": print_vector,
+}
