@@ -16,8 +16,7 @@ from .newton import largest_rate, maximise
 
 RATIO = 0.25  # of one rate of a path to the next
 FINER = (2.0, 1.0, 0.5)  # rates around the best one, tried at the width chosen
-SHARE = 0.4  # of the rows that may become vectors before a path ends
-LEAST = 20  # or so many of them
+MANY = 0.3  # vectors, as a share of the candidates, beyond which patience ends
 PATIENCE = 2  # rates without a better score before a path ends
 LENGTH = 9  # rates of a path
 LOOSE = (1e-4, 2e-2)  # nats and slack: scores need no more
@@ -99,9 +98,8 @@ def trial(
 ) -> Trial:
     """Follow the path of rates in all folds at once, from strong to weak.
 
-    A path ends early where it gets worse, where vectors get too many, and where gains as large as
-    the last at every rate to come would not bring its score below ``bar``.  A rate that leaves too
-    many vectors is chosen only if all do.
+    A path ends early where it gets worse (at once, if vectors are many), and where gains as large
+    as the last at every rate to come would not bring its score below ``bar``.
     """
     folds = [columns.fold(y, c, h) for h in H.T]
     labels = np.concatenate([y[f.out] for f in folds])
@@ -110,7 +108,7 @@ def trial(
     path = list(rates or whole_path(largest_rate(columns.signed(y), y, c)))
     xs = [np.zeros(f.A.shape[1]) for f in folds]
     scores: list[float] = []
-    best, kept, spread, behind = (True, np.inf), (path[0], xs), 0.0, 0
+    best, kept, spread, behind = np.inf, (path[0], xs), 0.0, 0
     for rate in path:
         xs = [
             maximise(f.A, f.y, f.c, laplace.penalty(x.size, rate, ridge), x, *LOOSE)[0]
@@ -119,23 +117,23 @@ def trial(
         m = np.concatenate([f.B @ x for f, x in zip(folds, xs, strict=True)])
         loss = link_loss(labels, m, np.zeros_like(m), weights)
         scores.append(float(loss.sum()))
-        crowded = any((x > 0).sum() > max(LEAST, SHARE * x.size) for x in xs)
+        crowded = any((x > 0).mean() > MANY for x in xs)
         behind += 1
-        if (crowded, scores[-1]) < best:
-            best, kept, behind = (crowded, scores[-1]), (rate, xs), 0
+        if scores[-1] < best:
+            best, kept, behind = scores[-1], (rate, xs), 0
             each = np.bincount(number, loss) / np.bincount(number, weights)
             spread = float(each.std(ddof=1) / np.sqrt(len(folds)) * weights.sum())
         hopeless = False
         if len(scores) > PATIENCE:
             gain = max(0.0, *(-np.diff(scores[-PATIENCE:])))
             hopeless = scores[-1] - gain * (len(path) - len(scores)) > bar
-        if hopeless or (behind >= PATIENCE and not best[0]) or (crowded and not best[0]):
+        if hopeless or behind >= (1 if crowded else PATIENCE):
             break
     rate, xs = kept
     moments = [_moments(f, x, rate, ridge) for f, x in zip(folds, xs, strict=True)]
     m, v = (np.concatenate(part) for part in zip(*moments, strict=True))
     done = np.array(path[: len(scores)])
-    return Trial(done, np.array(scores), spread, rate, best[1], (labels, m, v, weights))
+    return Trial(done, np.array(scores), spread, rate, best, (labels, m, v, weights))
 
 
 def _moments(f: Fold, x: Array, rate: float, ridge: float) -> tuple[Array, Array]:
