@@ -16,6 +16,7 @@ from .newton import local
 from .tune import link_loss
 from .widths import can_stretch, scales, stretched
 
+SETTLED = 1e-3  # step of the log width below which it stays
 RAISED = 1e-2  # weight given to what another machine left at zero or on the wrong side
 
 
@@ -79,12 +80,14 @@ def run(
     learn_width: bool,
 ) -> tuple[Any, Sparse]:
     """One run from one start: the kernel where it ended and the machine."""
-    now = stretched(kernel, start.doublings)
+    now, settled = stretched(kernel, start.doublings), False
     A = rows.signed(now, np.arange(rows.sign.size))
     x = np.append(start.weights(A, rows), 0.0)
 
     def move(columns: Array, x: Array) -> Array | None:
-        nonlocal now
+        nonlocal now, settled
+        if settled:
+            return None
         assert rows.X is not None
         assert rows.Z is not None
         here, Z = now, rows.Z[columns]
@@ -96,7 +99,8 @@ def run(
             return rows.signed(stretched(here, step / np.log(2.0)), columns)
 
         step = power.width_step(at, rows.y, rows.c, x, slope)
-        if abs(step) < 1e-6:
+        settled = abs(step) < SETTLED
+        if step == 0.0:
             return None
         now = stretched(here, step / np.log(2.0))
         return at(step)
