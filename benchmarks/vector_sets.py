@@ -1,4 +1,4 @@
-"""Sparse kernel machines on the 13 sets of Raetsch et al.: ``python benchmarks/raetsch.py``.
+"""Sparse kernel machines on the 13 sets of Raetsch et al.: ``python benchmarks/vector_sets.py``.
 
 Data are read from ``$BAYESVM_DATA/raetsch``.  One line of the CSV is one method on one realisation
 of one set; lines already there are not computed again, so a stopped run goes on.  Settings were
