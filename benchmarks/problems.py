@@ -49,6 +49,8 @@ class Problem:
 
     def make(self) -> Data:
         """Simulate; the same call gives the same numbers."""
+        if self.kind == "rings":
+            return Data(*_rings(self, self.rows, 2), *_rings(self, self.test_rows, 3))
         rows = _dense(self) if self.kind == "dense" else _sparse(self)
         scale, shift = _noise(rows((self.seed, 1, 0), PILOT)[1], self.bayes_error, self.positives)
         train = _label(rows, self.rows, self.seed, 2, scale, shift)
@@ -110,6 +112,14 @@ def _sparse(problem: Problem) -> Source:
         return X, X @ beta
 
     return rows
+
+
+def _rings(problem: Problem, count: int, part: int) -> tuple[np.ndarray, np.ndarray]:
+    """Breiman's ringnorm: a wide Gaussian around a narrow one; Bayes error 1.3 % in 20 columns."""
+    draw, p = np.random.default_rng((problem.seed, part)), problem.columns
+    y = draw.integers(2, size=count)
+    Z = draw.standard_normal((count, p))
+    return np.where(y[:, None] == 1, Z + 2.0 / np.sqrt(p), 2.0 * Z), y
 
 
 def _noise(f: np.ndarray, bayes_error: float, positives: float) -> tuple[float, float]:
@@ -211,4 +221,6 @@ SCALING_QUICK = (
     Problem(10_000, 10, 2_000),
     Problem(10_000, 100, 2_000),
 )
+VECTOR = tuple(Problem(n, 20, 10_000, kind="rings") for n in (300, 1_000, 3_000))
+VECTOR_QUICK = (Problem(200, 20, 2_000, kind="rings"), Problem(400, 20, 2_000, kind="rings"))
 POSTERIOR = Problem(1_000, 20, 1_000)

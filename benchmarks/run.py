@@ -39,6 +39,8 @@ LIBRARIES = (
     "sgd",
     "floor",
 )
+VECTOR_LIBRARIES = ("pcvc", "rvc", "rvc_at_kernel", "svc_calibrated", "sklearn_rvm")
+SLOW = {"sklearn_rvm": 1_000}  # most rows: its time grows with their cube, two minutes here
 REPEATS = 3
 FINALISTS = 2
 SETS = 20  # wide simulated sets of the benchmark of selection
@@ -143,6 +145,14 @@ def linear(book: Book, args: argparse.Namespace) -> None:
             compare(book, problem, chosen, args.repeats)
 
 
+def vector(book: Book, args: argparse.Namespace) -> None:
+    """Time to fit and to predict, model size and scores of sparse kernel machines."""
+    chosen = [x for x in VECTOR_LIBRARIES if not args.only or x in args.only]
+    for problem in problems.VECTOR_QUICK if args.quick else problems.VECTOR:
+        able = [x for x in chosen if problem.rows <= SLOW.get(x, problem.rows)]
+        compare(book, problem, able, args.repeats)
+
+
 def scaling(book: Book, args: argparse.Namespace) -> None:
     """Seconds against rows, columns and cores."""
     chosen = args.only or ["bayesvm", "logistic_regression"]
@@ -245,7 +255,13 @@ def selection(book: Book, args: argparse.Namespace) -> None:
 
 # ---------------------------------------------------------------------------------------------
 
-BENCHMARKS = {"linear": linear, "gibbs": gibbs, "scaling": scaling, "selection": selection}
+BENCHMARKS = {
+    "linear": linear,
+    "gibbs": gibbs,
+    "scaling": scaling,
+    "selection": selection,
+    "vector": vector,
+}
 
 
 def configure(folder: Path, args: argparse.Namespace) -> None:
@@ -274,7 +290,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=REPEATS, help="turns (default %(default)s)")
     parser.add_argument("--output", type=Path, help="folder (default results/<date>)")
     args = parser.parse_args()
-    known = (*LIBRARIES, *selecting.SELECTORS, *selecting.SPAM)
+    known = (*LIBRARIES, *VECTOR_LIBRARIES, *selecting.SELECTORS, *selecting.SPAM)
     unknown = set(args.only or ()) - set(known)
     if unknown:
         parser.error(f"unknown library {', '.join(sorted(unknown))}; choose from {known}")

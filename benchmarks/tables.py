@@ -252,6 +252,27 @@ def print_selection(table: Table, console: Any) -> None:
         console.print(grid)
 
 
+def print_vector(table: Table, console: Any) -> None:
+    """Time to fit and to predict, size and scores, one table a problem."""
+    from rich.table import Table as Grid
+
+    columns = (
+        ("seconds", "fit s", ".3f"),
+        ("predict_seconds", "predict s", ".3f"),
+        ("vectors", "vectors", ".0f"),
+        ("peak_mb", "MB above X", ".0f"),
+        *LINEAR_COLUMNS,
+    )
+    for problem in table.problems:
+        grid = Grid(title=problem, title_justify="left")
+        for head in ["machine", *(name for _, name, _ in columns)]:
+            grid.add_column(head, justify="left" if head == "machine" else "right", no_wrap=True)
+        for library in table.libraries(problem):
+            cells = [show(table.median(problem, library, m), form) for m, _, form in columns]
+            grid.add_row(library, *cells)
+        console.print(grid)
+
+
 def matched(table: Table, problem: str, library: str) -> str:
     """True discoveries when as many false ones are allowed as another made by its own rule."""
     measures = dict.fromkeys(
@@ -268,4 +289,5 @@ PRINTERS = {
     "gibbs": print_gibbs,
     "scaling": print_scaling,
     "selection": print_selection,
+    "vector": print_vector,
 }

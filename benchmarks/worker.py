@@ -66,6 +66,8 @@ def fit(library: str, folder: Path, seed: int, options: dict[str, Any]) -> dict[
     out["converged"], out["warnings"] = float(not unfinished), float(len(caught))
     scores, asked = machine.measure(lambda: score(model, data.X_test, data.y_test))
     out |= scores | {"predict_seconds": asked["seconds"]}
+    if hasattr(module, "vectors"):
+        out["vectors"] = float(module.vectors(model))
     if count:
         out |= {f"passes_{k}": v for k, v in module.passes(data.X, data.y, seed).items()}
     return out

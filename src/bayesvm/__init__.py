@@ -1,7 +1,7 @@
 """Bayesian support vector machines: an SVM that knows how sure it is."""
 
 from . import compare, datasets, engines, inference, kernels, likelihoods, plot, priors
-from .estimators import BayesianLinearSVC, BayesianSVC
+from .estimators import PCVC, RVC, BayesianLinearSVC, BayesianSVC
 
 __version__ = "0.1.0"
 
@@ -9,6 +9,8 @@ __all__ = [
     "BayesianLinearSVC",
     "BayesianSVC",
     "compare",
+    "PCVC",
+    "RVC",
     "datasets",
     "engines",
     "inference",

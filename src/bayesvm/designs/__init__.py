@@ -1,6 +1,16 @@
 """Designs: how input becomes columns."""
 
+from .basis import Basis, Chosen
 from .columns import Intercept, Standardised, fit_columns
 from .gp import Whitened, choose_points, whiten
 
-__all__ = ["Intercept", "Standardised", "Whitened", "choose_points", "fit_columns", "whiten"]
+__all__ = [
+    "Basis",
+    "Chosen",
+    "Intercept",
+    "Standardised",
+    "Whitened",
+    "choose_points",
+    "fit_columns",
+    "whiten",
+]

@@ -2,5 +2,7 @@
 
 from .kernel import BayesianSVC
 from .linear import BayesianLinearSVC
+from .pcvm import PCVC
+from .rvm import RVC
 
-__all__ = ["BayesianLinearSVC", "BayesianSVC"]
+__all__ = ["BayesianLinearSVC", "BayesianSVC", "PCVC", "RVC"]

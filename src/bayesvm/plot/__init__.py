@@ -10,6 +10,7 @@ from .history import ConvergenceDisplay, TraceDisplay
 from .kernel import DecisionBandDisplay, RelevanceDisplay
 from .path import PathDisplay, coefficient_path
 from .predictions import CalibrationDisplay, ProbabilityDisplay
+from .vectors import VectorDisplay
 
 __all__ = [
     "ConvergenceDisplay",
@@ -22,4 +23,5 @@ __all__ = [
     "ProbabilityDisplay",
     "DecisionBandDisplay",
     "RelevanceDisplay",
+    "VectorDisplay",
 ]

@@ -1,0 +1,243 @@
+"""What vector machines share: rows merged, candidates chosen, vectors reported."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from .. import validation as check
+from ..blocks import Blocks, block_rows
+from ..calibration import Link
+from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
+from ..distinct import Distinct, merge
+from ..inference.loop import State
+from ..kernels import Scaled
+from ..likelihoods import Probit
+from ..machine import Machine
+from ..model import Model
+from ..priors import Fixed
+from ..types import Array, Coef, Term
+from ..vectors import OnColumns, Sparse
+from ..vectors.newton import BIAS
+from ._base import BayesianClassifier
+
+ALL_CANDIDATES = 3000  # rows beyond which only some may become vectors
+HELD = 3 * 10**7  # kernel values of all rows with the candidates
+FEWEST = 500
+
+
+class Seen(NamedTuple):
+    """The data of a fit: merged rows, their places, weights and labels per machine."""
+
+    points: Array  # (points, p), standardised; kernel values if precomputed
+    at: Array  # (rows,) point of each row
+    c: Array
+    codes: Array  # (rows,) classes
+    labels: list[Array]  # -1 and +1, for each machine
+    candidates: Array  # (m,) rows that may become vectors
+
+
+class Found(NamedTuple):
+    """What a fit found: a kernel, and for each machine its vectors and its link."""
+
+    kernel: Any
+    sparse: list[Sparse]  # columns are numbers of candidates, coefficients unsigned
+    links: list[Link]
+
+
+class VectorClassifier(BayesianClassifier):
+    """Base of the vector machines; a subclass finds vectors and this class does the rest."""
+
+    _accept_sparse = False
+    _by_label = True  # a row that occurs with two labels is two candidates
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._precomputed
+        return tags
+
+    @property
+    def _precomputed(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    # ----- fitting
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        check.check_probability(self.probability)
+        X, y = self._read(X, y, reset=True)
+        classes, codes = np.unique(y, return_inverse=True)
+        c = check.check_weights(sample_weight, self.class_weight, codes, classes)
+        check.check_two_sided(codes, c, classes)
+        self.classes_ = classes
+        rng = self._generator()
+        kept = np.flatnonzero(c > 0)
+        if self._precomputed:
+            if X.shape[0] != X.shape[1]:
+                raise ValueError(
+                    "kernel='precomputed' needs the square matrix of kernel values of the training "
+                    f"rows; got shape {X.shape}."
+                )
+            inputs: Any = None
+            data = Distinct(kept, np.arange(kept.size), codes[kept], c[kept], np.arange(kept.size))
+            points, kernel = np.asarray(X[np.ix_(kept, kept)], dtype=float), None
+            first = kept
+        else:
+            data = merge(X[kept], codes[kept], c[kept])
+            inputs = self._inputs(data)
+            points = inputs.columns(data.X)
+            kernel, named = check.choose_kernel(self.kernel, points.shape[1])
+            kernel = kernel.kernel if named and isinstance(kernel, Scaled) else kernel
+            # where each merged row first stands in X
+            first = kept[np.unique(data.back, return_index=True)[1]]
+        seen = Seen(
+            points,
+            data.at,
+            data.c,
+            data.codes,
+            list(self._targets(data.codes)),
+            self._candidates(data, rng),
+        )
+        with check.blas_threads(points.shape[0], "dense"):
+            found = self._find(kernel, seen, rng)
+        self._store(X, found, seen, inputs, first)
+
+    def _inputs(self, data: Distinct) -> Standardised:
+        """Centre and scale of the columns, rows counted by their weights."""
+        blocks = Blocks(data.X[data.at], np.empty(data.c.size), data.c, block_rows(data.X.shape[1]))
+        engine = check.choose_engine("serial", data.c.size, 1, None)
+        return fit_columns(blocks, engine, self.standardize)
+
+    def _candidates(self, data: Distinct, rng: np.random.Generator) -> Array:
+        """Rows that may become vectors: all, or a random part of every class."""
+        rows = np.arange(data.c.size)
+        if not self._by_label:  # one candidate a point
+            rows = rows[np.unique(data.at, return_index=True)[1]]
+        most = self.n_candidates
+        if most == "auto":
+            most = rows.size if rows.size <= ALL_CANDIDATES else max(FEWEST, HELD // data.c.size)
+        elif not (isinstance(most, int | np.integer) and most >= 2):
+            raise ValueError(
+                f"n_candidates must be 'auto' or a whole number of at least 2; got {most!r}."
+            )
+        if most >= rows.size:
+            return rows
+        taken = []
+        for k in np.unique(data.codes[rows]):
+            own = rows[data.codes[rows] == k]
+            share = max(1, round(int(most) * own.size / rows.size))
+            taken.append(rng.permutation(own)[:share])
+        return np.sort(np.concatenate(taken))
+
+    def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator) -> Found:
+        raise NotImplementedError
+
+    @staticmethod
+    def _values(kernel: Any, seen: Seen) -> Array:
+        """Kernel values of all rows with the candidates, ``(rows, m)``."""
+        at = seen.at[seen.candidates]
+        K = seen.points[:, at] if kernel is None else kernel(seen.points, seen.points[at])
+        if not np.all(np.isfinite(K)):
+            raise ValueError(
+                f"the kernel {kernel} is not finite at the data; check its parameters and inputs."
+            )
+        return K if np.array_equal(seen.at, np.arange(len(K))) else K[seen.at]
+
+    # ----- reporting
+
+    def _store(self, X: Any, found: Found, seen: Seen, inputs: Any, first: Array) -> None:
+        """Vectors of all machines side by side, and a machine for each that uses its own."""
+        used = np.unique(np.concatenate([s.columns for s in found.sparse]).astype(int))
+        rows = seen.candidates[used]
+        self.support_ = first[rows]
+        self.vectors_ = X[self.support_]
+        if found.kernel is None:
+            design: Any = Chosen(self.support_)
+        else:
+            design = Basis(inputs, found.kernel, seen.points[seen.at[rows]])
+        terms = (Term("bias", Intercept(), Fixed(BIAS)), Term("vectors", design, Fixed(1.0)))
+        model = Model(terms, Probit())
+        machines, width = [], 1 + used.size
+        for sparse, link in zip(found.sparse, found.links, strict=True):
+            columns = np.append(1 + np.searchsorted(used, sparse.columns), 0)
+            post = OnColumns.of(sparse, columns, width)
+            machines.append(
+                Machine(
+                    model,
+                    post,
+                    State(Coef(post.mean, post.inner.coef.cov), ()),
+                    link,
+                    sparse.value,
+                    sparse.path,
+                    sparse.n_iter,
+                    sparse.converged,
+                    sparse.change,
+                )
+            )
+        self._conclude(machines)
+        self.kernel_ = "precomputed" if found.kernel is None else found.kernel
+        self.dual_coef_ = np.stack([m.posterior.mean[1:] for m in machines])
+        self.intercept_ = np.array([m.posterior.mean[0] for m in machines])
+        self.offset_ = np.array([m.link.offset for m in machines])
+        self.n_vectors_ = int(used.size)
+        self.empty_ = any(s.columns.size == 0 for s in found.sparse)
+        if self.empty_:
+            warnings.warn(self._empty_hint, ConvergenceWarning, stacklevel=4)
+
+    _empty_hint = (
+        "no vector survived: the machine predicts the frequency of the classes everywhere. The "
+        "kernel may not see the classes, or its length scale is far off."
+    )
+
+    # ----- asking
+
+    def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
+        """Draw from the Gaussian approximation of the posterior.
+
+        Parameters
+        ----------
+        n : int, default=1000
+            Number of draws.
+        X : array-like of shape (rows, n_features), optional
+            Give draws of f at these rows instead of draws of the weights.
+        random_state : int, RandomState, Generator or None
+            Seed; by default the estimator's.
+
+        Returns
+        -------
+        draws : array of shape (n, n_vectors), or (n, rows) with ``X``
+            One more axis, of classes, after the first when there are more than two.  The
+            approximation does not know of signs.
+        """
+        C = None if X is None else self.machines_[0].model.rows(self._new_rows(X)).C
+        rng = self._generator(random_state)
+        draws = [m.posterior.sample(n, rng) for m in self.machines_]
+        out = np.stack([t[:, 1:] if C is None else t @ C.T for t in draws], axis=1)
+        return out[:, 0] if len(draws) == 1 else out
+
+    def summary(self) -> Any:
+        """The vectors as a data frame.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            One line per vector, largest weight first: its row in the training data, weight and
+            standard deviation (one pair of columns per class when there are more than two).
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("summary needs pandas: pip install 'bayesvm[cli]'") from error
+        table: dict[str, Any] = {}
+        names: Sequence[str] = [""]
+        if len(self.machines_) > 1:
+            names = [f" {k}" for k in self.classes_]
+        for name, machine in zip(names, self.machines_, strict=True):
+            table[f"weight{name}"] = machine.posterior.mean[1:]
+            table[f"sd{name}"] = np.sqrt(machine.posterior.variance()[1:])
+        frame = pd.DataFrame(table, index=pd.Index(self.support_, name="row"))
+        order = np.argsort(-np.abs(self.dual_coef_).max(axis=0), kind="stable")
+        return frame.iloc[order]

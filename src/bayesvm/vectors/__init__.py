@@ -1,0 +1,26 @@
+"""Sparse kernel machines: which rows become vectors, and with what weight."""
+
+from . import folds, laplace, learn, power, relevance, tune, widths
+from .folds import fold_count, held_out
+from .machine import OnColumns, Sparse
+from .newton import Penalty, em_step, maximise, newton
+from .nnls import nnls
+
+__all__ = [
+    "folds",
+    "laplace",
+    "learn",
+    "power",
+    "relevance",
+    "tune",
+    "widths",
+    "OnColumns",
+    "Penalty",
+    "Sparse",
+    "em_step",
+    "fold_count",
+    "held_out",
+    "maximise",
+    "newton",
+    "nnls",
+]

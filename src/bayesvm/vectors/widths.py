@@ -1,0 +1,53 @@
+"""The length scale of a kernel as one number: by how many doublings it differs from a start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+COARSE = (0.0, -1.0, 1.0)  # widths tried first, in doublings
+WIDEST = 4.0  # doublings beyond which a width is not followed
+
+
+def scales(kernel: Any) -> Any:
+    """Which of the kernel's parameters are length scales."""
+    return np.array(["length_scale" in name for name in kernel.names], dtype=bool)
+
+
+def can_stretch(kernel: Any) -> bool:
+    return kernel is not None and bool(np.any(scales(kernel)))
+
+
+def stretched(kernel: Any, doublings: float) -> Any:
+    """The kernel with all its length scales multiplied by two to a power."""
+    if doublings == 0.0 or not can_stretch(kernel):
+        return kernel
+    return kernel.with_theta(kernel.theta + doublings * np.log(2.0) * scales(kernel))
+
+
+def prior(doublings: float) -> float:
+    """Minus the log of a log-normal prior, one e-fold wide, around where tuning starts."""
+    return 0.5 * (doublings * float(np.log(2.0))) ** 2
+
+
+def choose_width(score: Callable[[float, float], float], start: Sequence[float] = COARSE) -> float:
+    """Least score over widths: a coarse net, followed beyond its edge, then halves around it.
+
+    ``score(width, bar)`` may stop as soon as it is sure to exceed the bar.
+    """
+    seen: dict[float, float] = {}
+
+    def at(width: float) -> float:
+        if width not in seen:
+            seen[width] = score(width, min(seen.values(), default=np.inf))
+        return seen[width]
+
+    best = min(start, key=at)
+    while abs(best) >= max(map(abs, start)) and abs(best) < WIDEST:
+        at(best + np.sign(best))
+        if min(seen, key=at) == best:
+            break
+        best = min(seen, key=at)
+    return min((best, best - 0.5, best + 0.5), key=at)

@@ -1,0 +1,293 @@
+"""PCVC and RVC as their users meet them."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import ndtr
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_moons
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import log_loss
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV, train_test_split
+
+from bayesvm import PCVC, RVC
+from bayesvm.kernels import RBF, Linear
+
+X, Y = make_moons(150, noise=0.25, random_state=0)
+X.flags.writeable = Y.flags.writeable = False
+NEW = np.random.default_rng(1).uniform(-2, 3, (400, 2))
+
+QUICK = {
+    "laplace": PCVC(),
+    "plain": PCVC(ridge=0.0, selection="one_standard_error"),
+    "fixed": PCVC(RBF(0.7), rate=1.0, tune=False),
+    "power": PCVC(prior="power", n_starts=3, n_folds=3),
+    "em": PCVC(RBF(0.7), prior="power", shape=0.0, solver="em", n_starts=1, n_folds=2, tune=False),
+    "rvc": RVC(),
+    "rvc em": RVC(RBF(0.7), solver="em", tune=False),
+}
+
+
+@pytest.fixture(scope="module", params=QUICK, ids=list(QUICK))
+def fitted(request):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return clone(QUICK[request.param]).fit(X, Y)
+
+
+# ----- what a fit says is consistent
+
+
+def test_predictions_agree_with_each_other(fitted):
+    p = fitted.predict_proba(NEW)
+    f = fitted.decision_function(NEW)
+    assert_allclose(p.sum(axis=1), 1)
+    assert_array_equal(fitted.predict(NEW), fitted.classes_[p.argmax(axis=1)])
+    assert_array_equal(f > 0, fitted.predict(NEW) == 1)
+    assert fitted.score(X, Y) > (0.8 if getattr(fitted, "prior", "") == "power" else 0.85)
+    order = np.argsort(f)
+    assert np.all(np.diff(p[order, 1]) >= -1e-12)
+
+
+def test_vectors_and_weights_make_the_mean(fitted):
+    """f = sum_j w_j k(x, x_j) + b, by hand."""
+    assert_array_equal(fitted.vectors_, X[fitted.support_])
+    assert fitted.dual_coef_.shape == (1, fitted.n_vectors_)
+    assert 0 < fitted.n_vectors_ < 75
+    assert not fitted.empty_
+    s = X.std(axis=0)
+    gamma = 0.5 / fitted.kernel_.length_scale**2
+    K = rbf_kernel(NEW / s, fitted.vectors_ / s, gamma=gamma)
+    m, v = fitted.machines_[0].moments(NEW)
+    assert_allclose(K @ fitted.dual_coef_[0] + fitted.intercept_[0], m, atol=1e-8)
+    _, sd = fitted.decision_function(NEW, return_std=True)
+    assert_allclose(sd**2, v, rtol=1e-8)
+
+
+def test_every_vector_speaks_for_its_class(fitted):
+    signs = np.where(Y[fitted.support_] == 1, 1, -1)
+    right = np.sign(fitted.dual_coef_[0]) == signs
+    if isinstance(fitted, PCVC):
+        assert right.all()
+
+
+def test_draws_and_intervals(fitted):
+    f = fitted.sample_posterior(4000, NEW[:5], random_state=0)
+    m, v = fitted.machines_[0].moments(NEW[:5])
+    assert np.all(np.abs(f.mean(axis=0) - m) < 4.5 * np.sqrt(v / 4000))
+    assert_allclose(f.var(axis=0), v, rtol=0.15)
+    assert fitted.sample_posterior(7).shape == (7, fitted.n_vectors_)
+    low, high = fitted.predict_interval(NEW, 0.8)
+    p = fitted.predict_proba(NEW)
+    assert np.all(low <= p)
+    assert np.all(p <= high)
+
+
+def test_pickle_and_summary(fitted):
+    again = pickle.loads(pickle.dumps(fitted))
+    assert_array_equal(again.predict_proba(NEW), fitted.predict_proba(NEW))
+    frame = fitted.summary()
+    assert list(frame.columns) == ["weight", "sd"]
+    assert len(frame) == fitted.n_vectors_
+    assert np.all(np.diff(frame["weight"].abs()) <= 0)
+    assert set(frame.index) == set(fitted.support_)
+
+
+# ----- data given in other ways
+
+
+@pytest.mark.parametrize("model", [PCVC(), RVC()], ids=["pcvc", "rvc"])
+def test_weights_order_and_copies_do_not_matter(model):
+    rng = np.random.default_rng(0)
+    c = rng.integers(0, 3, len(Y))
+    twice = rng.permutation(np.repeat(np.arange(len(Y)), c))
+    a = clone(model).fit(X, Y, sample_weight=c).predict_proba(NEW)
+    b = clone(model).fit(X[twice], Y[twice]).predict_proba(NEW)
+    assert_allclose(a, b, atol=1e-7)
+
+
+@pytest.mark.parametrize("model", [PCVC(tune=False), RVC(tune=False)], ids=["pcvc", "rvc"])
+def test_labels_swapped_mirror_the_answer(model):
+    a = clone(model).fit(X, Y)
+    b = clone(model).fit(X, 1 - Y)
+    assert a.n_vectors_ == b.n_vectors_
+    # folds are dealt class by class, so the links differ a little
+    assert_allclose(a.predict_proba(NEW), b.predict_proba(NEW)[:, ::-1], atol=0.05)
+
+
+@pytest.mark.parametrize("kind", [PCVC, RVC])
+def test_precomputed_and_callable_kernels(kind):
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    N = (NEW - X.mean(axis=0)) / X.std(axis=0)
+    k = RBF(0.8)
+    options = {"tune": False, "rate": 1.0} if kind is PCVC else {"tune": False}
+    plain = kind(k, **options).fit(X, Y)
+    given = kind("precomputed", **options).fit(k(Z), Y)
+    called = kind(lambda A, B: k(A, B), **options).fit(X, Y)
+    assert_allclose(called.predict_proba(NEW), plain.predict_proba(NEW), atol=1e-8)
+    assert set(given.support_) == set(plain.support_)
+    for m, n in zip(given.machines_[0].moments(k(N, Z)), plain.machines_[0].moments(NEW)):
+        assert_allclose(m, n, atol=1e-4)
+    with pytest.raises(ValueError, match="square"):
+        kind("precomputed").fit(Z, Y)
+
+
+@pytest.mark.parametrize("model", [PCVC(), PCVC(prior="power", n_starts=1, n_folds=2), RVC()])
+def test_more_than_two_classes(model):
+    iris = load_iris()
+    names = iris.target_names[iris.target]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = clone(model).fit(iris.data, names)
+    p = model.predict_proba(iris.data)
+    assert model.dual_coef_.shape == (3, model.n_vectors_)
+    assert_allclose(p.sum(axis=1), 1)
+    assert_array_equal(model.predict(iris.data), model.classes_[p.argmax(axis=1)])
+    assert model.score(iris.data, names) > 0.94
+    if isinstance(model, PCVC):
+        own = np.where(names[model.support_][None] == model.classes_[:, None], 1, -1)
+        assert np.all(model.dual_coef_ * own >= 0)
+    assert model.sample_posterior(5).shape == (5, 3, model.n_vectors_)
+    assert len(model.summary().columns) == 6
+
+
+def test_some_candidates_only():
+    rng = np.random.default_rng(0)
+    model = PCVC(n_candidates=30).fit(X, Y)
+    assert model.n_vectors_ <= 31
+    assert model.score(X, Y) > 0.85
+    big = rng.standard_normal((4000, 2))
+    y = (big[:, 0] * big[:, 1] > 0).astype(int)
+    assert PCVC(RBF(1.0), rate=1.0, tune=False, n_folds=2).fit(big, y).score(big, y) > 0.9
+
+
+def test_tuning_inside_pipelines_and_searches():
+    search = GridSearchCV(PCVC(RBF(0.7), tune=False), {"rate": [0.3, 3.0]}, cv=2).fit(X, Y)
+    assert set(search.best_params_) == {"rate"}
+    assert PCVC(RBF(0.7), rate=0.3, tune=False).fit(X, Y).rate_ == [0.3]
+
+
+# ----- what the parameters do
+
+
+def test_rate_and_selection_trade_vectors():
+    sizes = [PCVC(RBF(0.7), rate=r, tune=False, ridge=0.0).fit(X, Y).n_vectors_ for r in (4.0, 0.2)]
+    assert sizes[0] < sizes[1]
+    best, few = PCVC().fit(X, Y), PCVC(selection="one_standard_error").fit(X, Y)
+    assert few.rate_[0] >= best.rate_[0]
+    ridges = [PCVC(RBF(0.7), rate=1.0, tune=False, ridge=r).fit(X, Y).n_vectors_ for r in (0, 1.0)]
+    assert ridges[0] <= ridges[1]
+
+
+def test_tuning_leaves_a_scale_that_is_too_short():
+    short = PCVC(RBF(0.1), tune=False).fit(X, Y)
+    tuned = PCVC(RBF(0.1)).fit(X, Y)
+    assert short.kernel_.length_scale == 0.1
+    assert tuned.kernel_.length_scale > 0.2
+    fresh = make_moons(1000, noise=0.25, random_state=5)
+    assert tuned.score(*fresh) > short.score(*fresh)
+
+
+def test_probabilities_are_calibrated_and_better_than_none():
+    Xl, Yl = make_moons(1200, noise=0.35, random_state=3)
+    train, test, y, t = train_test_split(Xl, Yl, train_size=200, random_state=0)
+    for model in (PCVC(), RVC()):
+        loss = log_loss(t, model.fit(train, y).predict_proba(test))
+        assert loss < 0.34
+    plain = PCVC(probability="probit").fit(train, y)
+    m, v = plain.machines_[0].moments(test)
+    assert_allclose(plain.predict_proba(test)[:, 1], ndtr(m / np.sqrt(1 + v)), atol=1e-12)
+
+
+def test_variance_shrinks_probabilities():
+    """The model's own probabilities are nearer one half than those of the point estimate."""
+    model = PCVC(probability="probit").fit(X, Y)
+    m, v = model.machines_[0].moments(NEW)
+    p = model.predict_proba(NEW)[:, 1]
+    assert v.min() > 0
+    assert np.all(np.abs(p - 0.5) <= np.abs(ndtr(m) - 0.5) + 1e-12)
+
+
+# ----- inputs that are hard
+
+
+def test_one_class_is_refused():
+    for model in (PCVC(), RVC()):
+        with pytest.raises(ValueError, match="two classes"):
+            model.fit(X, np.zeros(len(X)))
+        with pytest.raises(ValueError, match="no row of positive weight"):
+            model.fit(X, Y, sample_weight=(Y == 1).astype(float))
+
+
+@pytest.mark.parametrize("model", [PCVC(), PCVC(prior="power"), RVC()])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_two_rows(model):
+    model = clone(model).fit([[0.0], [1.0]], ["a", "b"])
+    p = model.predict_proba([[0.0], [1.0]])
+    assert np.all(np.isfinite(p))
+    assert np.all(p >= 0)
+
+
+@pytest.mark.parametrize("model", [PCVC(), PCVC(prior="power", n_starts=1, n_folds=2), RVC()])
+def test_separable_and_duplicate_rows(model):
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((60, 2)) + np.repeat([[-4.0], [4.0]], 30, axis=0)
+    y = np.repeat([0, 1], 30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = clone(model).fit(np.vstack([Z, Z[:5]]), np.append(y, y[:5]))
+    assert model.score(Z, y) == 1.0
+    assert np.all(np.isfinite(model.dual_coef_))
+    # the same input with both labels: frequencies, not a failure
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        both = clone(model).fit(np.array([[0.0], [0.0], [0.0], [1.0], [1.0], [1.0]]), [0, 1, 1] * 2)
+    assert np.all(np.isfinite(both.predict_proba([[0.0], [1.0]])))
+
+
+def test_all_pruned_keeps_the_bias_and_says_so():
+    """Labels that the inputs say nothing of, and a rate no weight survives."""
+    rng = np.random.default_rng(0)
+    y = (rng.random(len(X)) < 0.8).astype(int)
+    with pytest.warns(ConvergenceWarning, match="no vector survived"):
+        model = PCVC(RBF(1.0), rate=1e4, tune=False, probability="probit").fit(X, y)
+    assert model.empty_
+    assert model.n_vectors_ == 0
+    assert model.vectors_.shape == (0, 2)
+    assert_allclose(model.predict_proba(NEW)[:, 1], y.mean(), atol=0.02)
+    low, high = model.predict_interval(NEW)
+    assert np.all(low <= high)
+
+
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        (PCVC(prior="gauss"), "choose one of 'laplace', 'power'"),
+        (PCVC(solver="sgd"), "choose one of 'newton', 'em'"),
+        (PCVC(selection="all"), "one_standard_error"),
+        (PCVC(rate=0.0), "rate must be a number above 0"),
+        (PCVC(ridge=-1.0), "ridge must be a number of at least 0"),
+        (PCVC(shape=-0.5), "shape must be a number above -0.5"),
+        (PCVC(n_folds=1), "n_folds must be a whole number of at least 2"),
+        (PCVC(n_candidates=1), "n_candidates must be 'auto' or a whole number"),
+        (PCVC(probability="platt"), "probability='platt' is not known"),
+        (RVC(solver="newton"), "choose one of 'sequential', 'em'"),
+        (RVC(kernel="tanh"), "kernel='tanh' is not known"),
+    ],
+)
+def test_what_is_wrong_is_said(model, text):
+    with pytest.raises(ValueError, match=text):
+        model.fit(X, Y)
+
+
+def test_linear_kernel():
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((120, 3))
+    y = (Z @ [1.0, -2.0, 0.5] + 0.3 * rng.standard_normal(120) > 0).astype(int)
+    for model in (PCVC("linear"), RVC(Linear(), tune=False)):
+        assert model.fit(Z, y).score(Z, y) > 0.9

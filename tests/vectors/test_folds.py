@@ -1,0 +1,68 @@
+"""Rows held out: every weight once, copies as weights, classes in every fold."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from bayesvm.vectors import fold_count, folds, held_out
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(2, 60),
+    count=st.integers(2, 6),
+    kind=st.sampled_from(["ones", "whole", "real", "small"]),
+)
+def test_every_weight_is_held_out_once(seed, n, count, kind):
+    rng = np.random.default_rng(seed)
+    y = rng.choice([-1.0, 1.0], n)
+    c = {
+        "ones": np.ones(n),
+        "whole": rng.integers(1, 9, n).astype(float),
+        "real": rng.uniform(0.1, 5, n),
+        "small": rng.uniform(1e-4, 1e-3, n),
+    }[kind]
+    H = held_out(y, c, count, rng)
+    assert_allclose(H.sum(axis=1), c, rtol=1e-9)
+    assert np.all(H >= 0)
+    assert np.all(c[:, None] - H >= 0)
+    if kind == "ones":
+        assert_array_equal((H > 0).sum(axis=1), 1)  # a row is in one fold
+        for label in np.unique(y):
+            sizes = H[y == label].sum(axis=0)
+            assert sizes.max() - sizes.min() <= 1
+
+
+def test_copies_go_their_own_ways():
+    """Weights of 10 among 5 folds: counts of a fold have the spread of chance, not of a deal."""
+    y, c = np.ones(2000), np.full(2000, 10.0)
+    H = held_out(y, c, 5, np.random.default_rng(0))
+    assert set(np.unique(H)) <= set(range(11))
+    # hypergeometric, all but binomial(10, 1/5): variance 1.6; its standard error is about 0.05
+    assert H[:, 0].var() == pytest.approx(1.6, abs=0.25)
+
+
+def test_very_many_copies(monkeypatch):
+    monkeypatch.setattr(folds, "MOST_PIECES", 10)
+    y, c = np.array([1.0, -1.0, 1.0]), np.array([1e6, 3.0, 2.5])
+    H = held_out(y, c, 3, np.random.default_rng(0))
+    assert_allclose(H.sum(axis=1), c)
+    assert_allclose(H[0], 1e6 / 3, rtol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("y", "c", "count"),
+    [
+        ([1, -1], [1, 1], 0),
+        ([1, -1], [5, 5], 5),
+        ([1, 1, -1, -1], [1, 1, 1, 1], 2),
+        ([1] * 9 + [-1] * 3, [1] * 12, 3),
+        ([1, 1], [1, 1], 0),
+        ([1, 1, -1, -1], [0.01] * 4, 2),
+    ],
+)
+def test_how_many_folds(y, c, count):
+    assert fold_count(np.array(y, float), np.array(c, float), 5) == count

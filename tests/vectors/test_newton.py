@@ -1,0 +1,163 @@
+"""Ascent under signs: EM never falls, Newton reaches the same optimum, conditions hold."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize
+from scipy.special import log_ndtr
+from tests.papers import chen
+
+from bayesvm.vectors import em_step, maximise, newton
+from bayesvm.vectors.laplace import fit, penalty
+from bayesvm.vectors.newton import largest_rate, local, objective, with_bias
+
+
+def problem(n, seed, width=1.0, noise=0.5, weighted=False):
+    """Signed columns of an RBF kernel with the constant last, labels, weights."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 2))
+    y = np.where(X[:, 0] ** 2 + X[:, 1] + noise * rng.standard_normal(n) > 0.7, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    c = rng.choice([0.5, 1.0, 2.0], n) if weighted else np.ones(n)
+    A = np.column_stack([chen.rbf(X, np.sqrt(2) * width) * y, np.ones(n)])
+    return A, y, c
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(2, 25),
+    width=st.sampled_from([0.2, 1.0, 5.0]),
+    shape=st.sampled_from([-0.25, 0.0]),
+    rate=st.sampled_from([0.0, 0.5]),
+    weighted=st.booleans(),
+)
+def test_em_ascends(seed, n, width, shape, rate, weighted):
+    """The power prior by its mixture with d = 1e-3, a Laplace rate beside it: never a fall."""
+    A, y, c = problem(n, seed, width, weighted=weighted)
+    rng = np.random.default_rng(seed)
+    x, d = np.append(rng.uniform(0.05, 0.5, n), 0.0), 1e-3
+
+    def log_posterior(x):
+        flat = with_bias(np.full(n, rate), np.zeros(n))
+        return objective(A, y, c, flat, x) + chen.log_student(x[:-1], shape, d).sum()
+
+    values = [log_posterior(x)]
+    for _ in range(12):
+        alpha = chen.precision(x[:-1], shape, d)
+        x = em_step(A, y, c, with_bias(np.full(n, rate), alpha), x)
+        values.append(log_posterior(x))
+    assert np.diff(values).min() >= -1e-9 * (1 + np.abs(values).max())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_em_step_is_that_of_the_transcript(seed):
+    A, y, c = problem(12, seed)
+    Phi, w = A[:, :-1] * y, y * np.random.default_rng(seed).uniform(0.05, 0.5, 12)
+    alpha = chen.precision(w, 0.0, 1e-2)
+    best_w, best_b = chen.m_step(Phi, y, chen.latent_mean(Phi @ w, y), alpha)
+    x = em_step(A, y, c, with_bias(np.zeros(12), alpha), np.append(y * w, 0.0))
+    assert_allclose(y * x[:-1], best_w, atol=1e-7)
+    assert x[-1] == pytest.approx(best_b, abs=1e-7)
+
+
+@pytest.mark.parametrize("rate", [0.5, 2.0])
+@pytest.mark.parametrize("ridge", [0.0, 0.1])
+def test_newton_em_and_a_general_solver_agree(rate, ridge):
+    A, y, c = problem(30, 4, weighted=True)
+    p = penalty(31, rate, ridge)
+    best, _ = maximise(A, y, c, p, np.zeros(31))
+    plain, _ = newton(A, y, c, p, np.full(31, 0.1), 1e-12)
+    x = np.full(31, 0.1)
+    for _ in range(4000):
+        x = em_step(A, y, c, p, x)
+
+    def loss(x):
+        return -objective(A, y, c, p, x)
+
+    def slope(x):
+        return -(A.T @ local(A, y, c, x).g - p.slope(x))
+
+    bounds = [(0, None)] * 30 + [(None, None)]
+    general = minimize(loss, np.full(31, 0.1), jac=slope, bounds=bounds, options={"maxiter": 5000})
+    value = objective(A, y, c, p, best)
+    assert value >= -general.fun - 1e-6
+    assert value == pytest.approx(objective(A, y, c, p, plain), abs=1e-7)
+    assert value == pytest.approx(objective(A, y, c, p, x), abs=1e-6)
+    assert_allclose(A @ x, A @ best, atol=2e-3)
+
+
+def test_optimality_conditions_hold():
+    A, y, c = problem(60, 1, weighted=True)
+    for rate in (4.0, 0.5, 0.05):
+        p = penalty(61, rate, 0.0)
+        x, _ = maximise(A, y, c, p, np.zeros(61))
+        slope = A.T @ local(A, y, c, x).g - p.slope(x)
+        assert slope[:-1].max() < 1e-5 * rate
+        assert np.abs(slope[:-1][x[:-1] > 0]).max(initial=0) < 1e-3 * rate
+        assert abs(slope[-1]) < 1e-4
+
+
+def test_the_largest_rate_is_where_the_last_weight_dies():
+    A, y, c = problem(40, 2)
+    top = largest_rate(A, y, c)
+    for factor, empty in ((1.001, True), (0.99, False)):
+        x, _ = maximise(A, y, c, penalty(41, factor * top, 0.0), np.zeros(41))
+        assert (x[:-1].max() == 0) == empty
+
+
+def test_slope_and_curvature_by_differences():
+    A, y, c = problem(10, 3, weighted=True)
+    x, e = np.append(np.full(10, 0.3), 0.2), 1e-5
+    row = local(A, y, c, x)
+    for j in range(11):
+        d = e * np.eye(11)[j]
+        f = [float(c @ log_ndtr(y * (A @ (x + k * d)))) for k in (-1, 0, 1)]
+        assert A[:, j] @ row.g == pytest.approx((f[2] - f[0]) / (2 * e), rel=1e-6)
+        assert row.h @ A[:, j] ** 2 == pytest.approx(-(f[2] - 2 * f[1] + f[0]) / e**2, rel=1e-3)
+
+
+def test_rows_far_on_the_wrong_side():
+    """z = -40: slopes, curvatures and a step are finite, and the step goes the right way."""
+    A, y, c = problem(6, 0)
+    x = np.append(np.zeros(6), 40.0)
+    row = local(A, y, c, x)
+    assert np.all(np.isfinite(row.g))
+    assert np.all(np.isfinite(row.h))
+    wrong = y < 0
+    assert_allclose(-row.g[wrong], 40.02496885, rtol=1e-8)
+    p = penalty(7, 0.1, 0.0)
+    for step in (em_step(A, y, c, p, x), newton(A, y, c, p, x, 1e-9)[0]):
+        assert objective(A, y, c, p, step) > objective(A, y, c, p, x)
+
+
+def test_separable_data_stay_finite():
+    A, y, c = problem(20, 6, width=0.3, noise=0.0)
+    sparse = fit(A, y, c, 1e-4, 0.0)
+    assert np.all(np.isfinite(sparse.mean))
+    assert np.all(y * (A[:, np.append(sparse.columns, 20)] @ sparse.mean) > 0)
+
+
+def test_laplace_covariance_is_the_inverse_curvature():
+    A, y, c = problem(30, 8)
+    rate = 0.7
+    sparse = fit(A, y, c, rate, 0.1)
+    kept = np.append(sparse.columns, 30)
+    mixture = np.append(rate / sparse.mean[:-1] + 0.1 * rate**2, 1e-8)
+
+    def loss(t):  # the quadratic that touches the prior at the estimate
+        return -c @ log_ndtr(y * (A[:, kept] @ t)) + 0.5 * mixture @ t**2
+
+    e, k = 1e-4, kept.size
+    eye = e * np.eye(k)
+    t = sparse.mean
+    H = [
+        [loss(t + a + b) - loss(t + a - b) - loss(t - a + b) + loss(t - a - b) for b in eye]
+        for a in eye
+    ]
+    assert_allclose(np.array(H) / (4 * e * e), sparse.precision, atol=1e-4)
+    m, v = sparse.moments(A[:, :-1])
+    Sigma = np.linalg.inv(sparse.precision)
+    assert_allclose(v, np.einsum("ij,jk,ik->i", A[:, kept], Sigma, A[:, kept]), rtol=1e-8)
