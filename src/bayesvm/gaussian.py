@@ -117,6 +117,16 @@ class FullCovariance:
         return FullCovariance(L)
 
 
+def _same_rows(C: Columns, D: Array) -> bool:
+    """Whether two arrays are views of the same numbers."""
+    return C is D or (
+        isinstance(C, np.ndarray)
+        and C.shape == D.shape
+        and C.strides == D.strides
+        and C.__array_interface__["data"] == D.__array_interface__["data"]
+    )
+
+
 @dataclass(frozen=True)
 class DualCovariance:
     """``(P + C' W C)^-1`` by an n-sized factor, for more columns than rows (Woodbury).
@@ -149,7 +159,7 @@ class DualCovariance:
         return solve_triangular(self.L, scaled, lower=True, check_finite=False)
 
     def quad(self, C: Columns) -> Array:
-        if C is self.C:
+        if _same_rows(C, self.C):
             G, prior = self.G, np.diag(self.G)
         else:
             G = np.asarray((C @ (self.C / self.P).T).T)

@@ -44,8 +44,7 @@ class BayesianLinearSVC(CoefficientReport):
 
     Parameters
     ----------
-    prior : {"ridge", "fixed", "lasso", "bridge", "spike_slab", "laplace_zero"} or an object of \
-            :mod:`bayesvm.priors`, default="ridge"
+    prior : str or an object of :mod:`bayesvm.priors`, default="ridge"
         ``"ridge"`` learns the penalty; ``"fixed"`` is :class:`~bayesvm.priors.Fixed` with precision
         1.  ``"ridge"`` stands for ``Ridge()``, and for ``Ridge(a=2, b=1)`` with Gibbs, whose chain
         would wander off along the other's flat tail when the classes separate.  ``"lasso"`` and
@@ -241,7 +240,7 @@ class BayesianLinearSVC(CoefficientReport):
         old = getattr(self, "machines_", None) if self.warm_start else None
         if not old or len(old) != count:
             return [None] * count
-        return [m.state if _same_shape(m, problem) else None for m in old]
+        return [_start_from(m, problem) if _same_shape(m, problem) else None for m in old]
 
     @available_if(_can_stream)
     def partial_fit(
@@ -282,6 +281,16 @@ class BayesianLinearSVC(CoefficientReport):
         self._report(stream.n_seen)
         self._stream = stream
         return self
+
+
+def _start_from(machine: Machine, problem: Problem) -> State:
+    """The state of a fitted machine; hyperparameters only where the prior is still the same."""
+    coef, priors = machine.state
+    pairs = zip(machine.model.terms, problem.model.terms, priors, strict=True)
+    return State(
+        coef,
+        tuple(s if a.prior == b.prior else b.prior.init(b.design.width) for a, b, s in pairs),
+    )
 
 
 def _same_shape(machine: Machine, problem: Problem) -> bool:

@@ -101,7 +101,8 @@ class EM:
         unknown = any(getattr(t.prior, "is_learned", True) for t in model.terms)
         if self.learn == "evidence" and unknown:
             warm = start if start is not None and not start.coef.cov.is_point else None
-            learned = VB(tol=1e-6).fit(problem, rng, warm)
+            rough = 1e-4 if problem.form == "factored" else 1e-6  # a scale needs no more digits
+            learned = VB(tol=rough).fit(problem, rng, warm)
             state = State(start.coef if start else learned.state.coef, learned.state.priors)
         if self.anneal:
             state = annealed(problem, state, self.anneal, rng, watch)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..inference.loop import State
 from ..types import Array
 from ._panels import axes_for, machine_for
 
@@ -67,24 +66,10 @@ def coefficient_path(
     coefs = []
     for nu in nus[::-1]:
         model.set_params(prior=replace(prior, nu=float(nu)))
-        _keep_coefficients_only(model)
         model.fit(X, y, sample_weight=sample_weight)
         machine, j, _ = machine_for(model, label)
         coefs.append(model.coef_[j] * machine.model.terms[-1].design.scale)
     return nus, np.stack(coefs[::-1])
-
-
-def _keep_coefficients_only(model: Any) -> None:
-    """A warm start goes on with the prior's state too, which here belongs to another scale."""
-    model.machines_ = [
-        replace(m, state=State(m.state.coef, _restated(m, model.prior)))
-        for m in getattr(model, "machines_", [])
-    ]
-
-
-def _restated(machine: Any, prior: Any) -> Any:
-    width = machine.model.terms[-1].design.width
-    return (*machine.state.priors[:-1], prior.init(width))
 
 
 @dataclass
