@@ -20,6 +20,7 @@ from bayesvm.calibration import (
     leave_one_out,
     leave_one_out_draws,
     plain_link,
+    score_link,
 )
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from tests.problems import Z, frozen, simulate, site
@@ -125,6 +126,21 @@ LINKS = [
     Normalised(Logistic()),
     Normalised(Probit()),
 ]
+
+
+@pytest.mark.parametrize("seed", [63, 77, 449, 969])
+def test_long_steps_are_cut_short_and_not_turned(seed):
+    """Moments of wild scales, from which cutting each coordinate of a step alone went astray."""
+    rng = np.random.default_rng(seed)
+    n, spread = 60, 10.0 ** rng.uniform(-3, 5)
+    y = np.where(rng.random(n) < 0.4, 1.0, -1.0)
+    m = spread * (rng.standard_normal(n) - 0.3 * y * (seed % 3))
+    v = spread**2 * rng.exponential(size=n) ** 4
+    link, value = score_link(y, m, v, np.ones(n))
+    x, h = parameters(link), 1e-4
+    for e in np.eye(3):
+        up, down = (penalised_loss(x + d * e, y, m, v, np.ones(n)) for d in (h, -h))
+        assert abs(up - down) / (2 * h) < 1e-3 * value
 
 
 def test_no_missing_link():

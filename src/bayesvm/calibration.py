@@ -161,7 +161,8 @@ def score_link(
         slope, curvature, fisher = _derivatives(x, t, m, v, c)
         if np.linalg.eigvalsh(curvature)[0] <= 0:
             curvature = fisher
-        step = np.clip(np.linalg.solve(curvature, slope), -2.0, 2.0)
+        step = np.linalg.solve(curvature, slope)
+        step *= min(1.0, 2.0 / np.max(np.abs(step), initial=1e-300))  # shorter, still downhill
         new = loss(x - step)
         # gains below the rounding of the loss cannot be seen in it: trust the step there
         while float(step @ slope) > 1e-12 * (1.0 + abs(value)) and not new <= value:

@@ -263,3 +263,11 @@ class Problem:
 
         parts = list(self.engine.collect(visit, self.blocks))
         return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
+
+    def outside(self) -> Array | float:
+        """Variance of f at every row that is not the coefficients', which no row can reduce."""
+        if self.blocks.ready:
+            return self.blocks.extra
+        if not any(hasattr(term.design, "residual") for term in self.model.terms):
+            return 0.0
+        return np.concatenate([np.broadcast_to(self.rows(b).extra, b.y.shape) for b in self.blocks])

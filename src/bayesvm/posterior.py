@@ -74,7 +74,9 @@ class GaussianPosterior:
     def left_out(self, problem: Problem) -> tuple[Array, Array]:
         y, c = problem.blocks.y, problem.blocks.c
         m, v = problem.moments(self.coef)
-        return leave_one_out(m, v, problem.model.likelihood.expected(y, m, v), c)
+        local, rest = problem.model.likelihood.expected(y, m, v), problem.outside()
+        m, v = leave_one_out(m, v - rest, local, c)  # what a row says moves coefficients only
+        return m, v + rest
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """The whitened process: exact with every row a point, never more certain than it should be."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.problems import frozen
@@ -14,6 +16,7 @@ from bayesvm.inference.vb import sweep
 from bayesvm.kernels import RBF, Constant, Function, White
 from bayesvm.likelihoods import Hinge
 from bayesvm.model import Model, Problem
+from bayesvm.posterior import GaussianPosterior
 from bayesvm.priors import Fixed
 from bayesvm.types import Term
 
@@ -136,3 +139,30 @@ def test_lloyd_lowers_the_distance_to_the_nearest_point():
 def test_fewer_distinct_rows_than_points():
     few = np.repeat(X[:3], 10, axis=0)
     assert spread(few, 8, np.random.default_rng(0)).shape == (3, 2)
+
+
+@pytest.mark.parametrize("ready", [True, False], ids=["columns ready", "columns made"])
+def test_a_row_left_out_takes_nothing_from_what_points_cannot_say(ready):
+    """Five points, large amplitude: the variance that they leave is no row's doing.
+
+    Explicit removal of the row from the sums, for fixed sites; with the residual counted as the
+    row's own, one less its weight times its variance would be negative here.
+    """
+    problem = make(30.0 * RBF(0.7), X[:5], bias=2.0)
+    coef = fitted(problem).state.coef
+    rows = problem.rows(problem.blocks[0])
+    if not ready:
+        problem = replace(problem, blocks=Blocks(X, y, np.ones(30), 8))
+    m, v = GaussianPosterior(coef).left_out(problem)
+    at, var = rows.C @ coef.mean, coef.cov.quad(rows.C) + rows.extra
+    local = Hinge().expected(y, at, var)
+    assert np.max(local.w * var) > 1.0
+    P = np.diag(problem.model.precision(problem.model.init()))
+    Q = P + (rows.C * local.w[:, None]).T @ rows.C
+    r = rows.C.T @ (local.g + local.w * at)
+    for i in (0, 7, 23):
+        c = rows.C[i]
+        less = np.linalg.inv(Q - local.w[i] * np.outer(c, c))
+        want = c @ less @ (r - (local.g[i] + local.w[i] * at[i]) * c)
+        assert m[i] == pytest.approx(want, rel=1e-5, abs=1e-6)
+        assert v[i] == pytest.approx(c @ less @ c + rows.extra[i], rel=1e-5)
