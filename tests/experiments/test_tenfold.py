@@ -72,6 +72,9 @@ def test_report_says_where_ours_is_worse():
     text = console.export_text()
     assert "(0.1106)" in text
     assert "BSVM on 1 of 5 sets: sonar" in text
+    noted = Console(record=True, width=160, file=io.StringIO())
+    tenfold.report(frame, noted, henao_table1.PRINTED, "BSVM", {"sonar": 1.0})
+    assert "BSVM on 0 of 5 sets" in noted.export_text()
     figure = henao_table1.EXPERIMENT.draw(frame)
     assert [ax.get_xlabel() for ax in figure.axes] == ["error", "brier"]
     plt.close(figure)
