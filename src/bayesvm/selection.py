@@ -22,7 +22,7 @@ from .stats import Dense, squared
 from .types import Array, Coef, Columns, Stats
 
 OPEN = 40.0  # log odds at which a gate is open to the last digit
-SWAPS = 4  # exchanges offered in a sweep
+SWAPS = 2  # exchanges offered in a sweep
 KINSHIP = 4  # power of the squared correlation by which partners of an exchange are chosen
 STRANGERS = 1e-3  # what uncorrelated columns have of it together
 
@@ -316,7 +316,7 @@ def _draw_active(
     Q = stats.S.block(A)
     Q[np.diag_indices_from(Q)] += P[A]
     L, _ = scaled_cholesky(Q)
-    slope = (stats.g + stats.S @ (theta - kept))[A] - P[A] * kept[A]
+    slope = stats.g[A] + stats.S.times(theta - kept, A) - P[A] * kept[A]
     z = solve_triangular(L, slope, lower=True, check_finite=False) + rng.standard_normal(A.size)
     out = np.zeros_like(theta)
     out[A] = kept[A] + solve_triangular(L, z, lower=True, trans=1, check_finite=False)

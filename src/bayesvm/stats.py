@@ -42,6 +42,9 @@ class Dense:
     def block(self, some: Array) -> Array:
         return self.M[np.ix_(some, some)]
 
+    def times(self, x: Array, some: Array) -> Array:
+        return self.M[some] @ x
+
     def diag(self) -> Array:
         return np.diag(self.M)
 
@@ -60,7 +63,16 @@ class Factored:
         return Factored(self.C, k * self.w)
 
     def __matmul__(self, x: Array) -> Array:
-        return self.C.T @ (self.w * (self.C @ x))
+        return self.C.T @ (self.w * self._predict(x))
+
+    def _predict(self, x: Array) -> Array:
+        """C x, by the columns that have a coefficient where these are few."""
+        some = np.flatnonzero(x)
+        return self.C @ x if 4 * some.size > x.size else self.C[:, some] @ x[some]
+
+    def times(self, x: Array, some: Array) -> Array:
+        """A few entries of S x."""
+        return self.C[:, some].T @ (self.w * self._predict(x))
 
     def rows(self, some: Array) -> Array:
         return (self.C[:, some] * self.w[:, None]).T @ self.C
