@@ -174,3 +174,19 @@ def test_factored_keeps_the_rows_it_was_given():
     S = sandwich(C, WEIGHTS, "factored")
     assert isinstance(S, Factored)
     assert S.C is C
+
+
+def test_forms_of_s_answer_alike():
+    """Rows, blocks, diagonal and products of S, multiplied out or not."""
+    rng = np.random.default_rng(0)
+    C, w = rng.standard_normal((6, 9)), rng.exponential(size=6)
+    M = (C * w[:, None]).T @ C
+    some, few, full = np.array([7, 2, 4]), np.zeros(9), rng.standard_normal(9)
+    few[3] = 1.5
+    for S in (Dense(M), Factored(C, w)):
+        np.testing.assert_allclose(S.rows(some), M[some], atol=1e-13)
+        np.testing.assert_allclose(S.block(some), M[np.ix_(some, some)], atol=1e-13)
+        np.testing.assert_allclose(S.diag(), np.diag(M), atol=1e-13)
+        for x in (few, full):
+            np.testing.assert_allclose(S @ x, M @ x, atol=1e-12)
+            np.testing.assert_allclose(S.times(x, some), (M @ x)[some], atol=1e-12)
