@@ -54,6 +54,18 @@ def slice_sample(logp, x0: float, rng: np.random.Generator, width: float = 0.5) 
         if logp(right) <= level:
             break
         right += width
+    return _shrink(logp, x0, level, left, right, rng)
+
+
+def slice_sample_on(logp, x0: float, low: float, high: float, rng: np.random.Generator) -> float:  # type: ignore[no-untyped-def]
+    """One update of a slice sampler on an interval, shrinking from the whole of it."""
+    return _shrink(logp, x0, logp(x0) - rng.standard_exponential(), low, high, rng)
+
+
+def _shrink(  # type: ignore[no-untyped-def]
+    logp, x0: float, level: float, left: float, right: float, rng: np.random.Generator
+) -> float:
+    """A point of the slice, uniform on an interval that shrinks towards ``x0``."""
     while True:
         x = left + (right - left) * rng.random()
         if logp(x) > level or right - left < 1e-12:
@@ -62,19 +74,6 @@ def slice_sample(logp, x0: float, rng: np.random.Generator, width: float = 0.5) 
             left = x
         else:
             right = x
-
-
-def slice_sample_on(logp, x0: float, low: float, high: float, rng: np.random.Generator) -> float:  # type: ignore[no-untyped-def]
-    """One update of a slice sampler on an interval, shrinking from the whole of it."""
-    level = logp(x0) - rng.standard_exponential()
-    while True:
-        x = low + (high - low) * rng.random()
-        if logp(x) > level or high - low < 1e-12:
-            return float(x)
-        if x < x0:
-            low = x
-        else:
-            high = x
 
 
 def tilted_stable(h: float, tilt: Array, rng: np.random.Generator) -> Array:
