@@ -18,11 +18,11 @@ from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import expit, logit
 
 from .gaussian import FullCovariance, scaled_cholesky
-from .stats import Dense, squared
+from .stats import Dense, Factored, squared
 from .types import Array, Coef, Columns, Stats
 
 OPEN = 40.0  # log odds at which a gate is open to the last digit
-SWAPS = 2  # exchanges offered in a sweep
+SWAPS = {Dense: 8, Factored: 2}  # exchanges offered in a sweep: rows of S cost more if factored
 KINSHIP = 4  # power of the squared correlation by which partners of an exchange are chosen
 STRANGERS = 1e-3  # what uncorrelated columns have of it together
 
@@ -278,7 +278,7 @@ def draw_subset(
         if changes.size:
             subset.flip(int(rest[count - 1]))
         first += count
-    for _ in range(SWAPS):
+    for _ in range(SWAPS[type(stats.S)]):
         swap(subset, odds, free, rng)
     return _draw_active(stats, P, theta, subset.active, rng), chance
 
