@@ -80,7 +80,7 @@ def draw_scaling(table: Table, folder: Path) -> list[Path]:
     """Seconds against rows, against columns and against cores, both axes in logarithms."""
     figure, axes = panels(3, 2.8)
     sizes = {p: tuple(int(x.replace(",", "")) for x in p.split()[1::2]) for p in table.problems}
-    names = list(dict.fromkeys(x.library for x in table.numbers))
+    names = list(dict.fromkeys(x.entry for x in table.numbers))
     plain = [x for x in names if "core" not in x]
 
     def most(k: int) -> int:  # the size at which the other one was varied

@@ -23,7 +23,7 @@ class Number(NamedTuple):
 
     benchmark: str
     problem: str
-    library: str
+    entry: str
     repeat: int
     measure: str
     value: float
@@ -58,14 +58,14 @@ class Table:
         return list(dict.fromkeys(x.problem for x in self.numbers))
 
     def libraries(self, problem: str) -> list[str]:
-        return list(dict.fromkeys(x.library for x in self.numbers if x.problem == problem))
+        return list(dict.fromkeys(x.entry for x in self.numbers if x.problem == problem))
 
     def values(self, problem: str, library: str, measure: str) -> np.ndarray:
         return np.array(
             [
                 x.value
                 for x in self.numbers
-                if (x.problem, x.library, x.measure) == (problem, library, measure)
+                if (x.problem, x.entry, x.measure) == (problem, library, measure)
             ]
         )
 
@@ -203,7 +203,7 @@ def print_scaling(table: Table, console: Any) -> None:
     """Seconds against rows, columns and cores."""
     from rich.table import Table as Grid
 
-    names = list(dict.fromkeys(x.library for x in table.numbers))
+    names = list(dict.fromkeys(x.entry for x in table.numbers))
     grid = Grid(title="Seconds", title_justify="left")
     for head in ["problem", *names]:
         grid.add_column(head, justify="left" if head == "problem" else "right")
@@ -278,7 +278,7 @@ def matched(table: Table, problem: str, library: str) -> str:
     measures = dict.fromkeys(
         x.measure
         for x in table.numbers
-        if (x.problem, x.library) == (problem, library) and x.measure.startswith(AT)
+        if (x.problem, x.entry) == (problem, library) and x.measure.startswith(AT)
     )
     found = [(m, table.values(problem, library, m).mean()) for m in measures]
     return "; ".join(f"{m.removeprefix(AT)} {value:.2f}" for m, value in found)

@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("task", choices=("make", "fit", "draw"))
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--output", type=Path)
-    parser.add_argument("--library")
+    parser.add_argument("--library", dest="entry")
     parser.add_argument("--options", type=json.loads, default={})
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cores", type=int)
@@ -34,7 +34,7 @@ def main() -> None:
         make(args.data, args.options)
         return
     task = fit if args.task == "fit" else draw
-    args.output.write_text(json.dumps(task(args.library, args.data, args.seed, args.options)))
+    args.output.write_text(json.dumps(task(args.entry, args.data, args.seed, args.options)))
 
 
 def make(folder: Path, options: dict[str, Any]) -> None:

@@ -277,12 +277,15 @@ def test_spike_slab_draws_follow_their_conditionals():
     assert known.draw(known.init(P), theta, rng)[:2] == known.init(P)[:2]
 
 
-@every
-@pytest.mark.parametrize("theta", [OWN.mean, np.array([0.7, 0.0, -1.2])], ids=["all", "some"])
+SOME = np.array([0.7, 0.0, -1.2])
+STRETCHED = {f"{k}-all": (v, OWN.mean) for k, v in MIXTURES.items()} | {
+    f"{k}-some": (v, SOME) for k, v in GATED.items()
+}
+
+
+@pytest.mark.parametrize(("prior", "theta"), STRETCHED.values(), ids=STRETCHED)
 def test_stretch_is_the_joint_density_with_its_jacobian(prior, theta):
     """Along theta -> e^t theta with the scale alike, latent variables integrated out."""
-    if isinstance(prior, Bridge) and not theta.all():
-        pytest.skip("a bridge has no zeros")
     s, size = state(prior), np.count_nonzero(theta)
     own = Own(theta, np.zeros(P))
 

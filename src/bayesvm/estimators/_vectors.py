@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -132,8 +133,9 @@ class VectorClassifier(BayesianClassifier):
             taken.append(rng.permutation(own)[:share])
         return np.sort(np.concatenate(taken))
 
+    @abstractmethod
     def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator) -> Found:
-        raise NotImplementedError
+        """The kernel and the machines of all classes."""
 
     @staticmethod
     def _values(kernel: Any, seen: Seen) -> Array:

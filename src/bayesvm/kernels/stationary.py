@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -54,11 +55,11 @@ class _Stationary(Algebra):
     def with_theta(self, theta: Array) -> Any:
         return replace(self, length_scale=from_logs(self.length_scale, theta))  # type: ignore[type-var]
 
-    def profile(self, rho: Array) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def profile(self, rho: Array) -> Array: ...
 
-    def slope(self, rho: Array) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def slope(self, rho: Array) -> Array: ...
 
     def _rho(self, A: Array, B: Array | None) -> tuple[Array, Array, Array]:
         A = divided(A, self.length_scale)
