@@ -3,8 +3,9 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bayesvm import PCVC, RVC, BayesianLinearSVC, BayesianSVC
+from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC
 from bayesvm.inference import VB, Gibbs
+from bayesvm.terms import Columns, Intercept, Process
 
 ESTIMATORS = [
     BayesianLinearSVC(),
@@ -28,6 +29,9 @@ ESTIMATORS = [
     BayesianSVC(n_inducing=20, inducing="random", tune=False, random_state=0),
     BayesianSVC(likelihood="logistic", random_state=0),
     BayesianSVC(inference="em", tune=False),
+    AdditiveSVC(
+        [("level", Intercept()), ("x", Columns(0)), ("f", Process(n_inducing=5))], random_state=0
+    ),
     PCVC(),
     PCVC(prior="power", n_starts=0, n_folds=2, max_iter=30, tune=False),
     RVC(),

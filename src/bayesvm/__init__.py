@@ -1,11 +1,12 @@
 """Bayesian support vector machines: an SVM that knows how sure it is."""
 
-from . import compare, datasets, engines, inference, kernels, likelihoods, plot, priors
-from .estimators import PCVC, RVC, BayesianLinearSVC, BayesianSVC
+from . import compare, datasets, engines, inference, kernels, likelihoods, plot, priors, terms
+from .estimators import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AdditiveSVC",
     "BayesianLinearSVC",
     "BayesianSVC",
     "compare",
@@ -18,4 +19,5 @@ __all__ = [
     "likelihoods",
     "plot",
     "priors",
+    "terms",
 ]

@@ -18,6 +18,9 @@ class Intercept:
 
     width: int = 1
 
+    def labels(self, names: Sequence[str]) -> list[str]:
+        return ["intercept"]
+
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         if out is None:
             return sparse.csr_array(np.ones((X.shape[0], 1)))

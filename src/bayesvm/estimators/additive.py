@@ -1,0 +1,303 @@
+"""Any sum of terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from .. import validation as check
+from ..blocks import Blocks, block_rows
+from ..designs.table import Layout
+from ..diagnostics import ess, r_hat
+from ..inference.loop import Progress
+from ..machine import Machine
+from ..model import Model, Problem
+from ..terms import Source, read_terms
+from ..types import Array, Term
+from ._base import BayesianClassifier
+
+
+class AdditiveSVC(BayesianClassifier):
+    r"""Support vector machine whose predictor is any sum of terms.
+
+    .. math:: f_i = \sum_t c_{t,i}^\top \theta_t, \qquad \theta_t \sim \text{prior of term } t .
+
+    Each term is a part of the input with a prior of its own; other estimators are such sums with a
+    name.  Parts know nothing of each other's priors, so that whatever can be written down can be
+    fitted: smooth functions beside selected columns beside random effects.
+
+    Parameters
+    ----------
+    terms : list of (name, part) or (name, part, prior)
+        Parts are objects of :mod:`bayesvm.terms`; priors are names or objects of
+        :mod:`bayesvm.priors`, by default those of the part.
+    inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
+        How the posterior is found.
+    likelihood : {"hinge", "logistic", "probit"} or an object, default="hinge"
+        What labels say of f.
+    probability : {"calibrated", "normalised", "probit"}, default="calibrated"
+        The link from f to probabilities.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes, times ``sample_weight``.
+    engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.engines`, default="auto"
+        Who visits the rows.
+    max_iter, tol : optional
+        Override those of the inference scheme.
+    random_state : int, RandomState, Generator or None
+        Seed of everything drawn.
+    n_jobs : int, optional
+        Threads over rows, and chains run in parallel under Gibbs.
+    verbose : int, default=0
+        1 shows progress.
+    callbacks : list of callables, optional
+        Each is called with a :class:`~bayesvm.inference.Progress` after every iteration; returning
+        ``True`` ends the fit there.
+    checkpoint : str or path, optional
+        File that holds the state of a long fit; a later fit with the same file goes on from it.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        Labels.
+    terms_ : list of Term
+        Terms with their parts bound to the training rows.
+    elbo_, elbo_path_, n_iter_, converged_
+        As of the other estimators.
+
+    See Also
+    --------
+    BayesianLinearSVC : an intercept and all columns.
+
+    Examples
+    --------
+    A smooth function of the first two columns, a few others selected:
+
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from bayesvm import AdditiveSVC
+    >>> from bayesvm.terms import Columns, Intercept, Process
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> model = AdditiveSVC(
+    ...     [
+    ...         ("level", Intercept()),
+    ...         ("size", Process(["mean radius", "mean texture"], n_inducing=20)),
+    ...         (
+    ...             "rest",
+    ...             Columns(["mean smoothness", "worst area", "worst texture"]),
+    ...             "laplace_zero",
+    ...         ),
+    ...     ]
+    ... ).fit(X, y)
+    >>> model.summary().loc["rest", "inclusion"].shape
+    (3,)
+    >>> sorted(model.partial(X))
+    ['level', 'rest', 'size']
+    """
+
+    _accept_sparse: Any = False
+
+    def __init__(
+        self,
+        terms: Any,
+        inference: Any = "vb",
+        likelihood: Any = "hinge",
+        *,
+        probability: str = "calibrated",
+        class_weight: Any = None,
+        engine: Any = "auto",
+        max_iter: int | None = None,
+        tol: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        checkpoint: Any = None,
+    ) -> None:
+        self.terms = terms
+        self.inference = inference
+        self.likelihood = likelihood
+        self.probability = probability
+        self.class_weight = class_weight
+        self.engine = engine
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callbacks = callbacks
+        self.checkpoint = checkpoint
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AdditiveSVC:
+        """Fit to rows ``X`` with labels ``y``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows; NumPy, pandas or polars.
+        y : array-like of shape (n,)
+            Labels, two or more distinct.
+        sample_weight : array-like of shape (n,), optional
+            A weight of 2 equals the row twice; 0 leaves it out.
+
+        Returns
+        -------
+        self : AdditiveSVC
+            The fitted estimator.
+        """
+        scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
+        check.check_probability(self.probability)
+        terms = read_terms(self.terms)
+        X, y = self._read(X, y, reset=True)
+        classes, codes = np.unique(y, return_inverse=True)
+        c = check.check_weights(sample_weight, self.class_weight, codes, classes)
+        check.check_two_sided(codes, c, classes)
+        self.classes_ = classes
+        if not np.all(c > 0):
+            keep = c > 0
+            X, codes, c = X[keep], codes[keep], c[keep]
+        problem = self._problem(terms, X, c, scheme)
+        count = 1 if len(classes) == 2 else len(classes)
+        self._conclude(self._fit_machines(problem, codes, scheme, [None] * count))
+        self.terms_ = list(problem.model.terms)
+        self.offset_ = np.array([m.link.offset for m in self.machines_])
+        return self
+
+    def _layout(self) -> Layout:
+        names = getattr(self, "feature_names_in_", None)
+        return Layout(None if names is None else tuple(names), self.n_features_in_)
+
+    def _problem(self, terms: list[Term], X: Any, c: Array, scheme: Any) -> Problem:
+        source = Source(self._layout(), X, c, self._generator())
+        bound = []
+        for name, part, prior in terms:
+            try:
+                bound.append(Term(name, part.bind(source), check.choose_prior(prior, scheme)))
+            except ValueError as error:
+                raise ValueError(f"term {name!r}: {error}") from error
+        model = Model(tuple(bound), check.choose_likelihood(self.likelihood, scheme))
+        n, K = X.shape[0], model.width
+        form = check.choose_form("full", n, K, scheme)
+        for term in model.terms:
+            form = check.check_selection(form, term.prior, scheme, K)
+        if form == "factored" and np.any(model.precision(model.init()) == 0):
+            form = "dense"  # the dual form divides by prior precisions
+        engine = check.choose_engine(self.engine, n, K, self.n_jobs)
+        blocks = Blocks(X, np.empty(n), c, n if form == "factored" else block_rows(K))
+        problem = Problem(model, blocks, engine, form)
+        return problem.assembled() if form == "factored" else problem
+
+    # ----- asking
+
+    def partial(self, X: Any, return_std: bool = False) -> Any:
+        """What each term adds to f at given rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows.
+        return_std : bool, default=False
+            Also return posterior standard deviations.
+
+        Returns
+        -------
+        means : dict of arrays
+            By the name of a term, shape (n,), or (n, n_classes) for more than two classes.
+        std : dict of arrays
+            Only with ``return_std``.
+        """
+        check_is_fitted(self, "machines_")
+        rows = self.machines_[0].model.rows(self._new_rows(X))
+        mean, std = {}, {}
+        for term, where in zip(self.terms_, self.machines_[0].model.slices, strict=True):
+            C = np.zeros_like(rows.C)
+            C[:, where] = rows.C[:, where]
+            pairs = [m.posterior.moments(C) for m in self.machines_]
+            both = [np.stack(part, axis=1) for part in zip(*pairs, strict=True)]
+            single = len(pairs) == 1
+            mean[term.name], variance = (part[:, 0] if single else part for part in both)
+            std[term.name] = np.sqrt(variance)
+        if return_std and not self.machines_[0].posterior.has_spread:
+            self.machines_[0].posterior.variance()  # a point estimate refuses
+        return (mean, std) if return_std else mean
+
+    def _reported(self, machine: Machine) -> tuple[list[tuple[str, str]], Array, Any]:
+        """Coefficients that have a name: names, positions, and the matrix that takes theta to them.
+
+        Columns are scaled back, and what their centres take from f is given to the intercept.
+        """
+        names = list(
+            getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
+        )
+        labels: list[tuple[str, str]] = []
+        own, scales = [], []
+        level, shift = None, np.zeros(machine.model.width)
+        for term, where in zip(machine.model.terms, machine.model.slices, strict=True):
+            design = term.design
+            if not hasattr(design, "labels"):
+                continue
+            mine = design.labels(names)
+            if level is None and mine == ["intercept"]:
+                level = len(labels)
+            scale = np.ones(design.width)
+            if hasattr(design, "scale"):
+                scale = 1.0 / design.scale
+                shift[where] = -design.center * scale
+            labels += [(term.name, label) for label in mine]
+            own.append(np.arange(where.start, where.stop))
+            scales.append(scale)
+        at = np.concatenate([*own, np.empty(0, dtype=int)]).astype(int)
+        rows = np.arange(at.size)
+        values = np.concatenate([*scales, np.empty(0)])
+        if level is not None:
+            moved = np.flatnonzero(shift)
+            rows = np.concatenate([rows, np.full(moved.size, level)])
+            values = np.concatenate([values, shift[moved]])
+            T = sparse.coo_array(
+                (values, (rows, np.concatenate([at, moved]))), (at.size, shift.size)
+            )
+        else:
+            T = sparse.coo_array((values, (rows, at)), (at.size, shift.size))
+        return labels, at, sparse.csr_array(T)
+
+    def summary(self, level: float = 0.9) -> Any:
+        """Coefficients with their uncertainty, as a data frame.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior mass of the interval.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            Indexed by term and name (and class, for more than two): mean, sd, lower, upper, the
+            probability to matter where a prior selects, r_hat and ess where drawn.  Coefficients of
+            smooth functions have no names: see :meth:`partial`.
+        """
+        check_is_fitted(self, "machines_")
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("summary needs pandas: pip install 'bayesvm[cli]'") from error
+        tails, frames = check.tails(level), []
+        for machine in self.machines_:
+            labels, at, T = self._reported(machine)
+            post = machine.posterior
+            table = {"mean": T @ post.mean}
+            if post.has_spread:
+                table["sd"] = np.sqrt(post.moments(T)[1])
+                table["lower"], table["upper"] = post.quantiles(T, tails)
+            if machine.inclusion is not None:
+                table["inclusion"] = machine.inclusion[at]
+            held = machine.extra.get("draws")
+            if held is not None:
+                user = held.theta @ T.T.toarray()
+                table["r_hat"], table["ess"] = r_hat(user), ess(user)
+            index = pd.MultiIndex.from_tuples(labels, names=["term", "name"])
+            frames.append(pd.DataFrame(table, index=index))
+        if len(frames) == 1:
+            return frames[0]
+        return pd.concat(frames, keys=list(self.classes_), names=["class"])

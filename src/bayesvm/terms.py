@@ -1,0 +1,183 @@
+"""What an additive machine is summed from: parts of the input, each with a prior.
+
+A part says which columns of the input it reads and how.  Bound to training rows it becomes a design
+(:mod:`bayesvm.designs`), which turns any rows into columns of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import validation as check
+from .blocks import Blocks, block_rows
+from .designs import columns as plain
+from .designs import gp
+from .designs.table import Layout, numbers
+from .engines import Serial
+from .priors import Fixed
+from .types import Array, Term
+from .types import Columns as Matrix
+
+__all__ = ["Columns", "Intercept", "Process", "Term"]
+
+
+class Source(NamedTuple):
+    """Training rows, as a part sees them when it is bound."""
+
+    layout: Layout
+    X: Any
+    c: Array
+    rng: np.random.Generator
+
+
+@dataclass(frozen=True)
+class Intercept:
+    """A constant, the same for all rows.
+
+    Its prior is by default Gaussian with precision 1e-4.
+    """
+
+    default_prior = Fixed(1e-4)
+
+    def bind(self, source: Source) -> plain.Intercept:
+        return plain.Intercept()
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns of the input, each with a coefficient.
+
+    Parameters
+    ----------
+    columns : list of names or positions, optional
+        Which; by default all that do not name groups.
+    standardize : bool, default=True
+        Centre and scale them inside.  Coefficients are reported on the scale of the input.
+    """
+
+    columns: Any = None
+    standardize: bool = True
+
+    default_prior = "ridge"
+
+    def bind(self, source: Source) -> Picked:
+        where = source.layout.find(self.columns)
+        X = numbers(source.X)[:, where]
+        blocks = Blocks(X, np.empty(len(X)), source.c, block_rows(X.shape[1]))
+        return Picked(where, plain.fit_columns(blocks, Serial(), self.standardize))
+
+
+@dataclass(frozen=True)
+class Process:
+    r"""A smooth function of some columns: a Gaussian process of low rank.
+
+    :math:`f(x) = k(x, Z)\,K_{ZZ}^{-1/2}\,\theta` at points *Z* among the rows.  Its prior is
+    by default a ridge, whose variance is the squared amplitude of the function, learned; the
+    kernel's other parameters are taken as they are given.
+
+    Parameters
+    ----------
+    columns : list of names or positions, optional
+        Inputs of the function; by default all columns that do not name groups.
+    kernel : str or an object of :mod:`bayesvm.kernels`, default="rbf"
+        A name stands for the kernel with length scale :math:`\sqrt p` of *p* standardised columns.
+    n_inducing : int or None, default=50
+        Number of points; ``None`` takes every distinct row.
+    inducing : {"kmeans", "random"}, default="kmeans"
+        How they are chosen.
+    standardize : bool, default=True
+        Centre and scale the columns inside.
+    """
+
+    columns: Any = None
+    kernel: Any = "rbf"
+    n_inducing: int | None = 50
+    inducing: str = "kmeans"
+    standardize: bool = True
+
+    default_prior = "ridge"
+
+    def bind(self, source: Source) -> Smooth:
+        check.check_inducing(self.inducing, self.n_inducing)
+        inputs = Columns(self.columns, self.standardize).bind(source)
+        kernel, named = check.choose_kernel(self.kernel, inputs.width)
+        if named:
+            kernel = kernel.kernel  # its amplitude is the prior's
+        points = np.unique(inputs.columns(source.X), axis=0)
+        m = len(points) if self.n_inducing is None else int(self.n_inducing)
+        Z = gp.choose_points(points, m, self.inducing, source.rng)
+        return Smooth(gp.whiten(kernel, Z, inputs))
+
+
+@dataclass(frozen=True, eq=False)
+class Picked:
+    """Some columns of the input on a common scale."""
+
+    where: Array
+    inner: plain.Standardised
+
+    @property
+    def width(self) -> int:
+        return self.inner.width
+
+    @property
+    def center(self) -> Array:
+        return self.inner.center
+
+    @property
+    def scale(self) -> Array:
+        return self.inner.scale
+
+    def columns(self, X: Any, out: Array | None = None) -> Matrix:
+        return self.inner.columns(numbers(X)[:, self.where], out)
+
+    def labels(self, names: Sequence[str]) -> list[str]:
+        return [names[j] for j in self.where]
+
+
+@dataclass(frozen=True, eq=False)
+class Smooth:
+    """Whitened kernel values as all there is to a function: no variance is left outside them,
+
+    because what would be left scales with an amplitude that the prior learns.
+    """
+
+    inner: gp.Whitened
+
+    @property
+    def width(self) -> int:
+        return self.inner.width
+
+    def columns(self, X: Any, out: Array | None = None) -> Matrix:
+        return self.inner.columns(X, out)
+
+
+def read_terms(terms: Any) -> list[Term]:
+    """Terms from whatever a user may write: tuples of a name, a part and perhaps a prior."""
+    if isinstance(terms, str) or not isinstance(terms, Sequence) or not len(terms):
+        raise ValueError(
+            "terms must be a list of (name, part, prior), for instance "
+            f"[('intercept', Intercept()), ('x', Columns(), 'ridge')]; got {terms!r}."
+        )
+    out = []
+    for term in terms:
+        if not isinstance(term, Sequence) or len(term) not in (2, 3) or isinstance(term, str):
+            raise ValueError(f"a term must be (name, part) or (name, part, prior); got {term!r}.")
+        name, part = term[0], term[1]
+        if not isinstance(name, str):
+            raise ValueError(f"the name of a term must be a string; got {name!r}.")
+        if not hasattr(part, "bind"):
+            kinds = ", ".join(f"{k}()" for k in __all__ if k != "Term")
+            raise ValueError(
+                f"term {name!r}: a part must be one of {kinds} or have a method bind; got {part!r}."
+            )
+        out.append(Term(name, part, term[2] if len(term) == 3 else part.default_prior))
+    names = [t.name for t in out]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"names of terms must differ; {twice[0]!r} occurs twice.")
+    return out
