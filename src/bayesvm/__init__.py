@@ -2,6 +2,7 @@
 
 from . import compare, datasets, engines, inference, kernels, likelihoods, plot, priors, terms
 from .estimators import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC
+from .storage import load, save
 
 __version__ = "0.1.0"
 
@@ -17,7 +18,9 @@ __all__ = [
     "inference",
     "kernels",
     "likelihoods",
+    "load",
     "plot",
     "priors",
+    "save",
     "terms",
 ]

@@ -1,0 +1,109 @@
+"""Models in files that are safe to open."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+FORMAT = 1
+
+
+def _skops() -> Any:
+    try:
+        import skops.io
+    except ImportError as error:
+        raise ImportError(
+            "save and load need the package skops: pip install 'bayesvm[skops]'"
+        ) from error
+    return skops.io
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a type is a class of this package, and not something it merely imports."""
+    if not name.startswith("bayesvm."):
+        return False
+    module, _, attribute = name.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError):
+        return False
+    return isinstance(found, type) and found.__module__ == module
+
+
+def _foreign(data: bytes) -> list[str]:
+    return [name for name in _skops().get_untrusted_types(data=data) if not _is_ours(name)]
+
+
+def save(model: Any, path: str | Path) -> None:
+    """Write a model to a file from which :func:`load` reads it back.
+
+    The file holds arrays and names of classes, no code.  It is meant for the version of the package
+    that wrote it and its neighbours; keep the data to fit anew.
+
+    Parameters
+    ----------
+    model : estimator
+        An estimator of this package, or a scikit-learn pipeline or search around one.
+    path : str or path
+        Where to.
+
+    Examples
+    --------
+    >>> import bayesvm, tempfile, pathlib
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = bayesvm.BayesianLinearSVC().fit(X, y)
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "iris.bayesvm"
+    >>> bayesvm.save(model, file)
+    >>> bool((bayesvm.load(file).predict(X) == model.predict(X)).all())
+    True
+    """
+    from . import __version__
+
+    data = _skops().dumps({"format": FORMAT, "version": __version__, "model": model})
+    foreign = _foreign(data)
+    if foreign:
+        raise ValueError(
+            f"the model holds objects of {', '.join(foreign)}, which a safe file cannot: they "
+            "would be code to whoever loads it. Callbacks, kernels or engines of your own are the usual "
+            "reason; set them to None after fitting, or use pickle among people you trust."
+        )
+    Path(path).write_bytes(data)
+
+
+def load(path: str | Path) -> Any:
+    """Read a model that :func:`save` has written.
+
+    No code in the file is run, whoever wrote it: it is refused if it names anything but classes of
+    this package and what skops takes for harmless (arrays, scikit-learn's estimators).
+
+    Parameters
+    ----------
+    path : str or path
+        Where from.
+
+    Returns
+    -------
+    model : estimator
+        As it was saved.
+    """
+    data = Path(path).read_bytes()
+    try:
+        foreign = _foreign(data)
+    except Exception as error:  # skops raises whatever its parsing meets
+        raise ValueError(f"{path} is not a file written by bayesvm.save: {error}") from error
+    if foreign:
+        raise ValueError(
+            f"{path} names {', '.join(foreign)}, which bayesvm.save never writes. It was not "
+            "opened."
+        )
+    known = _skops().get_untrusted_types(data=data)
+    held = _skops().loads(data, trusted=known)
+    if not isinstance(held, dict) or held.get("format") != FORMAT:
+        found = held.get("version", "unknown") if isinstance(held, dict) else "unknown"
+        raise ValueError(
+            f"{path} was not written by bayesvm.save of this kind (version found: {found}). Fit "
+            "the model again, or load it with the version that wrote it."
+        )
+    return held["model"]

@@ -1,0 +1,85 @@
+"""Models in files."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import bayesvm
+from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC
+from bayesvm.inference import Gibbs
+from bayesvm.terms import Columns, Intercept, Process
+
+sio = pytest.importorskip("skops.io")
+X, y = load_iris(return_X_y=True)
+
+MODELS = [
+    BayesianLinearSVC(),
+    BayesianLinearSVC(inference="em"),
+    BayesianLinearSVC(prior="spike_slab", inference=Gibbs(draws=30, burn_in=10), random_state=0),
+    BayesianLinearSVC(likelihood="logistic", covariance="diagonal"),
+    BayesianSVC(tune=False),
+    BayesianSVC(n_inducing=10, tune=False, random_state=0),
+    PCVC(tune=False),
+    RVC(tune=False),
+    AdditiveSVC([("l", Intercept()), ("x", Columns([0])), ("f", Process([1, 2], n_inducing=5))]),
+    make_pipeline(StandardScaler(), BayesianLinearSVC()),
+]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
+def test_a_model_comes_back_as_it_was(model, tmp_path):
+    model.fit(X, y)
+    bayesvm.save(model, tmp_path / "model")
+    back = bayesvm.load(tmp_path / "model")
+    assert type(back) is type(model)
+    assert np.array_equal(back.predict_proba(X), model.predict_proba(X))
+
+
+def test_code_of_ones_own_is_refused_when_saving(tmp_path):
+    model = BayesianLinearSVC(callbacks=[lambda progress: None]).fit(X, y)
+    with pytest.raises(ValueError, match="set them to None"):
+        bayesvm.save(model, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+class Trap:
+    """What an attacker would like to be made."""
+
+    def __setstate__(self, state):
+        raise AssertionError("the trap was sprung")
+
+    def __getstate__(self):
+        return {"x": 1}
+
+
+def test_a_file_with_foreign_types_is_not_opened(tmp_path):
+    sio.dump({"format": 1, "version": "0", "model": Trap()}, tmp_path / "model")
+    with pytest.raises(ValueError, match="Trap"):
+        bayesvm.load(tmp_path / "model")
+
+
+def test_what_the_package_merely_imports_is_foreign():
+    from bayesvm.storage import _is_ours
+
+    assert _is_ours("bayesvm.model.Model")
+    assert not _is_ours("bayesvm.model.np")
+    assert not _is_ours("bayesvm.storage.Path")
+    assert not _is_ours("bayesvm.storage.load")
+    assert not _is_ours("bayesvm.nowhere.Thing")
+    assert not _is_ours("os.system")
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model", b"PK\x03\x04"])
+def test_another_file_is_named_as_such(content, tmp_path):
+    (tmp_path / "other").write_bytes(content)
+    with pytest.raises(ValueError, match="not a file written by"):
+        bayesvm.load(tmp_path / "other")
+
+
+def test_another_skops_file_is_named_as_such(tmp_path):
+    sio.dump(StandardScaler(), tmp_path / "other")
+    with pytest.raises(ValueError, match="not written by"):
+        bayesvm.load(tmp_path / "other")
