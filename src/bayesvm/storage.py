@@ -66,8 +66,8 @@ def save(model: Any, path: str | Path) -> None:
     if foreign:
         raise ValueError(
             f"the model holds objects of {', '.join(foreign)}, which a safe file cannot: they "
-            "would be code to whoever loads it. Callbacks, kernels or engines of your own are the usual "
-            "reason; set them to None after fitting, or use pickle among people you trust."
+            "would be code to whoever loads it. Callbacks, kernels or engines of your own are the "
+            "usual reason; set them to None after fitting, or use pickle among people you trust."
         )
     Path(path).write_bytes(data)
 
