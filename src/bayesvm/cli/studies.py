@@ -1,37 +1,12 @@
-"""The command ``bayesvm``."""
+"""Demonstration and repetition of papers' experiments."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-try:
-    import pandas  # noqa: F401  tables
-    import typer
-    from rich.console import Console
-
-    ABSENT = None
-except ImportError as error:
-    ABSENT = error.name
-
-
-def version(show: bool) -> None:
-    """Print the version and leave."""
-    if show:
-        from . import __version__
-
-        print(f"bayesvm {__version__}")
-        raise typer.Exit
-
-
-def main(
-    show_version: Annotated[
-        bool,
-        typer.Option("--version", callback=version, is_eager=True, help="Show the version."),
-    ] = False,
-) -> None:
-    """Bayesian support vector machines."""
+import typer
+from rich.console import Console
 
 
 def demo(
@@ -42,7 +17,7 @@ def demo(
     draws: Annotated[int, typer.Option(min=4, hidden=True)] = 500,
 ) -> None:
     """Fit the breast-cancer data of scikit-learn, print what was learned, save a figure."""
-    from .experiments.demo import run
+    from ..experiments.demo import run
 
     run(Console(highlight=False), output, repeats, draws)
 
@@ -65,7 +40,7 @@ def reproduce(
 
     Without arguments, lists what exists.  A run that was interrupted goes on where it stopped.
     """
-    from .experiments import find
+    from ..experiments import find
 
     console = Console(highlight=False)
     try:
@@ -77,8 +52,8 @@ def reproduce(
 
 
 def _run(experiment: Any, tasks: Any, output: Path, jobs: int | None, console: Any) -> None:
-    from .experiments.demo import progress
-    from .experiments.runner import complete, results
+    from ..experiments.demo import progress
+    from ..experiments.runner import complete, results
 
     output.mkdir(parents=True, exist_ok=True)
     path = output / f"{experiment.results or experiment.name}.csv"
@@ -105,15 +80,3 @@ def _run(experiment: Any, tasks: Any, output: Path, jobs: int | None, console: A
         return
     figure.savefig(picture, dpi=120)
     console.print(f"Figure:  [bold]{picture.resolve()}[/]", soft_wrap=True)
-
-
-def _complain() -> None:
-    sys.exit(f"bayesvm: the command line needs {ABSENT}: pip install 'bayesvm[cli,plot]'")
-
-
-app: Any = _complain
-if ABSENT is None:
-    app = typer.Typer(no_args_is_help=True, add_completion=False)
-    app.callback()(main)
-    app.command()(demo)
-    app.command()(reproduce)

@@ -1,0 +1,270 @@
+"""Models of a user's own tables: fit, predict, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import typer
+from rich.console import Console
+from rich.table import Table
+
+FOLDS = 5
+KINDS = {
+    "linear": "BayesianLinearSVC",
+    "kernel": "BayesianSVC",
+    "vectors": "PCVC",
+    "relevance": "RVC",
+}
+
+Data = Annotated[Path, typer.Argument(help="A table: .csv, .tsv or .parquet.", show_default=False)]
+Model = Annotated[Path, typer.Argument(help="A model written by fit.", show_default=False)]
+
+
+def fit(
+    data: Data,
+    target: Annotated[str, typer.Option("--target", "-t", help="Column with the labels.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File of the model; by default beside data."),
+    ] = None,
+    kind: Annotated[
+        str, typer.Option("--model", "-m", help=f"One of {', '.join(KINDS)}.")
+    ] = "linear",
+    prior: Annotated[
+        str | None, typer.Option(help="Prior of a linear model, for instance laplace_zero.")
+    ] = None,
+    inference: Annotated[str | None, typer.Option(help="vb, em, svi or gibbs.")] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(help="Column to leave out; may be repeated.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option(help="Estimate error and log loss on rows left out, by five folds.")
+    ] = True,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything drawn.")] = 0,
+) -> None:
+    """Fit a model to a table and write it to a file.
+
+    Columns of text become indicators of their values; empty cells of a linear model are latent
+    variables.
+    """
+    from ..storage import save
+
+    console = Console(highlight=False)
+    frame = read(data)
+    X, y = split(frame, target, drop or [])
+    options = {k: v for k, v in {"prior": prior, "inference": inference}.items() if v is not None}
+    model = build(kind, X, {**options, "random_state": seed})
+    with complaints():
+        model.fit(X, y)
+        classes = ", ".join(map(str, model.classes_))
+        console.print(f"{data}: {len(X)} rows, {X.shape[1]} columns, classes {classes}")
+        if check:
+            show_scores(console, *left_out(model, X, y), "on rows left out")
+        path = output or data.with_suffix(".bayesvm")
+        save(model, path)
+    show_model(console, model)
+    console.print(f"Model: [bold]{path.resolve()}[/]", soft_wrap=True)
+
+
+def predict(
+    model: Model,
+    data: Data,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write; by default the screen.")
+    ] = None,
+    level: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Posterior mass of intervals.")
+    ] = 0.9,
+) -> None:
+    """Predict the rows of a table: label, probabilities, and an interval for each."""
+    import sys
+
+    with complaints():
+        machine = load_model(model)
+        X = columns_of(machine, read(data))
+        frame = pd.DataFrame({"prediction": machine.predict(X)}, index=X.index)
+        proba = machine.predict_proba(X)
+        inner, rows = machine[-1], machine[:-1].transform(X)
+        ends = None
+        if getattr(inner, "inference", None) != "em" and hasattr(inner, "predict_interval"):
+            ends = inner.predict_interval(rows, level)
+    for j, label in enumerate(machine.classes_):
+        frame[f"proba {label}"] = proba[:, j]
+        if ends is not None:
+            frame[f"lower {label}"], frame[f"upper {label}"] = ends[0][:, j], ends[1][:, j]
+    frame.to_csv(output or sys.stdout, index=False)
+
+
+def report(
+    model: Model,
+    data: Annotated[
+        Path | None, typer.Argument(help="A table with labels to judge the model on.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="Column with the labels.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File of a calibration curve.")
+    ] = None,
+) -> None:
+    """Say what a model has learned and, given labelled rows, how well it predicts them."""
+    console = Console(highlight=False)
+    with complaints():
+        machine = load_model(model)
+        show_model(console, machine)
+        if data is None:
+            return
+        if target is None:
+            raise ValueError("to judge a model, name the column with the labels: --target NAME")
+        frame = read(data)
+        X, y = split(frame, target, [])
+        proba = machine.predict_proba(columns_of(machine, X))
+        show_scores(console, machine.classes_, y.to_numpy(), proba, f"on {data}")
+        if output is not None:
+            if len(machine.classes_) != 2:
+                raise ValueError("a calibration curve needs two classes")
+            from ..plot import CalibrationDisplay
+
+            positive = (y == machine.classes_[1]).to_numpy()
+            curve: Any = CalibrationDisplay.from_predictions(positive, proba[:, 1])
+            curve.figure_.savefig(output, dpi=120)
+            console.print(f"Figure: [bold]{output.resolve()}[/]", soft_wrap=True)
+
+
+# ---------------------------------------------------------------------------------------------
+# Tables
+
+
+def read(path: Path) -> pd.DataFrame:
+    """A table from a file."""
+    if not path.exists():
+        raise typer.BadParameter(f"{path} does not exist")
+    if path.suffix == ".parquet":
+        return pd.read_parquet(path)
+    return pd.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",")
+
+
+def split(frame: pd.DataFrame, target: str, drop: list[str]) -> tuple[pd.DataFrame, Any]:
+    """Predictors and labels."""
+    for name in (target, *drop):
+        if name not in frame:
+            known = ", ".join(map(str, frame.columns))
+            raise typer.BadParameter(f"there is no column {name!r}; the columns are {known}")
+    y = frame[target]
+    if y.isna().any():
+        raise typer.BadParameter(f"{int(y.isna().sum())} rows have no label in column {target!r}")
+    return frame.drop(columns=[target, *drop]), y
+
+
+def columns_of(machine: Any, frame: pd.DataFrame) -> pd.DataFrame:
+    """The columns that a model was fitted to, in its order."""
+    wanted = list(machine.feature_names_in_)
+    absent = [name for name in wanted if name not in frame]
+    if absent:
+        raise ValueError(f"the table lacks columns the model was fitted to: {', '.join(absent)}")
+    return frame[wanted]
+
+
+# ---------------------------------------------------------------------------------------------
+# Models
+
+
+def build(kind: str, X: pd.DataFrame, options: dict[str, Any]) -> Any:
+    """The estimator behind a step that turns columns of text into indicators."""
+    from sklearn.compose import make_column_transformer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    import bayesvm
+
+    if kind not in KINDS:
+        raise typer.BadParameter(f"--model {kind} is not known; choose one of {', '.join(KINDS)}")
+    numeric = [c for c in X if pd.api.types.is_numeric_dtype(X[c])]
+    text = [c for c in X if c not in numeric]
+    cells = X[numeric].isna().to_numpy().sum()
+    if kind == "linear" and cells:
+        options["missing"] = "model"
+    elif cells:
+        raise typer.BadParameter(
+            f"{cells} cells are empty, which only --model linear can take; fill or drop them"
+        )
+    cls = getattr(bayesvm, KINDS[kind])
+    known = cls().get_params()
+    for name in options:
+        if name not in known:
+            raise typer.BadParameter(f"--{name} has no meaning for --model {kind}")
+    encode = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore", sparse_output=False), text),
+        remainder="passthrough",
+        verbose_feature_names_out=False,
+    ).set_output(transform="pandas")
+    return make_pipeline(encode, cls(**options))
+
+
+def load_model(path: Path) -> Any:
+    from ..storage import load
+
+    if not path.exists():
+        raise ValueError(f"{path} does not exist")
+    return load(path)
+
+
+def left_out(model: Any, X: pd.DataFrame, y: Any) -> tuple[Any, Any, Any]:
+    """Classes, labels and probabilities of rows predicted by models that did not see them."""
+    from sklearn.base import clone
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+    least = int(y.value_counts().min())
+    if least < 2:
+        raise ValueError("some class has a single row, so nothing can be left out; use --no-check")
+    folds = StratifiedKFold(min(FOLDS, least), shuffle=True, random_state=0)
+    proba = cross_val_predict(clone(model), X, y, cv=folds, method="predict_proba")
+    return model.classes_, y.to_numpy(), proba
+
+
+# ---------------------------------------------------------------------------------------------
+# Printing
+
+
+def show_scores(console: Console, classes: Any, y: Any, proba: Any, where: str) -> None:
+    at = np.searchsorted(classes, y)
+    p = np.clip(proba[np.arange(len(y)), at], 1e-15, None)
+    truth = np.eye(len(classes))[at]
+    error = float(np.mean(proba.argmax(axis=1) != at))
+    brier = float(np.mean(np.sum((proba - truth) ** 2, axis=1))) / (2 if len(classes) == 2 else 1)
+    console.print(
+        f"{where}: error {100 * error:.1f} %, log loss {-np.mean(np.log(p)):.3f}, "
+        f"Brier score {brier:.3f}"
+    )
+
+
+def show_model(console: Console, machine: Any) -> None:
+    inner = machine[-1]
+    state = "converged" if inner.converged_ else "did not converge"
+    console.print(f"{inner!r}: {inner.n_iter_} iterations, {state}")
+    if not hasattr(inner, "summary"):
+        if hasattr(inner, "n_vectors_"):
+            console.print(f"{inner.n_vectors_} vectors")
+        elif hasattr(inner, "kernel_"):
+            console.print(f"kernel: {inner.kernel_}")
+        return
+    frame = inner.summary()
+    table = Table("name", *frame.columns, box=None, pad_edge=False)
+    for name, row in frame.iterrows():
+        label = " ".join(map(str, name)) if isinstance(name, tuple) else str(name)
+        table.add_row(label, *(f"{value:.3g}" for value in row))
+    console.print(table)
+
+
+class complaints:
+    """Errors of the library as one line, without a traceback."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, ValueError | ImportError):
+            raise typer.BadParameter(str(error)) from error
