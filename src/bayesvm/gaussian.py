@@ -6,12 +6,11 @@ Every solve is in residual form: with the slope ``g`` at the current mean,
 
 so that an error in the factor, when a row on the margin has a weight of 1e14, spoils one step and
 not the answer: the next step starts where this one landed (the normal equations stay ten digits
-short).  Three covariances answer to the three forms of S.
+short).  Each form of S has its covariance; that of groups is in :mod:`bayesvm.arrow`.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,41 +19,11 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
+from .arrow import ArrowCovariance, Bordered
+from .cholesky import scaled_cholesky as scaled_cholesky
+from .precision import Precision, add_precision
 from .stats import Dense, Factored, squared
 from .types import Array, Columns, Covariance
-
-
-def scaled_cholesky(Q: Array, retry: bool = True) -> tuple[Array, bool]:
-    """Lower factor of a positive definite matrix, and whether it had to be propped up.
-
-    The first attempt is on Q itself; if rounding has made it indefinite, 1e-10 of the diagonal is
-    added and the amount multiplied by 100, four times at most, with a warning.
-    """
-    d = np.diag(Q)
-    s = 1.0 / np.sqrt(np.where(d > 0, d, 1.0))
-    R = Q * s[:, None] * s
-    jitter = 0.0
-    for attempt in range(5 if retry else 1):
-        try:
-            if jitter:
-                R[np.diag_indices_from(R)] += jitter
-            L = cholesky(R, lower=True, check_finite=False)
-            if not np.all(np.isfinite(np.diag(L))):  # LAPACK lets NaN through
-                break
-            if attempt:
-                warnings.warn(
-                    f"the precision matrix was numerically singular; {jitter:.0e} was added to its "
-                    "scaled diagonal. Collinear columns or a flat prior can cause this.",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
-            return L / s[:, None], bool(attempt)
-        except np.linalg.LinAlgError:
-            jitter = 1e-10 * 100.0**attempt
-    raise np.linalg.LinAlgError(
-        "the precision matrix of the coefficients is not positive definite; standardise the "
-        "columns, drop collinear ones or give the prior a larger precision"
-    )
 
 
 # ---------------------------------------------------------------------------------------------
@@ -93,6 +62,10 @@ class FullCovariance:
 
     def diag(self) -> Array:
         return self._diag
+
+    def blocks(self, where: slice, r: int) -> Array:
+        F = self.root[where].reshape(-1, r, self.L.shape[0])
+        return np.einsum("gjm,gkm->gjk", F, F)
 
     def solve(self, x: Array) -> Array:
         return cho_solve((self.L, True), x, check_finite=False)
@@ -287,6 +260,10 @@ class Point:
     def diag(self) -> Array:
         return np.full(self.size, self.eps**2)
 
+    def blocks(self, where: slice, r: int) -> Array:
+        G = (where.stop - where.start) // r
+        return np.broadcast_to(self.eps**2 * np.eye(r), (G, r, r))
+
     def solve(self, x: Array) -> Array:
         return np.zeros_like(x)
 
@@ -311,12 +288,14 @@ class Point:
 # Solves
 
 
-def covariance(S: Any, P: Array, retry: bool = True) -> Covariance:
+def covariance(S: Any, P: Precision, retry: bool = True) -> Covariance:
     """``(S + P)^-1`` in the form that suits S; ``retry`` a factorisation that fails."""
     if isinstance(S, Dense):
         Q = S.M.copy()
-        Q[np.diag_indices_from(Q)] += P
+        add_precision(Q, P)
         return FullCovariance(*scaled_cholesky(Q, retry))
+    if isinstance(S, Bordered):
+        return ArrowCovariance.of(S, P, retry)
     if isinstance(S, Factored):
         return DualCovariance(S.C, S.w, P)
     return DiagonalCovariance(1.0 / (S.d + P))
@@ -340,7 +319,7 @@ def blended(cov: Any, S: Any, P: Array, rate: float) -> Covariance:
 def mode(
     cov: Covariance,
     g: Array,
-    P: Array,
+    P: Precision,
     mean: Array,
     product: Callable[[Array], Array] | None = None,
 ) -> Array:

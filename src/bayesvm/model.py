@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .arrow import Arrow
 from .blocks import Blocks
 from .designs import latent
 from .designs.columns import Assembled
 from .distributions import LOG_2PI
 from .gaussian import Point
+from .precision import Blocked, Precision
 from .stats import draw_block, expected, filled, moments, pass_block, sandwich
 from .types import Array, Block, Coef, Engine, Likelihood, Own, Rows, Stats, Term
 
@@ -44,17 +46,26 @@ class Model:
         """Whether some columns have entries that are not known."""
         return any(latent.is_latent(t.design) for t in self.terms)
 
+    @cached_property
+    def grouped(self) -> tuple[int, ...]:
+        """Which terms are effects of groups: the last ones, by width (see :func:`arranged`)."""
+        return tuple(k for k, t in enumerate(self.terms) if hasattr(t.design, "part"))
+
     def rows(self, X: Any) -> Rows:
         """Columns of all terms at a block of input."""
         if sparse.issparse(X):
             parts = [t.design.columns(X) for t in self.terms]
             return Rows(sparse.csr_array(sparse.hstack(parts, format="csr")))
-        C = np.empty((X.shape[0], self.width))
+        plain = self.terms[: len(self.terms) - len(self.grouped)]
+        C = np.empty((X.shape[0], self.slices[len(plain)].start if self.grouped else self.width))
         extra: Array | float = 0.0
-        for term, where in zip(self.terms, self.slices, strict=True):
+        for term, where in zip(plain, self.slices, strict=False):
             term.design.columns(X, out=C[:, where])
             if hasattr(term.design, "residual"):
                 extra = extra + term.design.residual(X, C[:, where])
+        if self.grouped:
+            factors = tuple(self.terms[k].design.part(X) for k in self.grouped)
+            return Rows(Arrow(C, factors), extra)
         return Rows(C, extra)
 
     # ----- the coefficient side, one prior per term
@@ -62,11 +73,16 @@ class Model:
     def init(self) -> States:
         return tuple(t.prior.init(t.design.width) for t in self.terms)
 
-    def precision(self, states: States) -> Array:
-        """E[P], ``(K,)``."""
-        return np.concatenate(
-            [t.prior.precisions(s, t.design.width) for t, s in zip(self.terms, states, strict=True)]
-        )
+    def precision(self, states: States) -> Precision:
+        """E[P], ``(K,)``, or with the blocks of those priors that have a matrix."""
+        parts = list(zip(self.terms, states, self.slices, strict=True))
+        d = np.concatenate([t.prior.precisions(s, t.design.width) for t, s, _ in parts])
+        blocks = [(where, t.prior.matrix(s)) for t, s, where in parts if hasattr(t.prior, "matrix")]
+        if not blocks:
+            return d
+        for where, _ in blocks:
+            d[where] = 0.0
+        return Blocked(d, tuple(blocks))
 
     def _ask(self, method: str, states: States, other: float) -> Array | None:
         """What those priors say that have a method, ``(K,)``; ``None`` if there are none."""
@@ -113,7 +129,10 @@ class Model:
 
     def own(self, coef: Coef) -> list[Own]:
         var = coef.cov.diag()
-        return [Own(coef.mean[where], var[where]) for where in self.slices]
+        return [
+            Own(coef.mean[where], var[where], _blocks(t.prior, coef, where))
+            for t, where in zip(self.terms, self.slices, strict=True)
+        ]
 
     def each(self, method: str, states: States, coef: Coef, *args: Any) -> list[Any]:
         """Ask every prior the same question about its own coefficients."""
@@ -155,6 +174,17 @@ class Model:
     def start(self) -> Coef:
         """Everything at zero: the hinge then gives every row weight 1."""
         return Coef(np.zeros(self.width), Point(self.width))
+
+
+def _blocks(prior: Any, coef: Coef, where: slice) -> Array | None:
+    if not hasattr(prior, "matrix"):
+        return None
+    return coef.cov.blocks(where, prior.size)  # type: ignore[attr-defined, no-any-return]
+
+
+def arranged(terms: Sequence[Term]) -> tuple[Term, ...]:
+    """Terms in the order a model wants: plain ones, then effects of groups, the widest last."""
+    return tuple(sorted(terms, key=lambda t: t.design.width if hasattr(t.design, "part") else -1))
 
 
 @dataclass(frozen=True)
@@ -263,7 +293,7 @@ class Problem:
         """Dense columns at chosen rows."""
         X = self.blocks.X[rows]
         C = X if self.blocks.ready else self.model.rows(X).C
-        return np.asarray(C.toarray() if sparse.issparse(C) else C)
+        return np.asarray(C.toarray() if hasattr(C, "toarray") else C)
 
     def predictor(self, theta: Array) -> Array:
         """f at every row."""

@@ -9,16 +9,19 @@ works from the sums over rows alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import expit, logit
 
-from .gaussian import FullCovariance, scaled_cholesky
-from .stats import Dense, Factored, squared
+from .arrow import Bordered, eliminate
+from .gaussian import scaled_cholesky
+from .precision import Blocked, Precision, add_precision
+from .stats import Dense, Factored, scaled, squared
 from .types import Array, Coef, Columns, Stats
 
 OPEN = 40.0  # log odds at which a gate is open to the last digit
@@ -41,13 +44,9 @@ class GatedCovariance:
     is_point: ClassVar[bool] = False
     by_rows: ClassVar[bool] = False
 
-    base: FullCovariance
+    base: Any  # covariance of v
     gate: Array
     inner: Array  # mean of v
-
-    @cached_property
-    def _root(self) -> Array:
-        return self.gate[:, None] * self.base.root
 
     @cached_property
     def _own(self) -> Array:
@@ -55,8 +54,7 @@ class GatedCovariance:
         return self.gate * (1.0 - self.gate) * (self.base.diag() + self.inner**2)
 
     def quad(self, C: Columns) -> Array:
-        T = C @ self._root
-        out: Array = np.einsum("ij,ij->i", T, T) + squared(C) @ self._own
+        out: Array = self.base.quad(scaled(C, self.gate)) + squared(C) @ self._own
         return out
 
     def cross(self, C: Columns, where: slice) -> Array:
@@ -67,13 +65,15 @@ class GatedCovariance:
         return self._root[where] @ self._root[where].T + np.diag(self._own[where])
 
     def diag(self) -> Array:
-        return np.einsum("ij,ij->i", self._root, self._root) + self._own
+        out: Array = self.gate**2 * self.base.diag() + self._own
+        return out
 
     def dense(self) -> Array:
-        return self._root @ self._root.T + np.diag(self._own)
+        out: Array = self.gate[:, None] * self.base.dense() * self.gate + np.diag(self._own)
+        return out
 
     def solve(self, x: Array) -> Array:
-        out: Array = self._root @ (self._root.T @ x) + self._own * x
+        out: Array = (self.gate * self.base.solve((self.gate * x.T).T).T + self._own * x.T).T
         return out
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
@@ -96,7 +96,7 @@ def seen(coef: Coef, gate: Array | None) -> Coef:
     """The coefficients as rows see them."""
     if gate is None or coef.cov.is_point:
         return coef if gate is None else Coef(gate * coef.mean, coef.cov)
-    return Coef(gate * coef.mean, GatedCovariance(coef.cov, gate, coef.mean))  # type: ignore[arg-type]
+    return Coef(gate * coef.mean, GatedCovariance(coef.cov, gate, coef.mean))
 
 
 def through(stats: Stats, gate: Array, inner: Array) -> Stats:
@@ -106,8 +106,10 @@ def through(stats: Stats, gate: Array, inner: Array) -> Stats:
     return replace(stats, S=_gated(stats.S, gate), g=gate * stats.g - own * inner, H=H)
 
 
-def _gated(S: Dense, gate: Array) -> Dense:
+def _gated(S: Any, gate: Array) -> Any:
     r""":math:`S \odot E[\gamma\gamma^\top]`."""
+    if isinstance(S, Bordered):
+        return S.gated(gate)
     M = gate[:, None] * S.M * gate
     M[np.diag_indices_from(M)] += gate * (1.0 - gate) * S.diag()
     return Dense(M)
@@ -118,18 +120,46 @@ def reopen(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Array) -> Ar
 
     Luts & Ormerod, Algorithm 3, the loop over k.
     """
-    M, h = stats.S.M, stats.g + stats.S @ old
-    A = M * (coef.cov.dense() + np.outer(coef.mean, coef.mean))
-    own, pull = np.diag(A), coef.mean * h
+    h, free = stats.g + stats.S @ old, np.flatnonzero(np.isfinite(odds))
+    unit = np.zeros((gate.size, free.size))
+    unit[free, np.arange(free.size)] = 1.0
+    second = coef.cov.solve(unit).T + np.outer(coef.mean[free], coef.mean)
+    A, pull = stats.S.rows(free) * second, coef.mean * h
     gate, eta = gate.copy(), np.full(gate.size, np.inf)
-    for k in np.flatnonzero(np.isfinite(odds)):
-        eta[k] = odds[k] + pull[k] - 0.5 * own[k] - (A[k] @ gate - own[k] * gate[k])
+    for a, k in zip(A, free, strict=True):
+        eta[k] = odds[k] + pull[k] - 0.5 * a[k] - (a @ gate - a[k] * gate[k])
         gate[k] = expit(eta[k])
     return eta
 
 
 # ---------------------------------------------------------------------------------------------
 # Gates decided with the coefficients integrated out
+
+
+class Integrated(NamedTuple):
+    """What rows say of plain columns once the effects of groups are integrated out."""
+
+    stats: Stats
+    P: Array  # what other factors' precision has off its diagonal went into S
+    legs: Callable[[Array, np.random.Generator], Array]  # draw of the effects, given the columns
+
+
+def integrated(stats: Stats, P: Precision, theta: Array) -> Integrated:
+    legs, Q = eliminate(stats.S, P)
+    q = Q.shape[0]
+    corner, own = theta[:q], (stats.g - P * theta)[q:]
+    extra = np.zeros_like(Q)
+    add_precision(extra, P)
+    diagonal = P.d[:q] if isinstance(P, Blocked) else P[:q]
+    extra[np.diag_indices_from(extra)] -= diagonal
+    g = stats.g[:q] - legs.pull(own) - extra @ corner
+
+    def draw(new: Array, rng: np.random.Generator) -> Array:
+        noise = rng.standard_normal(own.size)
+        out: Array = theta[q:] + legs.follow(own, new - corner, noise)
+        return out
+
+    return Integrated(Stats(Dense(Q + extra), g, stats.bound), diagonal, draw)
 
 
 class Subset:
@@ -244,9 +274,14 @@ class Subset:
         self._inverse[:m, :m], self._slopes[:m], self._mean[:m] = inverse[:m, :m], slopes, mean
 
 
-def best_subset(stats: Stats, P: Array, odds: Array, theta: Array, old: Array) -> Array:
+def best_subset(stats: Stats, P: Precision, odds: Array, theta: Array, old: Array) -> Array:
     """Which coefficients a greedy search from ``theta`` keeps; ``old`` is what rows saw."""
     shifted = replace(stats, g=stats.g + stats.S @ (old - theta))
+    if isinstance(stats.S, Bordered):
+        inner = integrated(shifted, P, theta)
+        q = inner.stats.g.size
+        kept = best_subset(inner.stats, inner.P, odds[:q], theta[:q], theta[:q])
+        return np.concatenate([kept, np.ones(theta.size - q, dtype=bool)])
     held = np.where((theta == 0) & np.isposinf(odds), np.finfo(float).tiny, theta)
     subset = Subset(shifted, P, held)
     free = np.flatnonzero(np.isfinite(odds))
@@ -261,7 +296,7 @@ def best_subset(stats: Stats, P: Array, odds: Array, theta: Array, old: Array) -
 
 
 def draw_subset(
-    stats: Stats, P: Array, odds: Array, theta: Array, rng: np.random.Generator
+    stats: Stats, P: Precision, odds: Array, theta: Array, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Draw which coefficients are zero, then the others; also each column's chance to be in.
 
@@ -269,6 +304,12 @@ def draw_subset(
     section 4.2); between two changes all decisions are made together.  Then a few exchanges of a
     column inside with a correlated one outside.
     """
+    if isinstance(stats.S, Bordered):
+        inner = integrated(stats, P, theta)
+        q = inner.stats.g.size
+        corner, chance = draw_subset(inner.stats, inner.P, odds[:q], theta[:q], rng)
+        legs = inner.legs(corner, rng)
+        return np.concatenate([corner, legs]), np.concatenate([chance, np.ones(legs.size)])
     free = np.flatnonzero(np.isfinite(odds))
     held = np.where((theta == 0) & np.isposinf(odds), np.finfo(float).tiny, theta)
     subset = Subset(stats, P, held)

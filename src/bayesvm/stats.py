@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .arrow import Arrow, Bordered
 from .types import Array, Cells, Coef, Columns, Hidden, Likelihood, Local, Rows, Stats
 
 NEGLIGIBLE = 0.05  # curvature, as a share of w, below which a row is left out of H (2.5 % of it)
 
 # ---------------------------------------------------------------------------------------------
-# S in three forms
+# S in three forms; a fourth, of groups, is in arrow.py
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,11 @@ class Diagonal:
 
 
 def sandwich(C: Columns, w: Array, form: str) -> Any:
-    """``C' diag(w) C`` in the form asked for; knows dense and sparse columns."""
+    """``C' diag(w) C`` in the form asked for; knows dense and sparse columns, and codes."""
+    if isinstance(C, Arrow) and form != "arrow":
+        C = C.toarray()
+    if form == "arrow":
+        return Bordered.of(C, w)
     if form == "factored":
         return Factored(C.toarray() if sparse.issparse(C) else C, w)
     if form == "diagonal":
@@ -118,11 +123,20 @@ def sandwich(C: Columns, w: Array, form: str) -> Any:
 
 def squared(C: Columns) -> Columns:
     """Columns squared entry by entry."""
+    if isinstance(C, Arrow):
+        return C.squared()
     if sparse.issparse(C):
         out = C.copy()
         out.data **= 2
         return out
     return C * C
+
+
+def scaled(C: Columns, s: Array) -> Columns:
+    """Columns times numbers."""
+    if isinstance(C, Arrow):
+        return C.scaled(s)
+    return C.multiply(s).tocsr() if sparse.issparse(C) else C * s
 
 
 # ---------------------------------------------------------------------------------------------

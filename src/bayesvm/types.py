@@ -99,6 +99,8 @@ class Covariance(Protocol):
     def restore(self, vector: Array) -> Covariance: ...
     def dense(self) -> Array: ...
 
+    # where priors ask for the covariances of groups of r: ``blocks(where, r)``, (groups, r, r)
+
     @property
     def logdet(self) -> float: ...
 
@@ -111,10 +113,14 @@ class Coef(NamedTuple):
 
 
 class Own(NamedTuple):
-    """What a prior may know of its own coefficients: means and variances, each ``(p,)``."""
+    """What a prior may know of its own coefficients: means and variances, each ``(p,)``.
+
+    A prior of groups of r that has a ``matrix`` is also given their covariances.
+    """
 
     mean: Array
     var: Array
+    blocks: Array | None = None  # (groups, r, r)
 
     @property
     def square(self) -> Array:
@@ -174,7 +180,8 @@ class Design(Protocol):
 
     def columns(self, X: Any, out: Array | None = None) -> Columns: ...
 
-    # a design whose columns do not say all may add ``residual(X, C)``: variance outside theta
+    # a design whose columns do not say all may add ``residual(X, C)``: variance outside theta;
+    # one whose columns are codes of groups has ``part(X)``, an arrow.Factor, instead of columns
 
 
 class LatentDesign(Design, Protocol):

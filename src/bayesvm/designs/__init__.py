@@ -3,16 +3,20 @@
 from .basis import Basis, Chosen
 from .columns import Intercept, Standardised, fit_columns
 from .gp import Whitened, choose_points, whiten
+from .groups import Grouped
 from .imputation import Factors, Unstructured
 from .missing import Missing
+from .table import Table
 
 __all__ = [
     "Basis",
     "Chosen",
     "Factors",
+    "Grouped",
     "Intercept",
     "Missing",
     "Standardised",
+    "Table",
     "Unstructured",
     "Whitened",
     "choose_points",

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from ..types import Array, Block, Columns, Engine
+from .table import numbers
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Standardised:
         return int(self.scale.size)
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
+        X = numbers(X)
         if sparse.issparse(X):
             scaled = X.multiply(1.0 / self.scale).tocsr()
             if out is None:
@@ -86,7 +88,7 @@ class Spread:
 
 
 def _spread(block: Block) -> Spread:
-    X, c = block.X, np.asarray(block.c, dtype=float)
+    X, c = numbers(block.X), np.asarray(block.c, dtype=float)
     n = float(c.sum())
     if n == 0:
         return Spread(0.0, np.zeros(X.shape[1]), np.zeros(X.shape[1]))

@@ -20,6 +20,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from ..model import Problem
+from ..precision import Precision, masked
 from ..types import Array
 from .loop import State
 
@@ -60,10 +61,12 @@ def certify(problem: Problem, state: State, eps: float) -> tuple[Certificate, Ar
     return certificate(problem, state.coef.mean, u, c, phi, P, corner), phi
 
 
-def penalty(problem: Problem, state: State) -> tuple[Array, Array]:
+def penalty(problem: Problem, state: State) -> tuple[Precision, Array]:
     """Slope over coefficient of the penalty, and its corners; a linear penalty has only these."""
     P, corner = problem.model.precision(state.priors), problem.model.corner(state.priors)
-    return np.where((corner > 0) & np.isfinite(corner), 0.0, P), corner
+    if not corner.any():
+        return P, corner
+    return masked(P, (corner == 0) | np.isinf(corner)), corner
 
 
 def _dual(problem: Problem, u: Array, eps: float) -> Array:
@@ -73,7 +76,7 @@ def _dual(problem: Problem, u: Array, eps: float) -> Array:
 
 
 def certificate(
-    problem: Problem, mean: Array, u: Array, c: Array, phi: Array, P: Array, corner: Array
+    problem: Problem, mean: Array, u: Array, c: Array, phi: Array, P: Precision, corner: Array
 ) -> Certificate:
     """How far coefficients and duals are from optimal.
 
@@ -88,7 +91,8 @@ def certificate(
     misfit = np.abs(force - P * mean - line * np.sign(mean)) - slack
     residual = float(np.max(np.maximum(misfit, 0.0))) / size
     smooth = corner == 0
-    if steep.any() or np.any(P[smooth] == 0):  # a flat direction: the dual needs no force there
+    if not isinstance(P, np.ndarray) or steep.any() or np.any(P[smooth] == 0):
+        # a flat direction: the dual needs no force there
         return Certificate(residual, float("nan"))
     primal = 2.0 * c @ np.maximum(u, 0.0) + 0.5 * mean @ (P * mean) + line @ np.abs(mean)
     over = np.abs(force[~smooth]) / corner[~smooth]

@@ -74,7 +74,10 @@ class Run(NamedTuple):
 
 
 class Rows:
-    """Room for draws: coefficients, the hyperparameters that are single numbers, fits."""
+    """Room for draws: coefficients, hyperparameters, fits.
+
+    A hyperparameter is a number or a small matrix; what is one per coefficient is not kept.
+    """
 
     def __init__(self, model: Model, priors: States, size: int) -> None:
         self.model = model
@@ -82,7 +85,7 @@ class Rows:
         self.hyper = {
             term.name: np.empty((size, numbers))
             for term, s in zip(model.terms, priors, strict=True)
-            if (numbers := sum(np.ndim(x) == 0 for x in s))
+            if (numbers := sum(np.size(x) for x in s if np.ndim(x) != 1))
         }
 
     def fill(self, first: int, run: Run) -> None:
@@ -90,7 +93,8 @@ class Rows:
         self.theta[rows], self.fit[rows] = run.theta, run.fit
         for term, s in zip(self.model.terms, run.priors, strict=True):
             if term.name in self.hyper:
-                self.hyper[term.name][rows] = np.column_stack([x for x in s if np.ndim(x) == 1])
+                kept = [np.reshape(x, (run.fit.size, -1)) for x in s if np.ndim(x) != 2]
+                self.hyper[term.name][rows] = np.hstack(kept)
 
     def run(self, rows: slice, like: States) -> Run:
         """Rows filled earlier, for priors that have nothing but numbers."""

@@ -123,7 +123,7 @@ class Gibbs:
                 run = leap(problem, proposal, at, min(ahead, total - record.t), self.leaps, rng)
                 at = run.position(-1)
                 record.add(run)
-            if record.t == self.burn_in and self.leaps and can_leap(problem.model):
+            if record.t == self.burn_in and self.leaps and can_leap(problem):
                 proposal = learn(problem, start.coef, record.burnt(at.priors), rng)
             stop = watch(Progress(f"gibbs, chain {k + 1}", record.t, total, at.fit, np.nan), at)
             if store is not None:

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from ..gaussian import FullCovariance, scaled_cholesky
-from ..model import Model, Problem
+from ..model import Problem
 from ..types import Array, Coef, Local
 from .draws import Position, Run
 
@@ -144,9 +144,10 @@ def tight_gaussian(problem: Problem, coef: Coef, P: Array, passes: int = 40) -> 
     return coef
 
 
-def can_leap(model: Model) -> bool:
-    """Whether likelihood and priors offer what leaps need."""
-    return hasattr(model.likelihood, "tight") and all(
+def can_leap(problem: Problem) -> bool:
+    """Whether likelihood and priors offer what leaps need; effects of groups are too many."""
+    model = problem.model
+    return problem.form != "arrow" and hasattr(model.likelihood, "tight") and all(
         hasattr(t.prior, "offer") for t in model.terms
     )
 

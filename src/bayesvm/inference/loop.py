@@ -207,6 +207,8 @@ def _long_step(model: Model, x0: State, x1: State, x2: State) -> State | None:
     a, b, c = (pack(model, x) for x in (x0, x1, x2))
     # coordinates that belong to rows would make a row of weight two differ from the row twice
     lead = a.size - (x2.coef.cov.vector().size if x2.coef.cov.by_rows else 0)
+    if not a.size == b.size == c.size:  # sparse products of factors drop what rounds to zero
+        return None
     vector = extrapolate(a, b, c, lead)
     return None if vector is None else unpack(model, x2, vector)
 

@@ -101,6 +101,10 @@ class Fixed:
     def stretched(self, s: Any, t: float) -> Any:
         return s
 
+    def spread(self, s: Any, p: int) -> float:
+        """Variance of a coefficient not seen."""
+        return 1.0 / float(np.mean(self.precision))
+
     def vector(self, s: Any) -> Array:
         return np.empty(0)
 

@@ -178,6 +178,11 @@ class Ridge:
     def stretched(self, s: RidgeState, t: float) -> RidgeState:
         return s._replace(variance=math.exp(2 * t) * s.variance)
 
+    def spread(self, s: RidgeState, p: int) -> float:
+        """E[sigma^2], or 1 / E[1/sigma^2] where it is infinite: of a coefficient not seen."""
+        A = self._shape_rate(s)[0] + 0.5 * p
+        return s.variance * A / (A - 1.0) if A > 1.0 else s.variance
+
     def vector(self, s: RidgeState) -> Array:
         return np.log([s.variance, s.xi])
 
