@@ -58,11 +58,14 @@ class GatedCovariance:
         return out
 
     def cross(self, C: Columns, where: slice) -> Array:
-        out: Array = C @ (self._root @ self._root[where].T) + C[:, where] * self._own[where]
+        base = self.base.cross(scaled(C, self.gate), where)
+        out: Array = self.gate[where] * base + C[:, where] * self._own[where]
         return out
 
     def block(self, where: slice) -> Array:
-        return self._root[where] @ self._root[where].T + np.diag(self._own[where])
+        g = self.gate[where]
+        out: Array = g[:, None] * self.base.block(where) * g + np.diag(self._own[where])
+        return out
 
     def diag(self) -> Array:
         out: Array = self.gate**2 * self.base.diag() + self._own
