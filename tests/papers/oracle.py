@@ -53,6 +53,15 @@ ALG3_TAU = 1.3726437873
 ALG3_ELBO = -10.6448167099
 ALG3_EXACT = {"inclusion": 0.79038, "b0": 0.74043, "slope": 1.06181}
 
+# Algorithm 4, the prior of Algorithm 2 and the third x missing: Psi = 1, nu = 3, s_mu = 4
+ALG4_GONE = 2
+ALG4_PSI, ALG4_NU, ALG4_MEAN_VARIANCE = 1.0, 3.0, 4.0
+ALG4_MU = np.array([0.6777442267, 1.0344241963])
+ALG4_CELL, ALG4_CELL_VARIANCE = 0.5534537416, 0.3311584347
+ALG4_MU_MU = 0.13831797
+ALG4_ELBO = -19.4211090267
+ALG4_EXACT = {"b0": 0.7354, "u": 1.1040, "d": 0.6559}
+
 # EM-SVM, lasso, nu = 1, flat intercept
 EM_LASSO_BETA = np.array([0.6, 4 / 3])
 EM_LASSO_OBJECTIVE = 20 / 3

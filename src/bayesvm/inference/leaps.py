@@ -145,11 +145,11 @@ def tight_gaussian(problem: Problem, coef: Coef, P: Array, passes: int = 40) -> 
 
 
 def can_leap(problem: Problem) -> bool:
-    """Whether likelihood and priors offer what leaps need; effects of groups are too many."""
+    """Whether likelihood and priors offer what leaps need; groups are too many, cells latent."""
     model = problem.model
-    return problem.form != "arrow" and hasattr(model.likelihood, "tight") and all(
-        hasattr(t.prior, "offer") for t in model.terms
-    )
+    offered = all(hasattr(t.prior, "offer") for t in model.terms)
+    plain = problem.form != "arrow" and not model.is_latent
+    return plain and offered and hasattr(model.likelihood, "tight")
 
 
 def learn(problem: Problem, start: Coef, burnt: Run, rng: np.random.Generator) -> Proposal | None:

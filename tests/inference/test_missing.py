@@ -1,0 +1,365 @@
+"""Missing predictors under VB and under Gibbs."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from tests.incomplete import missing_problem, with_holes
+from tests.papers import exact_missing, missing, oracle
+from tests.problems import Z, z_score
+
+from bayesvm.designs import Factors, Unstructured
+from bayesvm.designs.latent import begin, entropy
+from bayesvm.diagnostics import ess
+from bayesvm.engines import Threads
+from bayesvm.inference import VB, Gibbs
+from bayesvm.inference.draws import Position
+from bayesvm.inference.loop import State
+from bayesvm.inference.vb import bound_of, sweep
+from bayesvm.likelihoods import Hinge, Logistic, Probit
+from bayesvm.priors import Fixed, LaplaceZero, Ridge, SpikeSlab
+from bayesvm.selection import seen
+
+ONE_GONE = np.where(np.arange(6) == oracle.ALG4_GONE, np.nan, oracle.X)[:, None]
+ALG4 = Unstructured(
+    psi=oracle.ALG4_PSI, mean_variance=oracle.ALG4_MEAN_VARIANCE, extra_df=oracle.ALG4_NU - 1
+)
+
+
+def start(problem):
+    return State(problem.model.start(), problem.model.init(), begin(problem))
+
+
+def iterates(problem, count, state=None):
+    state, out = state or start(problem), []
+    for _ in range(count):
+        state = sweep(problem, state).safe()
+        out.append(state)
+    return out
+
+
+def dense(state, n, d):
+    """Rows with missing entries at their means, (n, d) with NaN elsewhere, and V, (n, d, d)."""
+    D, V = np.full((n, d), np.nan), np.zeros((n, d, d))
+    for cells in state.latents[1].cells:
+        for i, where, mean, cov in zip(*cells, strict=True):
+            D[i, where], V[i][np.ix_(where, where)] = mean, cov
+    return D, V
+
+
+# ----- VB
+
+
+@pytest.mark.parametrize("accelerate", [False, True])
+def test_algorithm4_known_answer(accelerate):
+    problem = missing_problem(ONE_GONE, oracle.Y, imputer=ALG4)
+    run = VB(tol=1e-15, accelerate=accelerate).fit(problem, np.random.default_rng(0))
+    cells, params = run.state.latents[1].cells[0], run.state.latents[1].params
+    np.testing.assert_allclose(run.state.coef.mean, oracle.ALG4_MU, atol=2e-7)
+    assert cells.mean[0, 0] == pytest.approx(oracle.ALG4_CELL, abs=2e-7)
+    assert cells.cov[0, 0, 0] == pytest.approx(oracle.ALG4_CELL_VARIANCE, abs=2e-7)
+    assert params.mean[0] == pytest.approx(oracle.ALG4_MU_MU, abs=2e-8)
+    assert run.bound == pytest.approx(oracle.ALG4_ELBO, abs=1e-9)
+    exact = exact_missing.one_column(oracle.X, oracle.Y, oracle.ALG4_GONE, 4, 3, 2, 1, 3, 4)
+    assert run.bound < exact["log_evidence"] < run.bound + 2
+
+
+@pytest.mark.parametrize(("n", "d", "share"), [(30, 1, 0.4), (40, 3, 0.3), (25, 5, 0.6)])
+def test_sweeps_are_those_of_algorithm4(n, d, share):
+    X, y, _ = with_holes(n, d, seed=n, share=share)
+    imputer = Unstructured(psi=0.5, mean_variance=7.0, extra_df=1.5)
+    problem = missing_problem(X, y, imputer=imputer)
+    history = missing.algorithm4(
+        np.ones((n, 1)), X, y, np.eye(1) / 4, 3, 2, 0.5 * np.eye(d), d + 1.5, 7.0, sweeps=20
+    )
+    for ours, theirs in zip(iterates(problem, 20), history, strict=True):
+        D, V = dense(ours, n, d)
+        params = ours.latents[1].params
+        np.testing.assert_allclose(ours.coef.mean, theirs.mu, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(ours.coef.cov.dense(), theirs.Sigma, rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(D[np.isnan(X)], theirs.D[np.isnan(X)], rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(V, theirs.V, rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(params.mean, theirs.mu_mu, rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(params.scale, theirs.Psi_q, rtol=1e-9, atol=1e-10)
+        assert bound_of(problem, ours) == pytest.approx(theirs.elbo, rel=1e-11)
+
+
+def test_weights_of_both_kinds_end_where_the_transcript_does():
+    n, d = 30, 2
+    X, y, _ = with_holes(n, d, seed=5)
+    rng = np.random.default_rng(5)
+    c, k = rng.choice([0.5, 1.0, 2.0], n), rng.choice([1.0, 2.0, 0.7], n)
+    problem = missing_problem(X, y, c * k, copies=k)
+    last = missing.algorithm4(
+        np.ones((n, 1)), X, y, np.eye(1) / 4, 3, 2, 0.01 * np.eye(d), d + 1, 1e4, c, k, sweeps=600
+    )[-1]
+    run = VB(tol=1e-13).fit(problem, np.random.default_rng(0))
+    assert run.bound == pytest.approx(last.elbo, rel=1e-10)
+    np.testing.assert_allclose(run.state.coef.mean, last.mu, atol=1e-5)
+
+
+def test_a_row_that_counts_twice_is_the_row_twice():
+    X, y, _ = with_holes(25, 3, seed=3)
+    k = np.where(np.arange(25) % 3 == 0, 2, 1)
+    twice = np.repeat(np.arange(25), k)
+    counted = missing_problem(X, y, k.astype(float), copies=k.astype(float))
+    repeated = missing_problem(X[twice], y[twice])
+    for a, b in zip(iterates(counted, 12), iterates(repeated, 12), strict=True):
+        np.testing.assert_allclose(a.coef.mean, b.coef.mean, rtol=1e-9, atol=1e-11)
+        assert bound_of(counted, a) == pytest.approx(bound_of(repeated, b), rel=1e-11)
+
+
+PRIORS = [Ridge(), Fixed(0.5), SpikeSlab(0.3), LaplaceZero(0.4)]
+LIKELIHOODS = [Hinge(), Logistic(), Probit()]
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    n=st.integers(4, 25),
+    d=st.integers(1, 6),
+    share=st.sampled_from([0.1, 0.5, 0.8]),
+    prior=st.sampled_from(PRIORS),
+    lik=st.sampled_from(LIKELIHOODS),
+    imputer=st.sampled_from([Unstructured(), Factors(2)]),
+    noise=st.sampled_from([0.0, 1.0]),
+)
+@settings(max_examples=150, deadline=None)
+def test_no_sweep_lowers_the_bound(seed, n, d, share, prior, lik, imputer, noise):
+    X, y, c = with_holes(n, d, seed, share=share, noise=noise, weighted=True)
+    copies = np.random.default_rng(seed).choice([1.0, 2.0], n)
+    problem = missing_problem(
+        X, y, c * copies, copies=copies, prior=prior, likelihood=lik, imputer=imputer, size=7
+    )
+    path = [bound_of(problem, s) for s in iterates(problem, 8)]
+    assert np.all(np.diff(path) >= -1e-9 * np.maximum(1, np.abs(path[:-1])))
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=lambda p: type(p).__name__)
+def test_accelerated_fits_are_stationary_and_no_worse(prior):
+    X, y, c = with_holes(40, 4, seed=11, weighted=True)
+    problem = missing_problem(X, y, c, prior=prior)
+    run = VB(tol=1e-10).fit(problem, np.random.default_rng(0))
+    assert run.converged
+    again = sweep(problem, run.state)
+    assert again.bound == pytest.approx(run.bound, rel=1e-12)
+    gain = bound_of(problem, again.safe()) - run.bound
+    assert -1e-9 * abs(run.bound) <= gain < 1e-6 * abs(run.bound)
+    plain = VB(tol=1e-7, accelerate=False).fit(problem, np.random.default_rng(0))
+    assert run.bound >= plain.bound - 1e-5 * abs(plain.bound)
+
+
+@pytest.mark.parametrize("prior", [Ridge(), SpikeSlab(0.3)], ids=["ridge", "spike_slab"])
+def test_updates_are_stationary_in_each_cell(prior):
+    """At the optimum no small move of an entry's mean or spread raises the bound."""
+    X, y, _ = with_holes(25, 3, seed=8)
+    problem = missing_problem(X, y, prior=prior)
+    state = VB(tol=1e-14, accelerate=False).fit(problem, np.random.default_rng(0)).state
+    best = bound_of(problem, state)
+    latent, rng = state.latents[1], np.random.default_rng(0)
+
+    def value(cells):
+        design = problem.model.terms[1].design
+        rows = problem.at((None, latent._replace(cells=cells)))
+        C = rows.rows(rows.blocks[0]).C[:, 1:]
+        sums = design.sums(problem.blocks.X, C, np.ones(25), cells)
+        moved = latent._replace(cells=cells, sums=sums, entropy=entropy(cells, np.ones(25)))
+        return bound_of(problem, state._replace(latents=(None, moved)))
+
+    assert value(latent.cells) == pytest.approx(best, rel=1e-12)
+    for size in (1e-3, 1e-2):
+        for _ in range(10):
+            moved = tuple(
+                part._replace(
+                    mean=part.mean + size * rng.standard_normal(part.mean.shape),
+                    cov=part.cov * np.exp(size * rng.standard_normal((len(part.rows), 1, 1))),
+                )
+                for part in latent.cells
+            )
+            assert value(moved) < best
+
+
+@pytest.mark.parametrize("size", [1, 4, 11])
+@pytest.mark.parametrize("prior", [Ridge(), LaplaceZero(0.4)], ids=["ridge", "laplace_zero"])
+def test_blocks_and_engines_change_nothing(prior, size):
+    X, y, c = with_holes(30, 3, seed=2, weighted=True)
+    whole = missing_problem(X, y, c, prior=prior)
+    cut = missing_problem(X, y, c, prior=prior, size=size)
+    threaded = replace(cut, engine=Threads(2))
+    for a, b, t in zip(*(iterates(p, 6) for p in (whole, cut, threaded)), strict=True):
+        np.testing.assert_allclose(a.coef.mean, b.coef.mean, rtol=1e-9, atol=1e-12)
+        np.testing.assert_array_equal(b.coef.mean, t.coef.mean)
+        assert bound_of(whole, a) == pytest.approx(bound_of(cut, b), rel=1e-12)
+        for x, z in zip(a.latents[1].cells, b.latents[1].cells, strict=True):
+            np.testing.assert_array_equal(x.rows, z.rows)
+            np.testing.assert_allclose(x.cov, z.cov, rtol=1e-9)
+
+
+def test_the_order_of_rows_does_not_matter():
+    X, y, c = with_holes(30, 3, seed=4, weighted=True)
+    mixed = np.random.default_rng(0).permutation(30)
+    a, b = (iterates(missing_problem(X[i], y[i], c[i]), 10)[-1] for i in (np.arange(30), mixed))
+    np.testing.assert_allclose(a.coef.mean, b.coef.mean, rtol=1e-9, atol=1e-12)
+    Da, Db = dense(a, 30, 3)[0], dense(b, 30, 3)[0]
+    np.testing.assert_allclose(Da[mixed], Db, rtol=1e-8)
+
+
+def mixture_of_hinge(u, chi, rng):
+    """log p(y, a | f) - log q(a) at draws of a from q = GIG(1/2, 1, chi)."""
+    root = np.sqrt(chi)
+    a = stats.geninvgauss(0.5, root, scale=root).rvs(u.shape, random_state=rng)
+    log_p = -0.5 * np.log(2 * np.pi * a) - (u + a) ** 2 / (2 * a)
+    return log_p - stats.geninvgauss(0.5, root, scale=root).logpdf(a)
+
+
+@pytest.mark.parametrize("sweeps", [1, 30])
+@pytest.mark.parametrize("prior", [Ridge(), SpikeSlab(0.4), LaplaceZero(0.4)], ids=str)
+def test_bound_by_monte_carlo(prior, sweeps):
+    """All that missing entries touch, from raw densities; the priors' share has its own tests."""
+    n, d, draws = 12, 2, 4000
+    X, y, _ = with_holes(n, d, seed=6, share=0.4)
+    imputer = Unstructured(psi=0.8, mean_variance=3.0, extra_df=2.0)
+    problem = missing_problem(X, y, prior=prior, imputer=imputer)
+    state = iterates(problem, sweeps)[-1]
+    model, coef, rng = problem.model, state.coef, np.random.default_rng(1)
+    gate = model.gates(state.priors)
+    theta = coef.mean + coef.cov.sample(draws, rng)
+    if gate is not None:
+        theta = theta * (rng.random(theta.shape) < gate)
+    D, V = dense(state, n, d)
+    q = state.latents[1].params
+    mu = stats.multivariate_normal(q.mean, q.mean_cov, seed=rng).rvs(draws)
+    wishart = stats.invwishart(q.df, q.scale, seed=rng)
+    Sigma = wishart.rvs(draws)
+    stacked = np.moveaxis(Sigma, 0, -1)
+    total = stats.multivariate_normal(np.zeros(d), 3.0 * np.eye(d)).logpdf(mu)
+    total -= stats.multivariate_normal(q.mean, q.mean_cov).logpdf(mu)
+    total += stats.invwishart(d + 2.0, 0.8 * np.eye(d)).logpdf(stacked) - wishart.logpdf(stacked)
+    m, v = problem.at(state.latents).moments(seen(coef, gate))
+    inv, logdet = np.linalg.inv(Sigma), np.linalg.slogdet(Sigma)[1]
+    for i in range(n):
+        gone = np.flatnonzero(np.isnan(X[i]))
+        row = np.tile(X[i], (draws, 1))
+        if gone.size:
+            own = stats.multivariate_normal(D[i, gone], V[i][np.ix_(gone, gone)], seed=rng)
+            row[:, gone] = own.rvs(draws).reshape(draws, -1)
+            total -= own.logpdf(row[:, gone])
+        gap = row - mu
+        total -= 0.5 * (np.einsum("si,sij,sj->s", gap, inv, gap) + logdet) + np.log(2 * np.pi)
+        u = 1 - y[i] * (theta[:, 0] + np.einsum("si,si->s", row, theta[:, 1:]))
+        total += mixture_of_hinge(u, (1 - y[i] * m[i]) ** 2 + v[i], rng)
+    share = sum(model.each("bound", state.priors, coef)) + model.entropy(coef)
+    assert abs(z_score(total, bound_of(problem, state) - share)) < Z
+
+
+# ----- Gibbs
+
+
+def assert_moment(draws, expected, error=0.0):
+    """Of chains (chains, draws) against a mean that is known up to an error."""
+    spread = np.sqrt(draws.var() / ess(draws[..., None])[0] + error**2)
+    assert abs(draws.mean() - expected) < Z * spread
+
+
+@pytest.mark.slow
+def test_gibbs_against_quadrature():
+    problem = missing_problem(ONE_GONE, oracle.Y, imputer=ALG4)
+    draws = Gibbs(draws=6000, burn_in=200, chains=4).fit(problem, np.random.default_rng(0))
+    exact = exact_missing.one_column(oracle.X, oracle.Y, oracle.ALG4_GONE, 4, 3, 2, 1, 3, 4)
+    for name, value in oracle.ALG4_EXACT.items():
+        assert exact[name] == pytest.approx(value, abs=3e-4)
+    assert_moment(draws.theta[..., 0], exact["b0"])
+    assert_moment(draws.theta[..., 1], exact["u"])
+    cell = draws.start.latents[1].cells[0]
+    # averages only are kept of entries: a sixth of the draws as if they were independent
+    assert abs(cell.mean[0, 0] - exact["d"]) < Z * np.sqrt(cell.cov[0, 0, 0] / 4000)
+
+
+@pytest.mark.slow
+def test_gibbs_against_importance_sampling_with_two_columns():
+    D = np.array(
+        [[0.4, 1.1], [np.nan, -0.7], [-1.2, np.nan], [0.9, 0.2], [np.nan, np.nan], [-0.3, -1.4]]
+    )
+    y = np.array([1.0, -1.0, -1.0, 1.0, 1.0, -1.0])
+    imputer = Unstructured(psi=1.0, mean_variance=4.0, extra_df=2.0)
+    problem = missing_problem(D, y, prior=Fixed(1.0), intercept=Fixed(1.0), imputer=imputer)
+    coef, _, latents = VB().fit(problem, np.random.default_rng(0)).state
+    q = latents[1].params
+    names, log_w = exact_missing.importance(
+        D, y, 1.0, np.eye(2), 4.0, 4.0, coef.mean, 2.5 * coef.cov.dense(),
+        (q.mean, 0.6 * q.scale, 0.6 * q.df), 400_000, np.random.default_rng(1),
+    )  # fmt: skip
+    chains = Gibbs(draws=8000, burn_in=200, chains=3).fit(problem, np.random.default_rng(2))
+    for j in range(3):
+        mean, error, size = exact_missing.weighted(names[f"theta{j}"], log_w)
+        assert size > 5000
+        assert_moment(chains.theta[..., j], mean, error)
+        second, error, _ = exact_missing.weighted(names[f"theta{j}"] ** 2, log_w)
+        assert_moment(chains.theta[..., j] ** 2, second, error)
+    params = [pair.params[1] for pair in chains.pairs]
+    for j in range(2):
+        mean, error, _ = exact_missing.weighted(names[f"mu{j}"], log_w)
+        assert_moment(np.array([[p.mean[j] for p in params]]), mean, error)
+    mean, error, _ = exact_missing.weighted(names["logdet"], log_w)
+    assert_moment(np.array([[np.linalg.slogdet(p.scale)[1] for p in params]]), mean, error)
+    for cells in chains.start.latents[1].cells:
+        for i, where, at, cov in zip(*cells, strict=True):
+            for k, j in enumerate(where):
+                mean, error, _ = exact_missing.weighted(names[f"d{i}{j}"], log_w)
+                assert abs(at[k] - mean) < Z * np.sqrt(cov[k, k] / 3000 + error**2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lik", [Logistic(), Probit()], ids=lambda k: type(k).__name__)
+def test_sweeps_leave_the_joint_distribution_alone(lik):
+    """From a draw of everything, labels too, a few sweeps lead to another: 13 z-scores."""
+    rng = np.random.default_rng(3)
+    imputer = Unstructured(psi=2.0, mean_variance=1.0, extra_df=4.0)
+    gone = np.array([[True, False], [False, False], [False, True], [True, True]])
+    kept = []
+    for run in range(400):
+        Sigma = stats.invwishart(6.0, 2.0 * np.eye(2), seed=rng).rvs()
+        mu = rng.standard_normal(2)
+        D = mu + rng.standard_normal((4, 2)) @ np.linalg.cholesky(Sigma).T
+        theta = rng.standard_normal(3)
+        f = theta[0] + D @ theta[1:]
+        y = np.where(rng.random(4) < np.exp(lik.log_prob(np.ones(4), f)), 1.0, -1.0)
+        X = np.where(gone, np.nan, D)
+        problem = missing_problem(
+            X, y, prior=Fixed(1.0), intercept=Fixed(1.0), likelihood=lik, imputer=imputer
+        )
+        latents = begin(problem)
+        # put the chain at the truth, a draw from the joint distribution
+        cells = tuple(
+            part._replace(mean=np.take_along_axis(D[part.rows], part.columns, 1), cov=None)
+            for part in latents[1].cells
+        )
+        params = replace(latents[1].params, mean=mu, mean_cov=0.0, scale=Sigma, df=1.0)
+        at = (None, latents[1]._replace(cells=cells, params=params))
+        here = Position(theta, problem.model.init(), latents=at)
+        for t in range(3):
+            here = Gibbs().sweep(problem, here, rng, (7, run, t))
+        new, q = here.theta, here.latents[1].params
+        spread = np.log(np.diag(q.scale))
+        d0 = here.latents[1].cells[0].mean[0, 0]
+        kept.append([*new, *new**2, *q.mean, *q.mean**2, *spread, d0])
+    kept = np.array(kept)
+    law = stats.invwishart(6.0, 2.0 * np.eye(2), seed=np.random.default_rng(9))
+    prior = np.log(np.diagonal(law.rvs(200_000), axis1=1, axis2=2)).mean(axis=0)
+    expected = [0, 0, 0, 1, 1, 1, 0, 0, 1, 1, *prior, 0]
+    assert np.all(np.abs(z_score(kept, expected)) < Z)
+
+
+def test_chains_do_not_depend_on_blocks_made_by_engines():
+    X, y, c = with_holes(30, 3, seed=2)
+    problem = missing_problem(X, y, c, size=8)
+    one, two = (
+        Gibbs(draws=20, burn_in=5, chains=2).fit(
+            replace(problem, engine=e), np.random.default_rng(0)
+        )
+        for e in (problem.engine, Threads(2))
+    )
+    np.testing.assert_array_equal(one.theta, two.theta)
+    assert len(one.pairs) == 40
