@@ -29,7 +29,7 @@ from .posterior import (
     Posterior,
 )
 from .selection import seen
-from .types import Array, Coef
+from .types import Array, Coef, Term
 
 CALIBRATION_ROWS = 50_000  # three numbers need no more
 JUDGED = 4000  # draws of a chain that are sorted to see whether chains agree
@@ -58,7 +58,24 @@ class Machine:
         """Mean and variance of f at new rows."""
         rows = self.model.rows(X)
         m, v = self.posterior.moments(rows.C)
-        return m, v + rows.extra
+        return m, v + rows.extra + self.absent(X)
+
+    def spread(self, k: int) -> Array:
+        """Expected covariance of a group's effects under term ``k``, ``(r, r)``."""
+        term, s = self.model.terms[k], self.state.priors[k]
+        held, eye = self.extra.get("draws"), np.eye(term.design.r)
+        if held is not None and term.name in held.hyper:
+            return covariances(term, held.hyper[term.name]).mean(axis=0)
+        return term.prior.spread(s, term.design.width) * (
+            1.0 if hasattr(term.prior, "matrix") else eye
+        )
+
+    def absent(self, X: Any) -> Array | float:
+        """Variance of f that groups not seen in training, or not given, add to rows."""
+        total: Array | float = 0.0
+        for k in self.model.grouped:
+            total = total + self.model.terms[k].design.absent(X, self.spread(k))
+        return total
 
     @property
     def inclusion(self) -> Array | None:
@@ -103,6 +120,14 @@ class Machine:
 
     def proba(self, m: Array, v: Array) -> Array:
         return decisive(self.link.proba(m, v), self.link.score(m, v))
+
+
+def covariances(term: Term, hyper: Array) -> Array:
+    """Covariances of a group's effects from kept draws of their prior's state, ``(m, r, r)``."""
+    r = term.design.r
+    if hasattr(term.prior, "matrix"):
+        return hyper.reshape(-1, r, r)
+    return hyper[..., 0].reshape(-1, 1, 1) * np.eye(r)
 
 
 def fit_machine(

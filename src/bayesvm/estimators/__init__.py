@@ -2,7 +2,8 @@
 
 from .kernel import BayesianSVC
 from .linear import BayesianLinearSVC
+from .mixed import MixedSVC
 from .pcvm import PCVC
 from .rvm import RVC
 
-__all__ = ["BayesianLinearSVC", "BayesianSVC", "PCVC", "RVC"]
+__all__ = ["BayesianLinearSVC", "BayesianSVC", "MixedSVC", "PCVC", "RVC"]

@@ -18,12 +18,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import validation as check
 from ..blocks import Blocks, block_rows
-from ..gaussian import DiagonalCovariance, DualCovariance, FullCovariance, Point
+from ..designs import Table
+from ..gaussian import DiagonalCovariance, DualCovariance, FullCovariance, Point, covariance
 from ..inference.loop import Progress, State, pack, unpack
 from ..machine import Machine, fit_machine
 from ..model import Model, Problem
 from ..progress import Checkpoint, Reporter
-from ..types import Array, Coef
+from ..types import Array, Coef, Rows
 
 
 class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -93,6 +94,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """What must be equal for a checkpoint to belong to this fit."""
         X, terms = problem.blocks.X, problem.model.terms
         parts = [X.data, X.indices, X.indptr] if check.is_sparse(X) else [X]
+        if isinstance(X, Table):
+            parts = [X.numbers, X.codes]
         parts += [problem.blocks.c, codes]
         parts += [
             getattr(t.design, k) for t in terms for k in ("center", "scale") if t.name == "coef"
@@ -149,11 +152,16 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         parts = list(engine.collect(visit, blocks))
         return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
 
+    def _rows_at(self, X: Any) -> list[Rows]:
+        """Columns at a block of rows, the same for each machine, and variance outside them."""
+        rows = self.machines_[0].model.rows(X)
+        return [rows._replace(extra=rows.extra + m.absent(X)) for m in self.machines_]
+
     def _moments_at(self, X: Any) -> list[tuple[Array, Array]]:
         """Mean and variance of f at a block of rows, for each machine."""
-        rows = self.machines_[0].model.rows(X)
-        pairs = [m.posterior.moments(rows.C) for m in self.machines_]
-        return [(m, v + rows.extra) for m, v in pairs]
+        pairs = zip(self.machines_, self._rows_at(X), strict=True)
+        found = [(machine.posterior.moments(rows.C), rows.extra) for machine, rows in pairs]
+        return [(m, v + extra) for (m, v), extra in found]
 
     def decision_function(self, X: Any, return_std: bool = False) -> Any:
         """Decision values: positive exactly where ``predict`` says ``classes_[1]``.
@@ -246,9 +254,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tails = check.tails(level)
         p = self.predict_proba(X)
         X = self._new_rows(X)
-        rows = self.machines_[0].model.rows(X)
         ends = []
-        for machine in self.machines_:
+        for machine, rows in zip(self.machines_, self._rows_at(X), strict=True):
             f = machine.posterior.quantiles(rows.C, tails, rows.extra)
             ends.append([machine.link.proba(q, np.zeros_like(q)) for q in f])
         low = np.stack([e[0] for e in ends], axis=1)
@@ -283,6 +290,7 @@ class _Scope:
             "factored": lambda: DualCovariance(
                 problem.rows(problem.blocks[0]).C, np.ones(problem.n), np.ones(K)
             ),
+            "arrow": lambda: covariance(problem.stats(model.start()).S, np.ones(K)),
         }
         cov = Point(K) if check.is_point(scheme) else covs[problem.form]()
         like = State(Coef(np.zeros(K), cov), model.init())
