@@ -1,7 +1,7 @@
 """Bayesian support vector machines: an SVM that knows how sure it is."""
 
 from . import compare, datasets, engines, inference, kernels, likelihoods, plot, priors, terms
-from .estimators import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC
+from .estimators import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
 from .storage import load, save
 
 __version__ = "0.1.0"
@@ -10,6 +10,7 @@ __all__ = [
     "AdditiveSVC",
     "BayesianLinearSVC",
     "BayesianSVC",
+    "MixedSVC",
     "compare",
     "PCVC",
     "RVC",

@@ -103,7 +103,7 @@ class Arrow:
         return out
 
     @property
-    def T(self) -> ArrowTransposed:  # noqa: N802  as NumPy has it
+    def T(self) -> ArrowTransposed:
         return ArrowTransposed(self)
 
     def squared(self) -> Arrow:

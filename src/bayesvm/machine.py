@@ -31,7 +31,7 @@ from .posterior import (
     Posterior,
 )
 from .selection import seen
-from .types import Array, Coef
+from .types import Array, Coef, Rows, Term
 
 CALIBRATION_ROWS = 50_000  # three numbers need no more
 JUDGED = 4000  # draws of a chain that are sorted to see whether chains agree
@@ -56,38 +56,61 @@ class Machine:
     change: float = np.nan
     extra: dict[str, Any] = field(default_factory=dict)
 
-    def moments(self, X: Any) -> tuple[Array, Array]:
-        """Mean and variance of f at new rows."""
+    def moments(self, X: Any, rows: Rows | None = None) -> tuple[Array, Array]:
+        """Mean and variance of f at new rows, whose columns may be at hand."""
         params = tuple(each and each.params for each in self.state.latents)
         pairs = getattr(self.posterior, "pairs", ())
         if self.model.is_latent and not pairs:
-            return by_coef(self.model, X, self.posterior.coef, params)  # type: ignore[attr-defined]
-        rows = predicted(self.model, X, params) if pairs else self.model.rows(X)
+            m, v = by_coef(self.model, X, self.posterior.coef, params)  # type: ignore[attr-defined]
+            return m, v + self.absent(X)
+        if rows is None:
+            rows = predicted(self.model, X, params) if pairs else self.model.rows(X)
         m, v = self.posterior.moments(rows.C)
         m, v = m, v + rows.extra
         if pairs and (some := with_latents(self.model, X)).size:
             m[some], v[some] = mixture(*by_pairs(self.model, X[some], pairs))
-        return m, v
+        return m, v + self.absent(X)
 
     def predictors(self, X: Any, thetas: Array, rng: np.random.Generator) -> Array:
-        """f at new rows for draws of the coefficients, latent entries drawn: ``(draws, n)``."""
+        """f at new rows for draws of the coefficients, all else drawn too: ``(draws, n)``."""
+        outside = self.absent(X)
         if not self.model.is_latent:
-            return np.asarray(self.model.rows(X).C @ thetas.T).T
-        pairs = list(getattr(self.posterior, "pairs", ()))
-        if pairs:
-            some = [pairs[k] for k in rng.integers(len(pairs), size=len(thetas))]
+            rows = self.model.rows(X)
+            f, outside = np.asarray(rows.C @ thetas.T).T, outside + rows.extra
         else:
-            params = tuple(each and each.params for each in self.state.latents)
-            some = [Pair(theta, params) for theta in thetas]
-        return sampled(self.model, X, some, rng)
+            pairs = list(getattr(self.posterior, "pairs", ()))
+            if pairs:
+                some = [pairs[k] for k in rng.integers(len(pairs), size=len(thetas))]
+            else:
+                params = tuple(each and each.params for each in self.state.latents)
+                some = [Pair(theta, params) for theta in thetas]
+            f = sampled(self.model, X, some, rng)
+        return f + np.sqrt(outside) * rng.standard_normal(f.shape) if np.any(outside) else f
 
     def quantiles(self, X: Any, levels: tuple[float, ...]) -> Array:
         """Of f at new rows, ``(levels, n)``; as of a Gaussian where rows have latent entries."""
         if not self.model.is_latent:
             rows = self.model.rows(X)
-            return self.posterior.quantiles(rows.C, levels, rows.extra)
+            return self.posterior.quantiles(rows.C, levels, rows.extra + self.absent(X))
         m, v = self.moments(X)
         return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
+
+    def spread(self, k: int) -> Array:
+        """Expected covariance of a group's effects under term ``k``, ``(r, r)``."""
+        term, s = self.model.terms[k], self.state.priors[k]
+        held, eye = self.extra.get("draws"), np.eye(term.design.r)
+        if held is not None and term.name in held.hyper:
+            return covariances(term, held.hyper[term.name]).mean(axis=0)
+        return term.prior.spread(s, term.design.width) * (
+            1.0 if hasattr(term.prior, "matrix") else eye
+        )
+
+    def absent(self, X: Any) -> Array | float:
+        """Variance of f that groups not seen in training, or not given, add to rows."""
+        total: Array | float = 0.0
+        for k in self.model.grouped:
+            total = total + self.model.terms[k].design.absent(X, self.spread(k))
+        return total
 
     @property
     def inclusion(self) -> Array | None:
@@ -132,6 +155,14 @@ class Machine:
 
     def proba(self, m: Array, v: Array) -> Array:
         return decisive(self.link.proba(m, v), self.link.score(m, v))
+
+
+def covariances(term: Term, hyper: Array) -> Array:
+    """Covariances of a group's effects from kept draws of their prior's state, ``(m, r, r)``."""
+    r = term.design.r
+    if hasattr(term.prior, "matrix"):
+        return hyper.reshape(-1, r, r)
+    return hyper[..., 0].reshape(-1, 1, 1) * np.eye(r)
 
 
 def fit_machine(

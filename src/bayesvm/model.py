@@ -51,6 +51,11 @@ class Model:
         """Which terms are effects of groups: the last ones, by width (see :func:`arranged`)."""
         return tuple(k for k, t in enumerate(self.terms) if hasattr(t.design, "part"))
 
+    def find(self, name: str) -> tuple[Term, slice]:
+        """A term and where its coefficients are."""
+        pairs = zip(self.terms, self.slices, strict=True)
+        return next((t, where) for t, where in pairs if t.name == name)
+
     def rows(self, X: Any) -> Rows:
         """Columns of all terms at a block of input."""
         if sparse.issparse(X):

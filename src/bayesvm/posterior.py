@@ -35,7 +35,7 @@ class Posterior(Protocol):
     @property
     def mean(self) -> Array: ...
     def variance(self) -> Array: ...
-    def covariance(self) -> Array: ...
+    def covariance(self, where: slice | None = None) -> Array: ...  # of some coefficients
     def moments(self, C: Columns) -> tuple[Array, Array]: ...
     def quantiles(
         self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0
@@ -59,8 +59,13 @@ class GaussianPosterior:
     def variance(self) -> Array:
         return self.coef.cov.diag()
 
-    def covariance(self) -> Array:
-        return self.coef.cov.dense()
+    def covariance(self, where: slice | None = None) -> Array:
+        if where is None:
+            return self.coef.cov.dense()
+        K, some = self.mean.size, np.arange(self.mean.size)[where]
+        unit = np.zeros((K, some.size))
+        unit[some, np.arange(some.size)] = 1.0
+        return self.coef.cov.solve(unit)[where]
 
     def moments(self, C: Columns) -> tuple[Array, Array]:
         m, v = moments(Rows(C), self.coef)
@@ -109,7 +114,10 @@ class DrawsPosterior:
     def variance(self) -> Array:
         return self.flat.var(axis=0)
 
-    def covariance(self) -> Array:
+    def covariance(self, where: slice | None = None) -> Array:
+        if where is not None:
+            gap = self.flat[:, where] - self.mean[where]
+            return gap.T @ gap / gap.shape[0]
         return self._root.T @ self._root
 
     def moments(self, C: Columns) -> tuple[Array, Array]:
@@ -174,7 +182,7 @@ class PointPosterior:
     def variance(self) -> Array:
         raise self._refuse()
 
-    def covariance(self) -> Array:
+    def covariance(self, where: slice | None = None) -> Array:
         raise self._refuse()
 
     def moments(self, C: Columns) -> tuple[Array, Array]:

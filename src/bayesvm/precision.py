@@ -33,12 +33,47 @@ class Blocked:
 
     __rmul__ = __mul__
 
+    def __add__(self, x: Array) -> Blocked:
+        """More on the diagonal, outside the slices."""
+        return Blocked(self.d + x, self.parts)
+
     @property
     def size(self) -> int:
         return int(self.d.size)
 
 
 Precision = Any  # an array (K,) or Blocked
+
+
+def divided(x: Array, P: Precision) -> Array:
+    """``P^-1 x`` for a vector or for columns."""
+    d = P.d if isinstance(P, Blocked) else P
+    with np.errstate(divide="ignore", invalid="ignore"):
+        out: Array = (x.T / d).T
+    for where, B in P.parts if isinstance(P, Blocked) else ():
+        inside = x[where].reshape(-1, B.shape[0], x[where].size // (where.stop - where.start))
+        out[where] = np.linalg.solve(B, inside).reshape(x[where].shape)
+    return out
+
+
+def loose(P: Precision, share: float) -> tuple[Array, float]:
+    """Which coefficients have less than a share of the largest precision, and what that is."""
+    d = P.d if isinstance(P, Blocked) else P
+    most = float(max(d.max(), *(np.diag(B).max() for _, B in getattr(P, "parts", ())), 0.0))
+    free = share * most >= d
+    for where, _ in getattr(P, "parts", ()):
+        free[where] = False
+    return free, most
+
+
+def flat(P: Precision, some: Array) -> bool:
+    """Whether some of these coefficients have no precision at all."""
+    if not isinstance(P, Blocked):
+        return bool(np.any(P[some] == 0))
+    inside = np.zeros(P.size, dtype=bool)
+    for where, _ in P.parts:
+        inside[where] = True
+    return bool(np.any(P.d[some & ~inside] == 0))
 
 
 def masked(P: Precision, keep: Array) -> Precision:

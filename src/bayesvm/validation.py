@@ -18,7 +18,7 @@ from .inference import EM, SVI, VB, Gibbs
 from .inference.tight import TightVB
 from .kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
 from .likelihoods import Hinge, Logistic, Probit
-from .priors import Bridge, Fixed, LaplaceZero, Lasso, Ridge, SpikeSlab
+from .priors import Bridge, Fixed, InverseWishart, LaplaceZero, Lasso, Ridge, SpikeSlab
 from .types import Array
 
 LIKELIHOODS: Mapping[str, Any] = {"hinge": Hinge, "logistic": Logistic, "probit": Probit}
@@ -109,6 +109,24 @@ def choose_prior(value: Any, scheme: Any) -> Any:
         raise ValueError(
             f"prior={name} cannot be fitted by SVI, whose sums forget too much to decide about a "
             "column; use inference='vb' or 'gibbs'."
+        )
+    return prior
+
+
+def choose_random_prior(value: Any, r: int, factor: str, scheme: Any) -> Any:
+    """The prior of a factor's effects, r to a group."""
+    if isinstance(value, str) and value == "auto":
+        return Ridge(half_cauchy=1.0) if r == 1 else InverseWishart(r)
+    prior = choose_prior(value, scheme)
+    if not hasattr(prior, "spread"):
+        raise ValueError(
+            f"{type(prior).__name__} cannot be the prior of the effects of {factor!r}: it does not "
+            "say how groups not seen vary. Use Ridge, Fixed or InverseWishart."
+        )
+    if hasattr(prior, "matrix") and prior.size != r:
+        raise ValueError(
+            f"InverseWishart(size={prior.size}) cannot be the prior of the effects of {factor!r}, "
+            f"which are {r} to a group; use InverseWishart({r})."
         )
     return prior
 
@@ -210,7 +228,7 @@ def check_points(points: Any, inputs: Any) -> Array:
 
 def check_selection(form: str, prior: Any, scheme: Any, K: int) -> str:
     """The form of S that a selection prior can work with."""
-    if not hasattr(prior, "gates") or is_sampler(scheme):
+    if not hasattr(prior, "gates") or is_sampler(scheme) or form == "arrow":
         return form
     if K > FULL_COLUMNS:
         raise ValueError(
@@ -219,6 +237,22 @@ def check_selection(form: str, prior: Any, scheme: Any, K: int) -> str:
             "works with the columns that are in, or prior='lasso' with inference='em'."
         )
     return "dense"
+
+
+def check_corner(K: int, widths: Mapping[str, int]) -> None:
+    """Refuse factors that are too many to be solved for densely, all but the widest."""
+    if not widths:
+        return
+    widest = max(widths, key=lambda name: widths[name])
+    dense = K + sum(widths.values()) - widths[widest]
+    if dense > FULL_COLUMNS:
+        others = ", ".join(f"'{name}' {w}" for name, w in widths.items() if name != widest)
+        raise ValueError(
+            f"of several factors only the widest, '{widest}' with {widths[widest]} effects, is "
+            f"eliminated; the {K} columns and the effects of the others ({others or 'none'}) make "
+            f"{dense} to be solved for densely, and {FULL_COLUMNS} is the most. Leave a factor out "
+            "or give it fewer groups."
+        )
 
 
 def check_probability(value: str) -> str:

@@ -18,7 +18,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import validation as check
 from ..blocks import Blocks, block_rows
-from ..gaussian import DiagonalCovariance, DualCovariance, FullCovariance, Point
+from ..designs import Table
+from ..gaussian import DiagonalCovariance, DualCovariance, FullCovariance, Point, covariance
 from ..inference.loop import Progress, State, pack, unpack
 from ..machine import Machine, fit_machine
 from ..model import Model, Problem
@@ -96,6 +97,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """What must be equal for a checkpoint to belong to this fit."""
         X, terms = problem.blocks.X, problem.model.terms
         parts = [X.data, X.indices, X.indptr] if check.is_sparse(X) else [X]
+        if isinstance(X, Table):
+            parts = [X.numbers, X.codes]
         parts += [problem.blocks.c, codes]
         parts += [
             getattr(t.design, k) for t in terms for k in ("center", "scale") if t.name == "coef"
@@ -153,11 +156,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _moments_at(self, X: Any) -> list[tuple[Array, Array]]:
         """Mean and variance of f at a block of rows, for each machine."""
-        if self.machines_[0].model.is_latent:
-            return [m.moments(X) for m in self.machines_]
-        rows = self.machines_[0].model.rows(X)
-        pairs = [m.posterior.moments(rows.C) for m in self.machines_]
-        return [(m, v + rows.extra) for m, v in pairs]
+        model = self.machines_[0].model
+        rows = None if model.is_latent else model.rows(X)  # columns are the same for each machine
+        return [m.moments(X, rows) for m in self.machines_]
 
     def decision_function(self, X: Any, return_std: bool = False) -> Any:
         """Decision values: positive exactly where ``predict`` says ``classes_[1]``.
@@ -286,6 +287,7 @@ class _Scope:
             "factored": lambda: DualCovariance(
                 problem.rows(problem.blocks[0]).C, np.ones(problem.n), np.ones(K)
             ),
+            "arrow": lambda: covariance(problem.stats(model.start()).S, np.ones(K)),
         }
         cov = Point(K) if check.is_point(scheme) else covs[problem.form]()
         like = State(Coef(np.zeros(K), cov), model.init())

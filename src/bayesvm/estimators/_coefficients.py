@@ -22,8 +22,8 @@ class CoefficientReport(BayesianClassifier):
 
     def _to_user(self, theta: Array, model: Model) -> tuple[Array, Array]:
         """Coefficients ``(..., p)`` and intercept ``(...)`` from standardised ones ``(..., K)``."""
-        where = model.slices[-1]
-        beta, shift = model.terms[-1].design.to_user(theta[..., where])
+        term, where = model.find("coef")
+        beta, shift = term.design.to_user(theta[..., where])
         return beta, shift + (theta[..., 0] if self.fit_intercept else 0.0)
 
     def _report(self, weight: float) -> None:
@@ -42,13 +42,13 @@ class CoefficientReport(BayesianClassifier):
 
     def _rows_to_user(self, machine: Machine) -> Any:
         """Sparse matrix that takes theta to the user's (intercept, coefficients)."""
-        design, K = machine.model.terms[-1].design, machine.model.width
-        first = K - design.width
-        rows = np.concatenate([np.zeros(K, dtype=int), 1 + np.arange(design.width)])
-        columns = np.concatenate([np.arange(K), first + np.arange(design.width)])
+        (_, design, _), where = machine.model.find("coef")
+        first, last = where.start, where.stop
+        rows = np.concatenate([np.zeros(last, dtype=int), 1 + np.arange(design.width)])
+        columns = np.concatenate([np.arange(last), np.arange(first, last)])
         shift = np.concatenate([np.ones(first), -design.center / design.scale])
         values = np.concatenate([shift, 1.0 / design.scale])
-        shape = (1 + design.width, K)
+        shape = (1 + design.width, machine.model.width)
         return sparse.csr_array(sparse.coo_array((values, (rows, columns)), shape=shape))
 
     @property
@@ -57,22 +57,20 @@ class CoefficientReport(BayesianClassifier):
         self._check_fitted()
         covs = []
         for machine in self.machines_:
-            where = machine.model.slices[-1]
-            scale = machine.model.terms[-1].design.scale
-            cov = machine.posterior.covariance()[where, where]
-            covs.append(cov / np.outer(scale, scale))
+            (_, design, _), where = machine.model.find("coef")
+            cov = machine.posterior.covariance(where)
+            covs.append(cov / np.outer(design.scale, design.scale))
         return covs[0] if len(covs) == 1 else np.stack(covs)
 
     @property
     def coef_std_(self) -> Array:
         """Posterior standard deviations of ``coef_``, of the same shape."""
         self._check_fitted()
-        return np.stack(
-            [
-                np.sqrt(m.posterior.variance()[m.model.slices[-1]]) / m.model.terms[-1].design.scale
-                for m in self.machines_
-            ]
-        )
+        stds = []
+        for machine in self.machines_:
+            (_, design, _), where = machine.model.find("coef")
+            stds.append(np.sqrt(machine.posterior.variance()[where]) / design.scale)
+        return np.stack(stds)
 
     def coef_interval(self, level: float = 0.9) -> tuple[Array, Array]:
         """Central posterior interval of each coefficient.
@@ -99,7 +97,8 @@ class CoefficientReport(BayesianClassifier):
         """
         if machine.inclusion is None or (not given and "draws" in machine.extra):
             return machine.posterior.quantiles(self._rows_to_user(machine), tails)
-        where, scale = machine.model.slices[-1], machine.model.terms[-1].design.scale
+        (_, design, _), where = machine.model.find("coef")
+        scale = design.scale
         chance = np.ones_like(scale) if given else machine.inclusion[where]
         own = machine.slab_quantiles(tails, chance, where) / scale
         shift = machine.posterior.quantiles(self._rows_to_user(machine)[:1], tails)
@@ -109,7 +108,7 @@ class CoefficientReport(BayesianClassifier):
     def inclusion_proba_(self) -> Array:
         """Posterior probability of each column to matter, ``(p,)``: selection priors only."""
         self._check_fitted()
-        pairs = [(m.inclusion, m.model.slices[-1]) for m in self.machines_]
+        pairs = [(m.inclusion, m.model.find("coef")[1]) for m in self.machines_]
         columns = [chance[where] for chance, where in pairs if chance is not None]
         if not columns:
             raise AttributeError(
@@ -227,13 +226,13 @@ class CoefficientReport(BayesianClassifier):
                 table["sd"] = np.sqrt(machine.posterior.moments(T)[1])[skip:]
                 table["lower"], table["upper"] = low[skip:], high[skip:]
             if machine.inclusion is not None:
-                where = machine.model.slices[-1]
+                where = machine.model.find("coef")[1]
                 always, sign = [1.0] * (1 - skip), self._sign(machine, skip)
                 table["inclusion"] = np.append(always, machine.inclusion[where])
                 table["positive"] = sign
             held = machine.extra.get("draws")
             if held is not None:
-                user = held.theta @ T.T.toarray()
+                user = np.stack([np.asarray(T @ chain.T).T for chain in held.theta])
                 table["r_hat"], table["ess"] = r_hat(user)[skip:], ess(user)[skip:]
             frames.append(pd.DataFrame(table, index=pd.Index(names, name="name")))
         if len(frames) == 1:
@@ -242,8 +241,7 @@ class CoefficientReport(BayesianClassifier):
 
     def _sign(self, machine: Machine, skip: int) -> Array:
         """Probability of a positive sign given inclusion, of the intercept too unless skipped."""
-        where = machine.model.slices[-1]
-        own = machine.sign_proba()[where]
+        own = machine.sign_proba()[machine.model.find("coef")[1]]
         if skip:
             return own
         m, v = machine.posterior.moments(self._rows_to_user(machine)[:1])

@@ -13,14 +13,14 @@ from .. import validation as check
 from ..blocks import Blocks, block_rows
 from ..designs import Intercept, fit_columns
 from ..inference import SVI
-from ..inference.loop import Progress, State
-from ..machine import Machine
+from ..inference.loop import Progress
 from ..model import Model, Problem
 from ..priors import Fixed
 from ..types import Array, Term
 from ._coefficients import CoefficientReport
 from ._missing import MissingCells
 from ._stream import Stream
+from ._warm import starts_of
 
 
 def _can_stream(estimator: Any) -> bool:
@@ -223,7 +223,7 @@ class BayesianLinearSVC(MissingCells, CoefficientReport):
                 c, copies = check.shared(c, copies, each)
         self._training_rows = rows
         problem = self._problem(X, c, scheme, copies)
-        starts = self._starts(problem)
+        starts = starts_of(self, problem)
         machines = self._fit_machines(problem, codes, scheme, starts)
         if check.models_missing(self.missing) and not problem.model.is_latent:
             design = self._latent(problem.model.terms[-1].design, problem.blocks, problem.engine)
@@ -258,13 +258,6 @@ class BayesianLinearSVC(MissingCells, CoefficientReport):
         if self.fit_intercept:
             terms.insert(0, Term("intercept", Intercept(), Fixed(self.intercept_precision)))
         return Model(tuple(terms), check.choose_likelihood(self.likelihood, scheme))
-
-    def _starts(self, problem: Problem) -> list[State | None]:
-        count = 1 if len(self.classes_) == 2 else len(self.classes_)
-        old = getattr(self, "machines_", None) if self.warm_start else None
-        if not old or len(old) != count:
-            return [None] * count
-        return [_start_from(m, problem) if _same_shape(m, problem) else None for m in old]
 
     @available_if(_can_stream)
     def partial_fit(
@@ -305,24 +298,3 @@ class BayesianLinearSVC(MissingCells, CoefficientReport):
         self._report(stream.n_seen)
         self._stream = stream
         return self
-
-
-def _start_from(machine: Machine, problem: Problem) -> State:
-    """The state of a fitted machine; hyperparameters only where the prior is still the same."""
-    coef, priors = machine.state.coef, machine.state.priors
-    pairs = zip(machine.model.terms, problem.model.terms, priors, strict=True)
-    return State(
-        coef,
-        tuple(s if a.prior == b.prior else b.prior.init(b.design.width) for a, b, s in pairs),
-    )
-
-
-def _same_shape(machine: Machine, problem: Problem) -> bool:
-    """Whether a fitted state can be the start of another problem."""
-    old, new = machine.model, problem.model
-    same = [
-        a.name == b.name and a.design.width == b.design.width and type(a.prior) is type(b.prior)
-        for a, b in zip(old.terms, new.terms, strict=False)
-    ]
-    same.append(len(old.terms) == len(new.terms))
-    return all(same) and machine.extra.get("shape") == problem.shape

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from ..model import Problem
-from ..precision import Precision, masked
+from ..precision import Precision, divided, flat, loose, masked
 from ..types import Array
 from .loop import State
 
@@ -91,13 +91,13 @@ def certificate(
     misfit = np.abs(force - P * mean - line * np.sign(mean)) - slack
     residual = float(np.max(np.maximum(misfit, 0.0))) / size
     smooth = corner == 0
-    if not isinstance(P, np.ndarray) or steep.any() or np.any(P[smooth] == 0):
-        # a flat direction: the dual needs no force there
+    if steep.any() or flat(P, smooth):  # a flat direction: the dual needs no force there
         return Certificate(residual, float("nan"))
     primal = 2.0 * c @ np.maximum(u, 0.0) + 0.5 * mean @ (P * mean) + line @ np.abs(mean)
     over = np.abs(force[~smooth]) / corner[~smooth]
     k = 1.0 / max(1.0, float(np.max(over, initial=0.0)))  # shrunk until no corner gives way
-    dual = k * phi.sum() - 0.5 * k * k * force[smooth] @ (force[smooth] / P[smooth])
+    eased = np.where(smooth, divided(force, P), 0.0)
+    dual = k * phi.sum() - 0.5 * k * k * force @ eased
     return Certificate(residual, float((primal - dual) / max(1.0, abs(primal))))
 
 
@@ -107,44 +107,46 @@ def exact_finish(
     """Solve exactly from a smoothed solution; ``None`` unless every condition holds."""
     P = problem.model.precision(state.priors)
     # a nearly flat coefficient is held near where it is, and let go again: proximal steps
-    hold = np.where(P.max() * 1e-3 >= P, 1e-3 * max(float(P.max()), 1.0), 0.0)
+    free, most = loose(P, 1e-3)
+    hold = np.where(free, 1e-3 * max(most, 1.0), 0.0)
     P = P + hold
     mean = state.coef.mean
     u, _, c = margins(problem, state.coef.mean)
     phi = c * _dual(problem, u, eps)
     order = np.argsort(np.abs(u), kind="stable")
-    count = max(2 * P.size + 20, int(np.sum(np.abs(u) < 3.0 * eps)))
+    count = max(2 * mean.size + 20, int(np.sum(np.abs(u) < 3.0 * eps)))
     inside = np.zeros(u.size, dtype=bool)
     inside[order[:count]] = True
     inside &= c > 0
     phi[~inside] = np.where(u > 0, 2.0 * c, 0.0)[~inside]
     for _ in range(ROUNDS):
         rows = np.flatnonzero(inside)
-        if rows.size * P.size > GATHERED:
+        if rows.size * mean.size > GATHERED:
             return None  # too coarse
         X, copy = np.unique(
             problem.columns(rows) * problem.blocks.y[rows, None], axis=0, return_inverse=True
         )
-        if X.shape[0] > min(10 * P.size + 200, LARGEST):
+        if X.shape[0] > min(10 * mean.size + 200, LARGEST):
             return None  # K coefficients hold about K distinct rows to the margin
         copies = np.bincount(copy, c[rows])
         fixed = pull(problem, np.where(inside, 0.0, phi))  # (K,)
-        A = X / np.sqrt(P)
         try:
-            at = hold * mean / P
-            left = 1.0 - X @ (at + fixed / P)
-            joint = box_minimum(A @ A.T, left, 2.0 * copies, np.bincount(copy, phi[rows]))
+            at = divided(hold * mean, P)
+            left = 1.0 - X @ (at + divided(fixed, P))
+            joint = box_minimum(
+                X @ divided(X.T, P), left, 2.0 * copies, np.bincount(copy, phi[rows])
+            )
         except np.linalg.LinAlgError:
             return None
         phi[rows] = joint[copy] * c[rows] / copies[copy]
-        old, mean = mean, at + (fixed + X.T @ joint) / P
+        old, mean = mean, at + divided(fixed + X.T @ joint, P)
         u, _, _ = margins(problem, mean)
         slack = 1e-9 * max(1.0, float(np.max(np.abs(u))))
         crossed = ~inside & (c > 0) & np.where(phi > 0, u < -slack, u > slack)
         if not crossed.any():
             if np.max(hold * np.abs(mean - old)) > 1e-10:
                 continue
-            cert = certificate(problem, mean, u, c, phi, P - hold, np.zeros_like(P))
+            cert = certificate(problem, mean, u, c, phi, P + -hold, np.zeros_like(mean))
             good = cert.kkt < 1e-7 and not abs(cert.gap) > 1e-7
             return (mean, cert, phi) if good else None
         inside |= crossed

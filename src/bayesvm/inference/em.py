@@ -47,8 +47,8 @@ class EM:
 
     for :math:`\varepsilon = 10^{-1}, 10^{-2}, \dots`, each level started at the last (and a penalty
     :math:`\sum_j|\theta_j/\nu|^\alpha` is smoothed alike).  From :math:`10^{-2}` on, an active-set
-    solve tries to finish exactly; where the penalty has corners an interior point method does, at
-    once.  Either is accepted only if its optimality conditions hold and the objective did not rise.
+    solve tries to finish exactly; where the penalty has corners, or rows have groups, an interior
+    point method does, at once.  Either is accepted only if its optimality conditions hold and the objective did not rise.
 
     Parameters
     ----------
@@ -156,12 +156,13 @@ class EM:
         exact = smooth and easy and self.exact and not (bent and problem.form == "diagonal")
         if steep and self.exact:
             levels = [eps for eps in levels if eps > 1e-4]  # the rest is done exactly
-        if bent and exact:
+        interior = exact and (bent or problem.form == "arrow")
+        if interior:
             levels.insert(0, levels[0])  # roughly, which is all an interior point method needs
         path: list[float] = []
         n_iter = 0
         for k, eps in enumerate(levels):
-            rough = bent and exact and k == 0
+            rough = interior and k == 0
             state = expecting(
                 model, State(Coef(state.coef.mean, Point(model.width, eps)), state.priors)
             )
@@ -178,7 +179,7 @@ class EM:
             )
             state, n_iter = run.state, n_iter + run.n_iter
             path += run.path
-            if rough or (exact and not bent and eps <= 1e-2):
+            if rough or (exact and not interior and eps <= 1e-2):
                 done = self._finish(problem, state, eps)
                 if done is not None:
                     state, cert, dual, bound = done
@@ -189,7 +190,7 @@ class EM:
             return Mode(state, run.bound, path, n_iter, run.converged, run.change)
         mean = model.settled(state.priors, state.coef.mean, eps)
         state = expecting(model, State(Coef(mean, Point(model.width)), state.priors))
-        if steep and self.exact and problem.form != "diagonal":
+        if steep and self.exact and problem.form not in ("diagonal", "arrow"):
             least = descend_steep(problem, state)
             if least is not None:
                 state, cert, dual = least
@@ -227,7 +228,7 @@ class EM:
         answer = None
         for _ in range(50):
             corner = model.corner(state.priors)
-            if corner.any():
+            if corner.any() or problem.form == "arrow":
                 found = finish_with_corners(problem, state, corner)
             else:
                 found = exact_finish(problem, state, eps)

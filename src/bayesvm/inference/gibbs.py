@@ -154,31 +154,47 @@ class Gibbs:
         priors = at.priors
         if self.scale_move:
             theta, priors = stretch(problem, theta, priors, rng)
+            for k in model.grouped:  # effects of groups also by themselves
+                theta, priors = stretch(problem, theta, priors, rng, only=k)
         latents = redrawn(problem, Coef(theta, Point(theta.size)), rng, key)
         fit = float(problem.at(latents).log_likelihoods(theta[None])[0])
         return Position(theta, model.draw(priors, theta, rng), fit, inclusion, latents)
 
 
 def stretch(
-    problem: Problem, theta: Array, priors: States, rng: np.random.Generator
+    problem: Problem,
+    theta: Array,
+    priors: States,
+    rng: np.random.Generator,
+    only: int | None = None,
 ) -> tuple[Array, States]:
     """Scale move: theta and its scales times e^t, with the latent weights integrated out.
 
-    It must follow the draw of theta and precede the next draw of the weights.
+    It must follow the draw of theta and precede the next draw of the weights.  ``only`` one term is
+    stretched, or all of them.
     """
     model = problem.model
     coef = Coef(theta, Point(model.width))
     lik, y, c = model.likelihood, problem.blocks.y, problem.blocks.c
-    f = problem.predictor(theta)
-
-    along = model.each("stretch", priors, coef)
+    some = range(len(model.terms)) if only is None else [only]
+    moving = theta
+    if only is not None:
+        moving = np.zeros_like(theta)
+        moving[model.slices[only]] = theta[model.slices[only]]
+    f, rest = problem.predictor(moving), 0.0 if only is None else problem.predictor(theta - moving)
+    every = model.each("stretch", priors, coef)
+    along = [every[k] for k in some]
 
     def log_density(t: float) -> float:
-        return float(c @ lik.log_prob(y, math.exp(t) * f)) + sum(prior(t) for prior in along)
+        fit = float(c @ lik.log_prob(y, rest + math.exp(t) * f))
+        return fit + sum(prior(t) for prior in along)
 
     t = slice_sample(log_density, 0.0, rng)
-    grown = tuple(term.prior.stretched(s, t) for term, s in zip(model.terms, priors, strict=True))
-    return math.exp(t) * theta, grown
+    grown = tuple(
+        term.prior.stretched(s, t) if k in some else s
+        for k, (term, s) in enumerate(zip(model.terms, priors, strict=True))
+    )
+    return theta + math.expm1(t) * moving, grown
 
 
 def crowded(problem: Problem, theta: Array) -> Array:

@@ -25,6 +25,7 @@ import numpy as np
 
 from ..gaussian import covariance
 from ..model import Problem
+from ..precision import Precision, masked
 from ..types import Array
 from .active_set import Certificate, certificate, margins, pull
 from .loop import State
@@ -50,7 +51,7 @@ def finish_with_corners(
     """Solve exactly from any start; ``None`` unless the duality gap closes."""
     model, y, c = problem.model, problem.blocks.y, problem.blocks.c
     bent = corner > 0
-    P = np.where(bent, 0.0, model.precision(state.priors))
+    P = masked(model.precision(state.priors), ~bent)
     lam = corner[bent]
     at = _centred(problem, state.coef.mean, bent, lam)
     least = np.inf
@@ -62,7 +63,7 @@ def finish_with_corners(
         value = _value(at.theta, u, c, corner, P)
         slope = pull(problem, at.phi) - P * at.theta
         slope[bent] -= 2.0 * at.a - lam
-        still = np.max(np.abs(slope)) <= 1e-8 * max(1.0, float(lam.max()))
+        still = np.max(np.abs(slope)) <= 1e-8 * max(1.0, float(lam.max(initial=0.0)))
         share = gap / max(1.0, value)
         if still and (share <= TARGET or (share < 1e-9 and share > 0.5 * least)):
             break  # closed, or as closed as rounding lets it be
@@ -81,7 +82,7 @@ def finish_with_corners(
     return (zeroed, cert, at.phi) if good else None
 
 
-def _value(theta: Array, u: Array, c: Array, corner: Array, P: Array) -> float:
+def _value(theta: Array, u: Array, c: Array, corner: Array, P: Precision) -> float:
     return float(2.0 * c @ np.maximum(u, 0.0) + corner @ np.abs(theta) + 0.5 * theta @ (P * theta))
 
 
@@ -114,16 +115,16 @@ def _step(
     products: tuple[Array, ...],
     bent: Array,
     lam: Array,
-    P: Array,
+    P: Precision,
 ) -> _Place:
     """Mehrotra's predictor and corrector."""
     y, c = problem.blocks.y, problem.blocks.c
     theta, psi, b = at.theta[bent], 2.0 * c - at.phi, lam - at.a
     D = at.phi * at.xi / psi + at.xi - u
     E = at.a * (at.t + theta) / b + at.t - theta
-    full = P.copy()
-    full[bent] = 4.0 * at.a / E
-    cov = covariance(problem.gram(at.phi / D), full)
+    more = np.zeros(at.theta.size)
+    more[bent] = 4.0 * at.a / E
+    cov = covariance(problem.gram(at.phi / D), P + more)
 
     def newton(aims: tuple[Array, ...]) -> tuple[Array, ...]:
         r1, r2, r3, r4 = aims

@@ -50,7 +50,7 @@ class CoefficientDisplay:
         standard deviation of their column where ``fit`` has divided by it, so that they compare.
         """
         machine, j, label = machine_for(estimator, label)
-        mean, scale = estimator.coef_[j], machine.model.terms[-1].design.scale
+        mean, scale = estimator.coef_[j], machine.model.find("coef")[0].design.scale
         point = not machine.posterior.has_spread
         rank = np.abs(mean) * scale if point else np.abs(mean) / (estimator.coef_std_[j] + 1e-300)
         order = (np.argsort(-rank, kind="stable") if sort else np.arange(mean.size))[:top]
@@ -168,5 +168,5 @@ def _inclusion(estimator: Any, label: Any) -> tuple[Array, Array, str]:
             "there are no inclusion probabilities to draw; fit with a selection prior: "
             "prior='spike_slab' or 'laplace_zero'."
         )
-    where = machine.model.slices[-1]
+    where = machine.model.find("coef")[1]
     return machine.inclusion[where], machine.sign_proba()[where], str(label)

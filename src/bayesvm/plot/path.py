@@ -68,7 +68,7 @@ def coefficient_path(
         model.set_params(prior=replace(prior, nu=float(nu)))
         model.fit(X, y, sample_weight=sample_weight)
         machine, j, _ = machine_for(model, label)
-        coefs.append(model.coef_[j] * machine.model.terms[-1].design.scale)
+        coefs.append(model.coef_[j] * machine.model.find("coef")[0].design.scale)
     return nus, np.stack(coefs[::-1])
 
 

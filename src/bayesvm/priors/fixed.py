@@ -105,6 +105,9 @@ class Fixed:
         """Variance of a coefficient not seen."""
         return 1.0 / float(np.mean(self.precision))
 
+    def scatter(self, s: Any, p: int, n: int, rng: np.random.Generator) -> Array:
+        return np.full(n, self.spread(s, p))
+
     def vector(self, s: Any) -> Array:
         return np.empty(0)
 

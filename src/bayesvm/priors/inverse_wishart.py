@@ -80,7 +80,7 @@ class InverseWishart:
             )
 
     @property
-    def Psi(self) -> Array:  # noqa: N802  the letter of the density
+    def Psi(self) -> Array:
         scale = np.asarray(self.scale, dtype=float)
         return scale * np.eye(self.size) if scale.ndim == 0 else scale
 
@@ -158,10 +158,6 @@ class InverseWishart:
     def corner(self, s: WishartState, p: int) -> Array:
         return np.zeros(p)
 
-    def is_quadratic(self, s: WishartState) -> bool:
-        """The exact finish of EM wants independent coefficients."""
-        return False
-
     def draw(self, s: WishartState, theta: Array, rng: np.random.Generator) -> WishartState:
         u = theta.reshape(-1, self.size)
         law = invwishart(self.nu + u.shape[0], self.Psi + u.T @ u)
@@ -178,6 +174,12 @@ class InverseWishart:
         """E[Sigma]: the covariance of the effects of a group not seen."""
         total = self.nu + p // self.size
         return s.covariance * (total / max(total - self.size - 1.0, 1.0))
+
+    def scatter(self, s: WishartState, p: int, n: int, rng: np.random.Generator) -> Array:
+        """Draws of Sigma from its variational factor, ``(n, r, r)``."""
+        total = self.nu + p // self.size
+        law = invwishart(total, total * s.covariance)
+        return np.reshape(law.rvs(n, random_state=rng), (n, self.size, self.size))
 
     def vector(self, s: WishartState) -> Array:
         L = np.linalg.cholesky(s.covariance)

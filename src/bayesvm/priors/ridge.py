@@ -183,6 +183,11 @@ class Ridge:
         A = self._shape_rate(s)[0] + 0.5 * p
         return s.variance * A / (A - 1.0) if A > 1.0 else s.variance
 
+    def scatter(self, s: RidgeState, p: int, n: int, rng: np.random.Generator) -> Array:
+        """Draws of sigma^2 from its variational factor, ``(n,)``."""
+        A = self._shape_rate(s)[0] + 0.5 * p
+        return A * s.variance / rng.gamma(A, size=n)
+
     def vector(self, s: RidgeState) -> Array:
         return np.log([s.variance, s.xi])
 

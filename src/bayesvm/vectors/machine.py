@@ -64,10 +64,10 @@ class OnColumns:
     def variance(self) -> Array:
         return self._spread(self.inner.variance())
 
-    def covariance(self) -> Array:
+    def covariance(self, where: slice | None = None) -> Array:
         out = np.zeros((self.width, self.width))
         out[np.ix_(self.columns, self.columns)] = self.inner.covariance()
-        return out
+        return out if where is None else out[where, where]
 
     def moments(self, C: Columns) -> tuple[Array, Array]:
         return self.inner.moments(C[:, self.columns])

@@ -1,0 +1,216 @@
+"""Effects of groups and their variances, reported on the scale of the user's columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from .. import validation as check
+from ..machine import Machine, covariances
+from ..types import Array
+from ._coefficients import CoefficientReport
+
+SCATTER = 4000  # draws of a variational factor behind an interval
+LOGISTIC_VARIANCE = np.pi**2 / 3
+
+
+class EffectReport(CoefficientReport):
+    """What a machine with groups can say of them."""
+
+    def random_effects(self, level: float = 0.9) -> Any:
+        """Effects of every group, as a data frame.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior mass of the interval.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            Indexed by factor, level and effect (and class, for more than two): mean, sd, lower,
+            upper; under EM only the estimate.  An intercept is that at zero of the columns as
+            given; a slope is per unit of its column.
+        """
+        self._check_fitted()
+        pd, tails = _pandas(), check.tails(level)
+        frames = []
+        for machine in self.machines_:
+            parts = [self._effects_of(machine, k, tails, pd) for k in self._order(machine)]
+            frames.append(pd.concat(parts) if parts else _empty(pd))
+        return self._stacked(frames, pd)
+
+    def _order(self, machine: Machine) -> list[int]:
+        """Terms of groups in the order of the user's factors."""
+        grouped = machine.model.grouped
+        return sorted(grouped, key=lambda k: machine.model.terms[k].design.factor)
+
+    def _stacked(self, frames: list[Any], pd: Any) -> Any:
+        if len(frames) == 1:
+            return frames[0]
+        return pd.concat(frames, keys=list(self.classes_), names=["class"])
+
+    def _effects_of(self, machine: Machine, k: int, tails: tuple[float, float], pd: Any) -> Any:
+        term, where = machine.model.terms[k], machine.model.slices[k]
+        design, T = term.design, term.design.to_user()
+        shape, held = (design.G, design.r), machine.extra.get("draws")
+        mean = machine.posterior.mean[where].reshape(shape) @ T.T
+        table = {"mean": mean.ravel()}
+        if held is not None:
+            u = held.theta[..., where].reshape(-1, *shape) @ T.T
+            table["sd"] = u.std(axis=0).ravel()
+            table["lower"], table["upper"] = np.quantile(u, tails, axis=0).reshape(2, -1)
+        elif machine.posterior.has_spread:
+            own = machine.state.coef.cov.blocks(where, design.r)  # type: ignore[attr-defined]
+            sd = np.sqrt(np.einsum("jk,gkl,jl->gj", T, own, T)).ravel()
+            table["sd"] = sd
+            table["lower"], table["upper"] = table["mean"] + sd * ndtri(np.array(tails))[:, None]
+        name = self.factors_[design.factor]
+        index = pd.MultiIndex.from_product(
+            [[name], self.levels_[name], self._effect_names(design)],
+            names=["factor", "level", "effect"],
+        )
+        return pd.DataFrame(table, index=index)
+
+    def _effect_names(self, design: Any) -> list[str]:
+        names = self._names()
+        return ["intercept"] * bool(design.intercept) + [str(names[j]) for j in design.slopes]
+
+    @property
+    def random_effects_(self) -> Any:
+        """Effects of every group with 90 % intervals: see :meth:`random_effects`."""
+        return self.random_effects()
+
+    def _scatter(self, machine: Machine, k: int) -> Array:
+        """Draws of the covariance of a group's effects, ``(m, r, r)``, on the inner scale."""
+        term, held = machine.model.terms[k], machine.extra.get("draws")
+        if held is not None and term.name in held.hyper:
+            return covariances(term, held.hyper[term.name])
+        s, rng = machine.state.priors[k], np.random.default_rng(0)
+        draws: Array = term.prior.scatter(s, term.design.width, SCATTER, rng)
+        if held is not None:  # as many as of the factors that were sampled
+            draws = draws[np.arange(held.log_prob.size) % SCATTER]
+        return draws if draws.ndim == 3 else draws[:, None, None] * np.eye(term.design.r)
+
+    def variance_components(self, level: float = 0.9) -> Any:
+        """Variances and correlations of the effects of groups, as a data frame.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior mass of the interval.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            Indexed by factor and component (and class, for more than two): mean, lower, upper.
+            Under EM the interval is that of the variational fit the variances were learned by.
+        """
+        self._check_fitted()
+        pd, tails = _pandas(), check.tails(level)
+        frames = []
+        for machine in self.machines_:
+            rows, index = [], []
+            for k in self._order(machine):
+                design = machine.model.terms[k].design
+                T, names = design.to_user(), self._effect_names(design)
+                draws = T @ self._scatter(machine, k) @ T.T
+                mean = T @ machine.spread(k) @ T.T
+                factor, sd = self.factors_[design.factor], np.sqrt(np.einsum("mjj->mj", draws))
+                for a in range(design.r):
+                    ends = np.quantile(draws[:, a, a], tails)
+                    rows.append([mean[a, a], *ends])
+                    index.append((factor, f"var({names[a]})"))
+                for a in range(design.r):
+                    for b in range(a):
+                        rho = draws[:, a, b] / (sd[:, a] * sd[:, b])
+                        rows.append([rho.mean(), *np.quantile(rho, tails)])
+                        index.append((factor, f"corr({names[b]}, {names[a]})"))
+            frames.append(
+                pd.DataFrame(
+                    np.reshape(rows, (-1, 3)),
+                    columns=["mean", "lower", "upper"],
+                    index=pd.MultiIndex.from_tuples(index, names=["factor", "component"]),
+                )
+                if rows
+                else _empty(pd)
+            )
+        return self._stacked(frames, pd)
+
+    @property
+    def variance_components_(self) -> Any:
+        """Variances of effects with 90 % intervals: see :meth:`variance_components`."""
+        return self.variance_components()
+
+    def intraclass_share(self, level: float = 0.9) -> Any:
+        r"""Share of the groups in what the columns leave unexplained, as a data frame.
+
+        .. math::
+
+            \frac{\bar v_b}{\sum_k \bar v_k + \pi^2 / 3a^2}, \qquad
+            \bar v_b = \frac{\sum_i c_i z_{bi}^\top \Sigma_b z_{bi}}{\sum_i c_i},
+
+        with the variance of a factor's effects averaged over the training rows, and that of a
+        logistic variable on the scale of f: *a* is the slope of the log odds at f = 0 under the
+        link that turns f into probabilities (``probability``).  For the logistic likelihood with
+        ``probability="normalised"`` a = 1, and the share of a random intercept is the usual
+        intraclass correlation :math:`\sigma^2 / (\sigma^2 + \pi^2/3)`.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior mass of the interval.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            Indexed by factor (and class, for more than two): mean, lower, upper.
+        """
+        self._check_fitted()
+        pd, tails = _pandas(), check.tails(level)
+        frames = []
+        for machine in self.machines_:
+            order = self._order(machine)
+            second = [self._second[machine.model.terms[k].name] for k in order]
+            v = [
+                np.einsum("mjk,jk->m", self._scatter(machine, k), W)
+                for k, W in zip(order, second, strict=True)
+            ]
+            total = np.sum(v, axis=0) + LOGISTIC_VARIANCE / _slope(machine.link) ** 2
+            rows = [[np.mean(x / total), *np.quantile(x / total, tails)] for x in v]
+            names = [self.factors_[machine.model.terms[k].design.factor] for k in order]
+            frames.append(
+                pd.DataFrame(
+                    np.reshape(rows, (-1, 3)),
+                    columns=["mean", "lower", "upper"],
+                    index=pd.Index(names, name="factor"),
+                )
+            )
+        return self._stacked(frames, pd)
+
+    @property
+    def intraclass_share_(self) -> Any:
+        """Share of the groups with 90 % intervals: see :meth:`intraclass_share`."""
+        return self.intraclass_share()
+
+
+def _slope(link: Any) -> float:
+    """Slope of the log odds at f = 0, where f is certain."""
+    at = np.array([-1e-6, 1e-6])
+    low, high = link.logit(at, np.zeros(2))
+    return float(high - low) / 2e-6
+
+
+def _empty(pd: Any) -> Any:
+    """What is said of groups where there are none."""
+    return pd.DataFrame({"mean": [], "lower": [], "upper": []})
+
+
+def _pandas() -> Any:
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError("reports of groups need pandas: pip install 'bayesvm[cli]'") from error
+    return pd

@@ -1,0 +1,476 @@
+"""The linear machine with effects of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_is_fitted
+
+from .. import validation as check
+from ..blocks import Blocks, block_rows
+from ..designs import Grouped, Intercept, Standardised, Table, fit_columns
+from ..inference.loop import Progress
+from ..model import Model, Problem, arranged
+from ..priors import Fixed
+from ..types import Array, Term
+from ._effects import EffectReport
+from ._factors import Effects, Factors, effects
+from ._formula import Formula
+from ._warm import starts_of
+
+
+class _Asked(NamedTuple):
+    """Rows and groups on their way to where both are checked."""
+
+    X: Any
+    groups: Any
+
+
+class MixedSVC(EffectReport):
+    r"""Linear support vector machine with effects of groups, and a posterior over all of it.
+
+    .. math::
+
+        f_i = \beta_0 + x_i^\top\beta + \sum_b z_{bi}^\top u_{b\,g_b(i)}, \qquad
+        u_{bg} \sim N(0, \Sigma_b), \quad \Sigma_b \text{ learned,}
+
+    where :math:`g_b(i)` is the group of row *i* under factor *b*, and :math:`z_{bi}` is 1 (a random
+    intercept), or 1 and some columns of the row (random slopes).  Groups seen in training are
+    predicted by their own effects; groups not seen, or not given, are averaged over: mean zero,
+    variance :math:`z^\top E[\Sigma_b] z` added.
+
+    Groups are codes, never columns of zeros and ones, and cost is linear in their number: a million
+    rows in a hundred thousand groups take seconds.  Of several factors (crossed, or nested: give
+    inner groups labels that are unique over all) the widest is eliminated, the others are solved
+    for densely.
+
+    Parameters
+    ----------
+    prior : str or an object of :mod:`bayesvm.priors`, default="ridge"
+        Prior of the columns' coefficients, as in :class:`~bayesvm.BayesianLinearSVC`.
+    inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
+        How the posterior is found.
+    likelihood : {"hinge", "logistic", "probit"} or an object, default="hinge"
+        What labels say of f.
+    random : {"intercept", "slope"}, list or dict, default="intercept"
+        What each group has of its own: an intercept; an intercept and a slope in every column; an
+        intercept and slopes in the columns listed (names or numbers); or a dict of these by factor.
+    random_prior : "auto", an object of :mod:`bayesvm.priors`, or dict, default="auto"
+        Prior of the groups' effects, for all factors or by factor.  ``"auto"`` is
+        ``Ridge(half_cauchy=1)`` for one effect to a group and
+        :class:`~bayesvm.priors.InverseWishart` for several, on the scale of standardised columns.
+    fit_intercept : bool, default=True
+        Add an intercept, with a wide prior of its own.
+    standardize : bool, default=True
+        Centre and scale columns inside; results are reported on the scale of the input.
+    probability : {"calibrated", "normalised", "probit"}, default="calibrated"
+        The link from f to probabilities.  The calibrated one is fitted on rows left out one at a
+        time, while the rest of a row's group stays: it is calibrated for new rows of known groups.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes, times ``sample_weight``.
+    intercept_precision : float, default=1e-4
+        Prior precision of the intercept.
+    engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.engines`, default="auto"
+        Who visits the rows.
+    max_iter, tol : optional
+        Override those of the inference scheme.
+    random_state : int, RandomState, Generator or None
+        Seed of everything drawn.
+    n_jobs : int, optional
+        Threads over rows, and chains run in parallel under Gibbs.
+    verbose : int, default=0
+        1 shows progress.
+    callbacks : list of callables, optional
+        Each is called with a :class:`~bayesvm.inference.Progress` after every iteration; returning
+        ``True`` ends the fit there.
+    warm_start : bool, default=False
+        Start from the previous fit when the shape allows.
+    checkpoint : str or path, optional
+        File that holds the state of a long fit; a later fit with the same file goes on from it.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        Labels.
+    factors_ : list of str
+        Names of the grouping factors; empty if ``fit`` was given no groups.
+    levels_ : dict
+        Labels of the groups of each factor.
+    coef_, intercept_ : arrays of shape (1, n_features) and (1,), or one row per class
+        Posterior means of the part that all groups share, on the scale of the input.
+    random_effects_, variance_components_, intraclass_share_ : pandas.DataFrame
+        Effects of groups, their variances, and the groups' share, with intervals.
+    elbo_, elbo_path_, n_iter_, converged_, offset_
+        As in :class:`~bayesvm.BayesianLinearSVC`.
+
+    References
+    ----------
+    Luts & Ormerod (2014), section 3.1 and Appendix A.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesvm import MixedSVC
+    >>> rng = np.random.default_rng(0)
+    >>> patient = np.repeat(np.arange(50), 8)
+    >>> X = rng.standard_normal((400, 2))
+    >>> f = X[:, 0] + 2 * rng.standard_normal(50)[patient]
+    >>> y = f + 0.5 * rng.standard_normal(400) > 0
+    >>> model = MixedSVC().fit(X, y, groups=patient)
+    >>> bool(model.score(X, y, groups=patient) > model.score(X, y))
+    True
+    >>> model.random_effects_.shape
+    (50, 4)
+    """
+
+    _accept_sparse: Any = False
+
+    def __init__(
+        self,
+        prior: Any = "ridge",
+        inference: Any = "vb",
+        likelihood: Any = "hinge",
+        *,
+        random: Any = "intercept",
+        random_prior: Any = "auto",
+        fit_intercept: bool = True,
+        standardize: bool = True,
+        probability: str = "calibrated",
+        class_weight: Any = None,
+        intercept_precision: float = 1e-4,
+        engine: Any = "auto",
+        max_iter: int | None = None,
+        tol: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        warm_start: bool = False,
+        checkpoint: Any = None,
+    ) -> None:
+        self.prior = prior
+        self.inference = inference
+        self.likelihood = likelihood
+        self.random = random
+        self.random_prior = random_prior
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.probability = probability
+        self.class_weight = class_weight
+        self.intercept_precision = intercept_precision
+        self.engine = engine
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callbacks = callbacks
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+
+    # ----- fitting
+
+    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> MixedSVC:
+        """Fit to rows ``X`` with labels ``y`` in ``groups``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows.
+        y : array-like of shape (n,)
+            Labels, two or more distinct.
+        groups : array-like of shape (n,) or (n, n_factors), or data frame, optional
+            Labels of groups, of any kind; a column for each factor.  Without it there are no
+            effects of groups.
+        sample_weight : array-like of shape (n,), optional
+            A weight of 2 equals the row twice; 0 leaves it out.
+
+        Returns
+        -------
+        self : MixedSVC
+            The fitted estimator.
+        """
+        self._formula: Formula | None = None
+        return self._fit(X, y, groups, sample_weight, self.random)
+
+    @classmethod
+    def from_formula(
+        cls, formula: str, data: Any, *, sample_weight: Any = None, **params: Any
+    ) -> MixedSVC:
+        """Fit a formula such as ``"y ~ visit * treat + (1 + visit | patient)"`` to a data frame.
+
+        Parameters
+        ----------
+        formula : str
+            As the package formulae reads it: ``(1 | g)`` a random intercept, ``(1 + x | g)`` with a
+            slope, ``(1 | a) + (1 | b)`` crossed and ``(1 | a/b)`` nested factors.
+        data : pandas.DataFrame
+            Holds the columns that the formula names, without missing values.
+        sample_weight : array-like of shape (n,), optional
+            Weights of rows.
+        **params
+            Parameters of the estimator, other than ``random`` and ``fit_intercept``.
+
+        Returns
+        -------
+        model : MixedSVC
+            Fitted; ``predict`` and the others take a data frame with the same columns.
+        """
+        for name in ("random", "fit_intercept"):
+            if name in params:
+                raise ValueError(f"from_formula reads {name} from the formula; do not give it.")
+        read = Formula.learn(formula, data, depth=1)
+        model = cls(fit_intercept=read.fit_intercept, random=read.random or "intercept", **params)
+        X, groups = read.rows(data)
+        model._formula = read
+        return model._fit(X, data[read.response], groups, sample_weight, model.random)
+
+    def _fit(self, X: Any, y: Any, groups: Any, sample_weight: Any, random: Any) -> MixedSVC:
+        scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
+        check.check_probability(self.probability)
+        X, y = self._read(X, y, reset=True)
+        classes, codes = np.unique(y, return_inverse=True)
+        c = check.check_weights(sample_weight, self.class_weight, codes, classes)
+        check.check_two_sided(codes, c, classes)
+        keep = c > 0
+        factors, members = Factors((), ()), None
+        if groups is not None:
+            given = groups if keep.all() else _some(groups, keep, len(y))
+            factors, members = Factors.learn(given, int(keep.sum()))
+        if not keep.all():
+            X, codes, c = X[keep], codes[keep], c[keep]
+        self.classes_, self._factors = classes, factors
+        self.factors_ = list(factors.names)
+        self.levels_ = dict(zip(factors.names, factors.levels, strict=True))
+        own = effects(random, self.factors_, self._names()) if self.factors_ else []
+        problem = self._problem(X if members is None else Table(X, members), c, scheme, own)
+        self._second = _second_moments(problem)
+        starts = starts_of(self, problem)
+        self._conclude(self._fit_machines(problem, codes, scheme, starts))
+        self._report(float(c.sum()))
+        return self
+
+    def _problem(self, X: Any, c: Array, scheme: Any, own: list[Effects]) -> Problem:
+        n, p = X.shape
+        K = p + bool(self.fit_intercept)
+        widths = [
+            (e.intercept + len(e.slopes)) * level.size
+            for e, level in zip(own, self._factors.levels, strict=True)
+        ]
+        check.check_corner(K, dict(zip(self.factors_, widths, strict=True)))
+        total = K + sum(widths)
+        engine = check.choose_engine(self.engine, n, total, self.n_jobs)
+        form = "arrow" if own else check.choose_form("auto", n, K, scheme)
+        size = n if form == "factored" else block_rows(total)
+        blocks = Blocks(X, np.empty(n), c, size)
+        columns = fit_columns(blocks, engine, self.standardize)
+        model = self._model(columns, scheme, own)
+        prior = model.find("coef")[0].prior
+        form = check.check_selection(form, prior, scheme, K)
+        if form == "factored" and np.any(model.precision(model.init()) == 0):
+            form = "dense"  # the dual form divides by prior precisions
+        problem = Problem(model, blocks, engine, form)
+        return problem.assembled() if form == "factored" else problem
+
+    def _model(self, columns: Standardised, scheme: Any, own: list[Effects]) -> Model:
+        terms = [Term("coef", columns, check.choose_prior(self.prior, scheme))]
+        if self.fit_intercept:
+            terms.insert(0, Term("intercept", Intercept(), Fixed(self.intercept_precision)))
+        for k, (name, e) in enumerate(zip(self.factors_, own, strict=True)):
+            slopes = np.array(e.slopes, dtype=int)
+            design = Grouped(
+                k,
+                self._factors.levels[k].size,
+                slopes,
+                columns.center[slopes],
+                columns.scale[slopes],
+                e.intercept,
+            )
+            given = self.random_prior
+            if isinstance(given, Mapping):
+                given = given.get(name, "auto")
+            prior = check.choose_random_prior(given, design.r, name, scheme)
+            terms.append(Term(f"groups of {name}", design, prior))
+        return Model(arranged(terms), check.choose_likelihood(self.likelihood, scheme))
+
+    # ----- asking
+
+    def _new_rows(self, X: Any) -> Any:
+        check_is_fitted(self, "machines_")
+        X, groups = X if isinstance(X, _Asked) else (X, None)
+        formula = getattr(self, "_formula", None)
+        if formula is not None and hasattr(X, "columns"):
+            if groups is not None:
+                raise ValueError(
+                    "a model fitted by from_formula reads groups from the data frame; give "
+                    "predict the frame alone."
+                )
+            X, groups = formula.rows(X)
+        X = super()._new_rows(X)
+        if not self.factors_:
+            if groups is not None:
+                raise ValueError(
+                    "groups were given, but the model was fitted without; give them to fit too."
+                )
+            return X
+        return Table(X, self._factors.encode(groups, X.shape[0]))
+
+    def decision_function(self, X: Any, return_std: bool = False, groups: Any = None) -> Any:
+        """Decision values: positive exactly where ``predict`` says ``classes_[1]``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows.
+        return_std : bool, default=False
+            Also return the posterior standard deviation of f.
+        groups : array-like of shape (n,) or (n, n_factors), or data frame, optional
+            Labels of groups, as in ``fit``.  A group that was not seen, is missing (NaN, ``None``)
+            or is not given at all is averaged over.
+
+        Returns
+        -------
+        values : array of shape (n,) or (n, n_classes)
+            They rank rows as ``predict_proba`` does.
+        std : array of the same shape
+            Only with ``return_std``.
+        """
+        return super().decision_function(_asked(X, groups), return_std)
+
+    def predict_proba(self, X: Any, groups: Any = None) -> Array:
+        """Class probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows.
+        groups : array-like or data frame, optional
+            Labels of groups, as in ``fit``; those not seen or not given are averaged over.
+
+        Returns
+        -------
+        proba : array of shape (n, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        return super().predict_proba(_asked(X, groups))
+
+    def predict(self, X: Any, groups: Any = None) -> Any:
+        """The most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows.
+        groups : array-like or data frame, optional
+            Labels of groups, as in ``fit``; those not seen or not given are averaged over.
+
+        Returns
+        -------
+        labels : array of shape (n,)
+            Entries of ``classes_``.
+        """
+        return super().predict(_asked(X, groups))
+
+    def predict_interval(
+        self, X: Any, level: float = 0.9, groups: Any = None
+    ) -> tuple[Array, Array]:
+        """Lower and upper class probabilities, from the posterior of f.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows.
+        level : float, default=0.9
+            Posterior mass between the two, in (0, 1).
+        groups : array-like or data frame, optional
+            Labels of groups, as in ``fit``; those not seen or not given make the interval wider.
+
+        Returns
+        -------
+        lower, upper : arrays of shape (n, n_classes)
+            They enclose ``predict_proba``.
+        """
+        return super().predict_interval(_asked(X, groups), level)
+
+    def score(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy of ``predict``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows.
+        y : array-like of shape (n,)
+            Their labels.
+        groups : array-like or data frame, optional
+            Labels of groups, as in ``fit``.
+        sample_weight : array-like of shape (n,), optional
+            Weights of rows.
+
+        Returns
+        -------
+        score : float
+            Share of rows predicted right.
+        """
+        return float(accuracy_score(y, self.predict(X, groups), sample_weight=sample_weight))
+
+    def sample_posterior(
+        self,
+        n: int = 1000,
+        X: Any = None,
+        random_state: Any = None,
+        return_intercept: bool = False,
+        groups: Any = None,
+    ) -> Any:
+        """Draws of the coefficients that all groups share, or of f at given rows.
+
+        Parameters
+        ----------
+        n : int, default=1000
+            Number of draws.
+        X : array-like of shape (rows, n_features), optional
+            Give draws of f at these rows instead.
+        random_state : int, RandomState, Generator or None
+            Seed; by default the estimator's.
+        return_intercept : bool, default=False
+            Also return draws of the intercept.
+        groups : array-like or data frame, optional
+            Labels of groups of these rows; effects of those not seen are drawn too, for each row.
+
+        Returns
+        -------
+        draws : array of shape (n, n_features), or (n, rows) with ``X``
+            One more axis, of classes, after the first when there are more than two.
+        intercept : array of shape (n,) or (n, n_classes)
+            Only with ``return_intercept``.
+        """
+        asked = None if X is None else _asked(X, groups)
+        return super().sample_posterior(n, asked, random_state, return_intercept)
+
+    def _names(self) -> list[str]:
+        formula = getattr(self, "_formula", None)
+        return super()._names() if formula is None else list(formula.names)
+
+
+def _asked(X: Any, groups: Any) -> _Asked:
+    return X if isinstance(X, _Asked) else _Asked(X, groups)
+
+
+def _some(groups: Any, keep: Array, n: int) -> Any:
+    """Groups of some rows, whatever holds them."""
+    from ._factors import read
+
+    return {name: column[keep] for name, column in read(groups, n).items()}
+
+
+def _second_moments(problem: Problem) -> dict[str, Array]:
+    """Average of ``z z'`` over rows, for each factor: what makes a variance of f of effects."""
+    model, blocks = problem.model, problem.blocks
+    out = {}
+    for k in model.grouped:
+        term = model.terms[k]
+        sums = [(f.Z * b.c[:, None]).T @ f.Z for b in blocks for f in (term.design.part(b.X),)]
+        out[term.name] = np.sum(sums, axis=0) / blocks.c.sum()
+    return out
