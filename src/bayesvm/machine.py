@@ -19,7 +19,7 @@ from .calibration import (
 from .designs.latent import predicted
 from .diagnostics import indicator_r_hat, r_hat
 from .gaussian import Point, covariance
-from .incomplete import by_coef, by_pairs, mixture, sampled, with_latents
+from .incomplete import by_coef, by_pairs, mixture, with_latents
 from .inference.draws import Draws, Pair
 from .inference.loop import Ascent, State, Watch, silent
 from .model import Model, Problem
@@ -73,13 +73,14 @@ class Machine:
         """f at new rows for draws of the coefficients, latent entries drawn: ``(draws, n)``."""
         if not self.model.is_latent:
             return np.asarray(self.model.rows(X).C @ thetas.T).T
-        pairs = list(getattr(self.posterior, "pairs", ()))
+        pairs, which = getattr(self.posterior, "pairs", ()), np.arange(len(thetas))
         if pairs:
-            some = [pairs[k] for k in rng.integers(len(pairs), size=len(thetas))]
+            which = rng.integers(len(pairs), size=len(thetas))
         else:
             params = tuple(each and each.params for each in self.state.latents)
-            some = [Pair(theta, params) for theta in thetas]
-        return sampled(self.model, X, some, rng)
+            pairs = tuple(Pair(theta, params) for theta in thetas)
+        m, v = by_pairs(self.model, X, pairs)
+        return m[which] + np.sqrt(v[which]) * rng.standard_normal((len(thetas), X.shape[0]))
 
     def quantiles(self, X: Any, levels: tuple[float, ...]) -> Array:
         """Of f at new rows, ``(levels, n)``; as of a Gaussian where rows have latent entries."""

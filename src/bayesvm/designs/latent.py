@@ -220,15 +220,15 @@ def _moved(
         m, local = say(rows, b.y[some], b.c[some] / count, dice)
         out = []
         for (_, design, where, K, params), h in zip(spots, near, strict=True):
-            mu, cells = coef.mean[where], []
+            cells = []
+            # what the rows say of their columns, where these now stand
+            g = local.g + local.w * (m - C @ coef.mean)
+            push = np.outer(g, coef.mean[where]) - local.w[:, None] * coef.cov.cross(C, where)
             for part in h.cells:
                 at, columns = part.rows, part.columns
-                w = local.w[at]
-                g = local.g[at] + w * (m[at] - C[at] @ coef.mean)
                 precision, slope = design.pull(params, X, numbers[:, where], part)
-                across = np.take_along_axis(coef.cov.cross(C[at], where), columns, axis=1)
-                slope = slope + g[:, None] * mu[columns] - w[:, None] * across
-                precision = precision + w[:, None, None] * corners(K, columns)
+                slope = slope + np.take_along_axis(push[at], columns, axis=1)
+                precision = precision + local.w[at][:, None, None] * corners(K, columns)
                 cells.append(_conditional(part, precision, slope, dice))
                 numbers[at[:, None], where.start + columns] = cells[-1].mean
             whole = tuple(cells)

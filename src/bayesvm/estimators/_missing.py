@@ -131,8 +131,9 @@ class MissingCells(BayesianClassifier):
             returned as they are, with 0.  What was learned of training cells, which saw the labels
             too, is in ``imputed_``.
         """
-        X = self._new_rows(X)
+        check_is_fitted(self, "machines_")
         k = self._latent_term()
+        X = self._new_rows(X)
         means, variances = [], []
         for machine in self.machines_:
             model, pairs = machine.model, getattr(machine.posterior, "pairs", ())
