@@ -76,7 +76,9 @@ class MissingCells(BayesianClassifier):
         if not self.standardize:
             seen = fit_columns(blocks, engine, standardize=True)
             none, one = seen.center, seen.scale
-        return Missing(columns, none, one, check.choose_imputer(self.missing, columns.width))
+        return Missing(
+            columns, none, one, check.choose_imputer(self.missing, blocks.n, columns.width)
+        )
 
     def _attach(self, machines: list[Machine], design: Missing, blocks: Blocks) -> list[Machine]:
         """Machines fitted on complete rows, with the distribution of these beside.

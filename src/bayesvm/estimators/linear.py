@@ -63,7 +63,7 @@ class BayesianLinearSVC(MissingCells, CoefficientReport):
         What to do with NaN in X: refuse it, or give missing cells a distribution that is learned
         together with the coefficients.  ``"model"`` is
         :class:`~bayesvm.designs.Unstructured`, a Gaussian of any covariance, and
-        :class:`~bayesvm.designs.Factors` beyond 100 columns.  Right where the chance to be missing
+        :class:`~bayesvm.designs.Factors` beyond 100 columns (10 if rows are few).  Right where the chance to be missing
         depends only on what was observed, labels included.
     standardize : bool, default=True
         Centre and scale columns inside (sparse ones are only scaled).  The margin is 1, so the
