@@ -20,7 +20,6 @@ from ..gaussian import FullCovariance
 from ..stats import corners
 from ..types import Array
 
-
 STEPS = 5  # of EM in a sweep: it is slow, and cheap beside the rows
 
 

@@ -328,6 +328,8 @@ def _count(problem: Problem, b: Any) -> Array:
 def touched(cells: Iterable[Cells]) -> Array:
     """Rows that have latent entries."""
     rows = [part.rows for part in cells]
+    if len(rows) == 1:
+        return rows[0]
     return np.unique(np.concatenate(rows)) if rows else np.empty(0, dtype=int)
 
 
