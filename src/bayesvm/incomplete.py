@@ -52,8 +52,13 @@ def by_coef(model: Model, X: Any, coef: Coef, params: tuple[Any, ...]) -> tuple[
 
 def by_pairs(model: Model, X: Any, pairs: tuple[Pair, ...]) -> tuple[Array, Array]:
     """Mean and variance of f for each draw of coefficients and parameters: ``(draws, n)``."""
-    each = [by_coef(model, X, point(theta), params) for theta, params in pairs]
-    return np.stack([m for m, _ in each]), np.stack([v for _, v in each])
+    each, last, rows = [], None, None
+    for theta, params in pairs:
+        if params is not last:
+            last, rows = params, predicted(model, X, params)
+        each.append(moments(rows, point(theta)))  # type: ignore[arg-type]
+    mean = np.stack([m for m, _ in each])
+    return mean, np.stack([np.broadcast_to(v, mean.shape[1:]) for _, v in each])
 
 
 def mixture(m: Array, v: Array, weight: Array | None = None) -> tuple[Array, Array]:
@@ -74,12 +79,6 @@ def filled_in(model: Model, X: Any, where: slice, params: tuple[Any, ...]) -> tu
                 own = np.diagonal(part.cov, axis1=1, axis2=2)  # type: ignore[arg-type]
                 var[part.rows[:, None], part.columns] = own
     return C, var
-
-
-def sampled(model: Model, X: Any, pairs: list[Pair], rng: np.random.Generator) -> Array:
-    """A draw of f at rows for each draw of coefficients and parameters, ``(draws, n)``."""
-    m, v = by_pairs(model, X, tuple(pairs))
-    return m + np.sqrt(v) * rng.standard_normal(m.shape)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -157,7 +156,9 @@ def left_out_by_pairs(problem: Problem, pairs: tuple[Pair, ...], m: Array, v: Ar
 
 
 def log_mean(likelihood: Likelihood, y: Array, m: Array, v: Array) -> Array:
-    """Log of the likelihood averaged over f ~ N(m, v), by quadrature."""
+    """Log of the likelihood averaged over f ~ N(m, v), by quadrature if it is smooth."""
+    if hasattr(likelihood, "log_mean"):
+        return likelihood.log_mean(y, m, v)  # type: ignore[no-any-return]
     f = m[..., None] + np.sqrt(v)[..., None] * NODES
     out: Array = logsumexp(likelihood.log_prob(y[:, None], f) + LOG_WEIGHTS, axis=-1)
     return out

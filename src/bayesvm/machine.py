@@ -19,7 +19,7 @@ from .calibration import (
 from .designs.latent import predicted
 from .diagnostics import indicator_r_hat, r_hat
 from .gaussian import Point, covariance
-from .incomplete import by_coef, by_pairs, mixture, sampled, with_latents
+from .incomplete import by_coef, by_pairs, mixture, with_latents
 from .inference.draws import Draws, Pair
 from .inference.loop import Ascent, State, Watch, silent
 from .model import Model, Problem
@@ -78,13 +78,14 @@ class Machine:
             rows = self.model.rows(X)
             f, outside = np.asarray(rows.C @ thetas.T).T, outside + rows.extra
         else:
-            pairs = list(getattr(self.posterior, "pairs", ()))
+            pairs, which = getattr(self.posterior, "pairs", ()), np.arange(len(thetas))
             if pairs:
-                some = [pairs[k] for k in rng.integers(len(pairs), size=len(thetas))]
+                which = rng.integers(len(pairs), size=len(thetas))
             else:
                 params = tuple(each and each.params for each in self.state.latents)
-                some = [Pair(theta, params) for theta in thetas]
-            f = sampled(self.model, X, some, rng)
+                pairs = tuple(Pair(theta, params) for theta in thetas)
+            m, v = by_pairs(self.model, X, pairs)
+            f, outside = m[which], outside + v[which]
         return f + np.sqrt(outside) * rng.standard_normal(f.shape) if np.any(outside) else f
 
     def quantiles(self, X: Any, levels: tuple[float, ...]) -> Array:

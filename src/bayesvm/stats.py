@@ -161,11 +161,13 @@ def corners(M: Array, columns: Array) -> Array:
     return out
 
 
-def scattered(cells: Cells, w: Array, d: int) -> Array:
+def scattered(cells: tuple[Cells, ...], w: Array, d: int) -> Array:
     """The sum over rows of ``w_i V_i``, ``(d, d)``."""
-    at = cells.columns[:, :, None] * d + cells.columns[:, None, :]
-    weighted = w[cells.rows][:, None, None] * cells.cov
-    return np.bincount(at.ravel(), weighted.ravel(), d * d).reshape(d, d)
+    at = [(part.columns[:, :, None] * d + part.columns[:, None, :]).ravel() for part in cells]
+    parts = [(w[part.rows][:, None, None] * part.cov).ravel() for part in cells]
+    if not parts:
+        return np.zeros((d, d))
+    return np.bincount(np.concatenate(at), np.concatenate(parts), d * d).reshape(d, d)
 
 
 def hidden_variance(rows: Rows, coef: Coef) -> Array:
@@ -222,7 +224,7 @@ def gather(
         H = sandwich(rows.C[some], local.h[some], form)
     S, g = sandwich(rows.C, local.w, form), rows.C.T @ local.g
     for where, cells in rows.V:
-        spread = sum(scattered(part, local.w, where.stop - where.start) for part in cells)
+        spread = scattered(cells, local.w, where.stop - where.start)
         S, H = S.plus(where, spread), None if H is None else H.plus(where, spread)
         g[where] -= spread @ mean[where]  # type: ignore[index]
     return Stats(S, g, float(local.bound.sum()), H)

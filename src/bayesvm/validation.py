@@ -270,9 +270,10 @@ def models_missing(value: Any) -> bool:
     return not (isinstance(value, str) and value == "error")
 
 
-def choose_imputer(value: Any, d: int) -> Any:
+def choose_imputer(value: Any, n: int, d: int) -> Any:
     """The distribution of rows with missing cells: any covariance, or few factors if wide."""
-    table = {"model": Unstructured() if d <= WIDE else Factors()}
+    wide = d > WIDE or (d > 10 and n < 3 * d)
+    table = {"model": Factors() if wide else Unstructured()}
     return choose("missing", value, table, IMPUTER)
 
 
@@ -285,7 +286,7 @@ def check_missing(value: Any, scheme: Any, checkpoint: Any = None) -> None:
             f"missing={value!r} is not known; choose 'error', which refuses NaN, 'model', or an "
             "object of bayesvm.designs.imputation."
         )
-    choose_imputer(value, 1)
+    choose_imputer(value, 1, 1)
     if not isinstance(scheme, VB | Gibbs):
         raise ValueError(
             f"missing='model' cannot be fitted by {type(scheme).__name__}, which has no place for "

@@ -7,7 +7,7 @@ and its blocks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,8 +16,11 @@ from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
 from scipy.special import gammaln, multigammaln
 
 from ..distributions import LOG_2PI, wishart
+from ..gaussian import FullCovariance
 from ..stats import corners
 from ..types import Array
+
+STEPS = 5  # of EM in a sweep: it is slow, and cheap beside the rows
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,15 @@ class Wishart:
     def logdet(self) -> float:
         """Of the scale."""
         return float(2.0 * np.log(np.diag(self._factor)).sum())
+
+    def vector(self) -> Array:
+        """Mean and scale; the spread of the mean is left to the next update."""
+        return np.concatenate([self.mean, FullCovariance(self._factor).vector()])
+
+    def restore(self, vector: Array) -> Wishart:
+        d = self.mean.size
+        L = FullCovariance(self._factor).restore(vector[d:]).L
+        return replace(self, mean=vector[:d], scale=L @ L.T)
 
     def times(self, Z: Array) -> Array:
         """Rows times R."""
@@ -193,6 +205,13 @@ class Loadings:
         """Of Sigma_d."""
         return float(np.log(self.psi).sum() + 2.0 * np.log(np.diag(self._inner)).sum())
 
+    def vector(self) -> Array:
+        return np.concatenate([self.mean, np.log(self.psi), self.L.ravel()])
+
+    def restore(self, vector: Array) -> Loadings:
+        mean, psi, L = np.split(vector, [self.mean.size, 2 * self.mean.size])
+        return Loadings(mean, L.reshape(self.L.shape), np.exp(psi))
+
     def times(self, Z: Array) -> Array:
         """Rows times R."""
         out: Array = Z / self.psi - (Z @ self.root) @ self.root.T
@@ -216,8 +235,8 @@ class Factors:
         e_i \sim N(0, \mathrm{diag}\,\psi), \qquad
         \Lambda_{jk} \sim N(0, 1), \quad \psi_j \sim \mathrm{IG}(a, b) .
 
-    The factors are integrated out.  Means, loadings and noise are point estimates, moved by one EM
-    step in each sweep, and Gibbs holds them where a variational fit left them.
+    The factors are integrated out.  Means, loadings and noise are point estimates, moved by a few
+    EM steps in each sweep, and Gibbs holds them where a variational fit left them.
 
     Parameters
     ----------
@@ -244,6 +263,12 @@ class Factors:
         return Loadings(mean, vector * np.sqrt(np.maximum(0.9 * value, 1e-3)), psi)
 
     def update(self, q: Loadings, sums: Moments) -> Loadings:
+        for _ in range(STEPS):
+            q = self._step(q, sums)
+        return q
+
+    def _step(self, q: Loadings, sums: Moments) -> Loadings:
+        """EM, with the factors latent; the noise after the loadings."""
         n, d = sums.n, sums.total.size
         mean = self._mean(q, sums)
         S = sums.about(mean) / n

@@ -139,6 +139,53 @@ def redrawn(
     )
 
 
+def vectors(model: Model, latents: Latents) -> tuple[Array, Array]:
+    """Parameters as unconstrained coordinates, and the means of entries, which belong to rows."""
+    held = [(t.design, x) for t, x in zip(model.terms, latents, strict=False) if x is not None]
+    none = np.empty(0)
+    params = [none, *(design.vector(x.params) for design, x in held)]
+    cells = [none, *(part.mean.ravel() for _, x in held for part in x.cells)]
+    return np.concatenate(params), np.concatenate(cells)
+
+
+def restored(model: Model, like: Latents, params: Array, cells: Array) -> Latents:
+    """Undo :func:`vectors`; spreads of entries stay, sums over rows are to be made."""
+    out = []
+    for term, each in zip(model.terms, like, strict=False):
+        if each is not None:
+            size = term.design.vector(each.params).size
+            own, params = term.design.restore(each.params, params[:size]), params[size:]
+            parts = []
+            for part in each.cells:
+                mean, cells = cells[: part.mean.size], cells[part.mean.size :]
+                parts.append(part._replace(mean=mean.reshape(part.mean.shape)))
+            each = each._replace(params=own, cells=tuple(parts), sums=None)
+        out.append(each)
+    return tuple(out)
+
+
+def summed(problem: Problem, latents: Latents) -> Latents:
+    """Latent entries with their sums over rows, made where they are to be."""
+    if all(each is None or each.sums is not None for each in latents):
+        return latents
+    model, out = problem.model, list(latents)
+    for t, (term, where) in enumerate(zip(model.terms, model.slices, strict=True)):
+        if latents[t] is None:
+            continue
+
+        def visit(b: Any, t: int = t, design: Any = term.design, where: slice = where) -> Any:
+            first = _first(problem, b)
+            cells = latents[t].between(first, first + b.y.shape[0])
+            some = touched(cells)
+            X, near = b.X[some], _renumbered(cells, some)
+            C = plain(filled(model.rows(X), (Hidden(where, near),)).C)[:, where]
+            return design.sums(X, C, _count(problem, b)[some], near)
+
+        sums = problem.engine.sum(visit, problem.blocks)
+        out[t] = latents[t]._replace(sums=latents[t].known + sums)
+    return tuple(out)
+
+
 def thrown(latents: Latents, rng: np.random.Generator) -> Latents:
     """Entries drawn from where they stand, as a chain starts."""
 
@@ -220,15 +267,15 @@ def _moved(
         m, local = say(rows, b.y[some], b.c[some] / count, dice)
         out = []
         for (_, design, where, K, params), h in zip(spots, near, strict=True):
-            mu, cells = coef.mean[where], []
+            cells = []
+            # what the rows say of their columns, where these now stand
+            g = local.g + local.w * (m - C @ coef.mean)
+            push = np.outer(g, coef.mean[where]) - local.w[:, None] * coef.cov.cross(C, where)
             for part in h.cells:
                 at, columns = part.rows, part.columns
-                w = local.w[at]
-                g = local.g[at] + w * (m[at] - C[at] @ coef.mean)
                 precision, slope = design.pull(params, X, numbers[:, where], part)
-                across = np.take_along_axis(coef.cov.cross(C[at], where), columns, axis=1)
-                slope = slope + g[:, None] * mu[columns] - w[:, None] * across
-                precision = precision + w[:, None, None] * corners(K, columns)
+                slope = slope + np.take_along_axis(push[at], columns, axis=1)
+                precision = precision + local.w[at][:, None, None] * corners(K, columns)
                 cells.append(_conditional(part, precision, slope, dice))
                 numbers[at[:, None], where.start + columns] = cells[-1].mean
             whole = tuple(cells)
@@ -281,6 +328,8 @@ def _count(problem: Problem, b: Any) -> Array:
 def touched(cells: Iterable[Cells]) -> Array:
     """Rows that have latent entries."""
     rows = [part.rows for part in cells]
+    if len(rows) == 1:
+        return rows[0]
     return np.unique(np.concatenate(rows)) if rows else np.empty(0, dtype=int)
 
 

@@ -88,9 +88,9 @@ class Missing:
         Z = self._standard(C)
         A = Z * np.sqrt(count)[:, None]
         square = A.T @ A
-        for part in cells:
-            if part.cov is not None:
-                square += scattered(part, count, self.width) / np.outer(self.spread, self.spread)
+        spread = tuple(part for part in cells if part.cov is not None)
+        if spread:
+            square += scattered(spread, count, self.width) / self.spread / self.spread[:, None]
         return Moments(float(count.sum()), count @ Z, square)
 
     def pull(self, params: Any, X: Any, C: Array, cells: Cells) -> tuple[Array, Array]:
@@ -110,6 +110,12 @@ class Missing:
     def bound(self, params: Any, sums: Moments) -> float:
         stretch = sums.n * float(np.log(self.spread).sum())
         return float(self.imputer.bound(params, sums)) - stretch
+
+    def vector(self, params: Any) -> Array:
+        return params.vector()  # type: ignore[no-any-return]
+
+    def restore(self, like: Any, vector: Array) -> Any:
+        return like.restore(vector)
 
     def draw(self, params: Any, sums: Moments, rng: np.random.Generator) -> Any:
         return self.imputer.draw(params, sums, rng)

@@ -83,13 +83,13 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
                 def watch(progress: Progress, state: Any, scope: Any = scope) -> bool:
                     if scope is not None and isinstance(state, State):
-                        scope.put("state", lambda: {"vector": pack(problem.model, state)})
+                        scope.put("state", lambda: {"vector": _vector(problem, state)})
                     return report(progress)
 
                 machine = fit_machine(one, scheme, self.probability, rng, start, watch, **options)
                 if scope is not None and not sampler:
                     final = machine.state
-                    scope.put("state", lambda s=final: {"vector": pack(problem.model, s)}, now=True)
+                    scope.put("state", lambda s=final: {"vector": _vector(problem, s)}, now=True)
                 machines.append(machine)
         return machines
 
@@ -260,6 +260,11 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(self.machines_) == 1:
             low, high = np.hstack([1.0 - high, low]), np.hstack([1.0 - low, high])
         return np.minimum(low, p), np.maximum(high, p)
+
+
+def _vector(problem: Problem, state: State) -> Array:
+    """What a checkpoint holds: latent entries are found again from the rest."""
+    return pack(problem.model, state._replace(latents=()))
 
 
 class _Scope:

@@ -76,7 +76,9 @@ class MissingCells(BayesianClassifier):
         if not self.standardize:
             seen = fit_columns(blocks, engine, standardize=True)
             none, one = seen.center, seen.scale
-        return Missing(columns, none, one, check.choose_imputer(self.missing, columns.width))
+        return Missing(
+            columns, none, one, check.choose_imputer(self.missing, blocks.n, columns.width)
+        )
 
     def _attach(self, machines: list[Machine], design: Missing, blocks: Blocks) -> list[Machine]:
         """Machines fitted on complete rows, with the distribution of these beside.
@@ -131,8 +133,9 @@ class MissingCells(BayesianClassifier):
             returned as they are, with 0.  What was learned of training cells, which saw the labels
             too, is in ``imputed_``.
         """
-        X = self._new_rows(X)
+        check_is_fitted(self, "machines_")
         k = self._latent_term()
+        X = self._new_rows(X)
         means, variances = [], []
         for machine in self.machines_:
             model, pairs = machine.model, getattr(machine.posterior, "pairs", ())

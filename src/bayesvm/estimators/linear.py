@@ -61,10 +61,10 @@ class BayesianLinearSVC(MissingCells, CoefficientReport):
         Add an intercept, with a wide prior of its own.
     missing : {"error", "model"} or an object, default="error"
         What to do with NaN in X: refuse it, or give missing cells a distribution that is learned
-        together with the coefficients.  ``"model"`` is
-        :class:`~bayesvm.designs.Unstructured`, a Gaussian of any covariance, and
-        :class:`~bayesvm.designs.Factors` beyond 100 columns.  Right where the chance to be missing
-        depends only on what was observed, labels included.
+        together with the coefficients.  ``"model"`` is :class:`~bayesvm.designs.Unstructured`, a
+        Gaussian of any covariance, and :class:`~bayesvm.designs.Factors` beyond 100 columns (10 if
+        there are fewer than three rows a column).  Right where the chance to be missing depends
+        only on what was observed, labels included.
     standardize : bool, default=True
         Centre and scale columns inside (sparse ones are only scaled).  The margin is 1, so the
         scale of the columns matters; results are reported on the scale of the input.

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..designs import latent
 from ..designs.latent import Latents
 from ..model import Model, States
 from ..types import Array, Coef
@@ -60,17 +61,23 @@ class BoundFell(RuntimeError):
 def pack(model: Model, state: State) -> Array:
     """The state as one unconstrained vector."""
     priors = [t.prior.vector(s) for t, s in zip(model.terms, state.priors, strict=True)]
-    return np.concatenate([state.coef.mean, *priors, state.coef.cov.vector()])
+    latents = latent.vectors(model, state.latents)
+    return np.concatenate(
+        [state.coef.mean, *priors, *latents[:1], state.coef.cov.vector(), *latents[1:]]
+    )
 
 
 def unpack(model: Model, like: State, vector: Array) -> State:
     """The state that a vector stands for, shaped like another."""
     sizes = [t.prior.vector(s).size for t, s in zip(model.terms, like.priors, strict=True)]
-    mean, *priors, cov = np.split(vector, np.cumsum([model.width, *sizes]))
+    params, cells = (x.size for x in latent.vectors(model, like.latents))
+    rest = vector.size - model.width - sum(sizes) - params - cells
+    ends = np.cumsum([model.width, *sizes, params, rest])
+    mean, *priors, own, cov, rows = np.split(vector, ends)
     return State(
         Coef(mean, like.coef.cov.restore(cov)),
         tuple(t.prior.restore(x) for t, x in zip(model.terms, priors, strict=True)),
-        like.latents,
+        latent.restored(model, like.latents, own, rows),
     )
 
 
@@ -207,6 +214,7 @@ def _long_step(model: Model, x0: State, x1: State, x2: State) -> State | None:
     a, b, c = (pack(model, x) for x in (x0, x1, x2))
     # coordinates that belong to rows would make a row of weight two differ from the row twice
     lead = a.size - (x2.coef.cov.vector().size if x2.coef.cov.by_rows else 0)
+    lead -= latent.vectors(model, x2.latents)[1].size
     if not a.size == b.size == c.size:  # sparse products of factors drop what rounds to zero
         return None
     vector = extrapolate(a, b, c, lead)

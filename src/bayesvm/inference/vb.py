@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from ..designs.latent import begin, refreshed
+from ..designs.latent import begin, refreshed, summed
 from ..gaussian import covariance, mode
 from ..model import Problem
 from ..selection import OPEN, best_subset, reopen, seen, through
@@ -136,6 +136,7 @@ def bold_mean(problem: Problem) -> bool:
 
 def sweep(problem: Problem, state: State, bold: bool = False, frozen: bool = False) -> Step:
     """One sweep, plain and, if asked, with the mean found by Newton's method instead."""
+    state = state._replace(latents=summed(problem, state.latents))
     model, coef, priors = problem.model, state.coef, state.priors
     problem = problem.at(state.latents)
     point = coef.cov.is_point  # only the start: its bound is minus infinity
@@ -235,4 +236,4 @@ def bound_of(problem: Problem, state: State, stats: Stats | None = None) -> floa
     if stats is None:
         stats = problem.at(state.latents).stats(seen(coef, model.gates(priors)))
     known = stats.bound + sum(model.each("bound", priors, coef)) + model.entropy(coef)
-    return float(known + model.latent_bound(state.latents))
+    return float(known + model.latent_bound(summed(problem, state.latents)))

@@ -93,13 +93,14 @@ class Hinge:
 
     def log_odds(self, m: Array, v: Array) -> Array:
         """Log odds of the two labels under the averaged pseudo-likelihood."""
-        s = np.sqrt(np.maximum(v, 1e-100))
+        return self.log_mean(1.0, m, v) - self.log_mean(-1.0, m, v)
 
-        def log_mean(mu: Array) -> Array:  # log E exp(-2 max(u, 0)), u ~ N(mu, s^2)
-            x = np.sqrt(2.0) * s - mu / (np.sqrt(2.0) * s)
-            # exp(2 s^2 - 2 mu) Phi(-sqrt(2) x), by the scaled error function where x > 0
-            right = np.log(0.5 * erfcx(np.maximum(x, 0.0))) - 0.5 * np.square(mu / s)
-            left = -2.0 * mu + 2.0 * s * s + log_ndtr(-np.sqrt(2.0) * np.minimum(x, 0.0))
-            return np.logaddexp(log_ndtr(-mu / s), np.where(x > 0, right, left))
-
-        return log_mean(1.0 - m) - log_mean(1.0 + m)
+    def log_mean(self, y: Array | float, m: Array, v: Array) -> Array:
+        """Log of the pseudo-likelihood averaged over f ~ N(m, v)."""
+        s, mu = np.sqrt(np.maximum(v, 1e-100)), 1.0 - y * m
+        x = np.sqrt(2.0) * s - mu / (np.sqrt(2.0) * s)
+        # exp(2 s^2 - 2 mu) Phi(-sqrt(2) x), by the scaled error function where x > 0
+        right = np.log(0.5 * erfcx(np.maximum(x, 0.0))) - 0.5 * np.square(mu / s)
+        left = -2.0 * mu + 2.0 * s * s + log_ndtr(-np.sqrt(2.0) * np.minimum(x, 0.0))
+        out: Array = np.logaddexp(log_ndtr(-mu / s), np.where(x > 0, right, left))
+        return out

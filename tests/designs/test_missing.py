@@ -1,0 +1,257 @@
+"""Missing entries, and the two distributions they are filled in from."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import digamma
+from tests.incomplete import missing_problem, with_holes
+from tests.problems import Z, frozen, plain, z_score
+
+from bayesvm.designs import Factors, Missing, Standardised, Unstructured, fit_columns
+from bayesvm.designs.imputation import Loadings, Moments, Wishart
+from bayesvm.designs.latent import Latent, begin, hidden, predicted
+from bayesvm.distributions import wishart
+from bayesvm.engines import Serial
+from bayesvm.gaussian import (
+    DiagonalCovariance,
+    DualCovariance,
+    FullCovariance,
+    Point,
+)
+from bayesvm.inference import VB
+from bayesvm.priors import Ridge
+from bayesvm.selection import GatedCovariance
+from bayesvm.stats import filled, gather, hidden_variance
+from bayesvm.types import Block, Cells, Coef, Hidden, Local, Rows
+
+RNG = np.random.default_rng(0)
+
+
+def some_covariances(K=5, n=4):
+    A, w = RNG.standard_normal((n, K)), RNG.random(n) + 0.1
+    full = FullCovariance(np.linalg.cholesky(A.T @ A + np.eye(K)))
+    gate, inner = RNG.random(K), RNG.standard_normal(K)
+    return [
+        full,
+        DualCovariance(A, w, RNG.random(K) + 0.5),
+        DiagonalCovariance(RNG.random(K)),
+        Point(K, 0.1),
+        GatedCovariance(full, gate, inner),
+    ]
+
+
+@pytest.mark.parametrize("cov", some_covariances(), ids=lambda c: type(c).__name__)
+@pytest.mark.parametrize("where", [slice(0, 5), slice(1, 4), slice(2, 3)], ids=str)
+def test_cross_and_block_are_parts_of_the_matrix(cov, where):
+    C = frozen(RNG.standard_normal((7, 5)))
+    np.testing.assert_allclose(cov.cross(C, where), (C @ cov.dense())[:, where], atol=1e-12)
+    np.testing.assert_allclose(cov.block(where), cov.dense()[where, where], atol=1e-12)
+
+
+def rows_with_cells(n=9, K=5, where=slice(1, 5)):
+    """Columns, and two kinds of incomplete rows, with V spelled out."""
+    C = RNG.standard_normal((n, K))
+    one = RNG.random((2, 1, 1)) + 0.2
+    A = RNG.standard_normal((3, 2, 4))
+    two = A @ A.swapaxes(1, 2)
+    cells = (
+        Cells(np.array([1, 6]), np.array([[0], [3]]), RNG.standard_normal((2, 1)), one),
+        Cells(
+            np.array([0, 2, 8]),
+            np.array([[0, 2], [1, 3], [0, 1]]),
+            RNG.standard_normal((3, 2)),
+            two,
+        ),
+    )
+    rows = filled(Rows(frozen(C)), (Hidden(where, cells),))
+    V = np.zeros((n, K, K))
+    for part in cells:
+        for i, columns, mean, cov in zip(*part, strict=True):
+            at = where.start + columns
+            np.testing.assert_array_equal(rows.C[i, at], mean)
+            V[i][np.ix_(at, at)] = cov
+    return rows, V
+
+
+def test_sums_are_those_of_expected_squares():
+    rows, V = rows_with_cells()
+    coef = Coef(RNG.standard_normal(5), some_covariances()[0])
+    K = coef.cov.dense() + np.outer(coef.mean, coef.mean)
+    expected = np.einsum("jk,ijk->i", K, V)
+    np.testing.assert_allclose(hidden_variance(rows, coef), expected, rtol=1e-12)
+    w, g = RNG.random(9), RNG.standard_normal(9)
+    stats_ = gather(rows, Local(w, g, np.zeros(9), w), "dense", True, coef.mean)
+    S = np.einsum("i,ij,ik->jk", w, rows.C, rows.C) + np.einsum("i,ijk->jk", w, V)
+    np.testing.assert_allclose(stats_.S.M, S, rtol=1e-12, atol=1e-13)
+    # the slope of sum_i E[b f - w f^2 / 2] in the mean of theta, b = g + w m
+    slope = rows.C.T @ g - np.einsum("i,ijk->jk", w, V) @ coef.mean
+    np.testing.assert_allclose(stats_.g, slope, rtol=1e-12, atol=1e-13)
+
+
+def test_cells_of_any_rows():
+    X, y, c = with_holes(20, 3, seed=1, share=0.5)
+    problem = missing_problem(X, y, c)
+    latents = begin(problem)
+    bound = problem.at(latents)
+    whole = bound.rows(bound.blocks[0])
+    assert np.isfinite(whole.C).all()
+    np.testing.assert_array_equal(whole.C[:, 1:][~np.isnan(X)], X[~np.isnan(X)])
+    some = np.array([0, 3, 4, 11, 19])
+    part = bound.some(some)
+    few = part.rows(part.blocks[0])
+    np.testing.assert_array_equal(few.C, whole.C[some])
+    coef = Coef(RNG.standard_normal(4), Point(4))
+    np.testing.assert_array_equal(hidden_variance(few, coef), hidden_variance(whole, coef)[some])
+    (h,) = hidden(problem.model, latents, 5, 9)
+    found = {int(r) + 5 for cells in h.cells for r in cells.rows}
+    assert found == {i for i in range(5, 9) if np.isnan(X[i]).any()}
+    assert isinstance(latents[1], Latent)
+    assert latents[0] is None
+
+
+# ----- distributions of rows
+
+
+def random_moments(n=40, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) @ rng.standard_normal((d, d)) / np.sqrt(d) + 0.3
+    return X, Moments(float(n), X.sum(axis=0), X.T @ X)
+
+
+def test_wishart_draws():
+    scale = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.3], [0.0, 0.3, 1.5]])
+    rng = np.random.default_rng(0)
+    R = np.array([wishart(5.5, scale, rng) for _ in range(4000)])
+    mean = 5.5 * np.linalg.inv(scale)
+    assert np.all(np.abs(z_score(R.reshape(-1, 9), mean.ravel())) < Z)
+    log = digamma((5.5 - np.arange(3)) / 2).sum() + 3 * np.log(2) - np.linalg.slogdet(scale)[1]
+    assert abs(z_score(np.linalg.slogdet(R)[1], log)) < Z
+
+
+@pytest.mark.parametrize("imputer", [Unstructured(), Factors(2), Factors(9)], ids=str)
+def test_updates_never_lower_the_bound(imputer):
+    _, sums = random_moments()
+    params = imputer.begin(sums)
+    path = [imputer.bound(params, sums)]
+    for _ in range(60):
+        params = imputer.update(params, sums)
+        path.append(imputer.bound(params, sums))
+    assert np.diff(path).min() > -1e-9
+    assert path[-1] - path[-2] < 1e-2
+
+
+def test_bound_of_factors_is_the_log_density():
+    X, sums = random_moments()
+    imputer = Factors(2, a=1.5, b=0.2, mean_variance=3.0)
+    q = imputer.begin(sums)
+    Sigma = q.L @ q.L.T + np.diag(q.psi)
+    value = stats.multivariate_normal(q.mean, Sigma).logpdf(X).sum()
+    value += stats.norm.logpdf(q.L).sum() + stats.norm.logpdf(q.mean, scale=np.sqrt(3.0)).sum()
+    value += stats.invgamma.logpdf(q.psi, 1.5, scale=0.2).sum()
+    assert imputer.bound(q, sums) == pytest.approx(value, rel=1e-12)
+
+
+def test_factors_and_any_covariance_agree_where_they_are_the_same():
+    """Products, blocks and conditionals of the low-rank form against its dense matrix."""
+    rng = np.random.default_rng(2)
+    d, r = 30, 4
+    q = Loadings(rng.standard_normal(d), rng.standard_normal((d, r)), rng.random(d) + 0.1)
+    Sigma = q.L @ q.L.T + np.diag(q.psi)
+    dense = Wishart(q.mean, 0.0, Sigma, 1.0)
+    X = rng.standard_normal((12, d))
+    X[rng.random(X.shape) < 0.3] = np.nan
+    np.testing.assert_allclose(q.times(np.eye(d)), dense.R, rtol=1e-9, atol=1e-9)
+    assert q.logdet == pytest.approx(np.linalg.slogdet(Sigma)[1], rel=1e-12)
+    problem = missing_problem(X, np.ones(12))
+    a, b = (predicted(problem.model, X, (None, params)) for params in (q, dense))
+    np.testing.assert_allclose(a.C, b.C, rtol=1e-8, atol=1e-8)
+    for x, z in zip(a.V[0].cells, b.V[0].cells, strict=True):
+        np.testing.assert_allclose(x.cov, z.cov, rtol=1e-8, atol=1e-8)
+
+
+def test_prediction_is_the_gaussian_conditional():
+    rng = np.random.default_rng(3)
+    A = rng.standard_normal((3, 3))
+    q = Wishart(np.array([0.5, -1.0, 2.0]), 0.0, A @ A.T + np.eye(3), 1.0)
+    X = np.array([[0.3, np.nan, 1.0], [np.nan, 0.2, np.nan], [np.nan] * 3, [1.0, 2.0, 3.0]])
+    level, spread = np.array([1.0, 0.0, -1.0]), np.array([2.0, 1.0, 0.5])
+    problem = missing_problem(X, np.ones(4), level=level, spread=spread)
+    rows = predicted(problem.model, X, (None, q))
+    mean, cov = level + spread * q.mean, q.scale * np.outer(spread, spread)
+    found = {
+        int(i): v for part in rows.V[0].cells for i, v in zip(part.rows, part.cov, strict=True)
+    }
+    for i in range(3):
+        M, seen = np.isnan(X[i]), ~np.isnan(X[i])
+        B = cov[np.ix_(M, seen)] @ np.linalg.inv(cov[np.ix_(seen, seen)])
+        at = mean[M] + B @ (X[i, seen] - mean[seen])
+        np.testing.assert_allclose(rows.C[i, 1:][M], at, rtol=1e-10, atol=1e-14)
+        left = cov[np.ix_(M, M)] - B @ cov[np.ix_(seen, M)]
+        np.testing.assert_allclose(found[i], left, rtol=1e-10, atol=1e-12)
+    np.testing.assert_array_equal(rows.C[3, 1:], X[3])
+
+
+def test_unit_free():
+    """A column in other units gives the same fit, if its coefficient's prior goes with it."""
+    X, y, _ = with_holes(40, 2, seed=7)
+    base = VB(tol=1e-12).fit(missing_problem(X, y), np.random.default_rng(0))
+    scale = np.array([2.0, 2.0])
+    moved = missing_problem(
+        X * scale, y, level=np.zeros(2), spread=scale, prior=Ridge(a=3.0, b=2.0 / 4)
+    )
+    other = VB(tol=1e-12).fit(moved, np.random.default_rng(0))
+    np.testing.assert_allclose(
+        other.state.coef.mean[1:] * scale, base.state.coef.mean[1:], rtol=1e-4
+    )
+    cells = [run.state.latents[1].cells[0] for run in (base, other)]
+    np.testing.assert_allclose(cells[1].mean, 2.0 * cells[0].mean, rtol=1e-3, atol=1e-4)
+
+
+def test_factors_learn_what_any_covariance_does():
+    rng = np.random.default_rng(5)
+    L = rng.standard_normal((8, 2))
+    X = rng.standard_normal((400, 2)) @ L.T + 0.5 * rng.standard_normal((400, 8))
+    y = np.where(X[:, 0] + rng.standard_normal(400) > 0, 1.0, -1.0)
+    holes = np.where(rng.random(X.shape) < 0.15, np.nan, X)
+    runs = [
+        VB().fit(missing_problem(holes, y, imputer=k), np.random.default_rng(0)).state
+        for k in (Unstructured(), Factors(2))
+    ]
+    np.testing.assert_allclose(runs[0].coef.mean, runs[1].coef.mean, atol=0.05)
+    errors = []
+    for state in runs:
+        total = [
+            np.sum((X[cells.rows[:, None], cells.columns] - cells.mean) ** 2)
+            for cells in state.latents[1].cells
+        ]
+        errors.append(np.sqrt(np.sum(total) / np.isnan(holes).sum()))
+    assert errors[1] < 1.05 * errors[0] < 0.75
+
+
+def test_scaling_passes_over_missing_entries():
+    rng = np.random.default_rng(0)
+    X = 5.0 + 3.0 * rng.standard_normal((50, 3))
+    X[rng.random(X.shape) < 0.3] = np.nan
+    X[:, 2] = np.where(np.isnan(X[:, 2]), np.nan, 4.0)  # constant where observed
+    c = rng.random(50)
+    blocks = [Block(X[i : i + 7], c[i : i + 7], c[i : i + 7]) for i in range(0, 50, 7)]
+    found = fit_columns(blocks, Serial(), standardize=True)
+    for j in range(2):
+        some = ~np.isnan(X[:, j])
+        mean = np.average(X[some, j], weights=c[some])
+        sd = np.sqrt(np.average((X[some, j] - mean) ** 2, weights=c[some]))
+        assert found.center[j] == pytest.approx(mean, rel=1e-12)
+        assert found.scale[j] == pytest.approx(sd, rel=1e-12)
+    assert (found.center[2], found.scale[2]) == (4.0, 1.0)
+
+
+def test_a_design_is_its_columns_to_the_report():
+    inner = Standardised(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    design = Missing(inner, np.zeros(2), np.ones(2), Unstructured())
+    assert design.width == 2
+    for ours, theirs in zip(
+        design.to_user(np.array([1.0, 2.0])), inner.to_user(np.array([1.0, 2.0])), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(design.center, inner.center)
+    assert plain(2).width == 2

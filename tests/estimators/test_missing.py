@@ -1,0 +1,320 @@
+"""BayesianLinearSVC with missing='model'."""
+
+import pickle
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.stats import norm
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
+from sklearn.metrics import log_loss
+from sklearn.model_selection import cross_val_score, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from tests.papers.exact import log_mean_likelihood
+
+from bayesvm import BayesianLinearSVC
+from bayesvm.calibration import score_link
+from bayesvm.designs import Factors, Missing, Unstructured
+from bayesvm.incomplete import log_mean
+from bayesvm.inference import VB, Gibbs
+from bayesvm.likelihoods import Hinge, Probit
+
+SHORT = Gibbs(draws=60, burn_in=30, chains=2)
+
+
+def table(n=120, d=4, share=0.2, seed=0, classes=2):
+    """A table with holes, the same without, labels."""
+    rng = np.random.default_rng(seed)
+    whole = rng.standard_normal((n, d)) @ rng.standard_normal((d, d)) + 3.0
+    f = whole[:, 0] - whole[:, 1] + 0.5 * rng.standard_normal(n)
+    y = np.digitize(f, np.quantile(f, np.arange(1, classes) / classes))
+    holes = np.where(rng.random((n, d)) < share, np.nan, whole)
+    return holes, whole, y
+
+
+def fit(X, y, sample_weight=None, **options):
+    options = {"missing": "model", "random_state": 0, **options}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="the chains do not agree")
+        return BayesianLinearSVC(**options).fit(X, y, sample_weight)
+
+
+@pytest.mark.parametrize("prior", ["ridge", "spike_slab"])
+@pytest.mark.parametrize("shape", [(100, 5), (20, 300)])
+def test_nothing_missing_changes_nothing(prior, shape):
+    if shape == (20, 300) and prior == "spike_slab":
+        pytest.skip("several seconds, and the same path")
+    X, y = np.random.default_rng(0).standard_normal(shape), np.arange(shape[0]) % 2
+    plain, ours = (fit(X, y, prior=prior, missing=k) for k in ("error", "model"))
+    np.testing.assert_allclose(ours.coef_, plain.coef_, atol=1e-8)
+    np.testing.assert_allclose(ours.predict_proba(X), plain.predict_proba(X), atol=1e-8)
+    assert ours.imputed_.row.size == 0
+    hole = X.copy()
+    hole[0, 0] = np.nan
+    assert np.isfinite(ours.predict_proba(hole)).all()
+    mean, std = ours.impute(hole)
+    assert std[0, 0] > 0
+    np.testing.assert_array_equal(mean[1:], X[1:])
+
+
+def test_nothing_missing_under_gibbs():
+    _, X, y = table()
+    plain, ours = (fit(X, y, inference=SHORT, missing=k) for k in ("error", "model"))
+    np.testing.assert_array_equal(ours.coef_, plain.coef_)
+    X[0, 0] = np.nan
+    assert np.isfinite(ours.predict_proba(X)).all()
+
+
+@pytest.mark.parametrize("inference", ["vb", SHORT], ids=["vb", "gibbs"])
+@pytest.mark.parametrize("options", [{}, {"standardize": False}, {"fit_intercept": False}], ids=str)
+def test_surface(inference, options):
+    X, whole, y = table()
+    model = fit(X, y, inference=inference, **options)
+    p = model.predict_proba(X)
+    assert p.shape == (120, 2)
+    assert np.isfinite(p).all()
+    np.testing.assert_array_equal(model.predict(X), model.classes_[p.argmax(1)])
+    np.testing.assert_array_equal(model.decision_function(X) > 0, model.predict(X) == 1)
+    assert model.score(X, y) > 0.8
+    low, high = model.predict_interval(X)
+    assert np.all((low <= p) & (p <= high))
+    f, sd = model.decision_function(X, return_std=True)
+    gone = np.isnan(X).any(axis=1)
+    assert np.isfinite(f).all()
+    assert sd[gone].mean() > sd[~gone].mean()
+    assert model.sample_posterior(7, X).shape == (7, 120)
+    assert model.summary().shape[0] == 4 + options.get("fit_intercept", True)
+    mean, std = model.impute(X)
+    np.testing.assert_array_equal(mean[~np.isnan(X)], X[~np.isnan(X)])
+    np.testing.assert_array_equal(std > 0, np.isnan(X))
+    z = (whole - mean)[np.isnan(X)] / std[np.isnan(X)]
+    assert np.mean(np.abs(z) < norm.ppf(0.95)) > 0.8
+    same = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(same.predict_proba(X), p)
+
+
+@pytest.mark.parametrize("inference", ["vb", SHORT], ids=["vb", "gibbs"])
+def test_imputed_cells_have_seen_the_labels(inference):
+    X, whole, y = table(n=200, share=0.3)
+    model = fit(X, y, inference=inference)
+    row, column, mean, std = model.imputed_
+    np.testing.assert_array_equal(np.argwhere(np.isnan(X)), np.column_stack([row, column]))
+    assert np.all(std > 0)
+    blind, _ = model.impute(X)
+    truth = whole[row, column]
+    assert np.mean((mean - truth) ** 2) < np.mean((blind[row, column] - truth) ** 2)
+
+
+def test_prediction_of_f_is_that_of_draws():
+    """Mean and variance of f against draws of coefficients and cells."""
+    X, _, y = table()
+    for model in (fit(X, y), fit(X, y, inference=Gibbs(draws=400, burn_in=100, chains=1))):
+        m, v = model.machines_[0].moments(X[:20])
+        f = model.sample_posterior(20_000, X[:20], random_state=1)
+        error = np.sqrt(v / 20_000)
+        assert np.all(np.abs(f.mean(axis=0) - m) < 5 * error)
+        np.testing.assert_allclose(f.var(axis=0), v, rtol=0.08)
+
+
+def test_gibbs_and_vb_agree():
+    X, _, y = table(n=300, share=0.15)
+    vb, gibbs = fit(X, y), fit(X, y, inference=Gibbs(draws=300, burn_in=100, chains=2))
+    sd = np.std(gibbs.sample_posterior(2000), axis=0)
+    assert np.all(np.abs(vb.coef_ - gibbs.coef_) < 1.5 * sd)
+    np.testing.assert_allclose(vb.predict_proba(X), gibbs.predict_proba(X), atol=0.15)
+    assert np.corrcoef(vb.impute(X)[0][np.isnan(X)], gibbs.impute(X)[0][np.isnan(X)])[0, 1] > 0.99
+
+
+@pytest.mark.parametrize("prior", ["spike_slab", "laplace_zero"])
+@pytest.mark.parametrize("inference", ["vb", SHORT], ids=["vb", "gibbs"])
+def test_selection_with_missing_cells(prior, inference):
+    X, _, y = table(n=200, d=5)
+    model = fit(X, y, prior=prior, inference=inference)
+    chance = model.inclusion_proba_
+    assert chance[:2].min() > 0.9
+    assert chance[2:].mean() < 0.7
+
+
+def test_weights_are_repetitions():
+    X, _, y = table(n=60)
+    k = np.where(np.arange(60) % 4 == 0, 3, 1)
+    options = {"inference": VB(accelerate=False, tol=1e-12), "class_weight": {0: 1.0, 1: 2.0}}
+    weighted = fit(X, y, sample_weight=k, **options)
+    repeated = fit(np.repeat(X, k, axis=0), np.repeat(y, k), **options)
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-6)
+    np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-6)
+    a, b = weighted.imputed_, repeated.imputed_
+    first = np.concatenate([[0], np.cumsum(k)[:-1]])
+    for i, j, m, s in zip(*a, strict=True):
+        at = np.flatnonzero((b.row == first[i]) & (b.column == j))[0]
+        assert b.mean[at] == pytest.approx(m, rel=1e-6)
+        assert b.std[at] == pytest.approx(s, rel=1e-6)
+
+
+def test_weights_under_gibbs_repeat_rows():
+    X, _, y = table(n=60)
+    k = np.where(np.arange(60) % 4 == 0, 2, 1)
+    model = fit(X, y, sample_weight=k, inference=SHORT)
+    holes = np.isnan(X).sum(axis=1)
+    assert model.imputed_.row.size == (holes * k).sum()
+    with pytest.raises(ValueError, match="whole numbers"):
+        fit(X, y, sample_weight=0.5 * k, inference=SHORT)
+    rows_left_out = np.where(np.arange(60) < 5, 0, 1)
+    some = fit(X, y, sample_weight=rows_left_out)
+    assert some.imputed_.row.min() >= 5
+
+
+def test_more_than_two_classes():
+    X, _, y = table(n=150, classes=3)
+    model = fit(X, y)
+    assert model.predict_proba(X).shape == (150, 3)
+    assert model.score(X, y) > 0.6
+    assert model.impute(X)[0].shape == X.shape
+    assert model.imputed_.row.size == np.isnan(X).sum()
+
+
+def test_integers_half_missing_and_constant_columns():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 5, (200, 4)).astype(float)
+    y = (X[:, 0] + X[:, 1] > 4).astype(int)
+    X[:, 3] = 7.0
+    X[rng.random(X.shape) < 0.5] = np.nan
+    keep = ~np.isnan(X).all(axis=1)
+    model = fit(X[keep], y[keep])
+    assert model.score(X[keep], y[keep]) > 0.65
+    mean, std = model.impute(X)
+    assert np.abs(mean[:, 3] - 7.0).max() < 0.1
+    assert np.isfinite(std).all()
+
+
+def test_an_all_missing_row_is_kept_with_a_warning():
+    X, _, y = table()
+    X[3] = np.nan
+    with pytest.warns(UserWarning, match=r"1 row\(s\) have every cell missing"):
+        model = BayesianLinearSVC(missing="model").fit(X, y)
+    assert 3 in model.imputed_.row
+    p = model.predict_proba(X[3:4])
+    assert 0.1 < p[0, 0] < 0.9
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        (lambda X: X * np.nan, {}, "no observed value"),
+        (lambda X: sparse.csr_array(np.nan_to_num(X)), {}, "dense rows"),
+        (lambda X: np.where(np.isnan(X), np.inf, X), {}, "infinity"),
+        (lambda X: X, {"missing": "error"}, "NaN"),
+        (lambda X: X, {"missing": "drop"}, "choose 'error'"),
+        (lambda X: X, {"missing": 3}, "begin, update, bound, draw"),
+        (lambda X: X, {"inference": "em"}, "EM"),
+        (lambda X: X, {"inference": "svi"}, "SVI"),
+        (lambda X: X, {"covariance": "diagonal"}, "full covariance"),
+        (lambda X: X, {"inference": SHORT, "checkpoint": "x"}, "checkpoint"),
+    ],
+    ids=["never", "sparse", "inf", "error", "drop", "3", "em", "svi", "diagonal", "checkpoint"],
+)
+def test_refusals(change, options, message):
+    X, _, y = table()
+    with pytest.raises(ValueError, match=message):
+        fit(change(X), y, **options)
+
+
+def test_a_column_never_observed_is_named():
+    pd = pytest.importorskip("pandas")
+    X, _, y = table()
+    frame = pd.DataFrame(X, columns=["age", "sex", "chol", "dur"])
+    frame["chol"] = np.nan
+    with pytest.raises(ValueError, match="first: chol"):
+        fit(frame, y)
+    frame["chol"] = X[:, 2]
+    assert fit(frame, y).score(frame, y) > 0.8
+
+
+def test_no_stream_and_no_imputation_where_there_is_none():
+    X, whole, y = table()
+    assert not hasattr(BayesianLinearSVC(missing="model"), "partial_fit")
+    assert hasattr(BayesianLinearSVC(), "partial_fit")
+    plain = BayesianLinearSVC().fit(whole, y)
+    with pytest.raises(AttributeError, match="missing='model'"):
+        plain.impute(X)
+
+
+def test_tags_follow_the_parameter():
+    for missing, allowed in (("error", False), ("model", True), (Unstructured(), True)):
+        tags = BayesianLinearSVC(missing=missing).__sklearn_tags__().input_tags
+        assert tags.allow_nan is allowed
+
+
+def test_imputers_as_objects():
+    X, _, y = table()
+    wide = fit(X, y, missing=Factors(2))
+    assert isinstance(wide.machines_[0].model.terms[1].design, Missing)
+    assert wide.score(X, y) > 0.8
+    assert clone(wide).missing == Factors(2)
+
+
+def test_wide_tables_have_factors():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3)) @ rng.standard_normal((3, 120))
+    X += 0.5 * rng.standard_normal(X.shape)
+    y = (X[:, 0] > 0).astype(int)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    model = fit(X, y)
+    assert isinstance(model.machines_[0].model.terms[1].design.imputer, Factors)
+    assert model.score(X, y) > 0.8
+
+
+def test_cross_validation_in_a_pipeline():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = X[:200, :6].copy()
+    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+    model = make_pipeline(StandardScaler(), BayesianLinearSVC(missing="model"))
+    assert cross_val_score(model, X, y[:200], cv=3).mean() > 0.85
+
+
+def test_left_out_moments_resemble_refits():
+    """The analytic moments of f without a row's label, against fits without it."""
+    X, _, y = table(n=50, d=2, share=0.25, seed=3)
+    X[np.isnan(X).all(axis=1)] = 3.0
+    model = fit(X, y, inference=VB(tol=1e-11))
+    machine = model.machines_[0]
+    c = np.ones(50)
+    problem = model._problem(X, c, VB())
+    problem = replace(problem, blocks=replace(problem.blocks, y=np.where(y == 1, 1.0, -1.0)))
+    problem = problem.at(machine.state.latents)
+    m, v = machine.posterior.left_out(problem)
+    rows = np.flatnonzero(np.isnan(X).any(axis=1))[:12]
+    fitted, _ = problem.moments(machine.posterior.coef)
+    gap, kept = [], []
+    for i in rows:
+        others = np.arange(50) != i
+        f, _ = fit(X[others], y[others], inference=VB(tol=1e-11)).machines_[0].moments(X[i : i + 1])
+        gap.append(m[i] - f[0])
+        kept.append(fitted[i] - f[0])
+    assert np.sqrt(np.mean(np.square(gap))) < 0.6 * np.sqrt(np.mean(np.square(kept)))
+    assert np.all(v > 0)
+
+
+def test_calibration_is_not_over_confident_where_cells_are_missing():
+    X, _, y = table(n=1200, d=4, share=0.35, seed=4)
+    train, test = train_test_split(np.arange(1200), random_state=0)
+    model = fit(X[train], y[train])
+    loss = log_loss(y[test], model.predict_proba(X[test]))
+    m, v = model.machines_[0].moments(X[test])
+    _, best = score_link(np.where(y[test] == 1, 1.0, -1.0), m, v, np.ones(test.size))
+    assert loss < best / test.size + 0.03
+
+
+@pytest.mark.parametrize("lik", [Hinge(), Probit()], ids=lambda k: type(k).__name__)
+def test_mean_likelihoods(lik):
+    y, m, v = np.array([1.0, -1.0, 1.0]), np.array([0.3, 0.8, -2.0]), np.array([0.5, 2.0, 0.01])
+    found = log_mean(lik, y, m, v)
+    if isinstance(lik, Probit):
+        np.testing.assert_allclose(found, norm.logcdf(y * m / np.sqrt(1 + v)), atol=1e-6)
+    else:
+        expected = [log_mean_likelihood(*args) for args in zip(m, np.sqrt(v), y, strict=True)]
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
