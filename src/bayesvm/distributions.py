@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.special import erfcx, expit, log_ndtr, ndtr, ndtri, ndtri_exp
 
 from .types import Array
@@ -74,6 +75,19 @@ def _shrink(  # type: ignore[no-untyped-def]
             left = x
         else:
             right = x
+
+
+def inverse_wishart(Psi: Array, nu: float, rng: np.random.Generator) -> Array:
+    """Draw from the inverse Wishart law with ``E[Sigma^-1] = nu Psi^-1``, by Bartlett's factor.
+
+    With ``Psi = L L'`` and T lower triangular, its squared diagonal chi-square with nu, nu - 1, ...
+    degrees and normals below, it is ``L (T T')^-1 L'``.
+    """
+    r = Psi.shape[0]
+    T = np.tril(rng.standard_normal((r, r)), -1)
+    T[np.diag_indices(r)] = np.sqrt(rng.chisquare(nu - np.arange(r)))
+    half = solve_triangular(T, np.linalg.cholesky(Psi).T, lower=True, check_finite=False)
+    return half.T @ half
 
 
 def tilted_stable(h: float, tilt: Array, rng: np.random.Generator) -> Array:
