@@ -86,6 +86,9 @@ class Arrow:
     def __getitem__(self, rows: Any) -> Any:
         if isinstance(rows, tuple):  # dense columns only
             return self.A[rows]
+        n = self.A.shape[0]
+        if isinstance(rows, slice) and rows.indices(n) == (0, n, 1):
+            return self  # what was made of these columns is kept
         some = (Factor(f.codes[rows], f.Z[rows], f.G) for f in self.factors)
         return Arrow(self.A[rows], tuple(some))
 

@@ -77,6 +77,19 @@ def _shrink(  # type: ignore[no-untyped-def]
             right = x
 
 
+def inverse_wishart(Psi: Array, nu: float, rng: np.random.Generator) -> Array:
+    """Draw from the inverse Wishart law with ``E[Sigma^-1] = nu Psi^-1``, by Bartlett's factor.
+
+    With ``Psi = L L'`` and T lower triangular, its squared diagonal chi-square with nu, nu - 1, ...
+    degrees and normals below, it is ``L (T T')^-1 L'``.
+    """
+    r = Psi.shape[0]
+    T = np.tril(rng.standard_normal((r, r)), -1)
+    T[np.diag_indices(r)] = np.sqrt(rng.chisquare(nu - np.arange(r)))
+    half = solve_triangular(T, np.linalg.cholesky(Psi).T, lower=True, check_finite=False)
+    return half.T @ half
+
+
 def tilted_stable(h: float, tilt: Array, rng: np.random.Generator) -> Array:
     """Draw T from the positive stable law of index h, tilted by ``exp(-tilt T)``.
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import multigammaln
 from scipy.stats import invwishart
 
-from ..distributions import LOG_2PI
+from ..distributions import LOG_2PI, inverse_wishart
 from ..types import Array, Own
 
 
@@ -160,8 +160,7 @@ class InverseWishart:
 
     def draw(self, s: WishartState, theta: Array, rng: np.random.Generator) -> WishartState:
         u = theta.reshape(-1, self.size)
-        law = invwishart(self.nu + u.shape[0], self.Psi + u.T @ u)
-        return WishartState(np.atleast_2d(law.rvs(random_state=rng)))
+        return WishartState(inverse_wishart(self.Psi + u.T @ u, self.nu + u.shape[0], rng))
 
     def stretch(self, s: WishartState, own: Own) -> Callable[[float], float]:
         pull, power = 0.5 * float(np.trace(self.Psi @ self.matrix(s))), self.size * self.nu

@@ -1,0 +1,369 @@
+"""Schemes with groups: transcripts, dense forms, limits, Monte Carlo and quadrature."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from tests.groups import grouped, make_grouped, simulate_groups
+from tests.inference.test_gibbs import assert_moment, sample
+from tests.inference.test_vb import assert_follows, assert_never_falls, fit, iterates, mixture
+from tests.papers import luts
+from tests.problems import Z, frozen, make_problem
+
+from bayesvm.blocks import Blocks
+from bayesvm.designs import Intercept, Table
+from bayesvm.diagnostics import ess
+from bayesvm.engines import Serial
+from bayesvm.inference import EM, VB, Gibbs
+from bayesvm.inference.em import objective
+from bayesvm.inference.draws import Position, Record
+from bayesvm.inference.loop import State, pack, unpack
+from bayesvm.inference.vb import bound_of
+from bayesvm.likelihoods import Hinge, Logistic
+from bayesvm.model import Model, Problem
+from bayesvm.priors import Fixed, InverseWishart, LaplaceZero, Lasso, Ridge, SpikeSlab
+from bayesvm.types import Term
+
+SPECS = {
+    "intercepts": [(0, 6, (), True)],
+    "slopes": [(0, 6, (0,), True)],
+    "two slopes": [(0, 6, (0, 1), True)],
+    "crossed": [(0, 6, (), True), (1, 3, (), True)],
+    "crossed slopes": [(0, 6, (1,), True), (1, 3, (0,), True)],
+}
+SIZES = (6, 3)
+
+
+def prior_of(design):
+    return InverseWishart(design.r, scale=0.7) if design.r > 1 else Ridge(half_cauchy=1.0)
+
+
+def problem(name, n=40, seed=0, weighted=False, form="arrow", **options):
+    X, y, c = simulate_groups(n, 2, SIZES, seed=seed, weighted=weighted, slopes=True)
+    designs = [grouped(*spec) for spec in SPECS[name]]
+    groups = [(d, prior_of(d)) for d in designs]
+    return make_grouped(X, y, c, groups=groups, form=form, **options)
+
+
+def one_hot(codes, G):
+    return np.eye(G)[codes]
+
+
+# ----- the printed algorithm
+
+
+@pytest.mark.parametrize("form", ["arrow", "dense"])
+@pytest.mark.parametrize("own", [Ridge(1.3, 0.8), Ridge(half_cauchy=0.7)], ids=str)
+def test_sweeps_are_those_of_algorithm2_with_a_random_intercept(own, form):
+    X, y, _ = simulate_groups(40, 3, (7,), seed=2)
+    found = make_grouped(
+        X, y, groups=[(grouped(0, 7), own)], prior=Ridge(2.0, 1.0), intercept=Fixed(0.25), form=form
+    )
+    Zg = one_hot(X.codes[:, 0], 7)
+    block = luts.IG(Zg, own.a, own.b) if own.half_cauchy is None else luts.HalfCauchy(Zg, 0.7)
+    columns = luts.IG(X.numbers, 2.0, 1.0)
+    history = luts.algorithm2(np.ones((40, 1)), [columns, block], y, np.eye(1) / 4, sweeps=25)
+    assert_follows(found, history)
+
+
+@pytest.mark.parametrize("form", ["arrow", "dense"])
+def test_sweeps_are_those_of_algorithm2_with_crossed_factors(form):
+    X, y, _ = simulate_groups(40, 2, (3, 7), seed=3)
+    own = [Ridge(1.3, 0.8), Ridge(half_cauchy=0.7)]
+    groups = [(grouped(0, 3), own[0]), (grouped(1, 7), own[1])]
+    found = make_grouped(X, y, groups=groups, prior=Ridge(2.0, 1.0), form=form)
+    blocks = [
+        luts.IG(X.numbers, 2.0, 1.0),
+        luts.IG(one_hot(X.codes[:, 0], 3), 1.3, 0.8),
+        luts.HalfCauchy(one_hot(X.codes[:, 1], 7), 0.7),
+    ]
+    assert_follows(found, luts.algorithm2(np.ones((40, 1)), blocks, y, np.eye(1) / 4, sweeps=25))
+
+
+# ----- the arrow is the dense matrix
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_whole_fits_are_those_of_the_dense_form(name):
+    """Sweep by sweep to 1e-10, cut into blocks or not."""
+    dense = iterates(problem(name, form="dense", weighted=True), 15)
+    for size in (None, 11):
+        arrow = iterates(problem(name, weighted=True, size=size), 15)
+        for (a, bound), (b, expected) in zip(arrow, dense, strict=True):
+            np.testing.assert_allclose(a.coef.mean, b.coef.mean, rtol=0, atol=1e-10)
+            np.testing.assert_allclose(a.coef.cov.dense(), b.coef.cov.dense(), rtol=0, atol=1e-10)
+            assert bound == pytest.approx(expected, rel=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("name", "prior"),
+    [("slopes", Ridge(1.0, 1.0)), ("crossed", Ridge()), ("crossed", LaplaceZero(inclusion=0.5))],
+    ids=["slopes", "crossed", "selection"],
+)
+def test_accelerated_fits_end_at_the_same_place(name, prior):
+    runs = [
+        VB(tol=1e-12).fit(problem(name, form=form, prior=prior), np.random.default_rng(0))
+        for form in ("arrow", "dense")
+    ]
+    assert runs[0].bound == pytest.approx(runs[1].bound, rel=1e-9)
+    np.testing.assert_allclose(runs[0].state.coef.mean, runs[1].state.coef.mean, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_a_selecting_chain_does_not_depend_on_the_form():
+    """Spike and slab with crossed factors, groups integrated out or not: means, |z| < 4.5."""
+    both = [
+        sample(problem("crossed", form=form, prior=SpikeSlab(inclusion=0.5)), seed=k, chains=2)
+        for k, form in enumerate(("arrow", "dense"))
+    ]
+    means = [draws.theta.mean(axis=(0, 1)) for draws in both]
+    errors = [draws.theta.var(axis=(0, 1)) / np.maximum(ess(draws.theta), 4) for draws in both]
+    z = (means[0] - means[1]) / np.sqrt(errors[0] + errors[1])
+    assert (np.abs(z) < Z).all()
+
+
+# ----- limits
+
+
+def test_one_group_in_all_is_a_wider_intercept():
+    X, y, c = simulate_groups(30, 2, (1,), seed=4, weighted=True)
+    one = fit(
+        make_grouped(
+            X, y, c, groups=[(grouped(0, 1), Fixed(0.5))], prior=Fixed(0.7), intercept=Fixed(0.25)
+        )
+    )
+    wide = make_problem(X.numbers, y, c, prior=Fixed(0.7), intercept=Fixed(1 / (4 + 2)))
+    plain = fit(wide)
+    mean = one.state.coef.mean
+    np.testing.assert_allclose(mean[0] + mean[3], plain.state.coef.mean[0], atol=1e-8)
+    np.testing.assert_allclose(mean[1:3], plain.state.coef.mean[1:], atol=1e-8)
+    share = np.array([1.0, 0, 0, 1.0]) @ one.state.coef.cov.dense() @ [1.0, 0, 0, 1.0]
+    assert share == pytest.approx(plain.state.coef.cov.dense()[0, 0], rel=1e-7)
+    assert one.bound == pytest.approx(plain.bound, abs=1e-8)
+
+
+def test_one_group_per_row_is_a_column_per_row():
+    n = 25
+    X, y, c = simulate_groups(n, 2, (n,), seed=5, weighted=True)
+    own = make_grouped(X, y, c, groups=[(grouped(0, n), Fixed(2.0))], prior=Fixed(0.7))
+    wide = np.hstack([X.numbers, one_hot(X.codes[:, 0], n)])
+    prior = Fixed(np.array([0.7, 0.7, *[2.0] * n]))
+    dual = make_problem(wide, y, c, prior=prior, intercept=Fixed(0.25), form="factored")
+    for (a, bound), (b, expected) in zip(iterates(own, 30), iterates(dual, 30), strict=True):
+        np.testing.assert_allclose(a.coef.mean, b.coef.mean, atol=1e-10)
+        assert bound == pytest.approx(expected, abs=1e-9)
+
+
+def test_groups_that_may_not_differ_are_no_groups():
+    X, y, c = simulate_groups(40, 2, (8,), seed=6)
+    held = fit(make_grouped(X, y, c, groups=[(grouped(0, 8), Fixed(1e10))], prior=Fixed(0.7)))
+    plain = fit(make_problem(X.numbers, y, c, prior=Fixed(0.7), intercept=Fixed(0.25)))
+    np.testing.assert_allclose(held.state.coef.mean[:3], plain.state.coef.mean, atol=1e-7)
+    assert np.abs(held.state.coef.mean[3:]).max() < 1e-8
+    assert held.bound == pytest.approx(plain.bound, abs=1e-5)
+
+
+# ----- the bound
+
+
+PRIORS = [Ridge(), Ridge(half_cauchy=1.0), LaplaceZero(inclusion=0.4), Lasso()]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 20),
+    n=st.integers(8, 30),
+    name=st.sampled_from(sorted(SPECS)),
+    weighted=st.booleans(),
+    accelerate=st.booleans(),
+    prior=st.sampled_from(PRIORS),
+    lik=st.sampled_from([Hinge(), Logistic()]),
+)
+def test_bound_never_falls(seed, n, name, weighted, accelerate, prior, lik):
+    """Intercepts, slopes, crossed factors, weights, selection: every combination."""
+    for k in range(2):
+        found = problem(name, n, seed + k, weighted, prior=prior, likelihood=lik)
+        path = []
+        VB(max_iter=40, tol=0, accelerate=accelerate).fit(
+            found,
+            np.random.default_rng(0),
+            start=None if not hasattr(prior, "gates") else _open(found),
+            watch=lambda progress, _, path=path: path.append(progress.bound),
+        )
+        assert_never_falls(path)
+
+
+def _open(found):
+    return State(found.model.start(), found.model.init())
+
+
+@pytest.mark.parametrize("sweeps", [2, 40])
+def test_bound_by_monte_carlo(sweeps):
+    """Random slopes, a crossed half-Cauchy factor, weights: E_q[log p - log q], |z| < 4.5."""
+    rng, draws = np.random.default_rng(11), 4000
+    X, y, c = simulate_groups(12, 2, (4, 3), seed=7, weighted=True, slopes=True)
+    slopes, crossed = InverseWishart(2, freedom=4.5, scale=0.8), Ridge(half_cauchy=0.7)
+    found = make_grouped(
+        X, y, c, groups=[(grouped(0, 4, (1,)), slopes), (grouped(1, 3), crossed)], prior=Fixed(0.6)
+    )
+    state, bound = iterates(found, sweeps)[-1]
+    mean, Sigma = state.coef.mean, state.coef.cov.dense()
+    law = stats.multivariate_normal(mean, Sigma)
+    theta = law.rvs(draws, random_state=rng)
+    C = found.model.rows(X).C.toarray()
+    value = mixture(Hinge(), y, c, theta @ C.T, C @ mean, np.diag(C @ Sigma @ C.T), rng)
+    value += stats.norm.logpdf(theta[:, 0], scale=2.0) - law.logpdf(theta)
+    value += stats.norm.logpdf(theta[:, 1:3], scale=0.6**-0.5).sum(1)
+    (_, few), (_, many) = found.model.find("g1"), found.model.find("g0")
+    s, w = state.priors[2], state.priors[3]
+    q = stats.invgamma(0.5 + 1.5, scale=(0.5 + 1.5) * s.variance)
+    v = q.rvs(draws, random_state=rng)
+    value += stats.norm.logpdf(theta[:, few], scale=np.sqrt(v)[:, None]).sum(1) - q.logpdf(v)
+    q_xi = stats.invgamma(1.0, scale=1 / s.xi)
+    xi = q_xi.rvs(draws, random_state=rng)
+    value += stats.invgamma.logpdf(v, 0.5, scale=1 / xi) - q_xi.logpdf(xi)
+    value += stats.invgamma.logpdf(xi, 0.5, scale=0.7**-2)
+    q_Sigma = stats.invwishart(4.5 + 4, (4.5 + 4) * w.covariance)
+    V = q_Sigma.rvs(draws, random_state=rng)
+    value += stats.invwishart(4.5, 0.8 * np.eye(2)).logpdf(V.T) - q_Sigma.logpdf(V.T)
+    u = theta[:, many].reshape(draws, 4, 2)
+    square = np.einsum("mgj,mjk,mgk->m", u, np.linalg.inv(V), u)
+    value += -4 * np.log(2 * np.pi) - 2 * np.linalg.slogdet(V)[1] - 0.5 * square
+    assert abs(value.mean() - bound) < Z * value.std() / np.sqrt(draws)
+
+
+def test_the_reported_bound_is_that_of_the_reported_state():
+    found = problem("crossed slopes", weighted=True)
+    run = fit(found)
+    assert run.bound == pytest.approx(bound_of(found, run.state), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["slopes", "crossed slopes"])
+def test_no_small_move_raises_the_bound(name):
+    found = problem(name)
+    run = fit(found, max_iter=4000, tol=1e-15)
+    x, rng = pack(found.model, run.state), np.random.default_rng(0)
+    for _ in range(20):
+        move = 1e-3 * rng.standard_normal(x.size)
+        assert bound_of(found, unpack(found.model, run.state, x + move)) < run.bound + 1e-9
+
+
+# ----- EM
+
+
+@pytest.mark.parametrize("prior", [Ridge(1.0, 1.0), Lasso()], ids=["ridge", "lasso"])
+@pytest.mark.parametrize("name", ["intercepts", "slopes", "crossed slopes"])
+def test_em_ends_at_the_certified_optimum(name, prior):
+    found = problem(name, prior=prior)
+    run = EM().fit(found, np.random.default_rng(0))
+    assert run.converged
+    assert run.certificate.kkt < 1e-5
+    assert not run.certificate.gap > 1e-7
+    rng, state = np.random.default_rng(1), run.state
+    for _ in range(50):
+        near = state.coef.mean + 1e-3 * rng.standard_normal(state.coef.mean.size)
+        moved = state._replace(coef=state.coef._replace(mean=near))
+        assert objective(found, moved) <= run.bound + 1e-9
+
+
+# ----- Gibbs against quadrature
+
+
+def panels(edges, nodes):
+    x, w = np.polynomial.legendre.leggauss(nodes)
+    edges = np.asarray(edges, float)
+    half = np.diff(edges) / 2
+    return (edges[:-1] + half)[:, None] + half[:, None] * x, half[:, None] * w
+
+
+def group_posterior(y, codes, c, A, B, variance=4.0):
+    """Averages under b0 ~ N(0, 4), u_1, u_2 ~ N(0, s2), s2 ~ IG(A, B): quadrature in 3-D.
+
+    In a = b0 + u_1 and b = b0 + u_2 the kinks of the hinge are at one, where panels end.
+    """
+    edges = [-60, -25, -12, -6, -3, -1, 0, 1, 3, 6, 12, 25, 60]
+    x, w = (z.ravel() for z in panels(edges, 10))
+    b0, wb = (z.ravel() for z in panels(np.linspace(-14, 14, 9), 8))
+
+    def fit(g):
+        f = sum(
+            k * np.maximum(0.0, 1 - t * x) for t, k, member in zip(y, c, codes) if member == g
+        )
+        return -2.0 * f
+
+    a, b, m = np.meshgrid(x, x, b0, indexing="ij")
+    u, v = a - m, b - m
+    log_p = fit(0)[:, None, None] + fit(1)[None, :, None] - m**2 / (2 * variance)
+    log_p = log_p - (A + 1) * np.log(B + 0.5 * (u**2 + v**2))
+    p = np.exp(log_p - log_p.max()) * w[:, None, None] * w[None, :, None] * wb
+    p /= p.sum()
+    return lambda g: float(np.sum(p * g(m, u, v)))
+
+
+@pytest.mark.parametrize("prior", [Ridge(3.0, 2.0), InverseWishart(1, 6.0, 4.0)], ids=["ig", "iw"])
+@pytest.mark.parametrize("scale_move", [False, True])
+def test_random_intercepts_against_quadrature(prior, scale_move):
+    """IW(1) with 2A degrees and 2B is IG(A, B): 4 settings x 6 moments, |z| < 4.5."""
+    codes, y = np.array([0, 0, 0, 1, 1, 1, 1]), np.array([1.0, 1, -1, -1, -1, -1, 1])
+    c = np.array([1.0, 1, 1, 2, 1, 1, 0.5])
+    X = Table(np.zeros((7, 0)), codes[:, None])
+    terms = (Term("intercept", Intercept(), Fixed(0.25)), Term("g", grouped(0, 2), prior))
+    found = Problem(Model(terms, Hinge()), Blocks(X, *frozen(y, c), 7), Serial(), "arrow")
+    draws = sample(found, seed=8, draws=600, scale_move=scale_move)
+    mean = group_posterior(y, codes, c, 3.0, 2.0)
+    b0, u, v = np.moveaxis(draws.theta, -1, 0)
+    for g in (
+        lambda m, u, v: m,
+        lambda m, u, v: u,
+        lambda m, u, v: v,
+        lambda m, u, v: np.tanh(u - v),
+        lambda m, u, v: np.tanh(m) ** 2,
+        lambda m, u, v: 4.0 / (2.0 + 0.5 * (u**2 + v**2)),  # E[1 / s2 | u]
+    ):
+        assert_moment(g(b0, u, v), mean(g))
+    precision = mean(lambda m, u, v: 4.0 / (2.0 + 0.5 * (u**2 + v**2)))
+    assert_moment(1 / draws.hyper["g"][..., 0], precision)
+
+
+@pytest.mark.parametrize("scale_move", [False, True])
+def test_random_slopes_against_quadrature(scale_move):
+    """One group, intercept and slope with an IW covariance integrated out: 2-D grid, |z| < 4.5."""
+    rng = np.random.default_rng(3)
+    x, n, nu, psi = rng.standard_normal(9), 9, 8.0, 3.0
+    y = np.where(x + 0.5 * rng.standard_normal(n) > 0.2, 1.0, -1.0)
+    X = Table(x[:, None], np.zeros((n, 1), dtype=int))
+    terms = (
+        Term("intercept", Intercept(), Fixed(1e10)),
+        Term("g", grouped(0, 1, (0,)), InverseWishart(2, nu, psi)),
+    )
+    lik = Logistic()
+    blocks = Blocks(X, *frozen(y, np.ones(n)), n)
+    found = Problem(Model(terms, lik), blocks, Serial(), "arrow")
+    draws = sample(found, seed=9, draws=600, scale_move=scale_move)
+    grid = np.linspace(-30, 30, 901)
+    u, v = (a.ravel() for a in np.meshgrid(grid, grid))
+    log_p = -0.5 * (nu + 1) * np.log(psi + u**2 + v**2)
+    for xi, yi in zip(x, y):
+        log_p = log_p + lik.log_prob(np.full_like(u, yi), u + v * xi)
+    p = np.exp(log_p - log_p.max())
+    p /= p.sum()
+    theta = draws.theta[..., 1:]
+    for g in (lambda u, v: u, lambda u, v: v, lambda u, v: u * v, lambda u, v: np.tanh(v)):
+        assert_moment(g(theta[..., 0], theta[..., 1]), float(p @ g(u, v)))
+    # E[Sigma_00 | u] = (psi + u^2) / (nu + 1 - 3)
+    expected = float(p @ ((psi + u**2) / (nu - 2)))
+    assert_moment(draws.hyper["g"][..., 0], expected)
+
+
+def test_chains_remember_the_covariance_of_effects():
+    found = problem("slopes")
+    draws = Gibbs(draws=5, burn_in=2, chains=1).fit(found, np.random.default_rng(0))
+    assert draws.hyper["g0"].shape == (1, 5, 4)
+    state = draws.start
+    record = Record(found.model, state.priors, 2, 5, 1)
+    rng = np.random.default_rng(1)
+    at = Position(state.coef.mean, state.priors, 0.5)
+    back = Record(found.model, state.priors, 2, 5, 1).load(record.arrays(at, rng), rng)
+    np.testing.assert_allclose(back.theta, at.theta)
+    np.testing.assert_allclose(back.priors[2].covariance, at.priors[2].covariance, rtol=1e-12)
