@@ -20,6 +20,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
+from . import namespace
+from .namespace import double, like
 from .stats import Dense, Factored, squared
 from .types import Array, Columns, Covariance
 
@@ -78,8 +80,7 @@ class FullCovariance:
         return solve_triangular(self.L, eye, lower=True, trans=0, check_finite=False).T
 
     def quad(self, C: Columns) -> Array:
-        T = C @ self.root
-        return np.einsum("ij,ij->i", T, T)
+        return double(namespace.squares(C @ like(self.root, C)))  # type: ignore[no-any-return]
 
     @cached_property
     def _diag(self) -> Array:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from . import namespace
 from .blocks import Blocks
 from .designs.columns import Assembled
 from .distributions import LOG_2PI
@@ -28,6 +29,7 @@ class Model:
 
     terms: tuple[Term, ...]
     likelihood: Likelihood
+    dtype: str = "float64"  # of the columns; what is summed over rows is always float64
 
     @cached_property
     def slices(self) -> tuple[slice, ...]:
@@ -43,13 +45,17 @@ class Model:
         if sparse.issparse(X):
             parts = [t.design.columns(X) for t in self.terms]
             return Rows(sparse.csr_array(sparse.hstack(parts, format="csr")))
-        C = np.empty((X.shape[0], self.width))
+        C = namespace.empty(X, self.width, self.dtype)
         extra: Array | float = 0.0
         for term, where in zip(self.terms, self.slices, strict=True):
             term.design.columns(X, out=C[:, where])
             if hasattr(term.design, "residual"):
                 extra = extra + term.design.residual(X, C[:, where])
         return Rows(C, extra)
+
+    def held(self, block: Block) -> Rows:
+        """Columns at a block: those it holds, or new ones."""
+        return block.rows if block.rows is not None else self.rows(block.X)
 
     # ----- the coefficient side, one prior per term
 
@@ -153,7 +159,7 @@ class Problem:
     form: str = "dense"
 
     def rows(self, block: Block) -> Rows:
-        return block.rows if block.rows is not None else self.model.rows(block.X)
+        return self.model.held(block)
 
     @property
     def n(self) -> int:
@@ -188,9 +194,11 @@ class Problem:
 
     def stats(self, coef: Coef, curved: bool = False) -> Stats:
         """One pass over the rows, seen by a distribution of theta."""
-        lik, form = self.model.likelihood, self.form
+        # visits name the model, not the problem: an engine may send them to where the rows are
+        model, form = self.model, self.form
         return self.engine.sum(  # type: ignore[no-any-return]
-            lambda b: pass_block(self.rows(b), b.y, b.c, coef, lik, form, curved), self.blocks
+            lambda b: pass_block(model.held(b), b.y, b.c, coef, model.likelihood, form, curved),
+            self.blocks,
         )
 
     def draw(self, theta: Array, key: tuple[int, ...]) -> Stats:
@@ -199,22 +207,22 @@ class Problem:
 
         def visit(b: Block) -> Stats:
             rng = np.random.default_rng((*key, b.number))
-            return draw_block(self.rows(b), b.y, b.c, theta, model.likelihood, form, rng)
+            return draw_block(model.held(b), b.y, b.c, theta, model.likelihood, form, rng)
 
         return self.engine.sum(visit, self.blocks)  # type: ignore[no-any-return]
 
     def products(self, coef: Coef) -> tuple[Product, Product]:
         """Multiplication by S and by H at ``coef`` without forming either."""
-        lik = self.model.likelihood
+        model = self.model
         locals_ = list(
             self.engine.collect(
-                lambda b: expected(self.rows(b), b.y, b.c, coef, lik)[2], self.blocks
+                lambda b: expected(model.held(b), b.y, b.c, coef, model.likelihood)[2], self.blocks
             )
         )
 
         def by(weights: list[Array]) -> Product:
             def visit(b: Block, x: Array) -> Array:
-                C = self.rows(b).C
+                C = model.held(b).C
                 return C.T @ (weights[b.number] * (C @ x))
 
             return lambda x: self.engine.sum(lambda b: visit(b, x), self.blocks)
@@ -223,32 +231,32 @@ class Problem:
 
     def gram(self, weights: Array) -> Any:
         """S for given weights of rows."""
-        size, form = self.blocks.size, self.form
+        model, size, form = self.model, self.blocks.size, self.form
 
         def visit(b: Block) -> Any:
             at = slice(b.number * size, b.number * size + b.y.shape[0])
-            return sandwich(self.rows(b).C, weights[at], form)
+            return sandwich(model.held(b).C, weights[at], form)
 
         return self.engine.sum(visit, self.blocks)
 
     def columns(self, rows: Array) -> Array:
         """Dense columns at chosen rows."""
-        X = self.blocks.X[rows]
-        C = X if self.blocks.ready else self.model.rows(X).C
+        C = self.model.held(replace(self.blocks.take(rows), size=len(rows))[0]).C
         return np.asarray(C.toarray() if sparse.issparse(C) else C)
 
     def predictor(self, theta: Array) -> Array:
         """f at every row."""
+        model = self.model
         return np.concatenate(
-            list(self.engine.collect(lambda b: self.rows(b).C @ theta, self.blocks))
+            list(self.engine.collect(lambda b: model.held(b).C @ theta, self.blocks))
         )
 
     def log_likelihoods(self, thetas: Array) -> Array:
         """Log likelihood of all rows at each of several coefficient vectors, ``(m, K)``."""
-        lik = self.model.likelihood
+        model, lik = self.model, self.model.likelihood
 
         def visit(b: Block) -> Array:
-            C, few = self.rows(b).C, max(1, 2**16 // b.y.shape[0])
+            C, few = model.held(b).C, max(1, 2**16 // b.y.shape[0])
             parts = (thetas[i : i + few] for i in range(0, len(thetas), few))  # stay in cache
             return np.concatenate([lik.log_prob(b.y, part @ C.T) @ b.c for part in parts])
 
@@ -257,8 +265,10 @@ class Problem:
     def moments(self, coef: Coef) -> tuple[Array, Array]:
         """Mean and variance of f at every row."""
 
+        model = self.model
+
         def visit(b: Block) -> tuple[Array, Array]:
-            m, v = moments(self.rows(b), coef)
+            m, v = moments(model.held(b), coef)
             return m, np.broadcast_to(v, m.shape)
 
         parts = list(self.engine.collect(visit, self.blocks))

@@ -3,6 +3,9 @@
 ``pass_block`` turns a block of rows into summed statistics.  Everything that scales swaps here: the
 form of S, the array that holds the columns, the engine that adds the blocks up.  What leaves the
 seam is float64 and does not grow with the number of rows.
+
+Columns may be held in float32, and in any array library: products with them are made in their
+precision, block by block; rows answer, and blocks are added up, in float64.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from . import namespace
+from .namespace import double, like
 from .types import Array, Coef, Columns, Likelihood, Local, Rows, Stats
 
 NEGLIGIBLE = 0.05  # curvature, as a share of w, below which a row is left out of H (2.5 % of it)
@@ -106,8 +111,8 @@ def sandwich(C: Columns, w: Array, form: str) -> Any:
         return Diagonal(squared(C).T @ w)
     if sparse.issparse(C):
         return Dense((C.T @ C.multiply(w[:, None]).tocsr()).toarray())
-    A = C * np.sqrt(w)[:, None]
-    return Dense(A.T @ A)  # NumPy sees one matrix and its transpose and calls syrk
+    A = C * like(namespace.of(w).sqrt(w), C)[:, None]
+    return Dense(double(A.T @ A))  # NumPy sees one matrix and its transpose and calls syrk
 
 
 def squared(C: Columns) -> Columns:
@@ -125,7 +130,8 @@ def squared(C: Columns) -> Columns:
 
 def moments(rows: Rows, coef: Coef) -> tuple[Array, Array | float]:
     """Mean and variance of f at each row."""
-    return rows.C @ coef.mean, coef.cov.quad(rows.C) + rows.extra
+    m, v = double(rows.C @ like(coef.mean, rows.C)), coef.cov.quad(rows.C) + rows.extra
+    return m, v if namespace.is_numpy(m) else v + 0.0 * m  # a number is no array elsewhere
 
 
 def expected(
@@ -141,10 +147,11 @@ def gather(rows: Rows, local: Local, form: str, curved: bool = False) -> Stats:
     H = None
     if curved:
         # rows far from the kink have next to no curvature, and there are many of them
-        some = np.flatnonzero(local.h > NEGLIGIBLE * local.w)
-        H = sandwich(rows.C[some], local.h[some], form)
+        some = namespace.of(local.h).nonzero(local.h > NEGLIGIBLE * local.w)[0]
+        H = sandwich(rows.C[some, :], local.h[some], form)
     S = sandwich(rows.C, local.w, form)
-    return Stats(S, rows.C.T @ local.g, float(local.bound.sum()), H)
+    bound = namespace.of(local.bound).sum(local.bound)
+    return Stats(S, double(rows.C.T @ like(local.g, rows.C)), bound, H)
 
 
 def pass_block(
@@ -164,4 +171,4 @@ def draw_block(
     rng: np.random.Generator,
 ) -> Stats:
     """One block of rows seen by a draw of theta: Gibbs."""
-    return gather(rows, likelihood.draw(y, rows.C @ theta, c, rng), form)
+    return gather(rows, likelihood.draw(y, double(rows.C @ like(theta, rows.C)), c, rng), form)

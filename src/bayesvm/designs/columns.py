@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .. import namespace
 from ..types import Array, Block, Columns, Engine
 
 
@@ -21,7 +22,7 @@ class Intercept:
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         if out is None:
             return sparse.csr_array(np.ones((X.shape[0], 1)))
-        out[:] = 1.0
+        out[:, :] = 1.0
         return out
 
 
@@ -49,6 +50,13 @@ class Standardised:
             if out is None:
                 return sparse.csr_array(scaled, dtype=float)
             out[:] = scaled.toarray()
+            return out
+        if not namespace.is_numpy(X):
+            X = namespace.double(X)
+            scaled = (X - namespace.like(self.center, X)) / namespace.like(self.scale, X)
+            if out is None:
+                return scaled
+            out[:, :] = scaled if out.dtype == scaled.dtype else namespace.like(scaled, out)
             return out
         if out is None:
             out = np.empty(X.shape)
