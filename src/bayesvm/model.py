@@ -172,8 +172,28 @@ class Problem:
 
     def assembled(self) -> Problem:
         """The same problem with its columns built once and kept."""
-        rows = self.model.rows(self.blocks.X)
-        return replace(self, blocks=self.blocks.assembled(rows))
+        blocks, model = self.blocks, self.model
+        if hasattr(blocks, "kept"):  # rows that live elsewhere keep their columns there
+            return replace(self, blocks=blocks.kept(model))
+        if sparse.issparse(blocks.X):
+            return replace(self, blocks=blocks.assembled(model.rows(blocks.X)))
+        C = namespace.empty(blocks.X, model.width, model.dtype)
+        extra = namespace.empty(blocks.X, 1, model.dtype)[:, 0] if self._leaves_some() else 0.0
+
+        def fill(b: Block) -> None:
+            at = slice(b.number * blocks.size, b.number * blocks.size + b.X.shape[0])
+            rows = model.rows(b.X)
+            C[at, :] = rows.C
+            if not isinstance(extra, float):
+                extra[at] = namespace.like(rows.extra, extra)
+
+        for _ in self.engine.collect(fill, blocks):
+            pass
+        return replace(self, blocks=blocks.assembled(Rows(C, extra)))
+
+    def _leaves_some(self) -> bool:
+        """Whether columns leave some variance of f unsaid."""
+        return any(hasattr(term.design, "residual") for term in self.model.terms)
 
     def narrowed(self, keep: Array, states: States) -> tuple[Problem, States]:
         """The problem and its states with some columns only; ``keep`` is a mask of all columns."""
@@ -278,6 +298,6 @@ class Problem:
         """Variance of f at every row that is not the coefficients', which no row can reduce."""
         if self.blocks.ready:
             return self.blocks.extra
-        if not any(hasattr(term.design, "residual") for term in self.model.terms):
+        if not self._leaves_some():
             return 0.0
         return np.concatenate([np.broadcast_to(self.rows(b).extra, b.y.shape) for b in self.blocks])

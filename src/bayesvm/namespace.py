@@ -120,7 +120,7 @@ def constant(rows: Any, value: float, *more: int) -> Any:
 def empty(rows: Any, width: int, dtype: str) -> Any:
     """Columns to be filled in, one row for each of ``rows``."""
     shape = (rows.shape[0], width)
-    if is_numpy(rows):
+    if not is_foreign(rows):
         return np.empty(shape, dtype=dtype)
     xp = compat.array_namespace(rows)
     return xp.empty(shape, dtype=getattr(xp, dtype), device=compat.device(rows))

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
 from threadpoolctl import threadpool_limits
 
 from .blocks import block_rows
@@ -286,6 +288,53 @@ def check_two_sided(y: Any, c: Array, classes: Any) -> None:
             raise ValueError(
                 f"class {label} has no row of positive weight; drop it from y or give it weight."
             )
+
+
+def encode(y: Any) -> tuple[Any, Array]:
+    """The classes and the place of each label among them."""
+    classes = np.unique(y)
+    codes = np.empty(y.shape[0], dtype=np.int16 if len(classes) < 2**15 else np.intp)
+    for i in range(0, codes.size, 2**18):  # nothing as large as y is made on the way
+        codes[i : i + 2**18] = np.searchsorted(classes, y[i : i + 2**18])
+    return classes, codes
+
+
+def is_source(X: Any) -> bool:
+    """Whether rows are read in chunks rather than held."""
+    return hasattr(X, "chunks") and hasattr(X, "cut")
+
+
+def read_source(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
+    """A source whose columns are those of the estimator, and its labels."""
+    n, p = X.shape
+    if reset:
+        estimator.n_features_in_ = p
+        estimator.__dict__.pop("feature_names_in_", None)
+        if X.names is not None:
+            estimator.feature_names_in_ = np.array(X.names, dtype=object)
+    elif p != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {p} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    elif X.names is not None and hasattr(estimator, "feature_names_in_"):
+        known = list(estimator.feature_names_in_)
+        if list(X.names) != known:
+            raise ValueError(f"the columns of X must be {known}, in that order; got {X.names}.")
+    if not reset and y is None:
+        return X, None
+    if y is None:
+        if not X.labelled:
+            raise ValueError(
+                "the source has no labels: give y to fit, or name the column that holds them "
+                "(target= of from_parquet, pairs of rows and labels for from_iterable)."
+            )
+        y = X.labels()
+    y = column_or_1d(y, warn=True)
+    check_classification_targets(y)
+    if y.shape[0] != n:
+        raise ValueError(f"X has {n} rows but y has {y.shape[0]} labels.")
+    return X, y
 
 
 def as_rows(X: Any) -> Any:

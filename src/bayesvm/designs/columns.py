@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,8 +90,8 @@ class Spread:
 
 
 def _spread(block: Block) -> Spread:
-    X, c = block.X, np.asarray(block.c, dtype=float)
-    n = float(c.sum())
+    X, c = block.X, block.c
+    n = float(namespace.of(c).sum(c))
     if n == 0:
         return Spread(0.0, np.zeros(X.shape[1]), np.zeros(X.shape[1]))
     if sparse.issparse(X):
@@ -106,19 +105,22 @@ def _spread(block: Block) -> Spread:
         gap -= shift[X.indices]
         mean += shift
         return Spread(n, mean, np.bincount(X.indices, each * gap**2, p) + zeros * mean**2)
+    if not namespace.is_numpy(X):
+        X, c = namespace.double(X), namespace.double(c)
     mean = c @ X / n
     gap = X - mean
     shift = c @ gap / n  # what rounding of the first mean left: a constant column has no spread
     gap -= shift
-    return Spread(n, mean + shift, c @ (gap * gap))
+    home = namespace.to_numpy
+    return Spread(n, home(mean + shift), home(c @ (gap * gap)))
 
 
-def fit_columns(blocks: Sequence[Block], engine: Engine, standardize: bool) -> Standardised:
+def fit_columns(blocks: Any, engine: Engine, standardize: bool) -> Standardised:
     """Centre and scale of the columns, weighted by the rows' weights.
 
     Sparse columns are not centred, which would fill them in.  A constant column gets scale 1.
     """
-    p = blocks[0].X.shape[1]
+    p = blocks.width
     if not standardize:
         return Standardised(np.zeros(p), np.ones(p))
     total = engine.sum(_spread, blocks)
@@ -126,5 +128,5 @@ def fit_columns(blocks: Sequence[Block], engine: Engine, standardize: bool) -> S
     # a column whose spread is rounding error of its level is constant
     constant = sd <= 1e-12 * np.abs(total.mean)
     scale = np.where(constant | (sd == 0), 1.0, sd)
-    center = np.zeros(p) if sparse.issparse(blocks[0].X) else total.mean
+    center = np.zeros(p) if sparse.issparse(blocks.X) else total.mean
     return Standardised(center, scale)

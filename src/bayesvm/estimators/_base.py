@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import validation as check
-from ..blocks import Blocks, block_rows
+from ..blocks import block_rows, cut
 from ..gaussian import DiagonalCovariance, DualCovariance, FullCovariance, Point
 from ..inference.loop import Progress, State, pack, unpack
 from ..machine import Machine, fit_machine
@@ -39,6 +39,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # ----- fitting
 
     def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
+        if check.is_source(X):
+            return check.read_source(self, X, y, reset)
         kind = {"accept_sparse": self._accept_sparse, "dtype": [np.float64, np.float32]}
         X, y = validate_data(self, X, y, reset=reset, **kind)
         check_classification_targets(y)
@@ -92,6 +94,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _fingerprint(self, problem: Problem, scheme: Any, codes: Any) -> str:
         """What must be equal for a checkpoint to belong to this fit."""
         X, terms = problem.blocks.X, problem.model.terms
+        if check.is_source(X):  # to read a source once more would cost as much as a pass
+            X = np.array(X.shape)
         parts = [X.data, X.indices, X.indptr] if check.is_sparse(X) else [X]
         parts += [problem.blocks.c, codes]
         parts += [
@@ -130,6 +134,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _new_rows(self, X: Any) -> Any:
         check_is_fitted(self, "machines_")
+        if check.is_source(X):
+            return check.read_source(self, X, None, reset=False)[0]
         kind = {"accept_sparse": self._accept_sparse, "dtype": [np.float64, np.float32]}
         X = validate_data(self, X, reset=False, **kind)
         return check.as_rows(X)
@@ -140,7 +146,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n, K = X.shape[0], self.machines_[0].model.width
         size = block_rows(K)
         engine = check.choose_engine(self.engine, n, K, self.n_jobs)
-        blocks = Blocks(X, np.empty(n), np.empty(n), size)
+        blocks = cut(X, np.empty(n), np.empty(n), size)
 
         def visit(b: Any) -> tuple[Array, Array]:
             pairs = self._moments_at(b.X)

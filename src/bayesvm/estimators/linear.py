@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from .. import validation as check
-from ..blocks import Blocks, block_rows
+from ..blocks import block_rows, cut
 from ..designs import Intercept, Standardised, fit_columns
 from ..inference import SVI
 from ..inference.loop import Progress, State
@@ -178,15 +178,15 @@ class BayesianLinearSVC(CoefficientReport):
 
     # ----- fitting
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BayesianLinearSVC:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BayesianLinearSVC:
         """Fit to rows ``X`` with labels ``y``.
 
         Parameters
         ----------
-        X : array-like or sparse of shape (n, n_features)
-            Rows; NumPy, SciPy sparse, pandas or polars.
+        X : array-like or sparse of shape (n, n_features), or a source of :mod:`bayesvm.blocks`
+            Rows; NumPy, SciPy sparse, pandas or polars, or files that are read in blocks.
         y : array-like of shape (n,)
-            Labels, two or more distinct.
+            Labels, two or more distinct; not needed where the source has them.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 equals the row twice; 0 leaves it out.
 
@@ -199,11 +199,11 @@ class BayesianLinearSVC(CoefficientReport):
         check.check_probability(self.probability)
         check.check_missing(self.missing)
         X, y = self._read(X, y, reset=True)
-        classes, codes = np.unique(y, return_inverse=True)
+        classes, codes = check.encode(y)
         c = check.check_weights(sample_weight, self.class_weight, codes, classes)
         check.check_two_sided(codes, c, classes)
         self.classes_ = classes
-        if not np.all(c > 0):
+        if not check.is_source(X) and not np.all(c > 0):
             keep = c > 0
             X, codes, c = X[keep], codes[keep], c[keep]
         problem = self._problem(X, c, scheme)
@@ -219,7 +219,7 @@ class BayesianLinearSVC(CoefficientReport):
         form = check.choose_form(self.covariance, n, K, scheme, check.is_sparse(X))
         engine = check.choose_engine(self.engine, n, K, self.n_jobs)
         size = n if form == "factored" else block_rows(K)
-        blocks = Blocks(X, np.empty(n), c, size)
+        blocks = cut(X, np.empty(n), c, size)
         columns = fit_columns(blocks, engine, self.standardize)
         model = self._model(columns, scheme)
         form = check.check_selection(form, model.terms[-1].prior, scheme, K)

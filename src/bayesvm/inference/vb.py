@@ -126,7 +126,7 @@ class VB:
 
 def bold_mean(problem: Problem) -> bool:
     """Whether to try Newton's mean: with few rows the scale of the prior is what is slow."""
-    return float(problem.blocks.c.sum()) > 2 * problem.model.width
+    return problem.blocks.weight > 2 * problem.model.width
 
 
 def sweep(problem: Problem, state: State, bold: bool = False, frozen: bool = False) -> Step:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .types import Array, Block, Rows
+from ..types import Array, Block, Rows
 
 CACHE_BYTES = 2**21  # a block's columns should fit a core's share of the cache
 
@@ -47,6 +47,15 @@ class Blocks(Sequence[Block]):
     def n(self) -> int:
         return int(self.y.shape[0])
 
+    @property
+    def width(self) -> int:
+        return int(self.X.shape[1])
+
+    @property
+    def weight(self) -> float:
+        """Total weight of the rows."""
+        return float(self.c.sum())
+
     def __len__(self) -> int:
         return -(-self.n // self.size)
 
@@ -67,6 +76,13 @@ class Blocks(Sequence[Block]):
         extra = _some(self.extra, rows)
         return replace(self, X=self.X[rows], y=self.y[rows], c=scale * self.c[rows], extra=extra)
 
+    def balanced(self, most: int, rng: np.random.Generator) -> tuple[Blocks, Array | float]:
+        """At most so many rows, as many of each label as there are, and how many each is for."""
+        if self.n <= most:
+            return self, 1.0
+        rows, share = balanced_rows(self.y, most, rng)
+        return self.take(rows), share
+
     def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Blocks]:
         """Random minibatches that together visit every row once, scaled up to all rows."""
         order = rng.permutation(self.n)
@@ -77,3 +93,18 @@ class Blocks(Sequence[Block]):
 
 def _some(extra: Array | float, rows: Any) -> Array | float:
     return extra[rows] if isinstance(extra, np.ndarray) else extra
+
+
+def balanced_rows(y: Array, most: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Rows drawn from each label in ascending order, and how many each stands for."""
+    sides = [np.flatnonzero(y > 0), np.flatnonzero(y < 0)]
+    taken = [rng.permutation(side)[: most // 2] for side in sides]
+    share = [np.full(t.size, s.size / max(t.size, 1)) for s, t in zip(sides, taken, strict=True)]
+    rows = np.concatenate(taken)
+    order = np.argsort(rows)
+    return rows[order], np.concatenate(share)[order]
+
+
+def cut(X: Any, y: Any, c: Any, size: int) -> Any:
+    """Rows in blocks of ``size``; input that is not an array knows how to cut itself."""
+    return X.cut(y, c, size) if hasattr(X, "cut") else Blocks(X, y, c, size)

@@ -1,0 +1,15 @@
+"""Rows in blocks: of arrays, of files, of anything that can be read again."""
+
+from .arrays import Blocks, block_rows, cut
+from .sources import Source, Streamed, from_iterable, from_memmap, from_parquet
+
+__all__ = [
+    "Blocks",
+    "Source",
+    "Streamed",
+    "block_rows",
+    "cut",
+    "from_iterable",
+    "from_memmap",
+    "from_parquet",
+]
