@@ -40,12 +40,12 @@ class Model:
     def width(self) -> int:
         return self.slices[-1].stop
 
-    def rows(self, X: Any) -> Rows:
-        """Columns of all terms at a block of input."""
+    def rows(self, X: Any, out: Any = None) -> Rows:
+        """Columns of all terms at a block of input, written to ``out`` if that is given."""
         if sparse.issparse(X):
             parts = [t.design.columns(X) for t in self.terms]
             return Rows(sparse.csr_array(sparse.hstack(parts, format="csr")))
-        C = namespace.empty(X, self.width, self.dtype)
+        C = namespace.empty(X, self.width, self.dtype) if out is None else out
         extra: Array | float = 0.0
         for term, where in zip(self.terms, self.slices, strict=True):
             term.design.columns(X, out=C[:, where])
@@ -182,10 +182,9 @@ class Problem:
 
         def fill(b: Block) -> None:
             at = slice(b.number * blocks.size, b.number * blocks.size + b.X.shape[0])
-            rows = model.rows(b.X)
-            C[at, :] = rows.C
+            left = model.rows(b.X, C[at]).extra
             if not isinstance(extra, float):
-                extra[at] = namespace.like(rows.extra, extra)
+                extra[at] = namespace.like(left, extra)
 
         for _ in self.engine.collect(fill, blocks):
             pass

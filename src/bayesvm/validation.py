@@ -39,6 +39,7 @@ PRIORS: Mapping[str, Any] = {
     "laplace_zero": LaplaceZero(),
 }
 
+MERGED_ROWS = 50_000  # beyond it equal rows are not looked for
 SHARED_COLUMNS = 3000  # K-sized algebra below this is not worth several threads
 DUAL_ROWS = 4000  # largest n-sized factor
 DUAL_COLUMNS = 256  # up to here a K-sized factor is as quick
@@ -118,7 +119,7 @@ def choose_likelihood(value: Any, scheme: Any) -> Any:
     return choose("likelihood", value, LIKELIHOODS, ("expected", "log_prob", "proba", *extra))
 
 
-def choose_engine(value: Any, n: int, K: int, n_jobs: int | None) -> Any:
+def choose_engine(value: Any, n: int, K: int, n_jobs: int | None, X: Any = None) -> Any:
     if n_jobs is not None and not isinstance(n_jobs, int | np.integer):
         raise ValueError(f"n_jobs must be a whole number or None; got {n_jobs!r}.")
     if value == "auto":
@@ -297,6 +298,27 @@ def encode(y: Any) -> tuple[Any, Array]:
     for i in range(0, codes.size, 2**18):  # nothing as large as y is made on the way
         codes[i : i + 2**18] = np.searchsorted(classes, y[i : i + 2**18])
     return classes, codes
+
+
+def is_large(X: Any) -> bool:
+    """Whether rows are too many to be merged and looked at all at once."""
+    return is_source(X) or X.shape[0] > MERGED_ROWS
+
+
+def choose_dtype(value: str, scheme: Any) -> str:
+    """Precision of columns; an exact mode needs more than a posterior does."""
+    if value not in ("auto", "float32", "float64"):
+        raise ValueError(f"dtype={value!r} is not known; choose 'auto', 'float32' or 'float64'.")
+    if value == "auto":
+        return "float64" if is_point(scheme) else "float32"
+    return value
+
+
+def check_positive_weights(c: Any) -> None:
+    if not np.all(c > 0):
+        raise ValueError(
+            "rows that are read in blocks need positive weights; leave rows of weight zero out."
+        )
 
 
 def is_source(X: Any) -> bool:

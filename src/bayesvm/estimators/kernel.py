@@ -25,6 +25,7 @@ from ..priors import Fixed
 from ..stats import Dense, Factored
 from ..types import Array, Coef, Rows, Term
 from ._base import BayesianClassifier
+from ._large import fit_large
 
 ALL_ROWS = 2000  # up to here every distinct row is an inducing point
 FIRST_INDUCING = 250
@@ -78,6 +79,12 @@ class BayesianSVC(BayesianClassifier):
         Weights of classes, times ``sample_weight``.
     engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.engines`, default="auto"
         Who visits the rows.
+    dtype : {"auto", "float32", "float64"}, default="auto"
+        Precision of the columns of fits to more than 50,000 rows; ``"auto"`` is float32, but
+        float64 under EM.  Columns are computed, and sums over rows taken, in float64 always.
+    memory : int, optional
+        Bytes that such a fit may spend on keeping its columns, which are made again on every pass
+        if they need more; by default half of what is free.
     max_iter : int, optional
         Most iterations of the scheme; its own default if not given.
     tol : float, optional
@@ -103,7 +110,8 @@ class BayesianSVC(BayesianClassifier):
     inducing_points_ : array of shape (m, n_features)
         On the scale of the input.
     support_ : array of int
-        Rows whose margin is more likely violated than not (under EM: rows with a positive dual).
+        Rows whose margin is more likely violated than not (under EM: rows with a positive dual);
+        not defined for fits to more than 50,000 rows.
     support_proba_ : array of shape (n,) or (n, n_classes)
         Posterior probability that :math:`y_i f_i < 1`; not defined under EM.
     offset_ : array of shape (1,) or (n_classes,)
@@ -155,6 +163,8 @@ class BayesianSVC(BayesianClassifier):
         probability: str = "calibrated",
         class_weight: Any = None,
         engine: Any = "auto",
+        dtype: str = "auto",
+        memory: int | None = None,
         max_iter: int | None = None,
         tol: float | None = None,
         random_state: Any = None,
@@ -175,6 +185,8 @@ class BayesianSVC(BayesianClassifier):
         self.probability = probability
         self.class_weight = class_weight
         self.engine = engine
+        self.dtype = dtype
+        self.memory = memory
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -185,15 +197,15 @@ class BayesianSVC(BayesianClassifier):
 
     # ----- fitting
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BayesianSVC:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BayesianSVC:
         """Fit to rows ``X`` with labels ``y``.
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features)
-            Rows; NumPy, pandas or polars.
+        X : array-like of shape (n, n_features), or a source of :mod:`bayesvm.blocks`
+            Rows; NumPy, pandas or polars, or files that are read in blocks.
         y : array-like of shape (n,)
-            Labels, two or more distinct.
+            Labels, two or more distinct; not needed where the source has them.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 equals the row twice; 0 leaves it out.
 
@@ -211,10 +223,17 @@ class BayesianSVC(BayesianClassifier):
         check.check_probability(self.probability)
         check.check_positive("bias", self.bias)
         X, y = self._read(X, y, reset=True)
-        classes, codes = np.unique(y, return_inverse=True)
+        classes, codes = check.encode(y)
         c = check.check_weights(sample_weight, self.class_weight, codes, classes)
         check.check_two_sided(codes, c, classes)
         self.classes_ = classes
+        self.bound_ = bound
+        if check.is_large(X):
+            check.check_positive_weights(c)
+            self._forget()
+            fit_large(self, X, codes, c, scheme, likelihood, rule)
+            self.offset_ = np.array([m.link.offset for m in self.machines_])
+            return self
         kept = np.flatnonzero(c > 0)
         data = merge(X[kept], codes[kept], c[kept])
         rng = self._generator()
@@ -241,6 +260,12 @@ class BayesianSVC(BayesianClassifier):
         self.offset_ = np.array([m.link.offset for m in self.machines_])
         self._mark_support(problem, data, kept, X.shape[0])
         return self
+
+    def _forget(self) -> None:
+        """What only fits with every row in memory know."""
+        self._predictors: list[Predictor] | None = None
+        for name in ("support_", "support_proba_"):
+            self.__dict__.pop(name, None)
 
     def _inputs(self, data: Distinct) -> Standardised:
         """Centre and scale of the columns, rows counted by their weights."""

@@ -203,7 +203,9 @@ class BayesianLinearSVC(CoefficientReport):
         c = check.check_weights(sample_weight, self.class_weight, codes, classes)
         check.check_two_sided(codes, c, classes)
         self.classes_ = classes
-        if not check.is_source(X) and not np.all(c > 0):
+        if check.is_source(X):
+            check.check_positive_weights(c)
+        elif not np.all(c > 0):
             keep = c > 0
             X, codes, c = X[keep], codes[keep], c[keep]
         problem = self._problem(X, c, scheme)
