@@ -182,7 +182,7 @@ class Problem:
 
         def fill(b: Block) -> None:
             at = slice(b.number * blocks.size, b.number * blocks.size + b.X.shape[0])
-            left = model.rows(b.X, C[at]).extra
+            left = model.rows(b.X, namespace.part(C, at)).extra
             if not isinstance(extra, float):
                 extra[at] = namespace.like(left, extra)
 
@@ -261,6 +261,8 @@ class Problem:
     def columns(self, rows: Array) -> Array:
         """Dense columns at chosen rows."""
         C = self.model.held(replace(self.blocks.take(rows), size=len(rows))[0]).C
+        if namespace.is_foreign(C):
+            C = namespace.to_numpy(C)
         return np.asarray(C.toarray() if sparse.issparse(C) else C)
 
     def predictor(self, theta: Array) -> Array:

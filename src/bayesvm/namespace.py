@@ -54,15 +54,35 @@ def double(x: Any) -> Any:
     return xp.astype(x, xp.float64, copy=False)
 
 
+def pick(x: Any, rows: Any) -> Any:
+    """Chosen rows; ``rows`` are whole numbers, in NumPy or where ``x`` is."""
+    if not is_foreign(x):
+        return x[rows]
+    xp = compat.array_namespace(x)
+    return xp.take(x, xp.asarray(rows, device=compat.device(x)), axis=0)
+
+
+def part(x: Any, rows: slice) -> Any:
+    """Neighbouring rows, as a view."""
+    return x[rows, ...] if is_foreign(x) else x[rows]
+
+
 def to_numpy(x: Any) -> Array:
     """Back to the host."""
     if is_numpy(x):
-        return np.asarray(x)
+        return x
     if compat.is_torch_array(x):
         return x.detach().cpu().numpy()  # type: ignore[no-any-return]
     if compat.is_cupy_array(x):
         return x.get()  # type: ignore[no-any-return]
     return np.from_dlpack(x)
+
+
+def back(x: Array, rows: Any) -> Any:
+    """An answer where the question came from, if its library can hold it."""
+    if not is_foreign(rows) or x.dtype.kind not in "biuf":
+        return x
+    return compat.array_namespace(rows).asarray(x, device=compat.device(rows))
 
 
 def _special(name: str, x: Any) -> Any:
@@ -106,6 +126,11 @@ def squares(A: Any) -> Any:
     if is_numpy(A):
         return np.einsum("ij,ij->i", A, A)
     return compat.array_namespace(A).sum(A * A, axis=1)
+
+
+def total(x: Any) -> Any:
+    """Sum of all entries, where they are."""
+    return of(x).sum(x)
 
 
 def constant(rows: Any, value: float, *more: int) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from . import namespace
-from .namespace import double, like
+from .namespace import double, like, pick
 from .types import Array, Coef, Columns, Likelihood, Local, Rows, Stats
 
 NEGLIGIBLE = 0.05  # curvature, as a share of w, below which a row is left out of H (2.5 % of it)
@@ -148,10 +148,9 @@ def gather(rows: Rows, local: Local, form: str, curved: bool = False) -> Stats:
     if curved:
         # rows far from the kink have next to no curvature, and there are many of them
         some = namespace.of(local.h).nonzero(local.h > NEGLIGIBLE * local.w)[0]
-        H = sandwich(rows.C[some, :], local.h[some], form)
+        H = sandwich(pick(rows.C, some), pick(local.h, some), form)
     S = sandwich(rows.C, local.w, form)
-    bound = namespace.of(local.bound).sum(local.bound)
-    return Stats(S, double(rows.C.T @ like(local.g, rows.C)), bound, H)
+    return Stats(S, double(rows.C.T @ like(local.g, rows.C)), namespace.total(local.bound), H)
 
 
 def pass_block(

@@ -13,11 +13,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 from threadpoolctl import threadpool_limits
 
+from . import namespace
 from .blocks import block_rows
-from .engines import Serial, Threads
+from .engines import Gpu, Serial, Threads
 from .inference import EM, SVI, VB, Gibbs
 from .inference.tight import TightVB
 from .kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
+from .namespace import is_foreign
 from .likelihoods import Hinge, Logistic, Probit
 from .priors import Bridge, Fixed, LaplaceZero, Lasso, Ridge, SpikeSlab
 from .types import Array
@@ -123,9 +125,34 @@ def choose_engine(value: Any, n: int, K: int, n_jobs: int | None, X: Any = None)
     if n_jobs is not None and not isinstance(n_jobs, int | np.integer):
         raise ValueError(f"n_jobs must be a whole number or None; got {n_jobs!r}.")
     if value == "auto":
+        if is_foreign(X):
+            return Gpu.of(X)
         return Threads(n_jobs) if n > 2 * block_rows(K) else Serial()
-    table = {"serial": Serial(), "threads": Threads(n_jobs)}
-    return choose("engine", value, table, ("sum", "collect"))
+    table = {"serial": Serial(), "threads": Threads(n_jobs), "gpu": Gpu()}
+    engine = choose("engine", value, table, ("sum", "collect"))
+    return engine.check() if hasattr(engine, "check") else engine
+
+
+def choose_size(engine: Any, K: int) -> int:
+    """Rows of a block: as many as suit the engine, else as the cache can hold."""
+    return int(engine.rows(K)) if hasattr(engine, "rows") else block_rows(K)
+
+
+def placed(engine: Any, X: Any, c: Any) -> tuple[Any, Any]:
+    """Rows and weights where the engine works, if it has a place of its own and they fit."""
+    if not hasattr(engine, "place") or is_source(X):
+        return X, c
+    if isinstance(X, np.ndarray) and X.nbytes > engine.available():
+        return X, c
+    return engine.place(X), engine.place(c)
+
+
+def check_engine(engine: Any, scheme: Any) -> None:
+    if hasattr(engine, "place") and not isinstance(scheme, VB | TightVB):
+        raise ValueError(
+            f"rows on a device are fitted by inference='vb'; {type(scheme).__name__} needs them on "
+            "the host: give NumPy arrays and engine='threads'."
+        )
 
 
 def choose_form(value: str, n: int, K: int, scheme: Any, sparse_rows: bool = False) -> str:
@@ -319,6 +346,34 @@ def check_positive_weights(c: Any) -> None:
         raise ValueError(
             "rows that are read in blocks need positive weights; leave rows of weight zero out."
         )
+
+
+def read_foreign(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
+    """Rows in another array library than NumPy, checked where they are, and labels in NumPy."""
+    xp = namespace.of(X)
+    if X.ndim != 2:
+        raise ValueError(f"X must have rows and columns; got shape {tuple(X.shape)}.")
+    if not xp.isdtype(X.dtype, "real floating"):
+        X = xp.astype(X, xp.float64)
+    if not bool(xp.all(xp.isfinite(X))):
+        raise ValueError("Input X contains NaN or infinity; drop or impute such rows.")
+    if reset:
+        estimator.n_features_in_ = int(X.shape[1])
+        estimator.__dict__.pop("feature_names_in_", None)
+    elif X.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    if not reset and y is None:
+        return X, None
+    if y is None:
+        raise ValueError("fit needs y, one label for each row.")
+    y = column_or_1d(namespace.to_numpy(y) if is_foreign(y) else y, warn=True)
+    check_classification_targets(y)
+    if y.shape[0] != X.shape[0]:
+        raise ValueError(f"X has {X.shape[0]} rows but y has {y.shape[0]} labels.")
+    return X, y
 
 
 def is_source(X: Any) -> bool:

@@ -1,6 +1,7 @@
 """Engines: who visits the blocks of rows.  They may change speed, never values."""
 
+from .gpu import Gpu
 from .serial import Serial
 from .threads import Threads
 
-__all__ = ["Serial", "Threads"]
+__all__ = ["Gpu", "Serial", "Threads"]

@@ -16,8 +16,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .. import namespace
 from .. import validation as check
-from ..blocks import block_rows, cut
+from ..blocks import cut
 from ..gaussian import DiagonalCovariance, DualCovariance, FullCovariance, Point
 from ..inference.loop import Progress, State, pack, unpack
 from ..machine import Machine, fit_machine
@@ -41,6 +42,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
         if check.is_source(X):
             return check.read_source(self, X, y, reset)
+        if namespace.is_foreign(X):
+            return check.read_foreign(self, X, y, reset)
         kind = {"accept_sparse": self._accept_sparse, "dtype": [np.float64, np.float32]}
         X, y = validate_data(self, X, y, reset=reset, **kind)
         check_classification_targets(y)
@@ -71,6 +74,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         threads = check.blas_threads(problem.model.width, problem.form)
         with threads, Reporter(self.callbacks, self.verbose) as report:
             for j, y in enumerate(self._targets(codes)):
+                if hasattr(problem.engine, "place"):
+                    y = problem.engine.place(y)
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
                 start, options = starts[j], {}
                 scope = _Scope(store, f"machine{j}") if store is not None else None
@@ -136,24 +141,33 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "machines_")
         if check.is_source(X):
             return check.read_source(self, X, None, reset=False)[0]
+        if namespace.is_foreign(X):
+            return check.read_foreign(self, X, None, reset=False)[0]
         kind = {"accept_sparse": self._accept_sparse, "dtype": [np.float64, np.float32]}
         X = validate_data(self, X, reset=False, **kind)
         return check.as_rows(X)
 
     def _moments(self, X: Any) -> tuple[Array, Array]:
         """Mean and variance of each machine's f at new rows, ``(n, machines)``."""
-        X = self._new_rows(X)
+        X, how = self._new_rows(X), self.engine
+        if not self._on_device():  # draws and exact fits answer on the host
+            X, how = namespace.to_numpy(X), "auto" if how == "gpu" or hasattr(how, "place") else how
         n, K = X.shape[0], self.machines_[0].model.width
-        size = block_rows(K)
-        engine = check.choose_engine(self.engine, n, K, self.n_jobs)
+        engine = check.choose_engine(how, n, K, self.n_jobs, X)
+        size = check.choose_size(engine, K)
         blocks = cut(X, np.empty(n), np.empty(n), size)
 
         def visit(b: Any) -> tuple[Array, Array]:
             pairs = self._moments_at(b.X)
-            return np.stack([m for m, _ in pairs], 1), np.stack([v for _, v in pairs], 1)
+            xp = namespace.of(pairs[0][0])
+            return xp.stack([m for m, _ in pairs], axis=1), xp.stack([v for _, v in pairs], axis=1)
 
         parts = list(engine.collect(visit, blocks))
         return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
+
+    def _on_device(self) -> bool:
+        """Whether moments can be computed where the rows are."""
+        return all(hasattr(m.posterior, "coef") for m in self.machines_)
 
     def _moments_at(self, X: Any) -> list[tuple[Array, Array]]:
         """Mean and variance of f at a block of rows, for each machine."""
@@ -184,10 +198,11 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if return_std and not self.machines_[0].posterior.has_spread:
             self.machines_[0].posterior.variance()  # a point estimate refuses
         if len(self.machines_) == 1:
-            values = self.machines_[0].link.score(m[:, 0], v[:, 0])
-            return (values, np.sqrt(v[:, 0])) if return_std else values
-        values = self._logits(m, v)
-        return (values, np.sqrt(v)) if return_std else values
+            values, v = self.machines_[0].link.score(m[:, 0], v[:, 0]), v[:, 0]
+        else:
+            values = self._logits(m, v)
+        values = namespace.back(values, X)
+        return (values, namespace.back(np.sqrt(v), X)) if return_std else values
 
     def _logits(self, m: Array, v: Array) -> Array:
         return np.stack(
@@ -215,7 +230,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         proba : array of shape (n, n_classes)
             Columns in the order of ``classes_``.
         """
-        return self._proba(*self._moments(X))
+        return namespace.back(self._proba(*self._moments(X)), X)
 
     def predict(self, X: Any) -> Any:
         """The most probable class of each row: ``classes_[predict_proba(X).argmax(1)]``.
@@ -230,8 +245,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels : array of shape (n,)
             Entries of ``classes_``.
         """
-        most = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[most]
+        most = self._proba(*self._moments(X)).argmax(axis=1)
+        return namespace.back(self.classes_[most], X)
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
         """Lower and upper class probabilities, from the posterior of f.
@@ -251,7 +266,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         tails = check.tails(level)
         p = self.predict_proba(X)
-        X = self._new_rows(X)
+        X = namespace.to_numpy(self._new_rows(X))
         rows = self.machines_[0].model.rows(X)
         ends = []
         for machine in self.machines_:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .. import namespace
 from .. import validation as check
-from ..blocks import block_rows, cut
+from ..blocks import cut
 from ..designs import Whitened, fit_columns, whiten
 from ..distinct import merge
 from ..gram import Labels
@@ -47,10 +48,12 @@ def fit_large(
     rng = svc._generator()
     n, p = X.shape
     engine = check.choose_engine(svc.engine, n, p, svc.n_jobs, X)
-    blocks = cut(X, codes, c, block_rows(p))
+    check.check_engine(engine, scheme)
+    X, c = check.placed(engine, X, c)
+    blocks = cut(X, codes, c, check.choose_size(engine, p))
     inputs = fit_columns(blocks, engine, svc.standardize)
     few = blocks.take(np.sort(rng.choice(n, min(n, SAMPLED), replace=False)))
-    data = merge(few.X, few.y, few.c)
+    data = merge(*(namespace.to_numpy(x) for x in (few.X, few.y, few.c)))
     points = inputs.columns(data.X)
     kernel, named = check.choose_kernel(svc.kernel, p)
     with check.blas_threads(points.shape[0], "dense"):
@@ -66,9 +69,10 @@ def fit_large(
     if not check.has_spread(scheme):
         terms = (model.terms[0], model.terms[1]._replace(design=Projected(design)))
         seen_by_scheme = replace(model, terms=terms)
-    size = engine.rows(model.width) if hasattr(engine, "rows") else block_rows(model.width)
+    size = check.choose_size(engine, model.width)
     problem = Problem(seen_by_scheme, cut(X, codes, c, size), engine)
-    plan = Plan.of(n, model.width, model.dtype, svc.memory)
+    allowed = engine.available() if hasattr(engine, "available") else None
+    plan = Plan.of(n, model.width, model.dtype, allowed if svc.memory is None else svc.memory)
     if svc.verbose:
         print(f"[bayesvm] {plan}")
     if plan.keeps:

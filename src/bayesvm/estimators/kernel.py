@@ -10,6 +10,7 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.special import ndtr
 from sklearn.utils.validation import check_is_fitted
 
+from .. import namespace
 from .. import validation as check
 from ..blocks import Blocks, block_rows
 from ..designs import Intercept, Standardised, Whitened, choose_points, fit_columns, whiten
@@ -234,6 +235,7 @@ class BayesianSVC(BayesianClassifier):
             fit_large(self, X, codes, c, scheme, likelihood, rule)
             self.offset_ = np.array([m.link.offset for m in self.machines_])
             return self
+        X = namespace.to_numpy(X)  # on a device so few rows would wait for it
         kept = np.flatnonzero(c > 0)
         data = merge(X[kept], codes[kept], c[kept])
         rng = self._generator()
@@ -380,6 +382,9 @@ class BayesianSVC(BayesianClassifier):
             out.append(Predictor.of(alpha, cov.w, K))  # type: ignore[attr-defined]
         return out
 
+    def _on_device(self) -> bool:
+        return self._predictors is None and super()._on_device()
+
     def _moments_at(self, X: Any) -> list[tuple[Array, Array]]:
         if self._predictors is None:
             return super()._moments_at(X)
@@ -408,7 +413,7 @@ class BayesianSVC(BayesianClassifier):
         """
         check_is_fitted(self, "machines_")
         rng = self._generator(random_state)
-        X = self.inducing_points_ if X is None else self._new_rows(X)
+        X = self.inducing_points_ if X is None else namespace.to_numpy(self._new_rows(X))
         model = self.machines_[0].model
         design = model.terms[-1].design
         C = model.rows(X).C

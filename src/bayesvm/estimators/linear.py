@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from .. import validation as check
-from ..blocks import block_rows, cut
+from ..blocks import cut
 from ..designs import Intercept, Standardised, fit_columns
 from ..inference import SVI
 from ..inference.loop import Progress, State
@@ -219,8 +219,10 @@ class BayesianLinearSVC(CoefficientReport):
         n, p = X.shape
         K = p + bool(self.fit_intercept)
         form = check.choose_form(self.covariance, n, K, scheme, check.is_sparse(X))
-        engine = check.choose_engine(self.engine, n, K, self.n_jobs)
-        size = n if form == "factored" else block_rows(K)
+        engine = check.choose_engine(self.engine, n, K, self.n_jobs, X)
+        check.check_engine(engine, scheme)
+        X, c = check.placed(engine, X, c)
+        size = n if form == "factored" else check.choose_size(engine, K)
         blocks = cut(X, np.empty(n), c, size)
         columns = fit_columns(blocks, engine, self.standardize)
         model = self._model(columns, scheme)
