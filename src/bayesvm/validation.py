@@ -311,8 +311,9 @@ def check_two_sided(y: Any, c: Array, classes: Any) -> None:
             f"a classifier needs at least two classes in y; got one class, {classes[0]}. Check "
             "that y was not filtered or encoded away."
         )
+    masses = np.bincount(y, c, len(classes))
     for k, label in enumerate(classes):
-        if not np.any(c[y == k] > 0):
+        if not masses[k] > 0:
             raise ValueError(
                 f"class {label} has no row of positive weight; drop it from y or give it weight."
             )
@@ -320,6 +321,11 @@ def check_two_sided(y: Any, c: Array, classes: Any) -> None:
 
 def encode(y: Any) -> tuple[Any, Array]:
     """The classes and the place of each label among them."""
+    if y.dtype.kind in "iub" and y.size and y.min() >= 0 and y.max() < 2**15:
+        seen = np.zeros(int(y.max()) + 1, dtype=bool)  # millions of small numbers: by a table
+        seen[y.astype(np.uint16)] = True
+        place = (np.cumsum(seen) - 1).astype(np.int16)
+        return np.flatnonzero(seen).astype(y.dtype), place[y.astype(np.uint16)]
     classes = np.unique(y)
     codes = np.empty(y.shape[0], dtype=np.int16 if len(classes) < 2**15 else np.intp)
     for i in range(0, codes.size, 2**18):  # nothing as large as y is made on the way
@@ -369,11 +375,7 @@ def read_foreign(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]
         return X, None
     if y is None:
         raise ValueError("fit needs y, one label for each row.")
-    y = column_or_1d(namespace.to_numpy(y) if is_foreign(y) else y, warn=True)
-    check_classification_targets(y)
-    if y.shape[0] != X.shape[0]:
-        raise ValueError(f"X has {X.shape[0]} rows but y has {y.shape[0]} labels.")
-    return X, y
+    return X, read_labels(namespace.to_numpy(y) if is_foreign(y) else y, int(X.shape[0]))
 
 
 def is_source(X: Any) -> bool:
@@ -407,11 +409,17 @@ def read_source(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
                 "(target= of from_parquet, pairs of rows and labels for from_iterable)."
             )
         y = X.labels()
+    return X, read_labels(y, n)
+
+
+def read_labels(y: Any, n: int) -> Array:
+    """Labels as an array, one for each row."""
     y = column_or_1d(y, warn=True)
-    check_classification_targets(y)
+    if y.dtype.kind not in "iub":  # whole numbers are classes; to look at them all takes long
+        check_classification_targets(y)
     if y.shape[0] != n:
         raise ValueError(f"X has {n} rows but y has {y.shape[0]} labels.")
-    return X, y
+    return y
 
 
 def as_rows(X: Any) -> Any:
