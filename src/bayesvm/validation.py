@@ -15,7 +15,8 @@ from threadpoolctl import threadpool_limits
 
 from . import namespace
 from .blocks import block_rows
-from .engines import Gpu, Serial, Threads
+from .engines import Dask, Gpu, Serial, Threads
+from .engines.dask import DaskRows, is_dask
 from .inference import EM, SVI, VB, Gibbs
 from .inference.tight import TightVB
 from .kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
@@ -127,8 +128,10 @@ def choose_engine(value: Any, n: int, K: int, n_jobs: int | None, X: Any = None)
     if value == "auto":
         if is_foreign(X):
             return Gpu.of(X)
+        if hasattr(X, "aligned"):
+            return Dask()
         return Threads(n_jobs) if n > 2 * block_rows(K) else Serial()
-    table = {"serial": Serial(), "threads": Threads(n_jobs), "gpu": Gpu()}
+    table = {"serial": Serial(), "threads": Threads(n_jobs), "gpu": Gpu(), "dask": Dask()}
     engine = choose("engine", value, table, ("sum", "collect"))
     return engine.check() if hasattr(engine, "check") else engine
 
@@ -147,7 +150,16 @@ def placed(engine: Any, X: Any, c: Any) -> tuple[Any, Any]:
     return engine.place(X), engine.place(c)
 
 
-def check_engine(engine: Any, scheme: Any) -> None:
+def check_engine(engine: Any, scheme: Any, X: Any = None) -> None:
+    """Rows that are elsewhere can be summed over there, and little else."""
+    if hasattr(X, "aligned"):
+        if not isinstance(engine, Dask):
+            raise ValueError("Dask collections are fitted by engine='auto' or 'dask'.")
+        if not isinstance(scheme, VB | TightVB | Gibbs):
+            raise ValueError(
+                f"Dask collections are fitted by inference='vb' or 'gibbs'; {type(scheme).__name__}"
+                " looks at rows one by one. Compute the collection, or sample it, for that."
+            )
     if hasattr(engine, "place") and not isinstance(scheme, VB | TightVB):
         raise ValueError(
             f"rows on a device are fitted by inference='vb'; {type(scheme).__name__} needs them on "
@@ -261,8 +273,12 @@ def check_missing(value: str) -> None:
         raise ValueError(f"missing={value!r} is not known; only 'error' is, which refuses NaN.")
 
 
-def check_weights(sample_weight: Any, class_weight: Any, y: Any, classes: Any) -> Array:
+def check_weights(
+    sample_weight: Any, class_weight: Any, y: Any, classes: Any, X: Any = None
+) -> Any:
     """Weights of rows: sample weight times class weight, checked."""
+    if hasattr(X, "weights"):
+        return X.weights(sample_weight, class_weight, y, classes)
     n = y.shape[0]
     if sample_weight is None:
         c = np.ones(n)
@@ -311,6 +327,8 @@ def check_two_sided(y: Any, c: Array, classes: Any) -> None:
             f"a classifier needs at least two classes in y; got one class, {classes[0]}. Check "
             "that y was not filtered or encoded away."
         )
+    if is_dask(y):  # each label occurs, and no weight is zero
+        return
     masses = np.bincount(y, c, len(classes))
     for k, label in enumerate(classes):
         if not masses[k] > 0:
@@ -319,8 +337,10 @@ def check_two_sided(y: Any, c: Array, classes: Any) -> None:
             )
 
 
-def encode(y: Any) -> tuple[Any, Array]:
+def encode(y: Any, X: Any = None) -> tuple[Any, Array]:
     """The classes and the place of each label among them."""
+    if hasattr(X, "encode"):  # labels that are elsewhere are counted there
+        return X.encode(y)
     if y.dtype.kind in "iub" and y.size and y.min() >= 0 and y.max() < 2**15:
         seen = np.zeros(int(y.max()) + 1, dtype=bool)  # millions of small numbers: by a table
         seen[y.astype(np.uint16)] = True
@@ -348,7 +368,7 @@ def choose_dtype(value: str, scheme: Any) -> str:
 
 
 def check_positive_weights(c: Any) -> None:
-    if not np.all(c > 0):
+    if not is_dask(c) and not np.all(c > 0):
         raise ValueError(
             "rows that are read in blocks need positive weights; leave rows of weight zero out."
         )
@@ -380,11 +400,13 @@ def read_foreign(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]
 
 def is_source(X: Any) -> bool:
     """Whether rows are read in chunks rather than held."""
-    return hasattr(X, "chunks") and hasattr(X, "cut")
+    return hasattr(X, "cut") or is_dask(X)
 
 
 def read_source(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
     """A source whose columns are those of the estimator, and its labels."""
+    if is_dask(X):
+        X = DaskRows.of(X)
     n, p = X.shape
     if reset:
         estimator.n_features_in_ = p
@@ -402,8 +424,10 @@ def read_source(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
             raise ValueError(f"the columns of X must be {known}, in that order; got {X.names}.")
     if not reset and y is None:
         return X, None
+    if y is not None and hasattr(X, "aligned"):
+        return X, X.aligned(y)
     if y is None:
-        if not X.labelled:
+        if not getattr(X, "labelled", False):
             raise ValueError(
                 "the source has no labels: give y to fit, or name the column that holds them "
                 "(target= of from_parquet, pairs of rows and labels for from_iterable)."

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .. import namespace
 from .. import validation as check
 from ..blocks import cut
+from ..engines.dask import is_dask, lazily
 from ..gaussian import DiagonalCovariance, DualCovariance, FullCovariance, Point
 from ..inference.loop import Progress, State, pack, unpack
 from ..machine import Machine, fit_machine
@@ -194,6 +195,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         std : array of the same shape
             Only with ``return_std``.  Posterior standard deviation of f (of each class's f).
         """
+        if is_dask(X) and not return_std:
+            return lazily(self, "decision_function", X)
         m, v = self._moments(X)
         if return_std and not self.machines_[0].posterior.has_spread:
             self.machines_[0].posterior.variance()  # a point estimate refuses
@@ -230,6 +233,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         proba : array of shape (n, n_classes)
             Columns in the order of ``classes_``.
         """
+        if is_dask(X):
+            return lazily(self, "predict_proba", X)
         return namespace.back(self._proba(*self._moments(X)), X)
 
     def predict(self, X: Any) -> Any:
@@ -245,6 +250,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels : array of shape (n,)
             Entries of ``classes_``.
         """
+        if is_dask(X):
+            return lazily(self, "predict", X)
         most = self._proba(*self._moments(X)).argmax(axis=1)
         return namespace.back(self.classes_[most], X)
 

@@ -48,7 +48,7 @@ def fit_large(
     rng = svc._generator()
     n, p = X.shape
     engine = check.choose_engine(svc.engine, n, p, svc.n_jobs, X)
-    check.check_engine(engine, scheme)
+    check.check_engine(engine, scheme, X)
     X, c = check.placed(engine, X, c)
     blocks = cut(X, codes, c, check.choose_size(engine, p))
     inputs = fit_columns(blocks, engine, svc.standardize)

@@ -224,8 +224,8 @@ class BayesianSVC(BayesianClassifier):
         check.check_probability(self.probability)
         check.check_positive("bias", self.bias)
         X, y = self._read(X, y, reset=True)
-        classes, codes = check.encode(y)
-        c = check.check_weights(sample_weight, self.class_weight, codes, classes)
+        classes, codes = check.encode(y, X)
+        c = check.check_weights(sample_weight, self.class_weight, codes, classes, X)
         check.check_two_sided(codes, c, classes)
         self.classes_ = classes
         self.bound_ = bound

@@ -199,8 +199,8 @@ class BayesianLinearSVC(CoefficientReport):
         check.check_probability(self.probability)
         check.check_missing(self.missing)
         X, y = self._read(X, y, reset=True)
-        classes, codes = check.encode(y)
-        c = check.check_weights(sample_weight, self.class_weight, codes, classes)
+        classes, codes = check.encode(y, X)
+        c = check.check_weights(sample_weight, self.class_weight, codes, classes, X)
         check.check_two_sided(codes, c, classes)
         self.classes_ = classes
         if check.is_source(X):
@@ -220,7 +220,7 @@ class BayesianLinearSVC(CoefficientReport):
         K = p + bool(self.fit_intercept)
         form = check.choose_form(self.covariance, n, K, scheme, check.is_sparse(X))
         engine = check.choose_engine(self.engine, n, K, self.n_jobs, X)
-        check.check_engine(engine, scheme)
+        check.check_engine(engine, scheme, X)
         X, c = check.placed(engine, X, c)
         size = n if form == "factored" else check.choose_size(engine, K)
         blocks = cut(X, np.empty(n), c, size)

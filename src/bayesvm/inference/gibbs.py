@@ -89,9 +89,10 @@ class Gibbs:
         size = problem.n * problem.model.width
         if size < 2**21 and not problem.blocks.ready:
             problem = problem.assembled()  # columns are built once, not once a sweep
-        if size < 2**22:
+        remote = getattr(problem.blocks, "remote", False)
+        if size < 2**22 and not remote:
             problem = replace(problem, engine=Serial())  # chains, not rows, share the cores
-        if n_jobs in (None, 1) or size >= 2**22 or store is not None:
+        if n_jobs in (None, 1) or size >= 2**22 or remote or store is not None:
             parts = [self._chain(problem, start, seed, k, watch, store) for k in range(self.chains)]
         else:
             parts = Parallel(n_jobs=n_jobs)(
@@ -161,12 +162,18 @@ def stretch(
     model = problem.model
     coef = Coef(theta, Point(model.width))
     lik, y, c = model.likelihood, problem.blocks.y, problem.blocks.c
-    f = problem.predictor(theta)
+    remote = getattr(problem.blocks, "remote", False)
+    f = None if remote else problem.predictor(theta)
+
+    def fit(t: float) -> float:
+        if f is None:  # as large as the rows, which are elsewhere
+            return float(problem.log_likelihoods(math.exp(t) * theta[None])[0])
+        return float(c @ lik.log_prob(y, math.exp(t) * f))
 
     along = model.each("stretch", priors, coef)
 
     def log_density(t: float) -> float:
-        return float(c @ lik.log_prob(y, math.exp(t) * f)) + sum(prior(t) for prior in along)
+        return fit(t) + sum(prior(t) for prior in along)
 
     t = slice_sample(log_density, 0.0, rng)
     grown = tuple(term.prior.stretched(s, t) for term, s in zip(model.terms, priors, strict=True))
