@@ -191,7 +191,7 @@ LIMITED = """
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's")
 @pytest.mark.parametrize("kind", ["linear", "kernel"])
 def test_rows_larger_than_the_memory_limit(kind, tmp_path):
-    n, p, over = 400_000, 100, 280 * 2**20  # 320 MB of rows, 280 MB to work in
+    n, p, over = 400_000, 120, 340 * 2**20  # 384 MB of rows, 340 MiB to work in
     path = tmp_path / "large.npy"
     rows = np.lib.format.open_memmap(path, "w+", np.float64, (n, p))
     y = np.empty(n, np.int8)

@@ -104,16 +104,21 @@ class Streamed:
         return -(-self.n // self.size)
 
     def __iter__(self) -> Iterator[Block]:
-        k, left = 0, None  # left: rows of a block that the next chunk completes
+        k, left = 0, None  # left: rows of a block that the next chunks complete
         for X, _ in self.X.chunks():
+            i = 0
             if left is not None:
-                X, left = np.concatenate([left, X]), None
-            whole = X.shape[0] - X.shape[0] % self.size
-            for i in range(0, whole, self.size):
+                i = self.size - left.shape[0]
+                left = np.concatenate([left, X[:i]])
+                if left.shape[0] < self.size:
+                    continue
+                yield self._block(left, k)
+                k, left = k + 1, None
+            while X.shape[0] - i >= self.size:
                 yield self._block(X[i : i + self.size], k)
-                k += 1
-            if whole < X.shape[0]:
-                left = X[whole:]
+                k, i = k + 1, i + self.size
+            if i < X.shape[0]:
+                left = X[i:].copy()  # a view would keep the whole chunk
         if left is not None:
             yield self._block(left, k)
 
