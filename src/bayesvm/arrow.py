@@ -71,6 +71,10 @@ class Arrow:
     def shape(self) -> tuple[int, int]:
         return int(self.A.shape[0]), self.ends[-1]
 
+    @property
+    def dtype(self) -> Any:
+        return self.A.dtype
+
     @cached_property
     def parts(self) -> list[Any]:
         """Columns of each factor, sparse."""

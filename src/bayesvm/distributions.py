@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
-from scipy.special import erfcx, expit, log_ndtr, ndtr, ndtri, ndtri_exp
+from scipy.special import expit, log_ndtr, ndtr, ndtri, ndtri_exp
 
+from . import namespace
 from .types import Array
 
 LOG_2PI = float(np.log(2 * np.pi))
@@ -13,8 +16,10 @@ LOG_2PI = float(np.log(2 * np.pi))
 
 def mills(z: Array) -> Array:
     """Inverse Mills ratio ``N(z) / Phi(z)``, stable far into the left tail."""
-    right = np.exp(-0.5 * (np.maximum(z, 0.0) ** 2 + LOG_2PI) - log_ndtr(np.maximum(z, 0.0)))
-    return np.where(z < 0, np.sqrt(2 / np.pi) / erfcx(-np.minimum(z, 0.0) / np.sqrt(2)), right)
+    xp = namespace.of(z)
+    up, down = xp.maximum(z, 0.0), xp.minimum(z, 0.0)
+    right = xp.exp(-0.5 * (up**2 + LOG_2PI) - namespace.log_ndtr(up))
+    return xp.where(z < 0, math.sqrt(2 / math.pi) / namespace.erfcx(-down / math.sqrt(2)), right)
 
 
 def inverse_gaussian(r: Array, shape: Array | float, rng: np.random.Generator) -> Array:

@@ -19,8 +19,10 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
+from . import namespace
 from .arrow import ArrowCovariance, Bordered
 from .cholesky import scaled_cholesky as scaled_cholesky
+from .namespace import double, like
 from .precision import Precision, add_precision
 from .stats import Dense, Factored, squared
 from .types import Array, Columns, Covariance
@@ -46,8 +48,7 @@ class FullCovariance:
         return solve_triangular(self.L, eye, lower=True, trans=0, check_finite=False).T
 
     def quad(self, C: Columns) -> Array:
-        T = C @ self.root
-        return np.einsum("ij,ij->i", T, T)
+        return double(namespace.squares(C @ like(self.root, C)))  # type: ignore[no-any-return]
 
     def cross(self, C: Columns, where: slice) -> Array:
         return np.asarray(C @ (self.root @ self.root[where].T))

@@ -235,19 +235,5 @@ def make_link(post: Posterior, problem: Problem, probability: str) -> Link:
     plain = plain_link(probability, problem.model.likelihood)
     if plain is not None:
         return plain
-    some, share = _some_rows(problem)
+    some, share = problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
     return fit_link(some.blocks.y, *post.left_out(some), some.blocks.c * share)
-
-
-def _some_rows(problem: Problem) -> tuple[Problem, Array | float]:
-    """Enough rows of each class to fit a link, and how many each stands for."""
-    y = problem.blocks.y
-    if problem.n <= CALIBRATION_ROWS:
-        return problem, 1.0
-    rng = np.random.default_rng(0)
-    sides = [np.flatnonzero(y > 0), np.flatnonzero(y < 0)]
-    taken = [rng.permutation(side)[: CALIBRATION_ROWS // 2] for side in sides]
-    share = [np.full(t.size, s.size / max(t.size, 1)) for s, t in zip(sides, taken, strict=True)]
-    rows = np.concatenate(taken)
-    order = np.argsort(rows)
-    return problem.some(rows[order]), np.concatenate(share)[order]

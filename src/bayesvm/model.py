@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from . import namespace
 from .arrow import Arrow
-from .blocks import Blocks
+from .blocks import Blocks, balanced_rows
 from .designs import latent
 from .designs.columns import Assembled
 from .distributions import LOG_2PI
@@ -31,6 +32,7 @@ class Model:
 
     terms: tuple[Term, ...]
     likelihood: Likelihood
+    dtype: str = "float64"  # of the columns; what is summed over rows is always float64
 
     @cached_property
     def slices(self) -> tuple[slice, ...]:
@@ -56,13 +58,14 @@ class Model:
         pairs = zip(self.terms, self.slices, strict=True)
         return next((t, where) for t, where in pairs if t.name == name)
 
-    def rows(self, X: Any) -> Rows:
-        """Columns of all terms at a block of input."""
+    def rows(self, X: Any, out: Any = None) -> Rows:
+        """Columns of all terms at a block of input, written to ``out`` if that is given."""
         if sparse.issparse(X):
             parts = [t.design.columns(X) for t in self.terms]
             return Rows(sparse.csr_array(sparse.hstack(parts, format="csr")))
         plain = self.terms[: len(self.terms) - len(self.grouped)]
-        C = np.empty((X.shape[0], self.slices[len(plain)].start if self.grouped else self.width))
+        width = self.slices[len(plain)].start if self.grouped else self.width
+        C = namespace.empty(X, width, self.dtype) if out is None else out
         extra: Array | float = 0.0
         for term, where in zip(plain, self.slices, strict=False):
             term.design.columns(X, out=C[:, where])
@@ -72,6 +75,10 @@ class Model:
             factors = tuple(self.terms[k].design.part(X) for k in self.grouped)
             return Rows(Arrow(C, factors), extra)
         return Rows(C, extra)
+
+    def held(self, block: Block) -> Rows:
+        """Columns at a block: those it holds, or new ones."""
+        return block.rows if block.rows is not None else self.rows(block.X)
 
     # ----- the coefficient side, one prior per term
 
@@ -207,12 +214,18 @@ class Problem:
         return replace(self, latents=latents) if latents else self
 
     def rows(self, block: Block) -> Rows:
-        rows = block.rows if block.rows is not None else self.model.rows(block.X)
+        rows = self.model.held(block)
         if not self.latents:
             return rows
         first = block.number * self.blocks.size
         last = first + block.y.shape[0]
         return filled(rows, latent.hidden(self.model, self.latents, first, last))
+
+    @property
+    def reader(self) -> Callable[[Block], Rows]:
+        """How visits read a block.  It names the model where it can, not the problem: an engine may
+        send it to where the rows are."""
+        return self.rows if self.latents else self.model.held
 
     @property
     def n(self) -> int:
@@ -225,8 +238,27 @@ class Problem:
 
     def assembled(self) -> Problem:
         """The same problem with its columns built once and kept."""
-        rows = self.model.rows(self.blocks.X)
-        return replace(self, blocks=self.blocks.assembled(rows))
+        blocks, model = self.blocks, self.model
+        if hasattr(blocks, "kept"):  # rows that live elsewhere keep their columns there
+            return replace(self, blocks=blocks.kept(model))
+        if sparse.issparse(blocks.X) or model.grouped:
+            return replace(self, blocks=blocks.assembled(model.rows(blocks.X)))
+        C = namespace.empty(blocks.X, model.width, model.dtype)
+        extra = namespace.empty(blocks.X, 1, model.dtype)[:, 0] if self._leaves_some() else 0.0
+
+        def fill(b: Block) -> None:
+            at = slice(b.number * blocks.size, b.number * blocks.size + b.X.shape[0])
+            left = model.rows(b.X, namespace.part(C, at)).extra
+            if not isinstance(extra, float):
+                extra[at] = namespace.like(left, extra)
+
+        for _ in self.engine.collect(fill, blocks):
+            pass
+        return replace(self, blocks=blocks.assembled(Rows(C, extra)))
+
+    def _leaves_some(self) -> bool:
+        """Whether columns leave some variance of f unsaid."""
+        return any(hasattr(term.design, "residual") for term in self.model.terms)
 
     def narrowed(self, keep: Array, states: States) -> tuple[Problem, States]:
         """The problem and its states with some columns only; ``keep`` is a mask of all columns."""
@@ -244,6 +276,16 @@ class Problem:
         """A random subset of ``keep`` rows."""
         return self.some(np.sort(rng.choice(self.n, keep, replace=False)))
 
+    def balanced(self, most: int, rng: np.random.Generator) -> tuple[Problem, Array | float]:
+        """At most so many rows, as many of each label as there are, and how many each is for."""
+        if not self.latents:
+            blocks, share = self.blocks.balanced(most, rng)
+            return replace(self, blocks=blocks), share
+        if self.n <= most:
+            return self, 1.0
+        rows, share = balanced_rows(self.blocks.y, most, rng)
+        return self.some(rows), share
+
     def some(self, rows: Array) -> Problem:
         """Chosen rows, in ascending order."""
         latents = tuple(each and each.take(rows) for each in self.latents)
@@ -251,33 +293,31 @@ class Problem:
 
     def stats(self, coef: Coef, curved: bool = False) -> Stats:
         """One pass over the rows, seen by a distribution of theta."""
-        lik, form = self.model.likelihood, self.form
+        read, lik, form = self.reader, self.model.likelihood, self.form
         return self.engine.sum(  # type: ignore[no-any-return]
-            lambda b: pass_block(self.rows(b), b.y, b.c, coef, lik, form, curved), self.blocks
+            lambda b: pass_block(read(b), b.y, b.c, coef, lik, form, curved), self.blocks
         )
 
     def draw(self, theta: Array, key: tuple[int, ...]) -> Stats:
         """One pass with latent rows drawn; block b of a sweep has a generator of its own."""
-        model, form = self.model, self.form
+        read, lik, form = self.reader, self.model.likelihood, self.form
 
         def visit(b: Block) -> Stats:
             rng = np.random.default_rng((*key, b.number))
-            return draw_block(self.rows(b), b.y, b.c, theta, model.likelihood, form, rng)
+            return draw_block(read(b), b.y, b.c, theta, lik, form, rng)
 
         return self.engine.sum(visit, self.blocks)  # type: ignore[no-any-return]
 
     def products(self, coef: Coef) -> tuple[Product, Product]:
         """Multiplication by S and by H at ``coef`` without forming either."""
-        lik = self.model.likelihood
+        read, lik = self.reader, self.model.likelihood
         locals_ = list(
-            self.engine.collect(
-                lambda b: expected(self.rows(b), b.y, b.c, coef, lik)[2], self.blocks
-            )
+            self.engine.collect(lambda b: expected(read(b), b.y, b.c, coef, lik)[2], self.blocks)
         )
 
         def by(weights: list[Array]) -> Product:
             def visit(b: Block, x: Array) -> Array:
-                C = self.rows(b).C
+                C = read(b).C
                 return C.T @ (weights[b.number] * (C @ x))
 
             return lambda x: self.engine.sum(lambda b: visit(b, x), self.blocks)
@@ -286,43 +326,45 @@ class Problem:
 
     def gram(self, weights: Array) -> Any:
         """S for given weights of rows."""
-        size, form = self.blocks.size, self.form
+        read, size, form = self.reader, self.blocks.size, self.form
 
         def visit(b: Block) -> Any:
             at = slice(b.number * size, b.number * size + b.y.shape[0])
-            return sandwich(self.rows(b).C, weights[at], form)
+            return sandwich(read(b).C, weights[at], form)
 
         return self.engine.sum(visit, self.blocks)
 
     def columns(self, rows: Array) -> Array:
         """Dense columns at chosen rows."""
-        X = self.blocks.X[rows]
-        C = X if self.blocks.ready else self.model.rows(X).C
+        C = self.model.held(replace(self.blocks.take(rows), size=len(rows))[0]).C
+        if namespace.is_foreign(C):
+            C = namespace.to_numpy(C)
         return np.asarray(C.toarray() if hasattr(C, "toarray") else C)
 
     def predictor(self, theta: Array) -> Array:
         """f at every row."""
-        return np.concatenate(
-            list(self.engine.collect(lambda b: self.rows(b).C @ theta, self.blocks))
-        )
+        read = self.reader
+        return np.concatenate(list(self.engine.collect(lambda b: read(b).C @ theta, self.blocks)))
 
     def log_likelihoods(self, thetas: Array) -> Array:
         """Log likelihood of all rows at each of several coefficient vectors, ``(m, K)``."""
-        lik = self.model.likelihood
+        read, lik = self.reader, self.model.likelihood
 
         def visit(b: Block) -> Array:
-            C, few = self.rows(b).C, max(1, 2**16 // b.y.shape[0])
-            parts = (thetas[i : i + few] for i in range(0, len(thetas), few))  # stay in cache
-            return np.concatenate([lik.log_prob(b.y, part @ C.T) @ b.c for part in parts])
+            C, few = read(b).C, max(1, 2**16 // b.y.shape[0])  # stay in cache
+            parts = (namespace.like(thetas[i : i + few], C) for i in range(0, len(thetas), few))
+            logs = [lik.log_prob(b.y, namespace.double(part @ C.T)) @ b.c for part in parts]
+            return np.concatenate(logs)
 
         return self.engine.sum(visit, self.blocks)  # type: ignore[no-any-return]
 
     def moments(self, coef: Coef) -> tuple[Array, Array]:
         """Mean and variance of f at every row."""
+        read = self.reader
 
         def visit(b: Block) -> tuple[Array, Array]:
-            m, v = moments(self.rows(b), coef)
-            return m, np.broadcast_to(v, m.shape)
+            m, v = moments(read(b), coef)
+            return m, v + 0.0 * m  # in whichever library m lives
 
         parts = list(self.engine.collect(visit, self.blocks))
         return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
@@ -331,6 +373,6 @@ class Problem:
         """Variance of f at every row that is not the coefficients', which no row can reduce."""
         if self.blocks.ready:
             return self.blocks.extra
-        if not any(hasattr(term.design, "residual") for term in self.model.terms):
+        if not self._leaves_some():
             return 0.0
         return np.concatenate([np.broadcast_to(self.rows(b).extra, b.y.shape) for b in self.blocks])

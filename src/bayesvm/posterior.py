@@ -14,6 +14,7 @@ from .calibration import leave_one_out, leave_one_out_draws
 from .incomplete import left_out_by_coef, left_out_by_pairs
 from .inference.draws import Pair
 from .model import Problem
+from .namespace import is_foreign
 from .stats import moments
 from .types import Array, Coef, Columns, Covariance, Rows
 
@@ -69,7 +70,7 @@ class GaussianPosterior:
 
     def moments(self, C: Columns) -> tuple[Array, Array]:
         m, v = moments(Rows(C), self.coef)
-        return m, np.broadcast_to(v, m.shape)
+        return m, v if is_foreign(m) else np.broadcast_to(v, m.shape)
 
     def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
         m, v = self.moments(C)

@@ -3,6 +3,9 @@
 ``pass_block`` turns a block of rows into summed statistics.  Everything that scales swaps here: the
 form of S, the array that holds the columns, the engine that adds the blocks up.  What leaves the
 seam is float64 and does not grow with the number of rows.
+
+Columns may be held in float32, and in any array library: products with them are made in their
+precision, block by block; rows answer, and blocks are added up, in float64.
 """
 
 from __future__ import annotations
@@ -13,7 +16,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from . import namespace
 from .arrow import Arrow, Bordered
+from .namespace import double, like, pick
 from .types import Array, Cells, Coef, Columns, Hidden, Likelihood, Local, Rows, Stats
 
 NEGLIGIBLE = 0.05  # curvature, as a share of w, below which a row is left out of H (2.5 % of it)
@@ -117,8 +122,8 @@ def sandwich(C: Columns, w: Array, form: str) -> Any:
         return Diagonal(squared(C).T @ w)
     if sparse.issparse(C):
         return Dense((C.T @ C.multiply(w[:, None]).tocsr()).toarray())
-    A = C * np.sqrt(w)[:, None]
-    return Dense(A.T @ A)  # NumPy sees one matrix and its transpose and calls syrk
+    A = C * like(namespace.of(w).sqrt(w), C)[:, None]
+    return Dense(double(A.T @ A))  # NumPy sees one matrix and its transpose and calls syrk
 
 
 def squared(C: Columns) -> Columns:
@@ -197,9 +202,10 @@ def filled(rows: Rows, hidden: tuple[Hidden, ...]) -> Rows:
 
 def moments(rows: Rows, coef: Coef) -> tuple[Array, Array | float]:
     """Mean and variance of f at each row."""
-    m = rows.C @ coef.mean
-    v = coef.cov.quad(rows.C) + rows.extra
-    return m, v + hidden_variance(rows, coef) if rows.V else v
+    m, v = double(rows.C @ like(coef.mean, rows.C)), coef.cov.quad(rows.C) + rows.extra
+    if rows.V:
+        return m, v + hidden_variance(rows, coef)
+    return m, v if namespace.is_numpy(m) else v + 0.0 * m  # a number is no array elsewhere
 
 
 def expected(
@@ -220,14 +226,14 @@ def gather(
     H = None
     if curved:
         # rows far from the kink have next to no curvature, and there are many of them
-        some = np.flatnonzero(local.h > NEGLIGIBLE * local.w)
-        H = sandwich(rows.C[some], local.h[some], form)
-    S, g = sandwich(rows.C, local.w, form), rows.C.T @ local.g
+        some = namespace.of(local.h).nonzero(local.h > NEGLIGIBLE * local.w)[0]
+        H = sandwich(pick(rows.C, some), pick(local.h, some), form)
+    S, g = sandwich(rows.C, local.w, form), double(rows.C.T @ like(local.g, rows.C))
     for where, cells in rows.V:
         spread = scattered(cells, local.w, where.stop - where.start)
         S, H = S.plus(where, spread), None if H is None else H.plus(where, spread)
         g[where] -= spread @ mean[where]  # type: ignore[index]
-    return Stats(S, g, float(local.bound.sum()), H)
+    return Stats(S, g, namespace.total(local.bound), H)
 
 
 def pass_block(
@@ -248,4 +254,4 @@ def draw_block(
     rng: np.random.Generator,
 ) -> Stats:
     """One block of rows seen by a draw of theta: Gibbs."""
-    return gather(rows, likelihood.draw(y, rows.C @ theta, c, rng), form)
+    return gather(rows, likelihood.draw(y, double(rows.C @ like(theta, rows.C)), c, rng), form)

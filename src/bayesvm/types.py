@@ -133,7 +133,7 @@ class Stats:
 
     S: Any
     g: Array
-    bound: float
+    bound: Any  # a number; where rows are on a device, one that is there
     H: Any = None
 
     def __add__(self, other: Stats) -> Stats:

@@ -9,15 +9,20 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
 from threadpoolctl import threadpool_limits
 
+from . import namespace
 from .blocks import block_rows
 from .designs.imputation import Factors, Unstructured
-from .engines import Serial, Threads
+from .engines import Dask, Gpu, Serial, Threads
+from .engines.dask import DaskRows, is_dask
 from .inference import EM, SVI, VB, Gibbs
 from .inference.tight import TightVB
 from .kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
 from .likelihoods import Hinge, Logistic, Probit
+from .namespace import is_foreign
 from .priors import Bridge, Fixed, InverseWishart, LaplaceZero, Lasso, Ridge, SpikeSlab
 from .types import Array
 
@@ -38,6 +43,7 @@ PRIORS: Mapping[str, Any] = {
     "laplace_zero": LaplaceZero(),
 }
 
+MERGED_ROWS = 50_000  # beyond it equal rows are not looked for
 SHARED_COLUMNS = 3000  # K-sized algebra below this is not worth several threads
 DUAL_ROWS = 4000  # largest n-sized factor
 DUAL_COLUMNS = 256  # up to here a K-sized factor is as quick
@@ -136,13 +142,49 @@ def choose_likelihood(value: Any, scheme: Any) -> Any:
     return choose("likelihood", value, LIKELIHOODS, ("expected", "log_prob", "proba", *extra))
 
 
-def choose_engine(value: Any, n: int, K: int, n_jobs: int | None) -> Any:
+def choose_engine(value: Any, n: int, K: int, n_jobs: int | None, X: Any = None) -> Any:
     if n_jobs is not None and not isinstance(n_jobs, int | np.integer):
         raise ValueError(f"n_jobs must be a whole number or None; got {n_jobs!r}.")
     if value == "auto":
+        if is_foreign(X):
+            return Gpu.of(X)
+        if hasattr(X, "aligned"):
+            return Dask()
         return Threads(n_jobs) if n > 2 * block_rows(K) else Serial()
-    table = {"serial": Serial(), "threads": Threads(n_jobs)}
-    return choose("engine", value, table, ("sum", "collect"))
+    table = {"serial": Serial(), "threads": Threads(n_jobs), "gpu": Gpu(), "dask": Dask()}
+    engine = choose("engine", value, table, ("sum", "collect"))
+    return engine.check() if hasattr(engine, "check") else engine
+
+
+def choose_size(engine: Any, K: int) -> int:
+    """Rows of a block: as many as suit the engine, else as the cache can hold."""
+    return int(engine.rows(K)) if hasattr(engine, "rows") else block_rows(K)
+
+
+def placed(engine: Any, X: Any, c: Any) -> tuple[Any, Any]:
+    """Rows and weights where the engine works, if it has a place of its own and they fit."""
+    if not hasattr(engine, "place") or is_source(X):
+        return X, c
+    if isinstance(X, np.ndarray) and X.nbytes > engine.available():
+        return X, c
+    return engine.place(X), engine.place(c)
+
+
+def check_engine(engine: Any, scheme: Any, X: Any = None) -> None:
+    """Rows that are elsewhere can be summed over there, and little else."""
+    if hasattr(X, "aligned"):
+        if not isinstance(engine, Dask):
+            raise ValueError("Dask collections are fitted by engine='auto' or 'dask'.")
+        if not isinstance(scheme, VB | TightVB | Gibbs):
+            raise ValueError(
+                f"Dask collections are fitted by inference='vb' or 'gibbs'; {type(scheme).__name__}"
+                " looks at rows one by one. Compute the collection, or sample it, for that."
+            )
+    if hasattr(engine, "place") and not isinstance(scheme, VB | TightVB):
+        raise ValueError(
+            f"rows on a device are fitted by inference='vb'; {type(scheme).__name__} needs them on "
+            "the host: give NumPy arrays and engine='threads'."
+        )
 
 
 def choose_form(value: str, n: int, K: int, scheme: Any, sparse_rows: bool = False) -> str:
@@ -309,8 +351,12 @@ def check_latent_form(form: str, K: int) -> str:
     return "dense"
 
 
-def check_weights(sample_weight: Any, class_weight: Any, y: Any, classes: Any) -> Array:
+def check_weights(
+    sample_weight: Any, class_weight: Any, y: Any, classes: Any, X: Any = None
+) -> Any:
     """Weights of rows: sample weight times class weight, checked."""
+    if hasattr(X, "weights"):
+        return X.weights(sample_weight, class_weight, y, classes)
     n = y.shape[0]
     if sample_weight is None:
         c = np.ones(n)
@@ -378,11 +424,132 @@ def check_two_sided(y: Any, c: Array, classes: Any) -> None:
             f"a classifier needs at least two classes in y; got one class, {classes[0]}. Check "
             "that y was not filtered or encoded away."
         )
+    if is_dask(y):  # each label occurs, and no weight is zero
+        return
+    masses = np.bincount(y, c, len(classes))
     for k, label in enumerate(classes):
-        if not np.any(c[y == k] > 0):
+        if not masses[k] > 0:
             raise ValueError(
                 f"class {label} has no row of positive weight; drop it from y or give it weight."
             )
+
+
+def encode(y: Any, X: Any = None) -> tuple[Any, Array]:
+    """The classes and the place of each label among them."""
+    if hasattr(X, "encode"):  # labels that are elsewhere are counted there
+        return X.encode(y)
+    if y.dtype.kind in "iub" and y.size and y.min() >= 0 and y.max() < 2**15:
+        seen = np.zeros(int(y.max()) + 1, dtype=bool)  # millions of small numbers: by a table
+        seen[y.astype(np.uint16)] = True
+        place = (np.cumsum(seen) - 1).astype(np.int16)
+        return np.flatnonzero(seen).astype(y.dtype), place[y.astype(np.uint16)]
+    classes = np.unique(y)
+    codes = np.empty(y.shape[0], dtype=np.int16 if len(classes) < 2**15 else np.intp)
+    for i in range(0, codes.size, 2**18):  # nothing as large as y is made on the way
+        codes[i : i + 2**18] = np.searchsorted(classes, y[i : i + 2**18])
+    return classes, codes
+
+
+def is_large(X: Any) -> bool:
+    """Whether rows are too many to be merged and looked at all at once."""
+    return is_source(X) or X.shape[0] > MERGED_ROWS
+
+
+def choose_dtype(value: str, scheme: Any) -> str:
+    """Precision of columns; an exact mode needs more than a posterior does."""
+    if value not in ("auto", "float32", "float64"):
+        raise ValueError(f"dtype={value!r} is not known; choose 'auto', 'float32' or 'float64'.")
+    if value == "auto":
+        return "float64" if is_point(scheme) else "float32"
+    return value
+
+
+def check_positive_weights(c: Any) -> None:
+    if not is_dask(c) and not np.all(c > 0):
+        raise ValueError(
+            "rows that are read in blocks need positive weights; leave rows of weight zero out."
+        )
+
+
+def read_foreign(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
+    """Rows in another array library than NumPy, checked where they are, and labels in NumPy."""
+    xp = namespace.of(X)
+    if X.ndim != 2:
+        raise ValueError(f"X must have rows and columns; got shape {tuple(X.shape)}.")
+    if not xp.isdtype(X.dtype, "real floating"):
+        X = xp.astype(X, xp.float64)
+    if not bool(xp.all(xp.isfinite(X))):
+        raise ValueError("Input X contains NaN or infinity; drop or impute such rows.")
+    if reset:
+        estimator.n_features_in_ = int(X.shape[1])
+        estimator.__dict__.pop("feature_names_in_", None)
+    elif X.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    if not reset and y is None:
+        return X, None
+    if y is None:
+        raise ValueError("fit needs y, one label for each row.")
+    return X, read_labels(namespace.to_numpy(y) if is_foreign(y) else y, int(X.shape[0]))
+
+
+def is_source(X: Any) -> bool:
+    """Whether rows are read in chunks rather than held."""
+    return hasattr(X, "cut") or is_dask(X)
+
+
+def check_in_memory(X: Any, what: str) -> None:
+    """Refuse rows that are read in chunks or held by a device where rows are changed in place."""
+    if is_source(X) or is_foreign(X):
+        raise ValueError(
+            f"{what} needs all rows as one array in memory; got {type(X).__name__}. Load the rows, "
+            "or leave it out."
+        )
+
+
+def read_source(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
+    """A source whose columns are those of the estimator, and its labels."""
+    if is_dask(X):
+        X = DaskRows.of(X)
+    n, p = X.shape
+    if reset:
+        estimator.n_features_in_ = p
+        estimator.__dict__.pop("feature_names_in_", None)
+        if X.names is not None:
+            estimator.feature_names_in_ = np.array(X.names, dtype=object)
+    elif p != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {p} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    elif X.names is not None and hasattr(estimator, "feature_names_in_"):
+        known = list(estimator.feature_names_in_)
+        if list(X.names) != known:
+            raise ValueError(f"the columns of X must be {known}, in that order; got {X.names}.")
+    if not reset and y is None:
+        return X, None
+    if y is not None and hasattr(X, "aligned"):
+        return X, X.aligned(y)
+    if y is None:
+        if not getattr(X, "labelled", False):
+            raise ValueError(
+                "the source has no labels: give y to fit, or name the column that holds them "
+                "(target= of from_parquet, pairs of rows and labels for from_iterable)."
+            )
+        y = X.labels()
+    return X, read_labels(y, n)
+
+
+def read_labels(y: Any, n: int) -> Array:
+    """Labels as an array, one for each row."""
+    y = column_or_1d(y, warn=True)
+    if y.dtype.kind not in "iub":  # whole numbers are classes; to look at them all takes long
+        check_classification_targets(y)
+    if y.shape[0] != n:
+        raise ValueError(f"X has {n} rows but y has {y.shape[0]} labels.")
+    return y
 
 
 def as_rows(X: Any) -> Any:

@@ -9,12 +9,21 @@ from threadpoolctl import threadpool_info
 
 from bayesvm import engines
 from bayesvm.blocks import Blocks
-from bayesvm.engines import Serial, Threads
+from bayesvm.engines import Dask, Gpu, Serial, Threads
 from bayesvm.gaussian import FullCovariance
 from bayesvm.likelihoods import Hinge, Logistic, Probit
+from bayesvm.namespace import total
 from bayesvm.types import Coef
 
-ENGINES = [Serial(), Threads(1), Threads(2), Threads(4), Threads()]
+ENGINES = [
+    Serial(),
+    Threads(1),
+    Threads(2),
+    Threads(4),
+    Threads(),
+    Dask(),
+    Gpu("default", "array_api_strict"),
+]
 every = pytest.mark.parametrize("engine", ENGINES, ids=str)
 COEF = Coef(np.linspace(-1, 1, 6), FullCovariance(np.eye(6) + np.tril(np.full((6, 6), 0.1))))
 
@@ -35,14 +44,14 @@ def numbers(n=13, size=3):
 
 @every
 def test_blocks_come_back_in_order(engine):
-    found = list(engine.collect(lambda b: (b.number, b.y.sum()), numbers()))
+    found = list(engine.collect(lambda b: (b.number, float(total(b.y))), numbers()))
     assert found == [(0, 3.0), (1, 12.0), (2, 21.0), (3, 30.0), (4, 12.0)]
 
 
 @every
 def test_sum_of_one_block_and_of_many(engine):
-    assert engine.sum(lambda b: b.y.sum(), numbers(4, 9)) == 6.0
-    assert engine.sum(lambda b: b.y.sum(), numbers()) == 78.0
+    assert engine.sum(lambda b: float(total(b.y)), numbers(4, 9)) == 6.0
+    assert engine.sum(lambda b: float(total(b.y)), numbers()) == 78.0
 
 
 @every

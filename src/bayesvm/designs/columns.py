@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .. import namespace
 from ..types import Array, Block, Columns, Engine
 from .table import numbers
 
@@ -25,7 +26,7 @@ class Intercept:
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         if out is None:
             return sparse.csr_array(np.ones((X.shape[0], 1)))
-        out[:] = 1.0
+        out[:, :] = 1.0
         return out
 
 
@@ -54,6 +55,13 @@ class Standardised:
             if out is None:
                 return sparse.csr_array(scaled, dtype=float)
             out[:] = scaled.toarray()
+            return out
+        if not namespace.is_numpy(X):
+            X = namespace.double(X)
+            scaled = (X - namespace.like(self.center, X)) / namespace.like(self.scale, X)
+            if out is None:
+                return scaled
+            out[:, :] = scaled if out.dtype == scaled.dtype else namespace.like(scaled, out)
             return out
         if out is None:
             out = np.empty(X.shape)
@@ -88,8 +96,8 @@ class Spread:
 
 
 def _spread(block: Block) -> Spread:
-    X, c = numbers(block.X), np.asarray(block.c, dtype=float)
-    n = float(c.sum())
+    X, c = numbers(block.X), block.c
+    n = float(namespace.of(c).sum(c))
     if n == 0:
         return Spread(0.0, np.zeros(X.shape[1]), np.zeros(X.shape[1]))
     if sparse.issparse(X):
@@ -103,8 +111,9 @@ def _spread(block: Block) -> Spread:
         gap -= shift[X.indices]
         mean += shift
         return Spread(n, mean, np.bincount(X.indices, each * gap**2, p) + zeros * mean**2)
-    known = ~np.isnan(X)
-    if not known.all():
+    if not namespace.is_numpy(X):
+        X, c = namespace.double(X), namespace.double(c)
+    elif not (known := ~np.isnan(X)).all():
         weight = c[:, None] * known
         counts = weight.sum(axis=0)
         some = np.where(counts > 0, counts, 1.0)
@@ -116,16 +125,17 @@ def _spread(block: Block) -> Spread:
     gap = X - mean
     shift = c @ gap / n  # what rounding of the first mean left: a constant column has no spread
     gap -= shift
-    return Spread(n, mean + shift, c @ (gap * gap))
+    home = namespace.to_numpy
+    return Spread(n, home(mean + shift), home(c @ (gap * gap)))
 
 
-def fit_columns(blocks: Sequence[Block], engine: Engine, standardize: bool) -> Standardised:
+def fit_columns(blocks: Any, engine: Engine, standardize: bool) -> Standardised:
     """Centre and scale of the columns, weighted by the rows' weights.
 
     Sparse columns are not centred, which would fill them in.  A constant column gets scale 1.
     Missing entries are passed over.
     """
-    p = blocks[0].X.shape[1]
+    p = blocks.width
     if not standardize:
         return Standardised(np.zeros(p), np.ones(p))
     total = engine.sum(_spread, blocks)
@@ -133,5 +143,5 @@ def fit_columns(blocks: Sequence[Block], engine: Engine, standardize: bool) -> S
     # a column whose spread is rounding error of its level is constant
     constant = sd <= 1e-12 * np.abs(total.mean)
     scale = np.where(constant | (sd == 0), 1.0, sd)
-    center = np.zeros(p) if sparse.issparse(blocks[0].X) else total.mean
+    center = np.zeros(p) if sparse.issparse(blocks.X) else total.mean
     return Standardised(center, scale)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -47,7 +48,14 @@ class Threads:
             _controller().limit(limits=1, user_api="blas"),
             ThreadPoolExecutor(self.workers) as pool,
         ):
-            yield from pool.map(fn, blocks)
+            # a few ahead: blocks that are read from a file are not to pile up
+            ahead: deque[Future[Any]] = deque()
+            for block in blocks:
+                ahead.append(pool.submit(fn, block))
+                if len(ahead) > 2 * self.workers:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
 
     def sum(self, fn: Callable[[Block], Any], blocks: Sequence[Block]) -> Any:
         return reduce(add, self.collect(fn, blocks))

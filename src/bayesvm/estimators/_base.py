@@ -16,9 +16,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .. import namespace
 from .. import validation as check
-from ..blocks import Blocks, block_rows
+from ..blocks import cut
 from ..designs import Table
+from ..engines.dask import is_dask, lazily
 from ..gaussian import DiagonalCovariance, DualCovariance, FullCovariance, Point, covariance
 from ..inference.loop import Progress, State, pack, unpack
 from ..machine import Machine, fit_machine
@@ -44,6 +46,10 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return {"accept_sparse": self._accept_sparse, "dtype": [np.float64, np.float32]}
 
     def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
+        if check.is_source(X):
+            return check.read_source(self, X, y, reset)
+        if namespace.is_foreign(X):
+            return check.read_foreign(self, X, y, reset)
         X, y = validate_data(self, X, y, reset=reset, **self._kind())
         check_classification_targets(y)
         return check.as_rows(X), y
@@ -73,6 +79,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         threads = check.blas_threads(problem.model.width, problem.form)
         with threads, Reporter(self.callbacks, self.verbose) as report:
             for j, y in enumerate(self._targets(codes)):
+                if hasattr(problem.engine, "place"):
+                    y = problem.engine.place(y)
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
                 start, options = starts[j], {}
                 scope = _Scope(store, f"machine{j}") if store is not None else None
@@ -96,6 +104,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _fingerprint(self, problem: Problem, scheme: Any, codes: Any) -> str:
         """What must be equal for a checkpoint to belong to this fit."""
         X, terms = problem.blocks.X, problem.model.terms
+        if check.is_source(X):  # to read a source once more would cost as much as a pass
+            X = np.array(X.shape)
         parts = [X.data, X.indices, X.indptr] if check.is_sparse(X) else [X]
         if isinstance(X, Table):
             parts = [X.numbers, X.codes]
@@ -136,23 +146,34 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _new_rows(self, X: Any) -> Any:
         check_is_fitted(self, "machines_")
+        if check.is_source(X):
+            return check.read_source(self, X, None, reset=False)[0]
+        if namespace.is_foreign(X):
+            return check.read_foreign(self, X, None, reset=False)[0]
         X = validate_data(self, X, reset=False, **self._kind())
         return check.as_rows(X)
 
     def _moments(self, X: Any) -> tuple[Array, Array]:
         """Mean and variance of each machine's f at new rows, ``(n, machines)``."""
-        X = self._new_rows(X)
+        X, how = self._new_rows(X), self.engine
+        if not self._on_device():  # draws and exact fits answer on the host
+            X, how = namespace.to_numpy(X), "auto" if how == "gpu" or hasattr(how, "place") else how
         n, K = X.shape[0], self.machines_[0].model.width
-        size = block_rows(K)
-        engine = check.choose_engine(self.engine, n, K, self.n_jobs)
-        blocks = Blocks(X, np.empty(n), np.empty(n), size)
+        engine = check.choose_engine(how, n, K, self.n_jobs, X)
+        size = check.choose_size(engine, K)
+        blocks = cut(X, np.empty(n), np.empty(n), size)
 
         def visit(b: Any) -> tuple[Array, Array]:
             pairs = self._moments_at(b.X)
-            return np.stack([m for m, _ in pairs], 1), np.stack([v for _, v in pairs], 1)
+            xp = namespace.of(pairs[0][0])
+            return xp.stack([m for m, _ in pairs], axis=1), xp.stack([v for _, v in pairs], axis=1)
 
         parts = list(engine.collect(visit, blocks))
         return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
+
+    def _on_device(self) -> bool:
+        """Whether moments can be computed where the rows are."""
+        return all(hasattr(m.posterior, "coef") for m in self.machines_)
 
     def _moments_at(self, X: Any) -> list[tuple[Array, Array]]:
         """Mean and variance of f at a block of rows, for each machine."""
@@ -179,14 +200,17 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         std : array of the same shape
             Only with ``return_std``.  Posterior standard deviation of f (of each class's f).
         """
+        if is_dask(X) and not return_std:
+            return lazily(self, "decision_function", X)
         m, v = self._moments(X)
         if return_std and not self.machines_[0].posterior.has_spread:
             self.machines_[0].posterior.variance()  # a point estimate refuses
         if len(self.machines_) == 1:
-            values = self.machines_[0].link.score(m[:, 0], v[:, 0])
-            return (values, np.sqrt(v[:, 0])) if return_std else values
-        values = self._logits(m, v)
-        return (values, np.sqrt(v)) if return_std else values
+            values, v = self.machines_[0].link.score(m[:, 0], v[:, 0]), v[:, 0]
+        else:
+            values = self._logits(m, v)
+        values = namespace.back(values, X)
+        return (values, namespace.back(np.sqrt(v), X)) if return_std else values
 
     def _logits(self, m: Array, v: Array) -> Array:
         return np.stack(
@@ -214,7 +238,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         proba : array of shape (n, n_classes)
             Columns in the order of ``classes_``.
         """
-        return self._proba(*self._moments(X))
+        if is_dask(X):
+            return lazily(self, "predict_proba", X)
+        return namespace.back(self._proba(*self._moments(X)), X)
 
     def predict(self, X: Any) -> Any:
         """The most probable class of each row: ``classes_[predict_proba(X).argmax(1)]``.
@@ -229,8 +255,10 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels : array of shape (n,)
             Entries of ``classes_``.
         """
-        most = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[most]
+        if is_dask(X):
+            return lazily(self, "predict", X)
+        most = self._proba(*self._moments(X)).argmax(axis=1)
+        return namespace.back(self.classes_[most], X)
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
         """Lower and upper class probabilities, from the posterior of f.
@@ -251,6 +279,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tails = check.tails(level)
         p = self.predict_proba(X)
         X = self._new_rows(X)
+        X = namespace.to_numpy(X) if namespace.is_foreign(X) else X
         ends = []
         for machine in self.machines_:
             f = machine.quantiles(X, tails)

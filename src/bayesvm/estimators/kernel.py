@@ -10,6 +10,7 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.special import ndtr
 from sklearn.utils.validation import check_is_fitted
 
+from .. import namespace
 from .. import validation as check
 from ..blocks import Blocks, block_rows
 from ..designs import Intercept, Standardised, Whitened, choose_points, fit_columns, whiten
@@ -25,6 +26,7 @@ from ..priors import Fixed
 from ..stats import Dense, Factored
 from ..types import Array, Coef, Rows, Term
 from ._base import BayesianClassifier
+from ._large import fit_large
 
 ALL_ROWS = 2000  # up to here every distinct row is an inducing point
 FIRST_INDUCING = 250
@@ -78,6 +80,12 @@ class BayesianSVC(BayesianClassifier):
         Weights of classes, times ``sample_weight``.
     engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.engines`, default="auto"
         Who visits the rows.
+    dtype : {"auto", "float32", "float64"}, default="auto"
+        Precision of the columns of fits to more than 50,000 rows; ``"auto"`` is float32, but
+        float64 under EM.  Columns are computed, and sums over rows taken, in float64 always.
+    memory : int, optional
+        Bytes that such a fit may spend on keeping its columns, which are made again on every pass
+        if they need more; by default half of what is free.
     max_iter : int, optional
         Most iterations of the scheme; its own default if not given.
     tol : float, optional
@@ -103,7 +111,8 @@ class BayesianSVC(BayesianClassifier):
     inducing_points_ : array of shape (m, n_features)
         On the scale of the input.
     support_ : array of int
-        Rows whose margin is more likely violated than not (under EM: rows with a positive dual).
+        Rows whose margin is more likely violated than not (under EM: rows with a positive dual);
+        not defined for fits to more than 50,000 rows.
     support_proba_ : array of shape (n,) or (n, n_classes)
         Posterior probability that :math:`y_i f_i < 1`; not defined under EM.
     offset_ : array of shape (1,) or (n_classes,)
@@ -155,6 +164,8 @@ class BayesianSVC(BayesianClassifier):
         probability: str = "calibrated",
         class_weight: Any = None,
         engine: Any = "auto",
+        dtype: str = "auto",
+        memory: int | None = None,
         max_iter: int | None = None,
         tol: float | None = None,
         random_state: Any = None,
@@ -175,6 +186,8 @@ class BayesianSVC(BayesianClassifier):
         self.probability = probability
         self.class_weight = class_weight
         self.engine = engine
+        self.dtype = dtype
+        self.memory = memory
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -185,15 +198,15 @@ class BayesianSVC(BayesianClassifier):
 
     # ----- fitting
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BayesianSVC:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BayesianSVC:
         """Fit to rows ``X`` with labels ``y``.
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features)
-            Rows; NumPy, pandas or polars.
+        X : array-like of shape (n, n_features), or a source of :mod:`bayesvm.blocks`
+            Rows; NumPy, pandas or polars, or files that are read in blocks.
         y : array-like of shape (n,)
-            Labels, two or more distinct.
+            Labels, two or more distinct; not needed where the source has them.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 equals the row twice; 0 leaves it out.
 
@@ -211,10 +224,18 @@ class BayesianSVC(BayesianClassifier):
         check.check_probability(self.probability)
         check.check_positive("bias", self.bias)
         X, y = self._read(X, y, reset=True)
-        classes, codes = np.unique(y, return_inverse=True)
-        c = check.check_weights(sample_weight, self.class_weight, codes, classes)
+        classes, codes = check.encode(y, X)
+        c = check.check_weights(sample_weight, self.class_weight, codes, classes, X)
         check.check_two_sided(codes, c, classes)
         self.classes_ = classes
+        self.bound_ = bound
+        if check.is_large(X):
+            check.check_positive_weights(c)
+            self._forget()
+            fit_large(self, X, codes, c, scheme, likelihood, rule)
+            self.offset_ = np.array([m.link.offset for m in self.machines_])
+            return self
+        X = namespace.to_numpy(X)  # on a device so few rows would wait for it
         kept = np.flatnonzero(c > 0)
         data = merge(X[kept], codes[kept], c[kept])
         rng = self._generator()
@@ -241,6 +262,12 @@ class BayesianSVC(BayesianClassifier):
         self.offset_ = np.array([m.link.offset for m in self.machines_])
         self._mark_support(problem, data, kept, X.shape[0])
         return self
+
+    def _forget(self) -> None:
+        """What only fits with every row in memory know."""
+        self._predictors: list[Predictor] | None = None
+        for name in ("support_", "support_proba_"):
+            self.__dict__.pop(name, None)
 
     def _inputs(self, data: Distinct) -> Standardised:
         """Centre and scale of the columns, rows counted by their weights."""
@@ -355,6 +382,9 @@ class BayesianSVC(BayesianClassifier):
             out.append(Predictor.of(alpha, cov.w, K))  # type: ignore[attr-defined]
         return out
 
+    def _on_device(self) -> bool:
+        return self._predictors is None and super()._on_device()
+
     def _moments_at(self, X: Any) -> list[tuple[Array, Array]]:
         if self._predictors is None:
             return super()._moments_at(X)
@@ -383,7 +413,7 @@ class BayesianSVC(BayesianClassifier):
         """
         check_is_fitted(self, "machines_")
         rng = self._generator(random_state)
-        X = self.inducing_points_ if X is None else self._new_rows(X)
+        X = self.inducing_points_ if X is None else namespace.to_numpy(self._new_rows(X))
         model = self.machines_[0].model
         design = model.terms[-1].design
         C = model.rows(X).C

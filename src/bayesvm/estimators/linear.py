@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from .. import validation as check
-from ..blocks import Blocks, block_rows
+from ..blocks import cut
 from ..designs import Intercept, fit_columns
 from ..inference import SVI
 from ..inference.loop import Progress
@@ -185,15 +185,15 @@ class BayesianLinearSVC(MissingCells, CoefficientReport):
 
     # ----- fitting
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BayesianLinearSVC:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BayesianLinearSVC:
         """Fit to rows ``X`` with labels ``y``.
 
         Parameters
         ----------
-        X : array-like or sparse of shape (n, n_features)
-            Rows; NumPy, SciPy sparse, pandas or polars.
+        X : array-like or sparse of shape (n, n_features), or a source of :mod:`bayesvm.blocks`
+            Rows; NumPy, SciPy sparse, pandas or polars, or files that are read in blocks.
         y : array-like of shape (n,)
-            Labels, two or more distinct.
+            Labels, two or more distinct; not needed where the source has them.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 equals the row twice; 0 leaves it out.
 
@@ -206,16 +206,19 @@ class BayesianLinearSVC(MissingCells, CoefficientReport):
         check.check_probability(self.probability)
         check.check_missing(self.missing, scheme, self.checkpoint)
         X, y = self._read(X, y, reset=True)
-        classes, codes = np.unique(y, return_inverse=True)
-        c = check.check_weights(sample_weight, self.class_weight, codes, classes)
-        copies = check.check_weights(sample_weight, None, codes, classes)
+        classes, codes = check.encode(y, X)
+        c = check.check_weights(sample_weight, self.class_weight, codes, classes, X)
+        copies = check.check_weights(sample_weight, None, codes, classes, X)
         check.check_two_sided(codes, c, classes)
         self.classes_ = classes
-        rows = np.arange(c.size)
-        if not np.all(c > 0):
+        rows = np.arange(codes.shape[0])
+        if check.is_source(X):
+            check.check_positive_weights(c)
+        elif not np.all(c > 0):
             rows = np.flatnonzero(c > 0)
             X, codes, c, copies = X[rows], codes[rows], c[rows], copies[rows]
         if check.models_missing(self.missing):
+            check.check_in_memory(X, "missing='model'")
             self._check_cells(X)
             if check.is_sampler(scheme):
                 each = check.repeated(X, copies)
@@ -237,14 +240,16 @@ class BayesianLinearSVC(MissingCells, CoefficientReport):
         n, p = X.shape
         K = p + bool(self.fit_intercept)
         form = check.choose_form(self.covariance, n, K, scheme, check.is_sparse(X))
-        engine = check.choose_engine(self.engine, n, K, self.n_jobs)
-        size = n if form == "factored" else block_rows(K)
-        blocks = Blocks(X, np.empty(n), c, size, copies=copies)
+        engine = check.choose_engine(self.engine, n, K, self.n_jobs, X)
+        check.check_engine(engine, scheme, X)
+        X, c = check.placed(engine, X, c)
+        size = n if form == "factored" else check.choose_size(engine, K)
+        blocks = cut(X, np.empty(n), c, size)
         columns: Any = fit_columns(blocks, engine, self.standardize)
         if check.models_missing(self.missing) and np.isnan(X).any():
+            blocks = replace(blocks, copies=copies, size=check.choose_size(engine, K))
             columns = self._latent(columns, blocks, engine)
             form = check.check_latent_form(form, K)
-            blocks = replace(blocks, size=block_rows(K))
         model = self._model(columns, scheme)
         form = check.check_selection(form, model.terms[-1].prior, scheme, K)
         if form == "factored" and np.any(model.precision(model.init()) == 0):

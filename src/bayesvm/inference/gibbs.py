@@ -95,9 +95,10 @@ class Gibbs:
         size = problem.n * problem.model.width
         if size < 2**21 and not problem.blocks.ready and not model.is_latent:
             problem = problem.assembled()  # columns are built once, not once a sweep
-        if size < 2**22:
+        remote = getattr(problem.blocks, "remote", False)
+        if size < 2**22 and not remote:
             problem = replace(problem, engine=Serial())  # chains, not rows, share the cores
-        if n_jobs in (None, 1) or size >= 2**22 or store is not None:
+        if n_jobs in (None, 1) or size >= 2**22 or remote or store is not None:
             parts = [self._chain(problem, start, seed, k, watch, store) for k in range(self.chains)]
         else:
             parts = Parallel(n_jobs=n_jobs)(
@@ -181,13 +182,21 @@ def stretch(
     if only is not None:
         moving = np.zeros_like(theta)
         moving[model.slices[only]] = theta[model.slices[only]]
-    f, rest = problem.predictor(moving), 0.0 if only is None else problem.predictor(theta - moving)
+    still = theta - moving
+    remote = getattr(problem.blocks, "remote", False)
+    f = None if remote else problem.predictor(moving)
+    rest = 0.0 if remote or only is None else problem.predictor(still)
+
+    def fit(t: float) -> float:
+        if f is None:  # as large as the rows, which are elsewhere
+            return float(problem.log_likelihoods((still + math.exp(t) * moving)[None])[0])
+        return float(c @ lik.log_prob(y, rest + math.exp(t) * f))
+
     every = model.each("stretch", priors, coef)
     along = [every[k] for k in some]
 
     def log_density(t: float) -> float:
-        fit = float(c @ lik.log_prob(y, rest + math.exp(t) * f))
-        return fit + sum(prior(t) for prior in along)
+        return fit(t) + sum(prior(t) for prior in along)
 
     t = slice_sample(log_density, 0.0, rng)
     grown = tuple(

@@ -22,7 +22,7 @@ from ..gaussian import blended, mode
 from ..model import Problem
 from ..types import Array, Coef, Local, Stats
 from .loop import Ascent, Pace, Progress, State, Watch, silent
-from .vb import VB, bound_of
+from .vb import VB, bound_of, from_few
 
 SMALLEST_RATE = 1e-5
 FIRST_PASSES = 6  # of the augmented bound, before the tight one is climbed
@@ -90,6 +90,9 @@ class TightVB:
         watch: Watch = silent,
     ) -> Ascent:
         pace = Pace(0.5, 0.5)  # near the top a full step overshoots
+        if start is None and self.vb.warm_rows:
+            start = from_few(self, problem, rng, watch)
+            pace = Pace()
         if start is None or start.coef.cov.is_point:
             pace = Pace()
             model = problem.model

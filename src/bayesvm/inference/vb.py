@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from .loop import Ascent, State, Step, Watch, ascend, require, silent
 
 THIN_ROWS = 20_000  # below this a full pass is cheaper than arranging a smaller one
 THIN_BY = 10
+MOST_THIN = 10**6  # rows that are gathered for a start
 STILL = 1e-5  # largest change of a gate in a sweep at which Newton's mean is tried
 STARTS = 3  # of gates: open, as before the data, at random
 
@@ -119,19 +121,27 @@ class VB:
         )
 
     def _start(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:
-        model = problem.model
-        keep = problem.n // THIN_BY
-        few = problem.n < THIN_ROWS or keep < 10 * model.width
-        if not self.warm_rows or few or model.is_latent:
-            return State(model.start(), model.init(), begin(problem))
-        rough = replace(self, tol=max(self.tol, 1e-6))
-        coef, priors, _ = rough.fit(problem.thinned(keep, rng), rng, watch=watch).state
-        return State(Coef(coef.mean, coef.cov.shrunk(problem.n / keep)), priors)  # type: ignore[attr-defined]
+        model, rough = problem.model, replace(self, tol=max(self.tol, 1e-6))
+        whole = not self.warm_rows or model.is_latent
+        found = None if whole else from_few(rough, problem, rng, watch)
+        return State(model.start(), model.init(), begin(problem)) if found is None else found
+
+
+def from_few(scheme: Any, problem: Problem, rng: np.random.Generator, watch: Watch) -> State | None:
+    """Where a fit to a tenth of the rows ends, its spread that of all; ``None`` for few rows.
+
+    The fit to a tenth begins with a fit to a tenth of those: subsets grow until all rows are in.
+    """
+    keep = min(problem.n // THIN_BY, MOST_THIN)
+    if problem.n < THIN_ROWS or keep < 10 * problem.model.width:
+        return None
+    coef, priors, _ = scheme.fit(problem.thinned(keep, rng), rng, watch=watch).state
+    return State(Coef(coef.mean, coef.cov.shrunk(problem.n / keep)), priors)
 
 
 def bold_mean(problem: Problem) -> bool:
     """Whether to try Newton's mean: with few rows the scale of the prior is what is slow."""
-    return float(problem.blocks.c.sum()) > 2 * problem.model.width
+    return problem.blocks.weight > 2 * problem.model.width
 
 
 def sweep(problem: Problem, state: State, bold: bool = False, frozen: bool = False) -> Step:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .. import namespace
 from ..types import Array
 
 
@@ -210,10 +211,10 @@ class Constant(Algebra):
         return Constant(math.exp(theta[0]))
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
-        return np.full((A.shape[0], (A if B is None else B).shape[0]), self.value)
+        return namespace.constant(A, self.value, (A if B is None else B).shape[0])
 
     def diag(self, A: Array) -> Array:
-        return np.full(A.shape[0], self.value)
+        return namespace.constant(A, self.value)
 
     def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
         return np.array([self.value * G.sum()])
@@ -254,10 +255,12 @@ class White(Algebra):
         return White(math.exp(theta[0]))
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
-        return self.variance * np.eye(A.shape[0]) if B is None else np.zeros((len(A), len(B)))
+        if B is not None:
+            return namespace.constant(A, 0.0, B.shape[0])
+        return self.variance * np.eye(A.shape[0])
 
     def diag(self, A: Array) -> Array:
-        return np.full(A.shape[0], self.variance)
+        return namespace.constant(A, self.variance)
 
     def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
         return np.array([self.variance * np.trace(G) if B is None else 0.0])

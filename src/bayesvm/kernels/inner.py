@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import namespace
 from ..types import Array
 from .algebra import Algebra, require_positive
 from .scales import check_scales, divided, from_logs, log_scales, scale_names
@@ -53,7 +54,7 @@ class Linear(Algebra):
 
     def diag(self, A: Array) -> Array:
         A = divided(A, self.length_scale)
-        return np.einsum("ij,ij->i", A, A)
+        return namespace.squares(A)
 
     def _folded(self, per_column: Array) -> Array:
         """Slopes in the log length scales from a share for each column."""

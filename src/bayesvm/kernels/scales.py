@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import namespace
 from ..types import Array
 
 Scale = float | tuple[float, ...]
@@ -30,13 +31,13 @@ def check_scales(owner: Any) -> None:
 
 def divided(A: Array, scale: Scale) -> Array:
     """Columns over their length scales."""
-    A = np.asarray(A, dtype=float)
+    A = namespace.double(A)
     if isinstance(scale, tuple) and len(scale) != A.shape[1]:
         raise ValueError(
             f"the kernel has {len(scale)} length scales but the rows have {A.shape[1]} columns; "
             "give one length scale or one per column."
         )
-    return A / np.asarray(scale)
+    return A / namespace.like(np.asarray(scale), A)
 
 
 def log_scales(scale: Scale) -> Array:

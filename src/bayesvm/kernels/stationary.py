@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .. import namespace
 from ..types import Array
 from .algebra import Algebra
 from .scales import check_scales, divided, from_logs, log_scales, scale_names
@@ -18,13 +19,16 @@ NEAR = 1e-6  # distance, in length scales, below which Matern 1/2 is taken to ha
 def squared_distances(A: Array, B: Array | None = None) -> Array:
     """All squared distances, by one product of matrices."""
     same = B is None
-    shift = A.mean(axis=0)  # distances survive a shift, digits do not survive a large mean
+    xp = namespace.of(A)
+    shift = xp.mean(A, axis=0)  # distances survive a shift, digits do not survive a large mean
     A = A - shift
     B = A if B is None else B - shift
     rho = A @ B.T
     rho *= -2.0
-    rho += np.einsum("ij,ij->i", A, A)[:, None]
-    rho += np.einsum("ij,ij->i", B, B)
+    rho += namespace.squares(A)[:, None]
+    rho += namespace.squares(B)
+    if xp is not np:
+        return xp.maximum(rho, 0.0)
     np.maximum(rho, 0.0, out=rho)
     if same:
         np.fill_diagonal(rho, 0.0)
@@ -72,7 +76,7 @@ class _Stationary(Algebra):
         return self.profile(self._rho(A, B)[2])
 
     def diag(self, A: Array) -> Array:
-        return np.ones(A.shape[0])
+        return namespace.constant(A, 1.0)
 
     def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
         if K is not None and self.sloped and isinstance(self.length_scale, tuple):
@@ -126,7 +130,7 @@ class RBF(_Stationary):
 
     def profile(self, rho: Array) -> Array:
         out: Array = -0.5 * rho
-        return np.exp(out, out=out)
+        return np.exp(out, out=out) if isinstance(out, np.ndarray) else namespace.of(out).exp(out)
 
     slope = profile
 
@@ -162,10 +166,11 @@ class Matern(_Stationary):
             raise ValueError(f"Matern(nu) must be 0.5, 1.5 or 2.5; got {self.nu!r}.")
 
     def profile(self, rho: Array) -> Array:
-        a = np.sqrt(2.0 * self.nu * rho)
+        xp = namespace.of(rho)
+        a = xp.sqrt(2.0 * self.nu * rho)
         if self.nu == 0.5:
-            return np.exp(-a)
-        return (1.0 + a + (a * a / 3.0 if self.nu == 2.5 else 0.0)) * np.exp(-a)
+            return xp.exp(-a)
+        return (1.0 + a + (a * a / 3.0 if self.nu == 2.5 else 0.0)) * xp.exp(-a)
 
     def slope(self, rho: Array) -> Array:
         a = np.sqrt(2.0 * self.nu * rho)

@@ -9,6 +9,7 @@ from ..types import Array
 
 NODES, WEIGHTS = hermegauss(24)  # averages over a standard normal
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
+NODES_AND_WEIGHTS = tuple(zip(NODES.tolist(), WEIGHTS.tolist(), strict=True))
 
 
 def whole(c: Array, name: str) -> Array:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import erfcx, expit, log_ndtr, ndtr
+from scipy.special import erfcx, expit, log_ndtr
 
+from .. import namespace
 from ..distributions import LOG_2PI, inverse_gaussian
 from ..types import Array, Local
 
@@ -54,22 +55,25 @@ class Hinge:
     normalised: ClassVar[bool] = False  # the two labels' values do not sum to one
 
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
+        xp = namespace.of(m)
         u = 1.0 - y * m
-        root = np.sqrt(np.maximum(u * u + v, FLOOR))
+        root = xp.sqrt(xp.maximum(u * u + v, FLOOR))
         w = 1.0 / root
         # u + sqrt(chi) for u < 0 is a difference of near equals: use v / (sqrt(chi) - u)
-        loss = np.where(u > 0, u + root, v / (root + np.abs(u)))
+        loss = xp.where(u > 0, u + root, v / (root + xp.abs(u)))
         return Local(w, y * (1.0 + u * w), -loss, v * w**3)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
         r"""The row without augmentation: :math:`\ell = E\log L = -(\bar u + E|u|)`."""
+        xp = namespace.of(m)
         u = 1.0 - y * m
-        s = np.sqrt(np.maximum(v, FLOOR))
+        s = xp.sqrt(xp.maximum(v, FLOOR))
         z = u / s
-        bell = np.exp(-0.5 * z * z - 0.5 * LOG_2PI)
+        below = 2.0 * namespace.ndtr(z)
+        bell = xp.exp(-0.5 * z * z - 0.5 * LOG_2PI)
         w = 2.0 * bell / s
-        size = 2.0 * s * bell + u * (2.0 * ndtr(z) - 1.0)  # E|u|
-        return Local(w, 2.0 * y * ndtr(z), -(u + size), w)
+        size = 2.0 * s * bell + u * (below - 1.0)  # E|u|
+        return Local(w, y * below, -(u + size), w)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
         u = 1.0 - y * f

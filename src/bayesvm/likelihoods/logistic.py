@@ -9,9 +9,10 @@ import numpy as np
 from numpy.polynomial.legendre import leggauss
 from scipy.special import expit, log_expit, ndtr
 
+from .. import namespace
 from ..distributions import polya_gamma
 from ..types import Array, Local
-from ._shared import NODES, WEIGHTS, whole
+from ._shared import NODES, NODES_AND_WEIGHTS, WEIGHTS, whole
 
 _at, _share = leggauss(64)  # on (-1, 1); quantiles of the logistic law
 LOGITS, SHARES = np.log1p(_at) - np.log1p(-_at), _share / 2.0
@@ -44,28 +45,29 @@ class Logistic:
     normalised: ClassVar[bool] = True
 
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
-        xi = np.sqrt(m * m + v)
+        xp = namespace.of(m)
+        xi = xp.sqrt(m * m + v)
         # tanh(xi/2) / (2 xi) -> 1/4; below 1e-4 the series 1/4 - xi^2/48 is exact to 1e-17
-        safe = np.maximum(xi, 1e-4)
-        w = np.where(xi < 1e-4, 0.25 - xi * xi / 48.0, np.tanh(safe / 2.0) / (2.0 * safe))
-        slope = np.where(  # (dw/dxi) / xi
+        safe = xp.maximum(xi, 1e-4)
+        w = xp.where(xi < 1e-4, 0.25 - xi * xi / 48.0, xp.tanh(safe / 2.0) / (2.0 * safe))
+        slope = xp.where(  # (dw/dxi) / xi
             xi < 1e-2,
             -1.0 / 24.0 + xi * xi / 120.0,
-            (0.25 / np.cosh(np.minimum(safe, 700.0) / 2.0) ** 2 - w) / np.maximum(xi, 1e-2) ** 2,
+            (0.25 / xp.cosh(xp.minimum(safe, 700.0) / 2.0) ** 2 - w) / xp.maximum(xi, 1e-2) ** 2,
         )
         h = w + m * m * slope
-        return Local(w, 0.5 * y - w * m, 0.5 * (y * m - xi) + log_expit(xi), h)
+        return Local(w, 0.5 * y - w * m, 0.5 * (y * m - xi) + namespace.log_expit(xi), h)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
         r"""The row without augmentation: :math:`E\log\sigma(yf)` and its slopes, by quadrature."""
-        s = np.sqrt(v)
-        w = g = bound = np.zeros(np.shape(m))
-        for x, k in zip(NODES, WEIGHTS, strict=True):
+        s = namespace.of(m).sqrt(v)
+        w = g = bound = 0.0 * m
+        for x, k in NODES_AND_WEIGHTS:
             f = m + x * s
-            p = expit(-y * f)
+            p = namespace.expit(-y * f)
             w = w + k * p * (1.0 - p)
             g = g + k * y * p
-            bound = bound + k * log_expit(y * f)
+            bound = bound + k * namespace.log_expit(y * f)
         return Local(w, g, bound, w)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:

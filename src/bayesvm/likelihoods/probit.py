@@ -8,9 +8,10 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
+from .. import namespace
 from ..distributions import mills, truncated_normal_positive
 from ..types import Array, Local
-from ._shared import NODES, WEIGHTS, whole
+from ._shared import NODES_AND_WEIGHTS, whole
 
 
 @dataclass(frozen=True)
@@ -38,18 +39,18 @@ class Probit:
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
         z = y * m
         ratio = mills(z)
-        return Local(np.ones_like(z), y * ratio, log_ndtr(z) - 0.5 * v, ratio * (z + ratio))
+        return Local(1.0 + 0.0 * z, y * ratio, namespace.log_ndtr(z) - 0.5 * v, ratio * (z + ratio))
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
         r"""The row without augmentation: :math:`E\log\Phi(yf)` and its slopes, by quadrature."""
-        s = np.sqrt(v)
-        w = g = bound = np.zeros(np.shape(m))
-        for x, k in zip(NODES, WEIGHTS, strict=True):
+        s = namespace.of(m).sqrt(v)
+        w = g = bound = 0.0 * m
+        for x, k in NODES_AND_WEIGHTS:
             z = y * (m + x * s)
             ratio = mills(z)
             w = w + k * ratio * (z + ratio)
             g = g + k * y * ratio
-            bound = bound + k * log_ndtr(z)
+            bound = bound + k * namespace.log_ndtr(z)
         return Local(w, g, bound, w)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:

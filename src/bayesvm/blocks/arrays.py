@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .types import Array, Block, Rows
+from ..namespace import is_foreign, part, pick, to_numpy, total
+from ..types import Array, Block, Rows
 
 CACHE_BYTES = 2**21  # a block's columns should fit a core's share of the cache
 
@@ -48,15 +49,25 @@ class Blocks(Sequence[Block]):
     def n(self) -> int:
         return int(self.y.shape[0])
 
+    @property
+    def width(self) -> int:
+        return int(self.X.shape[1])
+
+    @property
+    def weight(self) -> float:
+        """Total weight of the rows."""
+        return float(total(self.c))
+
     def __len__(self) -> int:
         return -(-self.n // self.size)
 
     def __getitem__(self, k: Any) -> Any:
         if not 0 <= k < len(self):
             raise IndexError(k)
-        rows = slice(k * self.size, (k + 1) * self.size)
-        X = self.X[rows] if self._parts is None else self._parts[k]
-        held = Rows(X, _some(self.extra, rows)) if self.ready else None
+        rows = slice(k * self.size, min((k + 1) * self.size, self.n))
+        X = self._parts[k] if self._parts is not None else part(self.X, rows)
+        extra = self.extra if isinstance(self.extra, float) else self.extra[rows]
+        held = Rows(X, extra) if self.ready else None
         return Block(X, self.y[rows], self.c[rows], k, held)
 
     def assembled(self, rows: Rows) -> Blocks:
@@ -65,10 +76,25 @@ class Blocks(Sequence[Block]):
 
     def take(self, rows: Array, scale: float = 1.0) -> Blocks:
         """Chosen rows, each counted ``scale`` times more."""
-        extra = _some(self.extra, rows)
-        copies = _some(self.copies, rows)
-        X, y, c = self.X[rows], self.y[rows], scale * self.c[rows]
-        return replace(self, X=X, y=y, c=c, extra=extra, copies=copies)
+        X, y, c = (pick(x, rows) for x in (self.X, self.y, self.c))
+        extra = self.extra if isinstance(self.extra, float) else pick(self.extra, rows)
+        copies = self.copies if isinstance(self.copies, float) else pick(self.copies, rows)
+        return replace(self, X=X, y=y, c=scale * c, extra=extra, copies=copies)
+
+    def balanced(self, most: int, rng: np.random.Generator) -> tuple[Blocks, Array | float]:
+        """At most so many rows, as many of each label as there are, and how many each is for."""
+        if self.n <= most:
+            return self.home(), 1.0
+        rows, share = balanced_rows(to_numpy(self.y), most, rng)
+        return self.take(rows).home(), share
+
+    def home(self) -> Blocks:
+        """The same rows on the host."""
+        if not is_foreign(self.X):
+            return self
+        X, y, c = (to_numpy(x) for x in (self.X, self.y, self.c))
+        extra = self.extra if isinstance(self.extra, float) else to_numpy(self.extra)
+        return replace(self, X=X, y=y, c=c, extra=extra)
 
     def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Blocks]:
         """Random minibatches that together visit every row once, scaled up to all rows."""
@@ -78,5 +104,16 @@ class Blocks(Sequence[Block]):
             yield self.take(rows, self.n / rows.size)
 
 
-def _some(extra: Array | float, rows: Any) -> Array | float:
-    return extra[rows] if isinstance(extra, np.ndarray) else extra
+def balanced_rows(y: Array, most: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Rows drawn from each label in ascending order, and how many each stands for."""
+    sides = [np.flatnonzero(y > 0), np.flatnonzero(y < 0)]
+    taken = [rng.choice(side, min(side.size, most // 2), replace=False) for side in sides]
+    share = [np.full(t.size, s.size / max(t.size, 1)) for s, t in zip(sides, taken, strict=True)]
+    rows = np.concatenate(taken)
+    order = np.argsort(rows)
+    return rows[order], np.concatenate(share)[order]
+
+
+def cut(X: Any, y: Any, c: Any, size: int) -> Any:
+    """Rows in blocks of ``size``; input that is not an array knows how to cut itself."""
+    return X.cut(y, c, size) if hasattr(X, "cut") else Blocks(X, y, c, size)

@@ -1,0 +1,344 @@
+"""Rows that are read again for every pass and never held: files, and whatever can be iterated."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from mmap import ALLOCATIONGRANULARITY
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..types import Array, Block, Rows
+from .arrays import Blocks, balanced_rows
+
+CHUNK_BYTES = 2**24  # read at once
+
+Chunk = tuple[Array, Array | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Rows (and labels) that come in chunks, as often as they are asked for.
+
+    Made by :func:`~bayesvm.blocks.from_memmap`, :func:`~bayesvm.blocks.from_parquet` and
+    :func:`~bayesvm.blocks.from_iterable`; accepted as ``X`` by the estimators.
+
+    Parameters
+    ----------
+    read : callable
+        Gives a new iterator of chunks, each a pair of rows ``(k, p)`` and labels ``(k,)`` or
+        ``None``.
+    shape : tuple of int
+        Numbers of rows and columns.
+    names : tuple of str, optional
+        Names of the columns.
+    labelled : bool
+        Whether chunks hold labels.
+    """
+
+    read: Callable[[], Iterator[Chunk]]
+    shape: tuple[int, int]
+    names: tuple[str, ...] | None = None
+    labelled: bool = False
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Chunks in order, checked to be what was promised."""
+        seen = 0
+        for X, y in self.read():
+            if X.ndim != 2 or X.shape[1] != self.shape[1]:
+                raise ValueError(
+                    f"every chunk must have shape (k, {self.shape[1]}); got {X.shape}."
+                )
+            if not np.isfinite(X.sum(dtype=float)) and not np.all(np.isfinite(X)):
+                raise ValueError("Input X contains NaN or infinity; drop or impute such rows.")
+            seen += X.shape[0]
+            yield X, y
+        if seen != self.shape[0]:
+            raise ValueError(
+                f"the source gave {self.shape[0]} rows before and {seen} now; it must give the "
+                "same rows in the same order whenever it is read."
+            )
+
+    def labels(self) -> Array:
+        """All labels, by one pass."""
+        return np.concatenate([np.asarray(y) for _, y in self.chunks()])
+
+    def cut(self, y: Array, c: Array, size: int) -> Streamed:
+        return Streamed(self, y, c, size)
+
+
+@dataclass(frozen=True, eq=False)
+class Streamed:
+    """Rows of a source cut into blocks of ``size``, wherever its chunks end.
+
+    A block and its number are those of the same rows in an array, so draws do not depend on how
+    the source is cut.
+    """
+
+    X: Source
+    y: Array
+    c: Array
+    size: int
+    ready: bool = field(default=False, init=False)
+    extra: float = field(default=0.0, init=False)
+
+    @property
+    def n(self) -> int:
+        return self.X.shape[0]
+
+    @property
+    def width(self) -> int:
+        return self.X.shape[1]
+
+    @property
+    def weight(self) -> float:
+        return float(self.c.sum())
+
+    def __len__(self) -> int:
+        return -(-self.n // self.size)
+
+    def __iter__(self) -> Iterator[Block]:
+        k, left = 0, None  # left: rows of a block that the next chunks complete
+        for X, _ in self.X.chunks():
+            i = 0
+            if left is not None:
+                i = self.size - left.shape[0]
+                left = np.concatenate([left, X[:i]])
+                if left.shape[0] < self.size:
+                    continue
+                yield self._block(left, k)
+                k, left = k + 1, None
+            while X.shape[0] - i >= self.size:
+                yield self._block(X[i : i + self.size], k)
+                k, i = k + 1, i + self.size
+            if i < X.shape[0]:
+                left = X[i:].copy()  # a view would keep the whole chunk
+        if left is not None:
+            yield self._block(left, k)
+
+    def _block(self, X: Array, k: int) -> Block:
+        rows = slice(k * self.size, (k + 1) * self.size)
+        return Block(X, self.y[rows], self.c[rows], k)
+
+    def assembled(self, rows: Rows) -> Blocks:
+        """The same rows with a model's columns, which are held, in place of their input."""
+        return Blocks(rows.C, self.y, self.c, self.size, True, rows.extra)
+
+    def take(self, rows: Array, scale: float = 1.0) -> Blocks:
+        """Chosen rows, held in memory."""
+        order = np.argsort(rows, kind="stable")
+        parts, start, end, sorted_rows = [], 0, 0, rows[order]
+        for X, _ in self.X.chunks():
+            begin, end = end, int(np.searchsorted(sorted_rows, start + X.shape[0]))
+            parts.append(X[sorted_rows[begin:end] - start])
+            start += X.shape[0]
+        X = np.concatenate(parts)[np.argsort(order, kind="stable")]
+        return Blocks(X, self.y[rows], scale * self.c[rows], self.size)
+
+    def balanced(self, most: int, rng: np.random.Generator) -> tuple[Blocks, Array]:
+        rows, share = balanced_rows(self.y, most, rng)
+        return self.take(rows), share
+
+    def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Blocks]:
+        """Minibatches that visit every row once, shuffled within chunks: shuffle files first."""
+        start = 0
+        for X, _ in self.X.chunks():
+            order = rng.permutation(X.shape[0])
+            for i in range(0, order.size, size):
+                some = order[i : i + size]
+                y, c = self.y[start + some], self.c[start + some]
+                yield Blocks(X[some], y, c * (self.n / some.size), self.size)
+            start += X.shape[0]
+
+
+# ---------------------------------------------------------------------------------------------
+# Where rows come from
+
+
+def from_memmap(X: Any, y: Any = None) -> Source:
+    """Rows of a file in NumPy's format, read a few megabytes at a time.
+
+    A plain :class:`numpy.memmap` may be given to an estimator as it is; this source is for files
+    larger than the address space a process may use, and never maps or holds more than a chunk.
+
+    Parameters
+    ----------
+    X : path to a ``.npy`` file, or numpy.memmap
+        Rows, in C order.
+    y : array-like, path to a ``.npy`` file, or numpy.memmap, optional
+        Labels; they may also be given to ``fit``.
+
+    Returns
+    -------
+    source : Source
+        To be given to ``fit`` or ``predict_proba`` as X.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, numpy as np
+    >>> from bayesvm import BayesianLinearSVC
+    >>> from bayesvm.blocks import from_memmap
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "rows.npy"
+    >>> X = np.random.default_rng(0).standard_normal((500, 3))
+    >>> np.save(path, X)
+    >>> model = BayesianLinearSVC().fit(from_memmap(path), X[:, 0] > 0)
+    >>> model.predict_proba(from_memmap(path)).shape
+    (500, 2)
+    """
+    path, dtype, shape, offset = _located(X)
+    if len(shape) != 2:
+        raise ValueError(f"X must have rows and columns; {str(path)!r} has shape {shape}.")
+    if isinstance(y, str | os.PathLike):
+        y = np.load(y)
+    labels = None if y is None else np.asarray(y)
+    if labels is not None and labels.shape != shape[:1]:
+        raise ValueError(f"y must have one label for each of {shape[0]} rows; got {labels.shape}.")
+    rows, width = max(1, CHUNK_BYTES // (8 * shape[1])), dtype.itemsize * shape[1]
+
+    def read() -> Iterator[Chunk]:
+        with path.open("rb") as file:
+            file.seek(offset)
+            for i in range(0, shape[0], rows):
+                k = min(rows, shape[0] - i)
+                held = np.frombuffer(file.read(k * width), dtype=dtype).reshape(k, shape[1])
+                yield _floats(held), None if labels is None else labels[i : i + k]
+
+    return Source(read, (shape[0], shape[1]), None, labels is not None)
+
+
+def _located(X: Any) -> tuple[Path, np.dtype[Any], tuple[int, ...], int]:
+    """Where in which file the numbers are."""
+    if isinstance(X, np.memmap):
+        if not X.flags.c_contiguous or X.filename is None:
+            raise ValueError("the memory map must be in C order and backed by a named file.")
+        # a view keeps the offset of the map it is cut from: count from where the map begins
+        began = X.offset - X.offset % ALLOCATIONGRANULARITY
+        first = X.ctypes.data - np.frombuffer(X._mmap, dtype=np.uint8).ctypes.data  # type: ignore[attr-defined]
+        return Path(X.filename), X.dtype, X.shape, int(began + first)
+    path = Path(X)
+    with path.open("rb") as file:
+        version = np.lib.format.read_magic(file)
+        header = (
+            np.lib.format.read_array_header_1_0
+            if version == (1, 0)
+            else np.lib.format.read_array_header_2_0
+        )
+        shape, fortran, dtype = header(file)
+        if fortran and len(shape) > 1:
+            raise ValueError(f"{str(path)!r} is in Fortran order; save it in C order.")
+        return path, dtype, shape, file.tell()
+
+
+def from_parquet(
+    path: Any,
+    target: str | None = None,
+    columns: Sequence[str] | None = None,
+    batch_size: int | None = None,
+) -> Source:
+    """Rows of Parquet files (or Arrow and Feather files), a batch at a time.
+
+    Parameters
+    ----------
+    path : path or sequence of paths
+        One file, several, or a folder of ``*.parquet``.
+    target : str, optional
+        Name of the column of labels; without it y is given to ``fit``.
+    columns : sequence of str, optional
+        Names of the columns to read; by default all but the target.
+    batch_size : int, optional
+        Rows read at once; by default about 16 MB of them.
+
+    Returns
+    -------
+    source : Source
+        To be given to ``fit`` or ``predict_proba`` as X.
+    """
+    try:
+        import pyarrow.dataset as arrow
+    except ImportError as error:
+        raise ImportError(
+            "reading Parquet and Arrow files needs pyarrow; install bayesvm[arrow]."
+        ) from error
+    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+    first = Path(paths[0])
+    kind = "ipc" if first.suffix in (".arrow", ".feather", ".ipc") else "parquet"
+    data = arrow.dataset([str(p) for p in paths] if len(paths) > 1 else str(first), format=kind)
+    names = [name for name in (columns or data.schema.names) if name != target]
+    wanted = [*names, *([target] if target is not None else [])]
+    unknown = [name for name in wanted if name not in data.schema.names]
+    if unknown:
+        raise ValueError(f"{str(first)!r} has no columns {unknown}; it has {data.schema.names}.")
+    rows = batch_size or max(1, CHUNK_BYTES // (8 * len(names)))
+
+    def read() -> Iterator[Chunk]:
+        # one batch ahead: the default reads the whole of a small set before the first is used
+        options = {"batch_size": rows, "batch_readahead": 1, "fragment_readahead": 1}
+        for batch in data.to_batches(columns=wanted, **options):
+            if batch.num_rows:
+                parts = [batch.column(k).to_numpy(zero_copy_only=False) for k in range(len(names))]
+                y = None if target is None else batch.column(len(names)).to_numpy(False)
+                yield _floats(np.stack(parts, axis=1)), y
+
+    shape = (int(data.count_rows()), len(names))
+    return Source(read, shape, tuple(names), target is not None)
+
+
+def from_iterable(make: Callable[[], Iterable[Any]]) -> Source:
+    """Rows of anything that can be iterated again and again.
+
+    Parameters
+    ----------
+    make : callable
+        Returns a new iterator each time; it gives rows ``(k, p)``, or pairs of rows and labels.  It
+        is called once at the start to count, and once for every pass.
+
+    Returns
+    -------
+    source : Source
+        To be given to ``fit`` or ``predict_proba`` as X.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesvm import BayesianLinearSVC
+    >>> from bayesvm.blocks import from_iterable
+    >>> def days():
+    ...     for day in range(5):
+    ...         X = np.random.default_rng(day).standard_normal((100, 3))
+    ...         yield X, X[:, 0] > 0
+    >>> bool(BayesianLinearSVC().fit(from_iterable(days)).converged_)
+    True
+    """
+    if not callable(make):
+        raise TypeError(
+            "from_iterable needs a function that returns a new iterator for every pass, such as "
+            f"lambda: chunks; got {type(make).__name__}."
+        )
+
+    def read() -> Iterator[Chunk]:
+        for item in make():
+            X, y = item if isinstance(item, tuple) else (item, None)
+            yield _floats(np.asarray(X)), None if y is None else np.asarray(y)
+
+    n, p, labelled = 0, None, False
+    for X, y in read():
+        if X.ndim != 2 or (y is not None and y.shape != X.shape[:1]):
+            raise ValueError(
+                "every item must be rows of shape (k, p), or a pair of rows and k labels; got "
+                f"{X.shape}" + ("." if y is None else f" and {y.shape}.")
+            )
+        n, p, labelled = n + X.shape[0], X.shape[1], y is not None
+    if p is None:
+        raise ValueError("the iterator gave no rows.")
+    return Source(read, (n, p), None, labelled)
+
+
+def _floats(X: Array) -> Array:
+    return X if X.dtype in (np.float32, np.float64) else X.astype(float)
+

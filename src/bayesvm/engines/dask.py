@@ -1,0 +1,360 @@
+"""Rows on the workers of a Dask cluster: they stay there, and only sums travel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial, reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from ..blocks import Blocks
+from ..memory import SHARE, available
+from ..types import Array, Block, Rows
+from .serial import Serial
+
+FAN = 8  # sums that are added up in one task
+
+
+def is_dask(X: Any) -> bool:
+    """Whether an object is a Dask collection, without importing Dask."""
+    return hasattr(X, "__dask_graph__") and hasattr(X, "dask")
+
+
+@dataclass(frozen=True)
+class Dask:
+    """Visit the partitions of a Dask collection where they are.
+
+    A pass sends the model once to every worker, visits each partition there in blocks that fit its
+    cache, and adds the sums up in a tree.  What travels is as large as the model, whatever the
+    number of rows.  Collections that fit the workers' memory should be persisted first; others are
+    read again for every pass.  A partition that is lost with its worker is computed again.
+
+    Parameters
+    ----------
+    fan : int, default=8
+        Sums added up in one task of the tree.
+    """
+
+    fan: int = FAN
+
+    def _visits(self, fn: Callable[[Block], Any], blocks: Any, task: Any) -> list[Any]:
+        from dask import delayed
+
+        # a literal of its own, so that workers hand it on to each other
+        visit = delayed(_Held(fn), name=None, pure=False)
+        return [delayed(task, pure=False)(visit, part) for part in blocks.parts]
+
+    def sum(self, fn: Callable[[Block], Any], blocks: Any) -> Any:
+        if not getattr(blocks, "remote", False):
+            return Serial().sum(fn, blocks)
+        import dask
+
+        sums = self._visits(fn, blocks, _sum)
+        join = dask.delayed(_join, pure=False)
+        while len(sums) > 1:
+            sums = [join(sums[i : i + self.fan]) for i in range(0, len(sums), self.fan)]
+        return dask.compute(sums[0])[0]
+
+    def collect(self, fn: Callable[[Block], Any], blocks: Any) -> Iterator[Any]:
+        if not getattr(blocks, "remote", False):
+            return Serial().collect(fn, blocks)
+        import dask
+
+        parts = dask.compute(*self._visits(fn, blocks, _each))
+        return (item for part in parts for item in part)
+
+    def available(self) -> int:
+        """Bytes that columns may take on all workers together."""
+        try:
+            from distributed import get_client
+
+            workers = get_client().scheduler_info(n_workers=-1)["workers"].values()
+        except (ImportError, ValueError, TypeError):  # no cluster: all is done in this process
+            return int(SHARE * available())
+        return int(SHARE * sum(w["memory_limit"] or 0 for w in workers) / 2)
+
+
+class _Held:
+    """A function as a value: Dask would call a bare one."""
+
+    def __init__(self, fn: Callable[[Block], Any]) -> None:
+        self.fn = fn
+
+
+def _sum(visit: _Held, blocks: list[Block]) -> Any:
+    return Serial().sum(visit.fn, blocks)
+
+
+def _each(visit: _Held, blocks: list[Block]) -> list[Any]:
+    return list(map(visit.fn, blocks))
+
+
+def _join(parts: list[Any]) -> Any:
+    return reduce(add, parts)
+
+
+# ---------------------------------------------------------------------------------------------
+# Rows
+
+
+@dataclass(frozen=True, eq=False)
+class DaskRows:
+    """A Dask array of rows, cut between rows only."""
+
+    array: Any
+    names: tuple[str, ...] | None = None
+
+    @staticmethod
+    def of(X: Any) -> DaskRows:
+        """From a Dask array or data frame; lengths that are not known are computed."""
+        names = None
+        if hasattr(X, "to_dask_array"):
+            names = tuple(str(name) for name in X.columns)
+            X = X.to_dask_array(lengths=True)
+        if any(np.isnan(k) for k in X.chunks[0]):
+            X = X.compute_chunk_sizes()
+        if X.ndim != 2:
+            raise ValueError(f"X must have rows and columns; got shape {X.shape}.")
+        if len(X.chunks[1]) > 1:
+            X = X.rechunk({1: -1})
+        kept = X.dtype in (np.float32, np.float64)
+        return DaskRows(X if kept else X.astype(float), names)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (int(self.array.shape[0]), int(self.array.shape[1]))
+
+    def chunks(self) -> Iterator[tuple[Array, None]]:
+        """Partitions one after another, for those who must see them here."""
+        for part in self.parts:
+            yield part.compute(), None
+
+    @cached_property
+    def parts(self) -> list[Any]:
+        return list(self.array.to_delayed()[:, 0])
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        return tuple(int(k) for k in self.array.chunks[0])
+
+    def cut(self, y: Any, c: Any, size: int) -> DaskBlocks:
+        return DaskBlocks(self, y, c, size)
+
+    def aligned(self, y: Any) -> Any:
+        """A column with one entry per row, in the same partitions."""
+        import dask.array as da
+
+        if hasattr(y, "to_dask_array"):
+            y = y.to_dask_array(lengths=True)
+        if not is_dask(y):
+            return da.from_array(np.asarray(y), chunks=(self.lengths,))
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = y[:, 0]
+        if any(np.isnan(k) for k in y.chunks[0]):
+            y = y.compute_chunk_sizes()
+        if y.shape != self.shape[:1]:
+            raise ValueError(f"X has {self.shape[0]} rows but y has shape {y.shape}.")
+        return y if y.chunks[0] == self.array.chunks[0] else y.rechunk((self.lengths,))
+
+    # ----- labels and weights, where they are
+
+    def encode(self, y: Any) -> tuple[Array, Any]:
+        import dask.array as da
+
+        classes = np.asarray(da.unique(y).compute())
+        return classes, y.map_blocks(partial(np.searchsorted, classes), dtype=np.intp)
+
+    def weights(self, sample_weight: Any, class_weight: Any, codes: Any, classes: Array) -> Any:
+        import dask.array as da
+
+        if sample_weight is None or np.isscalar(sample_weight):
+            level = 1.0 if sample_weight is None else float(sample_weight)
+            c = da.full(self.shape[0], level, chunks=(self.lengths,))
+        else:
+            c = self.aligned(sample_weight).astype(float)
+        masses = da.stack([da.where(codes == k, c, 0.0).sum() for k in range(len(classes))])
+        masses, least = (np.asarray(x) for x in da.compute(masses, c.min()))
+        if not np.all(np.isfinite(masses)) or not least > 0:
+            raise ValueError("weights of rows on a cluster must be positive and finite.")
+        if class_weight is None:
+            return c
+        if isinstance(class_weight, str):
+            if class_weight != "balanced":
+                raise ValueError(
+                    f"class_weight={class_weight!r} is not known; use 'balanced', a dict or None."
+                )
+            factors = masses.sum() / (len(classes) * masses)
+        else:
+            factors = np.array([float(class_weight.get(k, 1.0)) for k in classes])
+        return c * codes.map_blocks(lambda k: factors[k], dtype=float)
+
+
+@dataclass(frozen=True, eq=False)
+class DaskBlocks:
+    """Partitions of rows with their labels and weights, each cut into blocks where it is."""
+
+    X: DaskRows
+    y: Any
+    c: Any
+    size: int
+    held: tuple[Any, ...] | None = None  # columns kept on the workers, one a partition
+    remote = True
+    extra = 0.0
+
+    @property
+    def ready(self) -> bool:
+        return self.held is not None
+
+    @property
+    def n(self) -> int:
+        return self.X.shape[0]
+
+    @property
+    def width(self) -> int:
+        return self.X.shape[1]
+
+    @cached_property
+    def weight(self) -> float:
+        return float(self.c.sum().compute())
+
+    @property
+    def _columns(self) -> Iterator[tuple[Any, Any, Any]]:
+        """Rows, labels and weights of each partition."""
+        rows = self.X.parts if self.held is None else self.held
+        y, c = (_split(x, len(rows)) for x in (self.y, self.c))
+        return zip(rows, y, c, strict=True)
+
+    @cached_property
+    def parts(self) -> list[Any]:
+        from dask import delayed
+
+        before = np.cumsum([0, *(-(-k // self.size) for k in self.X.lengths)])
+        task = delayed(_cut, pure=False)
+        return [
+            task(*part, self.size, int(first))
+            for part, first in zip(self._columns, before, strict=False)
+        ]
+
+    def kept(self, model: Any) -> DaskBlocks:
+        """The same partitions with a model's columns, which stay on the workers."""
+        import dask
+
+        build = dask.delayed(_build, pure=False)
+        hand = dask.delayed(_Held(model.rows), name=None, pure=False)
+        return replace(self, held=tuple(dask.persist(*[build(hand, x) for x in self.X.parts])))
+
+    def _gather(self, wanted: list[Array], scale: float = 1.0) -> Blocks:
+        """Chosen rows of each partition, brought here."""
+        import dask
+
+        task = dask.delayed(_some, pure=False)
+        found = [task(*part, at) for part, at in zip(self._columns, wanted, strict=True) if at.size]
+        X, y, c, extra = zip(*dask.compute(*found), strict=True)
+        left = 0.0 if isinstance(extra[0], float) else np.concatenate(extra)
+        y, c = np.concatenate(y), scale * np.concatenate(c)
+        return Blocks(np.concatenate(X), y, c, self.size, self.ready, left)
+
+    def take(self, rows: Array, scale: float = 1.0) -> Blocks:
+        """Chosen rows, in ascending order, brought here."""
+        ends = np.cumsum(self.X.lengths)
+        edges = np.searchsorted(rows, np.concatenate([[0], ends]))
+        starts = ends - np.array(self.X.lengths)
+        parts = [
+            rows[a:b] - start for a, b, start in zip(edges[:-1], edges[1:], starts, strict=True)
+        ]
+        return self._gather(parts, scale)
+
+    def balanced(self, most: int, rng: np.random.Generator) -> tuple[Blocks, Array]:
+        """Rows drawn from each label on the workers, and how many each stands for."""
+        import dask
+
+        sides = dask.compute(
+            *[dask.delayed(_count_sides)(y) for y in _split(self.y, len(self.X.lengths))]
+        )
+        counts = np.array(sides)  # (parts, 2)
+        wanted, shares = [], []
+        for side in (0, 1):
+            total = int(counts[:, side].sum())
+            take = min(total, most // 2)
+            wanted.append(
+                rng.multivariate_hypergeometric(counts[:, side], take, method="marginals")
+            )
+            shares.append(total / max(take, 1))
+        seeds = rng.integers(2**32, size=len(counts))
+        draw = dask.delayed(_draw_sides, pure=False)
+        picks = dask.compute(
+            *[
+                draw(y, a, b, seed)
+                for y, a, b, seed in zip(
+                    _split(self.y, len(counts)), *wanted, seeds.tolist(), strict=True
+                )
+            ]
+        )
+        some = self._gather(list(picks))
+        return some, np.where(some.y > 0, shares[0], shares[1])
+
+
+def _split(x: Any, parts: int) -> list[Any]:
+    """The partitions of a column; a placeholder has none."""
+    return list(x.to_delayed()) if is_dask(x) else [None] * parts
+
+
+def _cut(rows: Any, y: Any, c: Any, size: int, first: int) -> list[Block]:
+    """The blocks of one partition, numbered on from those before it."""
+    X, extra, ready = (rows.C, rows.extra, True) if isinstance(rows, Rows) else (rows, 0.0, False)
+    none = np.empty(X.shape[0])
+    blocks = Blocks(X, none if y is None else y, none if c is None else c, size, ready, extra)
+    return [b._replace(number=first + b.number) for b in blocks]
+
+
+def _build(hand: _Held, X: Array) -> Rows:
+    return hand.fn(X)  # type: ignore[arg-type, no-any-return]
+
+
+def _some(rows: Any, y: Any, c: Any, at: Array) -> tuple[Array, Array, Array, Any]:
+    X, extra = (rows.C, rows.extra) if isinstance(rows, Rows) else (rows, 0.0)
+    none = np.zeros(at.size)
+    left = extra if isinstance(extra, float) else extra[at]
+    return X[at], none if y is None else y[at], none if c is None else c[at], left
+
+
+def _count_sides(y: Array) -> tuple[int, int]:
+    return int((y > 0).sum()), int((y < 0).sum())
+
+
+def _draw_sides(y: Array, positive: int, negative: int, seed: int) -> Array:
+    rng = np.random.default_rng(seed)
+    some = [
+        rng.choice(np.flatnonzero(side), k, replace=False)
+        for side, k in ((y > 0, positive), (y < 0, negative))
+    ]
+    return np.sort(np.concatenate(some))
+
+
+# ---------------------------------------------------------------------------------------------
+# Answers
+
+
+def lazily(estimator: Any, method: str, X: Any) -> Any:
+    """A Dask array of what a method says of each partition, computed when asked for."""
+    columns = None
+    if hasattr(X, "to_dask_array"):
+        columns, X = list(X.columns), X.to_dask_array()
+    if X.ndim == 2 and len(X.chunks[1]) > 1:
+        X = X.rechunk({1: -1})
+    ask = partial(_answer, estimator, method, columns)
+    few = ask(np.zeros((1, X.shape[1]), dtype=X.dtype))
+    if few.ndim == 1:
+        return X.map_blocks(ask, drop_axis=1, dtype=few.dtype)
+    return X.map_blocks(ask, chunks=(X.chunks[0], (few.shape[1],)), dtype=few.dtype)
+
+
+def _answer(estimator: Any, method: str, columns: list[str] | None, X: Array) -> Array:
+    if columns is not None:
+        import pandas as pd
+
+        return getattr(estimator, method)(pd.DataFrame(X, columns=columns))  # type: ignore[no-any-return]
+    return getattr(estimator, method)(X)  # type: ignore[no-any-return]

@@ -1,0 +1,121 @@
+"""Rows on a device: torch or CuPy arrays, summed there, with NumPy float64 coming back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import reduce
+from importlib import import_module
+from operator import add
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+
+from .. import namespace
+from ..types import Block, Rows
+
+BLOCK_BYTES = 2**28  # columns of a block; a pass needs a few times as much beside them
+SHARE = 0.6  # of the free memory of a device that columns may take
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """Visit blocks on a device; those that are not there yet are sent to it, one at a time.
+
+    Columns are computed in float64 and kept in float32, products are made in float32 and summed in
+    float64 on the device; what comes back is as large as the model.  Variational Bayes only: a
+    sampler draws on the host.
+
+    Parameters
+    ----------
+    device : str, default="cuda"
+        Name of the device, as the library knows it; ``"cpu"`` is for tests.
+    library : {"torch", "cupy"}, default="torch"
+        Array library.
+    """
+
+    device: str = "cuda"
+    library: str = "torch"
+
+    @property
+    def namespace(self) -> Any:
+        try:
+            if self.library in ("torch", "cupy"):
+                return import_module(f"array_api_compat.{self.library}")
+            return import_module(self.library)
+        except ImportError as error:
+            raise ImportError(
+                f"engine='gpu' needs {self.library}; install bayesvm[gpu], or use engine='threads'."
+            ) from error
+
+    def check(self) -> Gpu:
+        """Itself, if the device exists."""
+        if self.library == "torch" and self.device.startswith("cuda"):
+            torch = self.namespace
+            if not torch.cuda.is_available():
+                raise RuntimeError(
+                    "engine='gpu' needs a CUDA device and torch sees none; use engine='threads', "
+                    "or Gpu(device='mps') and the like for other devices with float64."
+                )
+        return self
+
+    @staticmethod
+    def of(X: Any) -> Gpu:
+        """The engine for rows that are on a device already."""
+        name = compat.array_namespace(X).__name__.removeprefix("array_api_compat.")
+        kind = str(compat.device(X)) if compat.is_torch_array(X) else "default"
+        return Gpu(kind, name.split(".")[0])
+
+    # ----- moving
+
+    def place(self, x: Any) -> Any:
+        """An array on the device; integers (labels, codes) become float64."""
+        if not namespace.is_numpy(x) or isinstance(x, float):
+            return x
+        if x.dtype not in (np.float32, np.float64):
+            x = x.astype(np.float64)
+        if not (x.flags.c_contiguous and x.flags.writeable):
+            x = np.array(x, order="C")  # a copy: torch cannot hold what may not be written
+        xp = self.namespace
+        device = {} if self.device == "default" else {"device": self.device}
+        return xp.asarray(x, **device)
+
+    def _move(self, block: Block) -> Block:
+        rows = block.rows and Rows(self.place(block.rows.C), self.place(block.rows.extra))
+        X = None if rows else self.place(block.X)
+        return Block(X, self.place(block.y), self.place(block.c), block.number, rows)
+
+    def available(self) -> int:
+        """Bytes of the device that columns may take."""
+        if self.library == "torch" and self.device.startswith("cuda"):
+            return int(SHARE * self.namespace.cuda.mem_get_info(self.device)[0])
+        from ..memory import SHARE as OF_HOST
+        from ..memory import available
+
+        return int(OF_HOST * available())
+
+    def rows(self, K: int) -> int:
+        """Rows of a block: few blocks, for every one costs a launch of each operation."""
+        return int(max(2**12, BLOCK_BYTES // (4 * K)))
+
+    # ----- visiting
+
+    def collect(self, fn: Callable[[Block], Any], blocks: Iterable[Block]) -> Iterator[Any]:
+        return (_home(fn(self._move(b))) for b in blocks)
+
+    def sum(self, fn: Callable[[Block], Any], blocks: Iterable[Block]) -> Any:
+        return _home(reduce(add, (fn(self._move(b)) for b in blocks)))
+
+
+def _home(x: Any) -> Any:
+    """The same value with all arrays in NumPy."""
+    if isinstance(x, tuple):
+        parts = [_home(part) for part in x]
+        return type(x)(*parts) if hasattr(x, "_fields") else tuple(parts)
+    if is_dataclass(x) and not isinstance(x, type):
+        return replace(x, **{f.name: _home(getattr(x, f.name)) for f in fields(x)})
+    if namespace.is_foreign(x):
+        out = namespace.to_numpy(x)
+        return out if out.ndim else float(out)
+    return x

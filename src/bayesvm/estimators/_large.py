@@ -1,0 +1,84 @@
+"""Fits of kernel machines to more rows than are worth merging: sample, then stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .. import namespace
+from .. import validation as check
+from ..blocks import cut
+from ..designs import Whitened, fit_columns, whiten
+from ..distinct import merge
+from ..gram import Labels
+from ..inference.tight import Tight
+from ..inference.tune import Seen, tune
+from ..kernels import Scaled
+from ..memory import Plan
+from ..model import Problem
+from ..types import Array, Columns
+
+SAMPLED = 20_000  # rows for tuning and for the places of inducing points
+
+
+@dataclass(frozen=True, eq=False)
+class Projected:
+    """The low-rank function alone, for schemes that see f as a point."""
+
+    design: Whitened
+
+    @property
+    def width(self) -> int:
+        return self.design.width
+
+    def columns(self, X: Any, out: Array | None = None) -> Columns:
+        return self.design.columns(X, out)
+
+
+def fit_large(
+    svc: Any, X: Any, codes: Any, c: Any, scheme: Any, likelihood: Any, rule: str | None
+) -> None:
+    """Fit a :class:`~bayesvm.BayesianSVC` whose rows are visited in blocks.
+
+    Scaling takes one pass; kernel parameters and inducing points come from a sample; the posterior
+    takes a few passes more, begun where ever larger samples have led.
+    """
+    rng = svc._generator()
+    n, p = X.shape
+    engine = check.choose_engine(svc.engine, n, p, svc.n_jobs, X)
+    check.check_engine(engine, scheme, X)
+    X, c = check.placed(engine, X, c)
+    blocks = cut(X, codes, c, check.choose_size(engine, p))
+    inputs = fit_columns(blocks, engine, svc.standardize)
+    few = blocks.take(np.sort(rng.choice(n, min(n, SAMPLED), replace=False)))
+    data = merge(*(namespace.to_numpy(x) for x in (few.X, few.y, few.c)))
+    points = inputs.columns(data.X)
+    kernel, named = check.choose_kernel(svc.kernel, p)
+    with check.blas_threads(points.shape[0], "dense"):
+        if rule is not None:
+            weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
+            labels = [Labels(t, data.c, data.at, len(points)) for t in svc._targets(data.codes)]
+            seen = Seen(points, tuple(labels), float(svc.bias) ** 2)
+            kernel = tune(rule, weighted, seen, likelihood, rng, named).kernel
+        design = whiten(kernel, svc._points(points, kernel, inputs, rng), inputs)
+    model = svc._model(design, likelihood if svc.bound_ == "augmented" else Tight(likelihood))
+    model = replace(model, dtype=check.choose_dtype(svc.dtype, scheme))
+    seen_by_scheme = model
+    if not check.has_spread(scheme):
+        terms = (model.terms[0], model.terms[1]._replace(design=Projected(design)))
+        seen_by_scheme = replace(model, terms=terms)
+    size = check.choose_size(engine, model.width)
+    problem = Problem(seen_by_scheme, cut(X, codes, c, size), engine)
+    allowed = engine.available() if hasattr(engine, "available") else None
+    plan = Plan.of(n, model.width, model.dtype, allowed if svc.memory is None else svc.memory)
+    if svc.verbose:
+        print(f"[bayesvm] {plan}")
+    if plan.keeps:
+        problem = problem.assembled()
+    svc.kernel_ = kernel
+    svc.inducing_points_ = design.Z * inputs.scale + inputs.center
+    starts = [None] * (1 if len(svc.classes_) == 2 else len(svc.classes_))
+    machines = svc._fit_machines(problem, codes, scheme, starts)
+    svc._conclude([replace(m, model=model) for m in machines])

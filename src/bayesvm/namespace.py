@@ -1,0 +1,154 @@
+"""One text for NumPy, torch and CuPy: what the array API standard leaves out.
+
+Rows may live in any array library; what leaves the seam is NumPy float64.  Scalars and the small
+arrays that rows are multiplied with are brought to the rows' library, device and precision here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+from scipy import sparse, special
+
+from .types import Array
+
+
+def is_numpy(x: Any) -> bool:
+    """Whether an array is held by NumPy, as it is or inside columns of another shape."""
+    if isinstance(x, np.ndarray | np.generic | float | int) or sparse.issparse(x):
+        return True
+    return hasattr(x, "dtype") and hasattr(x, "factors")  # codes of groups beside columns
+
+
+def is_foreign(x: Any) -> bool:
+    """Whether rows are held by another array library than NumPy (Dask's lazy arrays apart)."""
+    if is_numpy(x) or compat.is_dask_array(x):
+        return False
+    return bool(compat.is_array_api_obj(x))
+
+
+def on_gpu(x: Any) -> bool:
+    return is_foreign(x) and "cpu" not in str(compat.device(x)).lower()
+
+
+def of(x: Any) -> Any:
+    """The namespace of an array."""
+    return np if is_numpy(x) else compat.array_namespace(x)
+
+
+def like(x: Any, rows: Any) -> Any:
+    """A small array in the library, on the device and in the precision of ``rows``."""
+    if is_numpy(rows):
+        # sparse or integer rows (labels) take what they are multiplied with as it is
+        return x if np.dtype(rows.dtype) != np.float32 else np.asarray(x, dtype=np.float32)
+    xp = compat.array_namespace(rows)
+    if not is_numpy(x):
+        return xp.astype(x, rows.dtype)
+    return xp.asarray(np.ascontiguousarray(x), dtype=rows.dtype, device=compat.device(rows))
+
+
+def double(x: Any) -> Any:
+    """The same numbers in float64, where they are: rows answer in full precision."""
+    if is_numpy(x):
+        return np.asarray(x, dtype=np.float64)
+    xp = compat.array_namespace(x)
+    return xp.astype(x, xp.float64, copy=False)
+
+
+def pick(x: Any, rows: Any) -> Any:
+    """Chosen rows; ``rows`` are whole numbers, in NumPy or where ``x`` is."""
+    if not is_foreign(x):
+        return x[rows]
+    xp = compat.array_namespace(x)
+    return xp.take(x, xp.asarray(rows, device=compat.device(x)), axis=0)
+
+
+def part(x: Any, rows: slice) -> Any:
+    """Neighbouring rows, as a view."""
+    return x[rows, ...] if is_foreign(x) else x[rows]
+
+
+def to_numpy(x: Any) -> Array:
+    """Back to the host."""
+    if is_numpy(x):
+        return x
+    if compat.is_torch_array(x):
+        return x.detach().cpu().numpy()  # type: ignore[no-any-return]
+    if compat.is_cupy_array(x):
+        return x.get()  # type: ignore[no-any-return]
+    return np.from_dlpack(x)
+
+
+def back(x: Array, rows: Any) -> Any:
+    """An answer where the question came from, if its library can hold it."""
+    if not is_foreign(rows) or x.dtype.kind not in "biuf":
+        return x
+    return compat.array_namespace(rows).asarray(x, device=compat.device(rows))
+
+
+def _special(name: str, x: Any) -> Any:
+    if is_numpy(x):
+        return getattr(special, name)(x)
+    if compat.is_torch_array(x):
+        import torch
+
+        if name == "log_expit":
+            return torch.nn.functional.logsigmoid(x)
+        return getattr(torch.special, name)(x)
+    if compat.is_cupy_array(x):
+        from cupyx.scipy import special as on_device
+
+        return getattr(on_device, name)(x)
+    return compat.array_namespace(x).asarray(getattr(special, name)(to_numpy(x)))
+
+
+def ndtr(x: Any) -> Any:
+    return _special("ndtr", x)
+
+
+def log_ndtr(x: Any) -> Any:
+    return _special("log_ndtr", x)
+
+
+def erfcx(x: Any) -> Any:
+    return _special("erfcx", x)
+
+
+def expit(x: Any) -> Any:
+    return _special("expit", x)
+
+
+def log_expit(x: Any) -> Any:
+    return _special("log_expit", x)
+
+
+def squares(A: Any) -> Any:
+    """Squared length of each row."""
+    if is_numpy(A):
+        return np.einsum("ij,ij->i", A, A)
+    return compat.array_namespace(A).sum(A * A, axis=1)
+
+
+def total(x: Any) -> Any:
+    """Sum of all entries, where they are."""
+    return of(x).sum(x)
+
+
+def constant(rows: Any, value: float, *more: int) -> Any:
+    """An array of one value, one entry (or row of entries) for each of ``rows``."""
+    shape = (rows.shape[0], *more)
+    if is_numpy(rows):
+        return np.full(shape, value)
+    xp = compat.array_namespace(rows)
+    return xp.full(shape, value, dtype=xp.float64, device=compat.device(rows))
+
+
+def empty(rows: Any, width: int, dtype: str) -> Any:
+    """Columns to be filled in, one row for each of ``rows``."""
+    shape = (rows.shape[0], width)
+    if not is_foreign(rows):
+        return np.empty(shape, dtype=dtype)
+    xp = compat.array_namespace(rows)
+    return xp.empty(shape, dtype=getattr(xp, dtype), device=compat.device(rows))

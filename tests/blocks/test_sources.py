@@ -1,0 +1,214 @@
+"""Rows that are read in chunks give the fit of the same rows in an array."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bayesvm import BayesianLinearSVC, BayesianSVC
+from bayesvm.blocks import Blocks, block_rows, from_iterable, from_memmap, from_parquet
+from bayesvm.inference import SVI, Gibbs
+from bayesvm.kernels import RBF
+
+RNG = np.random.default_rng(1)
+X = RNG.standard_normal((700, 3))
+Y = np.where(X[:, 0] + X[:, 1] * X[:, 2] + 0.7 * RNG.standard_normal(700) > 0, "yes", "no")
+
+
+def chunks(cuts, labelled=True):
+    edges = [0, *sorted(cuts), len(X)]
+
+    def make():
+        for a, b in zip(edges, edges[1:]):
+            yield (X[a:b], Y[a:b]) if labelled else X[a:b]
+
+    return from_iterable(make)
+
+
+def saved(folder, array, name="x.npy"):
+    np.save(folder / name, array)
+    return folder / name
+
+
+@given(cuts=st.sets(st.integers(1, 699), max_size=8), size=st.integers(1, 800))
+def test_blocks_do_not_depend_on_how_a_source_is_cut(cuts, size):
+    y, c = np.arange(700.0), np.linspace(1, 2, 700)
+    found = list(chunks(cuts).cut(y, c, size))
+    wanted = list(Blocks(X, y, c, size))
+    assert len(found) == len(wanted)
+    for a, b in zip(found, wanted):
+        assert a.number == b.number
+        for left, right in ((a.X, b.X), (a.y, b.y), (a.c, b.c)):
+            np.testing.assert_array_equal(left, right)
+
+
+@given(cuts=st.sets(st.integers(1, 699), max_size=8), seed=st.integers(0, 99))
+def test_rows_are_taken_as_from_an_array(cuts, seed):
+    rng = np.random.default_rng(seed)
+    y, c = np.where(rng.random(700) < 0.3, 1.0, -1.0), rng.random(700) + 0.5
+    rows = rng.choice(700, 60, replace=False)
+    source, array = chunks(cuts).cut(y, c, 64), Blocks(X, y, c, 64)
+    for found, wanted in (
+        (source.take(rows, 2.0), array.take(rows, 2.0)),
+        (
+            source.balanced(80, np.random.default_rng(0))[0],
+            array.balanced(80, np.random.default_rng(0))[0],
+        ),
+    ):
+        np.testing.assert_array_equal(found.X, wanted.X)
+        np.testing.assert_array_equal(found.y, wanted.y)
+        np.testing.assert_array_equal(found.c, wanted.c)
+
+
+@settings(max_examples=10)
+@given(cuts=st.sets(st.integers(1, 699), max_size=5))
+def test_a_linear_fit_is_that_of_the_array(cuts):
+    want = BayesianLinearSVC(random_state=0).fit(X, Y)
+    have = BayesianLinearSVC(random_state=0).fit(chunks(cuts))
+    np.testing.assert_allclose(have.coef_, want.coef_, rtol=1e-8)
+    np.testing.assert_allclose(
+        have.predict_proba(chunks(cuts, labelled=False)), want.predict_proba(X), rtol=1e-8
+    )
+    np.testing.assert_array_equal(have.predict(chunks(cuts)), want.predict(X))
+
+
+@pytest.mark.parametrize("inference", ["em", Gibbs(20, 10, 2)], ids=["em", "gibbs"])
+@pytest.mark.filterwarnings("ignore:the chains do not agree")
+def test_other_schemes_read_sources_too(inference, tmp_path):
+    want = BayesianLinearSVC(inference=inference, random_state=0).fit(X, Y)
+    source = from_memmap(saved(tmp_path, X), Y)
+    have = BayesianLinearSVC(inference=inference, random_state=0).fit(source)
+    np.testing.assert_allclose(have.coef_, want.coef_, rtol=1e-8)
+
+
+def test_minibatches_of_a_source_visit_every_row_once():
+    y = np.arange(700.0)
+    source = chunks({100, 350}).cut(y, np.ones(700), 64)
+    batches = list(source.minibatches(48, np.random.default_rng(0)))
+    np.testing.assert_array_equal(np.sort(np.concatenate([b.y for b in batches])), y)
+    for b in batches:
+        assert b.c.sum() == pytest.approx(700)
+        np.testing.assert_array_equal(b.X, X[b.y.astype(int)])
+    BayesianLinearSVC(inference=SVI(max_iter=20), random_state=0).fit(chunks({100, 350}))
+
+
+def test_memory_maps_and_their_views(tmp_path):
+    path = saved(tmp_path, X.astype(np.float32))
+    mapped = np.load(path, mmap_mode="r")
+    for given_, wanted in ((path, X), (mapped, X), (mapped[123:], X[123:])):
+        got = np.concatenate([part for part, _ in from_memmap(given_).chunks()])
+        assert got.dtype == np.float32
+        np.testing.assert_array_equal(got, wanted.astype(np.float32))
+    raw = np.memmap(tmp_path / "raw", np.float64, "w+", 64, (50, 3))
+    raw[:] = X[:50]
+    raw.flush()
+    np.testing.assert_array_equal(next(from_memmap(raw[7:]).chunks())[0], X[7:50])
+
+
+def test_parquet_and_arrow(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    feather = pytest.importorskip("pyarrow.feather")
+    table = pa.table({"a": X[:, 0], "label": Y, "b": X[:, 1], "c": X[:, 2]})
+    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=150)
+    feather.write_feather(table, str(tmp_path / "rows.feather"))
+    want = BayesianLinearSVC(random_state=0).fit(X, Y)
+    for name in ("rows.parquet", "rows.feather"):
+        source = from_parquet(tmp_path / name, target="label", batch_size=64)
+        assert source.shape == (700, 3)
+        have = BayesianLinearSVC(random_state=0).fit(source)
+        np.testing.assert_allclose(have.coef_, want.coef_, rtol=1e-8)
+        assert list(have.feature_names_in_) == ["a", "b", "c"]
+        with pytest.raises(ValueError, match="in that order"):
+            have.predict(from_parquet(tmp_path / name, columns=["b", "a", "c"]))
+    with pytest.raises(ValueError, match="no columns"):
+        from_parquet(tmp_path / "rows.parquet", target="nothing")
+
+
+def test_what_is_wrong_is_said(tmp_path):
+    bad = X.copy()
+    bad[400, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        BayesianLinearSVC().fit(from_memmap(saved(tmp_path, bad)), Y)
+    good = from_memmap(saved(tmp_path, X))
+    with pytest.raises(ValueError, match="has no labels"):
+        BayesianLinearSVC().fit(good)
+    with pytest.raises(ValueError, match="700 rows but y has 5"):
+        BayesianLinearSVC().fit(good, Y[:5])
+    with pytest.raises(ValueError, match="positive weights"):
+        BayesianLinearSVC().fit(good, Y, sample_weight=np.arange(700.0))
+    with pytest.raises(ValueError, match="Fortran"):
+        from_memmap(saved(tmp_path, np.asfortranarray(X), "f.npy"))
+    with pytest.raises(TypeError, match="new iterator for every pass"):
+        from_iterable([X])
+    once = iter([X[:300], X[300:]])
+    spent = from_iterable(lambda: once)
+    with pytest.raises(ValueError, match="same rows in the same order"):
+        BayesianLinearSVC().fit(spent, Y)
+    model = BayesianLinearSVC().fit(X, Y)
+    with pytest.raises(ValueError, match="expecting 3 features"):
+        model.predict(from_memmap(saved(tmp_path, X[:, :2], "narrow.npy")))
+
+
+def test_a_kernel_machine_from_a_source_is_that_from_an_array(tmp_path, monkeypatch):
+    monkeypatch.setattr("bayesvm.validation.MERGED_ROWS", 100)
+    how = {"kernel": 4.0 * RBF(1.5), "n_inducing": 20, "tune": False, "random_state": 0}
+    source = from_memmap(saved(tmp_path, X), Y)
+    want = BayesianSVC(dtype="float64", **how).fit(X, Y)
+    for memory in (None, 0):
+        have = BayesianSVC(dtype="float64", memory=memory, **how).fit(source)
+        a, b = (k.machines_[0].posterior.mean for k in (have, want))
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(have.predict_proba(source), want.predict_proba(X), rtol=1e-8)
+    assert block_rows(21) > 700 or len(list(source.cut(Y, Y, 64))) == 11
+
+
+LIMITED = """
+    import resource, sys
+    import numpy as np
+    from bayesvm import BayesianLinearSVC, BayesianSVC
+    from bayesvm.blocks import from_memmap
+    from bayesvm.kernels import RBF
+
+    path, labels, kind, over = sys.argv[1:]
+    source, y = from_memmap(path), np.load(labels)
+    taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    limit = taken + int(over)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    if kind == "linear":
+        model = BayesianLinearSVC(n_jobs=1, random_state=0)
+    else:
+        model = BayesianSVC(4.0 * RBF(3.0), 16, tune=False, n_jobs=1, random_state=0)
+    model.fit(source, y)
+    print(model.score(source.__class__(source.read, source.shape), y))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's")
+@pytest.mark.parametrize("kind", ["linear", "kernel"])
+def test_rows_larger_than_the_memory_limit(kind, tmp_path):
+    n, p, over = 400_000, 120, 340 * 2**20  # 384 MB of rows, 340 MiB to work in
+    path = tmp_path / "large.npy"
+    rows = np.lib.format.open_memmap(path, "w+", np.float64, (n, p))
+    y = np.empty(n, np.int8)
+    for i in range(0, n, 100_000):
+        rng = np.random.default_rng(i)
+        part = rng.standard_normal((100_000, p))
+        rows[i : i + 100_000] = part
+        y[i : i + 100_000] = part[:, :4].sum(axis=1) + rng.standard_normal(100_000) > 0
+    del rows
+    np.save(tmp_path / "y.npy", y)
+    script = tmp_path / "limited.py"
+    script.write_text(textwrap.dedent(LIMITED))
+    done = subprocess.run(
+        [sys.executable, script, path, tmp_path / "y.npy", kind, str(over)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) > {"linear": 0.8, "kernel": 0.55}[kind]  # few points, many columns
+    assert path.stat().st_size > over

@@ -1,0 +1,176 @@
+"""Rows on a cluster: what travels, what is lost and found, what is refused."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from bayesvm import BayesianLinearSVC, BayesianSVC
+from bayesvm.engines import Dask
+from bayesvm.engines.dask import DaskBlocks, DaskRows
+from bayesvm.kernels import RBF
+
+da = pytest.importorskip("dask.array")
+
+N, P = 3000, 4
+RNG = np.random.default_rng(5)
+X = RNG.standard_normal((N, P))
+Y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] + RNG.standard_normal(N) > 0, "b", "a")
+C = RNG.integers(1, 4, N).astype(float)
+
+
+def blocks(cut=(700, 1000, 1300), size=128):
+    y = np.where(Y == "b", 1.0, -1.0)
+    rows = DaskRows.of(da.from_array(X, chunks=(cut, (1, 3))))
+    return rows.cut(rows.aligned(y), rows.aligned(C), size)
+
+
+def test_rows_are_numbered_through_and_complete():
+    held = [b for part in blocks().parts for b in part.compute()]
+    assert [b.number for b in held] == list(range(len(held)))
+    np.testing.assert_array_equal(np.concatenate([b.X for b in held]), X)
+    np.testing.assert_array_equal(np.concatenate([b.c for b in held]), C)
+
+
+def test_rows_are_taken_by_their_place():
+    rows = np.sort(RNG.choice(N, 200, replace=False))
+    some = blocks().take(rows, 2.0)
+    np.testing.assert_array_equal(some.X, X[rows])
+    np.testing.assert_array_equal(some.c, 2.0 * C[rows])
+
+
+def test_balanced_rows_stand_for_all():
+    some, share = blocks().balanced(600, np.random.default_rng(0))
+    assert (some.y > 0).sum() == (some.y < 0).sum() == 300
+    for side, label in ((1.0, "b"), (-1.0, "a")):
+        np.testing.assert_allclose(share[some.y == side].sum(), (Y == label).sum())
+    assert len(np.unique(some.X, axis=0)) == 600  # none twice
+
+
+def test_the_tree_of_sums_has_any_width():
+    for fan in (2, 3, 8):
+        assert Dask(fan).sum(lambda b: b.c.sum(), blocks(cut=(100,) * 30)) == C.sum()
+
+
+def test_data_frames_weights_and_names():
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=list("pqrs")).assign(label=Y, weight=C)
+    lazy = dd.from_pandas(frame, npartitions=3)
+    have = BayesianLinearSVC(random_state=0, class_weight="balanced").fit(
+        lazy[list("pqrs")], lazy["label"], sample_weight=lazy["weight"]
+    )
+    want = BayesianLinearSVC(random_state=0, class_weight="balanced").fit(
+        frame[list("pqrs")], Y, sample_weight=C
+    )
+    np.testing.assert_allclose(have.coef_, want.coef_, rtol=1e-8)
+    assert list(have.feature_names_in_) == list("pqrs")
+    p = have.predict_proba(lazy[list("pqrs")])
+    np.testing.assert_allclose(p.compute(), want.predict_proba(frame[list("pqrs")]), rtol=1e-8)
+    with pytest.raises(ValueError, match="positive and finite"):
+        BayesianLinearSVC().fit(lazy[list("pqrs")], lazy["label"], sample_weight=np.zeros(N))
+    with pytest.raises(ValueError, match="3000 rows but y"):
+        BayesianLinearSVC().fit(da.from_array(X), da.from_array(Y[:5]))
+
+
+def test_more_than_two_classes():
+    labels = np.digitize(X[:, 0] + 0.3 * RNG.standard_normal(N), [-0.5, 0.5])
+    have = BayesianLinearSVC(random_state=0).fit(da.from_array(X, chunks=(1000, P)), labels)
+    want = BayesianLinearSVC(random_state=0).fit(X, labels)
+    np.testing.assert_allclose(have.coef_, want.coef_, rtol=1e-8)
+
+
+def test_columns_kept_on_workers(monkeypatch):
+    monkeypatch.setattr("bayesvm.validation.MERGED_ROWS", 1000)
+    how = {"n_inducing": 12, "tune": False, "random_state": 0, "dtype": "float64"}
+    data = da.from_array(X, chunks=(1000, P))
+    kept = BayesianSVC(RBF(1.5), **how).fit(data, Y)
+    again = BayesianSVC(RBF(1.5), memory=0, **how).fit(data, Y)
+    np.testing.assert_allclose(kept.elbo_, again.elbo_, rtol=1e-12)
+    assert DaskBlocks.remote
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as local,
+        distributed.Client(local) as client,
+    ):
+        yield client
+
+
+@pytest.mark.slow
+def test_a_worker_killed_in_the_middle_of_a_fit(cluster, monkeypatch):
+    monkeypatch.setattr("bayesvm.validation.MERGED_ROWS", 1000)
+    how = {"n_inducing": 30, "tune": False, "random_state": 0, "dtype": "float64"}
+    want = BayesianSVC(RBF(1.5), engine="serial", **how).fit(X, Y)
+    pids = cluster.run(os.getpid)
+    seen = []
+
+    def strike(progress):
+        seen.append(progress.iteration)
+        if len(seen) == 1:  # columns are on the workers by now, and half of them are lost
+            os.kill(next(iter(pids.values())), signal.SIGKILL)
+
+    data = da.from_array(X, chunks=(300, P))
+    have = BayesianSVC(RBF(1.5), callbacks=[strike], **how).fit(data, Y)
+    assert seen
+    assert set(cluster.run(os.getpid).values()) != set(pids.values())
+    a, b = (k.machines_[0].posterior.mean for k in (have, want))
+    assert np.abs(a - b).max() < 1e-8 * np.abs(b).max()
+
+
+@pytest.mark.slow
+def test_traffic_of_a_pass_does_not_grow_with_rows(cluster, monkeypatch):
+    """Bytes that workers send to the scheduler's side in a pass: a matrix a partition."""
+    import pickle
+
+    from bayesvm.gaussian import FullCovariance
+    from bayesvm.types import Coef
+
+    monkeypatch.setattr("bayesvm.validation.MERGED_ROWS", 1000)
+    how = {"n_inducing": 30, "tune": False, "random_state": 0}
+    model = BayesianSVC(RBF(1.5), **how).fit(X, Y).machines_[0].model
+    sent = {}
+    for copies in (1, 8):
+        rows = DaskRows.of(da.from_array(np.tile(X, (copies, 1)), chunks=(300 * copies, P)))
+        y = rows.aligned(np.tile(np.where(Y == "b", 1.0, -1.0), copies))
+        part = rows.cut(y, rows.aligned(np.ones(N * copies)), 512)
+        coef = Coef(np.zeros(model.width), FullCovariance(np.eye(model.width)))
+        engine, sizes = Dask(), []
+
+        def visit(b, coef=coef):
+            from bayesvm.stats import pass_block
+
+            return pass_block(model.held(b), b.y, b.c, coef, model.likelihood, "dense", False)
+
+        found = engine._visits(visit, part, _size_of_sum)
+        import dask
+
+        sizes = dask.compute(*found)
+        sent[copies] = max(sizes)
+        assert len(pickle.dumps(coef)) < 3 * 8 * model.width**2
+    assert sent[8] == pytest.approx(sent[1], rel=0.01)
+    assert sent[8] < 8 * (model.width**2 + 4 * model.width) + 4000
+
+
+def _size_of_sum(visit, blocks):
+    import pickle
+
+    from bayesvm.engines.dask import _sum
+
+    return len(pickle.dumps(_sum(visit, blocks)))
+
+
+def test_answers_need_no_cluster_and_no_time():
+    model = BayesianLinearSVC(random_state=0).fit(X, Y)
+    begun = time.perf_counter()
+    lazy = model.predict_proba(da.random.random((10**9, P), chunks=(10**6, P)))
+    assert lazy.shape == (10**9, 2)
+    assert time.perf_counter() - begun < 5.0
+    assert threading.active_count() < 100
