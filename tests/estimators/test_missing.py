@@ -43,11 +43,10 @@ def fit(X, y, sample_weight=None, **options):
         return BayesianLinearSVC(**options).fit(X, y, sample_weight)
 
 
-@pytest.mark.parametrize("prior", ["ridge", "spike_slab"])
-@pytest.mark.parametrize("shape", [(100, 5), (20, 300)])
+@pytest.mark.parametrize(
+    ("prior", "shape"), [("ridge", (100, 5)), ("spike_slab", (100, 5)), ("ridge", (20, 260))]
+)
 def test_nothing_missing_changes_nothing(prior, shape):
-    if shape == (20, 300) and prior == "spike_slab":
-        pytest.skip("several seconds, and the same path")
     X, y = np.random.default_rng(0).standard_normal(shape), np.arange(shape[0]) % 2
     plain, ours = (fit(X, y, prior=prior, missing=k) for k in ("error", "model"))
     np.testing.assert_allclose(ours.coef_, plain.coef_, atol=1e-8)
@@ -99,7 +98,7 @@ def test_surface(inference, options):
 
 @pytest.mark.parametrize("inference", ["vb", SHORT], ids=["vb", "gibbs"])
 def test_imputed_cells_have_seen_the_labels(inference):
-    X, whole, y = table(n=200, share=0.3)
+    X, whole, y = table(n=200, share=0.3, seed=1)
     model = fit(X, y, inference=inference)
     row, column, mean, std = model.imputed_
     np.testing.assert_array_equal(np.argwhere(np.isnan(X)), np.column_stack([row, column]))
@@ -112,7 +111,7 @@ def test_imputed_cells_have_seen_the_labels(inference):
 def test_prediction_of_f_is_that_of_draws():
     """Mean and variance of f against draws of coefficients and cells."""
     X, _, y = table()
-    for model in (fit(X, y), fit(X, y, inference=Gibbs(draws=400, burn_in=100, chains=1))):
+    for model in (fit(X, y), fit(X, y, inference=Gibbs(draws=150, burn_in=50, chains=1))):
         m, v = model.machines_[0].moments(X[:20])
         f = model.sample_posterior(20_000, X[:20], random_state=1)
         error = np.sqrt(v / 20_000)
@@ -122,7 +121,7 @@ def test_prediction_of_f_is_that_of_draws():
 
 def test_gibbs_and_vb_agree():
     X, _, y = table(n=300, share=0.15)
-    vb, gibbs = fit(X, y), fit(X, y, inference=Gibbs(draws=300, burn_in=100, chains=2))
+    vb, gibbs = fit(X, y), fit(X, y, inference=Gibbs(draws=250, burn_in=50, chains=1))
     sd = np.std(gibbs.sample_posterior(2000), axis=0)
     assert np.all(np.abs(vb.coef_ - gibbs.coef_) < 1.5 * sd)
     np.testing.assert_allclose(vb.predict_proba(X), gibbs.predict_proba(X), atol=0.15)
@@ -142,7 +141,7 @@ def test_selection_with_missing_cells(prior, inference):
 def test_weights_are_repetitions():
     X, _, y = table(n=60)
     k = np.where(np.arange(60) % 4 == 0, 3, 1)
-    options = {"inference": VB(accelerate=False, tol=1e-12), "class_weight": {0: 1.0, 1: 2.0}}
+    options = {"inference": VB(accelerate=False, tol=1e-9), "class_weight": {0: 1.0, 1: 2.0}}
     weighted = fit(X, y, sample_weight=k, **options)
     repeated = fit(np.repeat(X, k, axis=0), np.repeat(y, k), **options)
     np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-6)
@@ -301,7 +300,9 @@ def test_left_out_moments_resemble_refits():
 
 def test_calibration_is_not_over_confident_where_cells_are_missing():
     X, _, y = table(n=1200, d=4, share=0.35, seed=4)
-    train, test = train_test_split(np.arange(1200), random_state=0)
+    keep = ~np.isnan(X).all(axis=1)
+    X, y = X[keep], y[keep]
+    train, test = train_test_split(np.arange(y.size), random_state=0)
     model = fit(X[train], y[train])
     loss = log_loss(y[test], model.predict_proba(X[test]))
     m, v = model.machines_[0].moments(X[test])

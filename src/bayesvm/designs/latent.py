@@ -204,10 +204,8 @@ def settled(design: Any, sums: Any, steps: int = 100) -> Any:
     """The parameters of entries' own distribution where no entry is latent."""
     params = design.begin(sums)
     for _ in range(steps):
-        new = design.update(params, sums)
-        gain = design.bound(new, sums) - design.bound(params, sums)
-        params = new
-        if gain <= 1e-10 * sums.n:
+        before, params = design.bound(params, sums), design.update(params, sums)
+        if design.bound(params, sums) - before <= 1e-8 * abs(before):
             break
     return params
 

@@ -8,6 +8,7 @@ given to ``plot``; ``plot(ax=None)`` draws them, hands what else it is given to 
 from .coefficients import CoefficientDisplay, InclusionDisplay
 from .history import ConvergenceDisplay, TraceDisplay
 from .kernel import DecisionBandDisplay, RelevanceDisplay
+from .missing import MissingDisplay
 from .path import PathDisplay, coefficient_path
 from .predictions import CalibrationDisplay, ProbabilityDisplay
 from .vectors import VectorDisplay
@@ -17,6 +18,7 @@ __all__ = [
     "TraceDisplay",
     "CoefficientDisplay",
     "InclusionDisplay",
+    "MissingDisplay",
     "PathDisplay",
     "coefficient_path",
     "CalibrationDisplay",
