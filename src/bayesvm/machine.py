@@ -19,6 +19,7 @@ from .calibration import (
 from .diagnostics import indicator_r_hat, r_hat
 from .gaussian import Point, covariance
 from .inference.draws import Draws
+from .inference.learn import learned
 from .inference.loop import Ascent, State, Watch, silent
 from .model import Model, Problem
 from .posterior import (
@@ -115,8 +116,14 @@ def fit_machine(
     **options: Any,
 ) -> Machine:
     """Run a scheme on a problem and fit the link."""
+    if not hasattr(scheme, "draws"):  # a sampler draws what is not known
+        problem, start = learned(problem, scheme, rng, start)
     result = scheme.fit(problem, rng, start=start, watch=watch, **options)
-    machine = (_from_draws if hasattr(result, "theta") else _from_ascent)(problem, result)
+    if hasattr(result, "theta"):
+        problem = result.typical(problem)
+        machine = _from_draws(problem, result)
+    else:
+        machine = _from_ascent(problem, result)
     return replace(machine, link=make_link(machine.posterior, problem, probability))
 
 

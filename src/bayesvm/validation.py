@@ -16,11 +16,16 @@ from .engines import Serial, Threads
 from .inference import EM, SVI, VB, Gibbs
 from .inference.tight import TightVB
 from .kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
-from .likelihoods import Hinge, Logistic, Probit
+from .likelihoods import Hinge, Logistic, Probit, SkewedLaplace
 from .priors import Bridge, Fixed, LaplaceZero, Lasso, Ridge, SpikeSlab
 from .types import Array
 
-LIKELIHOODS: Mapping[str, Any] = {"hinge": Hinge, "logistic": Logistic, "probit": Probit}
+LIKELIHOODS: Mapping[str, Any] = {
+    "hinge": Hinge,
+    "skewed_laplace": SkewedLaplace,
+    "logistic": Logistic,
+    "probit": Probit,
+}
 SCHEMES: Mapping[str, Any] = {"vb": VB, "em": EM, "svi": SVI, "gibbs": Gibbs}
 KERNELS: Mapping[str, Any] = {"rbf": RBF, "matern": Matern, "linear": Linear, "poly": Polynomial}
 TUNING = ("evidence", "cv", "bound")

@@ -57,8 +57,9 @@ class BayesianSVC(BayesianClassifier):
         Where the points are.
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         How the posterior is found.
-    likelihood : {"hinge", "logistic", "probit"} or an object, default="hinge"
-        What labels say of f.
+    likelihood : {"hinge", "skewed_laplace", "logistic", "probit"} or an object, default="hinge"
+        What labels say of f.  ``"skewed_laplace"`` learns the scale of the loss too, at the kernel
+        that tuning finds for a scale of one.
     bound : {"auto", "tight", "augmented"}, default="auto"
         ``"tight"`` does without the papers' augmentation, which makes standard deviations 20 to
         40 % too small; ``"auto"`` is tight under ``inference="vb"``.
@@ -324,7 +325,7 @@ class BayesianSVC(BayesianClassifier):
         held: list[Array] = []
         for machine, y in zip(self.machines_, self._targets(data.codes), strict=True):
             dual = machine.extra.get("dual")
-            if dual is not None:
+            if dual is not None and dual.size:  # only the hinge has them
                 held.append(dual > 1e-8 * data.c)
                 continue
             rows = Rows(problem.blocks.X, problem.blocks.extra)

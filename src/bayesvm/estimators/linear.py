@@ -52,7 +52,7 @@ class BayesianLinearSVC(CoefficientReport):
         each column a probability to matter (``inclusion_proba_``).
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         How the posterior is found.
-    likelihood : {"hinge", "logistic", "probit"} or an object, default="hinge"
+    likelihood : {"hinge", "skewed_laplace", "logistic", "probit"} or an object, default="hinge"
         What labels say of f.
     fit_intercept : bool, default=True
         Add an intercept, with a wide prior of its own.

@@ -19,6 +19,7 @@ from ..selection import draw_subset
 from ..types import Array, Coef
 from .draws import Draws, Position, Record, Run
 from .leaps import Proposal, can_leap, leap, learn
+from .learn import is_learned, learned, standing, with_likelihood
 from .loop import Progress, State, Watch, require, silent
 from .vb import VB
 
@@ -80,8 +81,12 @@ class Gibbs:
         model = problem.model
         if start is None and model.odds(model.init()) is not None:
             start = State(model.start(), model.init())  # from no columns at all, and from many
-        elif start is None:
+        known = problem
+        if is_learned(model.likelihood):
+            known, start = learned(problem, VB(tol=1e-5), rng, start)
+        if start is None:
             start = VB(tol=1e-5).fit(problem, rng).state
+        first = None if known is problem else known.model.likelihood
         seed = int(rng.integers(2**32))
         if store is not None:
             seed = int(store.get("gibbs").get("seed", seed))
@@ -92,19 +97,30 @@ class Gibbs:
         if size < 2**22:
             problem = replace(problem, engine=Serial())  # chains, not rows, share the cores
         if n_jobs in (None, 1) or size >= 2**22 or store is not None:
-            parts = [self._chain(problem, start, seed, k, watch, store) for k in range(self.chains)]
+            parts = [
+                self._chain(problem, start, first, seed, k, watch, store)
+                for k in range(self.chains)
+            ]
         else:
             parts = Parallel(n_jobs=n_jobs)(
-                delayed(self._chain)(problem, start, seed, k, silent, None)
+                delayed(self._chain)(problem, start, first, seed, k, silent, None)
                 for k in range(self.chains)
             )
         return Draws.joined(parts, start)
 
     def _chain(
-        self, problem: Problem, start: State, seed: int, k: int, watch: Watch, store: Any
+        self,
+        problem: Problem,
+        start: State,
+        likelihood: Any,
+        seed: int,
+        k: int,
+        watch: Watch,
+        store: Any,
     ) -> Draws:
         rng = np.random.default_rng((seed, k))
-        at = Position(start.coef.mean + start.coef.cov.sample(1, rng)[0], start.priors)
+        theta = start.coef.mean + start.coef.cov.sample(1, rng)[0]
+        at = Position(theta, start.priors, likelihood=likelihood)
         if k % 2 and problem.model.odds(start.priors) is not None:
             at = at._replace(theta=crowded(problem, at.theta))
         record = Record(problem.model, start.priors, self.burn_in, self.draws, self.thin)
@@ -123,7 +139,8 @@ class Gibbs:
                 run = leap(problem, proposal, at, min(ahead, total - record.t), self.leaps, rng)
                 at = run.position(-1)
                 record.add(run)
-            if record.t == self.burn_in and self.leaps and can_leap(problem.model):
+            settled = likelihood is None and can_leap(problem.model)
+            if record.t == self.burn_in and self.leaps and settled:
                 proposal = learn(problem, start.coef, record.burnt(at.priors), rng)
             stop = watch(Progress(f"gibbs, chain {k + 1}", record.t, total, at.fit, np.nan), at)
             if store is not None:
@@ -135,6 +152,8 @@ class Gibbs:
         self, problem: Problem, at: Position, rng: np.random.Generator, key: tuple[int, ...]
     ) -> Position:
         """One sweep."""
+        if at.likelihood is not None:
+            problem = with_likelihood(problem, at.likelihood)
         model = problem.model
         stats = problem.draw(at.theta, key)  # w | theta
         P, odds = model.precision(at.priors), model.odds(at.priors)
@@ -147,8 +166,12 @@ class Gibbs:
         priors = at.priors
         if self.scale_move:
             theta, priors = stretch(problem, theta, priors, rng)
-        fit = float(problem.log_likelihoods(theta[None])[0])
-        return Position(theta, model.draw(priors, theta, rng), fit, inclusion)
+        fit, likelihood = float(problem.log_likelihoods(theta[None])[0]), at.likelihood
+        if likelihood is not None:  # its scale, given theta alone
+            sums = standing(problem, Coef(theta, Point(model.width)), fit)
+            likelihood = likelihood.redraw(*sums, rng)
+            fit = float(with_likelihood(problem, likelihood).log_likelihoods(theta[None])[0])
+        return Position(theta, model.draw(priors, theta, rng), fit, inclusion, likelihood)
 
 
 def stretch(

@@ -21,6 +21,7 @@ import numpy as np
 from ..gaussian import blended, mode
 from ..model import Problem
 from ..types import Array, Coef, Local, Stats
+from .learn import is_learned
 from .loop import Ascent, Pace, Progress, State, Watch, silent
 from .vb import VB, bound_of
 
@@ -68,6 +69,22 @@ class Tight:
 
     def proba(self, m: Array, v: Array) -> Array:
         return self.likelihood.proba(m, v)  # type: ignore[no-any-return]
+
+    # ----- a scale to learn, where the likelihood has one
+
+    @property
+    def is_learned(self) -> bool:
+        return is_learned(self.likelihood)
+
+    @property
+    def scale(self) -> float:
+        return self.likelihood.scale  # type: ignore[no-any-return]
+
+    def with_scale(self, scale: float) -> Tight:
+        return Tight(self.likelihood.with_scale(scale))
+
+    def update(self, fit: float, lean: float, n: float) -> Tight:
+        return Tight(self.likelihood.update(fit, lean, n))
 
 
 @dataclass(frozen=True)
