@@ -8,7 +8,7 @@ from tests.problems import frozen
 
 from bayesvm.blocks import Blocks
 from bayesvm.designs import Intercept, Standardised, choose_points, whiten
-from bayesvm.designs.gp import lloyd, spread
+from bayesvm.designs.gp import farthest, lloyd, spread
 from bayesvm.engines import Serial
 from bayesvm.inference import VB
 from bayesvm.inference.loop import State
@@ -166,3 +166,16 @@ def test_a_row_left_out_takes_nothing_from_what_points_cannot_say(ready):
         want = c @ less @ (r - (local.g[i] + local.w[i] * at[i]) * c)
         assert m[i] == pytest.approx(want, rel=1e-5, abs=1e-6)
         assert v[i] == pytest.approx(c @ less @ c + rows.extra[i], rel=1e-5)
+
+
+def test_rows_chosen_by_kernel_values_leave_less_than_rows_at_random():
+    rng = np.random.default_rng(3)
+    X, kernel = rng.standard_normal((80, 2)), 2.0 * RBF(1.0)
+
+    def left(Z):
+        design = whiten(kernel, Z, PLAIN)
+        return design.residual(X, design.columns(X)).sum()
+
+    greedy = left(farthest(kernel, X, 12))
+    assert greedy < min(left(X[rng.choice(80, 12, replace=False)]) for _ in range(20))
+    assert farthest(kernel, np.repeat(X[:5], 3, axis=0), 12).shape == (5, 2)  # copies say nothing

@@ -210,6 +210,91 @@ def test_many_rows():
     assert fit.score(X_new, y_new) > 0.92
 
 
+# ----- kernel values given
+
+
+def values(A, B):
+    return (2.0 * RBF(0.8))(np.asarray(A), np.asarray(B))
+
+
+@pytest.mark.parametrize("options", [{}, {"n_inducing": 15}, {"inference": "em"}], ids=str)
+def test_kernel_values_are_as_good_as_the_kernel(options):
+    rows = np.concatenate([X[:60], X[:7]])  # some twice
+    labels = np.concatenate([y[:60], y[:7]])
+    given = BayesianSVC("precomputed", tune=False, **options).fit(values(rows, rows), labels)
+    new = values(X_new, rows)
+    if "n_inducing" in options:
+        Z = rows[given.inducing_points_]
+        options = {"inducing": Z}
+    known = BayesianSVC(FIXED, tune=False, standardize=False, **options).fit(rows, labels)
+    np.testing.assert_allclose(
+        given.predict_proba(new), known.predict_proba(X_new), atol=1e-6 if options else 1e-9
+    )
+    if "inference" not in options:
+        sd = given.decision_function(new, return_std=True)[1]
+        np.testing.assert_allclose(
+            sd, known.decision_function(X_new, return_std=True)[1], rtol=1e-5
+        )
+        assert given.sample_posterior(3).shape[0] == 3
+        with pytest.raises(ValueError, match="values of new rows with each other"):
+            given.sample_posterior(3, new)
+
+
+def test_weights_are_repetitions_with_kernel_values():
+    c = np.arange(40) % 3
+    rows = np.repeat(np.arange(40), c)
+    one = BayesianSVC("precomputed").fit(values(X[:40], X[:40]), y[:40], sample_weight=c)
+    two = BayesianSVC("precomputed").fit(values(X[rows], X[rows]), y[rows])
+    np.testing.assert_allclose(
+        one.predict_proba(values(X_new, X[:40])),
+        two.predict_proba(values(X_new, X[rows])),
+        atol=1e-7,
+    )
+
+
+def test_the_unit_of_kernel_values_does_not_matter_to_tuning():
+    K, new = values(X, X), values(X_new, X)
+    one, two = (BayesianSVC("precomputed", random_state=0).fit(k * K, y) for k in (1.0, 1e4))
+    np.testing.assert_allclose(one.predict_proba(new), two.predict_proba(1e4 * new), atol=1e-6)
+    assert one.score(new, y_new) > 0.9
+
+
+def test_searches_split_kernel_values_by_rows_and_columns():
+    search = GridSearchCV(
+        BayesianSVC("precomputed", tune=False), {"bias": [1.0, 3.0]}, cv=3, scoring="neg_log_loss"
+    ).fit(values(X, X), y)
+    by_rows = GridSearchCV(
+        BayesianSVC(FIXED, tune=False, standardize=False), {"bias": [1.0, 3.0]}, cv=3,
+        scoring="neg_log_loss",
+    ).fit(X, y)  # fmt: skip
+    np.testing.assert_allclose(
+        search.cv_results_["mean_test_score"], by_rows.cv_results_["mean_test_score"], atol=1e-7
+    )
+
+
+@pytest.mark.parametrize(
+    ("K", "message"),
+    [
+        (np.ones((120, 3)), r"needs the square matrix .* got shape \(120, 3\)"),
+        (np.triu(np.ones((120, 120))), "differs from its transpose by up to 1"),
+        (-np.eye(120), "smallest diagonal entry of -1"),
+    ],
+    ids=["flat", "lopsided", "negative"],
+)
+def test_kernel_values_are_checked(K, message):
+    with pytest.raises(ValueError, match=message):
+        BayesianSVC("precomputed").fit(K, y)
+
+
+def test_functions_are_checked():
+    with pytest.raises(ValueError, match=r"must return shape \(120, 120\)"):
+        BayesianSVC(lambda A, B: A @ A.T @ np.ones((len(A), 3)), tune=False).fit(X, y)
+    with pytest.raises(ValueError, match="is not finite"):
+        BayesianSVC(lambda A, B: np.full((len(A), len(B)), np.nan), tune=False).fit(X, y)
+    with pytest.raises(np.linalg.LinAlgError, match="check that the kernel is positive definite"):
+        BayesianSVC(lambda A, B: -np.exp(A @ B.T), tune=False).fit(X, y)
+
+
 # ----- schemes and likelihoods
 
 

@@ -94,6 +94,22 @@ def choose_points(X: Array, m: int, how: Any, rng: np.random.Generator) -> Array
     return lloyd(some, spread(some, m, rng))
 
 
+def farthest(kernel: Any, X: Array, m: int) -> Array:
+    """The rows that leave least unexplained, one at a time: pivots of a Cholesky factor."""
+    left, C = kernel.diag(X).astype(float), np.empty((X.shape[0], 0))
+    chosen: list[int] = []
+    while len(chosen) < min(m, X.shape[0]):
+        k = int(np.argmax(left))
+        if left[k] <= 1e-10 * float(kernel.diag(X[k : k + 1])[0]):
+            break  # the rest is said already
+        c = kernel(X, X[k : k + 1])[:, 0] - C @ C[k]
+        C = np.column_stack([C, c / np.sqrt(left[k])])
+        left = np.maximum(left - C[:, -1] ** 2, 0.0)
+        left[k] = 0.0
+        chosen.append(k)
+    return X[np.sort(chosen)]
+
+
 def _gaps(X: Array, Z: Array, square: Array) -> Array:
     """Squared distances to the points, ``(n, m)``, less what no comparison needs."""
     return square + np.einsum("ij,ij->i", Z, Z) - 2.0 * (X @ Z.T)

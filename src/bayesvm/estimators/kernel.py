@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import validation as check
 from ..blocks import Blocks, block_rows
-from ..designs import Intercept, Standardised, Whitened, choose_points, fit_columns, whiten
-from ..distinct import Distinct, merge
+from ..designs import Intercept, Whitened, whiten
+from ..distinct import Distinct
 from ..gaussian import covariance
 from ..gram import Labels, Predictor, fit_sites
 from ..inference.loop import Progress, State
@@ -25,11 +25,7 @@ from ..priors import Fixed
 from ..stats import Dense, Factored
 from ..types import Array, Coef, Rows, Term
 from ._base import BayesianClassifier
-
-ALL_ROWS = 2000  # up to here every distinct row is an inducing point
-FIRST_INDUCING = 250
-MOST_INDUCING = 1000
-RESIDUAL_SHARE = 0.1  # of the prior variance that inducing points may leave unexplained
+from ._points import find_places, inducing_points, is_precomputed
 
 
 class BayesianSVC(BayesianClassifier):
@@ -45,10 +41,12 @@ class BayesianSVC(BayesianClassifier):
 
     Parameters
     ----------
-    kernel : str, object of :mod:`bayesvm.kernels` or callable, default="rbf"
+    kernel : str, object of :mod:`bayesvm.kernels`, callable or "precomputed", default="rbf"
         ``"rbf"``, ``"matern"``, ``"linear"`` or ``"poly"``; a kernel object, from whose values
-        tuning starts; or a function of two arrays of rows.  For a kernel given by name tuning also
-        decides between one length scale and one per column.
+        tuning starts; a function of two arrays of rows; or ``"precomputed"``, X then being the
+        square matrix of kernel values (of new rows with the training rows, in prediction).  For a
+        kernel given by name tuning also decides between one length scale and one per column; of a
+        function and of given values it learns the weight.
     n_inducing : int, "auto" or None, default="auto"
         Number of inducing points.  ``None`` takes every distinct row: the exact process.
         ``"auto"`` does so up to 2000 rows, and beyond takes 250, 500 or 1000: the first that leaves
@@ -102,7 +100,7 @@ class BayesianSVC(BayesianClassifier):
     kernel_ : object of :mod:`bayesvm.kernels`
         The kernel with its learned parameters, on the standardised scale.
     inducing_points_ : array of shape (m, n_features)
-        On the scale of the input.
+        On the scale of the input; numbers of training rows if precomputed.
     support_ : array of int
         Rows whose margin is more likely violated than not (under EM: rows with a positive dual).
     support_proba_ : array of shape (n,) or (n, n_classes)
@@ -140,6 +138,15 @@ class BayesianSVC(BayesianClassifier):
     """
 
     _accept_sparse: Any = False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._precomputed
+        return tags
+
+    @property
+    def _precomputed(self) -> bool:
+        return is_precomputed(self.kernel)
 
     def __init__(
         self,
@@ -191,7 +198,7 @@ class BayesianSVC(BayesianClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features)
+        X : array-like of shape (n, n_features), or (n, n) if precomputed
             Rows; NumPy, pandas or polars.
         y : array-like of shape (n,)
             Labels, two or more distinct.
@@ -216,12 +223,11 @@ class BayesianSVC(BayesianClassifier):
         c = check.check_weights(sample_weight, self.class_weight, codes, classes)
         check.check_two_sided(codes, c, classes)
         self.classes_ = classes
-        kept = np.flatnonzero(c > 0)
-        data = merge(X[kept], codes[kept], c[kept])
-        rng = self._generator()
-        inputs = self._inputs(data)
-        points = inputs.columns(data.X)
-        kernel, named = check.choose_kernel(self.kernel, points.shape[1])
+        kept, rng = np.flatnonzero(c > 0), self._generator()
+        tuned = rule is not None
+        places = find_places(self.kernel, self.standardize, tuned, X, codes, c, kept)
+        data, inputs, kernel, named = places
+        points = places.points
         machines = tuple(
             Labels(t, data.c, data.at, points.shape[0]) for t in self._targets(data.codes)
         )
@@ -231,45 +237,20 @@ class BayesianSVC(BayesianClassifier):
                 weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
                 seen = Seen(points, machines, float(self.bias) ** 2)
                 kernel, sites = tune(rule, weighted, seen, likelihood, rng, named)
-            design = whiten(kernel, self._points(points, kernel, inputs, rng), inputs)
+            Z = inducing_points(self.inducing, self.n_inducing, points, kernel, inputs, rng)
+            design = whiten(kernel, Z, inputs)
             model = self._model(design, Tight(likelihood) if bound == "tight" else likelihood)
             problem = self._problem(model, data, scheme)
             starts = self._starts(problem, points, machines, scheme, sites)
         self.kernel_ = kernel
         self.inducing_points_ = design.Z * inputs.scale + inputs.center
+        if self._precomputed:
+            self.inducing_points_ = design.Z[:, 0].astype(int)
         self._conclude(self._fit_machines(problem, data.codes, scheme, starts))
         self._predictors = self._predictors_of(problem)
         self.offset_ = np.array([m.link.offset for m in self.machines_])
         self._mark_support(problem, data, kept, X.shape[0])
         return self
-
-    def _inputs(self, data: Distinct) -> Standardised:
-        """Centre and scale of the columns, rows counted by their weights."""
-        blocks = Blocks(data.X[data.at], np.empty(data.c.size), data.c, block_rows(data.X.shape[1]))
-        engine = check.choose_engine("serial", data.c.size, 1, None)
-        return fit_columns(blocks, engine, self.standardize)
-
-    def _points(
-        self, X: Array, kernel: Any, inputs: Standardised, rng: np.random.Generator
-    ) -> Array:
-        """Inducing points on the standardised scale."""
-        if not isinstance(self.inducing, str):
-            return check.check_points(self.inducing, inputs)
-        check.check_inducing(self.inducing, self.n_inducing)
-        n = X.shape[0]
-        if self.n_inducing is None or (self.n_inducing == "auto" and n <= ALL_ROWS):
-            return X
-        if self.n_inducing != "auto":
-            return choose_points(X, int(self.n_inducing), self.inducing, rng)
-        m, sample = FIRST_INDUCING, X[rng.choice(n, min(n, 1000), replace=False)]
-        while True:
-            Z = choose_points(X, m, self.inducing, rng)
-            plain = Standardised(np.zeros(X.shape[1]), np.ones(X.shape[1]))
-            design = whiten(kernel, Z, plain)
-            left = design.residual(sample, design.columns(sample)).sum()
-            if 2 * m > MOST_INDUCING or left < RESIDUAL_SHARE * kernel.diag(sample).sum():
-                return Z
-            m *= 2
 
     def _model(self, design: Whitened, likelihood: Any) -> Model:
         level = Term("bias", Intercept(), Fixed(float(self.bias) ** -2))
@@ -373,7 +354,8 @@ class BayesianSVC(BayesianClassifier):
         n : int, default=1000
             Number of draws.
         X : array-like of shape (rows, n_features), optional
-            Where; by default at the inducing points.
+            Where; by default at the inducing points, which is all that is known of a precomputed
+            kernel.
         random_state : int, RandomState, Generator or None
             Seed; by default the estimator's.
 
@@ -384,9 +366,12 @@ class BayesianSVC(BayesianClassifier):
         """
         check_is_fitted(self, "machines_")
         rng = self._generator(random_state)
-        X = self.inducing_points_ if X is None else self._new_rows(X)
         model = self.machines_[0].model
         design = model.terms[-1].design
+        if X is None:
+            X = design.Z if self._precomputed else self.inducing_points_
+        else:
+            X = self._new_rows(X)
         C = model.rows(X).C
         rest = design.kernel(design.inputs.columns(X)) - C[:, 1:] @ C[:, 1:].T
         rest[np.diag_indices_from(rest)] += 1e-6 * float(np.mean(design.kernel.diag(design.Z)))
