@@ -94,14 +94,16 @@ def choose_points(X: Array, m: int, how: Any, rng: np.random.Generator) -> Array
     return lloyd(some, spread(some, m, rng))
 
 
-def farthest(kernel: Any, X: Array, m: int) -> Array:
-    """The rows that leave least unexplained, one at a time: pivots of a Cholesky factor."""
-    left, C = kernel.diag(X).astype(float), np.empty((X.shape[0], 0))
+def scattered(kernel: Any, X: Array, m: int, rng: np.random.Generator) -> Array:
+    """Rows chosen by kernel values alone, with probability by what is left unexplained of each.
+
+    The kernel's own k-means++: pivots, drawn at random, of a Cholesky factor.
+    """
+    own = kernel.diag(X)
+    left, C = own.astype(float), np.empty((X.shape[0], 0))
     chosen: list[int] = []
-    while len(chosen) < min(m, X.shape[0]):
-        k = int(np.argmax(left))
-        if left[k] <= 1e-10 * float(kernel.diag(X[k : k + 1])[0]):
-            break  # the rest is said already
+    while len(chosen) < min(m, X.shape[0]) and left.max() > 1e-10 * own.max():
+        k = int(rng.choice(X.shape[0], p=left / left.sum()))
         c = kernel(X, X[k : k + 1])[:, 0] - C @ C[k]
         C = np.column_stack([C, c / np.sqrt(left[k])])
         left = np.maximum(left - C[:, -1] ** 2, 0.0)

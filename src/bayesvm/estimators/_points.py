@@ -9,7 +9,7 @@ import numpy as np
 from .. import validation as check
 from ..blocks import Blocks, block_rows
 from ..designs import Standardised, choose_points, fit_columns, whiten
-from ..designs.gp import farthest
+from ..designs.gp import scattered
 from ..distinct import Distinct, merge
 from ..kernels import Precomputed
 from ..types import Array
@@ -82,7 +82,7 @@ def inducing_points(
 
     def choose(m: int) -> Array:
         if isinstance(getattr(kernel, "kernel", kernel), Precomputed) and inducing == "kmeans":
-            return farthest(kernel, X, m)  # there are no rows to take means of
+            return scattered(kernel, X, m, rng)  # there are no rows to take means of
         return choose_points(X, m, inducing, rng)
 
     if n_inducing != "auto":
