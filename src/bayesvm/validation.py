@@ -161,6 +161,23 @@ def choose_bound(value: str, scheme: Any) -> tuple[Any, str]:
     return (scheme, value) if value == "augmented" else (TightVB(scheme), "tight")
 
 
+def check_approximation(value: str, scheme: Any, likelihood: Any) -> bool:
+    """Whether what inducing points leave is FITC's, and whether that can be fitted."""
+    if value not in ("variational", "fitc"):
+        raise ValueError(f"approximation={value!r} is not known; choose 'variational' or 'fitc'.")
+    if value == "fitc" and not isinstance(scheme, VB | TightVB | Gibbs):
+        raise ValueError(
+            f"approximation='fitc' needs inference='vb' or 'gibbs'; {type(scheme).__name__} keeps "
+            "no account of what each row has learned of its own."
+        )
+    if value == "fitc" and getattr(likelihood, "is_learned", False):
+        raise ValueError(
+            f"approximation='fitc' cannot learn the scale of {likelihood}; give it a number, or "
+            "use approximation='variational'."
+        )
+    return value == "fitc"
+
+
 def choose_tuning(value: Any) -> str | None:
     """The rule by which kernel parameters are learned; ``None`` for none."""
     if isinstance(value, bool | np.bool_):

@@ -169,7 +169,7 @@ def test_a_row_left_out_takes_nothing_from_what_points_cannot_say(ready):
 
 
 def test_rows_chosen_by_kernel_values_leave_less_than_rows_at_random():
-    rng, kernel = np.random.default_rng(3), 2.0 * RBF(0.5)
+    rng, kernel = np.random.default_rng(3), 2.0 * RBF(1.0)
     rows = rng.standard_normal((300, 2))
 
     def left(Z):
@@ -178,6 +178,6 @@ def test_rows_chosen_by_kernel_values_leave_less_than_rows_at_random():
 
     ours = np.mean([left(scattered(kernel, rows, 20, rng)) for _ in range(10)])
     blind = np.mean([left(choose_points(rows, 20, "random", rng)) for _ in range(10)])
-    assert ours < 0.95 * blind
+    assert ours < 0.8 * blind
     copies = np.repeat(rows[:5], 3, axis=0)
     assert scattered(kernel, copies, 12, rng).shape == (5, 2)  # copies say nothing

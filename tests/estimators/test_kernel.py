@@ -184,6 +184,29 @@ def test_the_bound_with_few_points_is_lower_and_their_spread_wider():
     assert sd[1] > sd[0]
 
 
+def test_fitc_keeps_variance_of_rows_and_is_the_process_itself_with_every_row_a_point():
+    options = {"kernel": FIXED, "tune": False, "approximation": "fitc", "tol": 1e-9}
+    full = BayesianSVC(kernel=FIXED, tune=False, tol=1e-9).fit(X, y)
+    same = BayesianSVC(**options).fit(X, y)
+    np.testing.assert_array_equal(same.predict_proba(X_new), full.predict_proba(X_new))
+    rows = BayesianSVC(inducing=X, **options).fit(X, y)  # as points given, by sites
+    np.testing.assert_allclose(rows.predict_proba(X_new), full.predict_proba(X_new), atol=2e-3)
+    assert rows.elbo_ == pytest.approx(full.elbo_, abs=1e-2)
+    np.testing.assert_allclose(rows.support_proba_, full.support_proba_, atol=5e-3)
+    few = BayesianSVC(inducing=X[:8], **options).fit(X, y)
+    less = BayesianSVC(kernel=FIXED, tune=False, inducing=X[:8], tol=1e-9).fit(X, y)
+    assert few.elbo_ > less.elbo_
+    assert few.converged_
+    assert np.all(np.diff(few.elbo_path_) >= -1e-9)
+    far = few.decision_function(np.full((1, 2), 1e4), return_std=True)[1]
+    assert far[0] ** 2 > 2.0
+    for tuned in (
+        BayesianSVC(tune="bound", n_inducing=12, approximation=kind, random_state=0).fit(X, y)
+        for kind in ("variational", "fitc")
+    ):
+        assert tuned.score(X_new, y_new) > 0.88
+
+
 def test_every_row_a_point_by_either_path():
     """Points given by hand go through the columns' own solve, the default through its factor."""
     full = BayesianSVC(kernel=FIXED, tune=False, tol=1e-9).fit(X, y)
@@ -221,12 +244,13 @@ def values(A, B):
 def test_kernel_values_are_as_good_as_the_kernel(options):
     rows = np.concatenate([X[:60], X[:7]])  # some twice
     labels = np.concatenate([y[:60], y[:7]])
-    given = BayesianSVC("precomputed", tune=False, **options).fit(values(rows, rows), labels)
+    still = {"tune": False, "tol": 1e-11, "random_state": 0}
+    given = BayesianSVC("precomputed", **still, **options).fit(values(rows, rows), labels)
     new = values(X_new, rows)
     if "n_inducing" in options:
         Z = rows[given.inducing_points_]
         options = {"inducing": Z}
-    known = BayesianSVC(FIXED, tune=False, standardize=False, **options).fit(rows, labels)
+    known = BayesianSVC(FIXED, standardize=False, **still, **options).fit(rows, labels)
     np.testing.assert_allclose(
         given.predict_proba(new), known.predict_proba(X_new), atol=1e-6 if options else 1e-9
     )
@@ -314,6 +338,10 @@ def test_functions_are_checked():
         {"kernel": RBF(1.0) + Linear() + White(0.1), "tune": True},
         {"kernel": lambda A, B: np.exp(-np.abs(A[:, None] - B).sum(axis=2)), "tune": True},
         {"tune": "bound"},
+        {"tune": "bound", "n_inducing": 20},
+        {"tune": "bound", "n_inducing": 20, "approximation": "fitc"},
+        {"approximation": "fitc", "n_inducing": 20},
+        {"approximation": "fitc", "n_inducing": 20, "bound": "augmented", "likelihood": "logistic"},
         {"probability": "normalised"},
         {"class_weight": "balanced"},
         {"standardize": False},
@@ -441,6 +469,12 @@ def test_progress_and_stopping():
         ({"kernel": 3}, "kernel must be one of"),
         ({"tune": "grid"}, "tune='grid' is not known; choose True, False or one of"),
         ({"bound": "loose"}, "bound='loose' is not known"),
+        ({"approximation": "nystrom"}, "approximation='nystrom' is not known"),
+        ({"approximation": "fitc", "inference": "em"}, "'fitc' needs inference='vb' or 'gibbs'"),
+        (
+            {"approximation": "fitc", "likelihood": "skewed_laplace"},
+            "cannot learn the scale of SkewedLaplace",
+        ),
         ({"bound": "tight", "inference": "em"}, "bound='tight' needs inference='vb'"),
         ({"inducing": "grid"}, "inducing='grid' is not known"),
         ({"inducing": np.ones((2, 3))}, r"of shape \(m, 2\); got shape \(2, 3\)"),

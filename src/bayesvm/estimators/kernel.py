@@ -18,14 +18,18 @@ from ..gaussian import covariance
 from ..gram import Labels, Predictor, fit_sites
 from ..inference.loop import Progress, State
 from ..inference.tight import Tight
-from ..inference.tune import Seen, tune
+from ..inference.tune import Seen, Through, tune
 from ..kernels import Scaled
+from ..lowrank import LowRank
+from ..machine import Machine
 from ..model import Model, Problem
 from ..priors import Fixed
+from ..progress import Reporter
 from ..stats import Dense, Factored
 from ..types import Array, Coef, Rows, Term
 from ._base import BayesianClassifier
 from ._points import find_places, inducing_points, is_precomputed
+from ._sites import fit_by_sites
 
 
 class BayesianSVC(BayesianClassifier):
@@ -53,6 +57,11 @@ class BayesianSVC(BayesianClassifier):
         less than a tenth of the prior variance unexplained.
     inducing : {"kmeans", "random"} or array of shape (m, n_features), default="kmeans"
         Where the points are.
+    approximation : {"variational", "fitc"}, default="variational"
+        What becomes of the variance that inducing points leave unexplained.  ``"variational"``:
+        it stays, which makes ``elbo_`` a bound on the evidence of the exact process.  ``"fitc"``:
+        every row keeps some of its own and learns about it; the bound is then that of another
+        process, and can be the higher.  Without effect where every row is a point.
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         How the posterior is found.
     likelihood : {"hinge", "skewed_laplace", "logistic", "probit"} or an object, default="hinge"
@@ -153,6 +162,7 @@ class BayesianSVC(BayesianClassifier):
         kernel: Any = "rbf",
         n_inducing: Any = "auto",
         inducing: Any = "kmeans",
+        approximation: str = "variational",
         inference: Any = "vb",
         likelihood: Any = "hinge",
         *,
@@ -174,6 +184,7 @@ class BayesianSVC(BayesianClassifier):
         self.kernel = kernel
         self.n_inducing = n_inducing
         self.inducing = inducing
+        self.approximation = approximation
         self.inference = inference
         self.likelihood = likelihood
         self.bound = bound
@@ -216,6 +227,7 @@ class BayesianSVC(BayesianClassifier):
         )
         likelihood = check.choose_likelihood(self.likelihood, scheme)
         rule = check.choose_tuning(self.tune)
+        fitc = check.check_approximation(self.approximation, scheme, likelihood)
         check.check_probability(self.probability)
         check.check_positive("bias", self.bias)
         X, y = self._read(X, y, reset=True)
@@ -236,21 +248,48 @@ class BayesianSVC(BayesianClassifier):
             if rule is not None:
                 weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
                 seen = Seen(points, machines, float(self.bias) ** 2)
-                kernel, sites = tune(rule, weighted, seen, likelihood, rng, named)
-            Z = inducing_points(self.inducing, self.n_inducing, points, kernel, inputs, rng)
-            design = whiten(kernel, Z, inputs)
+                through = None
+                if rule == "bound":  # of the fit to come, its points included
+                    first = self._points(points, weighted, inputs, rng)
+                    through = None if first is points else Through(first, fitc)
+                kernel, sites = tune(rule, weighted, seen, likelihood, rng, named, through)
+            design = whiten(kernel, self._points(points, kernel, inputs, rng), inputs)
             model = self._model(design, Tight(likelihood) if bound == "tight" else likelihood)
             problem = self._problem(model, data, scheme)
-            starts = self._starts(problem, points, machines, scheme, sites)
         self.kernel_ = kernel
         self.inducing_points_ = design.Z * inputs.scale + inputs.center
         if self._precomputed:
             self.inducing_points_ = design.Z[:, 0].astype(int)
-        self._conclude(self._fit_machines(problem, data.codes, scheme, starts))
+        if fitc and design.Z is not points:
+            process = LowRank.of(design, points, float(self.bias) ** 2, True)
+            found = self._fit_by_sites(process, machines, model, scheme)
+        else:
+            starts = self._starts(problem, points, machines, scheme, sites)
+            found = self._fit_machines(problem, data.codes, scheme, starts)
+        self._conclude(found)
         self._predictors = self._predictors_of(problem)
         self.offset_ = np.array([m.link.offset for m in self.machines_])
         self._mark_support(problem, data, kept, X.shape[0])
         return self
+
+    def _points(self, X: Array, kernel: Any, inputs: Any, rng: np.random.Generator) -> Array:
+        return inducing_points(self.inducing, self.n_inducing, X, kernel, inputs, rng)
+
+    def _fit_by_sites(
+        self, process: LowRank, machines: tuple[Labels, ...], model: Model, scheme: Any
+    ) -> list[Machine]:
+        with (
+            check.blas_threads(model.width, "dense"),
+            Reporter(self.callbacks, self.verbose) as report,
+        ):
+
+            def watch(progress: Progress, state: Any) -> bool:
+                return report(progress)
+
+            return [
+                fit_by_sites(process, labels, model, scheme, self.probability, watch)
+                for labels in machines
+            ]
 
     def _model(self, design: Whitened, likelihood: Any) -> Model:
         level = Term("bias", Intercept(), Fixed(float(self.bias) ** -2))
@@ -309,10 +348,11 @@ class BayesianSVC(BayesianClassifier):
             if dual is not None and dual.size:  # only the hinge has them
                 held.append(dual > 1e-8 * data.c)
                 continue
-            rows = Rows(problem.blocks.X, problem.blocks.extra)
-            m, v = machine.posterior.moments(rows.C)
-            sd = np.sqrt(np.maximum(v + rows.extra, 1e-300))
-            held.append(ndtr((1.0 - y * m) / sd))
+            m, v = machine.extra.get("moments", (None, None))
+            if m is None:
+                m, v = machine.posterior.moments(problem.blocks.X)
+                v = v + problem.blocks.extra
+            held.append(ndtr((1.0 - y * m) / np.sqrt(np.maximum(v, 1e-300))))
         every = np.zeros((n, len(held)))
         every[kept] = np.stack(held, axis=1)[data.back]
         self.support_ = np.flatnonzero(every.max(axis=1) > 0.5)
