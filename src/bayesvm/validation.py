@@ -28,7 +28,7 @@ LIKELIHOODS: Mapping[str, Any] = {
 }
 SCHEMES: Mapping[str, Any] = {"vb": VB, "em": EM, "svi": SVI, "gibbs": Gibbs}
 KERNELS: Mapping[str, Any] = {"rbf": RBF, "matern": Matern, "linear": Linear, "poly": Polynomial}
-TUNING = ("evidence", "cv", "bound")
+TUNING = ("evidence", "cv", "bound", "sample")
 PROBABILITIES = ("calibrated", "normalised", "probit")
 
 # A chain explores the tail of the prior, so it needs one that falls; see the notes of Ridge.
@@ -178,8 +178,13 @@ def check_approximation(value: str, scheme: Any, likelihood: Any) -> bool:
     return value == "fitc"
 
 
-def choose_tuning(value: Any) -> str | None:
+def choose_tuning(value: Any, scheme: Any) -> str | None:
     """The rule by which kernel parameters are learned; ``None`` for none."""
+    if isinstance(value, str) and value == "sample" and not is_sampler(scheme):
+        raise ValueError(
+            f"tune='sample' draws kernel parameters and needs inference='gibbs'; "
+            f"{type(scheme).__name__} draws nothing. Use tune='evidence'."
+        )
     if isinstance(value, bool | np.bool_):
         return "evidence" if value else None
     if value not in TUNING:

@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
 from bayesvm import BayesianSVC
+from bayesvm.designs import whiten
 from bayesvm.inference import Gibbs
 from bayesvm.kernels import RBF, Linear, Matern, Scaled, White
 
@@ -20,6 +21,7 @@ X_new, y_new = make_moons(200, noise=0.25, random_state=1)
 for array in (X, y, X_new, y_new):
     array.flags.writeable = False
 FIXED = Scaled(2.0, RBF(0.8))
+SHORT = Gibbs(draws=30, burn_in=10, chains=2)
 
 
 @pytest.fixture(scope="module")
@@ -332,6 +334,10 @@ def test_functions_are_checked():
         {"inference": "em"},
         {"inference": Gibbs(draws=200, burn_in=100, chains=2)},
         {"inference": Gibbs(draws=200, burn_in=100, chains=2), "n_inducing": 20},
+        {"inference": SHORT, "n_inducing": 15, "tune": "sample"},
+        {"inference": SHORT, "n_inducing": 15, "tune": "sample", "likelihood": "skewed_laplace"},
+        {"inference": SHORT, "n_inducing": 15, "tune": "sample", "approximation": "fitc"},
+        {"inference": SHORT, "n_inducing": 15, "approximation": "fitc"},
         {"kernel": "matern", "tune": True},
         {"kernel": "linear", "tune": True},
         {"kernel": "poly", "tune": True},
@@ -356,6 +362,43 @@ def test_variants_work(change):
     p = fit.predict_proba(X_new)
     assert np.all(np.isfinite(p))
     np.testing.assert_array_equal(fit.predict(X_new), fit.classes_[p.argmax(1)])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_drawn_kernel_predicts_with_all_draws():
+    fit = BayesianSVC(n_inducing=12, tune="sample", inference=SHORT, random_state=0).fit(X, y)
+    assert fit.kernel_draws_.shape == (2, 30, 2)
+    np.testing.assert_allclose(fit.kernel_.theta, fit.kernel_draws_.mean(axis=(0, 1)))
+    assert np.all(fit.kernel_draws_.std(axis=(0, 1)) > 0.05)
+    # by hand: each draw's own process at the new rows
+    machine = fit.machines_[0]
+    mixture = machine.model.terms[-1].design
+    means, rests = [], []
+    for theta, value in zip(mixture.thetas, mixture.values):
+        design = whiten(mixture.kernel.with_theta(theta), mixture.Z, mixture.inputs)
+        C = design.columns(X_new)
+        means.append(value[0] + C @ value[1:])
+        rests.append(design.residual(X_new, C))
+    m, v = machine.moments(X_new)
+    np.testing.assert_allclose(m, np.mean(means, axis=0), atol=1e-10)
+    np.testing.assert_allclose(v, np.var(means, axis=0) + np.mean(rests, axis=0), rtol=1e-8)
+    f = fit.sample_posterior(4000, X_new[:5], random_state=0)
+    assert np.all(np.abs(f.mean(axis=0) - m[:5]) < 4.5 * np.sqrt(v[:5] / 4000))
+    np.testing.assert_allclose(f.var(axis=0), v[:5], rtol=0.25)
+    again = BayesianSVC(n_inducing=12, tune=False, kernel=fit.kernel_).fit(X, y)
+    assert not hasattr(again, "kernel_draws_")
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_each_class_draws_its_own_kernel():
+    codes = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0.3)
+    fit = BayesianSVC(
+        n_inducing=8, tune="sample", inference=Gibbs(10, 2, chains=1), random_state=0
+    ).fit(X[:40], codes[:40])
+    assert len(fit.kernel_draws_) == 3
+    assert fit.predict_proba(X_new).shape == (200, 3)
+    assert fit.predict_interval(X_new[:4])[0].shape == (4, 3)
+    assert fit.sample_posterior(2, X_new[:4]).shape == (2, 3, 4)
 
 
 def test_tight_spread_is_near_that_of_a_long_chain():
@@ -467,6 +510,11 @@ def test_progress_and_stopping():
         ({"kernel": "gauss"}, "kernel='gauss' is not known; choose one of 'rbf', 'matern'"),
         ({"kernel": RBF}, r"did you mean RBF\(\)\?"),
         ({"kernel": 3}, "kernel must be one of"),
+        ({"tune": "sample"}, "tune='sample' draws kernel parameters and needs inference='gibbs'"),
+        (
+            {"tune": "sample", "inference": SHORT, "checkpoint": "x"},
+            "checkpoint= is not kept for approximation='fitc' or tune='sample'",
+        ),
         ({"tune": "grid"}, "tune='grid' is not known; choose True, False or one of"),
         ({"bound": "loose"}, "bound='loose' is not known"),
         ({"approximation": "nystrom"}, "approximation='nystrom' is not known"),

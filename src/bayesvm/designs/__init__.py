@@ -2,12 +2,13 @@
 
 from .basis import Basis, Chosen
 from .columns import Intercept, Standardised, fit_columns
-from .gp import Whitened, choose_points, whiten
+from .gp import Mixture, Whitened, choose_points, whiten
 
 __all__ = [
     "Basis",
     "Chosen",
     "Intercept",
+    "Mixture",
     "Standardised",
     "Whitened",
     "choose_points",

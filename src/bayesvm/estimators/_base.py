@@ -23,7 +23,7 @@ from ..inference.loop import Progress, State, pack, unpack
 from ..machine import Machine, fit_machine
 from ..model import Model, Problem
 from ..progress import Checkpoint, Reporter
-from ..types import Array, Coef
+from ..types import Array, Coef, Rows
 
 
 class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -151,9 +151,20 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _moments_at(self, X: Any) -> list[tuple[Array, Array]]:
         """Mean and variance of f at a block of rows, for each machine."""
-        rows = self.machines_[0].model.rows(X)
-        pairs = [m.posterior.moments(rows.C) for m in self.machines_]
-        return [(m, v + rows.extra) for m, v in pairs]
+        pairs = []
+        for machine, rows in zip(self.machines_, self._columns_at(X), strict=True):
+            m, v = machine.posterior.moments(rows.C)
+            pairs.append((m, v + rows.extra))
+        return pairs
+
+    def _columns_at(self, X: Any) -> Iterator[Rows]:
+        """Columns at new rows for each machine; made once where machines have them in common."""
+        made: dict[int, Rows] = {}
+        for machine in self.machines_:
+            key = id(machine.model.terms)
+            if key not in made:
+                made[key] = machine.model.rows(X)
+            yield made[key]
 
     def decision_function(self, X: Any, return_std: bool = False) -> Any:
         """Decision values: positive exactly where ``predict`` says ``classes_[1]``.
@@ -246,9 +257,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tails = check.tails(level)
         p = self.predict_proba(X)
         X = self._new_rows(X)
-        rows = self.machines_[0].model.rows(X)
         ends = []
-        for machine in self.machines_:
+        for machine, rows in zip(self.machines_, self._columns_at(X), strict=True):
             f = machine.posterior.quantiles(rows.C, tails, rows.extra)
             ends.append([machine.link.proba(q, np.zeros_like(q)) for q in f])
         low = np.stack([e[0] for e in ends], axis=1)

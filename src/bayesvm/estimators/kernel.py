@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import solve_triangular
 from scipy.special import ndtr
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,9 +17,10 @@ from ..designs import Intercept, Whitened, whiten
 from ..distinct import Distinct
 from ..gaussian import covariance
 from ..gram import Labels, Predictor, fit_sites
-from ..inference.loop import Progress, State
+from ..inference.loop import Progress, State, Watch
+from ..inference.process import Sampled
 from ..inference.tight import Tight
-from ..inference.tune import Seen, Through, tune
+from ..inference.tune import Seen, Through, kernel_prior, tune
 from ..kernels import Scaled
 from ..lowrank import LowRank
 from ..machine import Machine
@@ -29,7 +31,7 @@ from ..stats import Dense, Factored
 from ..types import Array, Coef, Rows, Term
 from ._base import BayesianClassifier
 from ._points import find_places, inducing_points, is_precomputed
-from ._sites import fit_by_sites
+from ._sites import fit_by_chains, fit_by_sites
 
 
 class BayesianSVC(BayesianClassifier):
@@ -70,10 +72,11 @@ class BayesianSVC(BayesianClassifier):
     bound : {"auto", "tight", "augmented"}, default="auto"
         ``"tight"`` does without the papers' augmentation, which makes standard deviations 20 to
         40 % too small; ``"auto"`` is tight under ``inference="vb"``.
-    tune : bool or {"evidence", "cv", "bound"}, default=True
+    tune : bool or {"evidence", "cv", "bound", "sample"}, default=True
         How the kernel's parameters are learned.  ``True`` is ``"evidence"``: length scales by the
         evidence of a logistic model, the amplitude by the leave-one-out log loss of the hinge.
         ``"cv"`` uses five folds for both; ``"bound"`` is the papers' way, for comparison.
+        ``"sample"``, under Gibbs, draws the parameters with f and predicts with all draws.
         ``False`` takes the kernel as it is.
     bias : float, default=3.0
         Prior standard deviation of the level of f.
@@ -107,7 +110,11 @@ class BayesianSVC(BayesianClassifier):
     classes_ : array of shape (n_classes,)
         Labels.
     kernel_ : object of :mod:`bayesvm.kernels`
-        The kernel with its learned parameters, on the standardised scale.
+        The kernel with its learned parameters, on the standardised scale; with the means of their
+        logarithms if they were drawn.
+    kernel_draws_ : array of shape (chains, draws, k)
+        With ``tune="sample"``: log parameters in the order of ``kernel_.names`` (a list of such
+        arrays, one a class, for more than two classes).
     inducing_points_ : array of shape (m, n_features)
         On the scale of the input; numbers of training rows if precomputed.
     support_ : array of int
@@ -226,7 +233,7 @@ class BayesianSVC(BayesianClassifier):
             self.bound, check.choose_scheme(self.inference, self.max_iter, tol)
         )
         likelihood = check.choose_likelihood(self.likelihood, scheme)
-        rule = check.choose_tuning(self.tune)
+        rule = check.choose_tuning(self.tune, scheme)
         fitc = check.check_approximation(self.approximation, scheme, likelihood)
         check.check_probability(self.probability)
         check.check_positive("bias", self.bias)
@@ -252,21 +259,35 @@ class BayesianSVC(BayesianClassifier):
                 if rule == "bound":  # of the fit to come, its points included
                     first = self._points(points, weighted, inputs, rng)
                     through = None if first is points else Through(first, fitc)
-                kernel, sites = tune(rule, weighted, seen, likelihood, rng, named, through)
+                found = tune(rule, weighted, seen, likelihood, rng, named, through)
+                kernel, sites = found.kernel, found.sites
             design = whiten(kernel, self._points(points, kernel, inputs, rng), inputs)
             model = self._model(design, Tight(likelihood) if bound == "tight" else likelihood)
             problem = self._problem(model, data, scheme)
-        self.kernel_ = kernel
+        self.__dict__.pop("kernel_draws_", None)
         self.inducing_points_ = design.Z * inputs.scale + inputs.center
         if self._precomputed:
             self.inducing_points_ = design.Z[:, 0].astype(int)
-        if fitc and design.Z is not points:
+        fitc = fitc and design.Z is not points
+        if rule == "sample" or (fitc and check.is_sampler(scheme)):
+            prior = kernel_prior(kernel, points.shape[1], likelihood) if rule == "sample" else None
+            level = float(self.bias) ** 2
+            what = [
+                Sampled(kernel, points, design.Z, level, fitc, labels, likelihood, prior)
+                for labels in machines
+            ]
+            self._conclude(self._fit_by_chains(what, design, model, scheme, rng))
+            if rule == "sample":
+                drawn = [m.extra["draws"].hyper["kernel"] for m in self.machines_]
+                self.kernel_draws_ = drawn[0] if len(drawn) == 1 else drawn
+                kernel = kernel.with_theta(np.mean(drawn, axis=(0, 1, 2)))
+        elif fitc:
             process = LowRank.of(design, points, float(self.bias) ** 2, True)
-            found = self._fit_by_sites(process, machines, model, scheme)
+            self._conclude(self._fit_by_sites(process, machines, model, scheme))
         else:
             starts = self._starts(problem, points, machines, scheme, sites)
-            found = self._fit_machines(problem, data.codes, scheme, starts)
-        self._conclude(found)
+            self._conclude(self._fit_machines(problem, data.codes, scheme, starts))
+        self.kernel_ = kernel
         self._predictors = self._predictors_of(problem)
         self.offset_ = np.array([m.link.offset for m in self.machines_])
         self._mark_support(problem, data, kept, X.shape[0])
@@ -278,18 +299,33 @@ class BayesianSVC(BayesianClassifier):
     def _fit_by_sites(
         self, process: LowRank, machines: tuple[Labels, ...], model: Model, scheme: Any
     ) -> list[Machine]:
-        with (
-            check.blas_threads(model.width, "dense"),
-            Reporter(self.callbacks, self.verbose) as report,
-        ):
-
-            def watch(progress: Progress, state: Any) -> bool:
-                return report(progress)
-
+        with self._watched(model) as watch:
             return [
                 fit_by_sites(process, labels, model, scheme, self.probability, watch)
                 for labels in machines
             ]
+
+    def _fit_by_chains(
+        self,
+        what: list[Sampled],
+        design: Whitened,
+        model: Model,
+        scheme: Any,
+        rng: np.random.Generator,
+    ) -> list[Machine]:
+        how = (design, model, scheme, self.probability, rng)
+        with self._watched(model) as watch:
+            return [fit_by_chains(one, *how, watch, self.n_jobs) for one in what]
+
+    @contextmanager
+    def _watched(self, model: Model) -> Iterator[Watch]:
+        if self.checkpoint is not None:
+            raise ValueError(
+                "checkpoint= is not kept for approximation='fitc' or tune='sample'; leave it out."
+            )
+        threads = check.blas_threads(model.width, "dense")
+        with threads, Reporter(self.callbacks, self.verbose) as report:
+            yield lambda progress, state: report(progress)
 
     def _model(self, design: Whitened, likelihood: Any) -> Model:
         level = Term("bias", Intercept(), Fixed(float(self.bias) ** -2))
@@ -406,21 +442,14 @@ class BayesianSVC(BayesianClassifier):
         """
         check_is_fitted(self, "machines_")
         rng = self._generator(random_state)
-        model = self.machines_[0].model
-        design = model.terms[-1].design
         if X is None:
-            X = design.Z if self._precomputed else self.inducing_points_
+            places = self.machines_[0].model.terms[-1].design.Z
+            X = places if self._precomputed else self.inducing_points_
         else:
             X = self._new_rows(X)
-        C = model.rows(X).C
-        rest = design.kernel(design.inputs.columns(X)) - C[:, 1:] @ C[:, 1:].T
-        rest[np.diag_indices_from(rest)] += 1e-6 * float(np.mean(design.kernel.diag(design.Z)))
-        try:
-            root = cholesky(rest, lower=True, check_finite=False)
-        except np.linalg.LinAlgError:  # nothing but rounding is left
-            root = np.diag(np.sqrt(np.maximum(np.diag(rest), 0.0)))
-        draws = [
-            m.posterior.sample(n, rng) @ C.T + rng.standard_normal((n, len(C))) @ root.T
-            for m in self.machines_
-        ]
+        draws = []
+        for machine in self.machines_:
+            theta, model = machine.posterior.sample(n, rng), machine.model
+            f = model.terms[-1].design.joint(X, theta[:, model.slices[-1]], rng)
+            draws.append(f + theta[:, :1] if len(model.terms) > 1 else f)
         return draws[0] if len(draws) == 1 else np.stack(draws, axis=1)

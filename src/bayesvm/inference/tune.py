@@ -397,6 +397,12 @@ def cross_validate(kernel: Scaled, seen: Seen, site: Site, rng: np.random.Genera
 # The three rules
 
 
+def kernel_prior(kernel: Scaled, p: int, likelihood: Any) -> LogNormal:
+    """The prior under which a chain draws the kernel."""
+    amplitude = START if likelihood.normalised else PAPERS_START
+    return parameter_prior(kernel, p, amplitude, OWN_SCALES)
+
+
 class Tuned(NamedTuple):
     """A kernel, and sites from which the fit at all points may start."""
 

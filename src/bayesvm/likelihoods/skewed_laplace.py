@@ -18,6 +18,7 @@ from .hinge import Hinge
 
 HINGE = Hinge()
 FARTHEST = 14.0  # largest |log gamma| that is tried
+PRIOR_RATE = 1.0  # of the exponential prior of gamma
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ class SkewedLaplace:
     gamma : float, optional
         Scale :math:`\gamma` of the loss; ``C`` of a support vector machine is
         :math:`2\gamma`.  ``None``: learned, by the bound under VB, SVI and EM, drawn
-        by Gibbs (flat prior on the positive numbers).
+        by Gibbs, with an exponential prior of mean one.  (Where classes can be separated the
+        likelihood alone would let it grow without end.)
     gamma0 : float, default=0.1
         Rate :math:`\gamma_0` of the latent scales.  Zero is the hinge to the power
         :math:`\gamma`, from which no data can learn :math:`\gamma`: the function has no mass to
@@ -145,7 +147,7 @@ class SkewedLaplace:
     # ----- learning the scale
 
     def _profile(self, fit: float, lean: float, n: float):  # type: ignore[no-untyped-def]
-        r"""Log likelihood in :math:`\log\gamma`, given what rows say now.
+        r"""Log density of :math:`\gamma`, at :math:`\log\gamma`, given what rows say now.
 
         ``fit`` is the sum of :math:`\ell_i`, ``lean`` that of :math:`\bar u_i` and ``n`` of one,
         each over rows counted by their weights; the sum of :math:`E|u_i|` (or of its bound) is what
@@ -156,12 +158,12 @@ class SkewedLaplace:
 
         def value(t: float) -> float:
             times, line, constant = self._parts(math.exp(t))
-            return n * constant - times * (spread + lean) + line * lean
+            return n * constant - times * (spread + lean) + line * lean - PRIOR_RATE * math.exp(t)
 
         return value
 
     def update(self, fit: float, lean: float, n: float) -> SkewedLaplace:
-        r"""The scale of most likelihood given the sums of :math:`\ell_i`, :math:`\bar u_i`, 1."""
+        r"""The scale of most density given the sums of :math:`\ell_i`, :math:`\bar u_i`, 1."""
         value = self._profile(fit, lean, n)
         grid = np.linspace(-FARTHEST, FARTHEST, 57)
         best = grid[int(np.argmax([value(t) for t in grid]))]
