@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from .blocks import block_rows
 from .engines import Serial, Threads
 from .inference import EM, SVI, VB, Gibbs
+from .inference.learn import is_learned
 from .inference.tight import TightVB
 from .kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
 from .likelihoods import Hinge, Logistic, Probit, SkewedLaplace
@@ -121,6 +122,11 @@ def choose_likelihood(value: Any, scheme: Any) -> Any:
     return choose("likelihood", value, LIKELIHOODS, ("expected", "log_prob", "proba", *extra))
 
 
+def check_streamed(likelihood: Any) -> None:
+    if is_learned(likelihood):
+        raise ValueError(f"a stream cannot learn the scale of {likelihood}; give it a number.")
+
+
 def choose_engine(value: Any, n: int, K: int, n_jobs: int | None) -> Any:
     if n_jobs is not None and not isinstance(n_jobs, int | np.integer):
         raise ValueError(f"n_jobs must be a whole number or None; got {n_jobs!r}.")
@@ -170,7 +176,7 @@ def check_approximation(value: str, scheme: Any, likelihood: Any) -> bool:
             f"approximation='fitc' needs inference='vb' or 'gibbs'; {type(scheme).__name__} keeps "
             "no account of what each row has learned of its own."
         )
-    if value == "fitc" and getattr(likelihood, "is_learned", False):
+    if value == "fitc" and is_learned(likelihood):
         raise ValueError(
             f"approximation='fitc' cannot learn the scale of {likelihood}; give it a number, or "
             "use approximation='variational'."

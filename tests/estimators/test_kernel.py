@@ -15,6 +15,7 @@ from bayesvm import BayesianSVC
 from bayesvm.designs import whiten
 from bayesvm.inference import Gibbs
 from bayesvm.kernels import RBF, Linear, Matern, Scaled, White
+from bayesvm.likelihoods import SkewedLaplace
 
 X, y = make_moons(120, noise=0.25, random_state=0)
 X_new, y_new = make_moons(200, noise=0.25, random_state=1)
@@ -441,6 +442,64 @@ def test_more_than_two_classes():
     assert fit.sample_posterior(4, A[:5]).shape == (4, 3, 5)
     assert fit.decision_function(A, return_std=True)[1].shape == (150, 3)
     assert len(fit.elbo_path_) == 3
+
+
+# ----- streams
+
+
+def test_a_stream_learns_nearly_what_a_fit_does():
+    A, b = make_moons(1500, noise=0.25, random_state=3)
+    stream = BayesianSVC(n_inducing=30, random_state=0)
+    for i in range(0, 1500, 300):
+        stream.partial_fit(A[i : i + 300], b[i : i + 300], classes=[0, 1])
+    assert stream.total_weight_ == 1500
+    assert stream.inducing_points_.shape == (30, 2)
+    whole = BayesianSVC(n_inducing=30, random_state=0).fit(A, b)
+    gap = log_loss(stream.predict_proba(X_new), y_new) - log_loss(whole.predict_proba(X_new), y_new)
+    assert gap < 0.03
+    assert not hasattr(stream, "support_")
+    assert stream.decision_function(X_new[:3], return_std=True)[1].shape == (3,)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"n_inducing": 15}, {"n_inducing": 15, "approximation": "fitc"}], ids=str
+)
+def test_a_stream_goes_on_from_a_fit(options):
+    fit = BayesianSVC(kernel=FIXED, tune=False, random_state=0, **options).fit(X[:60], y[:60])
+    before = log_loss(fit.predict_proba(X_new), y_new)
+    p = fit.predict_proba(X_new)
+    fit.partial_fit(X[60:], y[60:])
+    assert fit.total_weight_ == 120
+    assert np.abs(fit.predict_proba(X_new) - p).max() > 1e-3
+    assert log_loss(fit.predict_proba(X_new), y_new) < before + 0.05
+    fit.fit(X, y)
+    assert fit._stream is None
+
+
+def test_three_classes_in_a_stream():
+    A, _ = make_moons(900, noise=0.25, random_state=4)
+    codes = (A[:, 0] > 0).astype(int) + (A[:, 1] > 0.3)
+    fit = BayesianSVC(n_inducing=15, tune=False, random_state=0)
+    for i in range(0, 900, 300):
+        fit.partial_fit(A[i : i + 300], codes[i : i + 300], classes=[0, 1, 2])
+    assert fit.predict_proba(X_new).shape == (200, 3)
+    assert fit.score(A, codes) > 0.8
+
+
+def test_a_stream_says_what_it_needs():
+    with pytest.raises(ValueError, match="needs classes="):
+        BayesianSVC().partial_fit(X, y)
+    with pytest.raises(ValueError, match="needs rows of every class"):
+        BayesianSVC().partial_fit(X[y == 0], y[y == 0], classes=[0, 1])
+    one_sided = BayesianSVC(tune=False).partial_fit(X[y == 0], y[y == 0], classes=[0, 1])
+    assert one_sided.predict_proba(X[y == 0])[:, 0].mean() > 0.5
+    for options in (
+        {"kernel": "precomputed"},
+        {"tune": "sample"},
+        {"likelihood": "skewed_laplace"},
+    ):
+        assert not hasattr(BayesianSVC(**options), "partial_fit")
+    assert hasattr(BayesianSVC(likelihood=SkewedLaplace(1.0)), "partial_fit")
 
 
 # ----- degenerate input

@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.special import ndtr
-from sklearn.utils.validation import check_is_fitted
 
 from .. import validation as check
-from ..blocks import Blocks, block_rows
-from ..designs import Intercept, Whitened, whiten
-from ..distinct import Distinct
-from ..gaussian import covariance
-from ..gram import Labels, Predictor, fit_sites
-from ..inference.loop import Progress, State, Watch
-from ..inference.process import Sampled
+from ..inference import SVI
+from ..inference.loop import Progress
 from ..inference.tight import Tight
-from ..inference.tune import Seen, Through, kernel_prior, tune
-from ..kernels import Scaled
-from ..lowrank import LowRank
-from ..machine import Machine
-from ..model import Model, Problem
-from ..priors import Fixed
-from ..progress import Reporter
-from ..stats import Dense, Factored
-from ..types import Array, Coef, Rows, Term
-from ._base import BayesianClassifier
-from ._points import find_places, inducing_points, is_precomputed
-from ._sites import fit_by_chains, fit_by_sites
+from ..model import Model
+from ..types import Array
+from ._process import ProcessClassifier
+from ._stream import Stream, Streaming
 
 
-class BayesianSVC(BayesianClassifier):
+class BayesianSVC(Streaming, ProcessClassifier):
     r"""Kernel support vector machine with a posterior: a Gaussian process under the hinge.
 
     .. math::
@@ -153,17 +136,6 @@ class BayesianSVC(BayesianClassifier):
     True
     """
 
-    _accept_sparse: Any = False
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self._precomputed
-        return tags
-
-    @property
-    def _precomputed(self) -> bool:
-        return is_precomputed(self.kernel)
-
     def __init__(
         self,
         kernel: Any = "rbf",
@@ -242,214 +214,59 @@ class BayesianSVC(BayesianClassifier):
         c = check.check_weights(sample_weight, self.class_weight, codes, classes)
         check.check_two_sided(codes, c, classes)
         self.classes_ = classes
-        kept, rng = np.flatnonzero(c > 0), self._generator()
-        tuned = rule is not None
-        places = find_places(self.kernel, self.standardize, tuned, X, codes, c, kept)
-        data, inputs, kernel, named = places
-        points = places.points
-        machines = tuple(
-            Labels(t, data.c, data.at, points.shape[0]) for t in self._targets(data.codes)
-        )
-        with check.blas_threads(points.shape[0], "dense"):
-            sites = None
-            if rule is not None:
-                weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
-                seen = Seen(points, machines, float(self.bias) ** 2)
-                through = None
-                if rule == "bound":  # of the fit to come, its points included
-                    first = self._points(points, weighted, inputs, rng)
-                    through = None if first is points else Through(first, fitc)
-                found = tune(rule, weighted, seen, likelihood, rng, named, through)
-                kernel, sites = found.kernel, found.sites
-            design = whiten(kernel, self._points(points, kernel, inputs, rng), inputs)
-            model = self._model(design, Tight(likelihood) if bound == "tight" else likelihood)
-            problem = self._problem(model, data, scheme)
+        ready = self._prepared(X, codes, c, rule, likelihood, self.approximation)
+        data, kernel, design = ready.data, ready.kernel, ready.design
+        model = self._model(design, Tight(likelihood) if bound == "tight" else likelihood)
+        problem = self._problem(model, data, scheme)
         self.__dict__.pop("kernel_draws_", None)
-        self.inducing_points_ = design.Z * inputs.scale + inputs.center
-        if self._precomputed:
-            self.inducing_points_ = design.Z[:, 0].astype(int)
-        fitc = fitc and design.Z is not points
-        if rule == "sample" or (fitc and check.is_sampler(scheme)):
-            prior = kernel_prior(kernel, points.shape[1], likelihood) if rule == "sample" else None
-            level = float(self.bias) ** 2
-            what = [
-                Sampled(kernel, points, design.Z, level, fitc, labels, likelihood, prior)
-                for labels in machines
-            ]
-            self._conclude(self._fit_by_chains(what, design, model, scheme, rng))
-            if rule == "sample":
-                drawn = [m.extra["draws"].hyper["kernel"] for m in self.machines_]
-                self.kernel_draws_ = drawn[0] if len(drawn) == 1 else drawn
-                kernel = kernel.with_theta(np.mean(drawn, axis=(0, 1, 2)))
+        fitc = fitc and design.Z is not ready.points
+        drawn = rule == "sample"
+        if drawn or (fitc and check.is_sampler(scheme)):
+            machines = self._fit_by_chains(ready, model, scheme, likelihood, fitc, drawn)
         elif fitc:
-            process = LowRank.of(design, points, float(self.bias) ** 2, True)
-            self._conclude(self._fit_by_sites(process, machines, model, scheme))
+            machines = self._fit_by_sites(ready, model, scheme)
         else:
-            starts = self._starts(problem, points, machines, scheme, sites)
-            self._conclude(self._fit_machines(problem, data.codes, scheme, starts))
+            starts = self._starts(problem, ready, scheme)
+            machines = self._fit_machines(problem, data.codes, scheme, starts)
+        self._conclude(machines)
+        if drawn:
+            draws = [m.extra["draws"].hyper["kernel"] for m in machines]
+            self.kernel_draws_ = draws[0] if len(draws) == 1 else draws
+            kernel = kernel.with_theta(np.mean(draws, axis=(0, 1, 2)))
         self.kernel_ = kernel
+        self.total_weight_ = float(c.sum())
+        self._stream: Stream | None = None
         self._predictors = self._predictors_of(problem)
         self.offset_ = np.array([m.link.offset for m in self.machines_])
-        self._mark_support(problem, data, kept, X.shape[0])
+        self._mark_support(problem, data, ready.kept, X.shape[0])
         return self
 
-    def _points(self, X: Array, kernel: Any, inputs: Any, rng: np.random.Generator) -> Array:
-        return inducing_points(self.inducing, self.n_inducing, X, kernel, inputs, rng)
+    # ----- streams
 
-    def _fit_by_sites(
-        self, process: LowRank, machines: tuple[Labels, ...], model: Model, scheme: Any
-    ) -> list[Machine]:
-        with self._watched(model) as watch:
-            return [
-                fit_by_sites(process, labels, model, scheme, self.probability, watch)
-                for labels in machines
-            ]
+    def _check_stream(self) -> None:
+        if self._precomputed:
+            raise ValueError("a stream has no square matrix of kernel values.")
+        if self.tune == "sample":
+            raise ValueError("tune='sample' needs all rows at once; use tune='evidence'.")
+        check.check_streamed(check.choose_likelihood(self.likelihood, SVI()))
 
-    def _fit_by_chains(
-        self,
-        what: list[Sampled],
-        design: Whitened,
-        model: Model,
-        scheme: Any,
-        rng: np.random.Generator,
-    ) -> list[Machine]:
-        how = (design, model, scheme, self.probability, rng)
-        with self._watched(model) as watch:
-            return [fit_by_chains(one, *how, watch, self.n_jobs) for one in what]
-
-    @contextmanager
-    def _watched(self, model: Model) -> Iterator[Watch]:
-        if self.checkpoint is not None:
+    def _stream_model(self, X: Any, codes: Array, c: Array, scheme: Any) -> Model:
+        """Kernel and inducing points from the first rows."""
+        likelihood = check.choose_likelihood(self.likelihood, scheme)
+        rule = check.choose_tuning(self.tune, scheme)
+        check.check_positive("bias", self.bias)
+        if rule is not None and len(set(codes[c > 0].tolist())) < len(self.classes_):
             raise ValueError(
-                "checkpoint= is not kept for approximation='fitc' or tune='sample'; leave it out."
+                "the first call of partial_fit tunes the kernel and needs rows of every class; "
+                "give a longer first part, or tune=False."
             )
-        threads = check.blas_threads(model.width, "dense")
-        with threads, Reporter(self.callbacks, self.verbose) as report:
-            yield lambda progress, state: report(progress)
+        ready = self._prepared(X, codes, c, rule, likelihood, "stream")
+        self.kernel_ = ready.kernel
+        return self._model(ready.design, likelihood)
 
-    def _model(self, design: Whitened, likelihood: Any) -> Model:
-        level = Term("bias", Intercept(), Fixed(float(self.bias) ** -2))
-        return Model((level, Term("gp", design, Fixed(1.0))), likelihood)
-
-    def _problem(self, model: Model, data: Distinct, scheme: Any) -> Problem:
-        """Columns are built once: at the points themselves they are the rows of the factor."""
-        design, n, K = model.terms[-1].design, data.c.size, model.width
-        exact = design.width == data.X.shape[0] and isinstance(self.inducing, str)
-        # as many coefficients as rows: an n-sized factor says the same for less
-        form = "factored" if exact and n < K and not check.needs_matrix(scheme) else "dense"
-        engine = check.choose_engine(self.engine, n, K, self.n_jobs)
-        blocks = Blocks(data.X, np.empty(n), data.c, n if form == "factored" else block_rows(K))
-        if exact:
-            C = np.empty((n, K))
-            C[:, 0] = 1.0
-            C[:, 1:] = np.tril(design.L)[data.at]
-            rows = Rows(C)
-        else:
-            rows = model.rows(data.X[data.at])
-            if not check.has_spread(scheme):  # a point sees the low-rank function itself
-                rows = Rows(rows.C)
-        return Problem(model, blocks.assembled(rows), engine, form)
-
-    def _starts(
-        self,
-        problem: Problem,
-        points: Array,
-        machines: tuple[Labels, ...],
-        scheme: Any,
-        sites: Sequence[Any] | None,
-    ) -> list[State | None]:
-        """With every row a point, the answer itself, by one Gram matrix and no columns."""
-        model, design = problem.model, problem.model.terms[-1].design
-        if design.Z is not points or not check.has_spread(scheme):
-            return [None] * len(machines)
-        K = design.L @ design.L.T + float(self.bias) ** 2
-        P = model.precision(model.init())
-        C = problem.blocks.X  # one row a point, unless a point has two labels
-        if C.shape[0] > points.shape[0]:
-            C = np.column_stack([np.ones(points.shape[0]), design.L])
-        starts: list[State | None] = []
-        for j, labels in enumerate(machines):
-            first = sites[j] if sites else None
-            fit = fit_sites(K, labels, model.likelihood.expected, first, tol=3e-6)
-            root = np.sqrt(fit.sites.w)[:, None] * C
-            S = Factored(C, fit.sites.w) if problem.form == "factored" else Dense(root.T @ root)
-            starts.append(State(Coef((C.T @ fit.alpha) / P, covariance(S, P)), model.init()))
-        return starts
-
-    def _mark_support(self, problem: Problem, data: Distinct, kept: Array, n: int) -> None:
-        """Rows on or inside the margin."""
-        held: list[Array] = []
-        for machine, y in zip(self.machines_, self._targets(data.codes), strict=True):
-            dual = machine.extra.get("dual")
-            if dual is not None and dual.size:  # only the hinge has them
-                held.append(dual > 1e-8 * data.c)
-                continue
-            m, v = machine.extra.get("moments", (None, None))
-            if m is None:
-                m, v = machine.posterior.moments(problem.blocks.X)
-                v = v + problem.blocks.extra
-            held.append(ndtr((1.0 - y * m) / np.sqrt(np.maximum(v, 1e-300))))
-        every = np.zeros((n, len(held)))
-        every[kept] = np.stack(held, axis=1)[data.back]
-        self.support_ = np.flatnonzero(every.max(axis=1) > 0.5)
-        self.__dict__.pop("support_proba_", None)
-        if self.machines_[0].posterior.has_spread:
-            self.support_proba_ = every[:, 0] if len(held) == 1 else every
-
-    # ----- asking
-
-    def _predictors_of(self, problem: Problem) -> list[Predictor] | None:
-        """With one row a point, predictions by kernel values alone and the points that matter."""
-        if problem.form != "factored" or not self.machines_[0].posterior.has_spread:
-            return None
-        if any("draws" in m.extra for m in self.machines_):
-            return None
-        L = problem.model.terms[-1].design.L
-        K = L @ L.T + float(self.bias) ** 2
-        out = []
-        for machine in self.machines_:
-            mean, cov = machine.state.coef
-            alpha = solve_triangular(L, mean[1:], lower=True, trans=1, check_finite=False)
-            out.append(Predictor.of(alpha, cov.w, K))  # type: ignore[attr-defined]
-        return out
-
-    def _moments_at(self, X: Any) -> list[tuple[Array, Array]]:
-        if self._predictors is None:
-            return super()._moments_at(X)
-        model = self.machines_[0].model
-        design, level = model.terms[-1].design, 1.0 / model.terms[0].prior.precision
-        rows = design.inputs.columns(X)
-        cross, diag = design.kernel(rows, design.Z) + level, design.kernel.diag(rows) + level
-        return [p.at(cross, diag) for p in self._predictors]
-
-    def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
-        """Draws of the function f, jointly over rows.
-
-        Parameters
-        ----------
-        n : int, default=1000
-            Number of draws.
-        X : array-like of shape (rows, n_features), optional
-            Where; by default at the inducing points, which is all that is known of a precomputed
-            kernel.
-        random_state : int, RandomState, Generator or None
-            Seed; by default the estimator's.
-
-        Returns
-        -------
-        draws : array of shape (n, rows)
-            One more axis, of classes, after the first when there are more than two.
-        """
-        check_is_fitted(self, "machines_")
-        rng = self._generator(random_state)
-        if X is None:
-            places = self.machines_[0].model.terms[-1].design.Z
-            X = places if self._precomputed else self.inducing_points_
-        else:
-            X = self._new_rows(X)
-        draws = []
-        for machine in self.machines_:
-            theta, model = machine.posterior.sample(n, rng), machine.model
-            f = model.terms[-1].design.joint(X, theta[:, model.slices[-1]], rng)
-            draws.append(f + theta[:, :1] if len(model.terms) > 1 else f)
-        return draws[0] if len(draws) == 1 else np.stack(draws, axis=1)
+    def _streamed(self, weight: float) -> None:
+        self.total_weight_ = weight
+        self._predictors = None
+        self.offset_ = np.array([m.link.offset for m in self.machines_])
+        for name in ("support_", "support_proba_"):  # of rows that are not kept
+            self.__dict__.pop(name, None)
