@@ -18,14 +18,14 @@ points; both have the same optimum.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, lapack, solve_triangular
 
 from .calibration import leave_one_out
-from .inference.loop import Pace, Progress, Watch, silent
+from .inference.loop import History, Pace, Progress, Watch, silent
 from .types import Array, Local
 
 Site = Callable[[Array, Array, Array], Local]
@@ -73,7 +73,7 @@ class Fit:
     local: Local  # what each row, counted c times, says
     bound: float
     passes: int = 0
-    path: tuple[float, ...] = ()
+    path: list[float] = field(default_factory=list)
     converged: bool = True
 
     def slope(self) -> Array:
@@ -196,7 +196,7 @@ def fit_sites(
     """
     zero = np.zeros(labels.points)
     sites = start or target_sites(zero, zero + 1.0, labels, site)
-    old, pace, best, path, converged = sites, Pace(), None, [], False
+    old, pace, best, path, converged = sites, Pace(), None, History(), False
     enough = tol * float(labels.c.sum())
     for passes in range(1, max_iter + 1):
         m, v, alpha, L, on, kl = _moments(K, sites)
@@ -220,7 +220,7 @@ def fit_sites(
         r = pace.rate
         sites = Sites(old.w + r * (w - old.w), old.b + r * (b - old.b))
     assert best is not None
-    return replace(best, passes=passes, path=tuple(path), converged=converged)
+    return replace(best, passes=passes, path=path, converged=converged)
 
 
 def left_out(fit: Fit, labels: Labels, site: Site) -> tuple[Array, Array]:

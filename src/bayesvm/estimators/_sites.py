@@ -55,7 +55,7 @@ def fit_by_sites(
     link = plain_link(probability, likelihood)
     if link is None:
         link = fit_link(labels.y, *left_out(fit, labels, likelihood.expected), labels.c)
-    path = list(fit.path)
+    path = fit.path
     return Machine(
         model,
         GaussianPosterior(coef),

@@ -10,7 +10,7 @@ import numpy as np
 from ..gaussian import FullCovariance, scaled_cholesky
 from ..model import Model, Problem, States
 from ..types import Array, Coef
-from .loop import Ascent, Progress, State, Watch, require, silent
+from .loop import Ascent, History, Progress, State, Watch, require, silent
 from .vb import bound_of
 
 SETTLED = 1e-2  # a last epoch that moves the bound by more of its size was not the last
@@ -153,7 +153,7 @@ class SVI:
         if start is not None and not start.coef.cov.is_point:
             L = np.linalg.inv(start.coef.cov.dense())
             leaky = Leaky(L, L @ start.coef.mean, start.priors, 0)
-        path: list[float] = []
+        path = History()
         change, converged = np.inf, False
         for epoch in range(1, self.max_iter + 1):
             for batch in problem.blocks.minibatches(self.batch_size, rng):

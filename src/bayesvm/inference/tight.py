@@ -22,7 +22,7 @@ from ..gaussian import blended, mode
 from ..model import Problem
 from ..types import Array, Coef, Local, Stats
 from .learn import is_learned
-from .loop import Ascent, Pace, Progress, State, Watch, silent
+from .loop import Ascent, History, Pace, Progress, State, Watch, silent
 from .vb import VB, bound_of
 
 SMALLEST_RATE = 1e-5
@@ -128,9 +128,10 @@ def climb(
     stage: str = "vb",
 ) -> Ascent:
     """Climb until a full step raises the bound by less than ``tol`` of its size."""
+    path, n_iter, change = History(), 1, np.inf
     stats = problem.stats(state.coef)
     bound = bound_of(problem, state, stats)
-    path, n_iter, change = [bound], 1, np.inf
+    path.append(bound)
     while n_iter < max_iter:
         new = _step(problem, state, stats, pace.rate)
         after = problem.stats(new.coef)
