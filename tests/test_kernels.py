@@ -73,7 +73,22 @@ def test_every_kernel_is_in_the_list():
         if inspect.isclass(member) and hasattr(member, "pull") and name[0] != "_"
     }
     listed = {type(k).__name__ for k in KERNELS}
-    assert public - {"Kernel"} == listed
+    assert public - {"Kernel", "Precomputed"} == listed  # the latter's rows are of another kind
+
+
+def test_given_values_are_read_by_number_or_by_value(rows):
+    A, B = rows
+    k = 2.0 * RBF(1.3)
+    given = kernels.Precomputed(k(A), unit=4.0)
+    some = np.array([[3], [0]])
+    np.testing.assert_allclose(given(some), k(A[[3, 0]]) / 4)
+    np.testing.assert_allclose(given(some, k(B, A)), k(A[[3, 0]], B) / 4)
+    np.testing.assert_allclose(given(k(B, A), some), k(B, A[[3, 0]]) / 4)
+    np.testing.assert_allclose(given.diag(some), 0.5)
+    np.testing.assert_allclose(given.diag(k(B, A)), 0.5)
+    assert "K=" not in repr(given)
+    with pytest.raises(ValueError, match="new rows with each other"):
+        given(k(B, A))
 
 
 @pytest.mark.parametrize(

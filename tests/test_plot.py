@@ -1,6 +1,8 @@
 """Displays hold what estimators say, and draw it."""
 
 import builtins
+import copy
+import pickle
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -67,6 +69,21 @@ def test_convergence_is_the_path(vb):
     assert display.figure_ is display.ax_.figure
     assert display.plot(display.ax_, gap=True, color="red") is display
     assert display.ax_.get_yscale() == "log"
+
+
+def test_convergence_against_time(vb, em):
+    again = pickle.loads(pickle.dumps(vb))
+    for fit in (vb, again, copy.deepcopy(vb)):
+        display = ConvergenceDisplay.from_estimator(fit, against="time")
+        (line,) = display.ax_.lines
+        np.testing.assert_array_equal(line.get_ydata(), vb.elbo_path_)
+        assert np.all(np.diff(line.get_xdata()) > 0)
+        assert display.ax_.get_xlabel() == "seconds"
+    np.testing.assert_array_equal(again.machines_[0].path.seconds, vb.machines_[0].path.seconds)
+    with pytest.raises(ValueError, match="times of this fit were not kept"):
+        ConvergenceDisplay.from_estimator(em, against="time")
+    with pytest.raises(ValueError, match="against='iteration' is not known"):
+        ConvergenceDisplay.from_estimator(vb, against="iteration")
 
 
 @pytest.mark.parametrize(

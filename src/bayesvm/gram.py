@@ -18,14 +18,14 @@ points; both have the same optimum.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, lapack, solve_triangular
 
 from .calibration import leave_one_out
-from .inference.loop import Pace
+from .inference.loop import History, Pace, Progress, Watch, silent
 from .types import Array, Local
 
 Site = Callable[[Array, Array, Array], Local]
@@ -73,6 +73,8 @@ class Fit:
     local: Local  # what each row, counted c times, says
     bound: float
     passes: int = 0
+    path: list[float] = field(default_factory=list)
+    converged: bool = True
 
     def slope(self) -> Array:
         """Gradient of the optimal bound in the entries of K."""
@@ -133,15 +135,24 @@ class Moments(NamedTuple):
     alpha: Array
     L: Array
     on: Array
+    kl: float
 
 
-def _moments(K: Array, sites: Sites) -> Moments:
+class Process(Protocol):
+    """A Gaussian process at points that may have another form than a Gram matrix."""
+
+    def moments(self, sites: Sites) -> Moments: ...
+
+
+def _moments(K: Array | Process, sites: Sites) -> Moments:
     r"""Mean and variance at the points, and the factor of B.
 
     Points without precision (many, under the hinge) are left out of B.  Where a site is strong,
     :math:`v_i = (1 - [B^{-1}]_{ii})/w_i`, which needs no more than the inverse of the factor;
     where it is weak that would be a difference of near equals, and the column is solved for.
     """
+    if not isinstance(K, np.ndarray):
+        return K.moments(sites)
     diag = np.diag(K)
     pull = sites.w * diag
     on = np.flatnonzero(pull > NOTHING)
@@ -157,7 +168,9 @@ def _moments(K: Array, sites: Sites) -> Moments:
         half = K[np.ix_(on, weak)] * s[:, None]
         T = solve_triangular(L, half, lower=True, overwrite_b=True, check_finite=False)
         v[weak] = diag[weak] - np.einsum("ij,ij->j", T, T)
-    return Moments(K @ alpha, np.maximum(v, 1e-12 * diag), alpha, L, on)
+    m, v = K @ alpha, np.maximum(v, 1e-12 * diag)
+    kl = np.log(np.diag(L)).sum() + 0.5 * float(alpha @ m - sites.w @ v)
+    return Moments(m, v, alpha, L, on, float(kl))
 
 
 def target_sites(m: Array, v: Array, labels: Labels, site: Site) -> Sites:
@@ -168,12 +181,13 @@ def target_sites(m: Array, v: Array, labels: Labels, site: Site) -> Sites:
 
 
 def fit_sites(
-    K: Array,
+    K: Array | Process,
     labels: Labels,
     site: Site,
     start: Sites | None = None,
     tol: float = 1e-6,
     max_iter: int = 100,
+    watch: Watch = silent,
 ) -> Fit:
     r"""Climb the bound by natural-gradient steps on the sites until a step gains ``tol`` a row.
 
@@ -182,21 +196,23 @@ def fit_sites(
     """
     zero = np.zeros(labels.points)
     sites = start or target_sites(zero, zero + 1.0, labels, site)
-    old, pace, best = sites, Pace(), None
+    old, pace, best, path, converged = sites, Pace(), None, History(), False
     enough = tol * float(labels.c.sum())
     for passes in range(1, max_iter + 1):
-        m, v, alpha, L, on = _moments(K, sites)
+        m, v, alpha, L, on, kl = _moments(K, sites)
         local = site(labels.y, m[labels.at], v[labels.at]).times(labels.c)
-        kl = np.log(np.diag(L)).sum() + 0.5 * float(alpha @ m - sites.w @ v)
         now = Fit(sites, m, v, alpha, L, on, local, float(local.bound.sum() - kl), passes)
         if best is not None and not now.bound >= best.bound - 1e-10 * abs(best.bound):
             pace = pace.slower()
             if pace.rate < 1e-4:
+                converged = True  # nothing above rounding is left to gain
                 break
         else:
             gain = np.inf if best is None else now.bound - best.bound
             old, best = sites, now
-            if gain < enough * pace.rate:
+            path.append(best.bound)
+            converged = gain < enough * pace.rate
+            if watch(Progress("vb", passes, max_iter, best.bound, gain), best) or converged:
                 break
             pace = pace.faster()
         w = labels.total(best.local.w)
@@ -204,7 +220,7 @@ def fit_sites(
         r = pace.rate
         sites = Sites(old.w + r * (w - old.w), old.b + r * (b - old.b))
     assert best is not None
-    return best
+    return replace(best, passes=passes, path=path, converged=converged)
 
 
 def left_out(fit: Fit, labels: Labels, site: Site) -> tuple[Array, Array]:

@@ -21,6 +21,7 @@ from .diagnostics import indicator_r_hat, r_hat
 from .gaussian import Point, covariance
 from .incomplete import by_coef, by_pairs, mixture, with_latents
 from .inference.draws import Draws, Pair
+from .inference.learn import learned
 from .inference.loop import Ascent, State, Watch, silent
 from .model import Model, Problem
 from .posterior import (
@@ -88,10 +89,10 @@ class Machine:
             f, outside = m[which], outside + v[which]
         return f + np.sqrt(outside) * rng.standard_normal(f.shape) if np.any(outside) else f
 
-    def quantiles(self, X: Any, levels: tuple[float, ...]) -> Array:
+    def quantiles(self, X: Any, levels: tuple[float, ...], rows: Rows | None = None) -> Array:
         """Of f at new rows, ``(levels, n)``; as of a Gaussian where rows have latent entries."""
         if not self.model.is_latent:
-            rows = self.model.rows(X)
+            rows = self.model.rows(X) if rows is None else rows
             return self.posterior.quantiles(rows.C, levels, rows.extra + self.absent(X))
         m, v = self.moments(X)
         return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
@@ -176,8 +177,14 @@ def fit_machine(
     **options: Any,
 ) -> Machine:
     """Run a scheme on a problem and fit the link."""
+    if not hasattr(scheme, "draws"):  # a sampler draws what is not known
+        problem, start = learned(problem, scheme, rng, start)
     result = scheme.fit(problem, rng, start=start, watch=watch, **options)
-    machine = (_from_draws if hasattr(result, "theta") else _from_ascent)(problem, result)
+    if hasattr(result, "theta"):
+        problem = result.typical(problem)
+        machine = _from_draws(problem, result)
+    else:
+        machine = _from_ascent(problem, result)
     problem = problem.at(machine.state.latents)
     return replace(machine, link=make_link(machine.posterior, problem, probability))
 

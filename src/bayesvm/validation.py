@@ -19,17 +19,23 @@ from .designs.imputation import Factors, Unstructured
 from .engines import Dask, Gpu, Serial, Threads
 from .engines.dask import DaskRows, is_dask
 from .inference import EM, SVI, VB, Gibbs
+from .inference.learn import is_learned
 from .inference.tight import TightVB
 from .kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
-from .likelihoods import Hinge, Logistic, Probit
+from .likelihoods import Hinge, Logistic, Probit, SkewedLaplace
 from .namespace import is_foreign
 from .priors import Bridge, Fixed, InverseWishart, LaplaceZero, Lasso, Ridge, SpikeSlab
 from .types import Array
 
-LIKELIHOODS: Mapping[str, Any] = {"hinge": Hinge, "logistic": Logistic, "probit": Probit}
+LIKELIHOODS: Mapping[str, Any] = {
+    "hinge": Hinge,
+    "skewed_laplace": SkewedLaplace,
+    "logistic": Logistic,
+    "probit": Probit,
+}
 SCHEMES: Mapping[str, Any] = {"vb": VB, "em": EM, "svi": SVI, "gibbs": Gibbs}
 KERNELS: Mapping[str, Any] = {"rbf": RBF, "matern": Matern, "linear": Linear, "poly": Polynomial}
-TUNING = ("evidence", "cv", "bound")
+TUNING = ("evidence", "cv", "bound", "sample")
 PROBABILITIES = ("calibrated", "normalised", "probit")
 
 # A chain explores the tail of the prior, so it needs one that falls; see the notes of Ridge.
@@ -142,6 +148,11 @@ def choose_likelihood(value: Any, scheme: Any) -> Any:
     return choose("likelihood", value, LIKELIHOODS, ("expected", "log_prob", "proba", *extra))
 
 
+def check_streamed(likelihood: Any) -> None:
+    if is_learned(likelihood):
+        raise ValueError(f"a stream cannot learn the scale of {likelihood}; give it a number.")
+
+
 def choose_engine(value: Any, n: int, K: int, n_jobs: int | None, X: Any = None) -> Any:
     if n_jobs is not None and not isinstance(n_jobs, int | np.integer):
         raise ValueError(f"n_jobs must be a whole number or None; got {n_jobs!r}.")
@@ -218,8 +229,30 @@ def choose_bound(value: str, scheme: Any) -> tuple[Any, str]:
     return (scheme, value) if value == "augmented" else (TightVB(scheme), "tight")
 
 
-def choose_tuning(value: Any) -> str | None:
+def check_approximation(value: str, scheme: Any, likelihood: Any) -> bool:
+    """Whether what inducing points leave is FITC's, and whether that can be fitted."""
+    if value not in ("variational", "fitc"):
+        raise ValueError(f"approximation={value!r} is not known; choose 'variational' or 'fitc'.")
+    if value == "fitc" and not isinstance(scheme, VB | TightVB | Gibbs):
+        raise ValueError(
+            f"approximation='fitc' needs inference='vb' or 'gibbs'; {type(scheme).__name__} keeps "
+            "no account of what each row has learned of its own."
+        )
+    if value == "fitc" and is_learned(likelihood):
+        raise ValueError(
+            f"approximation='fitc' cannot learn the scale of {likelihood}; give it a number, or "
+            "use approximation='variational'."
+        )
+    return value == "fitc"
+
+
+def choose_tuning(value: Any, scheme: Any) -> str | None:
     """The rule by which kernel parameters are learned; ``None`` for none."""
+    if isinstance(value, str) and value == "sample" and not is_sampler(scheme):
+        raise ValueError(
+            f"tune='sample' draws kernel parameters and needs inference='gibbs'; "
+            f"{type(scheme).__name__} draws nothing. Use tune='evidence'."
+        )
     if isinstance(value, bool | np.bool_):
         return "evidence" if value else None
     if value not in TUNING:
@@ -237,7 +270,26 @@ def choose_kernel(value: Any, p: int) -> tuple[Any, bool]:
         return Scaled(4.0, KERNELS[value](length_scale=float(np.sqrt(p)))), True
     if callable(value) and not hasattr(value, "pull") and not isinstance(value, type):
         return Function(value), False
-    return choose("kernel", value, KERNELS, ("theta", "with_theta", "diag", "pull")), False
+    table = {**KERNELS, "precomputed": None}
+    return choose("kernel", value, table, ("theta", "with_theta", "diag", "pull")), False
+
+
+def check_gram(K: Any) -> Array:
+    """A matrix of kernel values of the training rows with each other."""
+    K = np.asarray(K, dtype=float)
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(
+            "kernel='precomputed' needs the square matrix of kernel values of the training rows; "
+            f"got shape {K.shape}."
+        )
+    own = np.diag(K)
+    if np.any(own < 0) or not np.allclose(K, K.T, rtol=1e-8, atol=1e-8 * max(own.max(), 1e-300)):
+        raise ValueError(
+            "kernel='precomputed' needs a symmetric matrix with a diagonal of at least 0; this one "
+            f"has a smallest diagonal entry of {own.min():.3g} and differs from its transpose by "
+            f"up to {np.abs(K - K.T).max():.3g}."
+        )
+    return K
 
 
 def check_positive(name: str, value: Any) -> None:
@@ -498,6 +550,16 @@ def read_foreign(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]
 def is_source(X: Any) -> bool:
     """Whether rows are read in chunks rather than held."""
     return hasattr(X, "cut") or is_dask(X)
+
+
+def check_large(rule: str | None, fitc: bool) -> None:
+    """What fits to very many rows can do."""
+    if rule == "sample" or fitc:
+        what = "approximation='fitc'" if fitc else "tune='sample'"
+        raise ValueError(
+            f"{what} is for fits to at most 50,000 rows in memory; use approximation='variational' "
+            "and tune='evidence', or fewer rows."
+        )
 
 
 def check_in_memory(X: Any, what: str) -> None:

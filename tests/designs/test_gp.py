@@ -8,7 +8,7 @@ from tests.problems import frozen
 
 from bayesvm.blocks import Blocks
 from bayesvm.designs import Intercept, Standardised, choose_points, whiten
-from bayesvm.designs.gp import lloyd, spread
+from bayesvm.designs.gp import lloyd, scattered, spread
 from bayesvm.engines import Serial
 from bayesvm.inference import VB
 from bayesvm.inference.loop import State
@@ -166,3 +166,18 @@ def test_a_row_left_out_takes_nothing_from_what_points_cannot_say(ready):
         want = c @ less @ (r - (local.g[i] + local.w[i] * at[i]) * c)
         assert m[i] == pytest.approx(want, rel=1e-5, abs=1e-6)
         assert v[i] == pytest.approx(c @ less @ c + rows.extra[i], rel=1e-5)
+
+
+def test_rows_chosen_by_kernel_values_leave_less_than_rows_at_random():
+    rng, kernel = np.random.default_rng(3), 2.0 * RBF(1.0)
+    rows = rng.standard_normal((300, 2))
+
+    def left(Z):
+        design = whiten(kernel, Z, PLAIN)
+        return design.residual(rows, design.columns(rows)).sum()
+
+    ours = np.mean([left(scattered(kernel, rows, 20, rng)) for _ in range(10)])
+    blind = np.mean([left(choose_points(rows, 20, "random", rng)) for _ in range(10)])
+    assert ours < 0.8 * blind
+    copies = np.repeat(rows[:5], 3, axis=0)
+    assert scattered(kernel, copies, 12, rng).shape == (5, 2)  # copies say nothing

@@ -12,14 +12,17 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
 from bayesvm import BayesianSVC
+from bayesvm.designs import whiten
 from bayesvm.inference import Gibbs
 from bayesvm.kernels import RBF, Linear, Matern, Scaled, White
+from bayesvm.likelihoods import SkewedLaplace
 
 X, y = make_moons(120, noise=0.25, random_state=0)
 X_new, y_new = make_moons(200, noise=0.25, random_state=1)
 for array in (X, y, X_new, y_new):
     array.flags.writeable = False
 FIXED = Scaled(2.0, RBF(0.8))
+SHORT = Gibbs(draws=30, burn_in=10, chains=2)
 
 
 @pytest.fixture(scope="module")
@@ -184,6 +187,29 @@ def test_the_bound_with_few_points_is_lower_and_their_spread_wider():
     assert sd[1] > sd[0]
 
 
+def test_fitc_keeps_variance_of_rows_and_is_the_process_itself_with_every_row_a_point():
+    options = {"kernel": FIXED, "tune": False, "approximation": "fitc", "tol": 1e-9}
+    full = BayesianSVC(kernel=FIXED, tune=False, tol=1e-9).fit(X, y)
+    same = BayesianSVC(**options).fit(X, y)
+    np.testing.assert_array_equal(same.predict_proba(X_new), full.predict_proba(X_new))
+    rows = BayesianSVC(inducing=X, **options).fit(X, y)  # as points given, by sites
+    np.testing.assert_allclose(rows.predict_proba(X_new), full.predict_proba(X_new), atol=2e-3)
+    assert rows.elbo_ == pytest.approx(full.elbo_, abs=1e-2)
+    np.testing.assert_allclose(rows.support_proba_, full.support_proba_, atol=5e-3)
+    few = BayesianSVC(inducing=X[:8], **options).fit(X, y)
+    less = BayesianSVC(kernel=FIXED, tune=False, inducing=X[:8], tol=1e-9).fit(X, y)
+    assert few.elbo_ > less.elbo_
+    assert few.converged_
+    assert np.all(np.diff(few.elbo_path_) >= -1e-9)
+    far = few.decision_function(np.full((1, 2), 1e4), return_std=True)[1]
+    assert far[0] ** 2 > 2.0
+    for tuned in (
+        BayesianSVC(tune="bound", n_inducing=12, approximation=kind, random_state=0).fit(X, y)
+        for kind in ("variational", "fitc")
+    ):
+        assert tuned.score(X_new, y_new) > 0.88
+
+
 def test_every_row_a_point_by_either_path():
     """Points given by hand go through the columns' own solve, the default through its factor."""
     full = BayesianSVC(kernel=FIXED, tune=False, tol=1e-9).fit(X, y)
@@ -210,6 +236,92 @@ def test_many_rows():
     assert fit.score(X_new, y_new) > 0.92
 
 
+# ----- kernel values given
+
+
+def values(A, B):
+    return (2.0 * RBF(0.8))(np.asarray(A), np.asarray(B))
+
+
+@pytest.mark.parametrize("options", [{}, {"n_inducing": 15}, {"inference": "em"}], ids=str)
+def test_kernel_values_are_as_good_as_the_kernel(options):
+    rows = np.concatenate([X[:60], X[:7]])  # some twice
+    labels = np.concatenate([y[:60], y[:7]])
+    still = {"tune": False, "tol": 1e-11, "random_state": 0}
+    given = BayesianSVC("precomputed", **still, **options).fit(values(rows, rows), labels)
+    new = values(X_new, rows)
+    if "n_inducing" in options:
+        Z = rows[given.inducing_points_]
+        options = {"inducing": Z}
+    known = BayesianSVC(FIXED, standardize=False, **still, **options).fit(rows, labels)
+    np.testing.assert_allclose(
+        given.predict_proba(new), known.predict_proba(X_new), atol=1e-6 if options else 1e-9
+    )
+    if "inference" not in options:
+        sd = given.decision_function(new, return_std=True)[1]
+        np.testing.assert_allclose(
+            sd, known.decision_function(X_new, return_std=True)[1], rtol=1e-5
+        )
+        assert given.sample_posterior(3).shape[0] == 3
+        with pytest.raises(ValueError, match="values of new rows with each other"):
+            given.sample_posterior(3, new)
+
+
+def test_weights_are_repetitions_with_kernel_values():
+    c = np.arange(40) % 3
+    rows = np.repeat(np.arange(40), c)
+    one = BayesianSVC("precomputed").fit(values(X[:40], X[:40]), y[:40], sample_weight=c)
+    two = BayesianSVC("precomputed").fit(values(X[rows], X[rows]), y[rows])
+    np.testing.assert_allclose(
+        one.predict_proba(values(X_new, X[:40])),
+        two.predict_proba(values(X_new, X[rows])),
+        atol=1e-7,
+    )
+
+
+def test_the_unit_of_kernel_values_does_not_matter_to_tuning():
+    K, new = values(X, X), values(X_new, X)
+    one, two = (BayesianSVC("precomputed", random_state=0).fit(k * K, y) for k in (1.0, 1e4))
+    np.testing.assert_allclose(one.predict_proba(new), two.predict_proba(1e4 * new), atol=1e-6)
+    assert one.score(new, y_new) > 0.9
+
+
+def test_searches_split_kernel_values_by_rows_and_columns():
+    search = GridSearchCV(
+        BayesianSVC("precomputed", tune=False), {"bias": [1.0, 3.0]}, cv=3, scoring="neg_log_loss"
+    ).fit(values(X, X), y)
+    by_rows = GridSearchCV(
+        BayesianSVC(FIXED, tune=False, standardize=False), {"bias": [1.0, 3.0]}, cv=3,
+        scoring="neg_log_loss",
+    ).fit(X, y)  # fmt: skip
+    np.testing.assert_allclose(
+        search.cv_results_["mean_test_score"], by_rows.cv_results_["mean_test_score"], atol=1e-7
+    )
+
+
+@pytest.mark.parametrize(
+    ("K", "message"),
+    [
+        (np.ones((120, 3)), r"needs the square matrix .* got shape \(120, 3\)"),
+        (np.triu(np.ones((120, 120))), "differs from its transpose by up to 1"),
+        (-np.eye(120), "smallest diagonal entry of -1"),
+    ],
+    ids=["flat", "lopsided", "negative"],
+)
+def test_kernel_values_are_checked(K, message):
+    with pytest.raises(ValueError, match=message):
+        BayesianSVC("precomputed").fit(K, y)
+
+
+def test_functions_are_checked():
+    with pytest.raises(ValueError, match=r"must return shape \(120, 120\)"):
+        BayesianSVC(lambda A, B: A @ A.T @ np.ones((len(A), 3)), tune=False).fit(X, y)
+    with pytest.raises(ValueError, match="is not finite"):
+        BayesianSVC(lambda A, B: np.full((len(A), len(B)), np.nan), tune=False).fit(X, y)
+    with pytest.raises(np.linalg.LinAlgError, match="check that the kernel is positive definite"):
+        BayesianSVC(lambda A, B: -np.exp(A @ B.T), tune=False).fit(X, y)
+
+
 # ----- schemes and likelihoods
 
 
@@ -223,12 +335,20 @@ def test_many_rows():
         {"inference": "em"},
         {"inference": Gibbs(draws=200, burn_in=100, chains=2)},
         {"inference": Gibbs(draws=200, burn_in=100, chains=2), "n_inducing": 20},
+        {"inference": SHORT, "n_inducing": 15, "tune": "sample"},
+        {"inference": SHORT, "n_inducing": 15, "tune": "sample", "likelihood": "skewed_laplace"},
+        {"inference": SHORT, "n_inducing": 15, "tune": "sample", "approximation": "fitc"},
+        {"inference": SHORT, "n_inducing": 15, "approximation": "fitc"},
         {"kernel": "matern", "tune": True},
         {"kernel": "linear", "tune": True},
         {"kernel": "poly", "tune": True},
         {"kernel": RBF(1.0) + Linear() + White(0.1), "tune": True},
         {"kernel": lambda A, B: np.exp(-np.abs(A[:, None] - B).sum(axis=2)), "tune": True},
         {"tune": "bound"},
+        {"tune": "bound", "n_inducing": 20},
+        {"tune": "bound", "n_inducing": 20, "approximation": "fitc"},
+        {"approximation": "fitc", "n_inducing": 20},
+        {"approximation": "fitc", "n_inducing": 20, "bound": "augmented", "likelihood": "logistic"},
         {"probability": "normalised"},
         {"class_weight": "balanced"},
         {"standardize": False},
@@ -243,6 +363,43 @@ def test_variants_work(change):
     p = fit.predict_proba(X_new)
     assert np.all(np.isfinite(p))
     np.testing.assert_array_equal(fit.predict(X_new), fit.classes_[p.argmax(1)])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_drawn_kernel_predicts_with_all_draws():
+    fit = BayesianSVC(n_inducing=12, tune="sample", inference=SHORT, random_state=0).fit(X, y)
+    assert fit.kernel_draws_.shape == (2, 30, 2)
+    np.testing.assert_allclose(fit.kernel_.theta, fit.kernel_draws_.mean(axis=(0, 1)))
+    assert np.all(fit.kernel_draws_.std(axis=(0, 1)) > 0.05)
+    # by hand: each draw's own process at the new rows
+    machine = fit.machines_[0]
+    mixture = machine.model.terms[-1].design
+    means, rests = [], []
+    for theta, value in zip(mixture.thetas, mixture.values):
+        design = whiten(mixture.kernel.with_theta(theta), mixture.Z, mixture.inputs)
+        C = design.columns(X_new)
+        means.append(value[0] + C @ value[1:])
+        rests.append(design.residual(X_new, C))
+    m, v = machine.moments(X_new)
+    np.testing.assert_allclose(m, np.mean(means, axis=0), atol=1e-10)
+    np.testing.assert_allclose(v, np.var(means, axis=0) + np.mean(rests, axis=0), rtol=1e-8)
+    f = fit.sample_posterior(4000, X_new[:5], random_state=0)
+    assert np.all(np.abs(f.mean(axis=0) - m[:5]) < 4.5 * np.sqrt(v[:5] / 4000))
+    np.testing.assert_allclose(f.var(axis=0), v[:5], rtol=0.25)
+    again = BayesianSVC(n_inducing=12, tune=False, kernel=fit.kernel_).fit(X, y)
+    assert not hasattr(again, "kernel_draws_")
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_each_class_draws_its_own_kernel():
+    codes = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0.3)
+    fit = BayesianSVC(
+        n_inducing=8, tune="sample", inference=Gibbs(10, 2, chains=1), random_state=0
+    ).fit(X[:40], codes[:40])
+    assert len(fit.kernel_draws_) == 3
+    assert fit.predict_proba(X_new).shape == (200, 3)
+    assert fit.predict_interval(X_new[:4])[0].shape == (4, 3)
+    assert fit.sample_posterior(2, X_new[:4]).shape == (2, 3, 4)
 
 
 def test_tight_spread_is_near_that_of_a_long_chain():
@@ -285,6 +442,64 @@ def test_more_than_two_classes():
     assert fit.sample_posterior(4, A[:5]).shape == (4, 3, 5)
     assert fit.decision_function(A, return_std=True)[1].shape == (150, 3)
     assert len(fit.elbo_path_) == 3
+
+
+# ----- streams
+
+
+def test_a_stream_learns_nearly_what_a_fit_does():
+    A, b = make_moons(1500, noise=0.25, random_state=3)
+    stream = BayesianSVC(n_inducing=30, random_state=0)
+    for i in range(0, 1500, 300):
+        stream.partial_fit(A[i : i + 300], b[i : i + 300], classes=[0, 1])
+    assert stream.total_weight_ == 1500
+    assert stream.inducing_points_.shape == (30, 2)
+    whole = BayesianSVC(n_inducing=30, random_state=0).fit(A, b)
+    gap = log_loss(stream.predict_proba(X_new), y_new) - log_loss(whole.predict_proba(X_new), y_new)
+    assert gap < 0.03
+    assert not hasattr(stream, "support_")
+    assert stream.decision_function(X_new[:3], return_std=True)[1].shape == (3,)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"n_inducing": 15}, {"n_inducing": 15, "approximation": "fitc"}], ids=str
+)
+def test_a_stream_goes_on_from_a_fit(options):
+    fit = BayesianSVC(kernel=FIXED, tune=False, random_state=0, **options).fit(X[:60], y[:60])
+    before = log_loss(fit.predict_proba(X_new), y_new)
+    p = fit.predict_proba(X_new)
+    fit.partial_fit(X[60:], y[60:])
+    assert fit.total_weight_ == 120
+    assert np.abs(fit.predict_proba(X_new) - p).max() > 1e-3
+    assert log_loss(fit.predict_proba(X_new), y_new) < before + 0.05
+    fit.fit(X, y)
+    assert fit._stream is None
+
+
+def test_three_classes_in_a_stream():
+    A, _ = make_moons(900, noise=0.25, random_state=4)
+    codes = (A[:, 0] > 0).astype(int) + (A[:, 1] > 0.3)
+    fit = BayesianSVC(n_inducing=15, tune=False, random_state=0)
+    for i in range(0, 900, 300):
+        fit.partial_fit(A[i : i + 300], codes[i : i + 300], classes=[0, 1, 2])
+    assert fit.predict_proba(X_new).shape == (200, 3)
+    assert fit.score(A, codes) > 0.8
+
+
+def test_a_stream_says_what_it_needs():
+    with pytest.raises(ValueError, match="needs classes="):
+        BayesianSVC().partial_fit(X, y)
+    with pytest.raises(ValueError, match="needs rows of every class"):
+        BayesianSVC().partial_fit(X[y == 0], y[y == 0], classes=[0, 1])
+    one_sided = BayesianSVC(tune=False).partial_fit(X[y == 0], y[y == 0], classes=[0, 1])
+    assert one_sided.predict_proba(X[y == 0])[:, 0].mean() > 0.5
+    for options in (
+        {"kernel": "precomputed"},
+        {"tune": "sample"},
+        {"likelihood": "skewed_laplace"},
+    ):
+        assert not hasattr(BayesianSVC(**options), "partial_fit")
+    assert hasattr(BayesianSVC(likelihood=SkewedLaplace(1.0)), "partial_fit")
 
 
 # ----- degenerate input
@@ -354,8 +569,19 @@ def test_progress_and_stopping():
         ({"kernel": "gauss"}, "kernel='gauss' is not known; choose one of 'rbf', 'matern'"),
         ({"kernel": RBF}, r"did you mean RBF\(\)\?"),
         ({"kernel": 3}, "kernel must be one of"),
+        ({"tune": "sample"}, "tune='sample' draws kernel parameters and needs inference='gibbs'"),
+        (
+            {"tune": "sample", "inference": SHORT, "checkpoint": "x"},
+            "checkpoint= is not kept for approximation='fitc' or tune='sample'",
+        ),
         ({"tune": "grid"}, "tune='grid' is not known; choose True, False or one of"),
         ({"bound": "loose"}, "bound='loose' is not known"),
+        ({"approximation": "nystrom"}, "approximation='nystrom' is not known"),
+        ({"approximation": "fitc", "inference": "em"}, "'fitc' needs inference='vb' or 'gibbs'"),
+        (
+            {"approximation": "fitc", "likelihood": "skewed_laplace"},
+            "cannot learn the scale of SkewedLaplace",
+        ),
         ({"bound": "tight", "inference": "em"}, "bound='tight' needs inference='vb'"),
         ({"inducing": "grid"}, "inducing='grid' is not known"),
         ({"inducing": np.ones((2, 3))}, r"of shape \(m, 2\); got shape \(2, 3\)"),

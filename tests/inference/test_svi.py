@@ -166,3 +166,39 @@ def test_a_tolerance_stops_early_and_says_converged():
     assert found.converged
     assert found.n_iter < 50
     assert abs(found.path[-1] - found.path[-2]) < 1e-2 * abs(found.path[-1])
+
+
+def test_the_adaptive_rate_is_the_printed_one():
+    """Ranganath et al.: a plain loop over flat gradients, 40 minibatches, natural parameters."""
+    problem = make_problem(X, Y, WEIGHTS, prior=Fixed(0.8), intercept=Fixed(0.25))
+    scheme = SVI(kappa=0.7, delay=3.0, adaptive=True)
+    leaky = scheme.begin(problem.model)
+    at = np.concatenate([np.eye(P + 1).ravel(), np.zeros(P + 1)])
+    gradients, window = [], 10.0
+    for t, rows in enumerate(batches(40, 10)):
+        batch = replace(problem, blocks=problem.blocks.take(rows, N / 10))
+        stats = batch.stats(coefficients(leaky))
+        target = stats.S.M + np.diag([0.25, 0.8, 0.8, 0.8])
+        potential = stats.g + stats.S.M @ coefficients(leaky).mean
+        G = np.concatenate([target.ravel(), potential]) - at
+        gradients.append(G)
+        if t < 10:
+            rho = (t + 3.0) ** -0.7
+            mean, square = np.mean(gradients, axis=0), np.mean([g @ g for g in gradients])
+        else:
+            mean, square = mean + (G - mean) / window, square + (G @ G - square) / window
+            rho = mean @ mean / square
+            window = window * (1 - rho) + 1
+        at = at + rho * G
+        leaky = scheme.step(batch, leaky)
+        np.testing.assert_allclose(leaky.precision.ravel(), at[: (P + 1) ** 2], rtol=1e-9)
+        np.testing.assert_allclose(leaky.potential, at[(P + 1) ** 2 :], rtol=1e-9, atol=1e-10)
+        assert 0 <= leaky.drift.rate <= 1
+
+
+def test_the_adaptive_rate_gets_there_too():
+    problem = make_problem(*simulate(2000, 3, 4), prior=Fixed(1.0), intercept=Fixed(0.25))
+    best = VB().fit(problem, np.random.default_rng(0))
+    run = SVI(adaptive=True).fit(problem, np.random.default_rng(0))
+    assert 0 < best.bound - run.bound < 0.01 * abs(best.bound)
+    assert run.path[-1] > run.path[0]

@@ -9,7 +9,7 @@ from tests.problems import make_problem, simulate
 from bayesvm.gram import Labels, fit_sites
 from bayesvm.inference import VB
 from bayesvm.inference.tight import Tight, TightVB
-from bayesvm.likelihoods import Hinge, Logistic, Probit
+from bayesvm.likelihoods import Hinge, Logistic, Probit, SkewedLaplace
 from bayesvm.priors import Fixed, Ridge
 
 RNG = np.random.default_rng(0)
@@ -20,7 +20,11 @@ def fit(problem, **options):
 
 
 @pytest.mark.parametrize("form", ["dense", "factored"])
-@pytest.mark.parametrize("lik", [Hinge(), Logistic(), Probit()], ids=lambda k: type(k).__name__)
+@pytest.mark.parametrize(
+    "lik",
+    [Hinge(), Logistic(), Probit(), SkewedLaplace(0.7, 0.4)],
+    ids=lambda k: type(k).__name__,
+)
 def test_columns_agree_with_the_gram_matrix(lik, form):
     """f = X theta with unit prior is a process of kernel X X'."""
     X, y, c = simulate(20, 25 if form == "factored" else 5, 1, weighted=True)

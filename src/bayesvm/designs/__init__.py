@@ -2,7 +2,7 @@
 
 from .basis import Basis, Chosen
 from .columns import Intercept, Standardised, fit_columns
-from .gp import Whitened, choose_points, whiten
+from .gp import Mixture, Whitened, choose_points, whiten
 from .groups import Grouped
 from .imputation import Factors, Unstructured
 from .missing import Missing
@@ -15,6 +15,7 @@ __all__ = [
     "Grouped",
     "Intercept",
     "Missing",
+    "Mixture",
     "Standardised",
     "Table",
     "Unstructured",

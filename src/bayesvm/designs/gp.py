@@ -8,6 +8,7 @@ every distinct row among the points the process is exact.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -57,6 +58,62 @@ class Whitened:
         rest = self.kernel.diag(self.inputs.columns(X)) - namespace.double(namespace.squares(C))
         return namespace.of(rest).maximum(rest, 0.0)  # type: ignore[no-any-return]
 
+    def joint(self, X: Any, theta: Array, rng: np.random.Generator) -> Array:
+        """f jointly at rows, one draw for each row of coefficients ``theta``.
+
+        What the columns leave is drawn from its prior, which is all that is known of it.
+        """
+        C = self.columns(X)
+        rest = self.kernel(self.inputs.columns(X)) - C @ C.T
+        rest[np.diag_indices_from(rest)] += 1e-6 * float(np.mean(self.kernel.diag(self.Z)))
+        try:
+            root = cholesky(rest, lower=True, check_finite=False)
+        except np.linalg.LinAlgError:  # nothing but rounding is left
+            root = np.diag(np.sqrt(np.maximum(np.diag(rest), 0.0)))
+        return theta @ C.T + rng.standard_normal((len(theta), C.shape[0])) @ root.T
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Draws of a process, each with a kernel of its own, as columns: those of f itself.
+
+    One coefficient is one and the others are zero, each with the same probability.
+    """
+
+    inputs: Any
+    kernel: Any
+    Z: Array
+    thetas: Array  # (draws, k), log parameters of the kernel
+    values: Array  # (draws, 1 + m): the level, and whitened coefficients
+
+    @property
+    def width(self) -> int:
+        return int(self.values.shape[0])
+
+    def _each(self) -> Iterator[Whitened]:
+        for theta in self.thetas:
+            yield whiten(self.kernel.with_theta(theta), self.Z, self.inputs)
+
+    def columns(self, X: Any, out: Array | None = None) -> Columns:
+        out = np.empty((X.shape[0], self.width)) if out is None else out
+        for s, design in enumerate(self._each()):
+            out[:, s] = self.values[s, 0] + design.columns(X) @ self.values[s, 1:]
+        return out
+
+    def residual(self, X: Any, C: Array) -> Array:
+        """Variance of f that a draw's columns leave, on average."""
+        return np.mean([d.residual(X, d.columns(X)) for d in self._each()], axis=0)
+
+    def joint(self, X: Any, theta: Array, rng: np.random.Generator) -> Array:
+        """f jointly at rows, for each of the draws that rows of ``theta`` point to."""
+        chosen, out = theta.argmax(axis=1), np.empty((len(theta), X.shape[0]))
+        for s, design in enumerate(self._each()):
+            mine = np.flatnonzero(chosen == s)
+            if mine.size:
+                values = np.broadcast_to(self.values[s, 1:], (mine.size, self.Z.shape[0]))
+                out[mine] = self.values[s, 0] + design.joint(X, values, rng)
+        return out
+
 
 def jitter(K: Array) -> float:
     """What is added to the diagonal of a kernel matrix: part of the model."""
@@ -103,6 +160,24 @@ def choose_points(X: Array, m: int, how: Any, rng: np.random.Generator) -> Array
     if X.shape[0] > LLOYD_ROWS:
         some = X[np.sort(rng.choice(X.shape[0], LLOYD_ROWS, replace=False))]
     return lloyd(some, spread(some, m, rng))
+
+
+def scattered(kernel: Any, X: Array, m: int, rng: np.random.Generator) -> Array:
+    """Rows chosen by kernel values alone, with probability by what is left unexplained of each.
+
+    The kernel's own k-means++: pivots, drawn at random, of a Cholesky factor.
+    """
+    own = kernel.diag(X)
+    left, C = own.astype(float), np.empty((X.shape[0], 0))
+    chosen: list[int] = []
+    while len(chosen) < min(m, X.shape[0]) and left.max() > 1e-10 * own.max():
+        k = int(rng.choice(X.shape[0], p=left / left.sum()))
+        c = kernel(X, X[k : k + 1])[:, 0] - C @ C[k]
+        C = np.column_stack([C, c / np.sqrt(left[k])])
+        left = np.maximum(left - C[:, -1] ** 2, 0.0)
+        left[k] = 0.0
+        chosen.append(k)
+    return X[np.sort(chosen)]
 
 
 def _gaps(X: Array, Z: Array, square: Array) -> Array:

@@ -26,7 +26,7 @@ from ..inference.loop import Progress, State, pack, unpack
 from ..machine import Machine, fit_machine
 from ..model import Model, Problem
 from ..progress import Checkpoint, Reporter
-from ..types import Array, Coef
+from ..types import Array, Coef, Rows
 
 
 class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -177,9 +177,19 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _moments_at(self, X: Any) -> list[tuple[Array, Array]]:
         """Mean and variance of f at a block of rows, for each machine."""
-        model = self.machines_[0].model
-        rows = None if model.is_latent else model.rows(X)  # columns are the same for each machine
-        return [m.moments(X, rows) for m in self.machines_]
+        return [m.moments(X, rows) for m, rows in zip(self.machines_, self._columns_at(X))]
+
+    def _columns_at(self, X: Any) -> Iterator[Rows | None]:
+        """Columns at new rows for each machine; made once where machines have them in common.
+
+        ``None`` where entries are latent: what fills them in is the machine's own.
+        """
+        made: dict[int, Rows | None] = {}
+        for machine in self.machines_:
+            key = id(machine.model.terms)
+            if key not in made:
+                made[key] = None if machine.model.is_latent else machine.model.rows(X)
+            yield made[key]
 
     def decision_function(self, X: Any, return_std: bool = False) -> Any:
         """Decision values: positive exactly where ``predict`` says ``classes_[1]``.
@@ -281,8 +291,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X = self._new_rows(X)
         X = namespace.to_numpy(X) if namespace.is_foreign(X) else X
         ends = []
-        for machine in self.machines_:
-            f = machine.quantiles(X, tails)
+        for machine, rows in zip(self.machines_, self._columns_at(X), strict=True):
+            f = machine.quantiles(X, tails, rows)
             ends.append([machine.link.proba(q, np.zeros_like(q)) for q in f])
         low = np.stack([e[0] for e in ends], axis=1)
         high = np.stack([e[1] for e in ends], axis=1)

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 
 from .. import validation as check
 from ..blocks import Blocks, block_rows
-from ..calibration import fit_link, leave_one_out, plain_link
-from ..designs import fit_columns
+from ..calibration import fit_link, plain_link
 from ..inference import SVI
 from ..inference.loop import State
 from ..inference.svi import Leaky, coefficients
@@ -66,11 +66,7 @@ class Stream:
             raise ValueError(f"classes must hold at least two labels; got {classes!r}.")
         check.check_probability(estimator.probability)
         scheme = estimator.inference if isinstance(estimator.inference, SVI) else SVI()
-        n, K = X.shape[0], X.shape[1] + bool(estimator.fit_intercept)
-        engine = check.choose_engine(estimator.engine, n, K, estimator.n_jobs)
-        c = _weights(estimator, y, sample_weight)[1]
-        blocks = Blocks(X, np.empty(n), c, block_rows(K))
-        model = estimator._model(fit_columns(blocks, engine, estimator.standardize), scheme)
+        model = estimator._stream_model(X, *_weights(estimator, y, sample_weight), scheme)
         count = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
         return Stream(
             model,
@@ -108,10 +104,7 @@ class Stream:
                 scaled = replace(batch, c=batch.c * (n_seen / n_new))
                 now = self.scheme.step(replace(problem, blocks=scaled), now)
             if not known:  # nothing was predicted in advance yet: leave each row out instead
-                coef = coefficients(now)
-                m, v = problem.moments(coef)
-                local = self.model.likelihood.expected(target, m, v)
-                m, v = leave_one_out(m, v, local, c)
+                m, v = GaussianPosterior(coefficients(now)).left_out(problem)
                 seen = np.stack([target, m, v, c], axis=1)[-RECENT:]
             leaky.append(now)
             recent.append(seen)
@@ -137,6 +130,62 @@ class Stream:
                 )
             )
         return out
+
+
+def _can_stream(estimator: Any) -> bool:
+    """Whether ``partial_fit`` exists: not for what cannot be learned from a stream."""
+    try:
+        estimator._check_stream()
+    except ValueError as error:
+        raise AttributeError(f"partial_fit does not exist here: {error}") from error
+    return True
+
+
+class Streaming:
+    """What a machine that learns from a stream offers.
+
+    It says what it cannot stream (``_check_stream``), makes a model from the first rows
+    (``_stream_model``) and reports after each call (``_streamed``).
+    """
+
+    @available_if(_can_stream)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
+        """Learn from the next rows of a stream.
+
+        Rows are visited once, in minibatches, by stochastic variational inference; the sums leak,
+        so that what early rows said of a poor early posterior is forgotten.  Scaling of columns
+        (and, for a kernel machine, kernel and inducing points) is fixed by the first call.
+        Probabilities are calibrated on rows predicted before they were learned from.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, n_features)
+            New rows.
+        y : array-like of shape (n,)
+            Their labels.
+        classes : array-like, optional
+            All labels that will ever occur; needed in the first call.
+        sample_weight : array-like of shape (n,), optional
+            Weights.
+
+        Returns
+        -------
+        self : object
+            The updated estimator.
+        """
+        me: Any = self
+        fitted = hasattr(self, "machines_")
+        X, y = me._read(X, y, reset=not fitted)
+        stream = getattr(self, "_stream", None)
+        if stream is None:
+            stream = (
+                Stream.resume(self) if fitted else Stream.begin(self, X, y, classes, sample_weight)
+            )
+        stream = stream.learn(self, X, y, classes, sample_weight)
+        me._conclude(stream.machines(self))
+        me._streamed(stream.n_seen)
+        self._stream: Stream | None = stream
+        return self
 
 
 def _weights(estimator: Any, y: Any, sample_weight: Any) -> tuple[Array, Array]:

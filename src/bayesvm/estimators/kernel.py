@@ -6,35 +6,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
-from scipy.special import ndtr
-from sklearn.utils.validation import check_is_fitted
 
 from .. import namespace
 from .. import validation as check
-from ..blocks import Blocks, block_rows
-from ..designs import Intercept, Standardised, Whitened, choose_points, fit_columns, whiten
-from ..distinct import Distinct, merge
-from ..gaussian import covariance
-from ..gram import Labels, Predictor, fit_sites
-from ..inference.loop import Progress, State
+from ..inference import SVI
+from ..inference.loop import Progress
 from ..inference.tight import Tight
-from ..inference.tune import Seen, tune
-from ..kernels import Scaled
-from ..model import Model, Problem
-from ..priors import Fixed
-from ..stats import Dense, Factored
-from ..types import Array, Coef, Rows, Term
-from ._base import BayesianClassifier
+from ..model import Model
+from ..types import Array
 from ._large import fit_large
-
-ALL_ROWS = 2000  # up to here every distinct row is an inducing point
-FIRST_INDUCING = 250
-MOST_INDUCING = 1000
-RESIDUAL_SHARE = 0.1  # of the prior variance that inducing points may leave unexplained
+from ._process import ProcessClassifier
+from ._stream import Stream, Streaming
 
 
-class BayesianSVC(BayesianClassifier):
+class BayesianSVC(Streaming, ProcessClassifier):
     r"""Kernel support vector machine with a posterior: a Gaussian process under the hinge.
 
     .. math::
@@ -47,27 +32,36 @@ class BayesianSVC(BayesianClassifier):
 
     Parameters
     ----------
-    kernel : str, object of :mod:`bayesvm.kernels` or callable, default="rbf"
+    kernel : str, object of :mod:`bayesvm.kernels`, callable or "precomputed", default="rbf"
         ``"rbf"``, ``"matern"``, ``"linear"`` or ``"poly"``; a kernel object, from whose values
-        tuning starts; or a function of two arrays of rows.  For a kernel given by name tuning also
-        decides between one length scale and one per column.
+        tuning starts; a function of two arrays of rows; or ``"precomputed"``, X then being the
+        square matrix of kernel values (of new rows with the training rows, in prediction).  For a
+        kernel given by name tuning also decides between one length scale and one per column; of a
+        function and of given values it learns the weight.
     n_inducing : int, "auto" or None, default="auto"
         Number of inducing points.  ``None`` takes every distinct row: the exact process.
         ``"auto"`` does so up to 2000 rows, and beyond takes 250, 500 or 1000: the first that leaves
         less than a tenth of the prior variance unexplained.
     inducing : {"kmeans", "random"} or array of shape (m, n_features), default="kmeans"
         Where the points are.
+    approximation : {"variational", "fitc"}, default="variational"
+        What becomes of the variance that inducing points leave unexplained.  ``"variational"``:
+        it stays, which makes ``elbo_`` a bound on the evidence of the exact process.  ``"fitc"``:
+        every row keeps some of its own and learns about it; the bound is then that of another
+        process, and can be the higher.  Without effect where every row is a point.
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         How the posterior is found.
-    likelihood : {"hinge", "logistic", "probit"} or an object, default="hinge"
-        What labels say of f.
+    likelihood : {"hinge", "skewed_laplace", "logistic", "probit"} or an object, default="hinge"
+        What labels say of f.  ``"skewed_laplace"`` learns the scale of the loss too, at the kernel
+        that tuning finds for a scale of one.
     bound : {"auto", "tight", "augmented"}, default="auto"
         ``"tight"`` does without the papers' augmentation, which makes standard deviations 20 to
         40 % too small; ``"auto"`` is tight under ``inference="vb"``.
-    tune : bool or {"evidence", "cv", "bound"}, default=True
+    tune : bool or {"evidence", "cv", "bound", "sample"}, default=True
         How the kernel's parameters are learned.  ``True`` is ``"evidence"``: length scales by the
         evidence of a logistic model, the amplitude by the leave-one-out log loss of the hinge.
         ``"cv"`` uses five folds for both; ``"bound"`` is the papers' way, for comparison.
+        ``"sample"``, under Gibbs, draws the parameters with f and predicts with all draws.
         ``False`` takes the kernel as it is.
     bias : float, default=3.0
         Prior standard deviation of the level of f.
@@ -107,9 +101,13 @@ class BayesianSVC(BayesianClassifier):
     classes_ : array of shape (n_classes,)
         Labels.
     kernel_ : object of :mod:`bayesvm.kernels`
-        The kernel with its learned parameters, on the standardised scale.
+        The kernel with its learned parameters, on the standardised scale; with the means of their
+        logarithms if they were drawn.
+    kernel_draws_ : array of shape (chains, draws, k)
+        With ``tune="sample"``: log parameters in the order of ``kernel_.names`` (a list of such
+        arrays, one a class, for more than two classes).
     inducing_points_ : array of shape (m, n_features)
-        On the scale of the input.
+        On the scale of the input; numbers of training rows if precomputed.
     support_ : array of int
         Rows whose margin is more likely violated than not (under EM: rows with a positive dual);
         not defined for fits to more than 50,000 rows.
@@ -147,13 +145,12 @@ class BayesianSVC(BayesianClassifier):
     True
     """
 
-    _accept_sparse: Any = False
-
     def __init__(
         self,
         kernel: Any = "rbf",
         n_inducing: Any = "auto",
         inducing: Any = "kmeans",
+        approximation: str = "variational",
         inference: Any = "vb",
         likelihood: Any = "hinge",
         *,
@@ -177,6 +174,7 @@ class BayesianSVC(BayesianClassifier):
         self.kernel = kernel
         self.n_inducing = n_inducing
         self.inducing = inducing
+        self.approximation = approximation
         self.inference = inference
         self.likelihood = likelihood
         self.bound = bound
@@ -204,7 +202,8 @@ class BayesianSVC(BayesianClassifier):
         Parameters
         ----------
         X : array-like of shape (n, n_features), or a source of :mod:`bayesvm.blocks`
-            Rows; NumPy, pandas or polars, or files that are read in blocks.
+            Rows; NumPy, pandas or polars, or files that are read in blocks; of shape (n, n) if
+            precomputed.
         y : array-like of shape (n,)
             Labels, two or more distinct; not needed where the source has them.
         sample_weight : array-like of shape (n,), optional
@@ -220,7 +219,8 @@ class BayesianSVC(BayesianClassifier):
             self.bound, check.choose_scheme(self.inference, self.max_iter, tol)
         )
         likelihood = check.choose_likelihood(self.likelihood, scheme)
-        rule = check.choose_tuning(self.tune)
+        rule = check.choose_tuning(self.tune, scheme)
+        fitc = check.check_approximation(self.approximation, scheme, likelihood)
         check.check_probability(self.probability)
         check.check_positive("bias", self.bias)
         X, y = self._read(X, y, reset=True)
@@ -229,202 +229,71 @@ class BayesianSVC(BayesianClassifier):
         check.check_two_sided(codes, c, classes)
         self.classes_ = classes
         self.bound_ = bound
-        if check.is_large(X):
+        self.total_weight_ = float(np.sum(c))
+        self._stream: Stream | None = None
+        self.__dict__.pop("kernel_draws_", None)
+        if check.is_large(X) and not self._precomputed:
+            check.check_large(rule, fitc)
             check.check_positive_weights(c)
             self._forget()
             fit_large(self, X, codes, c, scheme, likelihood, rule)
             self.offset_ = np.array([m.link.offset for m in self.machines_])
             return self
         X = namespace.to_numpy(X)  # on a device so few rows would wait for it
-        kept = np.flatnonzero(c > 0)
-        data = merge(X[kept], codes[kept], c[kept])
-        rng = self._generator()
-        inputs = self._inputs(data)
-        points = inputs.columns(data.X)
-        kernel, named = check.choose_kernel(self.kernel, points.shape[1])
-        machines = tuple(
-            Labels(t, data.c, data.at, points.shape[0]) for t in self._targets(data.codes)
-        )
-        with check.blas_threads(points.shape[0], "dense"):
-            sites = None
-            if rule is not None:
-                weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
-                seen = Seen(points, machines, float(self.bias) ** 2)
-                kernel, sites = tune(rule, weighted, seen, likelihood, rng, named)
-            design = whiten(kernel, self._points(points, kernel, inputs, rng), inputs)
-            model = self._model(design, Tight(likelihood) if bound == "tight" else likelihood)
-            problem = self._problem(model, data, scheme)
-            starts = self._starts(problem, points, machines, scheme, sites)
+        ready = self._prepared(X, codes, c, rule, likelihood, self.approximation)
+        data, kernel, design = ready.data, ready.kernel, ready.design
+        model = self._model(design, Tight(likelihood) if bound == "tight" else likelihood)
+        problem = self._problem(model, data, scheme)
+        fitc = fitc and design.Z is not ready.points
+        drawn = rule == "sample"
+        if drawn or (fitc and check.is_sampler(scheme)):
+            machines = self._fit_by_chains(ready, model, scheme, likelihood, fitc, drawn)
+        elif fitc:
+            machines = self._fit_by_sites(ready, model, scheme)
+        else:
+            starts = self._starts(problem, ready, scheme)
+            machines = self._fit_machines(problem, data.codes, scheme, starts)
+        self._conclude(machines)
+        if drawn:
+            draws = [m.extra["draws"].hyper["kernel"] for m in machines]
+            self.kernel_draws_ = draws[0] if len(draws) == 1 else draws
+            kernel = kernel.with_theta(np.mean(draws, axis=(0, 1, 2)))
         self.kernel_ = kernel
-        self.inducing_points_ = design.Z * inputs.scale + inputs.center
-        self._conclude(self._fit_machines(problem, data.codes, scheme, starts))
         self._predictors = self._predictors_of(problem)
         self.offset_ = np.array([m.link.offset for m in self.machines_])
-        self._mark_support(problem, data, kept, X.shape[0])
+        self._mark_support(problem, data, ready.kept, X.shape[0])
         return self
+
+    # ----- streams
+
+    def _check_stream(self) -> None:
+        if self._precomputed:
+            raise ValueError("a stream has no square matrix of kernel values.")
+        if self.tune == "sample":
+            raise ValueError("tune='sample' needs all rows at once; use tune='evidence'.")
+        check.check_streamed(check.choose_likelihood(self.likelihood, SVI()))
+
+    def _stream_model(self, X: Any, codes: Array, c: Array, scheme: Any) -> Model:
+        """Kernel and inducing points from the first rows."""
+        likelihood = check.choose_likelihood(self.likelihood, scheme)
+        rule = check.choose_tuning(self.tune, scheme)
+        check.check_positive("bias", self.bias)
+        if rule is not None and len(set(codes[c > 0].tolist())) < len(self.classes_):
+            raise ValueError(
+                "the first call of partial_fit tunes the kernel and needs rows of every class; "
+                "give a longer first part, or tune=False."
+            )
+        ready = self._prepared(X, codes, c, rule, likelihood, "stream")
+        self.kernel_ = ready.kernel
+        return self._model(ready.design, likelihood)
+
+    def _streamed(self, weight: float) -> None:
+        self.total_weight_ = weight
+        self._forget()
+        self.offset_ = np.array([m.link.offset for m in self.machines_])
 
     def _forget(self) -> None:
         """What only fits with every row in memory know."""
-        self._predictors: list[Predictor] | None = None
+        self._predictors = None
         for name in ("support_", "support_proba_"):
             self.__dict__.pop(name, None)
-
-    def _inputs(self, data: Distinct) -> Standardised:
-        """Centre and scale of the columns, rows counted by their weights."""
-        blocks = Blocks(data.X[data.at], np.empty(data.c.size), data.c, block_rows(data.X.shape[1]))
-        engine = check.choose_engine("serial", data.c.size, 1, None)
-        return fit_columns(blocks, engine, self.standardize)
-
-    def _points(
-        self, X: Array, kernel: Any, inputs: Standardised, rng: np.random.Generator
-    ) -> Array:
-        """Inducing points on the standardised scale."""
-        if not isinstance(self.inducing, str):
-            return check.check_points(self.inducing, inputs)
-        check.check_inducing(self.inducing, self.n_inducing)
-        n = X.shape[0]
-        if self.n_inducing is None or (self.n_inducing == "auto" and n <= ALL_ROWS):
-            return X
-        if self.n_inducing != "auto":
-            return choose_points(X, int(self.n_inducing), self.inducing, rng)
-        m, sample = FIRST_INDUCING, X[rng.choice(n, min(n, 1000), replace=False)]
-        while True:
-            Z = choose_points(X, m, self.inducing, rng)
-            plain = Standardised(np.zeros(X.shape[1]), np.ones(X.shape[1]))
-            design = whiten(kernel, Z, plain)
-            left = design.residual(sample, design.columns(sample)).sum()
-            if 2 * m > MOST_INDUCING or left < RESIDUAL_SHARE * kernel.diag(sample).sum():
-                return Z
-            m *= 2
-
-    def _model(self, design: Whitened, likelihood: Any) -> Model:
-        level = Term("bias", Intercept(), Fixed(float(self.bias) ** -2))
-        return Model((level, Term("gp", design, Fixed(1.0))), likelihood)
-
-    def _problem(self, model: Model, data: Distinct, scheme: Any) -> Problem:
-        """Columns are built once: at the points themselves they are the rows of the factor."""
-        design, n, K = model.terms[-1].design, data.c.size, model.width
-        exact = design.width == data.X.shape[0] and isinstance(self.inducing, str)
-        # as many coefficients as rows: an n-sized factor says the same for less
-        form = "factored" if exact and n < K and not check.needs_matrix(scheme) else "dense"
-        engine = check.choose_engine(self.engine, n, K, self.n_jobs)
-        blocks = Blocks(data.X, np.empty(n), data.c, n if form == "factored" else block_rows(K))
-        if exact:
-            C = np.empty((n, K))
-            C[:, 0] = 1.0
-            C[:, 1:] = np.tril(design.L)[data.at]
-            rows = Rows(C)
-        else:
-            rows = model.rows(data.X[data.at])
-            if not check.has_spread(scheme):  # a point sees the low-rank function itself
-                rows = Rows(rows.C)
-        return Problem(model, blocks.assembled(rows), engine, form)
-
-    def _starts(
-        self,
-        problem: Problem,
-        points: Array,
-        machines: tuple[Labels, ...],
-        scheme: Any,
-        sites: Sequence[Any] | None,
-    ) -> list[State | None]:
-        """With every row a point, the answer itself, by one Gram matrix and no columns."""
-        model, design = problem.model, problem.model.terms[-1].design
-        if design.Z is not points or not check.has_spread(scheme):
-            return [None] * len(machines)
-        K = design.L @ design.L.T + float(self.bias) ** 2
-        P = model.precision(model.init())
-        C = problem.blocks.X  # one row a point, unless a point has two labels
-        if C.shape[0] > points.shape[0]:
-            C = np.column_stack([np.ones(points.shape[0]), design.L])
-        starts: list[State | None] = []
-        for j, labels in enumerate(machines):
-            first = sites[j] if sites else None
-            fit = fit_sites(K, labels, model.likelihood.expected, first, tol=3e-6)
-            root = np.sqrt(fit.sites.w)[:, None] * C
-            S = Factored(C, fit.sites.w) if problem.form == "factored" else Dense(root.T @ root)
-            starts.append(State(Coef((C.T @ fit.alpha) / P, covariance(S, P)), model.init()))
-        return starts
-
-    def _mark_support(self, problem: Problem, data: Distinct, kept: Array, n: int) -> None:
-        """Rows on or inside the margin."""
-        held: list[Array] = []
-        for machine, y in zip(self.machines_, self._targets(data.codes), strict=True):
-            dual = machine.extra.get("dual")
-            if dual is not None:
-                held.append(dual > 1e-8 * data.c)
-                continue
-            rows = Rows(problem.blocks.X, problem.blocks.extra)
-            m, v = machine.posterior.moments(rows.C)
-            sd = np.sqrt(np.maximum(v + rows.extra, 1e-300))
-            held.append(ndtr((1.0 - y * m) / sd))
-        every = np.zeros((n, len(held)))
-        every[kept] = np.stack(held, axis=1)[data.back]
-        self.support_ = np.flatnonzero(every.max(axis=1) > 0.5)
-        self.__dict__.pop("support_proba_", None)
-        if self.machines_[0].posterior.has_spread:
-            self.support_proba_ = every[:, 0] if len(held) == 1 else every
-
-    # ----- asking
-
-    def _predictors_of(self, problem: Problem) -> list[Predictor] | None:
-        """With one row a point, predictions by kernel values alone and the points that matter."""
-        if problem.form != "factored" or not self.machines_[0].posterior.has_spread:
-            return None
-        if any("draws" in m.extra for m in self.machines_):
-            return None
-        L = problem.model.terms[-1].design.L
-        K = L @ L.T + float(self.bias) ** 2
-        out = []
-        for machine in self.machines_:
-            mean, cov = machine.state.coef
-            alpha = solve_triangular(L, mean[1:], lower=True, trans=1, check_finite=False)
-            out.append(Predictor.of(alpha, cov.w, K))  # type: ignore[attr-defined]
-        return out
-
-    def _on_device(self) -> bool:
-        return self._predictors is None and super()._on_device()
-
-    def _moments_at(self, X: Any) -> list[tuple[Array, Array]]:
-        if self._predictors is None:
-            return super()._moments_at(X)
-        model = self.machines_[0].model
-        design, level = model.terms[-1].design, 1.0 / model.terms[0].prior.precision
-        rows = design.inputs.columns(X)
-        cross, diag = design.kernel(rows, design.Z) + level, design.kernel.diag(rows) + level
-        return [p.at(cross, diag) for p in self._predictors]
-
-    def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
-        """Draws of the function f, jointly over rows.
-
-        Parameters
-        ----------
-        n : int, default=1000
-            Number of draws.
-        X : array-like of shape (rows, n_features), optional
-            Where; by default at the inducing points.
-        random_state : int, RandomState, Generator or None
-            Seed; by default the estimator's.
-
-        Returns
-        -------
-        draws : array of shape (n, rows)
-            One more axis, of classes, after the first when there are more than two.
-        """
-        check_is_fitted(self, "machines_")
-        rng = self._generator(random_state)
-        X = self.inducing_points_ if X is None else namespace.to_numpy(self._new_rows(X))
-        model = self.machines_[0].model
-        design = model.terms[-1].design
-        C = model.rows(X).C
-        rest = design.kernel(design.inputs.columns(X)) - C[:, 1:] @ C[:, 1:].T
-        rest[np.diag_indices_from(rest)] += 1e-6 * float(np.mean(design.kernel.diag(design.Z)))
-        try:
-            root = cholesky(rest, lower=True, check_finite=False)
-        except np.linalg.LinAlgError:  # nothing but rounding is left
-            root = np.diag(np.sqrt(np.maximum(np.diag(rest), 0.0)))
-        draws = [
-            m.posterior.sample(n, rng) @ C.T + rng.standard_normal((n, len(C))) @ root.T
-            for m in self.machines_
-        ]
-        return draws[0] if len(draws) == 1 else np.stack(draws, axis=1)

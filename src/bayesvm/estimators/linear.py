@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 
 from .. import validation as check
 from ..blocks import cut
@@ -19,21 +18,11 @@ from ..priors import Fixed
 from ..types import Array, Term
 from ._coefficients import CoefficientReport
 from ._missing import MissingCells
-from ._stream import Stream
+from ._stream import Stream, Streaming
 from ._warm import starts_of
 
 
-def _can_stream(estimator: Any) -> bool:
-    """Whether ``partial_fit`` exists: not where the model cannot be learned from a stream."""
-    try:
-        check.choose_prior(estimator.prior, SVI())
-        check.check_missing(estimator.missing, SVI())
-    except ValueError as error:
-        raise AttributeError(f"partial_fit does not exist here: {error}") from error
-    return True
-
-
-class BayesianLinearSVC(MissingCells, CoefficientReport):
+class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
     r"""Linear support vector machine with a posterior over its coefficients.
 
     .. math::
@@ -55,7 +44,7 @@ class BayesianLinearSVC(MissingCells, CoefficientReport):
         each column a probability to matter (``inclusion_proba_``).
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         How the posterior is found.
-    likelihood : {"hinge", "logistic", "probit"} or an object, default="hinge"
+    likelihood : {"hinge", "skewed_laplace", "logistic", "probit"} or an object, default="hinge"
         What labels say of f.
     fit_intercept : bool, default=True
         Add an intercept, with a wide prior of its own.
@@ -264,42 +253,17 @@ class BayesianLinearSVC(MissingCells, CoefficientReport):
             terms.insert(0, Term("intercept", Intercept(), Fixed(self.intercept_precision)))
         return Model(tuple(terms), check.choose_likelihood(self.likelihood, scheme))
 
-    @available_if(_can_stream)
-    def partial_fit(
-        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
-    ) -> BayesianLinearSVC:
-        """Learn from the next rows of a stream.
+    # ----- streams
 
-        Rows are visited once, in minibatches, by stochastic variational inference; the sums leak,
-        so that what early rows said of a poor early posterior is forgotten.  Scaling of columns is
-        fixed by the first call.  Probabilities are calibrated on rows predicted before they were
-        learned from.
+    def _check_stream(self) -> None:
+        check.choose_prior(self.prior, SVI())
+        check.check_missing(self.missing, SVI())
+        check.check_streamed(check.choose_likelihood(self.likelihood, SVI()))
 
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, n_features)
-            New rows.
-        y : array-like of shape (n,)
-            Their labels.
-        classes : array-like, optional
-            All labels that will ever occur; needed in the first call.
-        sample_weight : array-like of shape (n,), optional
-            Weights.
+    def _stream_model(self, X: Any, codes: Array, c: Array, scheme: Any) -> Model:
+        n, K = X.shape[0], X.shape[1] + bool(self.fit_intercept)
+        engine = check.choose_engine(self.engine, n, K, self.n_jobs)
+        blocks = cut(X, np.empty(n), c, check.choose_size(engine, K))
+        return self._model(fit_columns(blocks, engine, self.standardize), scheme)
 
-        Returns
-        -------
-        self : BayesianLinearSVC
-            The updated estimator.
-        """
-        fitted = hasattr(self, "machines_")
-        X, y = self._read(X, y, reset=not fitted)
-        stream = getattr(self, "_stream", None)
-        if stream is None:
-            stream = (
-                Stream.resume(self) if fitted else Stream.begin(self, X, y, classes, sample_weight)
-            )
-        stream = stream.learn(self, X, y, classes, sample_weight)
-        self._conclude(stream.machines(self))
-        self._report(stream.n_seen)
-        self._stream = stream
-        return self
+    _streamed = CoefficientReport._report

@@ -20,6 +20,10 @@ REGISTRY = {
     ("chen", "table3"): ("chen_table3", "Chen et al. (2009), Table III: numbers of vectors"),
     ("chen", "tests"): ("chen_tests", "Chen et al. (2009), Tables IV-VI: tests on 13 sets"),
     ("wenzel", "table1"): ("wenzel_table1", "Wenzel et al. (2017), Table 1: error, Brier, time"),
+    ("wenzel", "runtime"): ("wenzel_runtime", "Wenzel et al. (2017), Fig. 1: error against time"),
+    ("wenzel", "autotune"): ("wenzel_autotune", "Wenzel et al. (2017), Fig. 2: length scales"),
+    ("wenzel", "inducing"): ("wenzel_inducing", "Wenzel et al. (2017), Fig. 3: inducing points"),
+    ("henao", "table2"): ("henao_table2", "Henao et al. (2014), Table 2: FITC and variational"),
     ("henao", "table1"): ("henao_table1", "Henao et al. (2014), Table 1: error on six sets"),
     ("chen", "synthetic"): ("chen_synthetic", "Chen et al. (2009), Figs 1, 2, 4: the plane"),
 }

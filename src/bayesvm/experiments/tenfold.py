@@ -69,19 +69,56 @@ def tasks_of(sizes: dict[str, int], quick: bool, seed: int) -> list[Task]:
 def solve(task: Task, load: Loader) -> dict[str, float]:
     """Fit on nine tenths, score on the rest."""
     X, y = load(task["set"])
+    train, test = fold_of(X, y, task)
+
+    def train_it() -> Any:
+        return fit(task["method"], X[train], y[train], task["seed"])
+
+    return scored(train_it, X[test], y[test])[0]
+
+
+def fold_of(X: Array, y: Array, task: Task) -> tuple[Array, Array]:
+    """Rows to learn from and rows to score."""
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=task["seed"])
-    train, test = list(folds.split(X, y))[task["fold"]]
+    return list(folds.split(X, y))[task["fold"]]  # type: ignore[no-any-return]
+
+
+def scored(train: Callable[[], Any], X: Array, y: Array) -> tuple[dict[str, float], Any]:
+    """Train by the clock, score on rows that were not seen; and the model itself."""
     start = time.perf_counter()
-    model = fit(task["method"], X[train], y[train], task["seed"])
+    model = train()
     seconds = time.perf_counter() - start
-    p = model.predict_proba(X[test])[:, 1]
-    hit = y[test] == model.classes_[1]
+    p = model.predict_proba(X)[:, 1]
+    hit = y == model.classes_[1]
     return {
         "error": float(np.mean((p > 0.5) != hit)),
         "brier": float(brier_score_loss(hit, p)),
         "log_loss": float(log_loss(hit, p, labels=[False, True])),
         "seconds": seconds,
-    }
+    }, model
+
+
+def rows_of(frame: Any, keys: list[str], measures: Sequence[str]) -> Any:
+    """Mean of each measure and its standard error, by some columns."""
+    by = frame.groupby(keys, sort=False)[list(measures)]
+    return by.agg(["mean", "sem"]).reset_index()
+
+
+def print_rows(console: Any, title: str, table: Any, keys: list[str]) -> None:
+    """What :func:`rows_of` gives, as a table."""
+    from rich.table import Table
+
+    out = Table(title=title)
+    measures = [m for m in dict.fromkeys(table.columns.get_level_values(0)) if m not in keys]
+    for k in keys:
+        out.add_column(k)
+    for m in measures:
+        out.add_column(m, justify="right")
+    for _, row in table.iterrows():
+        cells = [str(row[(k, "")]) for k in keys]
+        cells += [f"{row[(m, 'mean')]:.4f} ± {row[(m, 'sem')]:.4f}" for m in measures]
+        out.add_row(*cells)
+    console.print(out)
 
 
 def summary(frame: Any, metric: str, sets: Sequence[str]) -> tuple[Any, Any]:

@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..designs.latent import Latents
-from ..model import Model, States
+from ..model import Model, Problem, States
 from ..types import Array
+from .learn import with_likelihood
+
+LIKELIHOOD = "likelihood"  # under which draws of its scale are kept
 
 PAIRS = 400  # draws kept for rows with latent entries
 
@@ -35,6 +38,15 @@ class Draws(NamedTuple):
     inclusion: Array | None = None  # (chains, K), average chance to be in, for selection priors
     pairs: tuple[Pair, ...] = ()  # some draws with the parameters of latent entries beside
     cells: Array | None = None  # of one chain: count, sum and sum of squares of latent entries
+
+    def typical(self, problem: Problem) -> Problem:
+        """The problem with the scale of its likelihood, where that was drawn, at its mean."""
+        drawn = self.hyper.get(LIKELIHOOD)
+        if drawn is None:
+            return problem
+        scale = float(np.exp(np.log(drawn).mean()))
+        likelihood: Any = problem.model.likelihood
+        return with_likelihood(problem, likelihood.with_scale(scale))
 
     @classmethod
     def joined(cls, chains: list[Draws], start: Any) -> Draws:
@@ -86,6 +98,7 @@ class Position(NamedTuple):
     fit: float = np.nan
     inclusion: Array | None = None  # each column's chance to be in, where a sweep decided that
     latents: Latents = ()
+    likelihood: Any = None  # with the scale last drawn, where it has one to draw
 
 
 class Run(NamedTuple):
@@ -167,6 +180,7 @@ class Record:
         self.pairs: list[Pair] = []
         self.cells: Array | None = None
         self.every = thin * max(1, draws // PAIRS)  # draws from one pair to the next
+        self.scales: list[float] = []  # of the likelihood, where drawn: one a sweep
 
     @property
     def count(self) -> int:
@@ -183,7 +197,10 @@ class Record:
         self.t += m
 
     def note(self, at: Position) -> None:
-        """Remember the chances that a sweep decided by, and now and then its latent entries."""
+        """Remember the chances that a sweep decided by, the scale that it drew, and now and then
+        its latent entries."""
+        if at.likelihood is not None:
+            self.scales.append(at.likelihood.scale)
         if at.latents and self.t > self.burn_in:
             x = entries(at.latents)
             new = np.stack([np.ones_like(x), x, x * x])
@@ -205,6 +222,9 @@ class Record:
             self.kept.fill(0, Run.of(last))
             count = 1
         hyper = {name: h[:count] for name, h in self.kept.hyper.items()}
+        if self.scales:
+            kept = self.scales[self.burn_in :: self.thin][:count] or self.scales[-1:]
+            hyper[LIKELIHOOD] = np.array(kept)[:, None]
         chance = self.chances / self.decided if self.decided else last.inclusion
         pairs = tuple(self.pairs) or ((Pair.of(last),) if last.latents else ())
         theta, fit = self.kept.theta[:count], self.kept.fit[:count]
@@ -218,6 +238,7 @@ class Record:
             "t": np.array(self.t),
             "generator": np.array(json.dumps(rng.bit_generator.state)),
             "chances": np.append(self.chances, self.decided),
+            "scales": np.array(self.scales),
             "at": np.concatenate([at.theta, [at.fit], *(t.prior.vector(s) for t, s in terms)]),
             **{f"early/{name}": x for name, x in early.items()},
             **{f"kept/{name}": x for name, x in kept.items()},
@@ -228,6 +249,7 @@ class Record:
         self.t = int(held["t"])
         rng.bit_generator.state = json.loads(str(held["generator"]))
         self.chances, self.decided = held["chances"][:-1].copy(), int(held["chances"][-1])
+        self.scales = held["scales"].tolist()
         for name, rows in (("early/", self.early), ("kept/", self.kept)):
             part = {k.removeprefix(name): x for k, x in held.items() if k.startswith(name)}
             rows.load(part)
@@ -235,4 +257,5 @@ class Record:
         sizes = [t.prior.vector(t.prior.init(t.design.width)).size for t in terms]
         theta, (fit,), *priors = np.split(held["at"], np.cumsum([self.model.width, 1, *sizes])[:-1])
         states = tuple(t.prior.restore(x) for t, x in zip(terms, priors, strict=True))
-        return Position(theta, states, float(fit))
+        likelihood = self.model.likelihood.with_scale(self.scales[-1]) if self.scales else None  # type: ignore[attr-defined]
+        return Position(theta, states, float(fit), likelihood=likelihood)

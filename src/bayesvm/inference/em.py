@@ -152,7 +152,8 @@ class EM:
         smooth = hasattr(model.likelihood, "dual")
         corner, easy = model.corner(state.priors), model.programme(state.priors)
         bent, steep = bool(corner.any()), smooth and bool(np.isinf(corner).any())
-        levels = _levels(self.eps_min) if smooth or bent or not easy else [0.0]
+        kinked = smooth or getattr(model.likelihood, "is_kinked", False)
+        levels = _levels(self.eps_min) if kinked or bent or not easy else [0.0]
         exact = smooth and easy and self.exact and not (bent and problem.form == "diagonal")
         if steep and self.exact:
             levels = [eps for eps in levels if eps > 1e-4]  # the rest is done exactly

@@ -20,6 +20,7 @@ from ..selection import draw_subset
 from ..types import Array, Coef
 from .draws import Draws, Position, Record, Run
 from .leaps import Proposal, can_leap, leap, learn
+from .learn import is_learned, learned, standing, with_likelihood
 from .loop import Progress, State, Watch, require, silent
 from .vb import VB
 
@@ -84,10 +85,14 @@ class Gibbs:
         if start is None and model.odds(model.init()) is not None:
             # from no columns at all, and from many
             start = State(model.start(), model.init(), begin(problem))
-        elif start is None:
+        known = problem
+        if is_learned(model.likelihood):
+            known, start = learned(problem, VB(tol=1e-5), rng, start)
+        if start is None:
             start = VB(tol=1e-5).fit(problem, rng).state
         if model.is_latent and not start.latents:
             start = start._replace(latents=begin(problem))
+        first = None if known is problem else known.model.likelihood
         seed = int(rng.integers(2**32))
         if store is not None:
             seed = int(store.get("gibbs").get("seed", seed))
@@ -99,20 +104,31 @@ class Gibbs:
         if size < 2**22 and not remote:
             problem = replace(problem, engine=Serial())  # chains, not rows, share the cores
         if n_jobs in (None, 1) or size >= 2**22 or remote or store is not None:
-            parts = [self._chain(problem, start, seed, k, watch, store) for k in range(self.chains)]
+            parts = [
+                self._chain(problem, start, first, seed, k, watch, store)
+                for k in range(self.chains)
+            ]
         else:
             parts = Parallel(n_jobs=n_jobs)(
-                delayed(self._chain)(problem, start, seed, k, silent, None)
+                delayed(self._chain)(problem, start, first, seed, k, silent, None)
                 for k in range(self.chains)
             )
         return Draws.joined(parts, start)
 
     def _chain(
-        self, problem: Problem, start: State, seed: int, k: int, watch: Watch, store: Any
+        self,
+        problem: Problem,
+        start: State,
+        likelihood: Any,
+        seed: int,
+        k: int,
+        watch: Watch,
+        store: Any,
     ) -> Draws:
         rng = np.random.default_rng((seed, k))
         theta = start.coef.mean + start.coef.cov.sample(1, rng)[0]
-        at = Position(theta, start.priors, latents=thrown(start.latents, rng))
+        latents = thrown(start.latents, rng)
+        at = Position(theta, start.priors, latents=latents, likelihood=likelihood)
         if k % 2 and problem.model.odds(start.priors) is not None:
             at = at._replace(theta=crowded(problem.at(at.latents), at.theta))
         record = Record(problem.model, start.priors, self.burn_in, self.draws, self.thin)
@@ -131,7 +147,8 @@ class Gibbs:
                 run = leap(problem, proposal, at, min(ahead, total - record.t), self.leaps, rng)
                 at = run.position(-1)
                 record.add(run)
-            if record.t == self.burn_in and self.leaps and can_leap(problem):
+            settled = likelihood is None and can_leap(problem)
+            if record.t == self.burn_in and self.leaps and settled:
                 proposal = learn(problem, start.coef, record.burnt(at.priors), rng)
             stop = watch(Progress(f"gibbs, chain {k + 1}", record.t, total, at.fit, np.nan), at)
             if store is not None:
@@ -143,6 +160,8 @@ class Gibbs:
         self, problem: Problem, at: Position, rng: np.random.Generator, key: tuple[int, ...]
     ) -> Position:
         """One sweep."""
+        if at.likelihood is not None:
+            problem = with_likelihood(problem, at.likelihood)
         model, problem = problem.model, problem.at(at.latents)
         stats = problem.draw(at.theta, key)  # w | theta
         P, odds = model.precision(at.priors), model.odds(at.priors)
@@ -158,8 +177,14 @@ class Gibbs:
             for k in model.grouped:  # effects of groups also by themselves
                 theta, priors = stretch(problem, theta, priors, rng, only=k)
         latents = redrawn(problem, Coef(theta, Point(theta.size)), rng, key)
-        fit = float(problem.at(latents).log_likelihoods(theta[None])[0])
-        return Position(theta, model.draw(priors, theta, rng), fit, inclusion, latents)
+        problem = problem.at(latents)
+        fit, likelihood = float(problem.log_likelihoods(theta[None])[0]), at.likelihood
+        if likelihood is not None:  # its scale, given theta alone
+            sums = standing(problem, Coef(theta, Point(model.width)), fit)
+            likelihood = likelihood.redraw(*sums, rng)
+            fit = float(with_likelihood(problem, likelihood).log_likelihoods(theta[None])[0])
+        drawn = model.draw(priors, theta, rng)
+        return Position(theta, drawn, fit, inclusion, latents, likelihood)
 
 
 def stretch(

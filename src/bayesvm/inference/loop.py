@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Integral, Real
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +37,28 @@ class Progress(NamedTuple):
 
 
 Watch = Callable[[Progress, Any], bool]
+
+
+class History(list[float]):
+    """Values as they come, and the seconds since the first was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.start, self.seconds = perf_counter(), list[float]()
+
+    def append(self, value: float) -> None:
+        super().append(value)
+        self.seconds.append(perf_counter() - self.start)
+
+    def __reduce__(self) -> Any:  # copies are not appended to again
+        return _restored, (list(self), list(self.seconds))
+
+
+def _restored(values: list[float], seconds: list[float]) -> History:
+    out = History()
+    out.extend(values)
+    out.seconds = seconds
+    return out
 
 
 def silent(progress: Progress, state: Any) -> bool:
@@ -137,7 +160,7 @@ def ascend(
     by less than ``tol`` of its size and moves no coefficient by more than ``shift_tol`` posterior
     standard deviations.
     """
-    path: list[float] = []
+    path = History()
     change = np.inf
     x0, from0, n_iter = state, step(state), 1  # from0 leaves x0 and knows its bound
     if np.isfinite(from0.bound):

@@ -10,10 +10,41 @@ import numpy as np
 from ..gaussian import FullCovariance, scaled_cholesky
 from ..model import Model, Problem, States
 from ..types import Array, Coef
-from .loop import Ascent, Progress, State, Watch, require, silent
+from .loop import Ascent, History, Progress, State, Watch, require, silent
 from .vb import bound_of
 
 SETTLED = 1e-2  # a last epoch that moves the bound by more of its size was not the last
+
+
+WARM_UP = 10  # minibatches whose gradients are averaged before they set the rate
+
+
+class Drift(NamedTuple):
+    """Averages over recent minibatches of the natural gradient and of its square."""
+
+    precision: Array  # (K, K)
+    potential: Array  # (K,)
+    square: float
+    window: float  # minibatches that the averages remember
+    seen: int  # minibatches; in the warm-up averages are plain means
+
+    def with_gradient(self, precision: Array, potential: Array) -> Drift:
+        seen = self.seen + 1
+        window = float(seen) if seen <= WARM_UP else self.window
+        k, square = 1.0 / window, float(np.vdot(precision, precision) + potential @ potential)
+        return Drift(
+            (1 - k) * self.precision + k * precision,
+            (1 - k) * self.potential + k * potential,
+            (1 - k) * self.square + k * square,
+            window,
+            seen,
+        )
+
+    @property
+    def rate(self) -> float:
+        """Share of the gradient's square that is drift and not noise."""
+        drift = float(np.vdot(self.precision, self.precision) + self.potential @ self.potential)
+        return min(1.0, drift / max(self.square, 1e-300))
 
 
 class Leaky(NamedTuple):
@@ -23,6 +54,7 @@ class Leaky(NamedTuple):
     potential: Array  # (K,)
     priors: States
     t: int
+    drift: Drift | None = None  # where the rate adapts
 
 
 @dataclass(frozen=True)
@@ -36,7 +68,17 @@ class SVI:
         \Lambda \leftarrow (1-\rho_t)\Lambda + \rho_t (E[P] + \hat S), \qquad
         \eta \leftarrow (1-\rho_t)\eta + \rho_t \hat r, \qquad \rho_t = (t + t_0)^{-\kappa},
 
-    and :math:`\mu = \Lambda^{-1}\eta`.  Scales of the prior follow with the same rate.
+    and :math:`\mu = \Lambda^{-1}\eta`.  Scales of the prior follow with the same rate.  The
+    adaptive rate is the share of drift in recent natural gradients
+    :math:`G_t = (E[P] + \hat S - \Lambda, \hat r - \eta)`,
+
+    .. math::
+
+        \rho_t = \|\bar G\|^2 / \overline{\|G\|^2}, \qquad
+        \tau \leftarrow \tau(1 - \rho_t) + 1,
+
+    with averages over the last :math:`\tau` of them; its first ten steps are those of the fixed
+    rate.
 
     Parameters
     ----------
@@ -48,12 +90,15 @@ class SVI:
         Decay of the rate, in (0.5, 1].
     delay : float, default=5
         :math:`t_0`, which damps the first steps.
+    adaptive : bool, default=False
+        Let the gradients' own noise set the rate; ``kappa`` and ``delay`` then only begin it.
     tol : float, default=0
         Stop when an epoch changes the bound by less than this fraction of its size.
 
     References
     ----------
-    Wenzel et al. (2017), section 4.2; Hoffman et al. (2013).
+    Wenzel et al. (2017), section 4.2; Hoffman et al. (2013); Ranganath et al. (2013) for the
+    adaptive rate.
     """
 
     batch_size: int = 50
@@ -61,6 +106,7 @@ class SVI:
     kappa: float = 0.6
     delay: float = 5.0
     tol: float = 0.0
+    adaptive: bool = False
 
     def __post_init__(self) -> None:
         least = {"batch_size": 1, "max_iter": 1, "kappa": 0.5, "delay": 0.0, "tol": 0.0}
@@ -77,9 +123,15 @@ class SVI:
         model = problem.model
         coef = coefficients(leaky)
         stats = problem.stats(coef)
-        rho = self.rate(leaky.t)
         target = stats.S.M + np.diag(model.precision(leaky.priors))
         potential = stats.g + stats.S @ coef.mean
+        rho, drift = self.rate(leaky.t), None
+        if self.adaptive:
+            drift = leaky.drift or Drift(0.0 * target, 0.0 * potential, 0.0, 1.0, 0)
+            drift = drift.with_gradient(target - leaky.precision, potential - leaky.potential)
+            if drift.seen > WARM_UP:
+                rho = drift.rate
+                drift = drift._replace(window=drift.window * (1 - rho) + 1)
         precision = (1 - rho) * leaky.precision + rho * target
         potential = (1 - rho) * leaky.potential + rho * potential
         new = tuple(model.each("update", leaky.priors, coef))
@@ -87,7 +139,7 @@ class SVI:
             type(a)(*((1 - rho) * x + rho * y for x, y in zip(a, b, strict=True)))
             for a, b in zip(leaky.priors, new, strict=True)
         )
-        return Leaky(precision, potential, priors, leaky.t + 1)
+        return Leaky(precision, potential, priors, leaky.t + 1, drift)
 
     def fit(
         self,
@@ -101,7 +153,7 @@ class SVI:
         if start is not None and not start.coef.cov.is_point:
             L = np.linalg.inv(start.coef.cov.dense())
             leaky = Leaky(L, L @ start.coef.mean, start.priors, 0)
-        path: list[float] = []
+        path = History()
         change, converged = np.inf, False
         for epoch in range(1, self.max_iter + 1):
             for batch in problem.blocks.minibatches(self.batch_size, rng):

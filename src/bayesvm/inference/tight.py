@@ -21,7 +21,8 @@ import numpy as np
 from ..gaussian import blended, mode
 from ..model import Problem
 from ..types import Array, Coef, Local, Stats
-from .loop import Ascent, Pace, Progress, State, Watch, silent
+from .learn import is_learned
+from .loop import Ascent, History, Pace, Progress, State, Watch, silent
 from .vb import VB, bound_of, from_few
 
 SMALLEST_RATE = 1e-5
@@ -69,6 +70,22 @@ class Tight:
     def proba(self, m: Array, v: Array) -> Array:
         return self.likelihood.proba(m, v)  # type: ignore[no-any-return]
 
+    # ----- a scale to learn, where the likelihood has one
+
+    @property
+    def is_learned(self) -> bool:
+        return is_learned(self.likelihood)
+
+    @property
+    def scale(self) -> float:
+        return self.likelihood.scale  # type: ignore[no-any-return]
+
+    def with_scale(self, scale: float) -> Tight:
+        return Tight(self.likelihood.with_scale(scale))
+
+    def update(self, fit: float, lean: float, n: float) -> Tight:
+        return Tight(self.likelihood.update(fit, lean, n))
+
 
 @dataclass(frozen=True)
 class TightVB:
@@ -114,9 +131,10 @@ def climb(
     stage: str = "vb",
 ) -> Ascent:
     """Climb until a full step raises the bound by less than ``tol`` of its size."""
+    path, n_iter, change = History(), 1, np.inf
     stats = problem.stats(state.coef)
     bound = bound_of(problem, state, stats)
-    path, n_iter, change = [bound], 1, np.inf
+    path.append(bound)
     while n_iter < max_iter:
         new = _step(problem, state, stats, pace.rate)
         after = problem.stats(new.coef)

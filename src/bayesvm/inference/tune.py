@@ -24,15 +24,18 @@ import numpy as np
 from scipy.optimize import minimize
 
 from ..calibration import score_link
-from ..designs.gp import JITTER, jitter
+from ..designs.columns import Standardised
+from ..designs.gp import JITTER, jitter, whiten
 from ..gram import Fit, Labels, Site, Sites, fit_sites, left_out, target_sites
 from ..kernels import Scaled, with_columns
 from ..likelihoods import Logistic
+from ..lowrank import LowRank
 from ..types import Array
 
 FEW = 400  # points of the first, coarse search
 SEARCHED = 800  # most points of the search for length scales
 MANY = 1000  # and of that for the amplitude
+MOST = 20_000  # points at which a bound through inducing points is climbed
 START = 16.0  # amplitude of a logistic model
 SPREAD = 1.5  # prior sd of log amplitude and of other parameters
 OWN_SCALES = 1.0  # prior sd of a column's log length scale about the common one
@@ -165,6 +168,36 @@ class Evidence:
             return Summit(theta, max(values), root)
         shape = root @ _rounded(found.hess_inv)
         return Summit(place(found.x), -float(found.fun) * unit, shape)
+
+
+class SparseEvidence(Evidence):
+    """The same through inducing points."""
+
+    def __init__(
+        self, kernel: Scaled, seen: Seen, site: Site, prior: LogNormal, through: Through
+    ) -> None:
+        super().__init__(kernel, seen, site, prior)
+        self.through = through
+        self.plain = Standardised(np.zeros(seen.X.shape[1]), np.ones(seen.X.shape[1]))
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        kernel, seen = self.kernel.with_theta(theta), self.seen
+        design = whiten(kernel, self.through.Z, self.plain)
+        process = LowRank.of(design, seen.X, seen.bias, self.through.fitc)
+        value, slope = self.prior.value(theta), self.prior.slope(theta)
+        for j, labels in enumerate(seen.machines):
+            fit = fit_sites(process, labels, self.site, self.sites[j], tol=1e-5)
+            self.sites[j] = fit.sites
+            value += fit.bound
+            slope += process.slope(fit).theta
+        return value, slope
+
+
+class Through(NamedTuple):
+    """Inducing points, and whether what they leave is FITC's."""
+
+    Z: Array
+    fitc: bool
 
 
 class Summit(NamedTuple):
@@ -364,6 +397,12 @@ def cross_validate(kernel: Scaled, seen: Seen, site: Site, rng: np.random.Genera
 # The three rules
 
 
+def kernel_prior(kernel: Scaled, p: int, likelihood: Any) -> LogNormal:
+    """The prior under which a chain draws the kernel."""
+    amplitude = START if likelihood.normalised else PAPERS_START
+    return parameter_prior(kernel, p, amplitude, OWN_SCALES)
+
+
 class Tuned(NamedTuple):
     """A kernel, and sites from which the fit at all points may start."""
 
@@ -378,14 +417,23 @@ def tune(
     likelihood: Any,
     rng: np.random.Generator,
     per_column: bool = False,
+    through: Through | None = None,
 ) -> Tuned:
     """The kernel with its parameters learned by one of the three rules.
 
     ``likelihood`` is that of the fit to come; one that is normalised is its own guide, amplitude
-    included.
+    included.  The bound is that of the fit to come too, ``through`` its inducing points if it has
+    any; the other rules look at some of the rows, exactly.
     """
     if rule == "cv":
         return Tuned(cross_validate(kernel, seen, likelihood.expected, rng))
+    if rule == "bound" and through is not None:
+        seen, prior = (
+            seen.thinned(MOST, rng),
+            parameter_prior(kernel, seen.X.shape[1], PAPERS_START, OWN_SCALES),
+        )
+        climb = SparseEvidence(kernel, seen, likelihood.expected, prior, through).climb
+        return Tuned(kernel.with_theta(climb(kernel.theta, 40).theta))
     if rule == "bound":
         return Tuned(maximise_evidence(kernel, seen, likelihood.expected, PAPERS_START, rng))
     guide = likelihood if likelihood.normalised else Logistic()

@@ -17,6 +17,7 @@ Kernels add, multiply, and take positive weights: ``4.0 * RBF(2.0) + Linear()``.
 
 from .algebra import Constant, Function, Kernel, Product, Scaled, Sum, White
 from .inner import Linear, Polynomial
+from .precomputed import Precomputed
 from .scales import with_columns
 from .stationary import RBF, Matern, squared_distances
 
@@ -28,6 +29,7 @@ __all__ = [
     "Constant",
     "White",
     "Function",
+    "Precomputed",
     "Scaled",
     "Sum",
     "Product",

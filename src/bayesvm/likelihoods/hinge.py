@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import erfcx, expit, log_ndtr
+from scipy.special import expit, log_ndtr
 
 from .. import namespace
 from ..distributions import LOG_2PI, inverse_gaussian
 from ..types import Array, Local
+from ._shared import log_half_mean
 
 FLOOR = 1e-20  # smallest E[u^2]: keeps the weight of a row on the margin finite
 CEILING = 1e12  # largest drawn weight: beyond it a factorisation loses all other rows
@@ -102,9 +103,4 @@ class Hinge:
     def log_mean(self, y: Array | float, m: Array, v: Array) -> Array:
         """Log of the pseudo-likelihood averaged over f ~ N(m, v)."""
         s, mu = np.sqrt(np.maximum(v, 1e-100)), 1.0 - y * m
-        x = np.sqrt(2.0) * s - mu / (np.sqrt(2.0) * s)
-        # exp(2 s^2 - 2 mu) Phi(-sqrt(2) x), by the scaled error function where x > 0
-        right = np.log(0.5 * erfcx(np.maximum(x, 0.0))) - 0.5 * np.square(mu / s)
-        left = -2.0 * mu + 2.0 * s * s + log_ndtr(-np.sqrt(2.0) * np.minimum(x, 0.0))
-        out: Array = np.logaddexp(log_ndtr(-mu / s), np.where(x > 0, right, left))
-        return out
+        return np.logaddexp(log_ndtr(-mu / s), log_half_mean(2.0, mu, s))

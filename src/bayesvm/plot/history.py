@@ -15,7 +15,7 @@ from ._panels import axes_for, machine_for
 
 @dataclass
 class ConvergenceDisplay:
-    """The bound after each pass over the data.
+    """The bound after each pass over the data, or against the time of the fit.
 
     Parameters
     ----------
@@ -23,6 +23,8 @@ class ConvergenceDisplay:
         ``elbo_path_`` of each machine (one for two classes, else one per class) and its name.
     quantity : str, default="bound"
         What the paths hold: a log density under EM, a log pseudo-likelihood under Gibbs.
+    seconds : list of arrays, optional
+        When each value was reached; tuning came before.
 
     Examples
     --------
@@ -36,26 +38,45 @@ class ConvergenceDisplay:
     paths: list[Array]
     labels: list[str]
     quantity: str = "bound"
+    seconds: list[Array] | None = None
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, name: str = "", **kwargs: Any) -> ConvergenceDisplay:
-        """Draw the history of a fit; ``name`` stands in the legend, before the class if several."""
+    def from_estimator(
+        cls, estimator: Any, *, name: str = "", against: str = "pass", **kwargs: Any
+    ) -> ConvergenceDisplay:
+        """Draw the history of a fit; ``name`` stands in the legend, before the class if several.
+
+        ``against="time"`` draws it against seconds, where the scheme has kept them (VB, SVI).
+        """
+        if against not in ("pass", "time"):
+            raise ValueError(f"against={against!r} is not known; choose 'pass' or 'time'.")
         machine, _, _ = machine_for(estimator, None)
         point = not machine.posterior.has_spread
         quantity = "log posterior density" if point else "bound"
         quantity = "log pseudo-likelihood" if "draws" in machine.extra else quantity
         classes = estimator.classes_ if len(estimator.machines_) > 1 else [""]
         paths = [np.asarray(m.path) for m in estimator.machines_]
-        return cls(paths, [f"{name} {k}".strip() for k in classes], quantity).plot(**kwargs)
+        seconds = None
+        if against == "time":
+            seconds = [np.asarray(getattr(m.path, "seconds", ())) for m in estimator.machines_]
+            if any(len(t) != len(path) for t, path in zip(seconds, paths)):
+                raise ValueError(
+                    "the times of this fit were not kept; use inference='vb' or 'svi', or "
+                    "against='pass'."
+                )
+        labels = [f"{name} {k}".strip() for k in classes]
+        return cls(paths, labels, quantity, seconds).plot(**kwargs)
 
     def plot(self, ax: Any = None, *, gap: bool = False, **kwargs: Any) -> ConvergenceDisplay:
         """Draw; with ``gap`` the distance to the largest value, on a logarithmic scale."""
         ax = axes_for(self, ax)
-        for path, label in zip(self.paths, self.labels):
+        for k, (path, label) in enumerate(zip(self.paths, self.labels)):
             y = np.where(path < path.max(), path.max() - path, np.nan) if gap else path
-            ax.plot(np.arange(1, len(y) + 1), y, **({"label": label or None} | kwargs))
+            x = np.arange(1, len(y) + 1) if self.seconds is None else self.seconds[k]
+            ax.plot(x, y, **({"label": label or None} | kwargs))
         ax.set_yscale("log" if gap else "linear")
-        ax.set_xlabel("draw" if "likelihood" in self.quantity else "pass")
+        count = "draw" if "likelihood" in self.quantity else "pass"
+        ax.set_xlabel(count if self.seconds is None else "seconds")
         ax.set_ylabel(f"{self.quantity}: distance to best" if gap else self.quantity)
         if ax.get_legend_handles_labels()[1]:
             ax.legend()

@@ -1,0 +1,263 @@
+"""What a kernel machine is made of: a process at its points, and what to ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import ndtr
+from sklearn.utils.validation import check_is_fitted
+
+from .. import namespace
+from .. import validation as check
+from ..blocks import Blocks, block_rows
+from ..designs import Intercept, Whitened, whiten
+from ..distinct import Distinct
+from ..gaussian import covariance
+from ..gram import Labels, Predictor, Sites, fit_sites
+from ..inference.loop import State, Watch
+from ..inference.process import Sampled
+from ..inference.tune import Seen, Through, kernel_prior, tune
+from ..kernels import Scaled
+from ..lowrank import LowRank
+from ..machine import Machine
+from ..model import Model, Problem
+from ..priors import Fixed
+from ..progress import Reporter
+from ..stats import Dense, Factored
+from ..types import Array, Coef, Rows, Term
+from ._base import BayesianClassifier
+from ._points import find_places, inducing_points, is_precomputed
+from ._sites import fit_by_chains, fit_by_sites
+
+STREAM_INDUCING = 250  # points of a stream, where their number is left to us
+
+
+class Prepared(NamedTuple):
+    """Everything that is known before the fit itself."""
+
+    data: Distinct
+    kept: Array  # rows that have weight
+    points: Array  # distinct rows, on the scale of the kernel
+    machines: tuple[Labels, ...]
+    kernel: Any
+    sites: list[Sites] | None  # from which a fit at all points may start
+    design: Whitened
+    rng: np.random.Generator
+
+
+class ProcessClassifier(BayesianClassifier):
+    """Base of the kernel machine; the subclass decides what is fitted, this class knows how."""
+
+    _accept_sparse: Any = False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._precomputed
+        return tags
+
+    @property
+    def _precomputed(self) -> bool:
+        return is_precomputed(self.kernel)
+
+    def _prepared(
+        self, X: Any, codes: Array, c: Array, rule: str | None, likelihood: Any, how: str
+    ) -> Prepared:
+        """Distinct rows, the kernel tuned to them, and the columns at its points.
+
+        ``how`` is the fit to come: ``"variational"``, ``"fitc"`` or a ``"stream"``.
+        """
+        rng = self._generator()
+        kept = np.flatnonzero(c > 0)
+        tuned = rule is not None
+        places = find_places(self.kernel, self.standardize, tuned, X, codes, c, kept)
+        data, inputs, kernel, named = places
+        points = places.points
+        machines = tuple(
+            Labels(t, data.c, data.at, points.shape[0]) for t in self._targets(data.codes)
+        )
+        count = (
+            STREAM_INDUCING if how == "stream" and self.n_inducing == "auto" else self.n_inducing
+        )
+
+        def choose(kernel: Any) -> Array:
+            return inducing_points(self.inducing, count, points, kernel, inputs, rng)
+
+        with check.blas_threads(points.shape[0], "dense"):
+            sites = None
+            if rule is not None:
+                weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
+                seen = Seen(points, machines, float(self.bias) ** 2)
+                through = None
+                if rule == "bound":  # of the fit to come, its points included
+                    first = choose(weighted)
+                    through = None if first is points else Through(first, how == "fitc")
+                kernel, sites = tune(rule, weighted, seen, likelihood, rng, named, through)
+            design = whiten(kernel, choose(kernel), inputs)
+        self.inducing_points_ = design.Z * inputs.scale + inputs.center
+        if self._precomputed:
+            self.inducing_points_ = design.Z[:, 0].astype(int)
+        return Prepared(data, kept, points, machines, kernel, sites, design, rng)
+
+    def _fit_by_sites(self, ready: Prepared, model: Model, scheme: Any) -> list[Machine]:
+        process = LowRank.of(ready.design, ready.points, float(self.bias) ** 2, True)
+        with self._watched(model) as watch:
+            return [
+                fit_by_sites(process, labels, model, scheme, self.probability, watch)
+                for labels in ready.machines
+            ]
+
+    def _fit_by_chains(
+        self, ready: Prepared, model: Model, scheme: Any, likelihood: Any, fitc: bool, drawn: bool
+    ) -> list[Machine]:
+        kernel, X, Z = ready.kernel, ready.points, ready.design.Z
+        prior = kernel_prior(kernel, X.shape[1], likelihood) if drawn else None
+        level = float(self.bias) ** 2
+        how = (ready.design, model, scheme, self.probability, ready.rng)
+        with self._watched(model) as watch:
+            return [
+                fit_by_chains(
+                    Sampled(kernel, X, Z, level, fitc, labels, likelihood, prior),
+                    *how,
+                    watch,
+                    self.n_jobs,
+                )
+                for labels in ready.machines
+            ]
+
+    @contextmanager
+    def _watched(self, model: Model) -> Iterator[Watch]:
+        if self.checkpoint is not None:
+            raise ValueError(
+                "checkpoint= is not kept for approximation='fitc' or tune='sample'; leave it out."
+            )
+        threads = check.blas_threads(model.width, "dense")
+        with threads, Reporter(self.callbacks, self.verbose) as report:
+            yield lambda progress, state: report(progress)
+
+    def _model(self, design: Whitened, likelihood: Any) -> Model:
+        level = Term("bias", Intercept(), Fixed(float(self.bias) ** -2))
+        return Model((level, Term("gp", design, Fixed(1.0))), likelihood)
+
+    def _problem(self, model: Model, data: Distinct, scheme: Any) -> Problem:
+        """Columns are built once: at the points themselves they are the rows of the factor."""
+        design, n, K = model.terms[-1].design, data.c.size, model.width
+        exact = design.width == data.X.shape[0] and isinstance(self.inducing, str)
+        # as many coefficients as rows: an n-sized factor says the same for less
+        form = "factored" if exact and n < K and not check.needs_matrix(scheme) else "dense"
+        engine = check.choose_engine(self.engine, n, K, self.n_jobs)
+        blocks = Blocks(data.X, np.empty(n), data.c, n if form == "factored" else block_rows(K))
+        if exact:
+            C = np.empty((n, K))
+            C[:, 0] = 1.0
+            C[:, 1:] = np.tril(design.L)[data.at]
+            rows = Rows(C)
+        else:
+            rows = model.rows(data.X[data.at])
+            if not check.has_spread(scheme):  # a point sees the low-rank function itself
+                rows = Rows(rows.C)
+        return Problem(model, blocks.assembled(rows), engine, form)
+
+    def _starts(self, problem: Problem, ready: Prepared, scheme: Any) -> list[State | None]:
+        """With every row a point, the answer itself, by one Gram matrix and no columns."""
+        points, machines, sites = ready.points, ready.machines, ready.sites
+        model, design = problem.model, problem.model.terms[-1].design
+        if design.Z is not points or not check.has_spread(scheme):
+            return [None] * len(machines)
+        K = design.L @ design.L.T + float(self.bias) ** 2
+        P = model.precision(model.init())
+        C = problem.blocks.X  # one row a point, unless a point has two labels
+        if C.shape[0] > points.shape[0]:
+            C = np.column_stack([np.ones(points.shape[0]), design.L])
+        starts: list[State | None] = []
+        for j, labels in enumerate(machines):
+            first = sites[j] if sites else None
+            fit = fit_sites(K, labels, model.likelihood.expected, first, tol=3e-6)
+            root = np.sqrt(fit.sites.w)[:, None] * C
+            S = Factored(C, fit.sites.w) if problem.form == "factored" else Dense(root.T @ root)
+            starts.append(State(Coef((C.T @ fit.alpha) / P, covariance(S, P)), model.init()))
+        return starts
+
+    def _mark_support(self, problem: Problem, data: Distinct, kept: Array, n: int) -> None:
+        """Rows on or inside the margin."""
+        held: list[Array] = []
+        for machine, y in zip(self.machines_, self._targets(data.codes), strict=True):
+            dual = machine.extra.get("dual")
+            if dual is not None and dual.size:  # only the hinge has them
+                held.append(dual > 1e-8 * data.c)
+                continue
+            m, v = machine.extra.get("moments", (None, None))
+            if m is None:
+                m, v = machine.posterior.moments(problem.blocks.X)
+                v = v + problem.blocks.extra
+            held.append(ndtr((1.0 - y * m) / np.sqrt(np.maximum(v, 1e-300))))
+        every = np.zeros((n, len(held)))
+        every[kept] = np.stack(held, axis=1)[data.back]
+        self.support_ = np.flatnonzero(every.max(axis=1) > 0.5)
+        self.__dict__.pop("support_proba_", None)
+        if self.machines_[0].posterior.has_spread:
+            self.support_proba_ = every[:, 0] if len(held) == 1 else every
+
+    # ----- asking
+
+    def _predictors_of(self, problem: Problem) -> list[Predictor] | None:
+        """With one row a point, predictions by kernel values alone and the points that matter."""
+        if problem.form != "factored" or not self.machines_[0].posterior.has_spread:
+            return None
+        if any("draws" in m.extra for m in self.machines_):
+            return None
+        L = problem.model.terms[-1].design.L
+        K = L @ L.T + float(self.bias) ** 2
+        out = []
+        for machine in self.machines_:
+            mean, cov = machine.state.coef
+            alpha = solve_triangular(L, mean[1:], lower=True, trans=1, check_finite=False)
+            out.append(Predictor.of(alpha, cov.w, K))  # type: ignore[attr-defined]
+        return out
+
+    def _on_device(self) -> bool:
+        return self._predictors is None and super()._on_device()
+
+    def _moments_at(self, X: Any) -> list[tuple[Array, Array]]:
+        if self._predictors is None:
+            return super()._moments_at(X)
+        model = self.machines_[0].model
+        design, level = model.terms[-1].design, 1.0 / model.terms[0].prior.precision
+        rows = design.inputs.columns(X)
+        cross, diag = design.kernel(rows, design.Z) + level, design.kernel.diag(rows) + level
+        return [p.at(cross, diag) for p in self._predictors]
+
+    def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
+        """Draws of the function f, jointly over rows.
+
+        Parameters
+        ----------
+        n : int, default=1000
+            Number of draws.
+        X : array-like of shape (rows, n_features), optional
+            Where; by default at the inducing points, which is all that is known of a precomputed
+            kernel.
+        random_state : int, RandomState, Generator or None
+            Seed; by default the estimator's.
+
+        Returns
+        -------
+        draws : array of shape (n, rows)
+            One more axis, of classes, after the first when there are more than two.
+        """
+        check_is_fitted(self, "machines_")
+        rng = self._generator(random_state)
+        if X is None:
+            places = self.machines_[0].model.terms[-1].design.Z
+            X = places if self._precomputed else self.inducing_points_
+        else:
+            X = namespace.to_numpy(self._new_rows(X))
+        draws = []
+        for machine in self.machines_:
+            theta, model = machine.posterior.sample(n, rng), machine.model
+            f = model.terms[-1].design.joint(X, theta[:, model.slices[-1]], rng)
+            draws.append(f + theta[:, :1] if len(model.terms) > 1 else f)
+        return draws[0] if len(draws) == 1 else np.stack(draws, axis=1)

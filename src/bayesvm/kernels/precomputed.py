@@ -1,0 +1,75 @@
+"""A kernel known by its values at the training rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..types import Array
+from .algebra import Algebra
+
+
+@dataclass(frozen=True, eq=False)
+class Precomputed(Algebra):
+    """Kernel values of *n* training rows, of which no parameter can be learned but a weight.
+
+    Rows are given by number, an array of one column, or by their kernel values with all training
+    rows, *n* columns.  The value of a new row with itself is in neither; it is taken to be the mean
+    of the training rows', which is right for every kernel of distances.
+
+    Parameters
+    ----------
+    K : array of shape (n, n)
+        Values of the training rows with each other.
+    unit : float, default=1.0
+        All values are taken in this unit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesvm.kernels import Precomputed
+    >>> kernel = Precomputed(np.array([[1.0, 0.2], [0.2, 1.0]]))
+    >>> kernel(np.array([[0]]), np.array([[0.5, 0.7]]))  # the first row with a new one
+    array([[0.5]])
+    """
+
+    K: Array = field(repr=False)
+    unit: float = 1.0
+
+    theta = np.empty(0)
+    names: Any = ()
+
+    def with_theta(self, theta: Array) -> Precomputed:
+        return self
+
+    def __call__(self, A: Array, B: Array | None = None) -> Array:
+        B = A if B is None else B
+        if A.shape[1] == B.shape[1] == 1:
+            return self.K[np.ix_(_numbers(A), _numbers(B))] / self.unit
+        if B.shape[1] == 1:
+            return A[:, _numbers(B)] / self.unit
+        if A.shape[1] == 1:
+            return B[:, _numbers(A)].T / self.unit
+        raise ValueError(
+            "kernel='precomputed' does not know the kernel values of new rows with each other; ask "
+            "at training rows, or give the kernel as a function."
+        )
+
+    def diag(self, A: Array) -> Array:
+        own = np.diag(self.K) / self.unit
+        return own[_numbers(A)] if A.shape[1] == 1 else np.full(A.shape[0], own.mean())
+
+    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
+        return np.empty(0)
+
+    def pull_diag(self, g: Array, A: Array) -> Array:
+        return np.empty(0)
+
+    def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
+        raise TypeError("a precomputed kernel has no gradient in its points")
+
+
+def _numbers(A: Array) -> Array:
+    return A[:, 0].astype(np.intp)

@@ -1,0 +1,231 @@
+"""The skewed Laplace: a density of the residual, and a scale that can be learned."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.integrate import quad
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+from tests.likelihoods.test_common import M, V, Y, average, derivative
+from tests.problems import Z, make_problem, simulate, z_score
+
+from bayesvm import BayesianLinearSVC, BayesianSVC
+from bayesvm.inference import EM, VB, Gibbs
+from bayesvm.inference.learn import learned, standing, with_likelihood
+from bayesvm.inference.tight import Tight, TightVB
+from bayesvm.likelihoods import Hinge, SkewedLaplace
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize(("gamma", "gamma0"), [(0.7, 0.4), (3.0, 0.05), (0.01, 2.0)])
+def test_it_is_a_density_of_the_residual(gamma, gamma0):
+    lik = SkewedLaplace(gamma, gamma0)
+
+    def density(u):
+        return float(np.exp(lik.log_prob(np.ones(1), np.array([1.0 - u])))[0])
+
+    far = 60 / gamma0 + 60 / gamma
+    parts = [quad(density, a, b, limit=400)[0] for a, b in [(-far, -1), (-1, 0), (0, 1), (1, far)]]
+    assert sum(parts) == pytest.approx(1.0, rel=1e-7)
+
+
+def test_without_a_rate_it_is_the_hinge_to_a_power():
+    lik = SkewedLaplace(1.6, 0.0)
+    np.testing.assert_allclose(lik.log_prob(Y, M), 1.6 * Hinge().log_prob(Y, M), rtol=1e-14)
+    for a, b in zip(SkewedLaplace(1.0, 0.0).tight(Y, M, V), Hinge().tight(Y, M, V)):
+        np.testing.assert_allclose(a, b, rtol=1e-14)
+    np.testing.assert_allclose(
+        SkewedLaplace(1.0, 0.0).proba(M, V), Hinge().proba(M, V), rtol=1e-12, atol=1e-300
+    )
+
+
+def test_the_tight_row_is_the_mean_and_its_slopes():
+    lik = SkewedLaplace(0.7, 0.4)
+    row = lik.tight(Y, M, V)
+    for y, m, v, bound in zip(Y, M, V, row.bound):
+        mean = average(lambda f: lik.log_prob(np.full_like(f, y), f), m, v, kinks=[-1.0, 1.0])
+        assert bound == pytest.approx(mean, rel=1e-10)
+    assert np.all(row.bound >= lik.expected(Y, M, V).bound)
+    g = derivative(lambda m: lik.tight(Y, m, V).bound, M, 1e-3 * np.sqrt(V))
+    np.testing.assert_allclose(row.g, g, rtol=1e-7, atol=1e-8)
+    w = -2 * derivative(lambda v: lik.tight(Y, M, v).bound, V, 1e-3 * V)
+    np.testing.assert_allclose(row.w, w, rtol=1e-7, atol=1e-8)
+
+
+def test_the_line_keeps_its_digits():
+    """gamma (k - 1) for gamma0 far below gamma: 1e-12 of it, to ten digits."""
+    lik = SkewedLaplace(1.0, 1e-12)
+    far = lik.expected(np.ones(1), np.array([1e6]), 1e-6)
+    assert far.g[0] == pytest.approx(-1e-12, rel=1e-5)
+
+
+# ----- learning the scale
+
+
+def test_a_scale_that_cannot_be_learned_is_refused_with_the_reason():
+    with pytest.raises(ValueError, match="no density, so that data can only lower gamma"):
+        SkewedLaplace(gamma=None, gamma0=0.0)
+    with pytest.raises(ValueError, match=r"gamma\) must be a positive number or None; got 0"):
+        SkewedLaplace(gamma=0)
+    with pytest.raises(ValueError, match=r"gamma0\) must be a number of at least 0; got -1"):
+        SkewedLaplace(gamma0=-1)
+
+
+@pytest.mark.parametrize("kind", ["expected", "tight"])
+@pytest.mark.parametrize("gamma", [None, 0.3, 8.0])
+def test_the_update_maximises_what_rows_say(kind, gamma):
+    """In closed form from three sums, against the rows themselves at other scales."""
+    rng = np.random.default_rng(3)
+    y, m, v = rng.choice([-1.0, 1.0], 50), rng.normal(0, 2, 50), rng.exponential(1, 50)
+    c = rng.choice([0.5, 1.0, 2.0], 50)
+    lik = SkewedLaplace(gamma, 0.2)
+
+    def total(g):
+        return float(c @ getattr(lik.with_scale(g), kind)(y, m, v).bound) - g  # Exp(1)
+
+    new = lik.update(total(lik.scale) + lik.scale, float(c @ (1 - y * m)), float(c.sum()))
+    best = total(new.scale)
+    for factor in (0.05, 0.9, 0.999, 1.001, 1.1, 20.0):
+        assert total(factor * new.scale) < best
+
+
+def test_the_redraw_follows_the_density_of_the_scale():
+    """Every 10th of 20,000 draws against quadrature, prior and all: two means, |z| < 4.5."""
+    fit, lean, n = -30.0, 4.0, 12.0
+    lik = SkewedLaplace(1.0, 0.3)
+    value = lik._profile(fit, lean, n)
+    t = np.linspace(-14, 10, 200_001)
+    logs = np.array([value(x) + x for x in t[::20]])
+    weight = np.exp(logs - logsumexp(logs))
+    rng, draws = np.random.default_rng(0), []
+    # the sums belong to a scale: say them anew for each
+    u_total = (n * lik._parts(1.0)[2] - fit + lik._parts(1.0)[1] * lean) / lik._parts(1.0)[0] - lean
+    for _ in range(20_000):
+        times, line, constant = lik._parts(lik.scale)
+        now = n * constant - times * (u_total + lean) + line * lean
+        lik = lik.redraw(now, lean, n, rng)
+        draws.append(np.log(lik.scale))
+    kept = np.array(draws)[::10]
+    mean = float(weight @ t[::20])
+    assert abs(z_score(kept, mean)) < Z
+    assert abs(z_score((kept - mean) ** 2, float(weight @ (t[::20] - mean) ** 2))) < Z
+
+
+@pytest.mark.parametrize("kind", [VB(tol=1e-10), TightVB(VB(tol=1e-10))], ids=["loose", "tight"])
+def test_the_learned_scale_is_the_top_of_the_bound(kind):
+    X, y, c = simulate(60, 3, 5, weighted=True)
+    tight = isinstance(kind, TightVB)
+
+    def problem(lik):
+        return make_problem(X, y, c, likelihood=Tight(lik) if tight else lik)
+
+    known, start = learned(problem(SkewedLaplace(gamma0=0.3)), kind, RNG)
+    scale = known.model.likelihood.scale
+    best = kind.fit(known, RNG, start).bound - scale  # with the log prior, that of Exp(1)
+    for factor in (0.8, 0.97, 1.03, 1.25):
+        other = problem(SkewedLaplace(factor * scale, 0.3))
+        assert kind.fit(other, RNG, start).bound - factor * scale < best
+
+
+def test_each_turn_raises_the_bound():
+    X, y, c = simulate(40, 3, 6)
+    problem = make_problem(X, y, c, likelihood=SkewedLaplace(gamma0=0.3))
+    lik, bounds = problem.model.likelihood, []
+    for _ in range(6):
+        now = with_likelihood(problem, lik)
+        run = VB(tol=1e-10).fit(now, RNG)
+        bounds.append(run.bound - lik.scale)  # with the log prior
+        lik = lik.update(*standing(now, run.state.coef))
+    assert np.all(np.diff(bounds) > -1e-9)
+
+
+def test_weights_are_repetitions_to_the_learned_scale():
+    X, y, _ = simulate(40, 3, 7)
+    c = np.arange(40) % 3
+    rows = np.repeat(np.arange(40), c)
+    kept = c > 0
+    one = make_problem(X[kept], y[kept], c[kept], likelihood=SkewedLaplace())
+    two = make_problem(X[rows], y[rows], likelihood=SkewedLaplace())
+    a, b = (learned(p, VB(tol=1e-10), RNG)[0].model.likelihood.scale for p in (one, two))
+    assert a == pytest.approx(b, rel=1e-5)
+
+
+@pytest.mark.slow
+def test_gibbs_draws_scale_and_coefficient_as_quadrature_has_them():
+    """f_i = theta x_i at n = 2, theta ~ N(0, 1), gamma ~ Exp(1): a plane of 600 x 900 nodes.
+
+    4 chains of 4000 sweeps, every 8th kept; means of theta, theta^2 and log gamma, |z| < 4.5.
+    """
+    x, y = np.array([1.0, -0.5]), np.array([1.0, 1.0])
+    lik = SkewedLaplace(gamma0=0.4)
+    theta, t = np.linspace(-6, 6, 601), np.linspace(-14, 8, 901)
+    logs = np.empty((t.size, theta.size))
+    for k, gamma in enumerate(np.exp(t)):
+        now = lik.with_scale(gamma)
+        logs[k] = sum(now.log_prob(np.full_like(theta, yi), theta * xi) for xi, yi in zip(x, y))
+        logs[k] += t[k] - gamma
+    logs += stats.norm.logpdf(theta)
+    weight = np.exp(logs - logsumexp(logs))
+    problem = make_problem(x[:, None], y, likelihood=lik)
+    draws = Gibbs(draws=4000, burn_in=200, chains=4).fit(problem, np.random.default_rng(1))
+    coef, scale = (
+        draws.theta[:, ::8, 0].ravel(),
+        np.log(draws.hyper["likelihood"][:, ::8, 0]).ravel(),
+    )
+    across, down = weight.sum(axis=0), weight.sum(axis=1)
+    assert abs(z_score(coef, across @ theta)) < Z
+    assert abs(z_score(coef**2, across @ theta**2)) < Z
+    assert abs(z_score(scale, down @ t)) < Z
+
+
+def test_em_is_the_mode():
+    X, y, c = simulate(40, 2, 8, weighted=True)
+    lik = SkewedLaplace(0.8, 0.3)
+    run = EM().fit(make_problem(X, y, c, likelihood=lik), RNG)
+
+    def loss(theta):
+        return -float(c @ lik.log_prob(y, X @ theta)) + 0.5 * theta @ theta
+
+    options = {"xatol": 1e-10, "fatol": 1e-13, "maxiter": 4000}
+    best = minimize(loss, run.state.coef.mean + 0.1, method="Nelder-Mead", options=options)
+    assert loss(run.state.coef.mean) <= best.fun + 1e-6
+    np.testing.assert_allclose(run.state.coef.mean, best.x, atol=1e-4)
+
+
+# ----- as users meet it
+
+
+@pytest.mark.parametrize(
+    "inference",
+    ["vb", "em", "svi", Gibbs(100, 50, chains=2)],
+    ids=["vb", "em", "svi", "gibbs"],
+)
+@pytest.mark.parametrize("Machine", [BayesianLinearSVC, BayesianSVC])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_machines_learn_the_scale(Machine, inference):
+    X, y, _ = simulate(80, 2, 9, noise=0.3)
+    options = {} if Machine is BayesianLinearSVC else {"tune": False, "n_inducing": 20}
+    fit = Machine(likelihood="skewed_laplace", inference=inference, random_state=0, **options).fit(
+        X, y
+    )
+    assert fit.score(X, y) > 0.75
+    assert 0.02 < fit.machines_[0].model.likelihood.scale < 5
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_checkpoint_of_chains_keeps_the_scales(tmp_path):
+    X, y, _ = simulate(30, 2, 10)
+    options = {"likelihood": "skewed_laplace", "random_state": 0}
+    path = tmp_path / "chains.npz"
+
+    def stop(progress):
+        return progress.iteration >= 40
+
+    chain = Gibbs(60, 20, chains=1)
+    BayesianLinearSVC(inference=chain, callbacks=[stop], checkpoint=path, **options).fit(X, y)
+    resumed = BayesianLinearSVC(inference=chain, checkpoint=path, **options).fit(X, y)
+    straight = BayesianLinearSVC(inference=chain, **options).fit(X, y)
+    a, b = (k.machines_[0].extra["draws"].hyper["likelihood"] for k in (resumed, straight))
+    assert a.shape == (1, 60, 1)
+    np.testing.assert_array_equal(a, b)
