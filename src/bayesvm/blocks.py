@@ -33,6 +33,7 @@ class Blocks(Sequence[Block]):
     size: int
     ready: bool = False
     extra: Array | float = 0.0  # variance of f outside the columns, where those are ready
+    copies: Array | float = 1.0  # rows that each row stands for; c has class weights in it too
 
     @cached_property
     def _parts(self) -> list[Any] | None:
@@ -65,7 +66,9 @@ class Blocks(Sequence[Block]):
     def take(self, rows: Array, scale: float = 1.0) -> Blocks:
         """Chosen rows, each counted ``scale`` times more."""
         extra = _some(self.extra, rows)
-        return replace(self, X=self.X[rows], y=self.y[rows], c=scale * self.c[rows], extra=extra)
+        copies = _some(self.copies, rows)
+        X, y, c = self.X[rows], self.y[rows], scale * self.c[rows]
+        return replace(self, X=X, y=y, c=c, extra=extra, copies=copies)
 
     def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Blocks]:
         """Random minibatches that together visit every row once, scaled up to all rows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg import cholesky, solve_triangular
 from scipy.special import erfcx, expit, log_ndtr, ndtr, ndtri, ndtri_exp
 
 from .types import Array
@@ -177,3 +178,13 @@ def _truncated_inverse_gaussian(z: Array, t: float, rng: np.random.Generator) ->
         x[todo[accept]] = cand[accept]
         todo = todo[~accept]
     return x
+
+
+def wishart(df: float, scale: Array, rng: np.random.Generator) -> Array:
+    """A draw of R with ``E[R] = df scale^-1``: its inverse is IW(scale, df)."""
+    d = scale.shape[0]
+    A = np.tril(rng.standard_normal((d, d)), -1)
+    A[np.diag_indices(d)] = np.sqrt(rng.chisquare(df - np.arange(d)))
+    L = cholesky(scale, lower=True, check_finite=False)
+    B = solve_triangular(L, A, lower=True, trans=1, check_finite=False)  # Bartlett's factor
+    return B @ B.T

@@ -81,6 +81,12 @@ class FullCovariance:
         T = C @ self.root
         return np.einsum("ij,ij->i", T, T)
 
+    def cross(self, C: Columns, where: slice) -> Array:
+        return np.asarray(C @ (self.root @ self.root[where].T))
+
+    def block(self, where: slice) -> Array:
+        return self.root[where] @ self.root[where].T
+
     @cached_property
     def _diag(self) -> Array:
         return np.einsum("ij,ij->i", self.root, self.root)
@@ -167,6 +173,15 @@ class DualCovariance:
         T = self._half(G)
         return np.maximum(prior - np.einsum("ij,ij->j", T, T), 1e-14 * prior)
 
+    def cross(self, C: Columns, where: slice) -> Array:
+        near, own = self._half(self.C[:, where] / self.P[where]), C[:, where] / self.P[where]
+        T = self._half(np.asarray((C @ (self.C / self.P).T).T))
+        return np.asarray(own - T.T @ near)
+
+    def block(self, where: slice) -> Array:
+        T = self._half(self.C[:, where] / self.P[where])
+        return np.diag(1.0 / self.P[where]) - T.T @ T
+
     @cached_property
     def _diag(self) -> Array:
         T = self._half(self.C / self.P)
@@ -217,6 +232,12 @@ class DiagonalCovariance:
     def quad(self, C: Columns) -> Array:
         return np.asarray(squared(C) @ self.variance)
 
+    def cross(self, C: Columns, where: slice) -> Array:
+        return np.asarray(C[:, where] * self.variance[where])
+
+    def block(self, where: slice) -> Array:
+        return np.diag(self.variance[where])
+
     def diag(self) -> Array:
         return self.variance
 
@@ -256,6 +277,12 @@ class Point:
 
     def quad(self, C: Columns) -> float:
         return self.eps**2
+
+    def cross(self, C: Columns, where: slice) -> Array:
+        return np.zeros(C[:, where].shape)
+
+    def block(self, where: slice) -> Array:
+        return np.zeros((self.size, self.size))[where, where]
 
     def diag(self) -> Array:
         return np.full(self.size, self.eps**2)

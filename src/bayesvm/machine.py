@@ -145,7 +145,7 @@ def _drawn(problem: Problem, draws: Draws, worst: float) -> Machine:
 
 
 def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
-    coef, priors = ascent.state
+    coef, priors = ascent.state.coef, ascent.state.priors
     post: Posterior = GaussianPosterior(seen(coef, problem.model.gates(priors)))
     extra: dict[str, Any] = {"shape": problem.shape}
     if coef.cov.is_point:
@@ -188,5 +188,4 @@ def _some_rows(problem: Problem) -> tuple[Problem, Array | float]:
     share = [np.full(t.size, s.size / max(t.size, 1)) for s, t in zip(sides, taken, strict=True)]
     rows = np.concatenate(taken)
     order = np.argsort(rows)
-    some = replace(problem, blocks=problem.blocks.take(rows[order]))
-    return some, np.concatenate(share)[order]
+    return problem.some(rows[order]), np.concatenate(share)[order]

@@ -12,10 +12,11 @@ import numpy as np
 from scipy import sparse
 
 from .blocks import Blocks
+from .designs import latent
 from .designs.columns import Assembled
 from .distributions import LOG_2PI
 from .gaussian import Point
-from .stats import draw_block, expected, moments, pass_block, sandwich
+from .stats import draw_block, expected, filled, moments, pass_block, sandwich
 from .types import Array, Block, Coef, Engine, Likelihood, Own, Rows, Stats, Term
 
 States = tuple[Any, ...]
@@ -37,6 +38,11 @@ class Model:
     @cached_property
     def width(self) -> int:
         return self.slices[-1].stop
+
+    @cached_property
+    def is_latent(self) -> bool:
+        """Whether some columns have entries that are not known."""
+        return any(latent.is_latent(t.design) for t in self.terms)
 
     def rows(self, X: Any) -> Rows:
         """Columns of all terms at a block of input."""
@@ -135,6 +141,14 @@ class Model:
         parts = zip(self.terms, states, self.slices, strict=True)
         return np.sum([t.prior.weigh(s, thetas[:, where]) for t, s, where in parts], axis=0)
 
+    def latent_bound(self, latents: latent.Latents) -> float:
+        """What entries that are not known add to the bound."""
+        return sum(
+            t.design.bound(each.params, each.sums) + each.entropy
+            for t, each in zip(self.terms, latents, strict=False)
+            if each is not None
+        )
+
     def entropy(self, coef: Coef) -> float:
         return 0.5 * (self.width * (1.0 + LOG_2PI) + coef.cov.logdet)
 
@@ -151,9 +165,19 @@ class Problem:
     blocks: Blocks
     engine: Engine
     form: str = "dense"
+    latents: latent.Latents = ()  # entries that are not known, where they stand now
+
+    def at(self, latents: latent.Latents) -> Problem:
+        """The problem with its latent entries somewhere."""
+        return replace(self, latents=latents) if latents else self
 
     def rows(self, block: Block) -> Rows:
-        return block.rows if block.rows is not None else self.model.rows(block.X)
+        rows = block.rows if block.rows is not None else self.model.rows(block.X)
+        if not self.latents:
+            return rows
+        first = block.number * self.blocks.size
+        last = first + block.y.shape[0]
+        return filled(rows, latent.hidden(self.model, self.latents, first, last))
 
     @property
     def n(self) -> int:
@@ -183,8 +207,12 @@ class Problem:
 
     def thinned(self, keep: int, rng: np.random.Generator) -> Problem:
         """A random subset of ``keep`` rows."""
-        rows = np.sort(rng.choice(self.n, keep, replace=False))
-        return replace(self, blocks=self.blocks.take(rows))
+        return self.some(np.sort(rng.choice(self.n, keep, replace=False)))
+
+    def some(self, rows: Array) -> Problem:
+        """Chosen rows, in ascending order."""
+        latents = tuple(each and each.take(rows) for each in self.latents)
+        return replace(self, blocks=self.blocks.take(rows), latents=latents)
 
     def stats(self, coef: Coef, curved: bool = False) -> Stats:
         """One pass over the rows, seen by a distribution of theta."""

@@ -59,6 +59,13 @@ class GatedCovariance:
         out: Array = np.einsum("ij,ij->i", T, T) + squared(C) @ self._own
         return out
 
+    def cross(self, C: Columns, where: slice) -> Array:
+        out: Array = C @ (self._root @ self._root[where].T) + C[:, where] * self._own[where]
+        return out
+
+    def block(self, where: slice) -> Array:
+        return self._root[where] @ self._root[where].T + np.diag(self._own[where])
+
     def diag(self) -> Array:
         return np.einsum("ij,ij->i", self._root, self._root) + self._own
 

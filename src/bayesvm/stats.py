@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .types import Array, Coef, Columns, Likelihood, Local, Rows, Stats
+from .types import Array, Cells, Coef, Columns, Hidden, Likelihood, Local, Rows, Stats
 
 NEGLIGIBLE = 0.05  # curvature, as a share of w, below which a row is left out of H (2.5 % of it)
 
@@ -35,6 +35,12 @@ class Dense:
 
     def __matmul__(self, x: Array) -> Array:
         return self.M @ x
+
+    def plus(self, where: slice, M: Array) -> Dense:
+        """With ``M`` added to a block."""
+        out = self.M.copy()
+        out[where, where] += M
+        return Dense(out)
 
     def rows(self, some: Array) -> Array:
         return self.M[some]
@@ -120,12 +126,57 @@ def squared(C: Columns) -> Columns:
 
 
 # ---------------------------------------------------------------------------------------------
+# Latent entries of rows
+
+
+def second_moment(coef: Coef, where: slice) -> Array:
+    """E[theta theta'] of some coefficients."""
+    mu = coef.mean[where]
+    return coef.cov.block(where) + np.outer(mu, mu)
+
+
+def corners(M: Array, columns: Array) -> Array:
+    """The block of M at each row's columns: ``(k, m, m)`` from ``(k, m)``."""
+    out: Array = M[columns[:, :, None], columns[:, None, :]]
+    return out
+
+
+def scattered(cells: Cells, w: Array, d: int) -> Array:
+    """The sum over rows of ``w_i V_i``, ``(d, d)``."""
+    at = cells.columns[:, :, None] * d + cells.columns[:, None, :]
+    weighted = w[cells.rows][:, None, None] * cells.cov
+    return np.bincount(at.ravel(), weighted.ravel(), d * d).reshape(d, d)
+
+
+def hidden_variance(rows: Rows, coef: Coef) -> Array:
+    """What latent entries add to the variance of f: ``tr(E[theta theta'] V_i)``."""
+    out = np.zeros(rows.C.shape[0])
+    for where, cells in rows.V:
+        K = second_moment(coef, where)
+        for part in cells:
+            out[part.rows] += np.sum(corners(K, part.columns) * part.cov, axis=(1, 2))
+    return out
+
+
+def filled(rows: Rows, hidden: tuple[Hidden, ...]) -> Rows:
+    """Rows with the means of latent entries in their columns, and their covariances beside."""
+    C = rows.C.copy()
+    for where, cells in hidden:
+        for part in cells:
+            C[part.rows[:, None], where.start + part.columns] = part.mean
+    V = tuple(h for h in hidden if any(part.cov is not None for part in h.cells))
+    return Rows(C, rows.extra, V)
+
+
+# ---------------------------------------------------------------------------------------------
 # One block of rows
 
 
 def moments(rows: Rows, coef: Coef) -> tuple[Array, Array | float]:
     """Mean and variance of f at each row."""
-    return rows.C @ coef.mean, coef.cov.quad(rows.C) + rows.extra
+    m = rows.C @ coef.mean
+    v = coef.cov.quad(rows.C) + rows.extra
+    return m, v + hidden_variance(rows, coef) if rows.V else v
 
 
 def expected(
@@ -136,22 +187,32 @@ def expected(
     return m, v, likelihood.expected(y, m, v).times(c)
 
 
-def gather(rows: Rows, local: Local, form: str, curved: bool = False) -> Stats:
-    """Sum what the rows say; with ``curved``, their curvatures too."""
+def gather(
+    rows: Rows, local: Local, form: str, curved: bool = False, mean: Array | None = None
+) -> Stats:
+    """Sum what the rows say; with ``curved``, their curvatures too.
+
+    Rows with latent entries also need the ``mean`` of theta at which they said it.
+    """
     H = None
     if curved:
         # rows far from the kink have next to no curvature, and there are many of them
         some = np.flatnonzero(local.h > NEGLIGIBLE * local.w)
         H = sandwich(rows.C[some], local.h[some], form)
-    S = sandwich(rows.C, local.w, form)
-    return Stats(S, rows.C.T @ local.g, float(local.bound.sum()), H)
+    S, g = sandwich(rows.C, local.w, form), rows.C.T @ local.g
+    for where, cells in rows.V:
+        spread = sum(scattered(part, local.w, where.stop - where.start) for part in cells)
+        S, H = S.plus(where, spread), None if H is None else H.plus(where, spread)
+        g[where] -= spread @ mean[where]  # type: ignore[index]
+    return Stats(S, g, float(local.bound.sum()), H)
 
 
 def pass_block(
     rows: Rows, y: Array, c: Array, coef: Coef, likelihood: Likelihood, form: str, curved: bool
 ) -> Stats:
     """One block of rows seen by a distribution of theta: VB, EM and SVI."""
-    return gather(rows, expected(rows, y, c, coef, likelihood)[2], form, curved)
+    local = expected(rows, y, c, coef, likelihood)[2]
+    return gather(rows, local, form, curved, coef.mean)
 
 
 def draw_block(

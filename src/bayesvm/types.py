@@ -40,11 +40,37 @@ class Local(NamedTuple):
         return Local(c * self.w, c * self.g, c * self.bound, c * self.h)
 
 
+class Cells(NamedTuple):
+    """Latent entries of rows that have the same number *m* of them, each with its Gaussian."""
+
+    rows: Array  # (k,), ascending
+    columns: Array  # (k, m), of a design
+    mean: Array  # (k, m)
+    cov: Array | None  # (k, m, m); None where the entries were drawn
+
+    def between(self, first: int, last: int) -> Cells:
+        """Those of the rows from ``first`` to ``last``, which are counted from zero."""
+        part = slice(*np.searchsorted(self.rows, [first, last]))
+        cov = None if self.cov is None else self.cov[part]
+        return Cells(self.rows[part] - first, self.columns[part], self.mean[part], cov)
+
+
+class Hidden(NamedTuple):
+    """Latent entries of rows in the columns ``where`` of a model, which are those of one design."""
+
+    where: slice
+    cells: tuple[Cells, ...]
+
+
 class Rows(NamedTuple):
-    """What the coefficients may know of rows: columns ``(n, K)``, variance of f outside theta."""
+    """What the coefficients may know of rows: columns ``(n, K)``, variance of f outside theta.
+
+    Where entries are latent, C has their means and V their covariances.
+    """
 
     C: Columns
     extra: Array | float = 0.0
+    V: tuple[Hidden, ...] = ()
 
 
 class Block(NamedTuple):
@@ -64,6 +90,8 @@ class Covariance(Protocol):
     by_rows: ClassVar[bool]  # its coordinates belong to rows, not to coefficients
 
     def quad(self, C: Columns) -> Array | float: ...  # c_i' Sigma c_i, (n,)
+    def cross(self, C: Columns, where: slice) -> Array: ...  # columns of C Sigma, (n, p)
+    def block(self, where: slice) -> Array: ...  # Sigma of some coefficients, (p, p)
     def diag(self) -> Array: ...  # (K,)
     def solve(self, x: Array) -> Array: ...  # Sigma x
     def sample(self, n: int, rng: np.random.Generator) -> Array: ...  # (n, K), mean zero
@@ -147,6 +175,24 @@ class Design(Protocol):
     def columns(self, X: Any, out: Array | None = None) -> Columns: ...
 
     # a design whose columns do not say all may add ``residual(X, C)``: variance outside theta
+
+
+class LatentDesign(Design, Protocol):
+    """A design some of whose entries are not known but have a distribution.
+
+    ``columns`` may leave anything (say NaN) in their place.  ``params`` are what is known of that
+    distribution's own parameters, a factor of q or a draw; ``sums`` are additive over rows.
+    """
+
+    def cells(self, X: Any, C: Array) -> tuple[Cells, ...]: ...  # which, and a first guess
+    def sums(self, X: Any, C: Array, count: Array, cells: tuple[Cells, ...]) -> Any: ...
+    def begin(self, sums: Any) -> Any: ...  # first params
+    def pull(
+        self, params: Any, X: Any, C: Array, cells: Cells
+    ) -> tuple[Array, Array]: ...  # without y: precision (k, m, m) of entries, slope (k, m) at C
+    def update(self, params: Any, sums: Any) -> Any: ...
+    def bound(self, params: Any, sums: Any) -> float: ...  # less the entropy of the entries
+    def draw(self, params: Any, sums: Any, rng: np.random.Generator) -> Any: ...
 
 
 class Term(NamedTuple):

@@ -45,7 +45,7 @@ def test_density_of_a_proposal_is_that_of_its_draws():
 
 def leaps_alone(problem, n, tries, rng):
     """One run of n draws with not a single sweep between."""
-    coef, priors = VB().fit(problem, rng).state
+    coef, priors, _ = VB().fit(problem, rng).state
     coef = tight_gaussian(problem, coef, problem.model.precision(priors))
     priors = Run.of(Position(coef.mean, priors)).position(-1).priors
     fit = float(problem.log_likelihoods(coef.mean[None])[0])

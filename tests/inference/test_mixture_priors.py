@@ -40,7 +40,7 @@ def iterates(problem, count):
 def test_laplace_zero_known_answer():
     problem = make_problem(SLOPE, oracle.Y, prior=ALG3, intercept=B0)
     state = iterates(problem, 500)[-1]
-    coef, (_, s) = state
+    coef, (_, s), _ = state
     np.testing.assert_allclose(coef.mean, oracle.ALG3_MU, atol=1e-8)
     assert ALG3.gates(s, 1)[0] == pytest.approx(oracle.ALG3_INCLUSION, abs=1e-8)
     assert 1 / s.variance == pytest.approx(oracle.ALG3_TAU, abs=1e-8)
@@ -317,7 +317,7 @@ def test_a_wrong_answer_has_a_bad_certificate():
     X, y, c = simulate(60, 5, seed=6)
     problem = make_problem(X, y, c, prior=Lasso(nu=0.3), intercept=Fixed(1e-6))
     run = EM().fit(problem, np.random.default_rng(0))
-    coef, priors = run.state
+    coef, priors, _ = run.state
     wrong = expecting(problem.model, State(coef._replace(mean=coef.mean + 0.1), priors))
     cert, _ = certify(problem, wrong, 1e-6)
     assert cert.kkt > 1e-3

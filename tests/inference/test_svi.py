@@ -64,7 +64,7 @@ def test_rates_decay_and_never_pass_one():
 def test_the_variational_optimum_is_where_a_whole_batch_rests(prior):
     problem = make_problem(X, Y, WEIGHTS, prior=prior, intercept=Fixed(0.25))
     best = VB(tol=1e-15, max_iter=5000, warm_rows=False).fit(problem, np.random.default_rng(0))
-    coef, priors = best.state
+    coef, priors, _ = best.state
     precision = np.linalg.inv(coef.cov.dense())
     leaky = Leaky(precision, precision @ coef.mean, priors, 4)
     moved = SVI().step(problem, leaky)

@@ -507,7 +507,7 @@ def test_factorised_posterior(n, p, prior):
     assert_never_falls(found.path)
     assert found.converged
     assert found.bound < full.bound
-    coef, priors = found.state
+    coef, priors, _ = found.state
     dense = make_problem(X, y, c, **options)
     Q = dense.stats(coef).S.M + np.diag(dense.model.precision(priors))
     np.testing.assert_allclose(coef.cov.diag(), 1 / np.diag(Q), rtol=1e-4)

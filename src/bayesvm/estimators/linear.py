@@ -285,7 +285,7 @@ class BayesianLinearSVC(CoefficientReport):
 
 def _start_from(machine: Machine, problem: Problem) -> State:
     """The state of a fitted machine; hyperparameters only where the prior is still the same."""
-    coef, priors = machine.state
+    coef, priors = machine.state.coef, machine.state.priors
     pairs = zip(machine.model.terms, problem.model.terms, priors, strict=True)
     return State(
         coef,

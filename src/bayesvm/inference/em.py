@@ -111,7 +111,7 @@ class EM:
             held = replace(self, learn="evidence")
             run = held._narrow(problem, state, corner, watch)
             while self.learn == "mode":
-                coef, priors = run.state
+                coef, priors = run.state.coef, run.state.priors
                 moved = State(coef, tuple(model.each("mode", priors, coef)))
                 if objective(problem, moved) - run.bound <= 1e-10 * max(1.0, abs(run.bound)):
                     break
@@ -202,7 +202,7 @@ class EM:
 
     def sweep(self, problem: Problem, state: State) -> Step:
         """One EM step; its bound is minus the smoothed objective."""
-        model, (coef, priors) = problem.model, expecting(problem.model, state)
+        model, (coef, priors, _) = problem.model, expecting(problem.model, state)
         bold = self.accelerate and bold_mean(problem)
         stats = problem.stats(coef, curved=bold)
         value = float(stats.bound + sum(model.each("log_prob", priors, coef)))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..designs.latent import Latents
 from ..model import Model, States
 from ..types import Array, Coef
 
@@ -16,10 +17,11 @@ LONGEST_STEP = 256.0
 
 
 class State(NamedTuple):
-    """Where a deterministic scheme stands: q(theta) and the hyperparameters."""
+    """Where a deterministic scheme stands: q(theta), the hyperparameters, latent rows if any."""
 
     coef: Coef
     priors: States
+    latents: Latents = ()
 
 
 class Progress(NamedTuple):
@@ -68,6 +70,7 @@ def unpack(model: Model, like: State, vector: Array) -> State:
     return State(
         Coef(mean, like.coef.cov.restore(cov)),
         tuple(t.prior.restore(x) for t, x in zip(model.terms, priors, strict=True)),
+        like.latents,
     )
 
 

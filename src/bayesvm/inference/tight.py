@@ -136,7 +136,7 @@ def climb(
 
 
 def _step(problem: Problem, state: State, stats: Stats, rate: float) -> State:
-    model, (coef, priors) = problem.model, state
+    model, coef, priors = problem.model, state.coef, state.priors
     P = model.precision(priors)
     cov = blended(coef.cov, stats.S, P, rate)
     new = Coef(mode(cov, rate * stats.g, rate * P, coef.mean), cov)

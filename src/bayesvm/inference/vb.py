@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 
+from ..designs.latent import begin, refreshed
 from ..gaussian import covariance, mode
 from ..model import Problem
 from ..selection import OPEN, best_subset, reopen, seen, through
@@ -79,6 +80,8 @@ class VB:
             start = self._search(problem, rng, watch)
         if start is None:
             start = self._start(problem, rng, watch)
+        if problem.model.is_latent and not start.latents:
+            start = start._replace(latents=begin(problem))
         return self._climb(problem, start, watch)
 
     def _search(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:
@@ -90,7 +93,8 @@ class VB:
             else [t.prior.init(t.design.width)] * STARTS
             for t in model.terms
         ]
-        starts = [State(model.start(), states) for states in zip(*each, strict=True)]
+        latents = begin(problem)
+        starts = [State(model.start(), states, latents) for states in zip(*each, strict=True)]
         # one more with all gates open, its coefficients found before any shuts
         starts.append(rough._climb(problem, starts[0], watch, frozen=True).state)
         best = max((rough._climb(problem, x, watch) for x in starts), key=lambda run: run.bound)
@@ -117,10 +121,11 @@ class VB:
     def _start(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:
         model = problem.model
         keep = problem.n // THIN_BY
-        if not self.warm_rows or problem.n < THIN_ROWS or keep < 10 * model.width:
-            return State(model.start(), model.init())
+        few = problem.n < THIN_ROWS or keep < 10 * model.width
+        if not self.warm_rows or few or model.is_latent:
+            return State(model.start(), model.init(), begin(problem))
         rough = replace(self, tol=max(self.tol, 1e-6))
-        coef, priors = rough.fit(problem.thinned(keep, rng), rng, watch=watch).state
+        coef, priors, _ = rough.fit(problem.thinned(keep, rng), rng, watch=watch).state
         return State(Coef(coef.mean, coef.cov.shrunk(problem.n / keep)), priors)  # type: ignore[attr-defined]
 
 
@@ -131,7 +136,8 @@ def bold_mean(problem: Problem) -> bool:
 
 def sweep(problem: Problem, state: State, bold: bool = False, frozen: bool = False) -> Step:
     """One sweep, plain and, if asked, with the mean found by Newton's method instead."""
-    model, (coef, priors) = problem.model, state
+    model, coef, priors = problem.model, state.coef, state.priors
+    problem = problem.at(state.latents)
     point = coef.cov.is_point  # only the start: its bound is minus infinity
     bold = bold and not point
     gate = model.gates(priors)
@@ -145,7 +151,8 @@ def sweep(problem: Problem, state: State, bold: bool = False, frozen: bool = Fal
 
     def reach(mean: Array) -> State:
         new = Coef(mean, cov)
-        return State(new, tuple(model.each("update", priors, new)))
+        updated = tuple(model.each("update", priors, new))
+        return State(new, updated, refreshed(problem, coef, new))
 
     @cache
     def safe() -> State:
@@ -166,7 +173,7 @@ def _gated_sweep(problem: Problem, state: State, gate: Array, bold: bool, frozen
     Newton's mean is tried only while gates stand still: a long step of the mean can shut a gate for
     good that small ones would have left open.
     """
-    model, (coef, priors) = problem.model, state
+    model, coef, priors = problem.model, state.coef, state.priors
     bold = bold and not coef.cov.is_point
     view = seen(coef, gate)
     stats = problem.stats(view, curved=bold)
@@ -177,10 +184,10 @@ def _gated_sweep(problem: Problem, state: State, gate: Array, bold: bool, frozen
     def reach(mean: Array) -> State:
         new = Coef(mean, cov)
         updated = tuple(model.each("update", priors, new))
-        if frozen:
-            return State(new, updated)
-        eta = reopen(stats, view.mean, new, odds, gate)  # type: ignore[arg-type]
-        return State(new, model.gated(updated, eta))
+        if not frozen:
+            eta = reopen(stats, view.mean, new, odds, gate)  # type: ignore[arg-type]
+            updated = model.gated(updated, eta)
+        return State(new, updated, refreshed(problem, view, seen(new, model.gates(updated))))
 
     safe = reach(mode(cov, inner.g, P, coef.mean))
     if not bold or np.max(np.abs(model.gates(safe.priors) - gate)) > STILL:  # type: ignore[operator]
@@ -192,7 +199,7 @@ def _gated_sweep(problem: Problem, state: State, gate: Array, bold: bool, frozen
             t.prior.hasten(s, own) if hasattr(t.prior, "hasten") else s
             for t, s, own in zip(model.terms, new.priors, model.own(new.coef), strict=True)
         )
-        return State(new.coef, hurried)
+        return new._replace(priors=hurried)
 
     return Step(bound, lambda: safe, attempt(newton))
 
@@ -203,14 +210,14 @@ def searched(problem: Problem, state: State) -> State:
     A mean-field factor of a coefficient behind an open gate is narrow and keeps it open; here the
     coefficients are integrated out.
     """
-    model, (coef, priors) = problem.model, state
+    model, coef, priors = problem.model, state.coef, state.priors
     gate, odds = model.gates(priors), model.odds(priors)
     assert gate is not None
     assert odds is not None
-    view = seen(coef, gate)
+    view, stats = seen(coef, gate), problem.at(state.latents).stats(seen(coef, gate))
     start = np.where(gate > 0.5, view.mean, 0.0)
-    active = best_subset(problem.stats(view), model.precision(priors), odds, start, view.mean)
-    return State(coef, model.gated(priors, np.where(active, OPEN, -OPEN)))
+    active = best_subset(stats, model.precision(priors), odds, start, view.mean)
+    return state._replace(priors=model.gated(priors, np.where(active, OPEN, -OPEN)))
 
 
 def attempt(make: Callable[[], State]) -> State | None:
@@ -224,6 +231,8 @@ def attempt(make: Callable[[], State]) -> State | None:
 
 def bound_of(problem: Problem, state: State, stats: Stats | None = None) -> float:
     """The evidence lower bound of a state, complete with constants."""
-    model, (coef, priors) = problem.model, state
-    rows = (stats or problem.stats(seen(coef, model.gates(priors)))).bound
-    return float(rows + sum(model.each("bound", priors, coef)) + model.entropy(coef))
+    model, coef, priors = problem.model, state.coef, state.priors
+    if stats is None:
+        stats = problem.at(state.latents).stats(seen(coef, model.gates(priors)))
+    known = stats.bound + sum(model.each("bound", priors, coef)) + model.entropy(coef)
+    return float(known + model.latent_bound(state.latents))
