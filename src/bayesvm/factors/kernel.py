@@ -28,17 +28,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, lapack
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 
 from ..distributions import LOG_2PI, slice_sample
 from ..gram import Fit, Labels, Sites, factor, fit_sites, target_sites
+from ..inference.loop import BoundFell, Progress, Watch, silent
 from ..types import Array, Likelihood
-from .cells import Cells, Scores
+from .bordered import Inverse
 from .loadings import Drawn, FactorPrior, Loadings, project
+from .sheet import Scores, Sheet
 
-SPREAD = 1.0  # prior standard deviation of the kernel's log parameters around their start
+SPREAD = 0.25  # prior standard deviation of the kernel's log parameters around their start
 JITTER = 1e-8  # of the kernel's variance, where a factor of the kernel itself is needed
-DELAY = 32  # rows visited before the inverse is multiplied out
+SETTLED = 0.1  # change of f in a cycle, in its standard deviations, at which it has settled
 TRIES = (2, 4, 8)  # proposals made at once: first, and while all were refused
 
 
@@ -48,10 +50,12 @@ class KernelFactors:
 
     Parameters
     ----------
-    cells : Cells
+    sheet : Sheet
         The table, centred.
     Y : array of shape (n, machines)
         Labels in {-1, +1}.
+    c : array of shape (n,)
+        How often each label counts.
     likelihood : Likelihood
         What labels say of f.
     prior : FactorPrior
@@ -60,30 +64,49 @@ class KernelFactors:
         Where its parameters start, and the centre of their prior.
     bias : float
         Prior standard deviation of the level of f.
-    weight : float
-        How often each label counts.
     tune : bool
         Learn the kernel's parameters.
+    joint : bool
+        Labels move the scores; else scores and loadings stay where they are.
+    unit : bool
+        The kernel sees scores over their root mean square.  Scores at a point need it: shrinking
+        them while loadings grow gains prior density without end in sight, and must not change f.
+        Draws of scores keep their scale by themselves.
     """
 
-    cells: Cells
+    sheet: Sheet
     Y: Array
+    c: Array
     likelihood: Likelihood
     prior: FactorPrior
     kernel: Any
     bias: float = 3.0
-    weight: float = 1.0
     tune: bool = True
+    joint: bool = True
+    unit: bool = True
 
     @cached_property
     def labels(self) -> tuple[Labels, ...]:
-        n, c = self.cells.n, self.weight * self.cells.c
-        return tuple(Labels(y, c, np.arange(n), n) for y in self.Y.T)
+        n = self.sheet.n
+        return tuple(Labels(y, self.c, np.arange(n), n) for y in self.Y.T)
+
+    def spread(self, W: Array) -> float:
+        """The unit in which the kernel measures scores."""
+        if not self.unit:
+            return 1.0
+        c = self.sheet.c
+        return float(np.sqrt(c @ np.square(W).sum(axis=1) / (c.sum() * W.shape[1])))
 
     def gram(self, kernel: Any, W: Array) -> Array:
-        K: Array = kernel(W)
+        K: Array = kernel(W / self.spread(W))
         K += self.bias**2
         return K
+
+    def cross(self, kernel: Any, new: Array, W: Array) -> tuple[Array, Array]:
+        """Kernel values of new scores with those learned from, and with themselves."""
+        s = self.spread(W)
+        level = self.bias**2
+        return kernel(new / s, W / s) + level, kernel.diag(new / s) + level
 
     def log_prior(self, theta: Array) -> float:
         """Of the kernel's log parameters."""
@@ -178,10 +201,10 @@ class Frame:
     c: Array
 
     @staticmethod
-    def of(cells: Cells, q: Loadings | Drawn) -> Frame:
-        seen = project(cells, q)
+    def of(sheet: Sheet, q: Loadings | Drawn) -> Frame:
+        seen = project(sheet, q)
         assert seen.cov is not None
-        return Frame(seen.mean, np.linalg.cholesky(seen.cov), cells.c)
+        return Frame(seen.mean, np.linalg.cholesky(seen.cov), sheet.c)
 
     def scores(self, Z: Array) -> Array:
         step = Z / np.sqrt(self.c)[:, None]
@@ -215,48 +238,103 @@ def objective(
         value += part.value
         G += part.slope()
     K -= problem.bias**2
-    to_W = sum(kernel.pull_points(G, W))
-    to_theta = kernel.pull(G, W, K=K) - (theta - problem.kernel.theta) / SPREAD**2
+    s = problem.spread(W)
+    U = W / s
+    to_W = sum(kernel.pull_points(G, U)) / s
+    if problem.unit:
+        c = problem.sheet.c
+        to_W -= c[:, None] * U * (np.vdot(to_W, U) / (c.sum() * W.shape[1]))
+    to_theta = kernel.pull(G, U, K=K) - (theta - problem.kernel.theta) / SPREAD**2
     return value, frame.pull(to_W) - Z, to_theta
 
 
 def maximise(problem: KernelFactors, state: KernelState, steps: int = 10) -> KernelState:
     """Scores and kernel, q(f) going with them: a few steps of L-BFGS in round coordinates."""
-    frame = Frame.of(problem.cells, state.loadings)
+    frame = Frame.of(problem.sheet, state.loadings)
     sites = [
         next_sites(problem, fit, labels)
         for fit, labels in zip(state.fits, problem.labels, strict=True)
     ]
-    shape, theta = state.W.shape, state.kernel.theta
-    size = state.W.size
+    Z, theta = frame.inverse(state.W), state.kernel.theta
+    free = [Z.size if problem.joint else 0, theta.size if problem.tune else 0]
+
+    def read(x: Array) -> tuple[Array, Array]:
+        moved = x[: free[0]].reshape(Z.shape) if problem.joint else Z
+        return moved, x[free[0] :] if problem.tune else theta
+
+    def flat(z: Array, t: Array) -> Array:
+        return np.concatenate([z.ravel()[: free[0]], t[: free[1]]])
 
     def loss(x: Array) -> tuple[float, Array]:
-        th = x[size:] if problem.tune else theta
-        value, to_Z, to_theta = objective(problem, frame, sites, x[:size].reshape(shape), th)
-        slope = [to_Z.ravel(), to_theta] if problem.tune else [to_Z.ravel()]
-        return -value, -np.concatenate(slope)
+        value, to_Z, to_theta = objective(problem, frame, sites, *read(x))
+        return -value, -flat(to_Z, to_theta)
 
-    x0 = frame.inverse(state.W).ravel()
-    x0 = np.concatenate([x0, theta]) if problem.tune else x0
-    found = minimize(loss, x0, jac=True, method="L-BFGS-B", options={"maxiter": steps})
-    W = frame.scores(found.x[:size].reshape(shape))
-    kernel = state.kernel.with_theta(found.x[size:]) if problem.tune else state.kernel
-    return state._replace(W=W, kernel=kernel)
+    if not any(free):
+        return state
+    found = minimize(loss, flat(Z, theta), jac=True, method="L-BFGS-B", options={"maxiter": steps})
+    Z, theta = read(found.x)
+    W = frame.scores(Z) if problem.joint else state.W
+    return state._replace(W=W, kernel=state.kernel.with_theta(theta))
 
 
 def bound(problem: KernelFactors, state: KernelState) -> float:
     """The bound of a state whose q(f) was found at its scores, complete with constants."""
-    cells, W = problem.cells, state.W
-    table = problem.prior.bound(state.loadings, cells, Scores(W))
-    prior = -0.5 * float(cells.c @ (np.square(W).sum(axis=1) + W.shape[1] * LOG_2PI))
+    sums = problem.sheet.sums(Scores(state.W))
+    table = problem.prior.bound(state.loadings, sums)
+    prior = -0.5 * (sums.norm + sums.rows * state.W.shape[1] * LOG_2PI)
     margin = sum(fit.bound for fit in state.fits)
     return float(table + prior + margin + problem.log_prior(state.kernel.theta))
 
 
+def rescale(problem: KernelFactors, state: KernelState) -> KernelState:
+    r"""Stretch scores by a common factor and shrink the loadings by it.
+
+    Fit and margin do not notice; the priors do, and ascent by turns takes hundreds of cycles along
+    this direction.  With :math:`S = \sum c\lVert w\rVert^2` and :math:`T = r\sum\sqrt{E a^2}`, the
+    logarithm t of the best factor maximises :math:`-\frac12 e^{2t}S - dKt - e^{-t}T`.
+    """
+    q = problem.prior.shrunk(state.loadings)
+    S = float(problem.sheet.c @ np.square(state.W).sum(axis=1))
+    T = q.laplace * float(np.sqrt(q.second()).sum())
+    # e^{2t} S + dK = e^{-t} T: the left side rises in t, the right one falls
+    t = brentq(lambda t: np.exp(2 * t) * S + q.mean.size - np.exp(-t) * T, -20.0, 20.0)
+    k = np.exp(t)
+    q = q._replace(mean=q.mean / k, cov=q.cov / k**2, shrink=q.shrink * k)
+    return state._replace(loadings=q, W=k * state.W)
+
+
 def cycle(problem: KernelFactors, state: KernelState, steps: int = 10) -> KernelState:
-    """Loadings, then scores and kernel, then q(f); none can lower the bound."""
-    q = problem.prior.update(state.loadings, problem.cells, Scores(state.W))
-    return infer(problem, maximise(problem, state._replace(loadings=q), steps))
+    """Loadings, scores and kernel, their common scale, q(f); none can lower the bound."""
+    if problem.joint:
+        q = problem.prior.update(state.loadings, problem.sheet.sums(Scores(state.W)))
+        state = rescale(problem, state._replace(loadings=q))
+    return infer(problem, maximise(problem, state, steps))
+
+
+def climb(
+    problem: KernelFactors,
+    state: KernelState,
+    max_iter: int,
+    tol: float,
+    watch: Watch = silent,
+) -> tuple[KernelState, list[float], bool]:
+    """Cycles until the bound gains less than ``tol`` of its size and f has settled, too."""
+    path = [bound(problem, state)]
+    for number in range(1, max_iter + 1):
+        new = cycle(problem, state)
+        path.append(bound(problem, new))
+        change, size = path[-1] - path[-2], max(1.0, abs(path[-1]))
+        if change < -1e-8 * size:
+            raise BoundFell(f"the bound fell from {path[-2]!r} to {path[-1]!r} in a safe cycle")
+        shift = max(
+            float(np.sqrt(np.mean((b.m - a.m) ** 2) / np.mean(b.v)))
+            for a, b in zip(state.fits, new.fits, strict=True)
+        )
+        state = new
+        settled = change < tol * size and shift < SETTLED
+        if watch(Progress("vb-em", number, max_iter, path[-1], change), state) or settled:
+            return state, path, settled
+    return state, path, False
 
 
 # ---------------------------------------------------------------------------------------------
@@ -271,57 +349,6 @@ class KernelDraw(NamedTuple):
     kernel: Any
     sites: tuple[Sites, ...]
     fit: float = np.nan  # log likelihood of the labels
-
-
-class Inverse:
-    """``(K + W^-1)^-1`` with one row of K changed at a time.
-
-    The change is of rank two.  A few are kept aside before they are multiplied out together, so
-    that visiting a row costs products of the matrix with the proposals and no pass to rewrite it.
-    """
-
-    def __init__(self, P: Array, t: Array) -> None:
-        n = P.shape[0]
-        self.P, self.t = P, t
-        self.U, self.sign, self.held = np.zeros((n, 2 * DELAY)), np.zeros(2 * DELAY), 0
-
-    def column(self, i: int) -> Array:
-        U = self.U[:, : self.held]
-        return np.asarray(self.P[:, i] + U @ (self.sign[: self.held] * U[i]))
-
-    def times(self, k: Array) -> Array:
-        """k times the inverse, ``(proposals, n)``."""
-        U = self.U[:, : self.held]
-        return np.asarray(k @ self.P + ((k @ U) * self.sign[: self.held]) @ U.T)
-
-    def now(self, column: Array, i: int) -> float:
-        """Log density of row i's target given the others', at its present score."""
-        own, a = column[i], float(column @ self.t)
-        return float(0.5 * np.log(own) - 0.5 * a * a / own)
-
-    def proposed(
-        self, column: Array, i: int, k: Array, diag: Array, noise: float
-    ) -> tuple[Array, Array, Array]:
-        """The same at proposed scores with kernel values ``k``, ``(proposals, n)``; and what is
-        needed to go there."""
-        q = self.times(k)
-        q -= np.outer((k @ column) / column[i], column)  # the inverse without row i, times k
-        q[:, i] = 0.0
-        spread = diag + noise - np.einsum("ij,ij->i", q, k)
-        off = self.t[i] - q @ self.t
-        return -0.5 * np.log(spread) - 0.5 * off * off / spread, q, spread
-
-    def move(self, column: Array, i: int, q: Array, spread: float) -> None:
-        """Bordered inverse: row i out, row i back in at its new place."""
-        h = self.held
-        self.U[:, h] = column / np.sqrt(column[i])
-        self.U[:, h + 1] = q / np.sqrt(spread)
-        self.U[i, h + 1] = -1.0 / np.sqrt(spread)
-        self.sign[h : h + 2] = -1.0, 1.0
-        self.held += 2
-        if self.held == self.U.shape[1]:
-            self.P += (self.U * self.sign) @ self.U.T
-            self.held = 0
 
 
 def move_scores(
@@ -426,9 +453,41 @@ def sweep(
     problem: KernelFactors, at: KernelDraw, number: int, rng: np.random.Generator
 ) -> KernelDraw:
     """Loadings and noise, scores, one kernel parameter, f and latent weights."""
-    at = at._replace(loadings=problem.prior.draw(at.loadings, problem.cells, at.W, rng))
-    at = at._replace(W=move_scores(problem, at, Frame.of(problem.cells, at.loadings), rng))
+    at = at._replace(loadings=problem.prior.draw(at.loadings, problem.sheet.sums(Scores(at.W)), rng))
+    at = at._replace(W=move_scores(problem, at, Frame.of(problem.sheet, at.loadings), rng))
     if problem.tune:
         at = at._replace(kernel=draw_kernel(problem, at, number % at.kernel.theta.size, rng))
     sites, fit = draw_sites(problem, at, rng)
     return at._replace(sites=sites, fit=fit)
+
+
+def chain(
+    problem: KernelFactors,
+    at: KernelDraw,
+    sweeps: range,
+    keep: Callable[[int], bool],
+    rng: np.random.Generator,
+    watch: Callable[[int, KernelDraw], bool],
+) -> tuple[list[KernelDraw], list[float], KernelDraw]:
+    """Some sweeps: the draws kept, the log likelihood of each sweep, and where it ended."""
+    kept, fits = [], []
+    for number in sweeps:
+        at = sweep(problem, at, number, rng)
+        fits.append(at.fit)
+        if keep(number):
+            kept.append(at)
+        if watch(number + 1, at):
+            break
+    return kept, fits, at
+
+
+def first_draw(problem: KernelFactors, state: KernelState) -> KernelDraw:
+    """A chain begins where variational EM ended, its scores with unit spread."""
+    s = problem.spread(state.W)
+    q = state.loadings
+    drawn = Drawn(s * q.mean, q.shrink / s, q.psi, q.laplace)
+    sites = tuple(
+        next_sites(problem, fit, labels)
+        for fit, labels in zip(state.fits, problem.labels, strict=True)
+    )
+    return KernelDraw(drawn, state.W / s, state.kernel, sites)

@@ -20,7 +20,7 @@ from scipy.special import digamma, gammaln
 
 from ..distributions import LOG_2PI, inverse_gaussian
 from ..types import Array
-from .cells import Cells, Scores
+from .sheet import Scores, Sheet, Sums
 
 TINY = 1e-12  # smallest E[a^2]: keeps the precision of a loading finite
 
@@ -40,16 +40,6 @@ class Loadings(NamedTuple):
     def psi(self) -> float:
         """E[psi]."""
         return self.shape / self.rate
-
-    def square(self) -> Array:
-        """E[a a'] of each column, ``(d, K, K)``."""
-        return self.mean[:, :, None] * self.mean[:, None, :] + self.cov
-
-    def across(self, cells: Cells) -> Array:
-        """Sums of E[a a'] over the columns seen: ``(K, K)``, or ``(n, K, K)``."""
-        if cells.seen is None:
-            return np.asarray(self.mean.T @ self.mean + self.cov.sum(axis=0))
-        return cells.across(self.square())
 
     def second(self) -> Array:
         """E[a_ik^2], ``(d, K)``."""
@@ -80,30 +70,28 @@ class FactorPrior:
 
     # ----- variational
 
-    def start(self, cells: Cells, K: int) -> tuple[Loadings, Scores]:
+    def start(self, sheet: Sheet, K: int) -> tuple[Loadings, Scores]:
         """Leading singular vectors, scores with unit variance, rotated to sparse loadings."""
-        W = leading_scores(cells, K)
-        n = float(cells.c.sum())
-        A = cells.cross(W) / n
+        W = leading_scores(sheet, K)
+        n = float(sheet.c.sum())
+        A = np.asarray(sheet.X.T @ (W * sheet.c[:, None])) / n
         T = varimax(A)
         A, W = A @ T, W @ T
-        left = max(cells.square - n * float(np.sum(A * A)), 1e-6 * cells.square)
-        shape = self.a + 0.5 * cells.count
-        d = cells.d
-        spread = np.broadcast_to(np.eye(K) * (left / cells.count / n), (d, K, K))
-        q = Loadings(A, spread, np.ones((d, K)), shape, shape * left / cells.count, self.laplace)
+        left = max(sheet.square - n * float(np.sum(A * A)), 1e-6 * sheet.square)
+        shape = self.a + 0.5 * sheet.count
+        variance = left / sheet.count
+        cov = np.broadcast_to(np.eye(K) * (variance / n), (sheet.d, K, K))
+        q = Loadings(A, cov, np.ones((sheet.d, K)), shape, shape * variance, self.laplace)
         return self.shrunk(q), Scores(W)
 
-    def update(self, q: Loadings, cells: Cells, scores: Scores) -> Loadings:
+    def update(self, q: Loadings, sums: Sums) -> Loadings:
         """All factors of the loadings and of the noise, in turn."""
-        return self.noise(self.shrunk(self.load(q, cells, scores)), cells, scores)
+        return self.noise(self.shrunk(self.load(q, sums)), sums)
 
-    def load(self, q: Loadings, cells: Cells, scores: Scores) -> Loadings:
+    def load(self, q: Loadings, sums: Sums) -> Loadings:
         """q(A), given scores."""
-        precision = q.psi * cells.gram(scores) + _diagonals(q.shrink)
-        cov = np.linalg.inv(precision)
-        mean = q.psi * np.einsum("ijk,ik->ij", cov, cells.cross(scores.mean))
-        return q._replace(mean=mean, cov=cov)
+        cov = np.linalg.inv(q.psi * sums.gram + _diagonals(q.shrink))
+        return q._replace(mean=q.psi * np.einsum("ijk,ik->ij", cov, sums.cross), cov=cov)
 
     def shrunk(self, q: Loadings) -> Loadings:
         r"""q(phi), :math:`E\varphi^{-1} = r/\sqrt{E a^2}`, and the Laplace rate r if learned."""
@@ -114,44 +102,38 @@ class FactorPrior:
             r = 0.5 * (np.sqrt(T * T + 4.0 * size.size) - T)
         return q._replace(shrink=r / size, laplace=float(r))
 
-    def noise(self, q: Loadings, cells: Cells, scores: Scores) -> Loadings:
+    def noise(self, q: Loadings, sums: Sums) -> Loadings:
         """q(psi)."""
-        rate = self.b + 0.5 * energy(q, cells, scores)
-        return q._replace(shape=self.a + 0.5 * cells.count, rate=rate)
+        return q._replace(shape=self.a + 0.5 * sums.count, rate=self.b + 0.5 * energy(q, sums))
 
-    def bound(self, q: Loadings, cells: Cells, scores: Scores) -> float:
+    def bound(self, q: Loadings, sums: Sums) -> float:
         """E log p(X, A, phi, psi | W) - E log q, complete with constants."""
-        K = q.mean.shape[1]
         log_psi = digamma(q.shape) - np.log(q.rate)
-        fit = 0.5 * cells.count * (log_psi - LOG_2PI) - 0.5 * q.psi * energy(q, cells, scores)
-        sign, logdet = np.linalg.slogdet(q.cov)
-        entropy = 0.5 * (q.mean.size * (1.0 + LOG_2PI) + float(logdet.sum()))
+        fit = 0.5 * sums.count * (log_psi - LOG_2PI) - 0.5 * q.psi * energy(q, sums)
+        entropy = 0.5 * (q.mean.size * (1.0 + LOG_2PI) + float(np.linalg.slogdet(q.cov)[1].sum()))
         a, b = self.a, self.b
         divergence = (
             (q.shape - a) * digamma(q.shape) - gammaln(q.shape) + gammaln(a)
             + a * (np.log(q.rate) - np.log(b)) + q.shape * (b - q.rate) / q.rate
         )  # fmt: skip
         learned = -0.5 * q.laplace**2 if self.nu is None else 0.0
-        assert K == q.cov.shape[1]
-        assert np.all(sign > 0)
         return float(fit + sparse_bound(q) + entropy - divergence + learned)
 
     # ----- draws
 
-    def draw(self, q: Drawn, cells: Cells, W: Array, rng: np.random.Generator) -> Drawn:
+    def draw(self, q: Drawn, sums: Sums, rng: np.random.Generator) -> Drawn:
         """Loadings, their variances and the noise, given scores."""
-        precision = q.psi * cells.gram(Scores(W)) + _diagonals(q.shrink)
-        L = np.linalg.cholesky(precision)
-        half = np.linalg.solve(L, q.psi * cells.cross(W)[:, :, None])
-        dice = rng.standard_normal((cells.d, W.shape[1], 1))
+        L = np.linalg.cholesky(q.psi * sums.gram + _diagonals(q.shrink))
+        half = np.linalg.solve(L, q.psi * sums.cross[:, :, None])
+        dice = rng.standard_normal(half.shape)
         A = np.linalg.solve(L.transpose(0, 2, 1), half + dice)[:, :, 0]
         r = q.laplace
         shrink = np.minimum(inverse_gaussian(np.abs(A) / r, r * r, rng), 1.0 / TINY)
         if self.nu is None:
             r = float(np.sqrt(2.0 * rng.gamma(1.0 + A.size) / (1.0 + np.sum(1.0 / shrink))))
         new = Drawn(A, shrink, q.psi, r)
-        rate = self.b + 0.5 * energy(new, cells, Scores(W))
-        return new._replace(psi=float(rng.gamma(self.a + 0.5 * cells.count) / rate))
+        rate = self.b + 0.5 * energy(new, sums)
+        return new._replace(psi=float(rng.gamma(self.a + 0.5 * sums.count) / rate))
 
 
 class Drawn(NamedTuple):
@@ -170,20 +152,20 @@ class Drawn(NamedTuple):
     def mean(self) -> Array:
         return self.A
 
-    def across(self, cells: Cells) -> Array:
-        """Sums of a a' over the columns seen: ``(K, K)``, or ``(n, K, K)``."""
-        if cells.seen is None:
-            return np.asarray(self.A.T @ self.A)
-        return cells.across(self.A[:, :, None] * self.A[:, None, :])
+    @property
+    def cov(self) -> None:
+        return None
 
 
-def energy(q: Loadings | Drawn, cells: Cells, scores: Scores) -> float:
+def energy(q: Loadings | Drawn, sums: Sums) -> float:
     """Expected squared residuals, over the cells seen."""
-    if cells.seen is None:
-        both = np.vdot(cells.gram(scores), q.across(cells))
-    else:
-        both = np.vdot(cells.c[:, None, None] * scores.square(), q.across(cells))
-    return float(cells.square - 2.0 * np.vdot(cells.cross(scores.mean), q.mean) + both)
+    fitted = np.vdot(sums.cross, q.mean)
+    if sums.gram.ndim == 2:
+        square = q.mean.T @ q.mean if q.cov is None else q.mean.T @ q.mean + q.cov.sum(axis=0)
+        return float(sums.square - 2.0 * fitted + np.vdot(sums.gram, square))
+    both = np.einsum("ij,ijk,ik->", q.mean, sums.gram, q.mean, optimize=True)
+    both += 0.0 if q.cov is None else np.vdot(sums.gram, q.cov)
+    return float(sums.square - 2.0 * fitted + both)
 
 
 def sparse_bound(q: Loadings) -> float:
@@ -194,19 +176,43 @@ def sparse_bound(q: Loadings) -> float:
     return float(q.mean.size * np.log(0.5 * r) - 0.5 * r * np.sum(q.second() / xi + xi))
 
 
-def project(cells: Cells, q: Loadings | Drawn) -> Scores:
+def project(sheet: Sheet, q: Loadings | Drawn) -> Scores:
     """Scores given no more than the cells: covariance ``(K, K)``, or one a row where some miss."""
-    cov = np.linalg.inv(np.eye(q.mean.shape[1]) + q.psi * q.across(cells))
-    info = q.psi * (cells.X @ q.mean)
+    cov = np.linalg.inv(np.eye(q.mean.shape[1]) + q.psi * sheet.across(q.mean, q.cov))
+    info = q.psi * (sheet.X @ q.mean)
     return Scores(np.einsum("...jk,...k->...j", cov, info), cov)
 
 
-def leading_scores(cells: Cells, K: int) -> Array:
+def learn(
+    prior: FactorPrior, sheet: Sheet, K: int, max_iter: int = 200, tol: float = 1e-5
+) -> tuple[Loadings, Scores, list[float]]:
+    """The factor model of a table without labels: loadings, scores, history of its bound."""
+    q, scores = prior.start(sheet, K)
+    path: list[float] = []
+    for _ in range(max_iter):
+        q = prior.update(q, sheet.sums(scores))
+        scores = project(sheet, q)
+        path.append(table_bound(prior, q, sheet, scores))
+        if len(path) > 1 and path[-1] - path[-2] < tol * abs(path[-1]):
+            break
+    return q, scores, path
+
+
+def table_bound(prior: FactorPrior, q: Loadings, sheet: Sheet, scores: Scores) -> float:
+    """The bound of the factor model alone, scores integrated out."""
+    assert scores.cov is not None
+    sums, K = sheet.sums(scores), scores.mean.shape[1]
+    logdet = np.linalg.slogdet(scores.cov)[1]
+    entropy = 0.5 * float(sheet.c @ np.broadcast_to(K + logdet, sheet.c.shape))
+    return prior.bound(q, sums) - 0.5 * sums.norm + entropy
+
+
+def leading_scores(sheet: Sheet, K: int) -> Array:
     """Leading left singular vectors with unit variance; holes count as the column's mean.
 
     By the Gram matrix of the smaller side.
     """
-    Y = cells.X * np.sqrt(cells.c)[:, None]
+    Y = sheet.X * np.sqrt(sheet.c)[:, None]
     n, d = Y.shape
     if n <= d:
         _, U = np.linalg.eigh(Y @ Y.T)
@@ -216,7 +222,7 @@ def leading_scores(cells: Cells, K: int) -> Array:
         order = np.argsort(values)[::-1][:K]
         U = (Y @ V[:, order]) / np.sqrt(np.maximum(values[order], 1e-300))
     # a row of weight c is c rows: each has the share 1/sqrt(c) of the vector
-    return np.asarray(U * np.sqrt(cells.c.sum() / cells.c)[:, None])
+    return np.asarray(U * np.sqrt(sheet.c.sum() / sheet.c)[:, None])
 
 
 def varimax(A: Array, max_iter: int = 100, tol: float = 1e-6) -> Array:
