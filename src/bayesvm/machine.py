@@ -16,9 +16,11 @@ from .calibration import (
     fit_link,
     plain_link,
 )
+from .designs.latent import predicted
 from .diagnostics import indicator_r_hat, r_hat
 from .gaussian import Point, covariance
-from .inference.draws import Draws
+from .incomplete import by_coef, by_pairs, mixture, sampled, with_latents
+from .inference.draws import Draws, Pair
 from .inference.loop import Ascent, State, Watch, silent
 from .model import Model, Problem
 from .posterior import (
@@ -56,9 +58,36 @@ class Machine:
 
     def moments(self, X: Any) -> tuple[Array, Array]:
         """Mean and variance of f at new rows."""
-        rows = self.model.rows(X)
+        params = tuple(each and each.params for each in self.state.latents)
+        pairs = getattr(self.posterior, "pairs", ())
+        if self.model.is_latent and not pairs:
+            return by_coef(self.model, X, self.posterior.coef, params)  # type: ignore[attr-defined]
+        rows = predicted(self.model, X, params) if pairs else self.model.rows(X)
         m, v = self.posterior.moments(rows.C)
-        return m, v + rows.extra
+        m, v = m, v + rows.extra
+        if pairs and (some := with_latents(self.model, X)).size:
+            m[some], v[some] = mixture(*by_pairs(self.model, X[some], pairs))
+        return m, v
+
+    def predictors(self, X: Any, thetas: Array, rng: np.random.Generator) -> Array:
+        """f at new rows for draws of the coefficients, latent entries drawn: ``(draws, n)``."""
+        if not self.model.is_latent:
+            return np.asarray(self.model.rows(X).C @ thetas.T).T
+        pairs = list(getattr(self.posterior, "pairs", ()))
+        if pairs:
+            some = [pairs[k] for k in rng.integers(len(pairs), size=len(thetas))]
+        else:
+            params = tuple(each and each.params for each in self.state.latents)
+            some = [Pair(theta, params) for theta in thetas]
+        return sampled(self.model, X, some, rng)
+
+    def quantiles(self, X: Any, levels: tuple[float, ...]) -> Array:
+        """Of f at new rows, ``(levels, n)``; as of a Gaussian where rows have latent entries."""
+        if not self.model.is_latent:
+            rows = self.model.rows(X)
+            return self.posterior.quantiles(rows.C, levels, rows.extra)
+        m, v = self.moments(X)
+        return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
 
     @property
     def inclusion(self) -> Array | None:
@@ -117,6 +146,7 @@ def fit_machine(
     """Run a scheme on a problem and fit the link."""
     result = scheme.fit(problem, rng, start=start, watch=watch, **options)
     machine = (_from_draws if hasattr(result, "theta") else _from_ascent)(problem, result)
+    problem = problem.at(machine.state.latents)
     return replace(machine, link=make_link(machine.posterior, problem, probability))
 
 
@@ -132,7 +162,7 @@ def _from_draws(problem: Problem, draws: Draws) -> Machine:
 def _drawn(problem: Problem, draws: Draws, worst: float) -> Machine:
     return Machine(
         problem.model,
-        DrawsPosterior(draws.theta),
+        DrawsPosterior(draws.theta, draws.pairs),
         draws.start,
         ProbitLink(),
         bound=float("nan"),

@@ -11,6 +11,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from .calibration import leave_one_out, leave_one_out_draws
+from .incomplete import left_out_by_coef, left_out_by_pairs
+from .inference.draws import Pair
 from .model import Problem
 from .stats import moments
 from .types import Array, Coef, Columns, Covariance, Rows
@@ -76,7 +78,10 @@ class GaussianPosterior:
         m, v = problem.moments(self.coef)
         local, rest = problem.model.likelihood.expected(y, m, v), problem.outside()
         m, v = leave_one_out(m, v - rest, local, c)  # what a row says moves coefficients only
-        return m, v + rest
+        v = v + rest
+        if problem.latents:
+            left_out_by_coef(problem, self.coef, m, v)
+        return m, v
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,7 @@ class DrawsPosterior:
     has_spread: ClassVar[bool] = True
 
     theta: Array
+    pairs: tuple[Pair, ...] = ()  # some of them, with the parameters of latent entries beside
 
     @property
     def flat(self) -> Array:
@@ -135,10 +141,15 @@ class DrawsPosterior:
         lik, flat = problem.model.likelihood, self.flat
         flat = flat[:: max(1, flat.shape[0] // CALIBRATION_DRAWS)]
         parts = []
-        for b in replace(problem.blocks, size=max(1, HELD // flat.shape[0])):
+        size = max(1, HELD // flat.shape[0])
+        problem = replace(problem, blocks=replace(problem.blocks, size=size))
+        for b in problem.blocks:
             f = problem.rows(b).C @ flat.T
             parts.append(leave_one_out_draws(f, lik.log_prob(b.y[:, None], f), b.c))
-        return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
+        m, v = (np.concatenate(part) for part in zip(*parts, strict=True))
+        if problem.latents:
+            left_out_by_pairs(problem, self.pairs, m, v)
+        return m, v
 
 
 @dataclass(frozen=True)

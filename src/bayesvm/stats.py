@@ -7,7 +7,7 @@ seam is float64 and does not grow with the number of rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -129,6 +129,12 @@ def squared(C: Columns) -> Columns:
 # Latent entries of rows
 
 
+def plain(C: Columns) -> Array:
+    """The columns that are numbers; those of groups come after them."""
+    out: Array = C if isinstance(C, np.ndarray) else C.A
+    return out
+
+
 def second_moment(coef: Coef, where: slice) -> Array:
     """E[theta theta'] of some coefficients."""
     mu = coef.mean[where]
@@ -160,10 +166,11 @@ def hidden_variance(rows: Rows, coef: Coef) -> Array:
 
 def filled(rows: Rows, hidden: tuple[Hidden, ...]) -> Rows:
     """Rows with the means of latent entries in their columns, and their covariances beside."""
-    C = rows.C.copy()
+    copy = plain(rows.C).copy()
+    C = copy if isinstance(rows.C, np.ndarray) else replace(rows.C, A=copy)
     for where, cells in hidden:
         for part in cells:
-            C[part.rows[:, None], where.start + part.columns] = part.mean
+            copy[part.rows[:, None], where.start + part.columns] = part.mean
     V = tuple(h for h in hidden if any(part.cov is not None for part in h.cells))
     return Rows(C, rows.extra, V)
 

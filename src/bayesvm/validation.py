@@ -12,6 +12,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from .blocks import block_rows
+from .designs.imputation import Factors, Unstructured
 from .engines import Serial, Threads
 from .inference import EM, SVI, VB, Gibbs
 from .inference.tight import TightVB
@@ -41,6 +42,7 @@ SHARED_COLUMNS = 3000  # K-sized algebra below this is not worth several threads
 DUAL_ROWS = 4000  # largest n-sized factor
 DUAL_COLUMNS = 256  # up to here a K-sized factor is as quick
 FULL_COLUMNS = 5000  # largest K-sized factor
+WIDE = 100  # columns beyond which a covariance of any shape is too much to learn
 SPARSE_COLUMNS = 1000  # beyond it a dense factor undoes what sparse rows save
 
 
@@ -226,9 +228,50 @@ def check_probability(value: str) -> str:
     return value
 
 
-def check_missing(value: str) -> None:
-    if value != "error":
-        raise ValueError(f"missing={value!r} is not known; only 'error' is, which refuses NaN.")
+IMPUTER = ("begin", "update", "bound", "draw")
+
+
+def models_missing(value: Any) -> bool:
+    """Whether missing cells have a distribution, rather than being refused."""
+    return not (isinstance(value, str) and value == "error")
+
+
+def choose_imputer(value: Any, d: int) -> Any:
+    """The distribution of rows with missing cells: any covariance, or few factors if wide."""
+    table = {"model": Unstructured() if d <= WIDE else Factors()}
+    return choose("missing", value, table, IMPUTER)
+
+
+def check_missing(value: Any, scheme: Any, checkpoint: Any = None) -> None:
+    """Whether missing cells can be treated as asked, by the scheme asked for."""
+    if not models_missing(value):
+        return
+    if isinstance(value, str) and value != "model":
+        raise ValueError(
+            f"missing={value!r} is not known; choose 'error', which refuses NaN, 'model', or an "
+            "object of bayesvm.designs.imputation."
+        )
+    choose_imputer(value, 1)
+    if not isinstance(scheme, VB | Gibbs):
+        raise ValueError(
+            f"missing='model' cannot be fitted by {type(scheme).__name__}, which has no place for "
+            "the distribution of missing cells. Use inference='vb' or 'gibbs'."
+        )
+    if checkpoint is not None and is_sampler(scheme):
+        raise ValueError(
+            "a checkpoint does not hold drawn cells, so missing='model' with inference='gibbs' "
+            "cannot go on from one. Leave checkpoint out."
+        )
+
+
+def check_latent_form(form: str, K: int) -> str:
+    """The form of S that rows with missing cells need."""
+    if K > FULL_COLUMNS or form == "diagonal":
+        raise ValueError(
+            f"missing='model' needs the full covariance of {K} coefficients, which is kept for "
+            f"{FULL_COLUMNS} at most. Use covariance='full' or 'auto' and fewer columns."
+        )
+    return "dense"
 
 
 def check_weights(sample_weight: Any, class_weight: Any, y: Any, classes: Any) -> Array:
@@ -272,6 +315,25 @@ def check_weights(sample_weight: Any, class_weight: Any, y: Any, classes: Any) -
         if np.any(factors < 0) or not np.all(np.isfinite(factors)):
             raise ValueError("class weights must be finite and at least 0.")
     return c * factors[y]
+
+
+def repeated(X: Array, copies: Array) -> Array:
+    """Rows, those with missing cells as often as they count: a chain draws each copy's cells."""
+    gone = np.isnan(X).any(axis=1)
+    if np.any(copies[gone] != np.round(copies[gone])):
+        raise ValueError(
+            "with missing='model' and inference='gibbs', sample_weight must be whole numbers where "
+            "a row has missing cells: each copy of such a row has cells of its own. Use "
+            "inference='vb', or round the weights."
+        )
+    times = np.where(gone, copies, 1.0)
+    return np.repeat(np.arange(copies.size), times.astype(int))
+
+
+def shared(c: Array, copies: Array, each: Array) -> tuple[Array, Array]:
+    """Weights and counts of rows that were repeated."""
+    times = np.bincount(each, minlength=c.size)[each]
+    return c[each] / times, copies[each] / times
 
 
 def check_two_sided(y: Any, c: Array, classes: Any) -> None:

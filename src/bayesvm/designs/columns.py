@@ -66,19 +66,19 @@ class Standardised:
 class Spread:
     """Weighted count, mean and sum of squared deviations, joined without cancellation."""
 
-    n: float
+    n: Any  # a number, or one a column where entries are missing
     mean: Array
     square: Array
 
     def __add__(self, other: Spread) -> Spread:
         n = self.n + other.n
-        if n == 0:
+        if not np.any(n):
             return self
-        gap = other.mean - self.mean
+        gap, some = other.mean - self.mean, np.where(n > 0, n, 1.0)
         return Spread(
             n,
-            self.mean + gap * (other.n / n),
-            self.square + other.square + gap**2 * (self.n * other.n / n),
+            self.mean + gap * (other.n / some),
+            self.square + other.square + gap**2 * (self.n * other.n / some),
         )
 
 
@@ -98,6 +98,15 @@ def _spread(block: Block) -> Spread:
         gap -= shift[X.indices]
         mean += shift
         return Spread(n, mean, np.bincount(X.indices, each * gap**2, p) + zeros * mean**2)
+    known = ~np.isnan(X)
+    if not known.all():
+        weight = c[:, None] * known
+        counts = weight.sum(axis=0)
+        some = np.where(counts > 0, counts, 1.0)
+        mean = np.sum(weight * np.where(known, X, 0.0), axis=0) / some
+        gap = np.where(known, X - mean, 0.0)
+        shift = np.sum(weight * gap, axis=0) / some
+        return Spread(counts, mean + shift, np.sum(weight * (gap - shift) ** 2, axis=0))
     mean = c @ X / n
     gap = X - mean
     shift = c @ gap / n  # what rounding of the first mean left: a constant column has no spread
@@ -109,6 +118,7 @@ def fit_columns(blocks: Sequence[Block], engine: Engine, standardize: bool) -> S
     """Centre and scale of the columns, weighted by the rows' weights.
 
     Sparse columns are not centred, which would fill them in.  A constant column gets scale 1.
+    Missing entries are passed over.
     """
     p = blocks[0].X.shape[1]
     if not standardize:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
@@ -51,7 +52,7 @@ class Wishart:
     """
 
     mean: Array
-    mean_cov: Array
+    mean_cov: Array | float
     scale: Array
     df: float
 
@@ -112,7 +113,7 @@ class Unstructured:
         mean_cov = np.eye(d) / (sums.n + 1.0 / self.mean_variance)
         return Wishart(mean, mean_cov, *self._covariance(sums, mean, mean_cov))
 
-    def _covariance(self, sums: Moments, mean: Array, mean_cov: Array) -> tuple[Array, float]:
+    def _covariance(self, sums: Moments, mean: Array, mean_cov: Any) -> tuple[Array, float]:
         d = mean.size
         scale = sums.about(mean) + sums.n * mean_cov
         scale[np.diag_indices(d)] += self.psi
@@ -155,11 +156,10 @@ class Unstructured:
         at = cho_solve((L, True), q.R @ sums.total, check_finite=False)
         step = rng.standard_normal(d)
         mean = at + solve_triangular(L, step, lower=True, trans=1, check_finite=False)
-        none = np.zeros((d, d))
-        scale, df = self._covariance(sums, mean, none)
+        scale, df = self._covariance(sums, mean, 0.0)
         R = wishart(df, scale, rng)
         sigma = cho_solve((cholesky(R, lower=True, check_finite=False), True), np.eye(d))
-        return Wishart(mean, none, 0.5 * (sigma + sigma.T), 1.0)
+        return Wishart(mean, 0.0, 0.5 * (sigma + sigma.T), 1.0)
 
 
 # ---------------------------------------------------------------------------------------------

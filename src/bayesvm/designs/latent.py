@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..distributions import LOG_2PI
-from ..stats import corners, expected, filled, second_moment
+from ..stats import corners, expected, filled, plain, second_moment
 from ..types import Array, Cells, Coef, Hidden, Local, Rows
 
 if TYPE_CHECKING:
@@ -87,9 +87,9 @@ def begin(problem: Problem) -> Latents:
 
         def visit(b: Any, design: Any = design, where: slice = where) -> tuple[Any, ...]:
             rows, count = model.rows(b.X), _count(problem, b)
-            cells = design.cells(b.X, rows.C[:, where])
-            C = filled(rows, (Hidden(where, cells),)).C[:, where]
-            some = _touched(cells)
+            cells = design.cells(b.X, plain(rows.C)[:, where])
+            C = plain(filled(rows, (Hidden(where, cells),)).C)[:, where]
+            some = touched(cells)
             rest = np.setdiff1d(np.arange(C.shape[0]), some, assume_unique=True)
             known = design.sums(b.X[rest], C[rest], count[rest], ())
             # the first guess has a spread too, and an entropy
@@ -139,6 +139,32 @@ def redrawn(
     )
 
 
+def thrown(latents: Latents, rng: np.random.Generator) -> Latents:
+    """Entries drawn from where they stand, as a chain starts."""
+
+    def throw(cells: Cells) -> Cells:
+        root = np.linalg.cholesky(cells.cov)  # type: ignore[arg-type]
+        z = rng.standard_normal(cells.mean.shape)
+        return cells._replace(mean=cells.mean + np.einsum("kij,kj->ki", root, z), cov=None)
+
+    return tuple(
+        each and each._replace(cells=tuple(throw(cells) for cells in each.cells))
+        for each in latents
+    )
+
+
+def settled(design: Any, sums: Any, steps: int = 100) -> Any:
+    """The parameters of entries' own distribution where no entry is latent."""
+    params = design.begin(sums)
+    for _ in range(steps):
+        new = design.update(params, sums)
+        gain = design.bound(new, sums) - design.bound(params, sums)
+        params = new
+        if gain <= 1e-10 * sums.n:
+            break
+    return params
+
+
 def predicted(model: Model, X: Any, params: tuple[Any, ...]) -> Rows:
     """Rows without a label: latent entries as their own distribution has them."""
     rows = model.rows(X)
@@ -146,8 +172,8 @@ def predicted(model: Model, X: Any, params: tuple[Any, ...]) -> Rows:
     for term, where, p in zip(model.terms, model.slices, params, strict=True):
         if p is None:
             continue
-        guess = Hidden(where, term.design.cells(X, rows.C[:, where]))
-        C = filled(rows, (guess,)).C[:, where]
+        guess = Hidden(where, term.design.cells(X, plain(rows.C)[:, where]))
+        C = plain(filled(rows, (guess,)).C)[:, where]
         cells = tuple(_conditional(part, *term.design.pull(p, X, C, part)) for part in guess.cells)
         found.append(Hidden(where, cells))
     return filled(rows, tuple(found)) if found else rows
@@ -184,11 +210,11 @@ def _moved(
     def visit(b: Any) -> list[tuple[Any, ...]]:
         first = _first(problem, b)
         held = hidden(model, latents, first, first + b.y.shape[0])
-        some = _touched([part for h in held for part in h.cells])
+        some = touched([part for h in held for part in h.cells])
         near = tuple(Hidden(h.where, _renumbered(h.cells, some)) for h in held)
         X, count = b.X[some], _count(problem, b)[some]
         rows = filled(model.rows(X), near)
-        C = rows.C
+        C, numbers = rows.C, plain(rows.C)
         dice = None if key is None else np.random.default_rng((*key, b.number, 1))
         # one copy of a row: each of several has an entry of its own
         m, local = say(rows, b.y[some], b.c[some] / count, dice)
@@ -199,14 +225,14 @@ def _moved(
                 at, columns = part.rows, part.columns
                 w = local.w[at]
                 g = local.g[at] + w * (m[at] - C[at] @ coef.mean)
-                precision, slope = design.pull(params, X, C[:, where], part)
+                precision, slope = design.pull(params, X, numbers[:, where], part)
                 across = np.take_along_axis(coef.cov.cross(C[at], where), columns, axis=1)
                 slope = slope + g[:, None] * mu[columns] - w[:, None] * across
                 precision = precision + w[:, None, None] * corners(K, columns)
                 cells.append(_conditional(part, precision, slope, dice))
-                C[at[:, None], where.start + columns] = cells[-1].mean
+                numbers[at[:, None], where.start + columns] = cells[-1].mean
             whole = tuple(cells)
-            sums = design.sums(X, C[:, where], count, whole)
+            sums = design.sums(X, numbers[:, where], count, whole)
             back = tuple(part._replace(rows=first + some[part.rows]) for part in whole)
             out.append((back, None, sums, entropy(whole, count)))
         return out
@@ -252,7 +278,7 @@ def _count(problem: Problem, b: Any) -> Array:
     return np.full(b.y.shape[0], count)
 
 
-def _touched(cells: Iterable[Cells]) -> Array:
+def touched(cells: Iterable[Cells]) -> Array:
     """Rows that have latent entries."""
     rows = [part.rows for part in cells]
     return np.unique(np.concatenate(rows)) if rows else np.empty(0, dtype=int)

@@ -9,9 +9,7 @@ import numpy as np
 
 from ..stats import scattered
 from ..types import Array, Cells, Columns
-from .imputation import Factors, Moments, Unstructured
-
-WIDE = 100  # columns beyond which a covariance of any shape is too much to learn
+from .imputation import Moments
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +113,3 @@ class Missing:
 
     def draw(self, params: Any, sums: Moments, rng: np.random.Generator) -> Any:
         return self.imputer.draw(params, sums, rng)
-
-
-def choose_imputer(d: int) -> Any:
-    """A covariance of any shape, or few factors for wide tables."""
-    return Unstructured() if d <= WIDE else Factors()

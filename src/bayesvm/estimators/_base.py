@@ -38,9 +38,12 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # ----- fitting
 
+    def _kind(self) -> dict[str, Any]:
+        """What rows must be like."""
+        return {"accept_sparse": self._accept_sparse, "dtype": [np.float64, np.float32]}
+
     def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
-        kind = {"accept_sparse": self._accept_sparse, "dtype": [np.float64, np.float32]}
-        X, y = validate_data(self, X, y, reset=reset, **kind)
+        X, y = validate_data(self, X, y, reset=reset, **self._kind())
         check_classification_targets(y)
         return check.as_rows(X), y
 
@@ -130,8 +133,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _new_rows(self, X: Any) -> Any:
         check_is_fitted(self, "machines_")
-        kind = {"accept_sparse": self._accept_sparse, "dtype": [np.float64, np.float32]}
-        X = validate_data(self, X, reset=False, **kind)
+        X = validate_data(self, X, reset=False, **self._kind())
         return check.as_rows(X)
 
     def _moments(self, X: Any) -> tuple[Array, Array]:
@@ -151,6 +153,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _moments_at(self, X: Any) -> list[tuple[Array, Array]]:
         """Mean and variance of f at a block of rows, for each machine."""
+        if self.machines_[0].model.is_latent:
+            return [m.moments(X) for m in self.machines_]
         rows = self.machines_[0].model.rows(X)
         pairs = [m.posterior.moments(rows.C) for m in self.machines_]
         return [(m, v + rows.extra) for m, v in pairs]
@@ -246,10 +250,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tails = check.tails(level)
         p = self.predict_proba(X)
         X = self._new_rows(X)
-        rows = self.machines_[0].model.rows(X)
         ends = []
         for machine in self.machines_:
-            f = machine.posterior.quantiles(rows.C, tails, rows.extra)
+            f = machine.quantiles(X, tails)
             ends.append([machine.link.proba(q, np.zeros_like(q)) for q in f])
         low = np.stack([e[0] for e in ends], axis=1)
         high = np.stack([e[1] for e in ends], axis=1)

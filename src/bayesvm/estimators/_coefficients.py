@@ -145,8 +145,11 @@ class CoefficientReport(BayesianClassifier):
         rng = BayesianClassifier._generator(seeded)  # type: ignore[arg-type]
         thetas = [m.posterior.sample(n, rng) for m in self.machines_]
         if X is not None:
-            C = self.machines_[0].model.rows(self._new_rows(X)).C
-            f = np.stack([np.asarray(C @ t.T).T for t in thetas], axis=1)
+            X = self._new_rows(X)
+            f = np.stack(
+                [m.predictors(X, t, rng) for m, t in zip(self.machines_, thetas, strict=True)],
+                axis=1,
+            )
             return f[:, 0] if len(thetas) == 1 else f
         pairs = [self._to_user(t, m.model) for t, m in zip(thetas, self.machines_, strict=True)]
         coef = np.stack([b for b, _ in pairs], axis=1)

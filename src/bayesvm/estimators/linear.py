@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 
 from .. import validation as check
 from ..blocks import Blocks, block_rows
-from ..designs import Intercept, Standardised, fit_columns
+from ..designs import Intercept, fit_columns
 from ..inference import SVI
 from ..inference.loop import Progress, State
 from ..machine import Machine
@@ -18,19 +19,21 @@ from ..model import Model, Problem
 from ..priors import Fixed
 from ..types import Array, Term
 from ._coefficients import CoefficientReport
+from ._missing import MissingCells
 from ._stream import Stream
 
 
 def _can_stream(estimator: Any) -> bool:
-    """Whether ``partial_fit`` exists: not where the prior cannot be learned from a stream."""
+    """Whether ``partial_fit`` exists: not where the model cannot be learned from a stream."""
     try:
         check.choose_prior(estimator.prior, SVI())
+        check.check_missing(estimator.missing, SVI())
     except ValueError as error:
         raise AttributeError(f"partial_fit does not exist here: {error}") from error
     return True
 
 
-class BayesianLinearSVC(CoefficientReport):
+class BayesianLinearSVC(MissingCells, CoefficientReport):
     r"""Linear support vector machine with a posterior over its coefficients.
 
     .. math::
@@ -56,8 +59,12 @@ class BayesianLinearSVC(CoefficientReport):
         What labels say of f.
     fit_intercept : bool, default=True
         Add an intercept, with a wide prior of its own.
-    missing : {"error"}, default="error"
-        What to do with NaN in X: refuse it.
+    missing : {"error", "model"} or an object, default="error"
+        What to do with NaN in X: refuse it, or give missing cells a distribution that is learned
+        together with the coefficients.  ``"model"`` is
+        :class:`~bayesvm.designs.Unstructured`, a Gaussian of any covariance, and
+        :class:`~bayesvm.designs.Factors` beyond 100 columns.  Right where the chance to be missing
+        depends only on what was observed, labels included.
     standardize : bool, default=True
         Centre and scale columns inside (sparse ones are only scaled).  The margin is 1, so the
         scale of the columns matters; results are reported on the scale of the input.
@@ -197,30 +204,47 @@ class BayesianLinearSVC(CoefficientReport):
         """
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
         check.check_probability(self.probability)
-        check.check_missing(self.missing)
+        check.check_missing(self.missing, scheme, self.checkpoint)
         X, y = self._read(X, y, reset=True)
         classes, codes = np.unique(y, return_inverse=True)
         c = check.check_weights(sample_weight, self.class_weight, codes, classes)
+        copies = check.check_weights(sample_weight, None, codes, classes)
         check.check_two_sided(codes, c, classes)
         self.classes_ = classes
+        rows = np.arange(c.size)
         if not np.all(c > 0):
-            keep = c > 0
-            X, codes, c = X[keep], codes[keep], c[keep]
-        problem = self._problem(X, c, scheme)
+            rows = np.flatnonzero(c > 0)
+            X, codes, c, copies = X[rows], codes[rows], c[rows], copies[rows]
+        if check.models_missing(self.missing):
+            self._check_cells(X)
+            if check.is_sampler(scheme):
+                each = check.repeated(X, copies)
+                rows, X, codes = rows[each], X[each], codes[each]
+                c, copies = check.shared(c, copies, each)
+        self._training_rows = rows
+        problem = self._problem(X, c, scheme, copies)
         starts = self._starts(problem)
-        self._conclude(self._fit_machines(problem, codes, scheme, starts))
+        machines = self._fit_machines(problem, codes, scheme, starts)
+        if check.models_missing(self.missing) and not problem.model.is_latent:
+            design = self._latent(problem.model.terms[-1].design, problem.blocks, problem.engine)
+            machines = self._attach(machines, design, replace(problem.blocks, X=X, ready=False))
+        self._conclude(machines)
         self._stream: Stream | None = None
         self._report(float(c.sum()))
         return self
 
-    def _problem(self, X: Any, c: Array, scheme: Any) -> Problem:
+    def _problem(self, X: Any, c: Array, scheme: Any, copies: Array | float = 1.0) -> Problem:
         n, p = X.shape
         K = p + bool(self.fit_intercept)
         form = check.choose_form(self.covariance, n, K, scheme, check.is_sparse(X))
         engine = check.choose_engine(self.engine, n, K, self.n_jobs)
         size = n if form == "factored" else block_rows(K)
-        blocks = Blocks(X, np.empty(n), c, size)
-        columns = fit_columns(blocks, engine, self.standardize)
+        blocks = Blocks(X, np.empty(n), c, size, copies=copies)
+        columns: Any = fit_columns(blocks, engine, self.standardize)
+        if check.models_missing(self.missing) and np.isnan(X).any():
+            columns = self._latent(columns, blocks, engine)
+            form = check.check_latent_form(form, K)
+            blocks = replace(blocks, size=block_rows(K))
         model = self._model(columns, scheme)
         form = check.check_selection(form, model.terms[-1].prior, scheme, K)
         if form == "factored" and np.any(model.precision(model.init()) == 0):
@@ -229,7 +253,7 @@ class BayesianLinearSVC(CoefficientReport):
         # sparse columns are joined once; the dual solve keeps its rows anyway
         return problem.assembled() if check.is_sparse(X) or form == "factored" else problem
 
-    def _model(self, columns: Standardised, scheme: Any) -> Model:
+    def _model(self, columns: Any, scheme: Any) -> Model:
         terms = [Term("coef", columns, check.choose_prior(self.prior, scheme))]
         if self.fit_intercept:
             terms.insert(0, Term("intercept", Intercept(), Fixed(self.intercept_precision)))

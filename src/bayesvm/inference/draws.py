@@ -7,8 +7,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..designs.latent import Latents
 from ..model import Model, States
 from ..types import Array
+
+PAIRS = 400  # draws kept for rows with latent entries
+
+
+class Pair(NamedTuple):
+    """A draw of the coefficients and of the parameters of latent entries, one a term."""
+
+    theta: Array
+    params: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, at: Position) -> Pair:
+        return cls(at.theta, tuple(each and each.params for each in at.latents))
 
 
 class Draws(NamedTuple):
@@ -19,19 +33,49 @@ class Draws(NamedTuple):
     log_prob: Array  # (chains, draws), pseudo-likelihood of each kept draw
     start: Any = None  # the state the chains were started around
     inclusion: Array | None = None  # (chains, K), average chance to be in, for selection priors
+    pairs: tuple[Pair, ...] = ()  # some draws with the parameters of latent entries beside
+    cells: Array | None = None  # of one chain: count, sum and sum of squares of latent entries
 
     @classmethod
     def joined(cls, chains: list[Draws], start: Any) -> Draws:
         """Chains side by side; a callback may have stopped one early."""
         least = min(c.log_prob.size for c in chains)
         names, chances = chains[0].hyper, [c.inclusion for c in chains]
+        pairs = tuple(pair for c in chains for pair in c.pairs)
         return cls(
             np.stack([c.theta[:least] for c in chains]),
             {name: np.stack([c.hyper[name][:least] for c in chains]) for name in names},
             np.stack([c.log_prob[:least] for c in chains]),
-            start,
+            start and start._replace(latents=averaged(start.latents, [c.cells for c in chains])),
             None if chances[0] is None else np.stack(chances),  # type: ignore[arg-type]
+            pairs[:: max(1, -(-len(pairs) // PAIRS))],
         )
+
+
+def entries(latents: Latents) -> Array:
+    """All latent entries in a row."""
+    means = [cells.mean.ravel() for each in latents if each is not None for cells in each.cells]
+    return np.concatenate(means) if means else np.empty(0)
+
+
+def averaged(latents: Latents, chains: list[Array | None]) -> Latents:
+    """Latent entries at their means over chains, each with its own variance."""
+    held = [c for c in chains if c is not None]
+    if not held:
+        return latents
+    count, total, square = np.sum(held, axis=0)
+    mean, out, first = total / count, [], 0
+    var = square / count - mean**2
+    for each in latents:
+        parts = []
+        for cells in each.cells if each is not None else ():
+            rows, last = cells.mean.shape, first + cells.mean.size
+            own = var[first:last].reshape(rows)
+            cov = own[:, :, None] * np.eye(rows[1])
+            parts.append(cells._replace(mean=mean[first:last].reshape(rows), cov=cov))
+            first = last
+        out.append(each and each._replace(cells=tuple(parts)))
+    return tuple(out)
 
 
 class Position(NamedTuple):
@@ -41,6 +85,7 @@ class Position(NamedTuple):
     priors: States
     fit: float = np.nan
     inclusion: Array | None = None  # each column's chance to be in, where a sweep decided that
+    latents: Latents = ()
 
 
 class Run(NamedTuple):
@@ -115,6 +160,9 @@ class Record:
         self.t = 0  # draws made, burn-in and thinned ones included
         self.early, self.kept = Rows(model, priors, burn_in), Rows(model, priors, draws)
         self.chances, self.decided = np.zeros(model.width), 0  # sum of inclusion, of how many
+        self.pairs: list[Pair] = []
+        self.cells: Array | None = None
+        self.every = thin * max(1, draws // PAIRS)  # draws from one pair to the next
 
     @property
     def count(self) -> int:
@@ -131,7 +179,13 @@ class Record:
         self.t += m
 
     def note(self, at: Position) -> None:
-        """Remember the chances that a sweep decided by."""
+        """Remember the chances that a sweep decided by, and now and then its latent entries."""
+        if at.latents and self.t > self.burn_in:
+            x = entries(at.latents)
+            new = np.stack([np.ones_like(x), x, x * x])
+            self.cells = new if self.cells is None else self.cells + new
+            if (self.t - self.burn_in) % self.every == 0:
+                self.pairs.append(Pair.of(at))
         if at.inclusion is not None and self.t > self.burn_in:
             self.chances += at.inclusion
             self.decided += 1
@@ -148,7 +202,9 @@ class Record:
             count = 1
         hyper = {name: h[:count] for name, h in self.kept.hyper.items()}
         chance = self.chances / self.decided if self.decided else last.inclusion
-        return Draws(self.kept.theta[:count], hyper, self.kept.fit[:count], None, chance)
+        pairs = tuple(self.pairs) or ((Pair.of(last),) if last.latents else ())
+        theta, fit = self.kept.theta[:count], self.kept.fit[:count]
+        return Draws(theta, hyper, fit, None, chance, pairs, self.cells)
 
     def arrays(self, at: Position, rng: np.random.Generator) -> dict[str, Array]:
         """The record, the chain's position and its generator, for a checkpoint."""

@@ -11,6 +11,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.special import expit
 
+from ..designs.latent import begin, redrawn, thrown
 from ..distributions import slice_sample
 from ..engines import Serial
 from ..gaussian import Point, covariance
@@ -35,6 +36,8 @@ class Gibbs:
     is what lets the chain move when the classes nearly separate), then draws the scales.  After the
     burn-in, and where it pays, all but one in a hundred draws are cheaper *leaps*
     (:mod:`bayesvm.inference.leaps`): same posterior, several times the effective draws per second.
+    Entries of rows that are not known are drawn after the coefficients, then the parameters of
+    their own distribution (Appendix C); such models make no leaps.
 
     Parameters
     ----------
@@ -79,15 +82,18 @@ class Gibbs:
         """Run the chains; ``store`` keeps them in a checkpoint as they grow."""
         model = problem.model
         if start is None and model.odds(model.init()) is not None:
-            start = State(model.start(), model.init())  # from no columns at all, and from many
+            # from no columns at all, and from many
+            start = State(model.start(), model.init(), begin(problem))
         elif start is None:
             start = VB(tol=1e-5).fit(problem, rng).state
+        if model.is_latent and not start.latents:
+            start = start._replace(latents=begin(problem))
         seed = int(rng.integers(2**32))
         if store is not None:
             seed = int(store.get("gibbs").get("seed", seed))
             store.put("gibbs", lambda: {"seed": np.array(seed)}, now=True)
         size = problem.n * problem.model.width
-        if size < 2**21 and not problem.blocks.ready:
+        if size < 2**21 and not problem.blocks.ready and not model.is_latent:
             problem = problem.assembled()  # columns are built once, not once a sweep
         if size < 2**22:
             problem = replace(problem, engine=Serial())  # chains, not rows, share the cores
@@ -104,9 +110,10 @@ class Gibbs:
         self, problem: Problem, start: State, seed: int, k: int, watch: Watch, store: Any
     ) -> Draws:
         rng = np.random.default_rng((seed, k))
-        at = Position(start.coef.mean + start.coef.cov.sample(1, rng)[0], start.priors)
+        theta = start.coef.mean + start.coef.cov.sample(1, rng)[0]
+        at = Position(theta, start.priors, latents=thrown(start.latents, rng))
         if k % 2 and problem.model.odds(start.priors) is not None:
-            at = at._replace(theta=crowded(problem, at.theta))
+            at = at._replace(theta=crowded(problem.at(at.latents), at.theta))
         record = Record(problem.model, start.priors, self.burn_in, self.draws, self.thin)
         total = self.burn_in + self.draws * self.thin
         proposal, stop, key = None, False, f"gibbs/chain{k}"
@@ -135,7 +142,7 @@ class Gibbs:
         self, problem: Problem, at: Position, rng: np.random.Generator, key: tuple[int, ...]
     ) -> Position:
         """One sweep."""
-        model = problem.model
+        model, problem = problem.model, problem.at(at.latents)
         stats = problem.draw(at.theta, key)  # w | theta
         P, odds = model.precision(at.priors), model.odds(at.priors)
         inclusion = None
@@ -147,8 +154,9 @@ class Gibbs:
         priors = at.priors
         if self.scale_move:
             theta, priors = stretch(problem, theta, priors, rng)
-        fit = float(problem.log_likelihoods(theta[None])[0])
-        return Position(theta, model.draw(priors, theta, rng), fit, inclusion)
+        latents = redrawn(problem, Coef(theta, Point(theta.size)), rng, key)
+        fit = float(problem.at(latents).log_likelihoods(theta[None])[0])
+        return Position(theta, model.draw(priors, theta, rng), fit, inclusion, latents)
 
 
 def stretch(

@@ -146,9 +146,8 @@ def tight_gaussian(problem: Problem, coef: Coef, P: Array, passes: int = 40) -> 
 
 def can_leap(model: Model) -> bool:
     """Whether likelihood and priors offer what leaps need."""
-    return hasattr(model.likelihood, "tight") and all(
-        hasattr(t.prior, "offer") for t in model.terms
-    )
+    offered = all(hasattr(t.prior, "offer") for t in model.terms)
+    return hasattr(model.likelihood, "tight") and offered and not model.is_latent
 
 
 def learn(problem: Problem, start: Coef, burnt: Run, rng: np.random.Generator) -> Proposal | None:

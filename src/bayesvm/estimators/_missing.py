@@ -1,0 +1,179 @@
+"""Cells that were not recorded: reading them, modelling them, reporting them."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .. import validation as check
+from ..blocks import Blocks
+from ..designs import Missing, Standardised, fit_columns
+from ..designs.latent import Latent, settled
+from ..incomplete import filled_in, mixture
+from ..inference.draws import Pair
+from ..machine import Machine
+from ..types import Array, Engine
+from ._base import BayesianClassifier
+
+
+class Imputed(NamedTuple):
+    """Missing cells of the training rows, given all else and the labels, one entry a cell."""
+
+    row: Array
+    column: Array
+    mean: Array
+    std: Array
+
+
+class MissingCells(BayesianClassifier):
+    """What an estimator with a parameter ``missing`` shares."""
+
+    def _kind(self) -> dict[str, Any]:
+        kind = super()._kind()
+        if check.models_missing(self.missing):
+            # sparse rows are accepted here and refused below, where the reason can be given
+            kind["ensure_all_finite"] = "allow-nan"
+        return kind
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = check.models_missing(self.missing)
+        if tags.input_tags.allow_nan:
+            tags.input_tags.sparse = False
+        return tags
+
+    def _check_cells(self, X: Any) -> None:
+        """Refuse what no distribution can fill in; warn of rows that say nothing but a label."""
+        if check.is_sparse(X):
+            raise ValueError(
+                "missing='model' needs dense rows: the distribution of the columns would fill "
+                "sparse ones in. Give X.toarray(), or use missing='error'."
+            )
+        gone = np.isnan(X)
+        never = np.flatnonzero(gone.all(axis=0))
+        if never.size:
+            names = getattr(self, "feature_names_in_", None)
+            which = ", ".join(str(j if names is None else names[j]) for j in never[:5])
+            raise ValueError(
+                f"{never.size} column(s) have no observed value at all (first: {which}), so "
+                "nothing can be learned of them. Drop them."
+            )
+        empty = int(gone.all(axis=1).sum())
+        if empty:
+            warnings.warn(
+                f"{empty} row(s) have every cell missing; they inform the intercept only.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def _latent(self, columns: Standardised, blocks: Blocks, engine: Engine) -> Missing:
+        """The columns with a distribution for cells that are missing."""
+        none, one = np.zeros(columns.width), np.ones(columns.width)
+        if not self.standardize:
+            seen = fit_columns(blocks, engine, standardize=True)
+            none, one = seen.center, seen.scale
+        return Missing(columns, none, one, check.choose_imputer(self.missing, columns.width))
+
+    def _attach(self, machines: list[Machine], design: Missing, blocks: Blocks) -> list[Machine]:
+        """Machines fitted on complete rows, with the distribution of these beside.
+
+        With no cell missing the two have nothing to say to each other.
+        """
+        total: Any = None
+        for b in blocks:
+            first = b.number * blocks.size
+            count = np.broadcast_to(blocks.copies, (blocks.n,))[first : first + b.y.shape[0]]
+            sums = design.sums(b.X, design.columns(b.X), count, ())
+            total = sums if total is None else total + sums
+        latent = Latent(settled(design, total), (), total, total)
+        out = []
+        for machine in machines:
+            terms = tuple(
+                t._replace(design=design) if t.design is design.inner else t
+                for t in machine.model.terms
+            )
+            latents = tuple(latent if t.design is design else None for t in terms)
+            post: Any = machine.posterior
+            if "draws" in machine.extra:
+                flat = post.flat[:: max(1, len(post.flat) // 400)]
+                params = tuple(each and each.params for each in latents)
+                post = replace(post, pairs=tuple(Pair(theta, params) for theta in flat))
+            model = replace(machine.model, terms=terms)
+            state = machine.state._replace(latents=latents)
+            out.append(replace(machine, model=model, posterior=post, state=state))
+        return out
+
+    # ----- asking
+
+    def _latent_term(self) -> int:
+        model = self.machines_[0].model
+        found = [k for k, t in enumerate(model.terms) if isinstance(t.design, Missing)]
+        if not found:
+            raise AttributeError("missing cells are modelled with missing='model' only.")
+        return found[0]
+
+    def impute(self, X: Any) -> tuple[Array, Array]:
+        """Missing cells of rows without labels, from the other cells of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows, with NaN where cells are missing.
+
+        Returns
+        -------
+        mean, std : arrays of shape (n, n_features)
+            Expected value and standard deviation of each cell; those that were observed are
+            returned as they are, with 0.  What was learned of training cells, which saw the labels
+            too, is in ``imputed_``.
+        """
+        X = self._new_rows(X)
+        k = self._latent_term()
+        means, variances = [], []
+        for machine in self.machines_:
+            model, pairs = machine.model, getattr(machine.posterior, "pairs", ())
+            where, design = model.slices[k], model.terms[k].design
+            params = [p.params for p in pairs] or [
+                tuple(each and each.params for each in machine.state.latents)
+            ]
+            each = [filled_in(model, X, where, p) for p in params]
+            m, v = mixture(np.stack([m for m, _ in each]), np.stack([v for _, v in each]))
+            means.append(m * design.scale + design.center)
+            variances.append(v * design.scale**2)
+        mean, var = mixture(np.stack(means), np.stack(variances))
+        known = ~np.isnan(X)
+        return np.where(known, X, mean), np.where(known, 0.0, np.sqrt(var))
+
+    @property
+    def imputed_(self) -> Imputed:
+        """Missing cells of the training rows, given the other cells and the labels."""
+        check_is_fitted(self, "machines_")
+        k = self._latent_term()
+        each = []
+        for machine in self.machines_:
+            design, latent = machine.model.terms[k].design, machine.state.latents[k]
+            parts = [
+                (
+                    np.repeat(cells.rows, cells.columns.shape[1]),
+                    cells.columns.ravel(),
+                    cells.mean.ravel(),
+                    np.diagonal(cells.cov, axis1=1, axis2=2).ravel(),
+                )
+                for cells in latent.cells
+            ]
+            row, column, mean, var = (
+                (np.concatenate(x) for x in zip(*parts, strict=True))
+                if parts
+                else (np.empty(0, int), np.empty(0, int), np.empty(0), np.empty(0))
+            )
+            scale = design.scale[column]
+            each.append((row, column, mean * scale + design.center[column], var * scale**2))
+        row, column = each[0][:2]
+        mean, var = mixture(np.stack([e[2] for e in each]), np.stack([e[3] for e in each]))
+        row = self._training_rows[row]
+        order = np.lexsort((column, row))
+        return Imputed(row[order], column[order], mean[order], np.sqrt(var)[order])
