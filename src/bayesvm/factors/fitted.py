@@ -1,38 +1,34 @@
 """What a fit of a factor model leaves behind, whichever machine and scheme it was.
 
-All four kinds answer the same questions: scores of rows without a label, moments of f there, the
-same moments at the rows learned from with each row's label left out, loadings with their spread,
-and how much f changes along each factor.
+All four kinds answer the same questions: scores of rows without a label, loadings with their
+spread, and how much f changes along each factor.  Kernel machines also answer for f.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from scipy.special import ndtri
 
-from ..designs.latent import predicted
-from ..inference.loop import State
-from ..model import Problem
-from ..stats import moments
-from ..types import Array, Rows
+from ..calibration import Link, decisive
+from ..machine import Machine
+from ..types import Array
 from .kernel import KernelDraw, KernelFactors, KernelState, collapse
-from .linear import LinearDraw
-from .loadings import Loadings, project
+from .loadings import Drawn, Loadings, project
 from .sheet import Scores, Sheet
 
 Pair = tuple[Array, Array]
 
 
 class Fitted(Protocol):
-    """A fitted factor model with its machines."""
+    """A fitted factor model."""
 
     def scores(self, sheet: Sheet) -> Pair: ...  # mean and standard deviation, (n, K)
-    def moments(self, sheet: Sheet) -> Pair: ...  # of f, (n, machines)
-    def left_out(self, sheet: Sheet) -> Pair: ...  # at the rows learned from
     def loadings(self) -> Pair: ...  # mean and standard deviation, (d, K)
     def slopes(self) -> Array: ...  # mean square of the slope of f along each factor, (K,)
 
@@ -55,73 +51,34 @@ def mixed(parts: list[Pair]) -> Pair:
 
 
 # ---------------------------------------------------------------------------------------------
-# Linear machines
+# Linear machines, which the common engine fitted
 
 
 @dataclass(frozen=True, eq=False)
 class LinearFit:
-    """Variational: the state of the common engine."""
+    """Variational, or with scores that labels did not touch."""
 
-    problem: Problem
-    state: State
+    machine: Machine
 
     @property
-    def params(self) -> Loadings:
-        design = self.problem.model.terms[-1].design
-        held = self.state.latents[-1].params if self.state.latents else design.q
-        return held  # type: ignore[no-any-return]
-
-    def _rows(self, X: Array) -> Rows:
-        model = self.problem.model
-        return predicted(model, X, (None, self.params)) if self.state.latents else model.rows(X)
+    def q(self) -> Loadings:
+        state, design = self.machine.state, self.machine.model.terms[-1].design
+        return state.latents[-1].params if state.latents else design.q  # type: ignore[no-any-return]
 
     def scores(self, sheet: Sheet) -> Pair:
-        found = project(sheet, self.params)
+        found = project(sheet, self.q)
         return found.mean, spread_of(found)
 
-    def moments(self, sheet: Sheet) -> Pair:
-        m, v = moments(self._rows(sheet.table()), self.state.coef)
-        return m[:, None], np.broadcast_to(v, m.shape)[:, None]
-
-    def left_out(self, sheet: Sheet) -> Pair:
-        """One copy of a row leaves the coefficients, and its scores forget its label."""
-        problem = self.problem.at(self.state.latents)
-        model, coef = problem.model, self.state.coef
-        blocks = problem.blocks
-        rows = [problem.rows(b) for b in blocks]
-        trained = Rows(np.concatenate([r.C for r in rows]))
-        V = np.zeros((blocks.n, model.width, model.width))
-        if self.state.latents:
-            where = model.slices[-1]
-            V[:, where, where] = self.state.latents[-1].cells[0].cov
-        m, v = problem.moments(coef)
-        copies = np.broadcast_to(blocks.copies, blocks.c.shape)
-        once = blocks.c / np.maximum(copies, 1.0)
-        local = model.likelihood.expected(blocks.y, m, v).times(once)
-        C = trained.C
-        pull = local.w[:, None, None] * (C[:, :, None] * C[:, None, :] + V)
-        Q = np.linalg.inv(coef.cov.dense())
-        cov = np.linalg.inv(Q - pull)
-        b = local.g + local.w * m
-        mean = np.einsum("ijk,ik->ij", cov, Q @ coef.mean - b[:, None] * C)
-        new = self._rows(sheet.table())
-        spread = np.einsum("ij,ijk,ik->i", new.C, cov, new.C, optimize=True)
-        for where, cells in new.V:
-            square = cov[:, where, where] + mean[:, where, None] * mean[:, None, where]
-            spread += np.einsum("ijk,ijk->i", square, cells[0].cov)
-        return np.einsum("ij,ij->i", new.C, mean)[:, None], spread[:, None]
-
     def loadings(self) -> Pair:
-        q = self.params
-        return q.mean, np.sqrt(np.diagonal(q.cov, axis1=1, axis2=2))
+        return self.q.mean, np.sqrt(np.diagonal(self.q.cov, axis1=1, axis2=2))
 
     def slopes(self) -> Array:
-        coef = self.state.coef
+        coef = self.machine.state.coef
         return np.asarray(coef.mean[1:] ** 2 + coef.cov.diag()[1:])
 
     @property
     def psi(self) -> float:
-        return self.params.psi
+        return self.q.psi
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,80 +103,66 @@ class ProjectedScores:
 # Draws
 
 
-class _Draws:
+class _Aligned:
     """What draws of either machine share: factors in the same order and with the same signs."""
 
-    draws: list[Any]
+    @property
+    def loading_draws(self) -> Sequence[Drawn]:
+        raise NotImplementedError
 
     @cached_property
     def order(self) -> list[Pair]:
         """Of each draw, which of its factors stands where, and with which sign."""
-        return aligned([d.loadings.A for d in self.draws])
+        return aligned([q.A for q in self.loading_draws])
 
     def scores(self, sheet: Sheet) -> Pair:
         parts = []
-        for draw, (at, sign) in zip(self.draws, self.order, strict=True):
-            found = project(sheet, draw.loadings)
+        for q, (at, sign) in zip(self.loading_draws, self.order, strict=True):
+            found = project(sheet, q)
             parts.append((found.mean[:, at] * sign, spread_of(found)[:, at] ** 2))
         mean, var = mixed(parts)
         return mean, np.sqrt(var)
 
     def loadings(self) -> Pair:
-        A = self.loading_draws()
-        return A.mean(axis=0), A.std(axis=0)
-
-    def loading_draws(self) -> Array:
-        """``(draws, d, K)``, aligned."""
-        pairs = zip(self.draws, self.order, strict=True)
-        return np.stack([d.loadings.A[:, at] * sign for d, (at, sign) in pairs])
+        """Moments by running sums: draws of all loadings side by side may not fit."""
+        total, square = 0.0, 0.0
+        for q, (at, sign) in zip(self.loading_draws, self.order, strict=True):
+            A = q.A[:, at] * sign
+            total, square = total + A, square + A * A
+        mean = np.asarray(total) / len(self.order)
+        return mean, np.sqrt(np.maximum(np.asarray(square) / len(self.order) - mean**2, 0.0))
 
     @property
     def psi(self) -> float:
-        return float(np.mean([d.loadings.psi for d in self.draws]))
+        return float(np.mean([q.psi for q in self.loading_draws]))
 
 
 @dataclass(frozen=True, eq=False)
-class LinearDraws(_Draws):
-    """Draws of coefficients and loadings."""
+class LinearDraws(_Aligned):
+    """Pairs of coefficients and loadings."""
 
-    draws: list[LinearDraw]
-    problem: Problem
+    machine: Machine
 
-    def _moments(self, sheet: Sheet, draw: LinearDraw) -> Pair:
-        found = project(sheet, draw.loadings)
-        beta = draw.theta[1:]
-        assert found.cov is not None
-        v = np.einsum("j,...jk,k->...", beta, found.cov, beta)
-        m = draw.theta[0] + found.mean @ beta
-        return m[:, None], np.broadcast_to(v, m.shape)[:, None]
-
-    def moments(self, sheet: Sheet) -> Pair:
-        return mixed([self._moments(sheet, draw) for draw in self.draws])
-
-    def left_out(self, sheet: Sheet) -> Pair:
-        """Draws weighted by one over what they gave the row's label."""
-        y, lik = self.problem.blocks.y, self.problem.model.likelihood
-        m, v = (np.stack(x)[:, :, 0] for x in zip(*[self._moments(sheet, d) for d in self.draws]))
-        # given the label-free scores, a row's own label says little of theta: K numbers, n rows
-        log_w = -lik.log_prob(y, m)
-        w = np.exp(log_w - log_w.max(axis=0))
-        w /= w.sum(axis=0)
-        mean = np.sum(w * m, axis=0)
-        var = np.sum(w * (v + (m - mean) ** 2), axis=0)
-        return mean[:, None], var[:, None]
+    @property
+    def loading_draws(self) -> Sequence[Drawn]:
+        return [pair.params[-1] for pair in self.machine.posterior.pairs]  # type: ignore[attr-defined]
 
     def slopes(self) -> Array:
-        pairs = zip(self.draws, self.order, strict=True)
-        return np.mean([d.theta[1:][at] ** 2 for d, (at, _) in pairs], axis=0)
+        thetas = [pair.theta[1:] for pair in self.machine.posterior.pairs]  # type: ignore[attr-defined]
+        return np.mean([t[at] ** 2 for t, (at, _) in zip(thetas, self.order)], axis=0)
 
 
 @dataclass(frozen=True, eq=False)
-class KernelDraws(_Draws):
+class KernelDraws(_Aligned):
     """Draws of everything but f, which is integrated out."""
 
     draws: list[KernelDraw]
     problem: KernelFactors
     dice: Array  # (draws, K): new rows share a draw's deviation, so that each is judged alone
+
+    @property
+    def loading_draws(self) -> Sequence[Drawn]:
+        return [draw.loadings for draw in self.draws]
 
     def moments(self, sheet: Sheet) -> Pair:
         return mixed([self._at(sheet, d, z, False) for d, z in zip(self.draws, self.dice)])
@@ -329,6 +272,39 @@ def kernel_slopes(
         parts.append(kernel.pull_points(G, new / s, W / s)[0] / s)
     slopes = np.stack(parts, axis=1)
     return slopes, np.mean(slopes**2, axis=(0, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class KernelMachine:
+    """One column of labels: f, its link, and how the fit went."""
+
+    has_spread: ClassVar[bool] = True
+
+    fitted: KernelFit | KernelDraws
+    number: int
+    link: Link
+    bound: float
+    path: list[float]
+    n_iter: int
+    converged: bool
+    change: float
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def posterior(self) -> KernelMachine:
+        """Asked whether it has a spread."""
+        return self
+
+    def moments(self, X: Array) -> Pair:
+        m, v = self.fitted.moments(Sheet.of(X))
+        return m[:, self.number], v[:, self.number]
+
+    def quantiles(self, X: Array, levels: tuple[float, ...]) -> Array:
+        m, v = self.moments(X)
+        return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
+
+    def proba(self, m: Array, v: Array) -> Array:
+        return decisive(self.link.proba(m, v), self.link.score(m, v))
 
 
 # ---------------------------------------------------------------------------------------------

@@ -369,9 +369,7 @@ def move_scores(
     alone = row_scores(frame)
     for i in order:
         columns = [inv.column(i) for inv in inverses]
-        slice_ = level[i] + sum(
-            inv.now(col, i) for inv, col in zip(inverses, columns, strict=True)
-        )
+        slice_ = level[i] + sum(inv.now(col, i) for inv, col in zip(inverses, columns, strict=True))
         high = 2 * np.pi * rng.random()
         low, angle, taken = high - 2 * np.pi, high, False
         for count in (*TRIES, *[TRIES[-1]] * 100):
@@ -453,7 +451,9 @@ def sweep(
     problem: KernelFactors, at: KernelDraw, number: int, rng: np.random.Generator
 ) -> KernelDraw:
     """Loadings and noise, scores, one kernel parameter, f and latent weights."""
-    at = at._replace(loadings=problem.prior.draw(at.loadings, problem.sheet.sums(Scores(at.W)), rng))
+    at = at._replace(
+        loadings=problem.prior.draw(at.loadings, problem.sheet.sums(Scores(at.W)), rng)
+    )
     at = at._replace(W=move_scores(problem, at, Frame.of(problem.sheet, at.loadings), rng))
     if problem.tune:
         at = at._replace(kernel=draw_kernel(problem, at, number % at.kernel.theta.size, rng))

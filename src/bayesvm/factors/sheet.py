@@ -113,9 +113,7 @@ class Sheet:
         total: Array = weighted.T @ W
         if scores.cov is not None:
             shared = scores.cov.ndim == 2
-            total += (
-                self.c.sum() * scores.cov if shared else np.tensordot(self.c, scores.cov, 1)
-            )
+            total += self.c.sum() * scores.cov if shared else np.tensordot(self.c, scores.cov, 1)
         gram = total
         if self.seen is not None:
             each = (self.seen * self.c[:, None]).T @ scores.square().reshape(self.n, -1)
