@@ -67,8 +67,7 @@ class FactorScores:
         if not n:
             return ()
         scores = project(Sheet.of(X), self.first)
-        cov = np.array(np.broadcast_to(scores.cov, (n, K, K)))
-        return (Cells(np.arange(n), np.tile(np.arange(K), (n, 1)), scores.mean, cov),)
+        return (Cells(np.arange(n), np.tile(np.arange(K), (n, 1)), scores.mean, scores.covs()),)
 
     def sums(self, X: Any, C: Array, count: Array, cells: tuple[Cells, ...]) -> Sums:
         cov = cells[0].cov if cells else None

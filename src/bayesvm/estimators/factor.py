@@ -35,7 +35,7 @@ CLIMBS = {"linear": VB(max_iter=500, tol=1e-6), "kernel": VB(max_iter=50, tol=1e
 
 
 class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClassifier):  # type: ignore[misc]
-    r"""Discriminative factor model: a few factors that explain the columns and separate the classes.
+    r"""Discriminative factor model: few factors that explain the columns and separate the classes.
 
     .. math::
 
@@ -301,11 +301,9 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         K, most = self.n_factors, min(sheet.n, sheet.d)
         if isinstance(K, str) and K == "auto":
             return choose_size(prior, sheet)
-        if not isinstance(K, Integral) or isinstance(K, bool) or K < 1:
-            raise ValueError(
-                f"n_factors must be a whole number of at least 1 or 'auto'; got {K!r}."
-            )
-        if most < K:
+        if not isinstance(K, Integral) or isinstance(K, bool) or int(K) < 1:
+            raise ValueError(f"n_factors must be a whole number, 1 or more, or 'auto'; got {K!r}.")
+        if most < int(K):
             raise ValueError(
                 f"n_factors={K} is more than min(n_samples={sheet.n}, n_features={sheet.d}), which "
                 "is as many factors as a table can have. Lower it or use 'auto'."

@@ -125,12 +125,12 @@ class _Aligned:
 
     def loadings(self) -> Pair:
         """Moments by running sums: draws of all loadings side by side may not fit."""
-        total, square = 0.0, 0.0
+        total, square = np.zeros(1), np.zeros(1)
         for q, (at, sign) in zip(self.loading_draws, self.order, strict=True):
             A = q.A[:, at] * sign
             total, square = total + A, square + A * A
-        mean = np.asarray(total) / len(self.order)
-        return mean, np.sqrt(np.maximum(np.asarray(square) / len(self.order) - mean**2, 0.0))
+        mean = total / len(self.order)
+        return mean, np.sqrt(np.maximum(square / len(self.order) - mean**2, 0.0))
 
     @property
     def psi(self) -> float:
@@ -218,7 +218,8 @@ class KernelFit:
         m, v = kernel_moments(problem, state.kernel, found.mean, state.W, sites, out)
         alphas = [fit.alpha for fit in state.fits]
         slopes, _ = kernel_slopes(problem, state.kernel, found.mean, state.W, alphas)
-        return m, v + np.einsum("nja,...ab,njb->nj", slopes, found.cov, slopes, optimize=True)
+        own = np.einsum("nja,nab,njb->nj", slopes, found.covs(), slopes, optimize=True)
+        return m, v + own
 
     def loadings(self) -> Pair:
         q, s = self.state.loadings, self._unit
@@ -317,12 +318,13 @@ def aligned(loadings: list[Array]) -> list[Pair]:
     K = reference.shape[1]
     order = [(np.arange(K), np.ones(K))] * len(loadings)
     for _ in range(2):
-        order = [_match(A, reference) for A in loadings]
+        order = [match(A, reference) for A in loadings]
         reference = np.mean([A[:, at] * sign for A, (at, sign) in zip(loadings, order)], axis=0)
     return order
 
 
-def _match(A: Array, reference: Array) -> Pair:
+def match(A: Array, reference: Array) -> Pair:
+    """Which of A's factors stands where in the reference, and with which sign."""
     cross = reference.T @ A
     _, at = linear_sum_assignment(-np.abs(cross))
     return at, np.where(cross[np.arange(at.size), at] < 0, -1.0, 1.0)

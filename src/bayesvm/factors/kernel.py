@@ -39,6 +39,7 @@ from .loadings import Drawn, FactorPrior, Loadings, project
 from .sheet import Scores, Sheet
 
 SPREAD = 0.25  # prior standard deviation of the kernel's log parameters around their start
+FIRST_PASSES = 20  # of coordinate ascent, before anything else is learned
 JITTER = 1e-8  # of the kernel's variance, where a factor of the kernel itself is needed
 SETTLED = 0.1  # change of f in a cycle, in its standard deviations, at which it has settled
 TRIES = (2, 4, 8)  # proposals made at once: first, and while all were refused
@@ -171,15 +172,13 @@ def start(problem: KernelFactors, q: Loadings, W: Array) -> KernelState:
 def infer(problem: KernelFactors, state: KernelState, passes: int = 6) -> KernelState:
     """q(f) of each machine, by a few passes of coordinate ascent from where it was."""
     K = problem.gram(state.kernel, state.W)
-    old: Sequence[Fit | None] = state.fits or [None] * len(problem.labels)
-    fits = tuple(
-        fit_sites(
-            K, labels, problem.likelihood.expected, fit and next_sites(problem, fit, labels), 1e-6,
-            passes if fit else 20,
-        )
-        for labels, fit in zip(problem.labels, old, strict=True)
-    )  # fmt: skip
-    return state._replace(fits=fits)
+    site = problem.likelihood.expected
+    if not state.fits:
+        fits = [fit_sites(K, labels, site, None, 1e-6, FIRST_PASSES) for labels in problem.labels]
+        return state._replace(fits=tuple(fits))
+    pairs = zip(problem.labels, state.fits, strict=True)
+    fits = [fit_sites(K, a, site, next_sites(problem, b, a), 1e-6, passes) for a, b in pairs]
+    return state._replace(fits=tuple(fits))
 
 
 def next_sites(problem: KernelFactors, fit: Fit, labels: Labels) -> Sites:

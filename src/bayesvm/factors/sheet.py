@@ -18,6 +18,12 @@ class Scores(NamedTuple):
     mean: Array
     cov: Array | None = None
 
+    def covs(self) -> Array:
+        """Covariances, one a row, ``(n, K, K)``."""
+        assert self.cov is not None
+        n, K = self.mean.shape
+        return np.broadcast_to(self.cov, (n, K, K))
+
     def square(self) -> Array:
         """E[w w'] of each row, ``(n, K, K)``."""
         out = self.mean[:, :, None] * self.mean[:, None, :]
