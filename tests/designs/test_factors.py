@@ -12,10 +12,10 @@ from tests.problems import Z
 
 from bayesvm.blocks import Blocks
 from bayesvm.designs import FactorScores, Intercept
-from bayesvm.designs.latent import begin
+from bayesvm.designs.latent import begin, thrown
 from bayesvm.diagnostics import ess
 from bayesvm.engines import Serial
-from bayesvm.factors import Drawn, FactorPrior, Sheet, project
+from bayesvm.factors import FactorPrior, Sheet, project
 from bayesvm.factors.loadings import learn
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.draws import Position
@@ -122,9 +122,7 @@ def test_draws_agree_with_importance_sampling():
     problem = make(CELLS, LABELS, K=1, bias=1.0)
     scheme, rng = Gibbs(scale_move=False), np.random.default_rng(1)
     model = problem.model
-    latents = begin(problem)
-    params = tuple(x and x._replace(params=Drawn.of(x.params)) for x in latents)
-    at = Position(np.zeros(2), model.init(), latents=params)
+    at = Position(np.zeros(2), model.init(), latents=thrown(begin(problem), rng))
     kept = []
     for t in range(20_000):
         at = scheme.sweep(problem, at, rng, (7, t))

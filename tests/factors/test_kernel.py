@@ -187,11 +187,11 @@ def test_draws_agree_with_importance_sampling():
     sites = (Sites(np.ones(3), 2.0 * LABELS),)
     at = km.KernelDraw(Drawn.of(q), scores.mean, problem.kernel, sites)
     kept = []
-    for number in range(20_000):
+    for number in range(8_000):
         at = km.sweep(problem, at, number, rng)
         f = km.draw_function(problem.gram(at.kernel, at.W), at.sites[0], rng)
         kept.append([at.loadings.psi, *f])
     kept = np.array(kept[500:])
     se = kept.std(axis=0) / np.sqrt(ess(kept[None]))
     assert np.all(np.abs(kept.mean(axis=0) - exact) < Z * np.hypot(se, error))
-    assert np.all(se < 0.05)
+    assert np.all(se < 0.1)

@@ -317,7 +317,8 @@ def climb(
     tol: float,
     watch: Watch = silent,
 ) -> tuple[KernelState, list[float], bool]:
-    """Cycles until the bound gains less than ``tol`` of its size and f has settled, too."""
+    """Cycles until the bound gains less than ``tol`` of its size and f has settled, too, or until
+    it gains a tenth of that."""
     path = [bound(problem, state)]
     for number in range(1, max_iter + 1):
         new = cycle(problem, state)
@@ -330,7 +331,7 @@ def climb(
             for a, b in zip(state.fits, new.fits, strict=True)
         )
         state = new
-        settled = change < tol * size and shift < SETTLED
+        settled = change < tol * size and (shift < SETTLED or change < 0.1 * tol * size)
         if watch(Progress("vb-em", number, max_iter, path[-1], change), state) or settled:
             return state, path, settled
     return state, path, False
@@ -449,11 +450,14 @@ def draw_sites(
 def sweep(
     problem: KernelFactors, at: KernelDraw, number: int, rng: np.random.Generator
 ) -> KernelDraw:
-    """Loadings and noise, scores, one kernel parameter, f and latent weights."""
+    """Loadings and noise, scores, their rotation, one kernel parameter, f and latent weights."""
     at = at._replace(
         loadings=problem.prior.draw(at.loadings, problem.sheet.sums(Scores(at.W)), rng)
     )
     at = at._replace(W=move_scores(problem, at, Frame.of(problem.sheet, at.loadings), rng))
+    if not any("[" in name for name in at.kernel.names):  # one length scale: it sees no turn
+        loadings, T = problem.prior.turn(at.loadings, rng)
+        at = at._replace(loadings=loadings, W=at.W @ T)
     if problem.tune:
         at = at._replace(kernel=draw_kernel(problem, at, number % at.kernel.theta.size, rng))
     sites, fit = draw_sites(problem, at, rng)

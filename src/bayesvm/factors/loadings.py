@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from ..distributions import LOG_2PI, inverse_gaussian
+from ..distributions import LOG_2PI, inverse_gaussian, slice_sample_on
 from ..types import Array
 from .sheet import Scores, Sheet, Sums
 
@@ -128,12 +128,41 @@ class FactorPrior:
         dice = rng.standard_normal(half.shape)
         A = np.linalg.solve(L.transpose(0, 2, 1), half + dice)[:, :, 0]
         r = q.laplace
-        shrink = np.minimum(inverse_gaussian(np.abs(A) / r, r * r, rng), 1.0 / TINY)
+        shrink = _draw_shrink(A, r, rng)
         if self.nu is None:
             r = float(np.sqrt(2.0 * rng.gamma(1.0 + A.size) / (1.0 + np.sum(1.0 / shrink))))
         new = Drawn(A, shrink, q.psi, r)
         rate = self.b + 0.5 * energy(new, sums)
         return new._replace(psi=float(rng.gamma(self.a + 0.5 * sums.count) / rate))
+
+    def turn(self, q: Drawn, rng: np.random.Generator) -> tuple[Drawn, Array]:
+        """Rotate the factors, two at a time, and say by which matrix.
+
+        Scores that turn with their loadings change neither the fit nor their own prior, so angles
+        are drawn by the Laplace prior alone, variances of loadings integrated out.  Draws of
+        loadings given scores and of scores given loadings hardly move this way.
+        """
+        A, r, K = q.A.copy(), q.laplace, q.A.shape[1]
+        T = np.eye(K)
+        pairs = [(j, k) for j in range(K) for k in range(j)]
+        for j, k in (pairs[i] for i in rng.permutation(len(pairs))):
+            a, b = A[:, j].copy(), A[:, k].copy()
+
+            def log_prior(t: float, a: Array = a, b: Array = b) -> float:
+                c, s = np.cos(t), np.sin(t)
+                return float(-r * (np.abs(c * a + s * b).sum() + np.abs(c * b - s * a).sum()))
+
+            low = -0.5 * np.pi * rng.random()  # a bracket of a quarter turn, placed at random
+            t = slice_sample_on(log_prior, 0.0, low, low + 0.5 * np.pi, rng)
+            G = np.array([[np.cos(t), -np.sin(t)], [np.sin(t), np.cos(t)]])
+            A[:, [j, k]] = A[:, [j, k]] @ G
+            T[:, [j, k]] = T[:, [j, k]] @ G
+        return q._replace(A=A, shrink=_draw_shrink(A, r, rng)), T
+
+
+def _draw_shrink(A: Array, r: float, rng: np.random.Generator) -> Array:
+    """1/phi given loadings."""
+    return np.minimum(inverse_gaussian(np.abs(A) / r, r * r, rng), 1.0 / TINY)
 
 
 class Drawn(NamedTuple):
