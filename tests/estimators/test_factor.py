@@ -65,7 +65,7 @@ def test_all_kinds_learn_and_answer(classifier, inference):
 @pytest.mark.parametrize("classifier", ["linear", "kernel"])
 def test_order_and_signs_of_factors(classifier):
     model = fit(classifier)
-    A = model.loadings_ / model._scale[:, None]
+    A = model.loadings_ / model.scale_[:, None]
     assert np.all(np.diff(np.square(A).sum(axis=0)) <= 0)
     top = np.abs(A).argmax(axis=0)
     assert np.all(A[top, [0, 1]] > 0)

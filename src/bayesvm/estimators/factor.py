@@ -112,8 +112,8 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         than two classes has factors of its own for each class, one after another.
     noise_precision_ : array of shape (n_features,)
         Of each column, on the scale of the input.
-    mean_ : array of shape (n_features,)
-        Of the columns.
+    mean_, scale_ : arrays of shape (n_features,)
+        Of the columns; the scale is one if columns are not standardised.
     factor_relevance_ : array of shape (n_factors,)
         Share of each factor in the squared slope of f; they sum to one (for each class, if classes
         have their own).
@@ -239,7 +239,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             c, copies = c / np.maximum(copies, 1e-300), np.ones_like(copies)
         X, codes, c, copies = X[rows].astype(float), codes[rows], c[rows], copies[rows]
         self._scale_columns(X, copies)
-        sheet = Sheet.of((X - self.mean_) / self._scale, copies)
+        sheet = Sheet.of((X - self.mean_) / self.scale_, copies)
         with check.blas_threads(sheet.n, "dense"):
             self._learn(sheet, codes, self.label_weight * c, scheme)
         self._report(sheet)
@@ -283,7 +283,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         spread = np.sqrt((copies @ gap**2) / count)
         flat = spread <= 1e-12 * np.maximum(np.abs(self.mean_), 1e-300)
         self._refuse(flat | (spread == 0), "the same value in every row", "Drop them")
-        self._scale = spread if self.standardize else np.ones_like(spread)
+        self.scale_ = spread if self.standardize else np.ones_like(spread)
 
     def _refuse(self, bad: Array, what: str, remedy: str) -> None:
         if not np.any(bad):
@@ -361,20 +361,20 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             top = np.abs(A[:, at]).argmax(axis=0)
             sign = np.where(A[top, at] < 0, -1.0, 1.0)
             self._turns.append((at, sign))
-            means.append(A[:, at] * sign * self._scale[:, None])
-            stds.append(sd[:, at] * self._scale[:, None])
+            means.append(A[:, at] * sign * self.scale_[:, None])
+            stds.append(sd[:, at] * self.scale_[:, None])
             slopes = part.slopes()[at]
             shares.append(slopes / max(float(slopes.sum()), 1e-300))
         self.loadings_, self.loadings_std_ = np.hstack(means), np.hstack(stds)
         self.factor_relevance_ = np.concatenate(shares)
-        self.noise_precision_ = np.mean([part.psi for part in self._parts]) / self._scale**2
+        self.noise_precision_ = np.mean([part.psi for part in self._parts]) / self.scale_**2
         self.offset_ = np.array([m.link.offset for m in self.machines_])
         self._n_features_out = self.loadings_.shape[1]
 
     # ----- asking
 
     def _new_rows(self, X: Any) -> Array:
-        rows: Array = (super()._new_rows(X) - self.mean_) / self._scale
+        rows: Array = (super()._new_rows(X) - self.mean_) / self.scale_
         return rows
 
     def _moments(self, X: Any) -> tuple[Array, Array]:

@@ -20,6 +20,8 @@ REGISTRY = {
     ("chen", "tests"): ("chen_tests", "Chen et al. (2009), Tables IV-VI: tests on 13 sets"),
     ("wenzel", "table1"): ("wenzel_table1", "Wenzel et al. (2017), Table 1: error, Brier, time"),
     ("henao", "table1"): ("henao_table1", "Henao et al. (2014), Table 1: error on six sets"),
+    ("henao", "usps"): ("henao_usps", "Henao et al. (2014), Table 3: factors of threes and fives"),
+    ("henao", "genes"): ("henao_genes", "Henao et al. (2014), Table 3, on other gene sets"),
     ("chen", "synthetic"): ("chen_synthetic", "Chen et al. (2009), Figs 1, 2, 4: the plane"),
 }
 
