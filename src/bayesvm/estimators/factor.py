@@ -31,7 +31,7 @@ from ..types import Array, Term
 from ._base import BayesianClassifier
 
 CHAINS = {"linear": Gibbs(draws=600, burn_in=300, chains=2), "kernel": Gibbs(200, 100, 2)}
-CLIMBS = {"linear": VB(max_iter=500, tol=1e-6), "kernel": VB(max_iter=50, tol=1e-3)}
+CLIMBS = {"linear": VB(max_iter=500, tol=1e-5), "kernel": VB(max_iter=50, tol=1e-3)}
 
 
 class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClassifier):  # type: ignore[misc]

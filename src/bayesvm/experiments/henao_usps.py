@@ -77,7 +77,8 @@ def draw(frame: Any) -> Any:
     from ..plot import FactorImageDisplay
 
     figure = plt.figure(figsize=(11, 4), layout="constrained")
-    left, right = np.ravel(figure.subfigures(1, 2, width_ratios=(1, 1.3)))
+    parts: Any = figure.subfigures(1, 2, width_ratios=(1, 1.3))
+    left, right = parts
     ax = left.subplots()
     methods = [m for m in METHODS if m in set(frame.method)]
     at = np.arange(len(methods))
