@@ -21,11 +21,13 @@ from typing import Any
 import numpy as np
 import yaml
 from rich.console import Console
+from sklearn.model_selection import StratifiedKFold
 
+import genes
 import machine
 import problems
 import selection as selecting
-from bayesvm.datasets import load_spam
+from bayesvm.datasets import load_gene_expression, load_spam
 from bayesvm.inference import Gibbs
 from tables import CONFIG, PRINTERS, RESULTS, WIDTH, Number, Table, ranked_nuts, read, write
 
@@ -254,6 +256,33 @@ def selection(book: Book, args: argparse.Namespace) -> None:
 
 
 # ---------------------------------------------------------------------------------------------
+# Factor models
+
+
+def factor(book: Book, args: argparse.Namespace) -> None:
+    """Gene expression by ten folds; which genes are shown, and how steadily."""
+    methods = [m for m in genes.METHODS if not args.only or m in args.only]
+    for name in genes.SETS[: 1 if args.quick else None]:
+        if args.problem and not any(text in name for text in args.problem):
+            continue
+        bunch = load_gene_expression(name)
+        problem = f"{name} {bunch.data.shape[0]:,} x {bunch.data.shape[1]:,}"
+        folds = StratifiedKFold(10, shuffle=True, random_state=0).split(bunch.data, bunch.target)
+        shown: dict[str, list[Any]] = {method: [] for method in methods}
+        for repeat, (train, test) in enumerate(list(folds)[: 2 if args.quick else None]):
+            for method in methods:
+                fold = genes.judge(method, bunch.data, bunch.target, train, test)
+                book.add(problem, method, repeat, fold.values)
+                shown[method].append(fold.genes)
+                console.print(
+                    f"  {name} {repeat} {method}: {fold.values['error']:.3f}, "
+                    f"{fold.values['cpu_seconds']:.1f} s"
+                )
+        for method in methods:
+            book.add(problem, method, 0, {"stability": genes.stability(shown[method])})
+
+
+# ---------------------------------------------------------------------------------------------
 
 BENCHMARKS = {
     "linear": linear,
@@ -261,6 +290,7 @@ BENCHMARKS = {
     "scaling": scaling,
     "selection": selection,
     "vector": vector,
+    "factor": factor,
 }
 
 
@@ -290,7 +320,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=REPEATS, help="turns (default %(default)s)")
     parser.add_argument("--output", type=Path, help="folder (default results/<date>)")
     args = parser.parse_args()
-    known = (*LIBRARIES, *VECTOR_LIBRARIES, *selecting.SELECTORS, *selecting.SPAM)
+    known = (*LIBRARIES, *VECTOR_LIBRARIES, *selecting.SELECTORS, *selecting.SPAM, *genes.METHODS)
     unknown = set(args.only or ()) - set(known)
     if unknown:
         parser.error(f"unknown library {', '.join(sorted(unknown))}; choose from {known}")

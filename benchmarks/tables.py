@@ -284,10 +284,31 @@ def matched(table: Table, problem: str, library: str) -> str:
     return "; ".join(f"{m.removeprefix(AT)} {value:.2f}" for m, value in found)
 
 
+def print_factor(table: Table, console: Any) -> None:
+    """Error and log loss with standard errors over folds, processor time, stability of genes."""
+    from rich.table import Table as Grid
+
+    for problem in table.problems:
+        grid = Grid(title=f"{problem}, means over folds ± standard error")
+        for head in ("", "error %", "log loss", "cpu s a fit", "genes in common"):
+            grid.add_column(head, justify="right" if head else "left")
+        for library in table.libraries(problem):
+            cells = []
+            for measure, factor, form in (("error", 100, ".1f"), ("log_loss", 1, ".3f")):
+                x = factor * table.values(problem, library, measure)
+                cells.append(f"{x.mean():{form}} ± {x.std(ddof=1) / np.sqrt(x.size):{form}}")
+            cells.append(show(table.values(problem, library, "cpu_seconds").mean(), ".1f"))
+            kept = table.values(problem, library, "stability")
+            cells.append(show(kept.mean(), ".2f") if kept.size and np.isfinite(kept).all() else "")
+            grid.add_row(library, *cells)
+        console.print(grid)
+
+
 PRINTERS = {
     "linear": print_linear,
     "gibbs": print_gibbs,
     "scaling": print_scaling,
     "selection": print_selection,
     "vector": print_vector,
+    "factor": print_factor,
 }

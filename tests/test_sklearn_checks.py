@@ -3,7 +3,7 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC
+from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
 from bayesvm.inference import VB, Gibbs
 from bayesvm.terms import Columns, Intercept, Process
 
@@ -39,6 +39,9 @@ ESTIMATORS = [
     PCVC(),
     PCVC(prior="power", n_starts=0, n_folds=2, max_iter=30, tune=False),
     RVC(),
+    FactorSVC(2, tol=1e-2),
+    FactorSVC(1, "linear"),
+    FactorSVC(1, "linear", Gibbs(draws=20, burn_in=10, chains=2), random_state=0),
 ]
 
 

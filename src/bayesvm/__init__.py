@@ -1,7 +1,26 @@
 """Bayesian support vector machines: an SVM that knows how sure it is."""
 
-from . import compare, datasets, engines, inference, kernels, likelihoods, plot, priors, terms
-from .estimators import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
+from . import (
+    blocks,
+    compare,
+    datasets,
+    engines,
+    inference,
+    kernels,
+    likelihoods,
+    plot,
+    priors,
+    terms,
+)
+from .estimators import (
+    PCVC,
+    RVC,
+    AdditiveSVC,
+    BayesianLinearSVC,
+    BayesianSVC,
+    FactorSVC,
+    MixedSVC,
+)
 from .storage import load, save
 
 __version__ = "0.1.0"
@@ -10,7 +29,9 @@ __all__ = [
     "AdditiveSVC",
     "BayesianLinearSVC",
     "BayesianSVC",
+    "FactorSVC",
     "MixedSVC",
+    "blocks",
     "compare",
     "PCVC",
     "RVC",

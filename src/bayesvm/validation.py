@@ -450,6 +450,16 @@ def check_weights(
     return c * factors[y]
 
 
+def whole(copies: Array) -> Any:
+    """Numbers of copies of rows that a chain gives scores of their own."""
+    if np.any(copies != np.round(copies)):
+        raise ValueError(
+            "with inference='gibbs', sample_weight must be whole numbers: each copy of a row has "
+            "scores of its own. Use inference='vb', or round the weights."
+        )
+    return copies.astype(int)
+
+
 def repeated(X: Array, copies: Array) -> Array:
     """Rows, those with missing cells as often as they count: a chain draws each copy's cells."""
     gone = np.isnan(X).any(axis=1)

@@ -2,6 +2,7 @@
 
 from .basis import Basis, Chosen
 from .columns import Intercept, Standardised, fit_columns
+from .factors import FactorScores
 from .gp import Mixture, Whitened, choose_points, whiten
 from .groups import Grouped
 from .imputation import Factors, Unstructured
@@ -11,6 +12,7 @@ from .table import Table
 __all__ = [
     "Basis",
     "Chosen",
+    "FactorScores",
     "Factors",
     "Grouped",
     "Intercept",

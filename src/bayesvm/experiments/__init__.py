@@ -25,6 +25,8 @@ REGISTRY = {
     ("wenzel", "inducing"): ("wenzel_inducing", "Wenzel et al. (2017), Fig. 3: inducing points"),
     ("henao", "table2"): ("henao_table2", "Henao et al. (2014), Table 2: FITC and variational"),
     ("henao", "table1"): ("henao_table1", "Henao et al. (2014), Table 1: error on six sets"),
+    ("henao", "usps"): ("henao_usps", "Henao et al. (2014), Table 3: factors of threes and fives"),
+    ("henao", "genes"): ("henao_genes", "Henao et al. (2014), Table 3, on other gene sets"),
     ("chen", "synthetic"): ("chen_synthetic", "Chen et al. (2009), Figs 1, 2, 4: the plane"),
 }
 

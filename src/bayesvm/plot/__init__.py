@@ -6,6 +6,12 @@ given to ``plot``; ``plot(ax=None)`` draws them, hands what else it is given to 
 """
 
 from .coefficients import CoefficientDisplay, InclusionDisplay
+from .factors import (
+    FactorImageDisplay,
+    FactorScoreDisplay,
+    LoadingHeatDisplay,
+    TopLoadingDisplay,
+)
 from .history import ConvergenceDisplay, TraceDisplay
 from .kernel import DecisionBandDisplay, RelevanceDisplay
 from .missing import MissingDisplay
@@ -26,4 +32,8 @@ __all__ = [
     "DecisionBandDisplay",
     "RelevanceDisplay",
     "VectorDisplay",
+    "LoadingHeatDisplay",
+    "TopLoadingDisplay",
+    "FactorScoreDisplay",
+    "FactorImageDisplay",
 ]

@@ -1,0 +1,456 @@
+"""The discriminative factor model: features and margin learned together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted
+
+from .. import validation as check
+from ..blocks import Blocks
+from ..designs import FactorScores, Intercept
+from ..diagnostics import r_hat
+from ..engines import Serial
+from ..factors.fitted import Fitted, LinearDraws, LinearFit, ProjectedScores
+from ..factors.learn import choose_size, fit_kernel
+from ..factors.loadings import FactorPrior, Loadings, learn
+from ..factors.sheet import Sheet
+from ..inference import VB, Gibbs
+from ..inference.loop import Progress
+from ..machine import AGREED, Machine
+from ..model import Model, Problem
+from ..priors import Fixed
+from ..progress import Reporter
+from ..types import Array, Term
+from ._base import BayesianClassifier
+
+CHAINS = {"linear": Gibbs(draws=600, burn_in=300, chains=2), "kernel": Gibbs(200, 100, 2)}
+CLIMBS = {"linear": VB(max_iter=500, tol=1e-5), "kernel": VB(max_iter=50, tol=1e-3)}
+
+
+class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClassifier):  # type: ignore[misc]
+    r"""Discriminative factor model: few factors that explain the columns and separate the classes.
+
+    .. math::
+
+        x_n = \mu + A w_n + \varepsilon_n, \quad w_n \sim N(0, I_K), \quad
+        \varepsilon_n \sim N(0, \psi^{-1} I), \quad a_{ik} \sim \mathrm{Laplace}(\sqrt{2\nu}),
+        \qquad L(y_n \mid f_n) = e^{-2\max(0,\, 1 - y_n f_n)},
+
+    with :math:`f_n = \beta_0 + \beta^\top w_n` (``classifier="linear"``) or *f* a Gaussian process
+    of the scores :math:`w_n` (``"kernel"``).  Scores are learned from the columns and the labels
+    together; new rows are given scores from their columns alone.  For many columns and few rows:
+    the cost grows linearly with the number of columns.
+
+    Parameters
+    ----------
+    n_factors : int or "auto", default=10
+        Number of factors; ``"auto"`` takes the number with the largest bound on the evidence of
+        the columns.
+    classifier : {"kernel", "linear"}, default="kernel"
+        The machine on the scores.
+    inference : {"vb", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
+        ``"vb"``: variational Bayes (linear), or variational EM with scores at a point (kernel).
+        ``"gibbs"`` draws everything; 900 sweeps of the linear machine and 300 of the kernel
+        machine in each of two chains, unless a :class:`~bayesvm.inference.Gibbs` says otherwise.
+    likelihood : {"hinge", "logistic", "probit"} or an object, default="hinge"
+        What labels say of f.
+    kernel : str or object of :mod:`bayesvm.kernels`, default="rbf"
+        Of scores in units of their spread; a name starts from a length scale of
+        :math:`\sqrt K` and a variance of 4.  One length scale per factor gives a relevance to each.
+    tune : bool, default=True
+        Learn the kernel's parameters, under a prior around where they start (a quarter of a unit of
+        the logarithm).
+    prior : str or an object of :mod:`bayesvm.priors`, default="fixed"
+        Of the linear machine's coefficients.  ``"lasso"`` selects factors.
+    nu : float or None, default=1.0
+        Rate of the loadings' variances: larger values make loadings smaller and sparser.  ``None``
+        learns it (not for the kernel machine by VB, whose scores are a point).
+    joint : bool, default=True
+        ``False`` is the two-step procedure, for comparison: factors from the columns alone, then
+        the machine on their scores.
+    label_weight : float, default=1.0
+        How often each label counts.  Raising it to make up for many columns moves training scores
+        to fit labels and does not help new rows.
+    bias : float, default=3.0
+        Prior standard deviation of the level of f.
+    standardize : bool, default=True
+        Scale columns inside (they are always centred); loadings are reported on the scale of the
+        input.
+    probability : {"calibrated", "normalised", "probit"}, default="calibrated"
+        The link from f to probabilities; see :class:`BayesianSVC`.  It is fitted at the scores that
+        rows would have without their label.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes: how often their labels count, not their columns.
+    max_iter, tol : optional
+        Most iterations and tolerance of the variational fit.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of everything drawn.
+    n_jobs : int, optional
+        Chains run in parallel.
+    verbose : int, default=0
+        1 shows progress.
+    callbacks : list of callables, optional
+        Each is called with a :class:`~bayesvm.inference.Progress` after every iteration; returning
+        ``True`` ends the fit there.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        Labels.
+    n_factors_ : int
+        Number of factors of each machine.
+    loadings_, loadings_std_ : arrays of shape (n_features, n_factors)
+        Posterior mean and standard deviation on the scale of the input.  Factors are ordered by the
+        variance they explain; the largest loading of each is positive.  The linear machine of more
+        than two classes has factors of its own for each class, one after another.
+    noise_precision_ : array of shape (n_features,)
+        Of each column, on the scale of the input.
+    mean_, scale_ : arrays of shape (n_features,)
+        Of the columns; the scale is one if columns are not standardised.
+    factor_relevance_ : array of shape (n_factors,)
+        Share of each factor in the squared slope of f; they sum to one (for each class, if classes
+        have their own).
+    elbo_, elbo_path_ : float, array
+        Lower bound on the log evidence and its history; log pseudo-likelihoods under Gibbs.
+    offset_ : array of shape (1,) or (n_classes,)
+        What calibration adds to f before the sign is taken.
+    n_iter_, converged_ : int, bool
+        Iterations made, and whether the stopping rule was met.
+
+    See Also
+    --------
+    sklearn.decomposition.FactorAnalysis : factors without labels.
+    sklearn.cross_decomposition.PLSRegression : directions that explain labels, without a margin.
+
+    References
+    ----------
+    Henao, Yuan & Carin (2014), *Bayesian nonlinear support vector machines and discriminative
+    factor modeling*, section 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesvm import FactorSVC
+    >>> rng = np.random.default_rng(0)
+    >>> W = rng.standard_normal((80, 2))
+    >>> X = W @ rng.standard_normal((2, 300)) + rng.standard_normal((80, 300))
+    >>> y = W[:, 0] > 0
+    >>> model = FactorSVC(n_factors=2).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    >>> scores, sd = model.transform(X[:3], return_std=True)
+    >>> scores.shape, model.inverse_transform(scores).shape
+    ((3, 2), (3, 300))
+    """
+
+    _accept_sparse: Any = False
+    engine = "serial"  # few rows: nothing to share
+    checkpoint = None
+
+    def __init__(
+        self,
+        n_factors: Any = 10,
+        classifier: str = "kernel",
+        inference: Any = "vb",
+        likelihood: Any = "hinge",
+        *,
+        kernel: Any = "rbf",
+        tune: bool = True,
+        prior: Any = "fixed",
+        nu: float | None = 1.0,
+        joint: bool = True,
+        label_weight: float = 1.0,
+        bias: float = 3.0,
+        standardize: bool = True,
+        probability: str = "calibrated",
+        class_weight: Any = None,
+        max_iter: int | None = None,
+        tol: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+    ) -> None:
+        self.n_factors = n_factors
+        self.classifier = classifier
+        self.inference = inference
+        self.likelihood = likelihood
+        self.kernel = kernel
+        self.tune = tune
+        self.prior = prior
+        self.nu = nu
+        self.joint = joint
+        self.label_weight = label_weight
+        self.bias = bias
+        self.standardize = standardize
+        self.probability = probability
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _kind(self) -> dict[str, Any]:
+        return super()._kind() | {"ensure_all_finite": "allow-nan"}
+
+    # ----- fitting
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FactorSVC:
+        """Fit to rows ``X`` with labels ``y``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows; NumPy, pandas or polars.  NaN marks a missing cell.
+        y : array-like of shape (n,)
+            Labels, two or more distinct.
+        sample_weight : array-like of shape (n,), optional
+            A weight of 2 equals the row twice; 0 leaves it out.
+
+        Returns
+        -------
+        self : FactorSVC
+            The fitted estimator.
+        """
+        scheme = self._scheme()
+        X, y = self._read(X, y, reset=True)
+        classes, codes = np.unique(y, return_inverse=True)
+        c = check.check_weights(sample_weight, self.class_weight, codes, classes)
+        copies = check.check_weights(sample_weight, None, codes, classes)
+        check.check_two_sided(codes, c, classes)
+        self.classes_ = classes
+        rows = np.flatnonzero(c > 0)
+        if check.is_sampler(scheme):  # each copy of a row has scores of its own
+            rows = np.repeat(rows, check.whole(copies[rows]))
+            c, copies = c / np.maximum(copies, 1e-300), np.ones_like(copies)
+        X, codes, c, copies = X[rows].astype(float), codes[rows], c[rows], copies[rows]
+        self._scale_columns(X, copies)
+        sheet = Sheet.of((X - self.mean_) / self.scale_, copies)
+        with check.blas_threads(sheet.n, "dense"):
+            self._learn(sheet, codes, self.label_weight * c, scheme)
+        self._report(sheet)
+        return self
+
+    def _scheme(self) -> Any:
+        """The scheme, and everything that can be checked before data are seen."""
+        if self.classifier not in CLIMBS:
+            raise ValueError(
+                f"classifier={self.classifier!r} is not known; choose 'kernel' or 'linear'."
+            )
+        given = self.inference
+        named = {"vb": CLIMBS[self.classifier], "gibbs": CHAINS[self.classifier]}
+        given = named.get(given, given) if isinstance(given, str) else given
+        scheme = check.choose_scheme(given, self.max_iter, self.tol)
+        if not isinstance(scheme, VB | Gibbs):
+            raise ValueError(
+                f"a factor model is fitted by inference='vb' or 'gibbs'; got {self.inference!r}."
+            )
+        drawn = check.is_sampler(scheme)
+        if drawn and not self.joint:
+            raise ValueError("joint=False is a comparison by inference='vb'; use that.")
+        if self.nu is None and self.classifier == "kernel" and not drawn:
+            raise ValueError(
+                "nu=None cannot be learned with scores at a point, which would shrink without end; "
+                "give a number, or use classifier='linear' or inference='gibbs'."
+            )
+        check.check_probability(self.probability)
+        for name in ("bias", "label_weight", *(() if self.nu is None else ("nu",))):
+            check.check_positive(name, getattr(self, name))
+        return scheme
+
+    def _scale_columns(self, X: Array, copies: Array) -> None:
+        """Mean and spread of the cells seen; refuses columns that say nothing."""
+        seen = ~np.isnan(X)
+        count = copies @ seen
+        self._refuse(count == 0, "no cell that was seen", "Drop them")
+        filled = np.where(seen, X, 0.0)
+        self.mean_ = (copies @ filled) / count
+        gap = np.where(seen, X - self.mean_, 0.0)
+        spread = np.sqrt((copies @ gap**2) / count)
+        flat = spread <= 1e-12 * np.maximum(np.abs(self.mean_), 1e-300)
+        self._refuse(flat | (spread == 0), "the same value in every row", "Drop them")
+        self.scale_ = spread if self.standardize else np.ones_like(spread)
+
+    def _refuse(self, bad: Array, what: str, remedy: str) -> None:
+        if not np.any(bad):
+            return
+        at = np.flatnonzero(bad)
+        names = getattr(self, "feature_names_in_", None)
+        shown = ", ".join(str(j if names is None else names[j]) for j in at[:5])
+        more = f" and {at.size - 5} more" if at.size > 5 else ""
+        raise ValueError(
+            f"columns with {what} cannot load on a factor: {shown}{more}. {remedy}, for instance "
+            "with sklearn.feature_selection.VarianceThreshold."
+        )
+
+    def _size(self, sheet: Sheet, prior: FactorPrior) -> int:
+        K, most = self.n_factors, min(sheet.n, sheet.d)
+        if isinstance(K, str) and K == "auto":
+            return choose_size(prior, sheet)
+        if not isinstance(K, Integral) or isinstance(K, bool) or int(K) < 1:
+            raise ValueError(f"n_factors must be a whole number, 1 or more, or 'auto'; got {K!r}.")
+        if most < int(K):
+            raise ValueError(
+                f"n_factors={K} is more than min(n_samples={sheet.n}, n_features={sheet.d}), which "
+                "is as many factors as a table can have. Lower it or use 'auto'."
+            )
+        return int(K)
+
+    def _learn(self, sheet: Sheet, codes: Array, c: Array, scheme: Any) -> None:
+        prior = FactorPrior(self.nu)
+        K = self.n_factors_ = self._size(sheet, prior)
+        rough, fine = (20, 1e-4), (500, 1e-6)
+        q, scores, _ = learn(prior, sheet, K, *(rough if self.joint else fine))
+        if self.classifier == "linear":
+            self._parts: list[Fitted] = self._fit_linear(sheet, codes, c, scheme, prior, q)
+            return
+        Y = np.stack(list(self._targets(codes)), axis=1)
+        kernel, _ = check.choose_kernel(self.kernel, K)
+        with Reporter(self.callbacks, self.verbose) as report:
+            machines = fit_kernel(
+                sheet, Y, c, check.choose_likelihood(self.likelihood, scheme), prior, kernel,
+                (q, scores), scheme, bias=float(self.bias), tune=bool(self.tune), joint=self.joint,
+                probability=self.probability, rng=self._generator(), n_jobs=self.n_jobs,
+                report=report,
+            )  # fmt: skip
+        self._parts = [machines[0].fitted]
+        self._conclude(machines)  # type: ignore[arg-type]
+
+    def _fit_linear(
+        self, sheet: Sheet, codes: Array, c: Array, scheme: Any, prior: FactorPrior, q: Loadings
+    ) -> list[Fitted]:
+        """By the common engine: scores are a design with latent entries."""
+        design: Any = FactorScores(prior, q) if self.joint else ProjectedScores(q)
+        terms = (
+            Term("intercept", Intercept(), Fixed(float(self.bias) ** -2)),
+            Term("factors", design, check.choose_prior(self.prior, scheme)),
+        )
+        model = Model(terms, check.choose_likelihood(self.likelihood, scheme))
+        X = sheet.table()
+        blocks = Blocks(X, np.empty(sheet.n), c, sheet.n, copies=sheet.c)
+        problem = Problem(model, blocks, Serial())
+        count = 1 if len(self.classes_) == 2 else len(self.classes_)
+        machines = self._fit_machines(problem, codes, scheme, [None] * count)
+        if check.is_sampler(scheme):
+            machines = [_judged(machine) for machine in machines]
+        self._conclude(machines)
+        kind = LinearDraws if check.is_sampler(scheme) else LinearFit
+        return [kind(machine) for machine in machines]
+
+    def _report(self, sheet: Sheet) -> None:
+        """Loadings on the scale of the input, factors in order and with their signs."""
+        means, stds, shares = [], [], []
+        self._turns = []
+        for part in self._parts:
+            A, sd = part.loadings()
+            at = np.argsort(-np.square(A).sum(axis=0), kind="stable")
+            top = np.abs(A[:, at]).argmax(axis=0)
+            sign = np.where(A[top, at] < 0, -1.0, 1.0)
+            self._turns.append((at, sign))
+            means.append(A[:, at] * sign * self.scale_[:, None])
+            stds.append(sd[:, at] * self.scale_[:, None])
+            slopes = part.slopes()[at]
+            shares.append(slopes / max(float(slopes.sum()), 1e-300))
+        self.loadings_, self.loadings_std_ = np.hstack(means), np.hstack(stds)
+        self.factor_relevance_ = np.concatenate(shares)
+        self.noise_precision_ = np.mean([part.psi for part in self._parts]) / self.scale_**2
+        self.offset_ = np.array([m.link.offset for m in self.machines_])
+        self._n_features_out = self.loadings_.shape[1]
+
+    # ----- asking
+
+    def _new_rows(self, X: Any) -> Array:
+        rows: Array = (super()._new_rows(X) - self.mean_) / self.scale_
+        return rows
+
+    def _moments(self, X: Any) -> tuple[Array, Array]:
+        X = self._new_rows(X)
+        pairs = [machine.moments(X) for machine in self.machines_]
+        return np.stack([m for m, _ in pairs], 1), np.stack([v for _, v in pairs], 1)
+
+    def transform(self, X: Any, return_std: bool = False) -> Any:
+        """Scores of rows, from their columns alone.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows; scores condition on the cells that are not NaN.
+        return_std : bool, default=False
+            Also return posterior standard deviations.
+
+        Returns
+        -------
+        scores : array of shape (n, n_factors)
+            Posterior means.
+        std : array of the same shape
+            Only with ``return_std``.
+        """
+        sheet = Sheet.of(self._new_rows(X))
+        means, stds = [], []
+        for part, (at, sign) in zip(self._parts, self._turns, strict=True):
+            mean, sd = part.scores(sheet)
+            means.append(mean[:, at] * sign)
+            stds.append(sd[:, at])
+        return (np.hstack(means), np.hstack(stds)) if return_std else np.hstack(means)
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Rows that scores stand for, without noise.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_factors)
+            Scores, as ``transform`` gives them.
+
+        Returns
+        -------
+        rows : array of shape (n, n_features)
+            On the scale of the input.  Where classes have factors of their own, the average of what
+            each class's say.
+        """
+        check_is_fitted(self, "machines_")
+        W = check_array(X, dtype=[np.float64, np.float32])
+        if W.shape[1] != self.loadings_.shape[1]:
+            raise ValueError(
+                f"scores have {self.loadings_.shape[1]} columns, one a factor; got {W.shape[1]}."
+            )
+        rows: Array = self.mean_ + W @ self.loadings_.T / len(self._parts)
+        return rows
+
+    def loadings_interval(self, level: float = 0.9) -> tuple[Array, Array]:
+        """Central posterior intervals of the loadings.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior mass of each, in (0, 1).
+
+        Returns
+        -------
+        lower, upper : arrays of shape (n_features, n_factors)
+            Ends, as of Gaussians.
+        """
+        check_is_fitted(self, "machines_")
+        from scipy.special import ndtri
+
+        low, high = (ndtri(t) * self.loadings_std_ for t in check.tails(level))
+        return self.loadings_ + low, self.loadings_ + high
+
+
+def _judged(machine: Machine) -> Machine:
+    """Chains are compared by their fit: factors turn into one another without changing it."""
+    worst = float(r_hat(machine.extra["draws"].log_prob[:, :, None])[0])
+    return replace(machine, converged=worst <= AGREED, change=worst)

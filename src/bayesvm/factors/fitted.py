@@ -1,0 +1,330 @@
+"""What a fit of a factor model leaves behind, whichever machine and scheme it was.
+
+All four kinds answer the same questions: scores of rows without a label, loadings with their
+spread, and how much f changes along each factor.  Kernel machines also answer for f.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.special import ndtri
+
+from ..calibration import Link, decisive
+from ..machine import Machine
+from ..types import Array
+from .kernel import KernelDraw, KernelFactors, KernelState, collapse
+from .loadings import Drawn, Loadings, project
+from .sheet import Scores, Sheet
+
+Pair = tuple[Array, Array]
+
+
+class Fitted(Protocol):
+    """A fitted factor model."""
+
+    def scores(self, sheet: Sheet) -> Pair: ...  # mean and standard deviation, (n, K)
+    def loadings(self) -> Pair: ...  # mean and standard deviation, (d, K)
+    def slopes(self) -> Array: ...  # mean square of the slope of f along each factor, (K,)
+
+    @property
+    def psi(self) -> float: ...  # noise precision
+
+
+def spread_of(scores: Scores) -> Array:
+    """Standard deviations of scores, ``(n, K)``."""
+    assert scores.cov is not None
+    sd = np.sqrt(np.diagonal(scores.cov, axis1=-2, axis2=-1))
+    return np.array(np.broadcast_to(sd, scores.mean.shape))
+
+
+def mixed(parts: list[Pair]) -> Pair:
+    """Mean and variance of an equal mixture."""
+    m = np.stack([p[0] for p in parts])
+    v = np.mean([p[1] for p in parts], axis=0) + m.var(axis=0)
+    return m.mean(axis=0), v
+
+
+# ---------------------------------------------------------------------------------------------
+# Linear machines, which the common engine fitted
+
+
+@dataclass(frozen=True, eq=False)
+class LinearFit:
+    """Variational, or with scores that labels did not touch."""
+
+    machine: Machine
+
+    @property
+    def q(self) -> Loadings:
+        state, design = self.machine.state, self.machine.model.terms[-1].design
+        return state.latents[-1].params if state.latents else design.q  # type: ignore[no-any-return]
+
+    def scores(self, sheet: Sheet) -> Pair:
+        found = project(sheet, self.q)
+        return found.mean, spread_of(found)
+
+    def loadings(self) -> Pair:
+        return self.q.mean, np.sqrt(np.diagonal(self.q.cov, axis1=1, axis2=2))
+
+    def slopes(self) -> Array:
+        coef = self.machine.state.coef
+        return np.asarray(coef.mean[1:] ** 2 + coef.cov.diag()[1:])
+
+    @property
+    def psi(self) -> float:
+        return self.q.psi
+
+
+@dataclass(frozen=True, eq=False)
+class ProjectedScores:
+    """Scores of a factor model that labels do not touch, as plain columns."""
+
+    q: Loadings
+
+    @property
+    def width(self) -> int:
+        return int(self.q.mean.shape[1])
+
+    def columns(self, X: Any, out: Array | None = None) -> Array:
+        W = project(Sheet.of(X), self.q).mean
+        if out is None:
+            return W
+        out[:] = W
+        return out
+
+
+# ---------------------------------------------------------------------------------------------
+# Draws
+
+
+class _Aligned:
+    """What draws of either machine share: factors in the same order and with the same signs."""
+
+    @property
+    def loading_draws(self) -> Sequence[Drawn]:
+        raise NotImplementedError
+
+    @cached_property
+    def order(self) -> list[Pair]:
+        """Of each draw, which of its factors stands where, and with which sign."""
+        return aligned([q.A for q in self.loading_draws])
+
+    def scores(self, sheet: Sheet) -> Pair:
+        parts = []
+        for q, (at, sign) in zip(self.loading_draws, self.order, strict=True):
+            found = project(sheet, q)
+            parts.append((found.mean[:, at] * sign, spread_of(found)[:, at] ** 2))
+        mean, var = mixed(parts)
+        return mean, np.sqrt(var)
+
+    def loadings(self) -> Pair:
+        """Moments by running sums: draws of all loadings side by side may not fit."""
+        total, square = np.zeros(1), np.zeros(1)
+        for q, (at, sign) in zip(self.loading_draws, self.order, strict=True):
+            A = q.A[:, at] * sign
+            total, square = total + A, square + A * A
+        mean = total / len(self.order)
+        return mean, np.sqrt(np.maximum(square / len(self.order) - mean**2, 0.0))
+
+    @property
+    def psi(self) -> float:
+        return float(np.mean([q.psi for q in self.loading_draws]))
+
+
+@dataclass(frozen=True, eq=False)
+class LinearDraws(_Aligned):
+    """Pairs of coefficients and loadings."""
+
+    machine: Machine
+
+    @property
+    def loading_draws(self) -> Sequence[Drawn]:
+        return [pair.params[-1] for pair in self.machine.posterior.pairs]  # type: ignore[attr-defined]
+
+    def slopes(self) -> Array:
+        thetas = [pair.theta[1:] for pair in self.machine.posterior.pairs]  # type: ignore[attr-defined]
+        return np.mean([t[at] ** 2 for t, (at, _) in zip(thetas, self.order)], axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelDraws(_Aligned):
+    """Draws of everything but f, which is integrated out."""
+
+    draws: list[KernelDraw]
+    problem: KernelFactors
+    dice: Array  # (draws, K): new rows share a draw's deviation, so that each is judged alone
+
+    @property
+    def loading_draws(self) -> Sequence[Drawn]:
+        return [draw.loadings for draw in self.draws]
+
+    def moments(self, sheet: Sheet) -> Pair:
+        return mixed([self._at(sheet, d, z, False) for d, z in zip(self.draws, self.dice)])
+
+    def left_out(self, sheet: Sheet) -> Pair:
+        return mixed([self._at(sheet, d, z, True) for d, z in zip(self.draws, self.dice)])
+
+    def _at(self, sheet: Sheet, draw: KernelDraw, z: Array, out: bool) -> Pair:
+        found = project(sheet, draw.loadings)
+        assert found.cov is not None
+        W = found.mean + np.einsum("...jk,k->...j", np.linalg.cholesky(found.cov), z)
+        return kernel_moments(self.problem, draw.kernel, W, draw.W, draw.sites, out)
+
+    def slopes(self) -> Array:
+        parts = []
+        for draw, (at, _) in zip(self.draws, self.order, strict=True):
+            K = self.problem.gram(draw.kernel, draw.W)
+            alphas = [collapse(K, s).alpha for s in draw.sites]
+            parts.append(kernel_slopes(self.problem, draw.kernel, draw.W, draw.W, alphas)[1][at])
+        return np.mean(parts, axis=0)
+
+
+# ---------------------------------------------------------------------------------------------
+# Kernel machines
+
+
+@dataclass(frozen=True, eq=False)
+class KernelFit:
+    """Variational EM."""
+
+    problem: KernelFactors
+    state: KernelState
+
+    def scores(self, sheet: Sheet) -> Pair:
+        found, s = project(sheet, self.state.loadings), self._unit
+        return found.mean / s, spread_of(found) / s
+
+    @cached_property
+    def _unit(self) -> float:
+        return self.problem.spread(self.state.W)
+
+    def moments(self, sheet: Sheet) -> Pair:
+        return self._at(sheet, False)
+
+    def left_out(self, sheet: Sheet) -> Pair:
+        return self._at(sheet, True)
+
+    def _at(self, sheet: Sheet, out: bool) -> Pair:
+        """Moments at the mean scores, and to first order what their spread adds."""
+        problem, state = self.problem, self.state
+        found = project(sheet, state.loadings)
+        sites = [fit.sites for fit in state.fits]
+        m, v = kernel_moments(problem, state.kernel, found.mean, state.W, sites, out)
+        alphas = [fit.alpha for fit in state.fits]
+        slopes, _ = kernel_slopes(problem, state.kernel, found.mean, state.W, alphas)
+        own = np.einsum("nja,nab,njb->nj", slopes, found.covs(), slopes, optimize=True)
+        return m, v + own
+
+    def loadings(self) -> Pair:
+        q, s = self.state.loadings, self._unit
+        return q.mean * s, np.sqrt(np.diagonal(q.cov, axis1=1, axis2=2)) * s
+
+    def slopes(self) -> Array:
+        problem, state = self.problem, self.state
+        alphas = [fit.alpha for fit in state.fits]
+        return kernel_slopes(problem, state.kernel, state.W, state.W, alphas)[1] * self._unit**2
+
+    @property
+    def psi(self) -> float:
+        return self.state.loadings.psi
+
+
+def kernel_moments(
+    problem: KernelFactors, kernel: Any, new: Array, W: Array, sites: Any, out: bool
+) -> Pair:
+    r"""Moments of f at new scores; with ``out``, those of the training rows, each row's own site
+    weakened by one copy.
+
+    With :math:`P = C^{-1}`, :math:`C = K + W^{-1}`, and :math:`\alpha = Pt`, weakening site i adds
+    to :math:`C_{ii}` and so takes :math:`\rho_i P_i P_i^\top` from *P*, with
+    :math:`\rho_i = 1/(P_{ii} + w_i(c_i - 1)_+)`: all of row i where it counts once.
+    """
+    K = problem.gram(kernel, W)
+    cross, diag = problem.cross(kernel, new, W)
+    means, spreads = [], []
+    for each in sites:
+        part = collapse(K, each)
+        T = cross @ part.inverse
+        m, v = cross @ part.alpha, diag - np.einsum("ij,ij->i", T, cross)
+        if out:
+            own = np.einsum("ii->i", T)
+            left = each.w * np.maximum(problem.sheet.c - 1.0, 0.0)
+            rho = 1.0 / (np.diag(part.inverse) + left)
+            m, v = m - rho * own * part.alpha, v + rho * own * own
+        means.append(m)
+        spreads.append(np.maximum(v, 1e-12 * diag))
+    return np.stack(means, axis=1), np.stack(spreads, axis=1)
+
+
+def kernel_slopes(
+    problem: KernelFactors, kernel: Any, new: Array, W: Array, alphas: list[Array]
+) -> Pair:
+    """Slopes of the mean of f at new scores, ``(n, machines, K)``, and their mean square."""
+    s = problem.spread(W)
+    parts = []
+    for alpha in alphas:
+        G = np.broadcast_to(alpha, (new.shape[0], alpha.size))
+        parts.append(kernel.pull_points(G, new / s, W / s)[0] / s)
+    slopes = np.stack(parts, axis=1)
+    return slopes, np.mean(slopes**2, axis=(0, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class KernelMachine:
+    """One column of labels: f, its link, and how the fit went."""
+
+    has_spread: ClassVar[bool] = True
+
+    fitted: KernelFit | KernelDraws
+    number: int
+    link: Link
+    bound: float
+    path: list[float]
+    n_iter: int
+    converged: bool
+    change: float
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def posterior(self) -> KernelMachine:
+        """Asked whether it has a spread."""
+        return self
+
+    def moments(self, X: Array) -> Pair:
+        m, v = self.fitted.moments(Sheet.of(X))
+        return m[:, self.number], v[:, self.number]
+
+    def quantiles(self, X: Array, levels: tuple[float, ...]) -> Array:
+        m, v = self.moments(X)
+        return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
+
+    def proba(self, m: Array, v: Array) -> Array:
+        return decisive(self.link.proba(m, v), self.link.score(m, v))
+
+
+# ---------------------------------------------------------------------------------------------
+# Factors of different draws
+
+
+def aligned(loadings: list[Array]) -> list[Pair]:
+    """Permutation and signs that bring each draw's factors closest to the average of all."""
+    reference = loadings[-1]
+    K = reference.shape[1]
+    order = [(np.arange(K), np.ones(K))] * len(loadings)
+    for _ in range(2):
+        order = [match(A, reference) for A in loadings]
+        reference = np.mean([A[:, at] * sign for A, (at, sign) in zip(loadings, order)], axis=0)
+    return order
+
+
+def match(A: Array, reference: Array) -> Pair:
+    """Which of A's factors stands where in the reference, and with which sign."""
+    cross = reference.T @ A
+    _, at = linear_sum_assignment(-np.abs(cross))
+    return at, np.where(cross[np.arange(at.size), at] < 0, -1.0, 1.0)

@@ -1,0 +1,496 @@
+r"""A kernel machine on latent factors: the one model that leaves the quadratic form.
+
+.. math:: x_n = A w_n + \varepsilon_n, \qquad f \sim N\big(0,\, k(W, W) + \sigma_b^2\big), \qquad
+          y_n \sim L(\cdot \mid f_n) .
+
+The scores stand inside the kernel, so rows no longer answer with a parabola in them and the common
+engine cannot help.  The loadings are as elsewhere (:mod:`bayesvm.factors.loadings`); this file has
+the rest.  With sites of precision *w* and potential *b* in place of the labels, *f* integrates out,
+
+.. math::
+
+    \log\!\int\! N(f; 0, K)\, e^{b^\top f - \frac12 f^\top W f}\,df
+      = \tfrac12 b^\top K\alpha - \tfrac12\log|B|, \quad
+    B = I + W^{1/2} K W^{1/2}, \quad \alpha = b - W^{1/2} B^{-1} W^{1/2} K b ,
+
+and both ways of learning rest on it: variational EM, where scores and kernel parameters are points
+that maximise the bound, and Gibbs sampling, where each row's score moves on an ellipse.
+
+References: Henao, Yuan & Carin (2014), section 5; Murray, Adams & MacKay (2010).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky, lapack
+from scipy.optimize import brentq, minimize
+
+from ..distributions import LOG_2PI, slice_sample
+from ..gram import Fit, Labels, Sites, factor, fit_sites, target_sites
+from ..inference.loop import BoundFell, Progress, Watch, silent
+from ..types import Array, Likelihood
+from .bordered import Inverse
+from .loadings import Drawn, FactorPrior, Loadings, project
+from .sheet import Scores, Sheet
+
+SPREAD = 0.25  # prior standard deviation of the kernel's log parameters around their start
+FIRST_PASSES = 20  # of coordinate ascent, before anything else is learned
+JITTER = 1e-8  # of the kernel's variance, where a factor of the kernel itself is needed
+SETTLED = 0.1  # change of f in a cycle, in its standard deviations, at which it has settled
+TRIES = (2, 4, 8)  # proposals made at once: first, and while all were refused
+
+
+@dataclass(frozen=True, eq=False)
+class KernelFactors:
+    """A table, labels (one column for each machine), and the priors of everything.
+
+    Parameters
+    ----------
+    sheet : Sheet
+        The table, centred.
+    Y : array of shape (n, machines)
+        Labels in {-1, +1}.
+    c : array of shape (n,)
+        How often each label counts.
+    likelihood : Likelihood
+        What labels say of f.
+    prior : FactorPrior
+        Of loadings and noise.
+    kernel : Kernel
+        Where its parameters start, and the centre of their prior.
+    bias : float
+        Prior standard deviation of the level of f.
+    tune : bool
+        Learn the kernel's parameters.
+    joint : bool
+        Labels move the scores; else scores and loadings stay where they are.
+    unit : bool
+        The kernel sees scores over their root mean square.  Scores at a point need it: shrinking
+        them while loadings grow gains prior density without end in sight, and must not change f.
+        Draws of scores keep their scale by themselves.
+    """
+
+    sheet: Sheet
+    Y: Array
+    c: Array
+    likelihood: Likelihood
+    prior: FactorPrior
+    kernel: Any
+    bias: float = 3.0
+    tune: bool = True
+    joint: bool = True
+    unit: bool = True
+
+    @cached_property
+    def labels(self) -> tuple[Labels, ...]:
+        n = self.sheet.n
+        return tuple(Labels(y, self.c, np.arange(n), n) for y in self.Y.T)
+
+    def spread(self, W: Array) -> float:
+        """The unit in which the kernel measures scores."""
+        if not self.unit:
+            return 1.0
+        c = self.sheet.c
+        return float(np.sqrt(c @ np.square(W).sum(axis=1) / (c.sum() * W.shape[1])))
+
+    def gram(self, kernel: Any, W: Array) -> Array:
+        K: Array = kernel(W / self.spread(W))
+        K += self.bias**2
+        return K
+
+    def cross(self, kernel: Any, new: Array, W: Array) -> tuple[Array, Array]:
+        """Kernel values of new scores with those learned from, and with themselves."""
+        s = self.spread(W)
+        level = self.bias**2
+        return kernel(new / s, W / s) + level, kernel.diag(new / s) + level
+
+    def log_prior(self, theta: Array) -> float:
+        """Of the kernel's log parameters."""
+        z = (theta - self.kernel.theta) / SPREAD
+        return float(-0.5 * z @ z - theta.size * (0.5 * LOG_2PI + np.log(SPREAD)))
+
+
+# ---------------------------------------------------------------------------------------------
+# Gaussian sites with f integrated out
+
+
+def _integral(K: Array, sites: Sites) -> tuple[float, Array, Array]:
+    """Value of the integral, alpha and the factor of B."""
+    s = np.sqrt(sites.w)
+    L = factor(K, sites.w, np.arange(s.size))
+    Kb = K @ sites.b
+    alpha = sites.b - s * cho_solve((L, True), s * Kb, check_finite=False)
+    return 0.5 * float(Kb @ alpha) - float(np.log(np.diag(L)).sum()), alpha, L
+
+
+class Collapsed(NamedTuple):
+    """Value of the integral, alpha, and the inverse of ``K + W^-1``."""
+
+    value: float
+    alpha: Array
+    inverse: Array
+
+    def slope(self) -> Array:
+        """Gradient in the entries of K."""
+        return 0.5 * (np.outer(self.alpha, self.alpha) - self.inverse)
+
+
+def collapse(K: Array, sites: Sites) -> Collapsed:
+    """Integrate f out of Gaussian sites."""
+    s = np.sqrt(sites.w)
+    value, alpha, L = _integral(K, sites)
+    inverse, _ = lapack.dpotri(L, lower=1, overwrite_c=1)
+    inverse = np.tril(inverse)
+    inverse += np.tril(inverse, -1).T
+    inverse *= s[:, None]
+    inverse *= s
+    return Collapsed(value, alpha, inverse)
+
+
+# ---------------------------------------------------------------------------------------------
+# Variational EM
+
+
+class KernelState(NamedTuple):
+    """q(A) q(phi) q(psi), scores and kernel at a point, and q(f) of each machine."""
+
+    loadings: Loadings
+    W: Array
+    kernel: Any
+    fits: tuple[Fit, ...]
+
+
+def start(problem: KernelFactors, q: Loadings, W: Array) -> KernelState:
+    return infer(problem, KernelState(q, W, problem.kernel, ()))
+
+
+def infer(problem: KernelFactors, state: KernelState, passes: int = 6) -> KernelState:
+    """q(f) of each machine, by a few passes of coordinate ascent from where it was."""
+    K = problem.gram(state.kernel, state.W)
+    site = problem.likelihood.expected
+    if not state.fits:
+        fits = [fit_sites(K, labels, site, None, 1e-6, FIRST_PASSES) for labels in problem.labels]
+        return state._replace(fits=tuple(fits))
+    pairs = zip(problem.labels, state.fits, strict=True)
+    fits = [fit_sites(K, a, site, next_sites(problem, b, a), 1e-6, passes) for a, b in pairs]
+    return state._replace(fits=tuple(fits))
+
+
+def next_sites(problem: KernelFactors, fit: Fit, labels: Labels) -> Sites:
+    """The sites that touch the bound at q(f)."""
+    return target_sites(fit.m, fit.v, labels, problem.likelihood.expected)
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    r"""Coordinates in which the table's say about the scores is round.
+
+    :math:`w_n = \bar w_n + L z_n/\sqrt{c_n}` with :math:`N(\bar w_n, LL^\top)` what the cells of
+    the row say, so that these and the prior together are :math:`-\frac12 \lVert z\rVert^2`.  A row
+    of weight c has the coordinates of c equal rows.
+    """
+
+    mean: Array
+    root: Array  # (K, K) or (n, K, K)
+    c: Array
+
+    @staticmethod
+    def of(sheet: Sheet, q: Loadings | Drawn) -> Frame:
+        seen = project(sheet, q)
+        assert seen.cov is not None
+        return Frame(seen.mean, np.linalg.cholesky(seen.cov), sheet.c)
+
+    def scores(self, Z: Array) -> Array:
+        step = Z / np.sqrt(self.c)[:, None]
+        return self.mean + np.einsum("...jk,...k->...j", self.root, step)
+
+    def pull(self, slope: Array) -> Array:
+        """Gradient in Z from the gradient in the scores."""
+        out = np.einsum("...jk,...j->...k", self.root, slope)
+        return np.asarray(out / np.sqrt(self.c)[:, None])
+
+    def inverse(self, W: Array) -> Array:
+        step = W - self.mean
+        if self.root.ndim == 2:
+            Z = np.linalg.solve(self.root, step.T).T
+        else:
+            Z = np.linalg.solve(self.root, step[:, :, None])[:, :, 0]
+        return np.asarray(Z * np.sqrt(self.c)[:, None])
+
+
+def objective(
+    problem: KernelFactors, frame: Frame, sites: Sequence[Sites], Z: Array, theta: Array
+) -> tuple[float, Array, Array]:
+    """What the M-step maximises, and its gradients in Z and in the kernel's log parameters."""
+    kernel = problem.kernel.with_theta(theta)
+    W = frame.scores(Z)
+    K = problem.gram(kernel, W)
+    value = problem.log_prior(theta) - 0.5 * float(np.vdot(Z, Z))
+    G = np.zeros_like(K)
+    for each in sites:
+        part = collapse(K, each)
+        value += part.value
+        G += part.slope()
+    K -= problem.bias**2
+    s = problem.spread(W)
+    U = W / s
+    to_W = sum(kernel.pull_points(G, U)) / s
+    if problem.unit:
+        c = problem.sheet.c
+        to_W -= c[:, None] * U * (np.vdot(to_W, U) / (c.sum() * W.shape[1]))
+    to_theta = kernel.pull(G, U, K=K) - (theta - problem.kernel.theta) / SPREAD**2
+    return value, frame.pull(to_W) - Z, to_theta
+
+
+def maximise(problem: KernelFactors, state: KernelState, steps: int = 10) -> KernelState:
+    """Scores and kernel, q(f) going with them: a few steps of L-BFGS in round coordinates."""
+    frame = Frame.of(problem.sheet, state.loadings)
+    sites = [
+        next_sites(problem, fit, labels)
+        for fit, labels in zip(state.fits, problem.labels, strict=True)
+    ]
+    Z, theta = frame.inverse(state.W), state.kernel.theta
+    free = [Z.size if problem.joint else 0, theta.size if problem.tune else 0]
+
+    def read(x: Array) -> tuple[Array, Array]:
+        moved = x[: free[0]].reshape(Z.shape) if problem.joint else Z
+        return moved, x[free[0] :] if problem.tune else theta
+
+    def flat(z: Array, t: Array) -> Array:
+        return np.concatenate([z.ravel()[: free[0]], t[: free[1]]])
+
+    def loss(x: Array) -> tuple[float, Array]:
+        value, to_Z, to_theta = objective(problem, frame, sites, *read(x))
+        return -value, -flat(to_Z, to_theta)
+
+    if not any(free):
+        return state
+    found = minimize(loss, flat(Z, theta), jac=True, method="L-BFGS-B", options={"maxiter": steps})
+    Z, theta = read(found.x)
+    W = frame.scores(Z) if problem.joint else state.W
+    return state._replace(W=W, kernel=state.kernel.with_theta(theta))
+
+
+def bound(problem: KernelFactors, state: KernelState) -> float:
+    """The bound of a state whose q(f) was found at its scores, complete with constants."""
+    sums = problem.sheet.sums(Scores(state.W))
+    table = problem.prior.bound(state.loadings, sums)
+    prior = -0.5 * (sums.norm + sums.rows * state.W.shape[1] * LOG_2PI)
+    margin = sum(fit.bound for fit in state.fits)
+    return float(table + prior + margin + problem.log_prior(state.kernel.theta))
+
+
+def rescale(problem: KernelFactors, state: KernelState) -> KernelState:
+    r"""Stretch scores by a common factor and shrink the loadings by it.
+
+    Fit and margin do not notice; the priors do, and ascent by turns takes hundreds of cycles along
+    this direction.  With :math:`S = \sum c\lVert w\rVert^2` and :math:`T = r\sum\sqrt{E a^2}`, the
+    logarithm t of the best factor maximises :math:`-\frac12 e^{2t}S - dKt - e^{-t}T`.
+    """
+    q = problem.prior.shrunk(state.loadings)
+    S = float(problem.sheet.c @ np.square(state.W).sum(axis=1))
+    T = q.laplace * float(np.sqrt(q.second()).sum())
+    # e^{2t} S + dK = e^{-t} T: the left side rises in t, the right one falls
+    t = brentq(lambda t: np.exp(2 * t) * S + q.mean.size - np.exp(-t) * T, -20.0, 20.0)
+    k = np.exp(t)
+    q = q._replace(mean=q.mean / k, cov=q.cov / k**2, shrink=q.shrink * k)
+    return state._replace(loadings=q, W=k * state.W)
+
+
+def cycle(problem: KernelFactors, state: KernelState, steps: int = 10) -> KernelState:
+    """Loadings, scores and kernel, their common scale, q(f); none can lower the bound."""
+    if problem.joint:
+        q = problem.prior.update(state.loadings, problem.sheet.sums(Scores(state.W)))
+        state = rescale(problem, state._replace(loadings=q))
+    return infer(problem, maximise(problem, state, steps))
+
+
+def climb(
+    problem: KernelFactors,
+    state: KernelState,
+    max_iter: int,
+    tol: float,
+    watch: Watch = silent,
+) -> tuple[KernelState, list[float], bool]:
+    """Cycles until the bound gains less than ``tol`` of its size and f has settled, too, or until
+    it gains a tenth of that."""
+    path = [bound(problem, state)]
+    for number in range(1, max_iter + 1):
+        new = cycle(problem, state)
+        path.append(bound(problem, new))
+        change, size = path[-1] - path[-2], max(1.0, abs(path[-1]))
+        if change < -1e-8 * size:
+            raise BoundFell(f"the bound fell from {path[-2]!r} to {path[-1]!r} in a safe cycle")
+        shift = max(
+            float(np.sqrt(np.mean((b.m - a.m) ** 2) / np.mean(b.v)))
+            for a, b in zip(state.fits, new.fits, strict=True)
+        )
+        state = new
+        settled = change < tol * size and (shift < SETTLED or change < 0.1 * tol * size)
+        if watch(Progress("vb-em", number, max_iter, path[-1], change), state) or settled:
+            return state, path, settled
+    return state, path, False
+
+
+# ---------------------------------------------------------------------------------------------
+# Gibbs sampling
+
+
+class KernelDraw(NamedTuple):
+    """Where a chain stands: loadings, scores, kernel, and each machine's sites."""
+
+    loadings: Drawn
+    W: Array
+    kernel: Any
+    sites: tuple[Sites, ...]
+    fit: float = np.nan  # log likelihood of the labels
+
+
+def move_scores(
+    problem: KernelFactors, at: KernelDraw, frame: Frame, rng: np.random.Generator
+) -> Array:
+    """Elliptical slice sampling of each row's score in turn, f integrated out.
+
+    Angles are those of the shrinking bracket if every proposal is refused, so they can be drawn
+    ahead and judged together; the first that lies in the slice is taken.
+    """
+    W = at.W.copy()
+    K = problem.gram(at.kernel, W)
+    inverses = [Inverse(collapse(K, s).inverse, s.b / s.w) for s in at.sites]
+    noises = [1.0 / s.w for s in at.sites]
+    Z = frame.inverse(W)
+    dice = rng.standard_normal(Z.shape)
+    level, order = np.log(rng.random(W.shape[0])), rng.permutation(W.shape[0])
+    alone = row_scores(frame)
+    for i in order:
+        columns = [inv.column(i) for inv in inverses]
+        slice_ = level[i] + sum(inv.now(col, i) for inv, col in zip(inverses, columns, strict=True))
+        high = 2 * np.pi * rng.random()
+        low, angle, taken = high - 2 * np.pi, high, False
+        for count in (*TRIES, *[TRIES[-1]] * 100):
+            angles = np.empty(count)
+            for j in range(count):
+                angles[j] = angle
+                low, high = (angle, high) if angle < 0 else (low, angle)
+                angle = low + (high - low) * rng.random()
+            z = np.cos(angles)[:, None] * Z[i] + np.sin(angles)[:, None] * dice[i]
+            w = alone(i, z)
+            k = at.kernel(w, W) + problem.bias**2
+            diag = at.kernel.diag(w) + problem.bias**2
+            judged = [
+                inv.proposed(col, i, k, diag, noise[i])
+                for inv, col, noise in zip(inverses, columns, noises, strict=True)
+            ]
+            good = np.flatnonzero(sum(part[0] for part in judged) > slice_)
+            if good.size:
+                first, taken = good[0], True
+                break
+        if not taken:
+            continue  # the bracket has shrunk to where the row already is
+        W[i] = w[first]
+        for inv, col, (_, q, spread) in zip(inverses, columns, judged, strict=True):
+            inv.move(col, i, q[first], float(spread[first]))
+    return W
+
+
+def row_scores(frame: Frame) -> Callable[[int, Array], Array]:
+    """Scores of one row at several coordinates."""
+    root, shared = frame.root, frame.root.ndim == 2
+    scale = 1.0 / np.sqrt(frame.c)
+    return lambda i, z: frame.mean[i] + scale[i] * (z @ (root if shared else root[i]).T)
+
+
+def draw_kernel(
+    problem: KernelFactors, at: KernelDraw, which: int, rng: np.random.Generator
+) -> Any:
+    """One of the kernel's log parameters by slice sampling, f integrated out."""
+    theta = at.kernel.theta.copy()
+
+    def log_density(value: float) -> float:
+        theta[which] = value
+        K = problem.gram(at.kernel.with_theta(theta), at.W)
+        return problem.log_prior(theta) + sum(_integral(K, s)[0] for s in at.sites)
+
+    theta[which] = slice_sample(log_density, float(theta[which]), rng, width=1.0)
+    return at.kernel.with_theta(theta)
+
+
+def draw_function(K: Array, sites: Sites, rng: np.random.Generator) -> Array:
+    """f given the sites, by Matheron's rule: a draw of the prior, corrected by its residuals."""
+    n = K.shape[0]
+    jitter = JITTER * float(np.mean(np.diag(K)))
+    L = cholesky(K + jitter * np.eye(n), lower=True, check_finite=False)
+    f = L @ rng.standard_normal(n)
+    s = np.sqrt(sites.w)
+    B = factor(K, sites.w, np.arange(n))
+    # s (t - f - e), with t = b / w and e of variance 1 / w
+    left = sites.b / s - s * f - rng.standard_normal(n)
+    return np.asarray(f + K @ (s * cho_solve((B, True), left, check_finite=False)))
+
+
+def draw_sites(
+    problem: KernelFactors, at: KernelDraw, rng: np.random.Generator
+) -> tuple[tuple[Sites, ...], float]:
+    """f, then the latent weights of the labels, for each machine."""
+    K = problem.gram(at.kernel, at.W)
+    drawn, fit = [], 0.0
+    for labels, sites in zip(problem.labels, at.sites, strict=True):
+        f = draw_function(K, sites, rng)
+        local = problem.likelihood.draw(labels.y, f, labels.c, rng)
+        drawn.append(Sites(local.w, local.g + local.w * f))
+        fit += float(labels.c @ problem.likelihood.log_prob(labels.y, f))
+    return tuple(drawn), fit
+
+
+def sweep(
+    problem: KernelFactors, at: KernelDraw, number: int, rng: np.random.Generator
+) -> KernelDraw:
+    """Loadings and noise, scores, their rotation, one kernel parameter, f and latent weights."""
+    at = at._replace(
+        loadings=problem.prior.draw(at.loadings, problem.sheet.sums(Scores(at.W)), rng)
+    )
+    at = at._replace(W=move_scores(problem, at, Frame.of(problem.sheet, at.loadings), rng))
+    if not any("[" in name for name in at.kernel.names):  # one length scale: it sees no turn
+        loadings, T = problem.prior.turn(at.loadings, rng)
+        at = at._replace(loadings=loadings, W=at.W @ T)
+    if problem.tune:
+        at = at._replace(kernel=draw_kernel(problem, at, number % at.kernel.theta.size, rng))
+    sites, fit = draw_sites(problem, at, rng)
+    return at._replace(sites=sites, fit=fit)
+
+
+def chain(
+    problem: KernelFactors,
+    at: KernelDraw,
+    sweeps: range,
+    keep: Callable[[int], bool],
+    rng: np.random.Generator,
+    watch: Callable[[int, KernelDraw], bool],
+) -> tuple[list[KernelDraw], list[float], KernelDraw]:
+    """Some sweeps: the draws kept, the log likelihood of each sweep, and where it ended."""
+    kept, fits = [], []
+    for number in sweeps:
+        at = sweep(problem, at, number, rng)
+        fits.append(at.fit)
+        if keep(number):
+            kept.append(at)
+        if watch(number + 1, at):
+            break
+    return kept, fits, at
+
+
+def first_draw(problem: KernelFactors, state: KernelState) -> KernelDraw:
+    """A chain begins where variational EM ended, its scores with unit spread."""
+    s = problem.spread(state.W)
+    q = state.loadings
+    drawn = Drawn(s * q.mean, q.shrink / s, q.psi, q.laplace)
+    sites = tuple(
+        next_sites(problem, fit, labels)
+        for fit, labels in zip(state.fits, problem.labels, strict=True)
+    )
+    return KernelDraw(drawn, state.W / s, state.kernel, sites)

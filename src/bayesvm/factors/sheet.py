@@ -1,0 +1,138 @@
+"""Tables whose cells may be missing, and the sums over them that factor models are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from ..types import Array
+
+
+class Scores(NamedTuple):
+    """What is known of the scores: means ``(n, K)``; covariances, one a row ``(n, K, K)``, one for
+    all ``(K, K)``, or ``None`` at a point."""
+
+    mean: Array
+    cov: Array | None = None
+
+    def covs(self) -> Array:
+        """Covariances, one a row, ``(n, K, K)``."""
+        assert self.cov is not None
+        n, K = self.mean.shape
+        return np.broadcast_to(self.cov, (n, K, K))
+
+    def square(self) -> Array:
+        """E[w w'] of each row, ``(n, K, K)``."""
+        out = self.mean[:, :, None] * self.mean[:, None, :]
+        return out if self.cov is None else out + self.cov
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """All that loadings need to know of table and scores; additive over rows.
+
+    Parameters
+    ----------
+    gram : array of shape (K, K), or (d, K, K) where cells are missing
+        Sums of E[w w'] over the rows seen in each column.
+    cross : array of shape (d, K)
+        Sums of x E[w].
+    square, count, rows : float
+        Sum of squares of the cells seen, their number, and the number of rows.
+    norm : float
+        Sum of E|w|^2 over all rows.
+    """
+
+    gram: Array
+    cross: Array
+    square: float
+    count: float
+    rows: float
+    norm: float
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(
+            self.gram + other.gram,  # one matrix for all columns is added to each column's
+            self.cross + other.cross,
+            self.square + other.square,
+            self.count + other.count,
+            self.rows + other.rows,
+            self.norm + other.norm,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """A centred table with holes: zero where nothing was seen.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Values, zero in cells that are missing.
+    seen : array of shape (n, d) or None
+        One where a cell was seen, else zero; ``None`` if all were.
+    c : array of shape (n,)
+        How often each row counts.
+    """
+
+    X: Array
+    seen: Array | None
+    c: Array
+
+    @staticmethod
+    def of(X: Array, c: Array | None = None) -> Sheet:
+        """From a table with NaN in missing cells."""
+        c = np.ones(X.shape[0]) if c is None else c
+        holes = np.isnan(X)
+        if not holes.any():
+            return Sheet(X, None, c)
+        return Sheet(np.where(holes, 0.0, X), 1.0 - holes, c)
+
+    @property
+    def n(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def d(self) -> int:
+        return int(self.X.shape[1])
+
+    def table(self) -> Array:
+        """The table with NaN in missing cells."""
+        return self.X if self.seen is None else np.where(self.seen > 0, self.X, np.nan)
+
+    @cached_property
+    def count(self) -> float:
+        """Number of cells seen, rows counted by weight."""
+        return float(self.c.sum() * self.d if self.seen is None else self.c @ self.seen.sum(axis=1))
+
+    @cached_property
+    def square(self) -> float:
+        return float(self.c @ np.einsum("ij,ij->i", self.X, self.X))
+
+    def sums(self, scores: Scores) -> Sums:
+        """With these scores of the rows."""
+        W, K = scores.mean, scores.mean.shape[1]
+        weighted = W * self.c[:, None]
+        total: Array = weighted.T @ W
+        if scores.cov is not None:
+            shared = scores.cov.ndim == 2
+            total += self.c.sum() * scores.cov if shared else np.tensordot(self.c, scores.cov, 1)
+        gram = total
+        if self.seen is not None:
+            each = (self.seen * self.c[:, None]).T @ scores.square().reshape(self.n, -1)
+            gram = each.reshape(-1, K, K)
+        cross = np.asarray(self.X.T @ weighted)
+        rows = float(self.c.sum())
+        return Sums(gram, cross, self.square, self.count, rows, float(np.trace(total)))
+
+    def across(self, A: Array, cov: Array | None = None) -> Array:
+        """Sums of E[a a'] over the columns seen in a row: ``(K, K)``, or ``(n, K, K)``."""
+        if self.seen is None:
+            return np.asarray(A.T @ A if cov is None else A.T @ A + cov.sum(axis=0))
+        square = A[:, :, None] * A[:, None, :]
+        square = square if cov is None else square + cov
+        K = A.shape[1]
+        return np.asarray((self.seen @ square.reshape(self.d, -1)).reshape(self.n, K, K))

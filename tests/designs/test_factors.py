@@ -1,0 +1,156 @@
+"""Scores as a design: the linear discriminative factor model by the common engine."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.factors.importance import CELLS, LABELS, linear_answer
+from tests.papers.henao import vldfm
+from tests.problems import Z
+
+from bayesvm.blocks import Blocks
+from bayesvm.designs import FactorScores, Intercept
+from bayesvm.designs.latent import begin, thrown
+from bayesvm.diagnostics import ess
+from bayesvm.engines import Serial
+from bayesvm.factors import FactorPrior, Sheet, project
+from bayesvm.factors.loadings import learn
+from bayesvm.inference import VB, Gibbs
+from bayesvm.inference.draws import Position
+from bayesvm.inference.loop import State
+from bayesvm.inference.vb import bound_of, sweep
+from bayesvm.likelihoods import Hinge, Logistic
+from bayesvm.model import Model, Problem
+from bayesvm.priors import Fixed, Lasso, Ridge
+from bayesvm.types import Term
+
+
+def make(
+    X, y, K=2, c=None, copies=1.0, prior=None, likelihood=None, bias=3.0, size=None, first=None
+):
+    table = FactorPrior()
+    sheet = Sheet.of(X, np.broadcast_to(copies, y.shape))
+    first = learn(table, sheet, K, 3)[0] if first is None else first
+    terms = (
+        Term("intercept", Intercept(), Fixed(bias**-2)),
+        Term("factors", FactorScores(table, first), prior or Fixed(1.0)),
+    )
+    c = np.ones(y.size) if c is None else c
+    blocks = Blocks(X, y, c, size or y.size, copies=copies)
+    return Problem(Model(terms, likelihood or Hinge()), blocks, Serial())
+
+
+def simulate(seed, n=20, d=7, K=2, holes=0.0):
+    rng = np.random.default_rng(seed)
+    W = rng.standard_normal((n, K))
+    X = W @ rng.standard_normal((K, d)) + 0.5 * rng.standard_normal((n, d))
+    y = np.where(W[:, 0] + 0.3 * rng.standard_normal(n) > 0, 1.0, -1.0)
+    X[rng.random((n, d)) < holes] = np.nan
+    return X, y
+
+
+def test_known_answer_of_the_transcript():
+    """The same optimum and the same bound as section 5 of the paper line by line."""
+    X, y = simulate(0)
+    problem = make(X, y)
+    found = VB(tol=1e-12, max_iter=1500, accelerate=False).fit(problem, np.random.default_rng(0))
+    q = problem.model.terms[1].design.first
+    scores = project(Sheet.of(X), q)
+    V = np.broadcast_to(scores.cov, (20, 2, 2))
+    known = vldfm(X, y, q.mean, scores.mean, V, q.psi, sweeps=1500)
+    assert found.bound == pytest.approx(known["path"][-1], abs=1e-5)
+    params = found.state.latents[1].params
+    np.testing.assert_allclose(params.mean, known["A"], atol=1e-3)
+    np.testing.assert_allclose(found.state.coef.mean, known["mu"], atol=1e-3)
+    np.testing.assert_allclose(found.state.coef.cov.dense(), known["Sigma"], atol=1e-3)
+    assert np.all(np.diff(known["path"]) > -1e-9)
+
+
+@given(
+    seed=st.integers(0, 10_000), holes=st.sampled_from([0.0, 0.3]),
+    prior=st.sampled_from([Fixed(1.0), Ridge(), Lasso()]),
+    likelihood=st.sampled_from([Hinge(), Logistic()]),
+)  # fmt: skip
+@settings(max_examples=10, deadline=None)
+def test_no_sweep_lowers_the_bound(seed, holes, prior, likelihood):
+    X, y = simulate(seed, holes=holes)
+    rng = np.random.default_rng(seed)
+    copies = rng.uniform(0.5, 2.0, 20)
+    c = copies * rng.uniform(0.5, 2.0, 20)
+    problem = make(X, y, c=c, copies=copies, prior=prior, likelihood=likelihood)
+    state = State(problem.model.start(), problem.model.init(), begin(problem))
+    state = sweep(problem, state).safe()
+    value = bound_of(problem, state)
+    for _ in range(8):
+        state = sweep(problem, state).safe()
+        new = bound_of(problem, state)
+        assert new >= value - 1e-8 * abs(value)
+        value = new
+
+
+def test_blocks_change_nothing():
+    X, y = simulate(1, holes=0.2)
+    first = make(X, y).model.terms[1].design.first
+    bounds = [
+        VB(max_iter=20, tol=0.0)
+        .fit(make(X, y, size=size, first=first), np.random.default_rng(0))
+        .bound
+        for size in (20, 7)
+    ]
+    assert bounds[0] == pytest.approx(bounds[1], rel=1e-10)
+
+
+def test_a_row_of_weight_two_is_two_rows():
+    X, y = simulate(2, holes=0.1)
+    c = np.ones(20)
+    c[4] = 2.0
+    weighted = make(X, y, c=c, copies=c)
+    first = weighted.model.terms[1].design.first
+    twice = make(np.vstack([X, X[4]]), np.append(y, y[4]), first=first)
+    scheme = VB(max_iter=30, tol=0.0)
+    ends = [scheme.fit(p, np.random.default_rng(0)) for p in (weighted, twice)]
+    assert ends[0].bound == pytest.approx(ends[1].bound, rel=1e-10)
+    np.testing.assert_allclose(ends[0].state.coef.mean, ends[1].state.coef.mean, rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_draws_agree_with_importance_sampling():
+    """Three rows, two columns, one factor, level with unit variance.  Noise precision and f."""
+    exact, error = linear_answer(Hinge(), 1.0, 1.0)
+    problem = make(CELLS, LABELS, K=1, bias=1.0)
+    scheme, rng = Gibbs(scale_move=False), np.random.default_rng(1)
+    model = problem.model
+    at = Position(np.zeros(2), model.init(), latents=thrown(begin(problem), rng))
+    kept = []
+    for t in range(20_000):
+        at = scheme.sweep(problem, at, rng, (7, t))
+        f = problem.at(at.latents).predictor(at.theta)
+        kept.append([at.latents[1].params.psi, *f])
+    kept = np.array(kept[500:])
+    se = kept.std(axis=0) / np.sqrt(ess(kept[None]))
+    assert np.all(np.abs(kept.mean(axis=0) - exact) < Z * np.hypot(se, error))
+    assert np.all(se < 0.05)
+
+
+def test_new_rows_without_a_cell_have_the_prior_scores():
+    X, y = simulate(3)
+    design = make(X, y).model.terms[1].design
+    (cells,) = design.cells(np.full((1, 7), np.nan), np.zeros((1, 2)))
+    np.testing.assert_allclose(cells.mean, 0.0)
+    np.testing.assert_allclose(cells.cov[0], np.eye(2), atol=1e-12)
+    precision, slope = design.pull(design.first, np.full((1, 7), np.nan), np.ones((1, 2)), cells)
+    np.testing.assert_allclose(precision[0], np.eye(2))
+    np.testing.assert_allclose(slope, -1.0)
+
+
+def test_replacing_the_prior_is_all_that_selection_takes():
+    X, y = simulate(4, n=60)
+    problem = make(X, y, K=3)
+    factors = problem.model.terms[1]._replace(prior=Lasso())
+    other = replace(problem, model=replace(problem.model, terms=(problem.model.terms[0], factors)))
+    found = VB(tol=1e-6).fit(other, np.random.default_rng(0))
+    size = np.sort(np.abs(found.state.coef.mean[1:]))
+    assert found.converged
+    assert size[0] < 0.5 * size[-1]

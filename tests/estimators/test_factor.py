@@ -1,0 +1,232 @@
+"""FactorSVC: a classifier and a transformer."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+
+from bayesvm import BayesianSVC, FactorSVC
+from bayesvm.inference import EM, Gibbs
+from bayesvm.kernels import RBF, Scaled
+
+SHORT = {"linear": Gibbs(draws=60, burn_in=20, chains=2), "kernel": Gibbs(20, 10, 2)}
+KINDS = [(c, i) for c in ("linear", "kernel") for i in ("vb", "gibbs")]
+
+
+def simulate(n=80, d=30, seed=0, curved=False):
+    rng = np.random.default_rng(seed)
+    W = rng.standard_normal((n, 2))
+    A = rng.laplace(size=(d, 2)) * np.array([1.0, 0.7])
+    X = 5.0 + (W @ A.T + 0.5 * rng.standard_normal((n, d))) * rng.uniform(0.5, 20.0, d)
+    y = np.where(np.abs(W[:, 0]) > 0.7 if curved else W[:, 0] > 0, "yes", "no")
+    return X, y
+
+
+def fit(classifier="kernel", inference="vb", X=None, y=None, n_factors=2, **options):
+    X, y = simulate() if X is None else (X, y)
+    inference = SHORT[classifier] if inference == "gibbs" else inference
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return FactorSVC(n_factors, classifier, inference, random_state=0, **options).fit(X, y)
+
+
+@pytest.mark.parametrize(("classifier", "inference"), KINDS)
+def test_all_kinds_learn_and_answer(classifier, inference):
+    X, y = simulate()
+    model = fit(classifier, inference, X[:60], y[:60])
+    assert model.score(X[60:], y[60:]) > 0.8
+    p = model.predict_proba(X)
+    np.testing.assert_array_equal(model.predict(X), model.classes_[p.argmax(axis=1)])
+    values, sd = model.decision_function(X, return_std=True)
+    np.testing.assert_array_equal(values > 0, model.predict(X) == model.classes_[1])
+    assert np.all(sd > 0)
+    low, high = model.predict_interval(X)
+    assert np.all(low <= p)
+    assert np.all(p <= high)
+    scores, spread = model.transform(X, return_std=True)
+    assert scores.shape == spread.shape == (80, 2)
+    assert np.all((spread > 0) & (spread < 1))
+    back = model.inverse_transform(scores)
+    left = np.square(X - back).sum() / np.square(X - X.mean(axis=0)).sum()
+    assert left < 0.4
+    assert model.loadings_.shape == model.loadings_std_.shape == (30, 2)
+    assert model.noise_precision_.shape == (30,)
+    assert model.factor_relevance_.sum() == pytest.approx(1.0)
+    assert len(model.elbo_path_) > 1
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), p)
+
+
+@pytest.mark.parametrize("classifier", ["linear", "kernel"])
+def test_order_and_signs_of_factors(classifier):
+    model = fit(classifier)
+    A = model.loadings_ / model.scale_[:, None]
+    assert np.all(np.diff(np.square(A).sum(axis=0)) <= 0)
+    top = np.abs(A).argmax(axis=0)
+    assert np.all(A[top, [0, 1]] > 0)
+
+
+def test_relevance_finds_the_factor_that_matters():
+    for classifier in ("linear", "kernel"):
+        model = fit(classifier)
+        W = np.random.default_rng(0).standard_normal((80, 2))  # as simulated
+        of = np.abs(np.corrcoef(model.transform(simulate()[0]).T, W[:, 0])[:2, 2]).argmax()
+        assert model.factor_relevance_.argmax() == of
+
+
+def test_a_kernel_sees_what_a_line_cannot():
+    X, y = simulate(200, curved=True)
+    errors = {
+        name: 1 - fit(name, X=X[:120], y=y[:120]).score(X[120:], y[120:])
+        for name in ("linear", "kernel")
+    }
+    assert errors["kernel"] < 0.25 < errors["linear"]
+
+
+@pytest.mark.parametrize(("classifier", "inference"), KINDS)
+def test_missing_cells(classifier, inference):
+    X, y = simulate()
+    whole = fit(classifier, inference, X[:60], y[:60]).score(X[60:], y[60:])
+    holes = X.copy()
+    holes[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
+    model = fit(classifier, inference, holes[:60], y[:60])
+    assert model.score(holes[60:], y[60:]) > whole - 0.15
+    few = np.where(np.arange(30) < 2, X[:5], np.nan)  # two cells a row
+    assert np.all(model.transform(few, return_std=True)[1] > model.transform(X[:5], True)[1])
+    nothing = np.full((1, 30), np.nan)
+    np.testing.assert_allclose(model.transform(nothing), 0.0, atol=1e-12)
+
+
+def test_results_do_not_depend_on_units():
+    X, y = simulate()
+    a, b = fit(), fit(X=100.0 * X - 7.0, y=y)
+    np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(100.0 * X - 7.0), atol=1e-6)
+    np.testing.assert_allclose(100.0 * a.loadings_, b.loadings_, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(a.noise_precision_, 1e4 * b.noise_precision_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("classifier", ["linear", "kernel"])
+def test_weights_and_classes(classifier):
+    X, y = simulate()
+    c = np.ones(80)
+    c[:10] = 2.0
+    one = fit(classifier, X=X, y=y)
+    two = FactorSVC(2, classifier, random_state=0).fit(X, y, sample_weight=c)
+    rows = np.r_[np.arange(10), np.arange(80)]
+    three = fit(classifier, X=X[rows], y=y[rows])
+    np.testing.assert_allclose(two.predict_proba(X), three.predict_proba(X), atol=1e-5)
+    assert np.abs(two.predict_proba(X) - one.predict_proba(X)).max() > 1e-5
+    heavy = fit(classifier, class_weight={"yes": 20.0, "no": 1.0})
+    assert np.sum(heavy.decision_function(X) > 0) >= np.sum(one.decision_function(X) > 0)
+
+
+@pytest.mark.parametrize(("classifier", "width"), [("linear", 6), ("kernel", 2)])
+def test_more_than_two_classes(classifier, width):
+    X, y = load_iris(return_X_y=True)
+    model = fit(classifier, X=X, y=y)
+    assert model.score(X, y) > 0.9
+    assert model.predict_proba(X).sum(axis=1) == pytest.approx(1.0)
+    assert model.transform(X).shape == (150, width)
+    assert model.inverse_transform(model.transform(X)).shape == X.shape
+    assert len(model.get_feature_names_out()) == width
+
+
+def test_number_of_factors_is_found():
+    rng = np.random.default_rng(0)
+    W = rng.standard_normal((100, 3))
+    X = W @ rng.laplace(size=(3, 40)) + rng.standard_normal((100, 40))
+    assert fit(n_factors="auto", X=X, y=W[:, 0] > 0, standardize=False).n_factors_ in (3, 4)
+
+
+def test_frames_and_pipelines():
+    pd = pytest.importorskip("pandas")
+    X, y = simulate()
+    frame = pd.DataFrame(X, columns=[f"gene{j}" for j in range(30)])
+    model = fit(X=frame, y=y)
+    assert list(model.feature_names_in_) == list(frame.columns)
+    out = clone(model).set_output(transform="pandas").fit(frame, y).transform(frame)
+    assert list(out.columns) == ["factorsvc0", "factorsvc1"]
+    pipe = make_pipeline(FactorSVC(2, "linear", joint=False), BayesianSVC(random_state=0))
+    assert pipe.fit(X[:60], y[:60]).score(X[60:], y[60:]) > 0.8
+
+
+@pytest.mark.parametrize("classifier", ["linear", "kernel"])
+def test_two_steps_are_the_factor_model_and_a_machine(classifier):
+    model = fit(classifier, joint=False)
+    other = fit(classifier, joint=False, X=simulate()[0], y=np.tile(["no", "yes"], 40))
+    np.testing.assert_allclose(model.loadings_, other.loadings_)  # labels do not matter
+
+
+def test_callbacks_stop_a_fit():
+    for classifier, inference in KINDS:
+        seen = []
+        fit(
+            classifier, inference, callbacks=[lambda p, seen=seen: seen.append(p) or len(seen) == 2]
+        )
+        assert len(seen) >= 2
+        assert all(np.isfinite(p.bound) for p in seen)
+
+
+def test_seeds_reproduce_draws():
+    X, _ = simulate()
+    a, b = fit("kernel", "gibbs"), fit("kernel", "gibbs")
+    np.testing.assert_array_equal(a.predict_proba(X), b.predict_proba(X))
+    np.testing.assert_array_equal(a.predict_proba(X)[3:4], a.predict_proba(X[3:4]))
+
+
+def test_intervals_of_loadings():
+    model = fit("linear", "gibbs")
+    low, high = model.loadings_interval(0.9)
+    assert np.all(low < model.loadings_)
+    assert np.all(model.loadings_ < high)
+    wider = model.loadings_interval(0.99)
+    assert np.all(wider[0] < low)
+
+
+def test_a_length_scale_for_each_factor():
+    model = fit(kernel=Scaled(4.0, RBF((1.5, 1.5))))
+    held = model.machines_[0].fitted.state.kernel.kernel.length_scale
+    assert held[model._parts[0].slopes().argmax()] == min(held)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_factors": 31}, r"n_factors=31 is more than min\(n_samples=80, n_features=30\)"),
+        ({"n_factors": 0}, "1 or more"),
+        ({"n_factors": 2.5}, "whole number"),
+        ({"classifier": "cubic"}, "choose 'kernel' or 'linear'"),
+        ({"inference": EM()}, "'vb' or 'gibbs'"),
+        ({"inference": "gibbs", "joint": False}, "joint=False"),
+        ({"nu": None}, "cannot be learned with scores at a point"),
+        ({"nu": -1.0}, "nu must be a positive number"),
+        ({"bias": 0.0}, "bias must be a positive number"),
+        ({"label_weight": 0.0}, "label_weight must be a positive number"),
+        ({"probability": "sure"}, "choose one of"),
+    ],
+)
+def test_errors_say_what_to_do(options, message):
+    X, y = simulate()
+    with pytest.raises(ValueError, match=message):
+        FactorSVC(**({"n_factors": 2} | options)).fit(X, y)
+
+
+def test_columns_that_say_nothing_are_refused():
+    X, y = simulate()
+    flat, gone = X.copy(), X.copy()
+    flat[:, 3], gone[:, 4] = 1.0, np.nan
+    with pytest.raises(ValueError, match="the same value in every row cannot load on a factor: 3"):
+        FactorSVC(2).fit(flat, y)
+    with pytest.raises(ValueError, match="no cell that was seen cannot load on a factor: 4"):
+        FactorSVC(2).fit(gone, y)
+    with pytest.raises(ValueError, match="at least two classes"):
+        FactorSVC(2).fit(X, np.ones(80))
+    with pytest.raises(ValueError, match="whole numbers"):
+        FactorSVC(2, "linear", "gibbs").fit(X, y, sample_weight=np.full(80, 0.5))
+    with pytest.raises(ValueError, match="scores have 2 columns"):
+        fit().inverse_transform(np.ones((1, 3)))

@@ -1,0 +1,56 @@
+"""The tables of factor models on small sets."""
+
+import io
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+from sklearn.utils import Bunch
+
+from bayesvm.experiments import factor_models, find, henao_genes, henao_usps
+
+
+def small(*args, **kwargs):
+    rng = np.random.default_rng(0)
+    W = rng.standard_normal((80, 10))
+    X = W @ rng.laplace(size=(10, 256)) + rng.standard_normal((80, 256))
+    y = np.where(W[:, 0] > 0, 1, -1)
+    return Bunch(data=X[:50], target=y[:50], data_test=X[50:], target_test=y[50:])
+
+
+@pytest.mark.parametrize("method", factor_models.METHODS)
+def test_every_method_is_built_and_judged(method):
+    bunch = small()
+    model = factor_models.build(method, 3, 0, select=True, quick=True)
+    got = factor_models.judge(model, bunch.data, bunch.target, bunch.data_test, bunch.target_test)
+    assert set(got) == set(factor_models.MEASURED)
+    assert 0 <= got["error"] <= 0.6
+    assert got["cpu"] > 0
+
+
+def test_tasks():
+    every = find("henao", "usps").tasks(False, 5)
+    count = pd.DataFrame(every).groupby("method").size()
+    assert all(count[m] == (3 if m in factor_models.DRAWN else 1) for m in factor_models.METHODS)
+    genes = find("henao", "genes").tasks(False, 0)
+    assert len(genes) == 3 * 10 * 8
+    assert len(find("henao", "genes").tasks(True, 0)) == 16
+
+
+@pytest.mark.parametrize("module", [henao_usps, henao_genes], ids=["usps", "genes"])
+def test_report_and_figure(module, monkeypatch):
+    monkeypatch.setattr(henao_usps, "load_usps", small)
+    monkeypatch.setattr(henao_genes, "load_gene_expression", small)
+    tasks = module.tasks(True, 0)[:8]
+    rng = np.random.default_rng(0)
+    rows = [t | dict(zip(factor_models.MEASURED, rng.random(4), strict=True)) for t in tasks]
+    rows[0] |= module.solve(tasks[0])
+    frame = pd.DataFrame(rows)
+    console = Console(file=io.StringIO(), width=150)
+    module.report(frame, console)
+    text = console.file.getvalue()
+    assert all(m in text for m in factor_models.METHODS)
+    assert isinstance(module.draw(frame), plt.Figure)
+    plt.close("all")
