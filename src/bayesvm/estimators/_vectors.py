@@ -24,6 +24,7 @@ from ..priors import Fixed
 from ..types import Array, Coef, Term
 from ..vectors import OnColumns, Sparse
 from ..vectors.newton import BIAS
+from ..vectors.widths import by_evidence, can_stretch
 from ._base import BayesianClassifier
 
 ALL_CANDIDATES = 3000  # rows beyond which only some may become vectors
@@ -40,6 +41,7 @@ class Seen(NamedTuple):
     codes: Array  # (rows,) classes
     labels: list[Array]  # -1 and +1, for each machine
     candidates: Array  # (m,) rows that may become vectors
+    amplitude: float | None = None  # of a logistic process with the tuned kernel
 
 
 class Found(NamedTuple):
@@ -84,7 +86,7 @@ class VectorClassifier(BayesianClassifier):
                 )
             inputs: Any = None
             data = Distinct(kept, np.arange(kept.size), codes[kept], c[kept], np.arange(kept.size))
-            points, kernel = np.asarray(X[np.ix_(kept, kept)], dtype=float), None
+            points, kernel, named = np.asarray(X[np.ix_(kept, kept)], dtype=float), None, False
             first = kept
         else:
             data = merge(X[kept], codes[kept], c[kept])
@@ -103,8 +105,23 @@ class VectorClassifier(BayesianClassifier):
             self._candidates(data, rng),
         )
         with check.blas_threads(points.shape[0], "dense"):
+            if self.tune and can_stretch(kernel):
+                kernel, amplitude = self._evident(kernel, named, seen, rng)
+                seen = seen._replace(amplitude=amplitude)
             found = self._find(kernel, seen, rng)
         self._store(X, found, seen, inputs, first)
+
+    @staticmethod
+    def _evident(
+        kernel: Any, named: bool, seen: Seen, rng: np.random.Generator
+    ) -> tuple[Any, float]:
+        """The kernel of most evidence, on the scale of values it came with, and its amplitude."""
+        weight = kernel.weight if isinstance(kernel, Scaled) else 1.0
+        plain = kernel.kernel if isinstance(kernel, Scaled) else kernel
+        data = (seen.points, seen.at, seen.labels, seen.c)
+        found = by_evidence(plain, named, *data, rng)
+        tuned = Scaled(weight, found.kernel) if isinstance(kernel, Scaled) else found.kernel
+        return tuned, found.weight / weight
 
     def _inputs(self, data: Distinct) -> Standardised:
         """Centre and scale of the columns, rows counted by their weights."""

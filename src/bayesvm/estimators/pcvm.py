@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..calibration import Link, ProbitLink, fit_link, plain_link
+from ..inference.tune import START
+from ..kernels import Function
 from ..likelihoods import Probit
 from ..types import Array
 from ..vectors import Sparse, fold_count, held_out, laplace, learn
-from ..vectors.tune import FINER, Candidates, Held, Trial, trial
-from ..vectors.widths import can_stretch, choose_width, prior, stretched
+from ..vectors.tune import EQUAL, Candidates, Held, Trials, search
+from ..vectors.widths import can_stretch
 from ._vectors import Found, Seen, VectorClassifier
 
 CHOICES = {
@@ -20,6 +22,9 @@ CHOICES = {
     "selection": ("best", "one_standard_error"),
     "solver": ("newton", "em"),
 }
+
+SHARPER = 10.0  # weight of the norm in units of a logistic process's: a mode needs more than a mean
+TINY = float(np.finfo(float).tiny)
 
 
 class PCVC(VectorClassifier):
@@ -31,34 +36,36 @@ class PCVC(VectorClassifier):
 
     A vector of a class speaks for that class or not at all.  With the default prior,
 
-    .. math:: -\log p(w_j) = \tau|w_j| + \tfrac12\rho\,(\tau w_j)^2 + \text{const},
+    .. math:: -\log p(w) = \tau\sum_j|w_j| + \tfrac12\lambda\, w^\top K w + \text{const},
 
-    the fit is a convex problem; its rate :math:`\tau` and the kernel's length scale are chosen by
-    the log loss of rows left out, which also calibrate the probabilities.  The paper's own prior is
-    ``prior="power"``.
+    the fit is a convex problem: *f* is the mode of a Gaussian process, made sparse.  The kernel is
+    that of most evidence; rows left out choose :math:`\tau` and :math:`\lambda` by their log loss,
+    and calibrate the probabilities.  The paper's own prior is ``prior="power"``.
 
     Parameters
     ----------
     kernel : str, object of :mod:`bayesvm.kernels`, callable or "precomputed", default="rbf"
-        ``"rbf"``, ``"matern"``, ``"linear"`` or ``"poly"``; a kernel object, around whose length
-        scale tuning looks; a function of two arrays of rows; or ``"precomputed"``, X then being the
-        matrix of kernel values with the training rows.
+        ``"rbf"``, ``"matern"``, ``"linear"`` or ``"poly"``; a kernel object, from whose values
+        tuning starts; a function of two arrays of rows; or ``"precomputed"``, X then being the
+        matrix of kernel values with the training rows.  For a kernel given by name tuning also
+        decides between one length scale and one per column.
     prior : {"laplace", "power"}, default="laplace"
         The one-sided prior of weights.  ``"power"`` is :math:`p(w) \propto |w|^{-(2c+1)}`: sparser,
         with local maxima, so several starts are tried.
     rate : float, optional
         The rate :math:`\tau`; chosen by cross-validation if not given.
-    ridge : float, default=0.1
-        The share :math:`\rho` of a Gaussian tail in the Laplace prior.  At 0, of two vectors that
-        say the same one dies; a little lets them share, which costs vectors and averages noise.
+    ridge : float, optional
+        The weight :math:`\lambda` of the squared norm of f; chosen by cross-validation if not given.
+        At 0 the rate alone must make f smooth, which takes more vectors and does it worse.
     shape : float, default=-0.25
         The *c* of the power prior: -1/4 is what Chen et al. ran, 0 what they print.
     tune : bool, default=True
-        Choose the length scale: with the rate under ``"laplace"``, by Gauss-Newton steps inside the
-        algorithm under ``"power"``.
+        Learn the length scales, by the evidence of a logistic Gaussian process with the same
+        kernel.  Under ``"power"`` that is where they start; they move with the weights, by
+        Gauss-Newton steps.
     selection : {"best", "one_standard_error"}, default="best"
-        The rate with the least held-out log loss, or the largest within one standard error of it:
-        fewer vectors.
+        The largest rate whose held-out log loss is the least, or within one nat of it, which no
+        sample can tell apart; or within one standard error of it: fewer vectors.
     solver : {"newton", "em"}, default="newton"
         How the power prior's weights are found: Newton steps, or the paper's EM with its M-step
         made exact.  Both ascend.
@@ -98,8 +105,8 @@ class PCVC(VectorClassifier):
         Number of vectors (of all classes together).
     kernel_ : object of :mod:`bayesvm.kernels`
         The kernel with its learned length scale, on the standardised scale.
-    rate_ : array of shape (1,) or (n_classes,)
-        Rates used; not defined under the power prior.
+    rate_, ridge_ : arrays of shape (1,) or (n_classes,)
+        Rates and weights of the norm used; not defined under the power prior.
     empty_ : bool
         Whether a machine was left without vectors.
     offset_ : array of shape (1,) or (n_classes,)
@@ -136,7 +143,7 @@ class PCVC(VectorClassifier):
         *,
         prior: str = "laplace",
         rate: float | None = None,
-        ridge: float = 0.1,
+        ridge: float | None = None,
         shape: float = -0.25,
         tune: bool = True,
         selection: str = "best",
@@ -196,14 +203,15 @@ class PCVC(VectorClassifier):
                     f"{name}={getattr(self, name)!r} is not known; choose one of "
                     f"{', '.join(map(repr, known))}."
                 )
-        self._check_number("ridge", 0.0, closed=True)
+        if self.ridge is not None:
+            self._check_number("ridge", 0.0, closed=True)
         self._check_number("shape", -0.5)
         if self.rate is not None:
             self._check_number("rate", 0.0)
         if not (isinstance(self.n_folds, int | np.integer) and self.n_folds >= 2):
             raise ValueError(f"n_folds must be a whole number of at least 2; got {self.n_folds!r}.")
-        if hasattr(self, "rate_"):
-            del self.rate_
+        for name in ("rate_", "ridge_"):
+            vars(self).pop(name, None)
         self._fit(X, y, sample_weight)
         return self
 
@@ -230,47 +238,46 @@ class PCVC(VectorClassifier):
     # ----- the convex prior
 
     def _laplace(self, kernel: Any, seen: Seen, H: Array | None) -> Found:
-        def candidates(width: float) -> Candidates:
-            return Candidates(self._values(stretched(kernel, width), seen), seen.candidates)
+        K = Candidates(self._values(kernel, seen), seen.candidates)
+        centre = self._centre(kernel, K, seen)
+        ridge = centre if self.ridge is None else float(self.ridge)
+        rate = None if self.rate is None else float(self.rate)
+        within = 1.0 if self.selection == "one_standard_error" else EQUAL
+        sparse, links, used = [], [], []
+        for y in seen.labels:
+            chosen, held = (1.0 if rate is None else rate, ridge), None
+            if H is not None:
+                trials = Trials(K, y, seen.c, H)
+                rates = None if rate is None else [rate]
+                if self.ridge is None and centre > 0:
+                    path = search(trials, centre, rates)
+                else:
+                    path = trials.follow(ridge, rates)
+                if rate is None:
+                    path = trials.finer(path, within)
+                k = path.choose(within)
+                chosen, held = (path.rates[k], path.ridge), trials.held(path, k)
+            gram = K.gram(y, chosen[1])
+            found = laplace.fit(K.signed(y), y, seen.c, chosen[0], gram)
+            sparse.append(_unsigned(found, y[K.of]))
+            links.append(self._link(held))
+            used.append(chosen)
+        self.rate_, self.ridge_ = np.array(used).T
+        return Found(kernel, sparse, links)
 
-        def trials(width: float, rates: Any, bar: float = np.inf) -> list[Trial]:
-            K, ridge, done, total = candidates(width), float(self.ridge), [], 0.0
-            for y, rate in zip(seen.labels, rates, strict=True):
-                assert H is not None
-                done.append(trial(K, y, seen.c, H, ridge, rate, bar - total))
-                total += done[-1].score
-            return done
-
-        given = [None if self.rate is None else [float(self.rate)]] * len(seen.labels)
-        width, tried = 0.0, None
-        if H is not None:
-            found: dict[float, list[Trial]] = {}
-
-            def score(width: float, bar: float) -> float:
-                found[width] = trials(width, given, bar - prior(width))
-                return sum(t.score for t in found[width]) + prior(width)
-
-            if self.tune and can_stretch(kernel):
-                width = choose_width(score)
-            else:
-                score(width, np.inf)
-            tried = found[width]
-            if self.rate is None:
-                finer = trials(width, [[k * t.rate for k in FINER] for t in tried])
-                tried = [t.joined(f) for t, f in zip(tried, finer, strict=True)]
-            if self.selection == "one_standard_error" and self.rate is None:
-                strict = [[t.rates[t.scores <= t.score + t.spread].max()] for t in tried]
-                tried = trials(width, strict)
-        default = 1.0 if self.rate is None else float(self.rate)
-        rates = [default if tried is None else tried[j].rate for j in range(len(seen.labels))]
-        K = candidates(width)
-        sparse = [
-            _unsigned(laplace.fit(K.signed(y), y, seen.c, rate, float(self.ridge)), y[K.of])
-            for y, rate in zip(seen.labels, rates, strict=True)
-        ]
-        links = [self._link(t.held) for t in tried] if tried else [self._link(None)] * len(rates)
-        self.rate_ = np.array(rates)
-        return Found(stretched(kernel, width), sparse, links)
+    def _centre(self, kernel: Any, K: Candidates, seen: Seen) -> float:
+        """Weight of the norm at which the search starts; zero if the kernel has no norm."""
+        if kernel is None or isinstance(kernel, Function):  # the user's word for it
+            if not is_positive(K.square):
+                if self.ridge:
+                    raise ValueError(
+                        "the kernel matrix is not symmetric and positive, so f has no norm: give "
+                        f"ridge=0 or another kernel; got ridge={self.ridge!r}."
+                    )
+                return 0.0
+        size = float(np.abs(np.diag(K.square)).mean())
+        amplitude = START / max(size, TINY) if seen.amplitude is None else seen.amplitude
+        return SHARPER / amplitude
 
     # ----- the paper's prior
 
@@ -313,6 +320,18 @@ class PCVC(VectorClassifier):
         if kernel is None:
             return learn.Rows(None, None, seen.points[np.ix_(at, to)], y[rows], c[rows], y[chosen])
         return learn.Rows(seen.points[at], seen.points[to], None, y[rows], c[rows], y[chosen])
+
+
+def is_positive(K: Array) -> bool:
+    """Whether a kernel matrix is symmetric and, but for rounding, positive."""
+    size = float(np.abs(K).max(initial=TINY))
+    if not np.allclose(K, K.T, rtol=0.0, atol=1e-8 * size):
+        return False
+    try:
+        np.linalg.cholesky(K + 1e-8 * size * np.eye(len(K)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def _unsigned(sparse: Sparse, sign: Array) -> Sparse:

@@ -78,7 +78,7 @@ def fit(
             converged = True
             break
     alpha = weight / x[:-1] ** 2
-    sparse = survivors(A, y, c, x, alpha, path[-1], path, n_iter, converged, change)
+    sparse = survivors(A, y, c, x, np.diag(alpha), path[-1], path, n_iter, converged, change)
     return sparse._replace(columns=columns), alpha
 
 

@@ -1,4 +1,4 @@
-"""The length scale of a kernel as one number: by how many doublings it differs from a start."""
+"""Length scales of a kernel: by the evidence, or as one number, doublings of a start."""
 
 from __future__ import annotations
 
@@ -7,6 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ..gram import Labels
+from ..inference.tune import START, Seen, maximise_evidence
+from ..kernels import Scaled
+from ..likelihoods import Logistic
+from ..types import Array
+
+LEVEL = 3.0  # prior standard deviation of the level of f
 COARSE = (0.0, -1.0, 1.0)  # widths tried first, in doublings
 WIDEST = 4.0  # doublings beyond which a width is not followed
 
@@ -25,6 +32,25 @@ def stretched(kernel: Any, doublings: float) -> Any:
     if doublings == 0.0 or not can_stretch(kernel):
         return kernel
     return kernel.with_theta(kernel.theta + doublings * np.log(2.0) * scales(kernel))
+
+
+def by_evidence(
+    kernel: Any,
+    per_column: bool,
+    points: Array,
+    at: Array,
+    labels: Sequence[Array],
+    c: Array,
+    rng: np.random.Generator,
+) -> Scaled:
+    """The kernel and its amplitude where a logistic Gaussian process has most evidence.
+
+    Row ``i`` is at ``points[at[i]]``; ``per_column`` allows a length scale for every column.
+    """
+    machines = tuple(Labels(y, c, at, points.shape[0]) for y in labels)
+    start = Scaled(START, kernel)
+    seen = Seen(points, machines, LEVEL**2)
+    return maximise_evidence(start, seen, Logistic().tight, START, rng, per_column)
 
 
 def prior(doublings: float) -> float:
