@@ -55,8 +55,8 @@ class PCVC(VectorClassifier):
     rate : float, optional
         The rate :math:`\tau`; chosen by cross-validation if not given.
     ridge : float, optional
-        The weight :math:`\lambda` of the squared norm of f; chosen by cross-validation if not given.
-        At 0 the rate alone must make f smooth, which takes more vectors and does it worse.
+        The weight :math:`\lambda` of the squared norm of f; chosen by cross-validation if not
+        given.  At 0 the rate alone must make f smooth, and does it worse.
     shape : float, default=-0.25
         The *c* of the power prior: -1/4 is what Chen et al. ran, 0 what they print.
     tune : bool, default=True
@@ -267,14 +267,14 @@ class PCVC(VectorClassifier):
 
     def _centre(self, kernel: Any, K: Candidates, seen: Seen) -> float:
         """Weight of the norm at which the search starts; zero if the kernel has no norm."""
-        if kernel is None or isinstance(kernel, Function):  # the user's word for it
-            if not is_positive(K.square):
-                if self.ridge:
-                    raise ValueError(
-                        "the kernel matrix is not symmetric and positive, so f has no norm: give "
-                        f"ridge=0 or another kernel; got ridge={self.ridge!r}."
-                    )
-                return 0.0
+        theirs = kernel is None or isinstance(kernel, Function)  # positive by their word only
+        if theirs and not is_positive(K.square):
+            if self.ridge:
+                raise ValueError(
+                    "the kernel matrix is not symmetric and positive, so f has no norm: give "
+                    f"ridge=0 or another kernel; got ridge={self.ridge!r}."
+                )
+            return 0.0
         size = float(np.abs(np.diag(K.square)).mean())
         amplitude = START / max(size, TINY) if seen.amplitude is None else seen.amplitude
         return SHARPER / amplitude

@@ -10,8 +10,7 @@ from ..calibration import Link, fit_link, leave_one_out, plain_link
 from ..likelihoods import Probit
 from ..types import Array
 from ..vectors import Sparse, fold_count, held_out, relevance
-from ..vectors.tune import Held, link_loss
-from ..vectors.widths import can_stretch, choose_width, prior, stretched
+from ..vectors.tune import Held
 from ._vectors import Found, Seen, VectorClassifier
 
 LOOSE = 0.1  # gain in log evidence at which machines fitted to folds may stop
@@ -32,15 +31,17 @@ class RVC(VectorClassifier):
     Parameters
     ----------
     kernel : str, object of :mod:`bayesvm.kernels`, callable or "precomputed", default="rbf"
-        ``"rbf"``, ``"matern"``, ``"linear"`` or ``"poly"``; a kernel object, around whose length
-        scale tuning looks; a function of two arrays of rows; or ``"precomputed"``, X then being the
-        matrix of kernel values with the training rows.
+        ``"rbf"``, ``"matern"``, ``"linear"`` or ``"poly"``; a kernel object, from whose values
+        tuning starts; a function of two arrays of rows; or ``"precomputed"``, X then being the
+        matrix of kernel values with the training rows.  For a kernel given by name tuning also
+        decides between one length scale and one per column.
     solver : {"sequential", "em"}, default="sequential"
         ``"sequential"`` adds, re-estimates and deletes one vector at a time (Tipping & Faul 2003);
         ``"em"`` begins with all and prunes (Tipping 2001), which is what Chen et al. compare with.
     tune : bool, default=True
-        Choose the length scale by the log loss of rows left out.  (The evidence, with a precision
-        for every weight, prefers scales that are too short.)
+        Learn the length scales, by the evidence of a logistic Gaussian process with the same
+        kernel.  (That of the machine itself, with a precision for every weight, prefers scales that
+        are too short.)
     n_folds : int, default=5
         Folds.
     n_candidates : int or "auto", default="auto"
@@ -160,23 +161,15 @@ class RVC(VectorClassifier):
         return SOLVERS[self.solver](K, y, c, self.tol if tol is None else tol, self.max_iter)
 
     def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator) -> Found:
-        count = fold_count(seen.codes, seen.c, self.n_folds)
-        width, found = 0.0, {}
-        if self.tune and can_stretch(kernel) and count:
-            H = held_out(seen.codes, seen.c, count, rng)
-
-            def score(width: float, bar: float) -> float:
-                K = self._values(stretched(kernel, width), seen)
-                found[width] = [self._left_out(K, seen, y, H) for y in seen.labels]
-                return sum(float(link_loss(*h).sum()) for h in found[width]) + prior(width)
-
-            width = choose_width(score)
-        kernel = stretched(kernel, width)
         K = self._values(kernel, seen)
         sparse = [self._solve(K, y, seen.c) for y in seen.labels]
-        held = found.get(width) or [
-            self._in_sample(s, K, y, seen.c) for s, y in zip(sparse, seen.labels, strict=True)
-        ]
+        count = fold_count(seen.codes, seen.c, self.n_folds)
+        if self.tune and count and self.probability == "calibrated":
+            H = held_out(seen.codes, seen.c, count, rng)
+            held = [self._left_out(K, seen, y, H) for y in seen.labels]
+        else:
+            pairs = zip(sparse, seen.labels, strict=True)
+            held = [self._in_sample(s, K, y, seen.c) for s, y in pairs]
         return Found(kernel, sparse, [self._link(h) for h in held])
 
     def _left_out(self, K: Array, seen: Seen, y: Array, H: Array) -> Held:

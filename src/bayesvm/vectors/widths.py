@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,6 @@ from ..likelihoods import Logistic
 from ..types import Array
 
 LEVEL = 3.0  # prior standard deviation of the level of f
-COARSE = (0.0, -1.0, 1.0)  # widths tried first, in doublings
-WIDEST = 4.0  # doublings beyond which a width is not followed
 
 
 def scales(kernel: Any) -> Any:
@@ -51,29 +49,3 @@ def by_evidence(
     start = Scaled(START, kernel)
     seen = Seen(points, machines, LEVEL**2)
     return maximise_evidence(start, seen, Logistic().tight, START, rng, per_column)
-
-
-def prior(doublings: float) -> float:
-    """Minus the log of a log-normal prior, one e-fold wide, around where tuning starts."""
-    return 0.5 * (doublings * float(np.log(2.0))) ** 2
-
-
-def choose_width(score: Callable[[float, float], float], start: Sequence[float] = COARSE) -> float:
-    """Least score over widths: a coarse net, followed beyond its edge, then halves around it.
-
-    ``score(width, bar)`` may stop as soon as it is sure to exceed the bar.
-    """
-    seen: dict[float, float] = {}
-
-    def at(width: float) -> float:
-        if width not in seen:
-            seen[width] = score(width, min(seen.values(), default=np.inf))
-        return seen[width]
-
-    best = min(start, key=at)
-    while abs(best) >= max(map(abs, start)) and abs(best) < WIDEST:
-        at(best + np.sign(best))
-        if min(seen, key=at) == best:
-            break
-        best = min(seen, key=at)
-    return min((best, best - 0.5, best + 0.5), key=at)
