@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from ..calibration import Link, ProbitLink, fit_link, plain_link
+from ..inference.loop import Progress
 from ..inference.tune import START
 from ..kernels import Function
 from ..likelihoods import Probit
 from ..types import Array
 from ..vectors import Sparse, fold_count, held_out, laplace, learn
-from ..vectors.tune import EQUAL, Candidates, Held, Trials, search
+from ..vectors.tune import EQUAL, RATIO, Candidates, Held, Trials, search
 from ..vectors.widths import can_stretch
-from ._vectors import Found, Seen, VectorClassifier
+from ._vectors import Found, Journal, Seen, VectorClassifier
 
 CHOICES = {
     "prior": ("laplace", "power"),
@@ -92,6 +94,16 @@ class PCVC(VectorClassifier):
         Seed of folds and candidates.
     n_jobs : int, optional
         Threads in prediction.
+    verbose : int, default=0
+        1 shows progress.
+    callbacks : list of callables, optional
+        Each is called with a :class:`~bayesvm.inference.Progress` after every rate tried on the
+        folds (after every start and iteration under ``"power"``); returning ``True`` ends the
+        search there, with the best so far.
+    warm_start : bool, default=False
+        Start from the last fit: from its kernel, and its rate and norm as the place to look.
+    checkpoint : str or path, optional
+        File that holds the state of a long fit; a later fit with the same file goes on from it.
 
     Attributes
     ----------
@@ -159,6 +171,10 @@ class PCVC(VectorClassifier):
         engine: Any = "auto",
         random_state: Any = 0,
         n_jobs: int | None = None,
+        verbose: int = 0,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        warm_start: bool = False,
+        checkpoint: Any = None,
     ) -> None:
         self.kernel = kernel
         self.prior = prior
@@ -179,6 +195,10 @@ class PCVC(VectorClassifier):
         self.engine = engine
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callbacks = callbacks
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PCVC:
         """Fit to rows ``X`` with labels ``y``.
@@ -210,8 +230,11 @@ class PCVC(VectorClassifier):
             self._check_number("rate", 0.0)
         if not (isinstance(self.n_folds, int | np.integer) and self.n_folds >= 2):
             raise ValueError(f"n_folds must be a whole number of at least 2; got {self.n_folds!r}.")
+        warm = self.warm_start and hasattr(self, "ridge_")
+        self._last = list(zip(self.rate_, self.ridge_, strict=True)) if warm else []
         for name in ("rate_", "ridge_"):
-            vars(self).pop(name, None)
+            if hasattr(self, name):
+                delattr(self, name)
         self._fit(X, y, sample_weight)
         return self
 
@@ -224,10 +247,11 @@ class PCVC(VectorClassifier):
                 f"got {value!r}."
             )
 
-    def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator) -> Found:
+    def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator, journal: Journal) -> Found:
         count = fold_count(seen.codes, seen.c, self.n_folds)
         H = held_out(seen.codes, seen.c, count, rng) if count else None
-        return (self._power if self.prior == "power" else self._laplace)(kernel, seen, H)
+        find = self._power if self.prior == "power" else self._laplace
+        return find(kernel, seen, H, journal)
 
     def _link(self, held: Held | None) -> Link:
         plain = plain_link(self.probability, Probit())
@@ -237,33 +261,47 @@ class PCVC(VectorClassifier):
 
     # ----- the convex prior
 
-    def _laplace(self, kernel: Any, seen: Seen, H: Array | None) -> Found:
+    def _laplace(self, kernel: Any, seen: Seen, H: Array | None, journal: Journal) -> Found:
         K = Candidates(self._values(kernel, seen), seen.candidates)
         centre = self._centre(kernel, K, seen)
-        ridge = centre if self.ridge is None else float(self.ridge)
-        rate = None if self.rate is None else float(self.rate)
-        within = 1.0 if self.selection == "one_standard_error" else EQUAL
+        given = (
+            1.0 if self.rate is None else float(self.rate),
+            centre if self.ridge is None else float(self.ridge),
+        )
         sparse, links, used = [], [], []
-        for y in seen.labels:
-            chosen, held = (1.0 if rate is None else rate, ridge), None
+        for j, y in enumerate(seen.labels):
+            (rate, ridge), held = given, None
             if H is not None:
-                trials = Trials(K, y, seen.c, H)
-                rates = None if rate is None else [rate]
-                if self.ridge is None and centre > 0:
-                    path = search(trials, centre, rates)
-                else:
-                    path = trials.follow(ridge, rates)
-                if rate is None:
-                    path = trials.finer(path, within)
-                k = path.choose(within)
-                chosen, held = (path.rates[k], path.ridge), trials.held(path, k)
-            gram = K.gram(y, chosen[1])
-            found = laplace.fit(K.signed(y), y, seen.c, chosen[0], gram)
+                trials = Trials(K, y, seen.c, H, journal.watch())
+                rate, ridge, held = self._choose(trials, ridge, j, journal)
+            found = laplace.fit(K.signed(y), y, seen.c, rate, K.gram(y, ridge))
             sparse.append(_unsigned(found, y[K.of]))
             links.append(self._link(held))
-            used.append(chosen)
+            used.append((rate, ridge))
         self.rate_, self.ridge_ = np.array(used).T
         return Found(kernel, sparse, links)
+
+    def _choose(
+        self, trials: Trials, ridge: float, j: int, journal: Journal
+    ) -> tuple[float, float, Held]:
+        """Rate and weight of the norm of machine ``j``, and what rows left out get from them."""
+        within = 1.0 if self.selection == "one_standard_error" else EQUAL
+        rates = None if self.rate is None else [float(self.rate)]
+        last = self._last[j] if len(self._last) > j else None
+        if last is not None and rates is None:
+            rates = [last[0] * RATIO**k for k in (-1, 0, 1)]
+        if last is not None and self.ridge is None:
+            ridge = last[1]
+        free = self.ridge is None and ridge > 0
+        path = (
+            search(trials, ridge, rates, journal.folder(f"machine{j}"))
+            if free
+            else trials.follow(ridge, rates)
+        )
+        if self.rate is None and not trials.stopped:
+            path = trials.finer(path, within)
+        k = path.choose(within)
+        return path.rates[k], path.ridge, trials.held(path, k)
 
     def _centre(self, kernel: Any, K: Candidates, seen: Seen) -> float:
         """Weight of the norm at which the search starts; zero if the kernel has no norm."""
@@ -281,7 +319,9 @@ class PCVC(VectorClassifier):
 
     # ----- the paper's prior
 
-    def _power(self, kernel: Any, seen: Seen, H: Array | None, moving: bool = True) -> Found:
+    def _power(
+        self, kernel: Any, seen: Seen, H: Array | None, journal: Journal, moving: bool = True
+    ) -> Found:
         moving = moving and bool(self.tune) and can_stretch(kernel)
         options: dict[str, Any] = {
             "shape": float(self.shape),
@@ -291,20 +331,21 @@ class PCVC(VectorClassifier):
             "learn_width": moving,
         }
         begin = learn.starts(self.n_starts, seen.candidates.size == seen.c.size, moving)
+        watch = journal.watch()
         kernels, sparse, links = [], [], []
         for y in seen.labels:
             start, held = begin[0], None
             if H is not None:
                 folds = [self._fold(kernel, seen, y, h) for h in H.T]
-                start, held = learn.choose_start(kernel, folds, options, begin)
+                start, held = learn.choose_start(kernel, folds, options, begin, watch)
             rows = self._rows(kernel, seen, y, seen.c, np.arange(seen.candidates.size))
-            at, found = learn.run(kernel, rows, start, **options)
+            at, found = learn.run(kernel, rows, start, watch=watch, **options)
             kernels.append(at)
             sparse.append(_unsigned(found, y[seen.candidates]))
             links.append(self._link(held))
         if moving and len(kernels) > 1:  # the machines share their columns: settle on one width
             mean = np.mean([at.theta for at in kernels], axis=0)
-            return self._power(kernel.with_theta(mean), seen, H, moving=False)
+            return self._power(kernel.with_theta(mean), seen, H, journal, moving=False)
         return Found(kernels[0], sparse, links)
 
     def _fold(self, kernel: Any, seen: Seen, y: Array, h: Array) -> tuple[learn.Rows, learn.Rows]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.special import log_expit
 
 from ..calibration import fit_link
+from ..inference.loop import Progress, Watch, silent
 from ..types import Array
 from . import laplace
 from .newton import Gram, largest_rate, maximise
@@ -24,6 +25,7 @@ EQUAL = 0.15  # standard errors by which two scores may differ and count as one
 STEP = float(np.log(10.0)) / 2.0  # of the log weight of the norm
 SPREAD = 1.5  # standard deviation of its prior
 FARTHEST = 6  # steps
+MOST = LENGTH * (FARTHEST + 2) + 1  # rates ever tried
 LOOSE = (1e-4, 2e-2)  # nats and slack: scores need no more
 
 
@@ -93,8 +95,13 @@ class Path(NamedTuple):
         return int(good[np.argmax(np.array(self.rates)[good])])
 
     def and_then(self, other: Path) -> Path:
-        lists = (a + b for a, b in zip(self[1:], other[1:], strict=True))
-        return Path(self.ridge, *lists)
+        return Path(
+            self.ridge,
+            self.rates + other.rates,
+            self.scores + other.scores,
+            self.spreads + other.spreads,
+            self.points + other.points,
+        )
 
 
 def whole_path(top: float) -> list[float]:
@@ -113,8 +120,11 @@ def link_loss(y: Array, m: Array, v: Array, c: Array) -> Array:
 class Trials:
     """One machine fitted to all folds but one, for each, at any rate and weight of the norm."""
 
-    def __init__(self, columns: Candidates, y: Array, c: Array, H: Array) -> None:
-        self.columns, self.y = columns, y
+    def __init__(
+        self, columns: Candidates, y: Array, c: Array, H: Array, watch: Watch = silent
+    ) -> None:
+        self.columns, self.y, self.watch = columns, y, watch
+        self.count, self.stopped = 0, False
         self.folds = [columns.fold(y, c, h) for h in H.T]
         self.labels = np.concatenate([y[f.out] for f in self.folds])
         self.weights = np.concatenate([f.weight for f in self.folds])
@@ -154,6 +164,9 @@ class Trials:
             path.scores.append(float(loss.sum()))
             path.spreads.append(spread)
             path.points.append(xs)
+            self.count += 1
+            progress = Progress("folds", self.count, MOST, -path.scores[-1], best - path.scores[-1])
+            self.stopped = self.watch(progress, None)
             behind = 0 if path.scores[-1] < best - ENOUGH else behind + 1
             best = min(best, path.scores[-1])
             crowded = any((x > 0).mean() > MANY for x in xs)
@@ -161,7 +174,7 @@ class Trials:
             if len(path.scores) > PATIENCE:
                 gain = max(0.0, *(-np.diff(path.scores[-PATIENCE:])))
                 hopeless = best - gain * (len(rates) - len(path.scores)) > bar
-            if hopeless or behind >= (1 if crowded else PATIENCE):
+            if self.stopped or hopeless or behind >= (1 if crowded else PATIENCE):
                 break
         return path
 
@@ -187,23 +200,41 @@ class Trials:
         return sparse.moments(f.B[:, :-1])
 
 
-def search(trials: Trials, centre: float, rates: Sequence[float] | None) -> Path:
+class Notes(Protocol):
+    """Where scores are kept, so that an interrupted search can go on."""
+
+    def recall(self, key: str) -> dict[str, Array]: ...
+    def note(self, key: str, **arrays: Any) -> None: ...
+
+
+def search(
+    trials: Trials, centre: float, rates: Sequence[float] | None, notes: Notes | None = None
+) -> Path:
     r"""The path of the best weight of the norm: downhill from the centre in steps of a half decade.
 
     Its score is the least of the path and minus the log of a log-normal prior around the centre.
     """
-    seen: dict[int, tuple[float, Path]] = {}
+    scores: dict[int, float] = {}
+    paths: dict[int, Path] = {}
+
+    def follow(k: int, bar: float = np.inf) -> Path:
+        return trials.follow(centre * float(np.exp(k * STEP)), rates, bar)
 
     def at(k: int) -> float:
-        if k not in seen:
+        held = notes.recall(f"norm{k}") if notes and k not in scores else {}
+        if held:
+            scores[k] = float(held["score"])
+        elif k not in scores:
             extra = 0.5 * (k * STEP / SPREAD) ** 2
-            bar = min((s for s, _ in seen.values()), default=np.inf) - extra
-            path = trials.follow(centre * float(np.exp(k * STEP)), rates, bar)
-            seen[k] = min(path.scores) + extra, path
-        return seen[k][0]
+            paths[k] = follow(k, min(scores.values(), default=np.inf) - extra)
+            scores[k] = min(paths[k].scores) + extra
+            if notes and not trials.stopped:
+                notes.note(f"norm{k}", score=scores[k])
+        return scores[k]
 
-    way = 1 if at(1) < at(0) else -1
-    k = max(way, 0)
-    while abs(k) < FARTHEST and at(k + way) < at(k):
+    at(0)
+    way = 1 if trials.stopped or at(1) < at(0) else -1
+    k = int(1 in scores and way > 0)
+    while not trials.stopped and abs(k) < FARTHEST and at(k + way) < at(k):
         k += way
-    return seen[k][1]
+    return paths[k] if k in paths else follow(k)
