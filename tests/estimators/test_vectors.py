@@ -110,7 +110,9 @@ def test_weights_order_and_copies_do_not_matter(model):
     assert_allclose(a, b, atol=1e-7)
 
 
-@pytest.mark.parametrize("model", [PCVC(tune=False), RVC(tune=False)], ids=["pcvc", "rvc"])
+@pytest.mark.parametrize(
+    "model", [PCVC(tune=False, rate=0.3, ridge=0.5), RVC(tune=False)], ids=["pcvc", "rvc"]
+)
 def test_labels_swapped_mirror_the_answer(model):
     a = clone(model).fit(X, Y)
     b = clone(model).fit(X, 1 - Y)
@@ -291,3 +293,86 @@ def test_linear_kernel():
     y = (Z @ [1.0, -2.0, 0.5] + 0.3 * rng.standard_normal(120) > 0).astype(int)
     for model in (PCVC("linear"), RVC(Linear(), tune=False)):
         assert model.fit(Z, y).score(Z, y) > 0.9
+
+
+# ----- long fits
+
+
+WATCHED = {
+    "laplace": PCVC(),
+    "fixed": PCVC(RBF(0.7), rate=0.3, ridge=0.1, tune=False),
+    "power": PCVC(prior="power", n_starts=1, n_folds=2),
+    "rvc": RVC(),
+    "rvc em": RVC(solver="em"),
+}
+
+
+@pytest.mark.parametrize("name", WATCHED)
+def test_callbacks_hear_of_every_step_and_may_stop(name):
+    heard, again = [], []
+    model = clone(WATCHED[name]).set_params(callbacks=[heard.append]).fit(X, Y)
+    assert all(p.iteration <= p.total for p in heard)
+    assert all(np.isfinite(p.bound) for p in heard)
+    quiet = clone(WATCHED[name]).fit(X, Y)
+    assert_allclose(model.predict_proba(NEW), quiet.predict_proba(NEW), atol=1e-12)
+
+    def stop(progress):
+        again.append(progress)
+        return True
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        early = clone(WATCHED[name]).set_params(callbacks=[stop]).fit(X, Y)
+    assert len(again) <= 3  # one for each stage
+    assert len(again) < len(heard) or name == "fixed"
+    assert np.all(np.isfinite(early.predict_proba(NEW)))
+
+
+def test_verbose_says_something(capsys, monkeypatch):
+    monkeypatch.setattr("bayesvm.progress.terminal_bar", lambda: None)
+    monkeypatch.setattr("bayesvm.progress.time.monotonic", iter(range(10**6)).__next__)
+    RVC(verbose=1).fit(X, Y)
+    assert "[bayesvm] rounds: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["laplace", "rvc", "rvc em"])
+def test_a_fit_goes_on_from_its_checkpoint(name, tmp_path):
+    plain, heard = clone(WATCHED[name]).fit(X, Y), []
+
+    def stumble(progress):
+        heard.append(progress)
+        if len(heard) == 12:
+            raise KeyboardInterrupt
+
+    file = tmp_path / "fit.npz"
+    model = clone(WATCHED[name]).set_params(checkpoint=file, callbacks=[stumble])
+    patch = pytest.MonkeyPatch()
+    patch.setattr("bayesvm.progress.SAVE_SECONDS", 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    before = len(heard)
+    model.fit(X, Y)
+    total = []
+    clone(WATCHED[name]).set_params(callbacks=[total.append]).fit(X, Y)
+    assert len(heard) - before < len(total)
+    assert_allclose(model.predict_proba(NEW), plain.predict_proba(NEW), atol=2e-3)
+    assert model.kernel_ == plain.kernel_
+    patch.undo()
+    with pytest.raises(ValueError, match="belongs to another fit"):
+        clone(model).fit(X, 1 - Y)
+
+
+@pytest.mark.parametrize("name", ["laplace", "rvc"])
+def test_a_warm_start_begins_where_the_last_fit_ended(name):
+    cold, warm = [], []
+    model = clone(WATCHED[name]).set_params(warm_start=True, callbacks=[cold.append]).fit(X, Y)
+    first = model.predict_proba(NEW), model.kernel_
+    model.set_params(callbacks=[warm.append]).fit(X, Y)
+    assert_allclose(model.kernel_.theta, first[1].theta, atol=0.1)
+    # which of two neighbours becomes a vector turns on the last digits of the kernel
+    assert np.abs(model.predict_proba(NEW) - first[0]).mean() < 0.05
+    if name == "laplace":
+        assert len(warm) < len(cold)
+    other = X[:, [0, 1, 0]]
+    assert model.fit(other, Y).score(other, Y) > 0.8  # another number of columns
+    assert model.set_params(kernel="matern").fit(X, Y).score(X, Y) > 0.8

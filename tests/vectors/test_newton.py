@@ -11,7 +11,7 @@ from tests.papers import chen
 
 from bayesvm.vectors import em_step, maximise, newton
 from bayesvm.vectors.laplace import fit, penalty
-from bayesvm.vectors.newton import largest_rate, local, objective, with_bias
+from bayesvm.vectors.newton import Gram, largest_rate, local, objective, with_bias
 
 
 def problem(n, seed, width=1.0, noise=0.5, weighted=False):
@@ -23,6 +23,11 @@ def problem(n, seed, width=1.0, noise=0.5, weighted=False):
     c = rng.choice([0.5, 1.0, 2.0], n) if weighted else np.ones(n)
     A = np.column_stack([chen.rbf(X, np.sqrt(2) * width) * y, np.ones(n)])
     return A, y, c
+
+
+def norm(A, y, weight):
+    """The squared norm of f as a penalty, every row a candidate."""
+    return Gram(A[:, :-1] * y, np.arange(y.size), y, weight) if weight else None
 
 
 @settings(max_examples=500, deadline=None)
@@ -64,10 +69,10 @@ def test_em_step_is_that_of_the_transcript(seed):
 
 
 @pytest.mark.parametrize("rate", [0.5, 2.0])
-@pytest.mark.parametrize("ridge", [0.0, 0.1])
+@pytest.mark.parametrize("ridge", [0.0, 0.5])
 def test_newton_em_and_a_general_solver_agree(rate, ridge):
     A, y, c = problem(30, 4, weighted=True)
-    p = penalty(31, rate, ridge)
+    p = penalty(31, rate, norm(A, y, ridge))
     best, _ = maximise(A, y, c, p, np.zeros(31))
     plain, _ = newton(A, y, c, p, np.full(31, 0.1), 1e-12)
     x = np.full(31, 0.1)
@@ -91,11 +96,11 @@ def test_newton_em_and_a_general_solver_agree(rate, ridge):
 
 def test_optimality_conditions_hold():
     A, y, c = problem(60, 1, weighted=True)
-    for rate in (4.0, 0.5, 0.05):
-        p = penalty(61, rate, 0.0)
+    for rate, ridge in ((4.0, 0.0), (0.5, 0.0), (0.05, 0.0), (0.5, 0.3), (0.05, 3.0)):
+        p = penalty(61, rate, norm(A, y, ridge))
         x, _ = maximise(A, y, c, p, np.zeros(61))
         slope = A.T @ local(A, y, c, x).g - p.slope(x)
-        assert slope[:-1].max() < 1e-5 * rate
+        assert slope[:-1][x[:-1] == 0].max() < 1e-5 * rate
         assert np.abs(slope[:-1][x[:-1] > 0]).max(initial=0) < 1e-3 * rate
         assert abs(slope[-1]) < 1e-4
 
@@ -104,7 +109,7 @@ def test_the_largest_rate_is_where_the_last_weight_dies():
     A, y, c = problem(40, 2)
     top = largest_rate(A, y, c)
     for factor, empty in ((1.001, True), (0.99, False)):
-        x, _ = maximise(A, y, c, penalty(41, factor * top, 0.0), np.zeros(41))
+        x, _ = maximise(A, y, c, penalty(41, factor * top), np.zeros(41))
         assert (x[:-1].max() == 0) == empty
 
 
@@ -128,27 +133,49 @@ def test_rows_far_on_the_wrong_side():
     assert np.all(np.isfinite(row.h))
     wrong = y < 0
     assert_allclose(-row.g[wrong], 40.02496885, rtol=1e-8)
-    p = penalty(7, 0.1, 0.0)
+    p = penalty(7, 0.1)
     for step in (em_step(A, y, c, p, x), newton(A, y, c, p, x, 1e-9)[0]):
         assert objective(A, y, c, p, step) > objective(A, y, c, p, x)
 
 
 def test_separable_data_stay_finite():
     A, y, c = problem(20, 6, width=0.3, noise=0.0)
-    sparse = fit(A, y, c, 1e-4, 0.0)
+    sparse = fit(A, y, c, 1e-4)
     assert np.all(np.isfinite(sparse.mean))
     assert np.all(y * (A[:, np.append(sparse.columns, 20)] @ sparse.mean) > 0)
 
 
+def test_the_penalty_is_that_of_its_matrix():
+    A, y, _ = problem(12, 5)
+    gram = norm(A, y, 0.7)
+    p = with_bias(np.full(12, 0.4), np.linspace(0, 1, 12), gram)
+    x = np.append(np.where(np.arange(12) % 3, 0.0, 0.2), -0.3)
+    w = y * x[:-1]
+    value = 0.4 * x[:-1].sum() + 0.5 * (np.linspace(0, 1, 12) @ x[:-1] ** 2 + 1e-8 * x[-1] ** 2)
+    assert p.at(x) == pytest.approx(value + 0.35 * w @ (A[:, :-1] * y) @ w, rel=1e-12)
+    assert_allclose(p.slope(x), p.t + p.matrix() @ x, atol=1e-14)
+    kept = np.array([0, 4, 7, 12])
+    assert_allclose(p.of(kept).matrix(), p.matrix()[np.ix_(kept, kept)], atol=1e-15)
+
+
+def test_without_a_rate_the_answer_is_the_mode_of_a_gaussian_process():
+    """Weights are g / lambda: all of them, each on its label's side."""
+    A, y, c = problem(25, 9, width=0.5)
+    x, _ = maximise(A, y, c, penalty(26, 1e-9, norm(A, y, 2.0)), np.full(26, 0.1), 1e-14, 1e-9)
+    assert np.all(x[:-1] > 0)
+    assert_allclose(y * x[:-1], local(A, y, c, x).g / 2.0, atol=1e-5)
+
+
 def test_laplace_covariance_is_the_inverse_curvature():
     A, y, c = problem(30, 8)
-    rate = 0.7
-    sparse = fit(A, y, c, rate, 0.1)
+    rate, gram = 0.7, norm(A, y, 0.2)
+    sparse = fit(A, y, c, rate, gram)
     kept = np.append(sparse.columns, 30)
-    mixture = np.append(rate / sparse.mean[:-1] + 0.1 * rate**2, 1e-8)
+    mixture = np.diag(np.append(rate / sparse.mean[:-1], 1e-8))
+    mixture[:-1, :-1] += gram.of(sparse.columns).matrix()
 
     def loss(t):  # the quadratic that touches the prior at the estimate
-        return -c @ log_ndtr(y * (A[:, kept] @ t)) + 0.5 * mixture @ t**2
+        return -c @ log_ndtr(y * (A[:, kept] @ t)) + 0.5 * t @ mixture @ t
 
     e, k = 1e-4, kept.size
     eye = e * np.eye(k)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -25,7 +24,7 @@ from ..gaussian import DiagonalCovariance, DualCovariance, FullCovariance, Point
 from ..inference.loop import Progress, State, pack, unpack
 from ..machine import Machine, fit_machine
 from ..model import Model, Problem
-from ..progress import Checkpoint, Reporter
+from ..progress import Checkpoint, Reporter, mark_of
 from ..types import Array, Coef, Rows
 
 
@@ -113,13 +112,10 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         parts += [
             getattr(t.design, k) for t in terms for k in ("center", "scale") if t.name == "coef"
         ]
-        mark = 0
-        for x in parts:
-            for i in range(0, x.shape[0], 2**16):  # by pieces: nothing as large as X is copied
-                mark = zlib.crc32(np.ascontiguousarray(x[i : i + 2**16]).data, mark)
         return (
             f"{type(self).__name__} by {scheme} with {[t.prior for t in terms]} and "
-            f"{problem.model.likelihood}, {problem.n} rows, {problem.form}, data {mark:08x}"
+            f"{problem.model.likelihood}, {problem.n} rows, {problem.form}, "
+            f"data {mark_of(parts):08x}"
         )
 
     def _conclude(self, machines: list[Machine]) -> None:

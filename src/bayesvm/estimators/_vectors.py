@@ -15,15 +15,17 @@ from ..blocks import Blocks, block_rows
 from ..calibration import Link
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
 from ..distinct import Distinct, merge
-from ..inference.loop import State
-from ..kernels import Scaled
+from ..inference.loop import Progress, State, Watch
+from ..kernels import Scaled, with_columns
 from ..likelihoods import Probit
 from ..machine import Machine
 from ..model import Model
 from ..priors import Fixed
+from ..progress import Checkpoint, Reporter, mark_of
 from ..types import Array, Coef, Term
 from ..vectors import OnColumns, Sparse
 from ..vectors.newton import BIAS
+from ..vectors.widths import by_evidence, can_stretch
 from ._base import BayesianClassifier
 
 ALL_CANDIDATES = 3000  # rows beyond which only some may become vectors
@@ -40,6 +42,7 @@ class Seen(NamedTuple):
     codes: Array  # (rows,) classes
     labels: list[Array]  # -1 and +1, for each machine
     candidates: Array  # (m,) rows that may become vectors
+    amplitude: float | None = None  # of a logistic process with the tuned kernel
 
 
 class Found(NamedTuple):
@@ -48,6 +51,33 @@ class Found(NamedTuple):
     kernel: Any
     sparse: list[Sparse]  # columns are numbers of candidates, coefficients unsigned
     links: list[Link]
+
+
+class Journal:
+    """Tells callbacks how a fit is going, and keeps what it has found so far in a file."""
+
+    def __init__(self, report: Reporter, store: Checkpoint | None, folder: str = "") -> None:
+        self.report, self.store, self.within = report, store, folder
+
+    def folder(self, name: str) -> Journal:
+        return Journal(self.report, self.store, f"{self.within}{name}/")
+
+    def recall(self, key: str) -> dict[str, Array]:
+        return {} if self.store is None else self.store.get(self.within + key)
+
+    def note(self, key: str, now: bool = True, **arrays: Any) -> None:
+        if self.store is not None:
+            self.store.put(self.within + key, lambda: arrays, now=now)
+
+    def watch(self, key: str = "") -> Watch:
+        """A watch that passes progress on; states are kept under a key, if there is one."""
+
+        def told(progress: Progress, state: Any) -> bool:
+            if key:
+                self.note(key, now=False, **state._asdict())
+            return self.report(progress)
+
+        return told
 
 
 class VectorClassifier(BayesianClassifier):
@@ -84,7 +114,7 @@ class VectorClassifier(BayesianClassifier):
                 )
             inputs: Any = None
             data = Distinct(kept, np.arange(kept.size), codes[kept], c[kept], np.arange(kept.size))
-            points, kernel = np.asarray(X[np.ix_(kept, kept)], dtype=float), None
+            points, kernel, named = np.asarray(X[np.ix_(kept, kept)], dtype=float), None, False
             first = kept
         else:
             data = merge(X[kept], codes[kept], c[kept])
@@ -92,6 +122,7 @@ class VectorClassifier(BayesianClassifier):
             points = inputs.columns(data.X)
             kernel, named = check.choose_kernel(self.kernel, points.shape[1])
             kernel = kernel.kernel if named and isinstance(kernel, Scaled) else kernel
+            kernel, named = self._last_kernel(kernel, named)
             # where each merged row first stands in X
             first = kept[np.unique(data.back, return_index=True)[1]]
         seen = Seen(
@@ -102,9 +133,55 @@ class VectorClassifier(BayesianClassifier):
             list(self._targets(data.codes)),
             self._candidates(data, rng),
         )
-        with check.blas_threads(points.shape[0], "dense"):
-            found = self._find(kernel, seen, rng)
+        threads = check.blas_threads(points.shape[0], "dense")
+        with threads, Reporter(self.callbacks, self.verbose) as report:
+            journal = Journal(report, self._file(seen))
+            if self.tune and can_stretch(kernel):
+                kernel, amplitude = self._tuned(kernel, named, seen, rng, journal)
+                seen = seen._replace(amplitude=amplitude)
+            found = self._find(kernel, seen, rng, journal)
         self._store(X, found, seen, inputs, first)
+
+    def _last_kernel(self, kernel: Any, named: bool) -> tuple[Any, bool]:
+        """The kernel to start from: that of the last fit, if asked and if it is of this kind."""
+        last: Any = getattr(self, "kernel_", None)
+        if not self.warm_start or type(last) is not type(kernel):
+            return kernel, named
+        columns = with_columns(kernel, self.n_features_in_)
+        fits = last.names in (kernel.names, columns.names)
+        return (last, False) if fits else (kernel, named)
+
+    def _file(self, seen: Seen) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        apart = ("verbose", "callbacks", "checkpoint", "warm_start", "n_jobs", "engine")
+        given = {
+            name: getattr(value, "__qualname__", value)
+            for name, value in self.get_params(deep=False).items()
+            if name not in apart
+        }
+        mark = mark_of([seen.points, seen.at, seen.c, seen.codes])
+        return Checkpoint(self.checkpoint, f"{type(self).__name__} {given}, data {mark:08x}")
+
+    @staticmethod
+    def _tuned(
+        kernel: Any, named: bool, seen: Seen, rng: np.random.Generator, journal: Journal
+    ) -> tuple[Any, float]:
+        """The kernel of most evidence, on the scale of values it came with, and its amplitude."""
+        weight = kernel.weight if isinstance(kernel, Scaled) else 1.0
+        plain = kernel.kernel if isinstance(kernel, Scaled) else kernel
+        apart = np.random.default_rng(int(rng.integers(2**31)))  # what follows draws the same folds
+        held = journal.recall("kernel")
+        if held:
+            columns = with_columns(plain, seen.points.shape[1])
+            like = plain if plain.theta.size == held["theta"].size else columns
+            found = Scaled(float(held["amplitude"]), like.with_theta(held["theta"]))
+        else:
+            data = (seen.points, seen.at, seen.labels, seen.c)
+            found = by_evidence(plain, named, *data, apart)
+            journal.note("kernel", theta=found.kernel.theta, amplitude=found.weight)
+        tuned = Scaled(weight, found.kernel) if isinstance(kernel, Scaled) else found.kernel
+        return tuned, found.weight / weight
 
     def _inputs(self, data: Distinct) -> Standardised:
         """Centre and scale of the columns, rows counted by their weights."""
@@ -134,7 +211,7 @@ class VectorClassifier(BayesianClassifier):
         return np.sort(np.concatenate(taken))
 
     @abstractmethod
-    def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator) -> Found:
+    def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator, journal: Journal) -> Found:
         """The kernel and the machines of all classes."""
 
     @staticmethod

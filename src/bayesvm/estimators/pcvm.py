@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from ..calibration import Link, ProbitLink, fit_link, plain_link
+from ..inference.loop import Progress
+from ..inference.tune import START
+from ..kernels import Function
 from ..likelihoods import Probit
 from ..types import Array
 from ..vectors import Sparse, fold_count, held_out, laplace, learn
-from ..vectors.tune import FINER, Candidates, Held, Trial, trial
-from ..vectors.widths import can_stretch, choose_width, prior, stretched
-from ._vectors import Found, Seen, VectorClassifier
+from ..vectors.tune import EQUAL, RATIO, Candidates, Held, Trials, search
+from ..vectors.widths import can_stretch
+from ._vectors import Found, Journal, Seen, VectorClassifier
 
 CHOICES = {
     "prior": ("laplace", "power"),
     "selection": ("best", "one_standard_error"),
     "solver": ("newton", "em"),
 }
+
+SHARPER = 10.0  # weight of the norm in units of a logistic process's: a mode needs more than a mean
+TINY = float(np.finfo(float).tiny)
 
 
 class PCVC(VectorClassifier):
@@ -31,34 +38,36 @@ class PCVC(VectorClassifier):
 
     A vector of a class speaks for that class or not at all.  With the default prior,
 
-    .. math:: -\log p(w_j) = \tau|w_j| + \tfrac12\rho\,(\tau w_j)^2 + \text{const},
+    .. math:: -\log p(w) = \tau\sum_j|w_j| + \tfrac12\lambda\, w^\top K w + \text{const},
 
-    the fit is a convex problem; its rate :math:`\tau` and the kernel's length scale are chosen by
-    the log loss of rows left out, which also calibrate the probabilities.  The paper's own prior is
-    ``prior="power"``.
+    the fit is a convex problem: *f* is the mode of a Gaussian process, made sparse.  The kernel is
+    that of most evidence; rows left out choose :math:`\tau` and :math:`\lambda` by their log loss,
+    and calibrate the probabilities.  The paper's own prior is ``prior="power"``.
 
     Parameters
     ----------
     kernel : str, object of :mod:`bayesvm.kernels`, callable or "precomputed", default="rbf"
-        ``"rbf"``, ``"matern"``, ``"linear"`` or ``"poly"``; a kernel object, around whose length
-        scale tuning looks; a function of two arrays of rows; or ``"precomputed"``, X then being the
-        matrix of kernel values with the training rows.
+        ``"rbf"``, ``"matern"``, ``"linear"`` or ``"poly"``; a kernel object, from whose values
+        tuning starts; a function of two arrays of rows; or ``"precomputed"``, X then being the
+        matrix of kernel values with the training rows.  For a kernel given by name tuning also
+        decides between one length scale and one per column.
     prior : {"laplace", "power"}, default="laplace"
         The one-sided prior of weights.  ``"power"`` is :math:`p(w) \propto |w|^{-(2c+1)}`: sparser,
         with local maxima, so several starts are tried.
     rate : float, optional
         The rate :math:`\tau`; chosen by cross-validation if not given.
-    ridge : float, default=0.1
-        The share :math:`\rho` of a Gaussian tail in the Laplace prior.  At 0, of two vectors that
-        say the same one dies; a little lets them share, which costs vectors and averages noise.
+    ridge : float, optional
+        The weight :math:`\lambda` of the squared norm of f; chosen by cross-validation if not
+        given.  At 0 the rate alone must make f smooth, and does it worse.
     shape : float, default=-0.25
         The *c* of the power prior: -1/4 is what Chen et al. ran, 0 what they print.
     tune : bool, default=True
-        Choose the length scale: with the rate under ``"laplace"``, by Gauss-Newton steps inside the
-        algorithm under ``"power"``.
+        Learn the length scales, by the evidence of a logistic Gaussian process with the same
+        kernel.  Under ``"power"`` that is where they start; they move with the weights, by
+        Gauss-Newton steps.
     selection : {"best", "one_standard_error"}, default="best"
-        The rate with the least held-out log loss, or the largest within one standard error of it:
-        fewer vectors.
+        The largest rate whose held-out log loss is the least, or within one nat of it, which no
+        sample can tell apart; or within one standard error of it: fewer vectors.
     solver : {"newton", "em"}, default="newton"
         How the power prior's weights are found: Newton steps, or the paper's EM with its M-step
         made exact.  Both ascend.
@@ -85,6 +94,16 @@ class PCVC(VectorClassifier):
         Seed of folds and candidates.
     n_jobs : int, optional
         Threads in prediction.
+    verbose : int, default=0
+        1 shows progress.
+    callbacks : list of callables, optional
+        Each is called with a :class:`~bayesvm.inference.Progress` after every rate tried on the
+        folds (after every start and iteration under ``"power"``); returning ``True`` ends the
+        search there, with the best so far.
+    warm_start : bool, default=False
+        Start from the last fit: from its kernel, and its rate and norm as the place to look.
+    checkpoint : str or path, optional
+        File that holds the state of a long fit; a later fit with the same file goes on from it.
 
     Attributes
     ----------
@@ -98,8 +117,8 @@ class PCVC(VectorClassifier):
         Number of vectors (of all classes together).
     kernel_ : object of :mod:`bayesvm.kernels`
         The kernel with its learned length scale, on the standardised scale.
-    rate_ : array of shape (1,) or (n_classes,)
-        Rates used; not defined under the power prior.
+    rate_, ridge_ : arrays of shape (1,) or (n_classes,)
+        Rates and weights of the norm used; not defined under the power prior.
     empty_ : bool
         Whether a machine was left without vectors.
     offset_ : array of shape (1,) or (n_classes,)
@@ -136,7 +155,7 @@ class PCVC(VectorClassifier):
         *,
         prior: str = "laplace",
         rate: float | None = None,
-        ridge: float = 0.1,
+        ridge: float | None = None,
         shape: float = -0.25,
         tune: bool = True,
         selection: str = "best",
@@ -152,6 +171,10 @@ class PCVC(VectorClassifier):
         engine: Any = "auto",
         random_state: Any = 0,
         n_jobs: int | None = None,
+        verbose: int = 0,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        warm_start: bool = False,
+        checkpoint: Any = None,
     ) -> None:
         self.kernel = kernel
         self.prior = prior
@@ -172,6 +195,10 @@ class PCVC(VectorClassifier):
         self.engine = engine
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callbacks = callbacks
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PCVC:
         """Fit to rows ``X`` with labels ``y``.
@@ -196,14 +223,18 @@ class PCVC(VectorClassifier):
                     f"{name}={getattr(self, name)!r} is not known; choose one of "
                     f"{', '.join(map(repr, known))}."
                 )
-        self._check_number("ridge", 0.0, closed=True)
+        if self.ridge is not None:
+            self._check_number("ridge", 0.0, closed=True)
         self._check_number("shape", -0.5)
         if self.rate is not None:
             self._check_number("rate", 0.0)
         if not (isinstance(self.n_folds, int | np.integer) and self.n_folds >= 2):
             raise ValueError(f"n_folds must be a whole number of at least 2; got {self.n_folds!r}.")
-        if hasattr(self, "rate_"):
-            del self.rate_
+        warm = self.warm_start and hasattr(self, "ridge_")
+        self._last = list(zip(self.rate_, self.ridge_, strict=True)) if warm else []
+        for name in ("rate_", "ridge_"):
+            if hasattr(self, name):
+                delattr(self, name)
         self._fit(X, y, sample_weight)
         return self
 
@@ -216,10 +247,11 @@ class PCVC(VectorClassifier):
                 f"got {value!r}."
             )
 
-    def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator) -> Found:
+    def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator, journal: Journal) -> Found:
         count = fold_count(seen.codes, seen.c, self.n_folds)
         H = held_out(seen.codes, seen.c, count, rng) if count else None
-        return (self._power if self.prior == "power" else self._laplace)(kernel, seen, H)
+        find = self._power if self.prior == "power" else self._laplace
+        return find(kernel, seen, H, journal)
 
     def _link(self, held: Held | None) -> Link:
         plain = plain_link(self.probability, Probit())
@@ -229,52 +261,67 @@ class PCVC(VectorClassifier):
 
     # ----- the convex prior
 
-    def _laplace(self, kernel: Any, seen: Seen, H: Array | None) -> Found:
-        def candidates(width: float) -> Candidates:
-            return Candidates(self._values(stretched(kernel, width), seen), seen.candidates)
+    def _laplace(self, kernel: Any, seen: Seen, H: Array | None, journal: Journal) -> Found:
+        K = Candidates(self._values(kernel, seen), seen.candidates)
+        centre = self._centre(kernel, K, seen)
+        given = (
+            1.0 if self.rate is None else float(self.rate),
+            centre if self.ridge is None else float(self.ridge),
+        )
+        sparse, links, used = [], [], []
+        for j, y in enumerate(seen.labels):
+            (rate, ridge), held = given, None
+            if H is not None:
+                trials = Trials(K, y, seen.c, H, journal.watch())
+                rate, ridge, held = self._choose(trials, ridge, j, journal)
+            found = laplace.fit(K.signed(y), y, seen.c, rate, K.gram(y, ridge))
+            sparse.append(_unsigned(found, y[K.of]))
+            links.append(self._link(held))
+            used.append((rate, ridge))
+        self.rate_, self.ridge_ = np.array(used).T
+        return Found(kernel, sparse, links)
 
-        def trials(width: float, rates: Any, bar: float = np.inf) -> list[Trial]:
-            K, ridge, done, total = candidates(width), float(self.ridge), [], 0.0
-            for y, rate in zip(seen.labels, rates, strict=True):
-                assert H is not None
-                done.append(trial(K, y, seen.c, H, ridge, rate, bar - total))
-                total += done[-1].score
-            return done
+    def _choose(
+        self, trials: Trials, ridge: float, j: int, journal: Journal
+    ) -> tuple[float, float, Held]:
+        """Rate and weight of the norm of machine ``j``, and what rows left out get from them."""
+        within = 1.0 if self.selection == "one_standard_error" else EQUAL
+        rates = None if self.rate is None else [float(self.rate)]
+        last = self._last[j] if len(self._last) > j else None
+        if last is not None and rates is None:
+            rates = [last[0] * RATIO**k for k in (-1, 0, 1)]
+        if last is not None and self.ridge is None:
+            ridge = last[1]
+        free = self.ridge is None and ridge > 0
+        path = (
+            search(trials, ridge, rates, journal.folder(f"machine{j}"))
+            if free
+            else trials.follow(ridge, rates)
+        )
+        if self.rate is None and not trials.stopped:
+            path = trials.finer(path, within)
+        k = path.choose(within)
+        return path.rates[k], path.ridge, trials.held(path, k)
 
-        given = [None if self.rate is None else [float(self.rate)]] * len(seen.labels)
-        width, tried = 0.0, None
-        if H is not None:
-            found: dict[float, list[Trial]] = {}
-
-            def score(width: float, bar: float) -> float:
-                found[width] = trials(width, given, bar - prior(width))
-                return sum(t.score for t in found[width]) + prior(width)
-
-            if self.tune and can_stretch(kernel):
-                width = choose_width(score)
-            else:
-                score(width, np.inf)
-            tried = found[width]
-            if self.rate is None:
-                finer = trials(width, [[k * t.rate for k in FINER] for t in tried])
-                tried = [t.joined(f) for t, f in zip(tried, finer, strict=True)]
-            if self.selection == "one_standard_error" and self.rate is None:
-                strict = [[t.rates[t.scores <= t.score + t.spread].max()] for t in tried]
-                tried = trials(width, strict)
-        default = 1.0 if self.rate is None else float(self.rate)
-        rates = [default if tried is None else tried[j].rate for j in range(len(seen.labels))]
-        K = candidates(width)
-        sparse = [
-            _unsigned(laplace.fit(K.signed(y), y, seen.c, rate, float(self.ridge)), y[K.of])
-            for y, rate in zip(seen.labels, rates, strict=True)
-        ]
-        links = [self._link(t.held) for t in tried] if tried else [self._link(None)] * len(rates)
-        self.rate_ = np.array(rates)
-        return Found(stretched(kernel, width), sparse, links)
+    def _centre(self, kernel: Any, K: Candidates, seen: Seen) -> float:
+        """Weight of the norm at which the search starts; zero if the kernel has no norm."""
+        theirs = kernel is None or isinstance(kernel, Function)  # positive by their word only
+        if theirs and not is_positive(K.square):
+            if self.ridge:
+                raise ValueError(
+                    "the kernel matrix is not symmetric and positive, so f has no norm: give "
+                    f"ridge=0 or another kernel; got ridge={self.ridge!r}."
+                )
+            return 0.0
+        size = float(np.abs(np.diag(K.square)).mean())
+        amplitude = START / max(size, TINY) if seen.amplitude is None else seen.amplitude
+        return SHARPER / amplitude
 
     # ----- the paper's prior
 
-    def _power(self, kernel: Any, seen: Seen, H: Array | None, moving: bool = True) -> Found:
+    def _power(
+        self, kernel: Any, seen: Seen, H: Array | None, journal: Journal, moving: bool = True
+    ) -> Found:
         moving = moving and bool(self.tune) and can_stretch(kernel)
         options: dict[str, Any] = {
             "shape": float(self.shape),
@@ -284,20 +331,21 @@ class PCVC(VectorClassifier):
             "learn_width": moving,
         }
         begin = learn.starts(self.n_starts, seen.candidates.size == seen.c.size, moving)
+        watch = journal.watch()
         kernels, sparse, links = [], [], []
         for y in seen.labels:
             start, held = begin[0], None
             if H is not None:
                 folds = [self._fold(kernel, seen, y, h) for h in H.T]
-                start, held = learn.choose_start(kernel, folds, options, begin)
+                start, held = learn.choose_start(kernel, folds, options, begin, watch)
             rows = self._rows(kernel, seen, y, seen.c, np.arange(seen.candidates.size))
-            at, found = learn.run(kernel, rows, start, **options)
+            at, found = learn.run(kernel, rows, start, watch=watch, **options)
             kernels.append(at)
             sparse.append(_unsigned(found, y[seen.candidates]))
             links.append(self._link(held))
         if moving and len(kernels) > 1:  # the machines share their columns: settle on one width
             mean = np.mean([at.theta for at in kernels], axis=0)
-            return self._power(kernel.with_theta(mean), seen, H, moving=False)
+            return self._power(kernel.with_theta(mean), seen, H, journal, moving=False)
         return Found(kernels[0], sparse, links)
 
     def _fold(self, kernel: Any, seen: Seen, y: Array, h: Array) -> tuple[learn.Rows, learn.Rows]:
@@ -313,6 +361,18 @@ class PCVC(VectorClassifier):
         if kernel is None:
             return learn.Rows(None, None, seen.points[np.ix_(at, to)], y[rows], c[rows], y[chosen])
         return learn.Rows(seen.points[at], seen.points[to], None, y[rows], c[rows], y[chosen])
+
+
+def is_positive(K: Array) -> bool:
+    """Whether a kernel matrix is symmetric and, but for rounding, positive."""
+    size = float(np.abs(K).max(initial=TINY))
+    if not np.allclose(K, K.T, rtol=0.0, atol=1e-8 * size):
+        return False
+    try:
+        np.linalg.cholesky(K + 1e-8 * size * np.eye(len(K)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def _unsigned(sparse: Sparse, sign: Array) -> Sparse:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..calibration import Link, fit_link, leave_one_out, plain_link
+from ..inference.loop import Progress
 from ..likelihoods import Probit
 from ..types import Array
 from ..vectors import Sparse, fold_count, held_out, relevance
-from ..vectors.tune import Held, link_loss
-from ..vectors.widths import can_stretch, choose_width, prior, stretched
-from ._vectors import Found, Seen, VectorClassifier
+from ..vectors.tune import Held
+from ._vectors import Found, Journal, Seen, VectorClassifier
 
 LOOSE = 0.1  # gain in log evidence at which machines fitted to folds may stop
 SOLVERS = {"sequential": relevance.sequential, "em": relevance.em}
@@ -32,15 +33,17 @@ class RVC(VectorClassifier):
     Parameters
     ----------
     kernel : str, object of :mod:`bayesvm.kernels`, callable or "precomputed", default="rbf"
-        ``"rbf"``, ``"matern"``, ``"linear"`` or ``"poly"``; a kernel object, around whose length
-        scale tuning looks; a function of two arrays of rows; or ``"precomputed"``, X then being the
-        matrix of kernel values with the training rows.
+        ``"rbf"``, ``"matern"``, ``"linear"`` or ``"poly"``; a kernel object, from whose values
+        tuning starts; a function of two arrays of rows; or ``"precomputed"``, X then being the
+        matrix of kernel values with the training rows.  For a kernel given by name tuning also
+        decides between one length scale and one per column.
     solver : {"sequential", "em"}, default="sequential"
         ``"sequential"`` adds, re-estimates and deletes one vector at a time (Tipping & Faul 2003);
         ``"em"`` begins with all and prunes (Tipping 2001), which is what Chen et al. compare with.
     tune : bool, default=True
-        Choose the length scale by the log loss of rows left out.  (The evidence, with a precision
-        for every weight, prefers scales that are too short.)
+        Learn the length scales, by the evidence of a logistic Gaussian process with the same
+        kernel.  (That of the machine itself, with a precision for every weight, prefers scales that
+        are too short.)
     n_folds : int, default=5
         Folds.
     n_candidates : int or "auto", default="auto"
@@ -63,6 +66,15 @@ class RVC(VectorClassifier):
         Seed of folds and candidates.
     n_jobs : int, optional
         Threads in prediction.
+    verbose : int, default=0
+        1 shows progress.
+    callbacks : list of callables, optional
+        Each is called with a :class:`~bayesvm.inference.Progress` after every round and fold;
+        returning ``True`` ends the fit there.
+    warm_start : bool, default=False
+        Start from the last fit: from its kernel.
+    checkpoint : str or path, optional
+        File that holds the state of a long fit; a later fit with the same file goes on from it.
 
     Attributes
     ----------
@@ -118,6 +130,10 @@ class RVC(VectorClassifier):
         engine: Any = "auto",
         random_state: Any = 0,
         n_jobs: int | None = None,
+        verbose: int = 0,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        warm_start: bool = False,
+        checkpoint: Any = None,
     ) -> None:
         self.kernel = kernel
         self.solver = solver
@@ -132,6 +148,10 @@ class RVC(VectorClassifier):
         self.engine = engine
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callbacks = callbacks
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RVC:
         """Fit to rows ``X`` with labels ``y``.
@@ -156,41 +176,51 @@ class RVC(VectorClassifier):
         self._fit(X, y, sample_weight)
         return self
 
-    def _solve(self, K: Array, y: Array, c: Array, tol: float | None = None) -> Sparse:
-        return SOLVERS[self.solver](K, y, c, self.tol if tol is None else tol, self.max_iter)
+    def _solve(self, K: Array, y: Array, c: Array, tol: float | None = None, **how: Any) -> Sparse:
+        tol = self.tol if tol is None else tol
+        return SOLVERS[self.solver](K, y, c, tol, self.max_iter, **how)
 
-    def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator) -> Found:
-        count = fold_count(seen.codes, seen.c, self.n_folds)
-        width, found = 0.0, {}
-        if self.tune and can_stretch(kernel) and count:
-            H = held_out(seen.codes, seen.c, count, rng)
-
-            def score(width: float, bar: float) -> float:
-                K = self._values(stretched(kernel, width), seen)
-                found[width] = [self._left_out(K, seen, y, H) for y in seen.labels]
-                return sum(float(link_loss(*h).sum()) for h in found[width]) + prior(width)
-
-            width = choose_width(score)
-        kernel = stretched(kernel, width)
+    def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator, journal: Journal) -> Found:
         K = self._values(kernel, seen)
-        sparse = [self._solve(K, y, seen.c) for y in seen.labels]
-        held = found.get(width) or [
-            self._in_sample(s, K, y, seen.c) for s, y in zip(sparse, seen.labels, strict=True)
-        ]
-        return Found(kernel, sparse, [self._link(h) for h in held])
+        sparse = []
+        for j, y in enumerate(seen.labels):
+            key = f"machine{j}"
+            held = journal.recall(key)
+            start = relevance.Standing(**held) if held else None
+            sparse.append(self._solve(K, y, seen.c, start=start, watch=journal.watch(key)))
+        links = self._links(K, seen, sparse, rng, journal)
+        return Found(kernel, sparse, links)
 
-    def _left_out(self, K: Array, seen: Seen, y: Array, H: Array) -> Held:
-        """What machines fitted to the other folds say of each."""
-        parts = []
-        for h in H.T:
-            left = seen.c - h
-            rows, out = np.flatnonzero(left > 0), np.flatnonzero(h > 0)
-            # a point is a candidate while any of its rows is left
-            alive = np.bincount(seen.at, left)[seen.at[seen.candidates]] > 0
-            keep = np.flatnonzero(alive)
-            sparse = self._solve(K[np.ix_(rows, keep)], y[rows], left[rows], max(LOOSE, self.tol))
-            parts.append((y[out], *sparse.moments(K[np.ix_(out, keep)]), h[out]))
-        return tuple(np.concatenate(part) for part in zip(*parts, strict=True))  # type: ignore[return-value]
+    def _links(
+        self, K: Array, seen: Seen, sparse: list[Sparse], rng: np.random.Generator, journal: Journal
+    ) -> list[Link]:
+        """From rows left out, if there is time for them."""
+        plain = plain_link(self.probability, Probit())
+        if plain is not None:
+            return [plain] * len(sparse)
+        count = fold_count(seen.codes, seen.c, self.n_folds)
+        parts: list[list[Any]] = [[] for _ in sparse]
+        H = held_out(seen.codes, seen.c, count, rng) if self.tune and count else np.empty((0, 0))
+        for k, h in enumerate(H.T, 1):
+            for part, y in zip(parts, seen.labels, strict=True):
+                part.append(self._left_out(K, seen, y, h))
+            if journal.report(Progress("folds", k, count, sum(s.value for s in sparse), 0.0)):
+                break
+        else:
+            if parts[0]:
+                pools = [[np.concatenate(x) for x in zip(*p, strict=True)] for p in parts]
+                return [fit_link(*pool) for pool in pools]
+        pairs = zip(sparse, seen.labels, strict=True)
+        return [fit_link(*self._in_sample(s, K, y, seen.c)) for s, y in pairs]
+
+    def _left_out(self, K: Array, seen: Seen, y: Array, h: Array) -> Held:
+        """What a machine fitted to the other folds says of one."""
+        left = seen.c - h
+        rows, out = np.flatnonzero(left > 0), np.flatnonzero(h > 0)
+        # a point is a candidate while any of its rows is left
+        keep = np.flatnonzero(np.bincount(seen.at, left)[seen.at[seen.candidates]] > 0)
+        sparse = self._solve(K[np.ix_(rows, keep)], y[rows], left[rows], max(LOOSE, self.tol))
+        return (y[out], *sparse.moments(K[np.ix_(out, keep)]), h[out])
 
     @staticmethod
     def _in_sample(sparse: Sparse, K: Array, y: Array, c: Array) -> Held:
@@ -198,6 +228,3 @@ class RVC(VectorClassifier):
         m, v = sparse.moments(K)
         row = Probit().expected(y, m, 0.0)
         return (y, *leave_one_out(m, v, row._replace(w=row.h), c), c)
-
-    def _link(self, held: Held) -> Link:
-        return plain_link(self.probability, Probit()) or fit_link(*held)

@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.metrics import log_loss, roc_auc_score
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -47,7 +47,8 @@ MEASURED = ("error", "auc", "rmse", "log_loss", "vectors", "seconds")
 COSTS = np.geomspace(0.3, 300.0, 7)
 WIDTHS = np.geomspace(0.3, 20.0, 9)  # theta of eq. 13, for columns of unit sd
 NEIGHBOURS = np.arange(1, 21)
-FOLDS = 5
+# rows of the generated divisions are in lexicographic order: folds must be shuffled
+FOLDS = StratifiedKFold(5, shuffle=True, random_state=0)
 # what is reported: name in the tables, name of the measurement, measurement -> per cent as printed
 METRICS = {
     "Error": ("error", lambda x: 100 * x),
@@ -60,10 +61,13 @@ def settings(method: str, parts: int) -> str:
     """What the result of a method depends on, in words: a change of it makes old results void."""
     if method == "SVC":
         return (
-            f"median of {parts}; C {COSTS[0]:g}-{COSTS[-1]:g}, width {WIDTHS[0]:g}-{WIDTHS[-1]:g}"
+            f"median of {parts}; C {COSTS[0]:g}-{COSTS[-1]:g}, width {WIDTHS[0]:g}-{WIDTHS[-1]:g}, "
+            "folds shuffled"
         )
     if method == "kNN":
-        return f"median of {parts}; k 1-{NEIGHBOURS[-1]}"
+        return f"median of {parts}; k 1-{NEIGHBOURS[-1]}, folds shuffled"
+    if method in SPARSE:
+        return "kernel of most evidence"
     return "default"
 
 

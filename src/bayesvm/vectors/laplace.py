@@ -1,13 +1,14 @@
-r"""The convex machine: a one-sided Laplace prior, its tail Gaussian if asked.
+r"""The convex machine: a one-sided Laplace prior of weights, a Gaussian process prior of f.
 
 .. math::
 
     \max_{x \ge 0,\, b}\; \sum_i c_i \log\Phi(y_i z_i)
-        - \tau\sum_j x_j - \tfrac12\rho\,\tau^2\sum_j x_j^2 .
+        - \tau\sum_j x_j - \tfrac12\lambda\, w^\top K w, \qquad w_j = y_j x_j .
 
-The maximiser is unique.  The rate :math:`\tau` is the scale of the prior; :math:`\rho` is its
-shape, free of units.  With :math:`\rho = 0` two vectors that say the same compete, and one of them
-dies; a trace of the quadratic lets them share, which costs vectors and averages noise.
+The two say different things.  The norm of *f* in the kernel's space, of weight :math:`\lambda`,
+makes it smooth; without the rate :math:`\tau` the answer is the mode of a Gaussian process, whose
+weights :math:`w_j = g_j/\lambda` are on their labels' sides anyway, and none of them is zero.  The
+rate makes most of them zero, and :math:`\lambda = 0` leaves it both tasks.
 """
 
 from __future__ import annotations
@@ -16,24 +17,34 @@ import numpy as np
 
 from ..types import Array
 from .machine import Sparse
-from .newton import BIAS, Penalty, local, maximise, objective, with_bias
+from .newton import BIAS, Gram, Penalty, local, maximise, objective, with_bias
 
 
-def penalty(K: int, rate: float, ridge: float) -> Penalty:
+def penalty(K: int, rate: float, gram: Gram | None = None) -> Penalty:
     """Minus the log prior of ``K - 1`` weights and a flat bias."""
-    return with_bias(np.full(K - 1, rate), np.full(K - 1, ridge * rate**2))
+    return with_bias(np.full(K - 1, rate), np.zeros(K - 1), gram)
 
 
-def fit(A: Array, y: Array, c: Array, rate: float, ridge: float, x: Array | None = None) -> Sparse:
+def fit(A: Array, y: Array, c: Array, rate: float, gram: Gram | None = None) -> Sparse:
     """Maximise, and approximate the posterior of the survivors.
 
     ``A`` holds signed columns, the constant last; coefficients come back signed as ``A`` is.
     """
-    x = np.zeros(A.shape[1]) if x is None else x
-    p = penalty(A.shape[1], rate, ridge)
-    x, steps = maximise(A, y, c, p, x)
+    p = penalty(A.shape[1], rate, gram)
+    x, steps = maximise(A, y, c, p, np.zeros(A.shape[1]))
     value = objective(A, y, c, p, x)
-    return survivors(A, y, c, x, rate / x[:-1][x[:-1] > 0] + ridge * rate**2, value, [value], steps)
+    return survivors(A, y, c, x, curvature(x, rate, gram), value, [value], steps)
+
+
+def curvature(x: Array, rate: float, gram: Gram | None = None) -> Array:
+    r"""Precision of the survivors' prior: :math:`\mathrm{diag}(\tau/x) + \lambda K`.
+
+    The Laplace prior's own second derivative is zero: that of the Gaussian of its mixture stands
+    for it.
+    """
+    on = np.flatnonzero(x[:-1] > 0)
+    out = np.diag(rate / x[on])
+    return out if gram is None else out + gram.of(on).matrix()
 
 
 def survivors(
@@ -41,22 +52,22 @@ def survivors(
     y: Array,
     c: Array,
     x: Array,
-    alpha: Array,
+    prior: Array,
     value: float,
     path: list[float],
     n_iter: int,
     converged: bool = True,
     change: float = 0.0,
 ) -> Sparse:
-    r"""Laplace's approximation at the survivors given the precisions of their mixture.
+    r"""Laplace's approximation at the survivors, :math:`\Sigma^{-1} = A_a^\top D A_a + P`.
 
-    :math:`\Sigma^{-1} = A_a^\top D A_a + \mathrm{diag}(\alpha, \beta)`, with
-    :math:`\alpha_j = \tau/x_j` for the Laplace prior: its own second derivative is zero.
+    ``prior`` is the matrix *P* without the bias.
     """
     columns = np.flatnonzero(x[:-1] > 0)
     kept = np.append(columns, x.size - 1)
     row = local(A[:, kept], y, c, x[kept])
     B = A[:, kept] * np.sqrt(row.h)[:, None]
     Q = B.T @ B
-    Q.flat[:: kept.size + 1] += np.append(alpha, BIAS)
+    Q[:-1, :-1] += prior
+    Q[-1, -1] += BIAS
     return Sparse(columns, x[kept], Q, value, path, n_iter, converged, change)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.svm import SVC
 
+from ..inference.loop import Progress, Watch, silent
 from ..types import Array
 from . import power, relevance
 from .machine import Sparse
@@ -78,6 +79,7 @@ def run(
     tol: float,
     max_iter: int,
     learn_width: bool,
+    watch: Watch = silent,
 ) -> tuple[Any, Sparse]:
     """One run from one start: the kernel where it ended and the machine."""
     now, settled = stretched(kernel, start.doublings), False
@@ -106,9 +108,8 @@ def run(
         return at(step)
 
     moves = move if learn_width and can_stretch(kernel) else None
-    sparse, _ = power.fit(
-        A, rows.y, rows.c, x, shape, solver=solver, tol=tol, max_iter=max_iter, move=moves
-    )
+    how: dict[str, Any] = {"solver": solver, "tol": tol, "max_iter": max_iter}
+    sparse, _ = power.fit(A, rows.y, rows.c, x, shape, move=moves, watch=watch, **how)
     return now, sparse
 
 
@@ -117,13 +118,14 @@ def choose_start(
     folds: Sequence[tuple[Rows, Rows]],
     options: dict[str, Any],
     begin: Sequence[Start],
+    watch: Watch = silent,
 ) -> tuple[Start, tuple[Array, Array, Array, Array]]:
     """The start whose runs say most of rows left out, and what they say of them.
 
     Each fold is a pair: rows fitted, and rows held out with the same candidates.
     """
     best, found = np.inf, None
-    for start in begin:
+    for number, start in enumerate(begin, 1):
         held = []
         for inside, outside in folds:
             at, sparse = run(kernel, inside, start, **options)
@@ -133,5 +135,7 @@ def choose_start(
         loss = float(link_loss(y, m, v, c).sum())
         if loss < best or found is None:
             best, found = loss, (start, (y, m, v, c))
+        if watch(Progress("starts", number, len(begin), -loss, best - loss), None):
+            break
     assert found is not None
     return found

@@ -6,6 +6,7 @@ Columns are signed, so that every coefficient but the bias, the last, is nonnega
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -20,26 +21,68 @@ ENTER = 10  # columns that may join a working set at once, or a third of those i
 FLOOR = 1e-10  # added to the curvature, which vanishes where rows are all far on their side
 
 
-class Penalty(NamedTuple):
-    r"""Minus the log prior of x >= 0: :math:`\sum_j t_j x_j + \frac12\sum_j P_j x_j^2`."""
+class Gram(NamedTuple):
+    r"""Kernel values of columns with one another, for :math:`\lambda\|f\|^2 = \lambda w^\top K w`.
+
+    The matrix is that of all candidates, shared by all folds; ``at`` says which are columns here.
+    """
+
+    K: Array
+    at: Array
+    sign: Array  # labels of the columns
+    weight: float
+
+    def of(self, columns: Array) -> Gram:
+        return self._replace(at=self.at[columns], sign=self.sign[columns])
+
+    def matrix(self) -> Array:
+        out = self.K[np.ix_(self.at, self.at)] * self.sign
+        out *= self.weight * self.sign[:, None]
+        return out
+
+    def times(self, x: Array) -> Array:
+        on = np.flatnonzero(x)
+        w = self.weight * self.sign[on] * x[on]
+        out: Array = self.sign * (self.K[np.ix_(self.at, self.at[on])] @ w)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Penalty:
+    r"""Minus the log prior of x >= 0: :math:`t^\top x + \frac12 x^\top(\mathrm{diag} P + Q)x`.
+
+    The bias is the last column; *Q*, if any, is a Gram matrix of the others.
+    """
 
     t: Array
     P: Array
+    gram: Gram | None = None
 
-    def at(self, x: Array) -> float:
-        return float(self.t @ x + 0.5 * (self.P * x) @ x)
+    def matrix(self) -> Array:
+        """The quadratic part."""
+        out = np.diag(self.P)
+        if self.gram is not None:
+            out[:-1, :-1] += self.gram.matrix()
+        return out
 
     def slope(self, x: Array) -> Array:
         out: Array = self.t + self.P * x
+        if self.gram is not None:
+            out[:-1] += self.gram.times(x[:-1])
         return out
 
+    def at(self, x: Array) -> float:
+        return 0.5 * float((self.t + self.slope(x)) @ x)
+
     def of(self, columns: Array) -> Penalty:
-        return Penalty(self.t[columns], self.P[columns])
+        """That of some columns, the bias among them."""
+        gram = None if self.gram is None else self.gram.of(columns[:-1])
+        return Penalty(self.t[columns], self.P[columns], gram)
 
 
-def with_bias(t: Array, P: Array) -> Penalty:
+def with_bias(t: Array, P: Array, gram: Gram | None = None) -> Penalty:
     """Add the bias to the penalties of the weights."""
-    return Penalty(np.append(t, 0.0), np.append(P, BIAS))
+    return Penalty(np.append(t, 0.0), np.append(P, BIAS), gram)
 
 
 def only_last(K: int) -> Array:
@@ -66,8 +109,7 @@ def em_step(A: Array, y: Array, c: Array, penalty: Penalty, x: Array) -> Array:
     """
     z = A @ x
     target = z + PROBIT.expected(y, z, 0.0).g
-    G = (A * c[:, None]).T @ A
-    G.flat[:: x.size + 1] += penalty.P
+    G = (A * c[:, None]).T @ A + penalty.matrix()
     return nnls(G, A.T @ (c * target) - penalty.t, only_last(x.size), x > 0)
 
 
@@ -79,15 +121,19 @@ def newton(
     Ends when a whole step promises less than ``tol``, in nats.  Steps are halved until they gain,
     so the objective never falls.
     """
-    free = only_last(x.size)
+    free, t, Q = only_last(x.size), penalty.t, penalty.matrix()
+
+    def density(z: Array, x: Array) -> float:
+        return float(c @ PROBIT.log_prob(y, z)) - float((t + 0.5 * (Q @ x)) @ x)
+
     z = A @ x
-    value = float(c @ PROBIT.log_prob(y, z)) - penalty.at(x)
+    value = density(z, x)
     for step_number in range(max_iter):
         row = PROBIT.expected(y, z, 0.0).times(c)
         B = A * np.sqrt(row.h)[:, None]
-        G = B.T @ B
-        G.flat[:: x.size + 1] += penalty.P + FLOOR
-        slope = A.T @ row.g - penalty.slope(x)
+        G = B.T @ B + Q
+        G.flat[:: x.size + 1] += FLOOR
+        slope = A.T @ row.g - t - Q @ x
         step = nnls(G, G @ x + slope, free, x > 0) - x
         gain = float(slope @ step)
         if not gain > tol:
@@ -95,7 +141,7 @@ def newton(
         dz, share = A @ step, 1.0
         while True:
             new_x, new_z = x + share * step, z + share * dz
-            new = float(c @ PROBIT.log_prob(y, new_z)) - penalty.at(new_x)
+            new = density(new_z, new_x)
             if new >= value + 0.1 * share * gain:
                 break
             share *= 0.5
@@ -132,7 +178,7 @@ def maximise(
         steps += max(made, 1)
         work = np.flatnonzero((x > 0) | only_last(K))
         row = local(A[:, work], y, c, x[work])
-        gain = A.T @ row.g - penalty.t - allowed
+        gain = A.T @ row.g - penalty.slope(x) - allowed
         gain[work] = 0.0
         more = np.argsort(-gain, kind="stable")[: max(ENTER, work.size // 3)]
         more = more[gain[more] > 0]

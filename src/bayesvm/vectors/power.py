@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..inference.loop import Progress, Watch, silent
 from ..types import Array
 from .laplace import survivors
 from .machine import Sparse
@@ -37,6 +38,7 @@ def fit(
     tol: float = 1e-5,
     max_iter: int = 500,
     move: Callable[[Array, Array], Array | None] | None = None,
+    watch: Watch = silent,
 ) -> tuple[Sparse, Array]:
     r"""Alternate :math:`\bar\alpha` and a maximisation over weights, pruning what dies.
 
@@ -77,8 +79,10 @@ def fit(
         if alive.all() and change < tol:
             converged = True
             break
+        if watch(Progress("iterations", n_iter, max_iter, path[-1], change), x):
+            break
     alpha = weight / x[:-1] ** 2
-    sparse = survivors(A, y, c, x, alpha, path[-1], path, n_iter, converged, change)
+    sparse = survivors(A, y, c, x, np.diag(alpha), path[-1], path, n_iter, converged, change)
     return sparse._replace(columns=columns), alpha
 
 

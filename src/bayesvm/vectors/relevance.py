@@ -13,6 +13,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from ..gaussian import scaled_cholesky
+from ..inference.loop import Progress, Watch, silent
 from ..types import Array
 from .machine import Sparse
 from .newton import BIAS, PROBIT
@@ -20,6 +21,13 @@ from .newton import BIAS, PROBIT
 GONE = 1e9  # precision at which a weight is pruned, with columns of unit size
 SLIGHT = 1e-12  # smallest precision
 WORTH = 10.0  # rounds of EM that count as one of the others
+
+
+class Standing(NamedTuple):
+    """Where a solver stands: precisions, infinite without a weight; weights and the bias."""
+
+    alpha: Array
+    theta: Array
 
 
 class Mode(NamedTuple):
@@ -81,7 +89,15 @@ def factors(Phi: Array, C: Array, mode: Mode) -> tuple[Array, Array]:
     return np.maximum(S, np.finfo(float).tiny), Phi.T @ mode.g
 
 
-def sequential(Phi: Array, y: Array, c: Array, tol: float = 1e-3, max_iter: int = 1000) -> Sparse:
+def sequential(
+    Phi: Array,
+    y: Array,
+    c: Array,
+    tol: float = 1e-3,
+    max_iter: int = 1000,
+    start: Standing | None = None,
+    watch: Watch = silent,
+) -> Sparse:
     """Maximise the evidence by adding, re-estimating and deleting columns (Tipping & Faul 2003).
 
     Each round first re-estimates every precision in the model and adds the most promising column;
@@ -90,8 +106,8 @@ def sequential(Phi: Array, y: Array, c: Array, tol: float = 1e-3, max_iter: int 
     """
     M = Phi.shape[1]
     ones = np.ones((Phi.shape[0], 1))
-    alpha = np.full(M, np.inf)
-    theta = np.zeros(M)
+    alpha, theta = start or Standing(np.full(M, np.inf), np.zeros(M + 1))
+    bias, theta = float(theta[-1]), theta[:-1].copy()
 
     def build(alpha: Array, theta: Array, bias: float) -> tuple[Array, Array, Mode]:
         active = np.flatnonzero(np.isfinite(alpha))
@@ -99,7 +115,7 @@ def sequential(Phi: Array, y: Array, c: Array, tol: float = 1e-3, max_iter: int 
         P = np.append(alpha[active], BIAS)
         return active, C, find_mode(C, y, c, P, np.append(theta[active], bias))
 
-    active, C, mode = build(alpha, theta, 0.0)
+    active, C, mode = build(alpha, theta, bias)
     path, barred, last = [mode.evidence], np.zeros(M, dtype=bool), np.inf
     for n_iter in range(1, max_iter + 1):
         s, q = factors(Phi, C, mode)
@@ -129,19 +145,31 @@ def sequential(Phi: Array, y: Array, c: Array, tol: float = 1e-3, max_iter: int 
         else:
             barred[best] = True
         path.append(mode.evidence)
+        progress = Progress("rounds", n_iter, max_iter, mode.evidence, last)
+        if watch(progress, Standing(alpha, _spread(M, active, mode.theta))):
+            return _finished(active, mode, path, n_iter, False, last)
     return _finished(active, mode, path, max_iter, False, last)
 
 
-def em(Phi: Array, y: Array, c: Array, tol: float = 1e-3, max_iter: int = 1000) -> Sparse:
+def em(
+    Phi: Array,
+    y: Array,
+    c: Array,
+    tol: float = 1e-3,
+    max_iter: int = 1000,
+    start: Standing | None = None,
+    watch: Watch = silent,
+) -> Sparse:
     r"""All columns at first; :math:`\alpha_j \leftarrow (1 - \alpha_j\Sigma_{jj})/w_j^2`, pruning.
 
     The update of MacKay and Tipping (2001), which Chen et al. compare with.  Stops when nothing was
     pruned and ten rounds like the last would move the log evidence by less than ``tol``.
     """
-    active = np.arange(Phi.shape[1])
-    C = np.hstack([Phi, np.ones((Phi.shape[0], 1))])
-    P = np.append(np.full(active.size, 1.0 / active.size), BIAS)
-    theta = np.zeros(P.size)
+    M = Phi.shape[1]
+    alpha, theta = start or Standing(np.full(M, 1.0 / M), np.zeros(M + 1))
+    active = np.flatnonzero(np.isfinite(alpha))
+    C = np.hstack([Phi[:, active], np.ones((Phi.shape[0], 1))])
+    P, theta = np.append(alpha[active], BIAS), theta[np.append(active, M)]
     path: list[float] = []
     change, pruned = np.inf, True
     for n_iter in range(1, max_iter + 1):
@@ -160,8 +188,20 @@ def em(Phi: Array, y: Array, c: Array, tol: float = 1e-3, max_iter: int = 1000) 
         pruned = not keep.all()
         C, P, theta = C[:, keep], new[keep], mode.theta[keep]
         active = active[keep[:-1]]
+        alpha = np.full(M, np.inf)
+        alpha[active] = P[:-1]
+        progress = Progress("rounds", n_iter, max_iter, path[-1], change)
+        if watch(progress, Standing(alpha, _spread(M, active, theta))):
+            max_iter = n_iter
+            break
     mode = find_mode(C, y, c, P, theta)
     return _finished(active, mode, path, max_iter, False, change)
+
+
+def _spread(M: int, active: Array, theta: Array) -> Array:
+    out = np.zeros(M + 1)
+    out[np.append(active, M)] = theta
+    return out
 
 
 def _finished(

@@ -1,24 +1,31 @@
-"""Kernel width and rate of the prior by what is said of rows left out."""
+"""Rate of the prior and weight of the norm by what is said of rows left out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.special import log_expit
 
 from ..calibration import fit_link
+from ..inference.loop import Progress, Watch, silent
 from ..types import Array
 from . import laplace
-from .newton import largest_rate, maximise
+from .newton import Gram, largest_rate, maximise
 
 RATIO = 0.25  # of one rate of a path to the next
-FINER = (2.0, 1.0, 0.5)  # rates around the best one, tried at the width chosen
-MANY = 0.3  # vectors, as a share of the candidates, beyond which patience ends
-PATIENCE = 2  # rates without a better score before a path ends
 LENGTH = 9  # rates of a path
+ENOUGH = 0.5  # nats that a rate must gain,
+PATIENCE = 2  # or so many may follow before a path ends,
+MANY = 0.3  # or one, where vectors are more than this share of the candidates
+EQUAL = 0.15  # standard errors by which two scores may differ and count as one
+STEP = float(np.log(10.0)) / 2.0  # of the log weight of the norm
+SPREAD = 1.5  # standard deviation of its prior
+FARTHEST = 6  # steps
+MOST = LENGTH * (FARTHEST + 2) + 1  # rates ever tried
 LOOSE = (1e-4, 2e-2)  # nats and slack: scores need no more
 
 
@@ -34,23 +41,7 @@ class Fold(NamedTuple):
     B: Array  # rows held out
     out: Array  # their numbers
     weight: Array  # and how much of each is held out
-
-
-class Trial(NamedTuple):
-    """One machine at one width: scores along the path and the best rate's moments."""
-
-    rates: Array
-    scores: Array
-    spread: float  # standard error of the best score
-    rate: float
-    score: float
-    held: Held
-
-    def joined(self, other: Trial) -> Trial:
-        """The better of two, with the rates and scores of both."""
-        best = self if self.score < other.score else other
-        rates = np.concatenate([self.rates, other.rates])
-        return best._replace(rates=rates, scores=np.concatenate([self.scores, other.scores]))
+    keep: Array  # candidates that are columns
 
 
 @dataclass(frozen=True)
@@ -66,12 +57,51 @@ class Candidates:
         A = self.K[rows][:, keep] * y[of]
         return np.column_stack([A, np.ones(A.shape[0])])
 
+    @cached_property
+    def square(self) -> Array:
+        """Kernel values of candidates with one another."""
+        all_rows = np.array_equal(self.of, np.arange(self.K.shape[0]))
+        return self.K if all_rows else self.K[self.of]
+
+    def gram(self, y: Array, weight: float, keep: Any = slice(None)) -> Gram | None:
+        """The norm of f as a penalty of the columns' weights."""
+        if weight == 0.0:
+            return None
+        at = np.arange(self.of.size)[keep]
+        return Gram(self.square, at, y[self.of[at]], weight)
+
     def fold(self, y: Array, c: Array, H: Array) -> Fold:
         left = c - H
         rows, out = np.flatnonzero(left > 0), np.flatnonzero(H > 0)
         keep = np.flatnonzero(left[self.of] > 0)
         A, B = self.signed(y, rows, keep), self.signed(y, out, keep)
-        return Fold(A, y[rows], left[rows], B, out, H[out])
+        return Fold(A, y[rows], left[rows], B, out, H[out], keep)
+
+
+class Path(NamedTuple):
+    """Rates from strong to weak at one weight of the norm, and what each is worth."""
+
+    ridge: float
+    rates: list[float]
+    scores: list[float]
+    spreads: list[float]  # standard errors
+    points: list[list[Array]]  # coefficients, for every rate and fold
+
+    def choose(self, within: float = EQUAL) -> int:
+        """The largest rate within so many standard errors of the best."""
+        best = int(np.argmin(self.scores))
+        bar = self.scores[best] + within * self.spreads[best]
+        good = np.flatnonzero(np.array(self.scores) <= bar)
+        return int(good[np.argmax(np.array(self.rates)[good])])
+
+    def and_then(self, other: Path) -> Path:
+        return Path(
+            self.ridge,
+            self.rates + other.rates,
+            self.scores + other.scores,
+            self.spreads + other.spreads,
+            self.points + other.points,
+        )
 
 
 def whole_path(top: float) -> list[float]:
@@ -87,56 +117,124 @@ def link_loss(y: Array, m: Array, v: Array, c: Array) -> Array:
     return out
 
 
-def trial(
-    columns: Candidates,
-    y: Array,
-    c: Array,
-    H: Array,
-    ridge: float,
-    rates: Sequence[float] | None,
-    bar: float = np.inf,
-) -> Trial:
-    """Follow the path of rates in all folds at once, from strong to weak.
+class Trials:
+    """One machine fitted to all folds but one, for each, at any rate and weight of the norm."""
 
-    A path ends early where it gets worse (at once, if vectors are many), and where gains as large
-    as the last at every rate to come would not bring its score below ``bar``.
-    """
-    folds = [columns.fold(y, c, h) for h in H.T]
-    labels = np.concatenate([y[f.out] for f in folds])
-    weights = np.concatenate([f.weight for f in folds])
-    number = np.repeat(np.arange(len(folds)), [f.out.size for f in folds])
-    path = list(rates or whole_path(largest_rate(columns.signed(y), y, c)))
-    xs = [np.zeros(f.A.shape[1]) for f in folds]
-    scores: list[float] = []
-    best, kept, spread, behind = np.inf, (path[0], xs), 0.0, 0
-    for rate in path:
-        xs = [
-            maximise(f.A, f.y, f.c, laplace.penalty(x.size, rate, ridge), x, *LOOSE)[0]
-            for f, x in zip(folds, xs, strict=True)
+    def __init__(
+        self, columns: Candidates, y: Array, c: Array, H: Array, watch: Watch = silent
+    ) -> None:
+        self.columns, self.y, self.watch = columns, y, watch
+        self.count, self.stopped = 0, False
+        self.folds = [columns.fold(y, c, h) for h in H.T]
+        self.labels = np.concatenate([y[f.out] for f in self.folds])
+        self.weights = np.concatenate([f.weight for f in self.folds])
+        self.number = np.repeat(np.arange(len(self.folds)), [f.out.size for f in self.folds])
+        self.top = largest_rate(columns.signed(y), y, c)
+
+    def gram(self, f: Fold, ridge: float) -> Gram | None:
+        return self.columns.gram(self.y, ridge, f.keep)
+
+    def follow(
+        self,
+        ridge: float,
+        rates: Sequence[float] | None = None,
+        bar: float = np.inf,
+        start: list[Array] | None = None,
+    ) -> Path:
+        """Follow a path of rates in all folds at once, from strong to weak.
+
+        It ends early where it no longer gets better (sooner, if vectors are many), and where gains
+        as large as the last at every rate to come would not bring its score below ``bar``.
+        """
+        rates = list(rates or whole_path(self.top))
+        xs = start or [np.zeros(f.A.shape[1]) for f in self.folds]
+        grams = [self.gram(f, ridge) for f in self.folds]
+        path = Path(ridge, [], [], [], [])
+        best, behind = np.inf, 0
+        for rate in rates:
+            xs = [
+                maximise(f.A, f.y, f.c, laplace.penalty(x.size, rate, gram), x, *LOOSE)[0]
+                for f, x, gram in zip(self.folds, xs, grams, strict=True)
+            ]
+            m = np.concatenate([f.B @ x for f, x in zip(self.folds, xs, strict=True)])
+            loss = link_loss(self.labels, m, np.zeros_like(m), self.weights)
+            each = np.bincount(self.number, loss) / np.bincount(self.number, self.weights)
+            spread = float(each.std(ddof=1) / np.sqrt(each.size) * self.weights.sum())
+            path.rates.append(rate)
+            path.scores.append(float(loss.sum()))
+            path.spreads.append(spread)
+            path.points.append(xs)
+            self.count += 1
+            progress = Progress("folds", self.count, MOST, -path.scores[-1], best - path.scores[-1])
+            self.stopped = self.watch(progress, None)
+            behind = 0 if path.scores[-1] < best - ENOUGH else behind + 1
+            best = min(best, path.scores[-1])
+            crowded = any((x > 0).mean() > MANY for x in xs)
+            hopeless = False
+            if len(path.scores) > PATIENCE:
+                gain = max(0.0, *(-np.diff(path.scores[-PATIENCE:])))
+                hopeless = best - gain * (len(rates) - len(path.scores)) > bar
+            if self.stopped or hopeless or behind >= (1 if crowded else PATIENCE):
+                break
+        return path
+
+    def finer(self, path: Path, within: float = EQUAL) -> Path:
+        """The path with the rate between the one chosen and the next above it."""
+        k = path.choose(within)
+        return path.and_then(
+            self.follow(path.ridge, [path.rates[k] / RATIO**0.5], start=path.points[k])
+        )
+
+    def held(self, path: Path, k: int) -> Held:
+        """Moments of f at rows held out, at one rate of a path."""
+        moments = [
+            self._moments(f, x, path.rates[k], path.ridge)
+            for f, x in zip(self.folds, path.points[k], strict=True)
         ]
-        m = np.concatenate([f.B @ x for f, x in zip(folds, xs, strict=True)])
-        loss = link_loss(labels, m, np.zeros_like(m), weights)
-        scores.append(float(loss.sum()))
-        crowded = any((x > 0).mean() > MANY for x in xs)
-        behind += 1
-        if scores[-1] < best:
-            best, kept, behind = scores[-1], (rate, xs), 0
-            each = np.bincount(number, loss) / np.bincount(number, weights)
-            spread = float(each.std(ddof=1) / np.sqrt(len(folds)) * weights.sum())
-        hopeless = False
-        if len(scores) > PATIENCE:
-            gain = max(0.0, *(-np.diff(scores[-PATIENCE:])))
-            hopeless = scores[-1] - gain * (len(path) - len(scores)) > bar
-        if hopeless or behind >= (1 if crowded else PATIENCE):
-            break
-    rate, xs = kept
-    moments = [_moments(f, x, rate, ridge) for f, x in zip(folds, xs, strict=True)]
-    m, v = (np.concatenate(part) for part in zip(*moments, strict=True))
-    done = np.array(path[: len(scores)])
-    return Trial(done, np.array(scores), spread, rate, best, (labels, m, v, weights))
+        m, v = (np.concatenate(part) for part in zip(*moments, strict=True))
+        return self.labels, m, v, self.weights
+
+    def _moments(self, f: Fold, x: Array, rate: float, ridge: float) -> tuple[Array, Array]:
+        prior = laplace.curvature(x, rate, self.gram(f, ridge))
+        sparse = laplace.survivors(f.A, f.y, f.c, x, prior, 0.0, [], 0)
+        return sparse.moments(f.B[:, :-1])
 
 
-def _moments(f: Fold, x: Array, rate: float, ridge: float) -> tuple[Array, Array]:
-    alpha = rate / x[:-1][x[:-1] > 0] + ridge * rate**2
-    sparse = laplace.survivors(f.A, f.y, f.c, x, alpha, 0.0, [], 0)
-    return sparse.moments(f.B[:, :-1])
+class Notes(Protocol):
+    """Where scores are kept, so that an interrupted search can go on."""
+
+    def recall(self, key: str) -> dict[str, Array]: ...
+    def note(self, key: str, **arrays: Any) -> None: ...
+
+
+def search(
+    trials: Trials, centre: float, rates: Sequence[float] | None, notes: Notes | None = None
+) -> Path:
+    r"""The path of the best weight of the norm: downhill from the centre in steps of a half decade.
+
+    Its score is the least of the path and minus the log of a log-normal prior around the centre.
+    """
+    scores: dict[int, float] = {}
+    paths: dict[int, Path] = {}
+
+    def follow(k: int, bar: float = np.inf) -> Path:
+        return trials.follow(centre * float(np.exp(k * STEP)), rates, bar)
+
+    def at(k: int) -> float:
+        held = notes.recall(f"norm{k}") if notes and k not in scores else {}
+        if held:
+            scores[k] = float(held["score"])
+        elif k not in scores:
+            extra = 0.5 * (k * STEP / SPREAD) ** 2
+            paths[k] = follow(k, min(scores.values(), default=np.inf) - extra)
+            scores[k] = min(paths[k].scores) + extra
+            if notes and not trials.stopped:
+                notes.note(f"norm{k}", score=scores[k])
+        return scores[k]
+
+    at(0)
+    way = 1 if trials.stopped or at(1) < at(0) else -1
+    k = int(1 in scores and way > 0)
+    while not trials.stopped and abs(k) < FARTHEST and at(k + way) < at(k):
+        k += way
+    return paths[k] if k in paths else follow(k)
