@@ -70,9 +70,9 @@ def part(x: Any, rows: slice) -> Any:
     return x[rows, ...] if is_foreign(x) else x[rows]
 
 
-def to_numpy(x: Any) -> Array:
-    """Back to the host."""
-    if is_numpy(x):
+def to_numpy(x: Any) -> Any:
+    """Back to the host, if it is elsewhere."""
+    if not is_foreign(x):
         return x
     if compat.is_torch_array(x):
         return x.detach().cpu().numpy()  # type: ignore[no-any-return]

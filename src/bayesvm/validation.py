@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any
@@ -391,6 +391,16 @@ def check_missing(value: Any, scheme: Any, checkpoint: Any = None) -> None:
             "a checkpoint does not hold drawn cells, so missing='model' with inference='gibbs' "
             "cannot go on from one. Leave checkpoint out."
         )
+
+
+def check_slopes(X: Array, own: Sequence[Any], names: Sequence[str]) -> None:
+    """Slopes of groups multiply columns, which must then be known."""
+    for j in {j for e in own for j in e.slopes}:
+        if np.isnan(X[:, j]).any():
+            raise ValueError(
+                f"column {names[j]!r} has missing cells and a slope for each group; a column with "
+                "slopes must be complete. Fill it in, or leave it out of random."
+            )
 
 
 def check_latent_form(form: str, K: int) -> str:

@@ -140,6 +140,14 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # ----- asking
 
+    def _names(self) -> list[str]:
+        """Names of the columns, made up where the input had none."""
+        names = getattr(self, "feature_names_in_", None)
+        return list(names) if names is not None else [f"x{j}" for j in range(self.n_features_in_)]
+
+    def _check_fitted(self) -> None:
+        check_is_fitted(self, "machines_")
+
     def _new_rows(self, X: Any) -> Any:
         check_is_fitted(self, "machines_")
         if check.is_source(X):

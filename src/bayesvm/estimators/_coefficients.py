@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.special import ndtr
-from sklearn.utils.validation import check_is_fitted
 
 from .. import validation as check
 from ..diagnostics import ess, r_hat
@@ -246,13 +245,6 @@ class CoefficientReport(BayesianClassifier):
             return own
         m, v = machine.posterior.moments(self._rows_to_user(machine)[:1])
         return np.append(ndtr(m / np.sqrt(np.maximum(v, 1e-300))), own)
-
-    def _names(self) -> list[str]:
-        names = getattr(self, "feature_names_in_", None)
-        return list(names) if names is not None else [f"x{j}" for j in range(self.n_features_in_)]
-
-    def _check_fitted(self) -> None:
-        check_is_fitted(self, "machines_")
 
 
 class _Seed:

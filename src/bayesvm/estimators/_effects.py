@@ -9,14 +9,15 @@ from scipy.special import ndtri
 
 from .. import validation as check
 from ..machine import Machine, covariances
+from ..model import Problem
 from ..types import Array
-from ._coefficients import CoefficientReport
+from ._base import BayesianClassifier
 
 SCATTER = 4000  # draws of a variational factor behind an interval
 LOGISTIC_VARIANCE = np.pi**2 / 3
 
 
-class EffectReport(CoefficientReport):
+class EffectReport(BayesianClassifier):
     """What a machine with groups can say of them."""
 
     def random_effects(self, level: float = 0.9) -> Any:
@@ -201,6 +202,17 @@ def _slope(link: Any) -> float:
     at = np.array([-1e-6, 1e-6])
     low, high = link.logit(at, np.zeros(2))
     return float(high - low) / 2e-6
+
+
+def second_moments(problem: Problem) -> dict[str, Array]:
+    """Average of ``z z'`` over rows, for each factor: what makes a variance of f of effects."""
+    model, blocks = problem.model, problem.blocks
+    out = {}
+    for k in model.grouped:
+        term = model.terms[k]
+        sums = [(f.Z * b.c[:, None]).T @ f.Z for b in blocks for f in (term.design.part(b.X),)]
+        out[term.name] = np.sum(sums, axis=0) / blocks.c.sum()
+    return out
 
 
 def _empty(pd: Any) -> Any:

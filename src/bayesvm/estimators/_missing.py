@@ -13,6 +13,7 @@ from .. import validation as check
 from ..blocks import Blocks
 from ..designs import Missing, Standardised, fit_columns
 from ..designs.latent import Latent, settled
+from ..designs.table import numbers
 from ..incomplete import filled_in, mixture
 from ..inference.draws import Pair
 from ..machine import Machine
@@ -148,8 +149,9 @@ class MissingCells(BayesianClassifier):
             means.append(m * design.scale + design.center)
             variances.append(v * design.scale**2)
         mean, var = mixture(np.stack(means), np.stack(variances))
-        known = ~np.isnan(X)
-        return np.where(known, X, mean), np.where(known, 0.0, np.sqrt(var))
+        cells = numbers(X)
+        known = ~np.isnan(cells)
+        return np.where(known, cells, mean), np.where(known, 0.0, np.sqrt(var))
 
     @property
     def imputed_(self) -> Imputed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,14 +12,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import validation as check
 from ..blocks import Blocks, block_rows
-from ..designs import Grouped, Intercept, Standardised, Table, fit_columns
+from ..designs import Grouped, Intercept, Table, fit_columns
+from ..designs.table import numbers
 from ..inference.loop import Progress
 from ..model import Model, Problem, arranged
 from ..priors import Fixed
 from ..types import Array, Term
-from ._effects import EffectReport
+from ._coefficients import CoefficientReport
+from ._effects import EffectReport, second_moments
 from ._factors import Effects, Factors, effects
 from ._formula import Formula
+from ._missing import MissingCells
 from ._warm import starts_of
 
 
@@ -29,7 +33,7 @@ class _Asked(NamedTuple):
     groups: Any
 
 
-class MixedSVC(EffectReport):
+class MixedSVC(MissingCells, EffectReport, CoefficientReport):
     r"""Linear support vector machine with effects of groups, and a posterior over all of it.
 
     .. math::
@@ -64,6 +68,9 @@ class MixedSVC(EffectReport):
         :class:`~bayesvm.priors.InverseWishart` for several, on the scale of standardised columns.
     fit_intercept : bool, default=True
         Add an intercept, with a wide prior of its own.
+    missing : {"error", "model"} or an object, default="error"
+        ``"error"`` refuses NaN in X; ``"model"`` takes such cells for latent variables, as in
+        :class:`~bayesvm.BayesianLinearSVC`.  Columns with slopes must be complete.
     standardize : bool, default=True
         Centre and scale columns inside; results are reported on the scale of the input.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
@@ -137,6 +144,7 @@ class MixedSVC(EffectReport):
         random: Any = "intercept",
         random_prior: Any = "auto",
         fit_intercept: bool = True,
+        missing: Any = "error",
         standardize: bool = True,
         probability: str = "calibrated",
         class_weight: Any = None,
@@ -157,6 +165,7 @@ class MixedSVC(EffectReport):
         self.random = random
         self.random_prior = random_prior
         self.fit_intercept = fit_intercept
+        self.missing = missing
         self.standardize = standardize
         self.probability = probability
         self.class_weight = class_weight
@@ -231,29 +240,47 @@ class MixedSVC(EffectReport):
     def _fit(self, X: Any, y: Any, groups: Any, sample_weight: Any, random: Any) -> MixedSVC:
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
         check.check_probability(self.probability)
+        check.check_missing(self.missing, scheme, self.checkpoint)
         X, y = self._read(X, y, reset=True)
         classes, codes = np.unique(y, return_inverse=True)
         c = check.check_weights(sample_weight, self.class_weight, codes, classes)
+        copies = check.check_weights(sample_weight, None, codes, classes)
         check.check_two_sided(codes, c, classes)
-        keep = c > 0
+        rows = np.flatnonzero(c > 0)
+        c, copies = c[rows], copies[rows]
+        if check.models_missing(self.missing):
+            self._check_cells(X[rows])
+            if check.is_sampler(scheme):
+                each = check.repeated(X[rows], copies)
+                rows, (c, copies) = rows[each], check.shared(c, copies, each)
         factors, members = Factors((), ()), None
+        all_rows = rows.size == len(y) and np.array_equal(rows, np.arange(len(y)))
         if groups is not None:
-            given = groups if keep.all() else _some(groups, keep, len(y))
-            factors, members = Factors.learn(given, int(keep.sum()))
-        if not keep.all():
-            X, codes, c = X[keep], codes[keep], c[keep]
+            given = groups if all_rows else _some(groups, rows, len(y))
+            factors, members = Factors.learn(given, rows.size)
+        if not all_rows:
+            X, codes = X[rows], codes[rows]
+        self._training_rows = rows
         self.classes_, self._factors = classes, factors
         self.factors_ = list(factors.names)
         self.levels_ = dict(zip(factors.names, factors.levels, strict=True))
         own = effects(random, self.factors_, self._names()) if self.factors_ else []
-        problem = self._problem(X if members is None else Table(X, members), c, scheme, own)
-        self._second = _second_moments(problem)
+        table = X if members is None else Table(X, members)
+        problem = self._problem(table, c, copies, scheme, own)
+        self._second = second_moments(problem)
         starts = starts_of(self, problem)
-        self._conclude(self._fit_machines(problem, codes, scheme, starts))
+        machines = self._fit_machines(problem, codes, scheme, starts)
+        if check.models_missing(self.missing) and not problem.model.is_latent:
+            columns = problem.model.find("coef")[0].design
+            design = self._latent(columns, problem.blocks, problem.engine)
+            machines = self._attach(machines, design, replace(problem.blocks, X=table, ready=False))
+        self._conclude(machines)
         self._report(float(c.sum()))
         return self
 
-    def _problem(self, X: Any, c: Array, scheme: Any, own: list[Effects]) -> Problem:
+    def _problem(
+        self, X: Any, c: Array, copies: Array, scheme: Any, own: list[Effects]
+    ) -> Problem:
         n, p = X.shape
         K = p + bool(self.fit_intercept)
         widths = [
@@ -265,8 +292,14 @@ class MixedSVC(EffectReport):
         engine = check.choose_engine(self.engine, n, total, self.n_jobs)
         form = "arrow" if own else check.choose_form("auto", n, K, scheme)
         size = n if form == "factored" else block_rows(total)
-        blocks = Blocks(X, np.empty(n), c, size)
-        columns = fit_columns(blocks, engine, self.standardize)
+        blocks = Blocks(X, np.empty(n), c, size, copies=copies)
+        columns: Any = fit_columns(blocks, engine, self.standardize)
+        cells = numbers(X)
+        if check.models_missing(self.missing) and np.isnan(cells).any():
+            check.check_slopes(cells, own, self._names())
+            if form != "arrow":
+                form, blocks = check.check_latent_form(form, K), replace(blocks, size=block_rows(K))
+            columns = self._latent(columns, blocks, engine)
         model = self._model(columns, scheme, own)
         prior = model.find("coef")[0].prior
         form = check.check_selection(form, prior, scheme, K)
@@ -275,7 +308,7 @@ class MixedSVC(EffectReport):
         problem = Problem(model, blocks, engine, form)
         return problem.assembled() if form == "factored" else problem
 
-    def _model(self, columns: Standardised, scheme: Any, own: list[Effects]) -> Model:
+    def _model(self, columns: Any, scheme: Any, own: list[Effects]) -> Model:
         terms = [Term("coef", columns, check.choose_prior(self.prior, scheme))]
         if self.fit_intercept:
             terms.insert(0, Term("intercept", Intercept(), Fixed(self.intercept_precision)))
@@ -463,14 +496,3 @@ def _some(groups: Any, keep: Array, n: int) -> Any:
     from ._factors import read
 
     return {name: column[keep] for name, column in read(groups, n).items()}
-
-
-def _second_moments(problem: Problem) -> dict[str, Array]:
-    """Average of ``z z'`` over rows, for each factor: what makes a variance of f of effects."""
-    model, blocks = problem.model, problem.blocks
-    out = {}
-    for k in model.grouped:
-        term = model.terms[k]
-        sums = [(f.Z * b.c[:, None]).T @ f.Z for b in blocks for f in (term.design.part(b.X),)]
-        out[term.name] = np.sum(sums, axis=0) / blocks.c.sum()
-    return out
