@@ -120,6 +120,16 @@ class Arrow:
         """Columns times numbers, which are one for the factors' columns."""
         return Arrow(self.A * s[: self.ends[0]], self.factors)
 
+    def alone(self, where: slice) -> Arrow:
+        """Some columns, those of one term; the others are zero."""
+        A = np.zeros_like(self.A)
+        if where.stop <= self.ends[0]:
+            A[:, where] = self.A[:, where]
+        starts = zip(self.factors, self.ends, strict=False)
+        return Arrow(
+            A, tuple(f if a == where.start else f._replace(Z=np.zeros_like(f.Z)) for f, a in starts)
+        )
+
     def toarray(self) -> Array:
         return np.hstack([self.A, *(part.toarray() for part in self.parts)])
 

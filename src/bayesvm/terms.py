@@ -16,13 +16,15 @@ from . import validation as check
 from .blocks import Blocks, block_rows
 from .designs import columns as plain
 from .designs import gp
+from .designs import missing as latent
+from .designs.groups import Grouped
 from .designs.table import Layout, numbers
 from .engines import Serial
 from .priors import Fixed
 from .types import Array, Term
 from .types import Columns as Matrix
 
-__all__ = ["Columns", "Intercept", "Process", "Term"]
+__all__ = ["Columns", "Groups", "Intercept", "Missing", "Process", "Term"]
 
 
 class Source(NamedTuple):
@@ -31,6 +33,7 @@ class Source(NamedTuple):
     layout: Layout
     X: Any
     c: Array
+    levels: Sequence[int]  # groups of each factor, in the order of the layout's
     rng: np.random.Generator
 
 
@@ -69,6 +72,83 @@ class Columns:
         X = numbers(source.X)[:, where]
         blocks = Blocks(X, np.empty(len(X)), source.c, block_rows(X.shape[1]))
         return Picked(where, plain.fit_columns(blocks, Serial(), self.standardize))
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Columns some of whose cells are missing (NaN): latent variables with a Gaussian of their own.
+
+    The cells are learned together with the classifier and averaged over in prediction; right where
+    the chance to be missing depends on what was observed only.
+
+    Parameters
+    ----------
+    part : Columns, default=Columns()
+        The columns.
+    imputer : "model" or an object of :mod:`bayesvm.designs.imputation`, default="model"
+        The distribution of a row of them: any covariance, or few factors where columns are many.
+    """
+
+    part: Columns = Columns()
+    imputer: Any = "model"
+
+    default_prior = "ridge"
+    incomplete = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.part, Columns):
+            raise ValueError(
+                f"Missing takes Columns(...), whose cells may be missing; got {self.part!r}. "
+                "Smooth functions and groups need complete input."
+            )
+
+    @property
+    def columns(self) -> Any:
+        return self.part.columns
+
+    def bind(self, source: Source) -> latent.Missing:
+        inner = self.part.bind(source)
+        level, spread = np.zeros(inner.width), np.ones(inner.width)
+        if not self.part.standardize:
+            seen = Columns(self.part.columns).bind(source)
+            level, spread = seen.center, seen.scale
+        imputer = check.choose_imputer(self.imputer, len(source.c), inner.width)
+        return latent.Missing(inner, level, spread, imputer)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Effects of the groups that a column names: an intercept for each, perhaps slopes.
+
+    Groups not seen in training are averaged over.  The prior is by default a variance with a
+    half-Cauchy scale, or with slopes a covariance under an inverse Wishart law.
+
+    Parameters
+    ----------
+    column : name or position
+        Column with the labels of groups, of any kind.
+    slopes : list of names or positions, default=()
+        Columns of numbers that have a slope in each group.
+    intercept : bool, default=True
+        Whether each group has an intercept.
+    """
+
+    column: Any
+    slopes: Any = ()
+    intercept: bool = True
+
+    default_prior = "auto"
+
+    def bind(self, source: Source) -> Grouped:
+        factor = source.layout.groups.index(source.layout.position(self.column))
+        G = source.levels[factor]
+        slopes = [self.slopes] if isinstance(self.slopes, str | int) else list(self.slopes)
+        if not slopes:
+            if not self.intercept:
+                raise ValueError("groups need an intercept, slopes or both; got neither.")
+            return Grouped(factor, G)
+        inner = Columns(slopes).bind(source)
+        return Grouped(factor, G, inner.where, inner.center, inner.scale, self.intercept)
 
 
 @dataclass(frozen=True)
@@ -137,6 +217,10 @@ class Picked:
 
     def labels(self, names: Sequence[str]) -> list[str]:
         return [names[j] for j in self.where]
+
+    def to_user(self, theta: Array) -> tuple[Array, Array]:
+        """Coefficients on the scale of the input, and what they add to the intercept."""
+        return self.inner.to_user(theta)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +63,9 @@ class Missing:
     def to_user(self, theta: Array) -> tuple[Array, Array]:
         """Coefficients on the scale of the input, and what they add to the intercept."""
         return self.inner.to_user(theta)  # type: ignore[no-any-return]
+
+    def labels(self, names: Sequence[str]) -> list[str]:
+        return list(self.inner.labels(names))
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         return self.inner.columns(X, out=out)

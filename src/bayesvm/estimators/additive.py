@@ -7,21 +7,30 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    check_array,
+    check_consistent_length,
+    column_or_1d,
+    validate_data,
+)
 
 from .. import validation as check
 from ..blocks import Blocks, block_rows
-from ..designs.table import Layout
+from ..designs.latent import predicted
+from ..designs.table import Layout, Table, numbers
 from ..diagnostics import ess, r_hat
 from ..inference.loop import Progress
 from ..machine import Machine
-from ..model import Model, Problem
+from ..model import Model, Problem, arranged
+from ..stats import moments
 from ..terms import Source, read_terms
-from ..types import Array, Term
-from ._base import BayesianClassifier
+from ..types import Array, Coef, Rows, Term
+from ._effects import EffectReport, second_moments
+from ._factors import Factors
 
 
-class AdditiveSVC(BayesianClassifier):
+class AdditiveSVC(EffectReport):
     r"""Support vector machine whose predictor is any sum of terms.
 
     .. math:: f_i = \sum_t c_{t,i}^\top \theta_t, \qquad \theta_t \sim \text{prior of term } t .
@@ -64,13 +73,16 @@ class AdditiveSVC(BayesianClassifier):
     classes_ : array of shape (n_classes,)
         Labels.
     terms_ : list of Term
-        Terms with their parts bound to the training rows.
+        Terms with their parts bound to the training rows; groups come last.
+    random_effects_, variance_components_, intraclass_share_ : data frames
+        Of the terms that are groups, as in :class:`~bayesvm.MixedSVC`.
     elbo_, elbo_path_, n_iter_, converged_
         As of the other estimators.
 
     See Also
     --------
     BayesianLinearSVC : an intercept and all columns.
+    MixedSVC : with groups.
 
     Examples
     --------
@@ -149,44 +161,169 @@ class AdditiveSVC(BayesianClassifier):
         """
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
         check.check_probability(self.probability)
-        terms = read_terms(self.terms)
+        self._parts = read_terms(self.terms)
         X, y = self._read(X, y, reset=True)
         classes, codes = np.unique(y, return_inverse=True)
         c = check.check_weights(sample_weight, self.class_weight, codes, classes)
+        copies = check.check_weights(sample_weight, None, codes, classes)
         check.check_two_sided(codes, c, classes)
         self.classes_ = classes
-        if not np.all(c > 0):
-            keep = c > 0
-            X, codes, c = X[keep], codes[keep], c[keep]
-        problem = self._problem(terms, X, c, scheme)
+        rows = np.flatnonzero(c > 0)
+        c, copies = c[rows], copies[rows]
+        if self._incomplete():
+            check.check_missing("model", scheme, self.checkpoint)
+            if check.is_sampler(scheme):
+                each = check.repeated(numbers(X)[rows], copies)
+                rows, (c, copies) = rows[each], check.shared(c, copies, each)
+        problem = self._problem(X[rows], c, copies, scheme)
+        self._second = second_moments(problem)
         count = 1 if len(classes) == 2 else len(classes)
-        self._conclude(self._fit_machines(problem, codes, scheme, [None] * count))
+        self._conclude(self._fit_machines(problem, codes[rows], scheme, [None] * count))
         self.terms_ = list(problem.model.terms)
         self.offset_ = np.array([m.link.offset for m in self.machines_])
         return self
 
-    def _layout(self) -> Layout:
-        names = getattr(self, "feature_names_in_", None)
-        return Layout(None if names is None else tuple(names), self.n_features_in_)
+    # ----- reading
 
-    def _problem(self, terms: list[Term], X: Any, c: Array, scheme: Any) -> Problem:
-        source = Source(self._layout(), X, c, self._generator())
+    def _incomplete(self) -> bool:
+        return any(getattr(t.design, "incomplete", False) for t in self._parts)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        parts = self.terms if isinstance(self.terms, Sequence) else ()
+        tags.input_tags.allow_nan = any(
+            getattr(part, "incomplete", False) for t in parts if len(t) > 1 for part in (t[1],)
+        )
+        return tags
+
+    def _kind(self) -> dict[str, Any]:
+        kind = super()._kind()
+        if self._incomplete():
+            kind["ensure_all_finite"] = "allow-nan"
+        return kind
+
+    def _layout(self) -> Layout:
+        """Names of columns, and which of them name groups."""
+        names = getattr(self, "feature_names_in_", None)
+        plain = Layout(None if names is None else tuple(names), self.n_features_in_)
+        found = []
+        for name, part, _ in self._parts:
+            if hasattr(part, "column"):
+                try:
+                    found.append(plain.position(part.column))
+                except ValueError as error:
+                    raise ValueError(f"term {name!r}: {error}") from error
+        return Layout(plain.names, plain.count, tuple(dict.fromkeys(found)))
+
+    def _names(self) -> list[str]:
+        """Of the columns that are numbers."""
+        names, groups = super()._names(), self._layout().groups
+        return [name for j, name in enumerate(names) if j not in groups]
+
+    def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
+        if not any(hasattr(t.design, "column") for t in self._parts):
+            self._factors = Factors((), ())
+            X, y = super()._read(X, y, reset)
+        else:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            X, labels = self._split(X)
+            y = column_or_1d(y, warn=True)
+            check_classification_targets(y)
+            check_consistent_length(X, y)
+            self._factors, codes = Factors.learn(labels, len(X))
+            X = Table(X, codes)
+        self.factors_ = list(self._factors.names)
+        self.levels_ = dict(zip(self._factors.names, self._factors.levels, strict=True))
+        self._check_cells(X)
+        return X, y
+
+    def _new_rows(self, X: Any) -> Any:
+        self._check_fitted()
+        if not self.factors_:
+            return super()._new_rows(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        X, labels = self._split(X)
+        return Table(X, self._factors.encode(labels, len(X)))
+
+    def _split(self, X: Any) -> tuple[Array, dict[str, Any]]:
+        """Numbers, and labels of groups by column."""
+        layout, names = self._layout(), super()._names()
+        rows = X if hasattr(X, "columns") else np.asarray(X)
+        columns = [_column(rows, j) for j in range(layout.count)]
+        labels = {names[j]: columns[j] for j in layout.groups}
+        plain = [columns[j] for j in range(layout.count) if j not in layout.groups]
+        finite = "allow-nan" if self._incomplete() else True
+        if not plain:
+            return np.empty((len(columns[0]), 0)), labels
+        found = check_array(np.column_stack(plain), dtype=float, ensure_all_finite=finite)
+        return found, labels
+
+    def _check_cells(self, X: Any) -> None:
+        """Cells may be missing where a part says so, and not everywhere."""
+        gone = np.isnan(numbers(X))
+        if not gone.any():
+            return
+        layout, names = self._layout(), self._names()
+        taken: set[int] = set()
+        for name, part, _ in self._parts:
+            if not hasattr(part, "columns") or hasattr(part, "column"):
+                continue
+            where = layout.find(part.columns)
+            some = [j for j in where if gone[:, j].any()]
+            if some and not getattr(part, "incomplete", False):
+                raise ValueError(
+                    f"term {name!r}: column {names[some[0]]!r} has missing cells; write "
+                    "Missing(Columns(...)), or fill them in."
+                )
+            if some and taken & set(some):
+                raise ValueError(
+                    f"term {name!r}: column {names[some[0]]!r} has missing cells and is in two "
+                    "terms, each of which would fill them in its own way; put it in one."
+                )
+            never = [j for j in some if gone[:, j].all()]
+            if never:
+                raise ValueError(
+                    f"term {name!r}: column {names[never[0]]!r} has no observed value at all, so "
+                    "nothing can be learned of it. Drop it."
+                )
+            taken |= set(some)
+        for name, part, _ in self._parts:
+            if hasattr(part, "column") and part.slopes:
+                some = [j for j in layout.find(part.slopes) if gone[:, j].any()]
+                if some:
+                    raise ValueError(
+                        f"term {name!r}: column {names[some[0]]!r} has missing cells; a column "
+                        "with slopes must be complete."
+                    )
+
+    def _problem(self, X: Any, c: Array, copies: Array, scheme: Any) -> Problem:
+        sizes = [level.size for level in self._factors.levels]
+        source = Source(self._layout(), X, c, sizes, self._generator())
         bound = []
-        for name, part, prior in terms:
+        for name, part, prior in self._parts:
             try:
-                bound.append(Term(name, part.bind(source), check.choose_prior(prior, scheme)))
+                design = part.bind(source)
+                if hasattr(design, "part"):
+                    prior = check.choose_random_prior(prior, design.r, name, scheme)
+                else:
+                    prior = check.choose_prior(prior, scheme)
             except ValueError as error:
                 raise ValueError(f"term {name!r}: {error}") from error
-        model = Model(tuple(bound), check.choose_likelihood(self.likelihood, scheme))
+            bound.append(Term(name, design, prior))
+        model = Model(arranged(bound), check.choose_likelihood(self.likelihood, scheme))
         n, K = X.shape[0], model.width
-        form = check.choose_form("full", n, K, scheme)
+        widths = {model.terms[k].name: model.terms[k].design.width for k in model.grouped}
+        check.check_corner(K - sum(widths.values()), widths)
+        form = "arrow" if widths else check.choose_form("full", n, K, scheme)
+        if model.is_latent and form != "arrow":
+            form = check.check_latent_form(form, K)
         for term in model.terms:
-            form = check.check_selection(form, term.prior, scheme, K)
+            form = check.check_selection(form, term.prior, scheme, K - sum(widths.values()))
         if form == "factored" and np.any(model.precision(model.init()) == 0):
             form = "dense"  # the dual form divides by prior precisions
         engine = check.choose_engine(self.engine, n, K, self.n_jobs)
-        blocks = Blocks(X, np.empty(n), c, n if form == "factored" else block_rows(K))
-        problem = Problem(model, blocks, engine, form)
+        size = n if form == "factored" else block_rows(K)
+        problem = Problem(model, Blocks(X, np.empty(n), c, size, copies=copies), engine, form)
         return problem.assembled() if form == "factored" else problem
 
     # ----- asking
@@ -208,13 +345,12 @@ class AdditiveSVC(BayesianClassifier):
         std : dict of arrays
             Only with ``return_std``.
         """
-        check_is_fitted(self, "machines_")
-        rows = self.machines_[0].model.rows(self._new_rows(X))
+        self._check_fitted()
+        X = self._new_rows(X)
         mean, std = {}, {}
-        for term, where in zip(self.terms_, self.machines_[0].model.slices, strict=True):
-            C = np.zeros_like(rows.C)
-            C[:, where] = rows.C[:, where]
-            pairs = [m.posterior.moments(C) for m in self.machines_]
+        model = self.machines_[0].model
+        for term, where in zip(model.terms, model.slices, strict=True):
+            pairs = [_alone(machine, X, where) for machine in self.machines_]
             both = [np.stack(part, axis=1) for part in zip(*pairs, strict=True)]
             single = len(pairs) == 1
             mean[term.name], variance = (part[:, 0] if single else part for part in both)
@@ -228,9 +364,7 @@ class AdditiveSVC(BayesianClassifier):
 
         Columns are scaled back, and what their centres take from f is given to the intercept.
         """
-        names = list(
-            getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
-        )
+        names = self._names()
         labels: list[tuple[str, str]] = []
         own, scales = [], []
         level, shift = None, np.zeros(machine.model.width)
@@ -275,9 +409,10 @@ class AdditiveSVC(BayesianClassifier):
         frame : pandas.DataFrame
             Indexed by term and name (and class, for more than two): mean, sd, lower, upper, the
             probability to matter where a prior selects, r_hat and ess where drawn.  Coefficients of
-            smooth functions have no names: see :meth:`partial`.
+            smooth functions have no names, see :meth:`partial`; those of groups are in
+            ``random_effects_``.
         """
-        check_is_fitted(self, "machines_")
+        self._check_fitted()
         try:
             import pandas as pd
         except ImportError as error:
@@ -301,3 +436,29 @@ class AdditiveSVC(BayesianClassifier):
         if len(frames) == 1:
             return frames[0]
         return pd.concat(frames, keys=list(self.classes_), names=["class"])
+
+
+def _column(rows: Any, j: int) -> Array:
+    """A column of a frame, whichever library's, or of an array."""
+    if not hasattr(rows, "columns"):
+        return np.asarray(rows[:, j])
+    return np.asarray(rows.iloc[:, j] if hasattr(rows, "iloc") else rows[:, j])
+
+
+def _alone(machine: Machine, X: Any, where: slice) -> tuple[Array, Array]:
+    """Mean and variance of what some coefficients add to f."""
+    params = tuple(each and each.params for each in machine.state.latents)
+    rows = predicted(machine.model, X, params) if params else machine.model.rows(X)
+    C, V = rows.C, tuple(h for h in rows.V if h.where == where)
+    if hasattr(C, "alone"):
+        C = C.alone(where)
+    else:
+        C = np.zeros_like(C)
+        C[:, where] = rows.C[:, where]
+    post = machine.posterior
+    if V and post.has_spread:
+        coef = getattr(post, "coef", None) or Coef(post.mean, machine.state.coef.cov)
+        m, v = moments(Rows(C, 0.0, V), coef)
+    else:
+        m, v = post.moments(C)
+    return m, np.broadcast_to(v, m.shape)
