@@ -1,0 +1,237 @@
+"""Selection, missing cells, random effects, crossed factors and weights in one model."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from tests.groups import grouped
+from tests.inference.test_missing import mixture_of_hinge
+from tests.problems import Z, frozen, plain, z_score
+
+from bayesvm.blocks import Blocks
+from bayesvm.designs import Intercept, Missing, Table, Unstructured
+from bayesvm.designs.latent import begin
+from bayesvm.engines import Serial, Threads
+from bayesvm.inference import VB, Gibbs
+from bayesvm.inference.draws import Position
+from bayesvm.inference.loop import State
+from bayesvm.inference.vb import bound_of, sweep
+from bayesvm.likelihoods import Hinge, Logistic
+from bayesvm.model import Model, Problem, arranged
+from bayesvm.priors import Fixed, InverseWishart, LaplaceZero, Ridge, SpikeSlab
+from bayesvm.selection import seen
+from bayesvm.types import Term
+
+IMPUTER = Unstructured(psi=0.8, mean_variance=3.0, extra_df=2.0)
+
+
+def composed(
+    n, seed, *, prior, gone=True, intercepts=True, slopes=False, crossed=False, weighted=False,
+    likelihood=None, form="arrow", size=None, d=2,
+):  # fmt: skip
+    """A column that is complete (it may have slopes) beside d that may have missing cells."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 1 + d)) + 0.7 * rng.standard_normal((n, 1))
+    codes = np.stack([rng.integers(0, 4, n), rng.integers(0, 3, n)], axis=1)
+    f = 0.2 + X.sum(axis=1) / 2 + rng.standard_normal(4)[codes[:, 0]] + rng.standard_normal(n)
+    y = np.where(f > 0, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    if gone:
+        holes = rng.random((n, d)) < 0.35
+        holes[rng.integers(n, size=d), np.arange(d)] = False
+        X[:, 1:][holes] = np.nan
+    copies = rng.choice([1.0, 2.0], n) if weighted else np.ones(n)
+    c = copies * rng.choice([0.5, 1.0], n) if weighted else copies
+    none, one = np.zeros(d), np.ones(d)
+    cells = _Some(plain(d), slice(1, 1 + d))
+    terms = [
+        Term("intercept", Intercept(), Fixed(0.25)),
+        Term("known", _Some(plain(1), slice(0, 1)), Fixed(0.5)),
+        Term("cells", Missing(cells, none, one, IMPUTER) if gone else cells, prior),
+    ]
+    if intercepts or slopes:
+        design = grouped(0, 4, (0,) if slopes else ())
+        terms.append(Term("g", design, InverseWishart(2) if slopes else Ridge(half_cauchy=1.0)))
+    if crossed:
+        terms.append(Term("h", grouped(1, 3), Ridge(2.0, 1.0)))
+    model = Model(arranged(terms), likelihood or Hinge())
+    blocks = Blocks(Table(*frozen(X, codes)), *frozen(y, c), size or n, copies=copies)
+    return Problem(model, blocks, Serial(), form if model.grouped else "dense")
+
+
+class _Some:
+    """Neighbouring columns of a table's numbers."""
+
+    def __init__(self, inner, where):
+        self.inner, self.where, self.width = inner, where, inner.width
+        self.center, self.scale = inner.center, inner.scale
+
+    def columns(self, X, out=None):
+        return self.inner.columns(X.numbers[:, self.where], out)
+
+
+def start(problem):
+    return State(problem.model.start(), problem.model.init(), begin(problem))
+
+
+def iterate(problem, sweeps):
+    state = start(problem)
+    for _ in range(sweeps):
+        state = sweep(problem, state).safe()
+    return state
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    selects=st.sampled_from(["no", "laplace_zero", "spike_slab"]),
+    gone=st.booleans(),
+    intercepts=st.booleans(),
+    slopes=st.booleans(),
+    crossed=st.booleans(),
+    weighted=st.booleans(),
+    logistic=st.booleans(),
+)
+def test_no_sweep_lowers_the_bound(
+    seed, selects, gone, intercepts, slopes, crossed, weighted, logistic
+):
+    prior = {"no": Ridge(), "laplace_zero": LaplaceZero(0.4), "spike_slab": SpikeSlab(0.4)}[selects]
+    problem = composed(
+        16, seed, prior=prior, gone=gone, intercepts=intercepts, slopes=slopes, crossed=crossed,
+        weighted=weighted, likelihood=Logistic() if logistic else None,
+    )  # fmt: skip
+    state = sweep(problem, start(problem)).safe()
+    bound = -np.inf
+    for _ in range(12):
+        step = sweep(problem, state)
+        assert step.bound >= bound - 1e-9 * max(1.0, abs(step.bound))
+        assert step.bound == pytest.approx(bound_of(problem, state), rel=1e-10)
+        bound, state = step.bound, step.safe()
+
+
+@pytest.mark.parametrize("sweeps", [2, 40])
+def test_bound_by_monte_carlo(sweeps):
+    """Selection + missing + slopes + a crossed factor: E_q[log p - log q] from raw densities.
+
+    The shares of the priors have tests of their own.
+    """
+    n, d, draws = 12, 2, 4000
+    problem = composed(n, 5, prior=LaplaceZero(0.4), slopes=True, crossed=True)
+    state = iterate(problem, sweeps)
+    model, coef, rng = problem.model, state.coef, np.random.default_rng(3)
+    gate = model.gates(state.priors)
+    theta = (coef.mean + coef.cov.sample(draws, rng)) * (rng.random((draws, model.width)) < gate)
+    k = [t.name for t in model.terms].index("cells")
+    where, latent = model.slices[k], state.latents[k]
+    q = latent.params
+    mu = stats.multivariate_normal(q.mean, q.mean_cov, seed=rng).rvs(draws)
+    wishart = stats.invwishart(q.df, q.scale, seed=rng)
+    Sigma = wishart.rvs(draws)
+    stacked = np.moveaxis(Sigma, 0, -1)
+    total = stats.multivariate_normal(np.zeros(d), 3.0 * np.eye(d)).logpdf(mu)
+    total -= stats.multivariate_normal(q.mean, q.mean_cov).logpdf(mu)
+    total += stats.invwishart(d + 2.0, 0.8 * np.eye(d)).logpdf(stacked) - wishart.logpdf(stacked)
+    there = problem.at(state.latents)
+    m, v = there.moments(seen(coef, gate))
+    C = there.rows(there.blocks[0]).C.toarray()
+    inv, logdet = np.linalg.inv(Sigma), np.linalg.slogdet(Sigma)[1]
+    X, y = problem.blocks.X.numbers[:, 1:], problem.blocks.y
+    spots = {
+        int(i): (np.array(at), np.array(mean), cov)
+        for part in latent.cells
+        for i, at, mean, cov in zip(*part, strict=True)
+    }
+    for i in range(n):
+        row = np.tile(X[i], (draws, 1))
+        if i in spots:
+            at, mean, cov = spots[i]
+            own = stats.multivariate_normal(mean, cov, seed=rng)
+            row[:, at] = own.rvs(draws).reshape(draws, -1)
+            total -= own.logpdf(row[:, at])
+        gap = row - mu
+        total -= 0.5 * (np.einsum("si,sij,sj->s", gap, inv, gap) + logdet) + np.log(2 * np.pi)
+        full = np.tile(C[i], (draws, 1))
+        full[:, where] = row
+        u = 1 - y[i] * np.einsum("si,si->s", full, theta)
+        total += mixture_of_hinge(u, (1 - y[i] * m[i]) ** 2 + v[i], rng)
+    share = sum(model.each("bound", state.priors, coef)) + model.entropy(coef)
+    assert abs(z_score(total, bound_of(problem, state) - share)) < Z
+
+
+@pytest.mark.parametrize("prior", [Ridge(), LaplaceZero(0.4)], ids=["ridge", "laplace_zero"])
+def test_arrow_and_dense_forms_agree(prior):
+    kind = {"prior": prior, "slopes": True, "crossed": True, "weighted": True}
+    a, b = (iterate(composed(30, 7, form=form, **kind), 15) for form in ("arrow", "dense"))
+    np.testing.assert_allclose(a.coef.mean, b.coef.mean, atol=1e-10)
+    np.testing.assert_allclose(a.coef.cov.diag(), b.coef.cov.diag(), atol=1e-10)
+    for x, z in zip(a.latents[2].cells, b.latents[2].cells, strict=True):
+        np.testing.assert_allclose(x.mean, z.mean, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1, 7, 30])
+def test_blocks_change_nothing(size):
+    kind = {"prior": LaplaceZero(0.4), "slopes": True, "crossed": True, "weighted": True}
+    whole = iterate(composed(30, 9, **kind), 10)
+    cut = composed(30, 9, size=size, **kind)
+    parts = iterate(Problem(cut.model, cut.blocks, Threads(2), cut.form), 10)
+    np.testing.assert_allclose(parts.coef.mean, whole.coef.mean, rtol=1e-7, atol=1e-9)
+
+
+def test_accelerated_fits_reach_a_stationary_point():
+    problem = composed(60, 3, prior=Ridge(), slopes=True, crossed=True)
+    run = VB(tol=1e-10).fit(problem, np.random.default_rng(0))
+    assert run.converged
+    after = sweep(problem, run.state).safe()
+    assert 0 <= bound_of(problem, after) - run.bound + 1e-7 < 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("selects", [False, True])
+def test_sweeps_leave_the_joint_distribution_alone(selects):
+    """From a draw of everything, labels too, three sweeps lead to another: 8 z-scores."""
+    rng, kept = np.random.default_rng(4), []
+    prior = SpikeSlab(0.5, nu=1.0) if selects else Fixed(1.0)
+    imputer = Unstructured(psi=2.0, mean_variance=1.0, extra_df=4.0)
+    gone = np.array([[1, 0], [0, 0], [0, 1], [1, 1], [0, 0], [1, 0]], dtype=bool)
+    codes = np.array([[0], [0], [1], [1], [2], [2]])
+    none, one = np.zeros(2), np.ones(2)
+    for run in range(500):
+        Sigma = stats.invwishart(6.0, 2.0 * np.eye(2), seed=rng).rvs()
+        mu, variance = rng.standard_normal(2), 1.0 / rng.gamma(3.0, 1 / 2.0)
+        D = mu + rng.standard_normal((6, 2)) @ np.linalg.cholesky(Sigma).T
+        beta = rng.standard_normal(3)
+        if selects:
+            beta[1:] *= rng.random(2) < 0.5
+        effects = np.sqrt(variance) * rng.standard_normal(3)
+        f = beta[0] + D @ beta[1:] + effects[codes[:, 0]]
+        lik = Logistic()
+        y = np.where(rng.random(6) < np.exp(lik.log_prob(np.ones(6), f)), 1.0, -1.0)
+        terms = (
+            Term("intercept", Intercept(), Fixed(1.0)),
+            Term("cells", Missing(_Some(plain(2), slice(0, 2)), none, one, imputer), prior),
+            Term("g", grouped(0, 3), Ridge(3.0, 2.0)),
+        )
+        table = Table(np.where(gone, np.nan, D), codes)
+        problem = Problem(Model(terms, lik), Blocks(table, y, np.ones(6), 6), Serial(), "arrow")
+        latents = begin(problem)
+        cells = tuple(
+            part._replace(mean=np.take_along_axis(D[part.rows], part.columns, 1), cov=None)
+            for part in latents[1].cells
+        )
+        params = replace(latents[1].params, mean=mu, mean_cov=0.0, scale=Sigma, df=1.0)
+        at = (None, latents[1]._replace(cells=cells, params=params), None)
+        states = list(problem.model.init())
+        states[2] = states[2]._replace(variance=variance)
+        here = Position(np.concatenate([beta, effects]), tuple(states), latents=at)
+        for t in range(3):
+            here = Gibbs().sweep(problem, here, rng, (7, run, t))
+        new, q = here.theta, here.latents[1].params
+        kept.append(
+            [*new[:2], *new[:2] ** 2, new[3] ** 2, *q.mean, here.latents[1].cells[0].mean[0, 0]]
+        )
+    # the variance of an effect is that of its prior, 2 / (3 - 1)
+    expected = [0, 0, 1, 0.5 if selects else 1, 1, 0, 0, 0]
+    assert np.all(np.abs(z_score(np.array(kept), expected)) < Z)
