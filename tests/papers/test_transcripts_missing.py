@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import gammaln
 
 from . import exact_missing, luts, missing, oracle
 from .checks import assert_monotone, problem
@@ -48,8 +49,6 @@ def test_rows_of_one_column_without_a_missing_entry():
     x = np.array([[0.3], [-0.8], [1.1]])
     found = exact_missing.log_rows(x, 1.0, 3.0, 1e-12)[0]
     # mean zero: a product of Student densities, sigma^2 ~ IG(3/2, 1/2)
-    from scipy.special import gammaln
-
     a, b, s = 1.5, 0.5, float((x**2).sum())
     exact = a * np.log(b) - gammaln(a) + gammaln(a + 1.5) - (a + 1.5) * np.log(b + s / 2)
     assert found == pytest.approx(exact - 1.5 * np.log(2 * np.pi), abs=1e-5)
