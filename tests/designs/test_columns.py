@@ -15,7 +15,17 @@ from tests.problems import frozen
 
 from bayesvm import designs
 from bayesvm.blocks import Blocks
-from bayesvm.designs import Basis, Chosen, Intercept, Standardised, Whitened, fit_columns
+from bayesvm.designs import (
+    Basis,
+    Chosen,
+    Factors,
+    Intercept,
+    Missing,
+    Standardised,
+    Unstructured,
+    Whitened,
+    fit_columns,
+)
 from bayesvm.designs.columns import Spread, _spread
 from bayesvm.engines import Serial, Threads
 from bayesvm.types import Block
@@ -33,7 +43,8 @@ def test_no_missing_design():
         for name, item in vars(designs).items()
         if inspect.isclass(item) and not name.startswith("_")
     }
-    assert public == {Basis, Chosen, Intercept, Standardised, Whitened}
+    columns = {Basis, Chosen, Intercept, Missing, Standardised, Whitened}
+    assert public == columns | {Factors, Unstructured}
 
 
 def cut(X, c, edges):

@@ -479,7 +479,7 @@ def bad(x, value):
         ({"covariance": "banded"}, (X, Y), "choose 'auto'"),
         ({"class_weight": "even"}, (X, Y), "balanced"),
         ({"class_weight": 3}, (X, Y), "a dict or None"),
-        ({"missing": "model"}, (X, Y), "only 'error'"),
+        ({"missing": "drop"}, (X, Y), "choose 'error'"),
         ({"callbacks": print}, (X, Y), "list of callables"),
         ({"n_jobs": "2"}, (X, Y), "whole number"),
         ({"max_iter": 0}, (X, Y), "at least 1"),

@@ -91,14 +91,7 @@ class MissingDisplay:
         some = self.incomplete
         count = 1 + len(some)
         if ax is None:
-            axes_for(self, None)  # explains a missing Matplotlib
-            figure = self.figure_
-            figure.clear()
-            figure.set_size_inches(3.0 * min(count, 4), 2.6 * -(-count // 4))
-            ax = np.ravel(figure.subplots(-(-count // 4), min(count, 4), squeeze=False))
-            for spare in ax[count:]:
-                spare.remove()
-            ax = ax[:count]
+            ax = _grid(axes_for(self, None).figure, count)
         panels = np.ravel(axes_for(self, ax, (1, count)))
         shown = slice(0, SHOWN)
         grey: dict[str, Any] = {"cmap": "Greys", "vmin": 0, "vmax": 1.3}
@@ -120,3 +113,14 @@ class MissingDisplay:
         if some:
             panels[1].legend(fontsize="small")
         return self
+
+
+def _grid(figure: Any, count: int) -> Any:
+    """So many panels, four in a row."""
+    rows, columns = -(-count // 4), min(count, 4)
+    figure.clear()
+    figure.set_size_inches(3.0 * columns, 2.6 * rows)
+    panels = np.ravel(figure.subplots(rows, columns, squeeze=False))
+    for spare in panels[count:]:
+        spare.remove()
+    return panels[:count]

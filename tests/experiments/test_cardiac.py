@@ -1,0 +1,57 @@
+"""The cardiac experiment, on a small stand-in for its data."""
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from bayesvm.experiments import find, luts_cardiac
+from bayesvm.experiments.runner import complete, results
+
+
+@pytest.fixture(autouse=True)
+def stand_in(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((160, 4))
+    X[:, 3] += X[:, 1]
+    y = np.where(X[:, 1] + X[:, 3] + rng.logistic(size=160) > 0, 1, -1)
+    X[rng.random(160) < 0.35, 3] = np.nan
+    monkeypatch.setattr(luts_cardiac, "data", lambda: (X, y))
+    return X, y
+
+
+def test_divisions_test_on_complete_rows(stand_in):
+    X, y = stand_in
+    gone = np.isnan(X).any(axis=1)
+    train, test = luts_cardiac.divide(y, gone, np.random.default_rng(0))
+    assert test.size == 40
+    assert not gone[test].any()
+    assert gone[train].sum() == gone.sum()
+    assert np.array_equal(np.sort(np.concatenate([train, test])), np.arange(160))
+
+
+def test_a_run_is_reported_and_drawn(tmp_path):
+    assert find("luts", "cardiac") is luts_cardiac.EXPERIMENT
+    tasks = luts_cardiac.tasks(True, 0, splits=2, sweeps=(20, 40))
+    path = tmp_path / "results.csv"
+    *_, count = complete(luts_cardiac.EXPERIMENT, tasks, path, 1)
+    assert count == 2 * len(luts_cardiac.METHODS)
+    frame = results(tasks, path)
+    assert frame["error"].between(0.0, 0.5).all()
+    console = Console(record=True, width=300, file=io.StringIO())
+    luts_cardiac.report(frame, console)
+    said = console.export_text()
+    for method in ("complete rows", "mean imputed", "VB, all rows", "MCMC, all rows"):
+        assert method in said
+    assert "VB − SVM with means" in said
+    figure = luts_cardiac.draw(frame)
+    assert len(figure.axes[0].get_xticks()) == 4
+    again = luts_cardiac.solve(tasks[2])
+    assert again["error"] == frame["error"][2]
+
+
+def test_whole_runs_are_as_long_as_the_paper_says():
+    tasks = luts_cardiac.tasks(False, 0)
+    assert len({t["split"] for t in tasks}) == 100
+    assert len(tasks) == 400
