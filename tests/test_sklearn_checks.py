@@ -3,7 +3,7 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bayesvm import PCVC, RVC, BayesianLinearSVC, BayesianSVC
+from bayesvm import PCVC, RVC, BayesianLinearSVC, BayesianSVC, MixedSVC
 from bayesvm.inference import VB, Gibbs
 
 ESTIMATORS = [
@@ -23,6 +23,7 @@ ESTIMATORS = [
     BayesianLinearSVC(
         prior="spike_slab", inference=Gibbs(draws=50, burn_in=20, chains=2), random_state=0
     ),
+    MixedSVC(),
     BayesianSVC(random_state=0),
     BayesianSVC(tune=False, bound="augmented", probability="normalised"),
     BayesianSVC(n_inducing=20, inducing="random", tune=False, random_state=0),
