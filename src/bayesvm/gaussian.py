@@ -25,7 +25,6 @@ from .precision import Precision, add_precision
 from .stats import Dense, Factored, squared
 from .types import Array, Columns, Covariance
 
-
 # ---------------------------------------------------------------------------------------------
 # Covariances
 

@@ -1,4 +1,4 @@
-"""The prior of random slopes: bound, updates, draws and scale move of an unstructured covariance."""
+"""The prior of random slopes: bound, updates, draws and scale move."""
 
 import numpy as np
 import pytest

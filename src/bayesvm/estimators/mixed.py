@@ -471,10 +471,6 @@ def _second_moments(problem: Problem) -> dict[str, Array]:
     out = {}
     for k in model.grouped:
         term = model.terms[k]
-        sums = [
-            (f.Z * b.c[:, None]).T @ f.Z
-            for b in blocks
-            for f in (term.design.part(b.X),)
-        ]
+        sums = [(f.Z * b.c[:, None]).T @ f.Z for b in blocks for f in (term.design.part(b.X),)]
         out[term.name] = np.sum(sums, axis=0) / blocks.c.sum()
     return out

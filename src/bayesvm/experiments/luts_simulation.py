@@ -114,9 +114,7 @@ def fit_bayesian(X: Any, y: Any, task: Task, rng: np.random.Generator) -> Any:
     ).fit(X, y)
 
 
-def fit_machine(
-    X: Any, y: Any, task: Task, rng: np.random.Generator, firm: bool = False
-) -> Any:
+def fit_machine(X: Any, y: Any, task: Task, rng: np.random.Generator, firm: bool = False) -> Any:
     """Section 4.1: a grid of penalties, then a finer one around the best.
 
     Of equal scores the smaller penalty wins, or the larger if ``firm``.

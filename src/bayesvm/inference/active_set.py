@@ -133,7 +133,9 @@ def exact_finish(
         try:
             at = divided(hold * mean, P)
             left = 1.0 - X @ (at + divided(fixed, P))
-            joint = box_minimum(X @ divided(X.T, P), left, 2.0 * copies, np.bincount(copy, phi[rows]))
+            joint = box_minimum(
+                X @ divided(X.T, P), left, 2.0 * copies, np.bincount(copy, phi[rows])
+            )
         except np.linalg.LinAlgError:
             return None
         phi[rows] = joint[copy] * c[rows] / copies[copy]

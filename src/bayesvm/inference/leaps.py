@@ -147,8 +147,10 @@ def tight_gaussian(problem: Problem, coef: Coef, P: Array, passes: int = 40) -> 
 def can_leap(problem: Problem) -> bool:
     """Whether likelihood and priors offer what leaps need; effects of groups are too many."""
     model = problem.model
-    return problem.form != "arrow" and hasattr(model.likelihood, "tight") and all(
-        hasattr(t.prior, "offer") for t in model.terms
+    return (
+        problem.form != "arrow"
+        and hasattr(model.likelihood, "tight")
+        and all(hasattr(t.prior, "offer") for t in model.terms)
     )
 
 

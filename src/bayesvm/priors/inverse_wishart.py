@@ -80,7 +80,7 @@ class InverseWishart:
             )
 
     @property
-    def Psi(self) -> Array:  # noqa: N802  the letter of the density
+    def Psi(self) -> Array:
         scale = np.asarray(self.scale, dtype=float)
         return scale * np.eye(self.size) if scale.ndim == 0 else scale
 
