@@ -6,6 +6,7 @@ given to ``plot``; ``plot(ax=None)`` draws them, hands what else it is given to 
 """
 
 from .coefficients import CoefficientDisplay, InclusionDisplay
+from .groups import GroupDisplay
 from .history import ConvergenceDisplay, TraceDisplay
 from .kernel import DecisionBandDisplay, RelevanceDisplay
 from .path import PathDisplay, coefficient_path
@@ -17,6 +18,7 @@ __all__ = [
     "TraceDisplay",
     "CoefficientDisplay",
     "InclusionDisplay",
+    "GroupDisplay",
     "PathDisplay",
     "coefficient_path",
     "CalibrationDisplay",
