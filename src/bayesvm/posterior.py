@@ -44,11 +44,17 @@ class Posterior(Protocol):
 
 @dataclass(frozen=True)
 class GaussianPosterior:
-    """Variational posterior."""
+    """Variational posterior.
+
+    ``response`` is the inverse of the bound's curvature: how the mean follows a row's slope once all
+    rows have answered anew.  A covariance built from precisions understates it, which matters where
+    a row is one of few of its group.
+    """
 
     has_spread: ClassVar[bool] = True
 
     coef: Coef
+    response: Covariance | None = None
 
     @property
     def mean(self) -> Array:
@@ -80,8 +86,11 @@ class GaussianPosterior:
         y, c = problem.blocks.y, problem.blocks.c
         m, v = problem.moments(self.coef)
         local, rest = problem.model.likelihood.expected(y, m, v), problem.outside()
-        m, v = leave_one_out(m, v - rest, local, c)  # what a row says moves coefficients only
-        return m, v + rest
+        centre, left = leave_one_out(m, v - rest, local, c)  # a row moves coefficients only
+        if self.response is not None:
+            reach = problem.moments(Coef(self.coef.mean, self.response))[1]
+            centre, _ = leave_one_out(m, reach, local._replace(w=local.h), c)
+        return centre, left + rest
 
 
 @dataclass(frozen=True)
