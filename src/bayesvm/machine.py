@@ -195,7 +195,7 @@ def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
 
 
 def _response(problem: Problem, state: State, gate: Array | None) -> Any:
-    """How the mean follows the slope of a row: asked for where rows have groups, to leave one out."""
+    """How the mean follows the slope of a row, where rows have groups: to leave one out."""
     coef, priors = state
     if problem.form != "arrow" or gate is not None or coef.cov.is_point:
         return None

@@ -46,9 +46,9 @@ class Posterior(Protocol):
 class GaussianPosterior:
     """Variational posterior.
 
-    ``response`` is the inverse of the bound's curvature: how the mean follows a row's slope once all
-    rows have answered anew.  A covariance built from precisions understates it, which matters where
-    a row is one of few of its group.
+    ``response`` is the inverse of the bound's curvature: how the mean follows a row's slope once
+    all rows have answered anew.  A covariance built from precisions understates it, which matters
+    where a row is one of few of its group.
     """
 
     has_spread: ClassVar[bool] = True

@@ -17,7 +17,7 @@ from ..model import Model, Problem, arranged
 from ..priors import Fixed
 from ..types import Array, Term
 from ._effects import EffectReport
-from ._factors import Effects, Factors, effects
+from ._factors import Effects, Factors, effects, read
 from ._formula import Formula
 from ._warm import starts_of
 
@@ -64,6 +64,8 @@ class MixedSVC(EffectReport):
         :class:`~bayesvm.priors.InverseWishart` for several, on the scale of standardised columns.
     fit_intercept : bool, default=True
         Add an intercept, with a wide prior of its own.
+    missing : {"error"}, default="error"
+        What to do with NaN in X: refuse it.
     standardize : bool, default=True
         Centre and scale columns inside; results are reported on the scale of the input.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
@@ -137,6 +139,7 @@ class MixedSVC(EffectReport):
         random: Any = "intercept",
         random_prior: Any = "auto",
         fit_intercept: bool = True,
+        missing: str = "error",
         standardize: bool = True,
         probability: str = "calibrated",
         class_weight: Any = None,
@@ -157,6 +160,7 @@ class MixedSVC(EffectReport):
         self.random = random
         self.random_prior = random_prior
         self.fit_intercept = fit_intercept
+        self.missing = missing
         self.standardize = standardize
         self.probability = probability
         self.class_weight = class_weight
@@ -231,6 +235,7 @@ class MixedSVC(EffectReport):
     def _fit(self, X: Any, y: Any, groups: Any, sample_weight: Any, random: Any) -> MixedSVC:
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
         check.check_probability(self.probability)
+        check.check_missing(self.missing)
         X, y = self._read(X, y, reset=True)
         classes, codes = np.unique(y, return_inverse=True)
         c = check.check_weights(sample_weight, self.class_weight, codes, classes)
@@ -262,6 +267,7 @@ class MixedSVC(EffectReport):
         ]
         check.check_corner(K, dict(zip(self.factors_, widths, strict=True)))
         total = K + sum(widths)
+        check.check_draws(scheme, total)
         engine = check.choose_engine(self.engine, n, total, self.n_jobs)
         form = "arrow" if own else check.choose_form("auto", n, K, scheme)
         size = n if form == "factored" else block_rows(total)
@@ -460,8 +466,6 @@ def _asked(X: Any, groups: Any) -> _Asked:
 
 def _some(groups: Any, keep: Array, n: int) -> Any:
     """Groups of some rows, whatever holds them."""
-    from ._factors import read
-
     return {name: column[keep] for name, column in read(groups, n).items()}
 
 
