@@ -24,6 +24,7 @@ from rich.console import Console
 from sklearn.model_selection import StratifiedKFold
 
 import genes
+import grouped
 import machine
 import problems
 import selection as selecting
@@ -53,10 +54,10 @@ console = Console(width=None if sys.stdout.isatty() else WIDTH)
 class Book:
     """Numbers of one run, written down after every fit so that a stopped run is not lost."""
 
-    def __init__(self, folder: Path, benchmark: str) -> None:
+    def __init__(self, folder: Path, benchmark: str, name: str = RESULTS) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.folder, self.benchmark = folder, benchmark
-        held = read(folder) if (folder / RESULTS).exists() else []
+        self.folder, self.benchmark, self.name = folder, benchmark, name
+        held = read(folder, name) if (folder / name).exists() else []
         self.numbers = [x for x in held if x.benchmark != benchmark]
 
     def add(self, problem: str, library: str, repeat: int, values: dict[str, Any]) -> None:
@@ -65,7 +66,7 @@ class Book:
             for measure, value in values.items()
             if np.isscalar(value)
         ]
-        write(self.folder, self.numbers)
+        write(self.folder, self.numbers, self.name)
 
     @property
     def table(self) -> Table:
@@ -283,15 +284,51 @@ def factor(book: Book, args: argparse.Namespace) -> None:
 
 
 # ---------------------------------------------------------------------------------------------
+# Groups
+
+
+def mixed(book: Book, args: argparse.Namespace) -> None:
+    """Effects of groups: time, memory, scores and recovery as rows and groups grow."""
+    chosen = [x for x in grouped.LIBRARIES if not args.only or x in args.only]
+    skip: set[str] = set()
+    for problem in grouped.QUICK if args.quick else grouped.LADDER:
+        if args.problem and not any(x in problem.name.replace(",", "") for x in args.problem):
+            continue
+        console.print(problem.name)
+        for repeat in range(args.repeats):
+            for library in chosen:
+                slow = problem.groups > grouped.MOST.get(library, problem.groups)
+                if slow or (repeat and library in skip):
+                    continue
+                command = [sys.executable, str(HERE / "grouped.py"), library]
+                command += [str(problem.rows), str(problem.groups)]
+                done = subprocess.run(command, capture_output=True, text=True)
+                if done.returncode:
+                    raise RuntimeError(f"{library} failed:\n{done.stderr}")
+                out = json.loads(done.stdout.splitlines()[-1])
+                if out["seconds"] > LONG:
+                    skip.add(library)
+                book.add(problem.name, library, repeat, out)
+                console.print(
+                    f"  {library}: {out['seconds']:.2f} s, {out['peak_mb']:.0f} MB, log loss "
+                    f"{out['log_loss']:.4f} (load {out['load']:.1f})"
+                )
+
+
+# ---------------------------------------------------------------------------------------------
 
 BENCHMARKS = {
     "linear": linear,
     "gibbs": gibbs,
+    "mixed": mixed,
     "scaling": scaling,
     "selection": selection,
     "vector": vector,
     "factor": factor,
 }
+
+
+FILES = {"mixed": "mixed.csv"}  # of their own
 
 
 def configure(folder: Path, args: argparse.Namespace) -> None:
@@ -320,13 +357,16 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=REPEATS, help="turns (default %(default)s)")
     parser.add_argument("--output", type=Path, help="folder (default results/<date>)")
     args = parser.parse_args()
-    known = (*LIBRARIES, *VECTOR_LIBRARIES, *selecting.SELECTORS, *selecting.SPAM, *genes.METHODS)
+    known = (
+        *(*LIBRARIES, *VECTOR_LIBRARIES, *grouped.LIBRARIES),
+        *(*selecting.SELECTORS, *selecting.SPAM, *genes.METHODS),
+    )
     unknown = set(args.only or ()) - set(known)
     if unknown:
         parser.error(f"unknown library {', '.join(sorted(unknown))}; choose from {known}")
     default = HERE / "results" / ("quick" if args.quick else date.today().isoformat())
     folder = args.output or default
-    book = Book(folder, args.name)
+    book = Book(folder, args.name, FILES.get(args.name, RESULTS))
     configure(folder, args)
     BENCHMARKS[args.name](book, args)
     PRINTERS[args.name](book.table, console)

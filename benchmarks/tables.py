@@ -29,18 +29,18 @@ class Number(NamedTuple):
     value: float
 
 
-def read(folder: Path) -> list[Number]:
-    """All numbers of a folder of results."""
-    with (folder / RESULTS).open(newline="") as handle:
+def read(folder: Path, name: str = RESULTS) -> list[Number]:
+    """All numbers of a file of results."""
+    with (folder / name).open(newline="") as handle:
         return [
             Number(**{**row, "repeat": int(row["repeat"]), "value": float(row["value"])})
             for row in csv.DictReader(handle)
         ]
 
 
-def write(folder: Path, numbers: Iterable[Number]) -> None:
-    """Write the numbers anew; those of other benchmarks in the same folder are the caller's."""
-    with (folder / RESULTS).open("w", newline="") as handle:
+def write(folder: Path, numbers: Iterable[Number], name: str = RESULTS) -> None:
+    """Write the numbers anew; those of other benchmarks in the same file are the caller's."""
+    with (folder / name).open("w", newline="") as handle:
         out = csv.writer(handle, lineterminator="\n")
         out.writerow(Number._fields)
         for x in numbers:
@@ -304,9 +304,59 @@ def print_factor(table: Table, console: Any) -> None:
         console.print(grid)
 
 
+MIXED_COLUMNS = (
+    ("seconds", "seconds", ".2f"),
+    ("cpu_seconds", "CPU s", ".2f"),
+    ("peak_mb", "MB above data", ".0f"),
+    ("error", "error", ".4f"),
+    ("log_loss", "log loss", ".4f"),
+    ("ece", "ECE", ".4f"),
+    ("effect_corr", "effects, correlation", ".4f"),
+)
+
+
+def print_mixed(table: Table, console: Any) -> None:
+    """One table a problem, then how CPU time grows with the number of groups."""
+    from rich.table import Table as Grid
+
+    for problem in table.problems:
+        grid = Grid(title=problem, title_justify="left")
+        for head in ["library", *(name for _, name, _ in MIXED_COLUMNS)]:
+            grid.add_column(head, justify="left" if head == "library" else "right", no_wrap=True)
+        for library in table.libraries(problem):
+            cells = [show(table.median(problem, library, m), form) for m, _, form in MIXED_COLUMNS]
+            grid.add_row(library, *cells)
+        console.print(grid)
+    for library in dict.fromkeys(x.entry for x in table.numbers):
+        for how, slope in slopes(table, library).items():
+            console.print(f"{library}: CPU seconds grow as groups to the power {slope:.2f}, {how}")
+
+
+def slopes(table: Table, library: str) -> dict[str, float]:
+    """Least-squares slopes of log CPU seconds in log groups, rows growing along or not."""
+    sizes = {
+        p: [int(x.replace(",", "")) for x in p.split() if x[0].isdigit()] for p in table.problems
+    }
+    ways = {
+        "ten rows to a group": lambda n, G: n == 10 * G,
+        "a million rows": lambda n, G: n == 10**6,
+    }
+    out = {}
+    for how, fits in ways.items():
+        points = [
+            (np.log(G), np.log(table.median(p, library, "cpu_seconds")))
+            for p, (n, G) in sizes.items()
+            if fits(n, G) and table.values(p, library, "cpu_seconds").size
+        ]
+        if len(points) > 2:
+            out[how] = float(np.polyfit(*zip(*points), 1)[0])
+    return out
+
+
 PRINTERS = {
     "linear": print_linear,
     "gibbs": print_gibbs,
+    "mixed": print_mixed,
     "scaling": print_scaling,
     "selection": print_selection,
     "vector": print_vector,

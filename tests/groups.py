@@ -1,7 +1,6 @@
 """Problems with groups for the tests: a table in, a ``Problem`` in either form out."""
 
 import numpy as np
-from tests.problems import frozen
 
 from bayesvm.blocks import Blocks
 from bayesvm.designs import Grouped, Intercept, Standardised, Table
@@ -10,6 +9,7 @@ from bayesvm.likelihoods import Hinge
 from bayesvm.model import Model, Problem, arranged
 from bayesvm.priors import Fixed, Ridge
 from bayesvm.types import Term
+from tests.problems import frozen
 
 
 def simulate_groups(n, p, sizes, seed=0, weighted=False, slopes=False):

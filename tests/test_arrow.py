@@ -3,9 +3,6 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from tests.groups import grouped, make_grouped, simulate_groups
-from tests.problems import Z, frozen
-from tests.test_gaussian import Units
 
 from bayesvm.arrow import Arrow, ArrowCovariance, Bordered
 from bayesvm.cholesky import stacked_cholesky
@@ -15,6 +12,9 @@ from bayesvm.priors import InverseWishart, Ridge
 from bayesvm.selection import integrated
 from bayesvm.stats import Dense, gather, sandwich, scaled, squared
 from bayesvm.types import Local, Rows, Stats
+from tests.groups import grouped, make_grouped, simulate_groups
+from tests.problems import Z, frozen
+from tests.test_gaussian import Units
 
 N, P = 40, 3
 CASES = {
@@ -113,7 +113,9 @@ def test_sums(case):
     np.testing.assert_allclose(S.block(some), case.M[np.ix_(some, some)], atol=1e-12)
     np.testing.assert_allclose(S.times(x[:, 0], some), (case.M @ x[:, 0])[some], atol=1e-12)
     np.testing.assert_allclose((S * 3.0) @ np.eye(K), 3 * case.M, atol=1e-12)
-    parts = sandwich(case.C[:11], case.w[:11], "arrow") + sandwich(case.C[11:], case.w[11:], "arrow")
+    parts = sandwich(case.C[:11], case.w[:11], "arrow") + sandwich(
+        case.C[11:], case.w[11:], "arrow"
+    )
     np.testing.assert_allclose(parts @ np.eye(K), case.M, atol=1e-12)
     np.testing.assert_allclose(sandwich(case.C, case.w, "dense").M, case.M, atol=1e-12)
 

@@ -28,6 +28,7 @@ ESTIMATORS = [
     BayesianLinearSVC(
         missing="model", inference=Gibbs(draws=50, burn_in=20, chains=2), random_state=0
     ),
+    MixedSVC(),
     BayesianSVC(random_state=0),
     BayesianSVC(tune=False, bound="augmented", probability="normalised"),
     BayesianSVC(n_inducing=20, inducing="random", tune=False, random_state=0),

@@ -45,7 +45,7 @@ class Factor(NamedTuple):
     def matrix(self) -> Any:
         """Columns of the factor, sparse ``(n, G r)``: its indices are the codes."""
         n, r = self.Z.shape
-        at = self.codes.astype(np.int32)
+        at: Array = self.codes.astype(np.int32)
         if r > 1:
             at = (at[:, None] * np.int32(r) + np.arange(r, dtype=np.int32)).ravel()
         ends = np.arange(0, n * r + 1, r, dtype=np.int32)
@@ -134,12 +134,13 @@ class Arrow:
         return np.hstack([self.A, *(part.toarray() for part in self.parts)])
 
 
-class ArrowTransposed(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ArrowTransposed:
     """The transpose, for products on either side."""
 
     of: Arrow
 
-    __array_ufunc__ = None
+    __array_ufunc__: ClassVar[None] = None
 
     def __matmul__(self, x: Array) -> Array:
         return np.concatenate([self.of.A.T @ x, *(part.T @ x for part in self.of.parts)])
@@ -185,10 +186,11 @@ class Bordered:
         return cls(M, E, F, D)
 
     def _map(self, other: Bordered | None, fn: Any) -> Bordered:
-        names = ("M", "E", "F", "D")
-        mine, theirs = ([getattr(x, k) if x else None for k in names] for x in (self, other))
-        pairs = zip(mine, theirs, strict=True)
-        return Bordered(*(None if a is None else fn(a, b) for a, b in pairs))
+        parts: dict[str, Any] = {}
+        for name in ("M", "E", "F", "D"):
+            mine = getattr(self, name)
+            parts[name] = None if mine is None else fn(mine, getattr(other, name, None))
+        return Bordered(**parts)
 
     def __add__(self, other: Bordered) -> Bordered:
         return self._map(other, lambda a, b: a + b)

@@ -215,7 +215,8 @@ def _drawn(problem: Problem, draws: Draws, worst: float) -> Machine:
 
 def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
     coef, priors = ascent.state.coef, ascent.state.priors
-    post: Posterior = GaussianPosterior(seen(coef, problem.model.gates(priors)))
+    gate = problem.model.gates(priors)
+    post: Posterior = GaussianPosterior(seen(coef, gate), _response(problem, ascent.state, gate))
     extra: dict[str, Any] = {"shape": problem.shape}
     if coef.cov.is_point:
         rough = Coef(coef.mean, Point(coef.mean.size, CURVATURE_EPS))
@@ -235,6 +236,18 @@ def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
         ascent.change,
         extra,
     )
+
+
+def _response(problem: Problem, state: State, gate: Array | None) -> Any:
+    """How the mean follows the slope of a row, where rows have groups: to leave one out."""
+    coef, priors = state.coef, state.priors
+    if problem.form != "arrow" or gate is not None or coef.cov.is_point:
+        return None
+    H = problem.at(state.latents).stats(coef, curved=True).H
+    try:
+        return covariance(H, problem.model.precision(priors), retry=False)
+    except np.linalg.LinAlgError:  # few rows have any curvature
+        return None
 
 
 def make_link(post: Posterior, problem: Problem, probability: str) -> Link:

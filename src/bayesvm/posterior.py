@@ -14,7 +14,6 @@ from .calibration import leave_one_out, leave_one_out_draws
 from .incomplete import left_out_by_coef, left_out_by_pairs
 from .inference.draws import Pair
 from .model import Problem
-from .namespace import is_foreign
 from .stats import moments
 from .types import Array, Coef, Columns, Covariance, Rows
 
@@ -47,11 +46,17 @@ class Posterior(Protocol):
 
 @dataclass(frozen=True)
 class GaussianPosterior:
-    """Variational posterior."""
+    """Variational posterior.
+
+    ``response`` is the inverse of the bound's curvature: how the mean follows a row's slope once
+    all rows have answered anew.  A covariance built from precisions understates it, which matters
+    where a row is one of few of its group.
+    """
 
     has_spread: ClassVar[bool] = True
 
     coef: Coef
+    response: Covariance | None = None
 
     @property
     def mean(self) -> Array:
@@ -70,7 +75,7 @@ class GaussianPosterior:
 
     def moments(self, C: Columns) -> tuple[Array, Array]:
         m, v = moments(Rows(C), self.coef)
-        return m, v if is_foreign(m) else np.broadcast_to(v, m.shape)
+        return m, v + 0.0 * m  # in whichever library m lives
 
     def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
         m, v = self.moments(C)
@@ -83,8 +88,11 @@ class GaussianPosterior:
         y, c = problem.blocks.y, problem.blocks.c
         m, v = problem.moments(self.coef)
         local, rest = problem.model.likelihood.expected(y, m, v), problem.outside()
-        m, v = leave_one_out(m, v - rest, local, c)  # what a row says moves coefficients only
-        v = v + rest
+        centre, left = leave_one_out(m, v - rest, local, c)  # a row moves coefficients only
+        if self.response is not None:
+            reach = problem.moments(Coef(self.coef.mean, self.response))[1]
+            centre, _ = leave_one_out(m, reach, local._replace(w=local.h), c)
+        m, v = centre, left + rest
         if problem.latents:
             left_out_by_coef(problem, self.coef, m, v)
         return m, v

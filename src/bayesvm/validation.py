@@ -55,6 +55,7 @@ DUAL_ROWS = 4000  # largest n-sized factor
 DUAL_COLUMNS = 256  # up to here a K-sized factor is as quick
 FULL_COLUMNS = 5000  # largest K-sized factor
 WIDE = 100  # columns beyond which a covariance of any shape is too much to learn
+MOST_DRAWN = 2**30  # numbers kept of chains: 8 GB
 SPARSE_COLUMNS = 1000  # beyond it a dense factor undoes what sparse rows save
 
 
@@ -346,6 +347,19 @@ def check_corner(K: int, widths: Mapping[str, int]) -> None:
             f"eliminated; the {K} columns and the effects of the others ({others or 'none'}) make "
             f"{dense} to be solved for densely, and {FULL_COLUMNS} is the most. Leave a factor out "
             "or give it fewer groups."
+        )
+
+
+def check_draws(scheme: Any, K: int) -> None:
+    """Refuse to keep more draws of effects than memory is likely to hold."""
+    if not is_sampler(scheme):
+        return
+    numbers = (scheme.burn_in + scheme.draws) * scheme.chains * K
+    if numbers > MOST_DRAWN:
+        raise ValueError(
+            f"{type(scheme).__name__} would hold {scheme.chains} chains of {scheme.burn_in} + "
+            f"{scheme.draws} draws of {K} coefficients, {8 * numbers / 1e9:.0f} GB. Draw fewer and "
+            "thin more, or use inference='vb'."
         )
 
 

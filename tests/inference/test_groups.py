@@ -15,9 +15,9 @@ from bayesvm.blocks import Blocks
 from bayesvm.designs import Intercept, Table
 from bayesvm.diagnostics import ess
 from bayesvm.engines import Serial
-from bayesvm.inference import EM, VB, Gibbs
-from bayesvm.inference.em import objective
+from bayesvm.inference import EM, SVI, VB, Gibbs
 from bayesvm.inference.draws import Position, Record
+from bayesvm.inference.em import objective
 from bayesvm.inference.loop import State, pack, unpack
 from bayesvm.inference.vb import bound_of
 from bayesvm.likelihoods import Hinge, Logistic
@@ -287,9 +287,7 @@ def group_posterior(y, codes, c, A, B, variance=4.0):
     b0, wb = (z.ravel() for z in panels(np.linspace(-14, 14, 9), 8))
 
     def fit(g):
-        f = sum(
-            k * np.maximum(0.0, 1 - t * x) for t, k, member in zip(y, c, codes) if member == g
-        )
+        f = sum(k * np.maximum(0.0, 1 - t * x) for t, k, member in zip(y, c, codes) if member == g)
         return -2.0 * f
 
     a, b, m = np.meshgrid(x, x, b0, indexing="ij")
@@ -367,3 +365,28 @@ def test_chains_remember_the_covariance_of_effects():
     back = Record(found.model, state.priors, 2, 5, 1).load(record.arrays(at, rng), rng)
     np.testing.assert_allclose(back.theta, at.theta)
     np.testing.assert_allclose(back.priors[2].covariance, at.priors[2].covariance, rtol=1e-12)
+
+
+# ----- SVI, groups local
+
+
+@pytest.mark.parametrize("name", ["intercepts", "slopes", "crossed slopes"])
+def test_svi_comes_close_to_the_batch_optimum(name):
+    found = problem(name, n=300, seed=2)
+    best = VB(tol=1e-10).fit(found, np.random.default_rng(0))
+    run = SVI(batch_size=100, max_iter=20).fit(found, np.random.default_rng(1))
+    assert best.bound - 0.02 * abs(best.bound) < run.bound <= best.bound + 1e-6
+    assert np.corrcoef(run.state.coef.mean, best.state.coef.mean)[0, 1] > 0.95
+
+
+def test_the_batch_optimum_is_a_fixed_point_of_svi(monkeypatch):
+    """A minibatch of everything, effects settled to the last digit: nothing moves."""
+    monkeypatch.setattr("bayesvm.inference.local.STILL", 1e-12)
+    monkeypatch.setattr("bayesvm.inference.local.SWEEPS", 400)
+    found = problem("slopes", n=120, seed=3)
+    best = VB(tol=1e-14, max_iter=5000).fit(found, np.random.default_rng(0))
+    run = SVI(batch_size=120, max_iter=3, delay=1.0).fit(
+        found, np.random.default_rng(1), start=best.state
+    )
+    assert run.bound == pytest.approx(best.bound, rel=1e-9)
+    np.testing.assert_allclose(run.state.coef.mean, best.state.coef.mean, atol=1e-4)

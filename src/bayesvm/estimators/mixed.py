@@ -20,7 +20,7 @@ from ..priors import Fixed
 from ..types import Array, Term
 from ._coefficients import CoefficientReport
 from ._effects import EffectReport, second_moments
-from ._factors import Effects, Factors, effects
+from ._factors import Effects, Factors, effects, read
 from ._formula import Formula
 from ._missing import MissingCells
 from ._warm import starts_of
@@ -289,6 +289,7 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         ]
         check.check_corner(K, dict(zip(self.factors_, widths, strict=True)))
         total = K + sum(widths)
+        check.check_draws(scheme, total)
         engine = check.choose_engine(self.engine, n, total, self.n_jobs)
         form = "arrow" if own else check.choose_form("auto", n, K, scheme)
         size = n if form == "factored" else block_rows(total)
@@ -493,6 +494,4 @@ def _asked(X: Any, groups: Any) -> _Asked:
 
 def _some(groups: Any, keep: Array, n: int) -> Any:
     """Groups of some rows, whatever holds them."""
-    from ._factors import read
-
     return {name: column[keep] for name, column in read(groups, n).items()}

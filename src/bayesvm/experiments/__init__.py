@@ -14,6 +14,7 @@ from .runner import Experiment
 REGISTRY = {
     ("luts", "simulation"): ("luts_simulation", "Luts & Ormerod (2014), Fig. 1: simulated data"),
     ("luts", "spam"): ("luts_spam", "Luts & Ormerod (2014), Fig. 3: which variables tell spam"),
+    ("luts", "toenail"): ("luts_toenail", "Luts & Ormerod (2014), Fig. 2: visits of patients"),
     ("luts", "cardiac"): ("luts_cardiac", "Luts & Ormerod (2014), Fig. 4: missing predictors"),
     ("polson", "spam"): ("polson_spam", "Polson & Scott (2011), Figs 1, 3-5: path, ECME, draws"),
     ("chen", "table1"): ("chen_table1", "Chen et al. (2009), Table I: error, AUC, RMSE on 13 sets"),

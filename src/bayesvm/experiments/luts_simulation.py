@@ -114,11 +114,14 @@ def fit_bayesian(X: Any, y: Any, task: Task, rng: np.random.Generator) -> Any:
     ).fit(X, y)
 
 
-def fit_machine(X: Any, y: Any, task: Task, rng: np.random.Generator) -> Any:
-    """Section 4.1: a grid of penalties, then a finer one around the best."""
+def fit_machine(X: Any, y: Any, task: Task, rng: np.random.Generator, firm: bool = False) -> Any:
+    """Section 4.1: a grid of penalties, then a finer one around the best.
+
+    Of equal scores the smaller penalty wins, or the larger if ``firm``.
+    """
     centre, model = 0.0, None
     for grid in (FIRST_GRID, SECOND_GRID):
-        alphas = 2.0 ** (centre + grid)
+        alphas = 2.0 ** (centre + (grid[::-1] if firm else grid))
         # LIBSVM weighs the loss: C sum hinge + |u|^2 / 2
         model = GridSearchCV(SVC(kernel="linear"), {"C": 0.5 / alphas}, cv=FOLDS).fit(X, y)
         centre = float(np.log2(0.5 / model.best_params_["C"]))

@@ -147,6 +147,8 @@ class Rows:
         }
 
     def fill(self, first: int, run: Run) -> None:
+        if not run.fit.size:  # thinning skipped it
+            return
         rows = slice(first, first + run.fit.size)
         self.theta[rows], self.fit[rows] = run.theta, run.fit
         for term, s in zip(self.model.terms, run.priors, strict=True):

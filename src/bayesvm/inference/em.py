@@ -48,7 +48,8 @@ class EM:
     for :math:`\varepsilon = 10^{-1}, 10^{-2}, \dots`, each level started at the last (and a penalty
     :math:`\sum_j|\theta_j/\nu|^\alpha` is smoothed alike).  From :math:`10^{-2}` on, an active-set
     solve tries to finish exactly; where the penalty has corners, or rows have groups, an interior
-    point method does, at once.  Either is accepted only if its optimality conditions hold and the objective did not rise.
+    point method does, at once.  Either is accepted only if its optimality conditions hold and the
+    objective did not rise.
 
     Parameters
     ----------

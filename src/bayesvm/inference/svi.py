@@ -9,7 +9,9 @@ import numpy as np
 
 from ..gaussian import FullCovariance, scaled_cholesky
 from ..model import Model, Problem, States
+from ..precision import add_precision
 from ..types import Array, Coef
+from .local import Effects, minibatches, remembered, settle, some_groups
 from .loop import Ascent, History, Progress, State, Watch, require, silent
 from .vb import bound_of
 
@@ -80,6 +82,9 @@ class SVI:
     with averages over the last :math:`\tau` of them; its first ten steps are those of the fixed
     rate.
 
+    Where rows have groups, a minibatch is made of whole groups, and their effects are found
+    locally, given the coefficients that all groups share.
+
     Parameters
     ----------
     batch_size : int, default=50
@@ -135,11 +140,7 @@ class SVI:
         precision = (1 - rho) * leaky.precision + rho * target
         potential = (1 - rho) * leaky.potential + rho * potential
         new = tuple(model.each("update", leaky.priors, coef))
-        priors = tuple(
-            type(a)(*((1 - rho) * x + rho * y for x, y in zip(a, b, strict=True)))
-            for a, b in zip(leaky.priors, new, strict=True)
-        )
-        return Leaky(precision, potential, priors, leaky.t + 1, drift)
+        return Leaky(precision, potential, averaged(leaky.priors, new, rho), leaky.t + 1, drift)
 
     def fit(
         self,
@@ -149,6 +150,8 @@ class SVI:
         watch: Watch = silent,
     ) -> Ascent:
         model = problem.model
+        if problem.form == "arrow":
+            return self._fit_groups(problem, rng, start, watch)
         leaky = self.begin(model)
         if start is not None and not start.coef.cov.is_point:
             L = np.linalg.inv(start.coef.cov.dense())
@@ -168,6 +171,60 @@ class SVI:
             if stop or still < self.tol:
                 break
         return Ascent(state, bound, path, epoch, converged, change)
+
+    def _fit_groups(
+        self, problem: Problem, rng: np.random.Generator, start: State | None, watch: Watch
+    ) -> Ascent:
+        """Effects of the widest factor are local: see :mod:`bayesvm.inference.local`."""
+        model = problem.model
+        design, where = model.terms[-1].design, model.slices[-1]
+        q, r = where.start, design.r
+        leaky = Leaky(np.eye(q), np.zeros(q), model.init(), 0)
+        effects = Effects(np.zeros((design.G, r)), np.tile(np.eye(r), (design.G, 1, 1)))
+        if start is not None and not start.coef.cov.is_point:
+            held = start.coef.cov
+            L = np.linalg.inv(held.solve(np.eye(model.width, q))[:q])
+            mean = start.coef.mean
+            leaky = Leaky(L, L @ mean[:q], start.priors, 0)
+            effects = Effects(mean[q:].reshape(-1, r), held.blocks(where, r).copy())  # type: ignore[attr-defined]
+        path: list[float] = []
+        change, converged = np.inf, False
+        for epoch in range(1, self.max_iter + 1):
+            for chosen, see in minibatches(problem, self.batch_size, rng):
+                P = some_groups(model.precision(leaky.priors), q, r, chosen)
+                seen = settle(see, leaky.precision, leaky.potential, P, effects.mean[chosen])
+                effects.mean[chosen] = seen.coef.mean[q:].reshape(-1, r)
+                effects.cov[chosen] = seen.coef.cov.blocks(slice(q, P.size), r)  # type: ignore[attr-defined]
+                rho, scale = self.rate(leaky.t), design.G / chosen.size
+                corner = np.zeros((q, q))
+                add_precision(corner, P)
+                precision = (1 - rho) * leaky.precision + rho * (corner + scale * seen.S)
+                potential = (1 - rho) * leaky.potential + rho * scale * seen.potential
+                shared = coefficients(leaky._replace(precision=precision, potential=potential))
+                owns = zip(model.terms, leaky.priors, remembered(problem, shared, effects))
+                new = tuple(t.prior.update(s, own) for t, s, own in owns)
+                priors = averaged(leaky.priors, new, rho)
+                leaky = Leaky(precision, potential, priors, leaky.t + 1)
+            P = model.precision(leaky.priors)
+            whole = settle(problem.stats, leaky.precision, leaky.potential, P, effects.mean)
+            state = State(whole.coef, leaky.priors)
+            bound = bound_of(problem, state)
+            change = bound - path[-1] if path else np.inf
+            path.append(bound)
+            still = abs(change) / max(1.0, abs(bound))
+            converged = still < max(self.tol, SETTLED)
+            stop = watch(Progress("svi", epoch, self.max_iter, bound, change), state)
+            if stop or still < self.tol:
+                break
+        return Ascent(state, bound, path, epoch, converged, change)
+
+
+def averaged(old: States, new: States, rho: float) -> States:
+    """States of priors a part of the way from old to new."""
+    return tuple(
+        type(a)(*((1 - rho) * x + rho * y for x, y in zip(a, b, strict=True)))
+        for a, b in zip(old, new, strict=True)
+    )
 
 
 def coefficients(leaky: Leaky) -> Coef:

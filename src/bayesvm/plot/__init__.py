@@ -12,6 +12,7 @@ from .factors import (
     LoadingHeatDisplay,
     TopLoadingDisplay,
 )
+from .groups import GroupDisplay
 from .history import ConvergenceDisplay, TraceDisplay
 from .kernel import DecisionBandDisplay, RelevanceDisplay
 from .missing import MissingDisplay
@@ -24,6 +25,7 @@ __all__ = [
     "TraceDisplay",
     "CoefficientDisplay",
     "InclusionDisplay",
+    "GroupDisplay",
     "MissingDisplay",
     "PathDisplay",
     "coefficient_path",

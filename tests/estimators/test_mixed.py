@@ -1,0 +1,511 @@
+"""The machine with groups: input of every kind, predictions, reports, routing, formulas."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from tests.problems import Z
+
+from bayesvm import BayesianLinearSVC, MixedSVC
+from bayesvm.estimators.mixed import _Asked
+from bayesvm.inference import EM, SVI, VB, Gibbs
+from bayesvm.priors import Fixed, InverseWishart, LaplaceZero, Lasso, Ridge
+
+
+def simulate(n=400, G=30, seed=0, slope=0.0, classes=2):
+    rng = np.random.default_rng(seed)
+    X, g = rng.standard_normal((n, 3)), rng.integers(0, G, n)
+    u, b = 1.5 * rng.standard_normal(G), slope * rng.standard_normal(G)
+    f = 0.5 + X @ [1.0, -0.5, 0.0] + u[g] + b[g] * X[:, 0] + 0.5 * rng.logistic(size=n)
+    if classes > 2:
+        return X, np.digitize(f, np.quantile(f, np.arange(1, classes) / classes)), g, u
+    return X, (f > 0).astype(int), g, u
+
+
+X, Y, G, U = simulate()
+NEW = simulate(seed=9)[0][:50]
+QUICK = Gibbs(draws=60, burn_in=30, chains=2)
+SCHEMES = {"vb": VB(), "em": EM(), "gibbs": QUICK, "svi": SVI(max_iter=3)}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return MixedSVC().fit(X, Y, groups=G)
+
+
+# ----- what is learned
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("likelihood", ["hinge", "logistic", "probit"])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_every_scheme_finds_the_groups(scheme, likelihood):
+    found = MixedSVC(inference=SCHEMES[scheme], likelihood=likelihood, random_state=0)
+    found.fit(X, Y, groups=G)
+    effects = found.random_effects_["mean"].to_numpy()
+    assert np.corrcoef(effects, U)[0, 1] > 0.9
+    plain = BayesianLinearSVC(likelihood=likelihood).fit(X, Y)
+    assert found.score(X, Y, groups=G) > plain.score(X, Y) + 0.05
+    proba = found.predict_proba(X, groups=G)
+    np.testing.assert_array_equal(found.predict(X, groups=G), found.classes_[proba.argmax(1)])
+    values = found.decision_function(X, groups=G)
+    np.testing.assert_array_equal(values > 0, found.predict(X, groups=G) == 1)
+
+
+def test_coefficients_are_those_all_groups_share(model):
+    assert model.coef_.shape == (1, 3)
+    np.testing.assert_allclose(model.coef_[0] / model.coef_[0, 0], [1, -0.5, 0], atol=0.25)
+    frame = model.summary()
+    assert list(frame.index) == ["intercept", "x0", "x1", "x2"]
+    low, high = model.coef_interval(0.9)
+    assert (low < model.coef_).all()
+    assert (model.coef_ < high).all()
+    np.testing.assert_allclose(np.sqrt(np.diag(model.coef_cov_)), model.coef_std_[0], rtol=1e-8)
+    assert model.sample_posterior(10, random_state=0).shape == (10, 3)
+
+
+def test_without_groups_it_is_the_linear_machine():
+    mixed, plain = MixedSVC().fit(X, Y), BayesianLinearSVC().fit(X, Y)
+    np.testing.assert_array_equal(mixed.coef_, plain.coef_)
+    np.testing.assert_array_equal(mixed.predict_proba(NEW), plain.predict_proba(NEW))
+    assert mixed.factors_ == []
+    assert mixed.random_effects_.empty
+    assert mixed.variance_components_.empty
+    with pytest.raises(ValueError, match="fitted without"):
+        mixed.predict(X, groups=G)
+
+
+def test_more_than_two_classes():
+    X, y, g, _ = simulate(classes=3)
+    found = MixedSVC().fit(X, y, groups=g)
+    assert found.predict_proba(X, groups=g).shape == (400, 3)
+    assert found.score(X, y, groups=g) > 0.6
+    effects = found.random_effects_
+    assert effects.index.names == ["class", "factor", "level", "effect"]
+    assert effects.shape == (90, 4)
+    assert found.variance_components_.index.nlevels == 3
+    assert found.decision_function(X, groups=g, return_std=True)[1].shape == (400, 3)
+
+
+def test_weights_are_repetitions_and_zero_leaves_out():
+    rng = np.random.default_rng(1)
+    c = rng.integers(0, 3, 400)
+    rows = np.repeat(np.arange(400), c)
+    a = MixedSVC(tol=1e-12).fit(X, Y, groups=G, sample_weight=c)
+    b = MixedSVC(tol=1e-12).fit(X[rows], Y[rows], groups=G[rows])
+    np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-6)
+    assert a.elbo_ == pytest.approx(b.elbo_, rel=1e-8)
+    pd.testing.assert_frame_equal(a.random_effects_, b.random_effects_, atol=1e-5)
+    frame = pd.DataFrame({"g": G})
+    frame.loc[c == 0, "g"] = np.nan  # a row that is left out needs no group
+    MixedSVC().fit(X, Y, groups=frame, sample_weight=c)
+
+
+# ----- groups of every kind
+
+
+KINDS = {
+    "integers": lambda g: g,
+    "list": lambda g: list(g),
+    "floats": lambda g: g.astype(float),
+    "strings": lambda g: np.array([f"site {k:02d}" for k in g]),
+    "objects": lambda g: np.array([f"site {k:02d}" for k in g], dtype=object),
+    "series": lambda g: pd.Series(g, name="site"),
+    "categorical": lambda g: pd.Series(pd.Categorical([f"s{k:02d}" for k in g])),
+    "frame": lambda g: pd.DataFrame({"site": g}),
+    "polars": lambda g: polars.DataFrame({"site": g}),
+    "column": lambda g: g[:, None],
+    "dates": lambda g: np.datetime64("2020-01-01") + g,
+    "nullable": lambda g: pd.Series(g, dtype="Int64"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_labels_of_any_kind(model, kind):
+    labels = KINDS[kind](G)
+    found = MixedSVC().fit(X, Y, groups=labels)
+    np.testing.assert_allclose(found.coef_, model.coef_, rtol=1e-12)
+    some = labels[:50] if kind not in ("frame",) else labels.iloc[:50]
+    expected = model.predict_proba(X[:50], groups=G[:50])
+    np.testing.assert_allclose(found.predict_proba(X[:50], groups=some), expected, rtol=1e-10)
+    name = found.factors_[0]
+    assert len(found.levels_[name]) == 30
+    if kind in ("series", "frame", "polars"):
+        assert name == "site"
+
+
+def test_known_unseen_absent_and_missing_groups(model):
+    """Known groups by their own effect; all others at the mean of groups, and less sure."""
+    known = model.decision_function(NEW, groups=G[:50], return_std=True)
+    for nobody in (None, np.full(50, 999), np.full(50, np.nan), [None] * 50):
+        _, std = model.decision_function(NEW, groups=nobody, return_std=True)
+        np.testing.assert_array_equal(
+            model.predict_proba(NEW, groups=nobody), model.predict_proba(NEW)
+        )
+        assert (std > known[1]).all()
+    mixed = np.where(np.arange(50) % 2 == 0, G[:50], 999)
+    p = model.predict_proba(NEW, groups=mixed)
+    np.testing.assert_array_equal(p[::2], model.predict_proba(NEW, groups=G[:50])[::2])
+    np.testing.assert_array_equal(p[1::2], model.predict_proba(NEW)[1::2])
+
+
+def test_the_variance_of_an_unseen_group_is_added(model):
+    """v = x' Sigma x + E[sigma^2], with E = B / (A - 1)."""
+    machine = model.machines_[0]
+    _, std = model.decision_function(NEW, return_std=True)
+    term = machine.model.terms[2]
+    assert isinstance(term.prior, Ridge)
+    A = 0.5 + 15
+    extra = machine.state.priors[2].variance * A / (A - 1)
+    C = np.zeros((50, 34))
+    C[:, 0] = 1
+    C[:, 1:4] = machine.model.terms[1].design.columns(NEW)
+    v = np.diag(C @ machine.state.coef.cov.dense() @ C.T)
+    np.testing.assert_allclose(std**2, v + extra, rtol=1e-9)
+    draws = model.sample_posterior(4000, NEW[:3], random_state=0)
+    np.testing.assert_allclose(draws.var(axis=0), (v + extra)[:3], rtol=0.12)
+    low, high = model.predict_interval(NEW)
+    known = model.predict_interval(NEW, groups=G[:50])
+    assert (high - low).mean() > (known[1] - known[0]).mean()
+
+
+def test_unseen_groups_are_predicted_honestly():
+    """New groups: the average over them loses less than their mean taken for granted."""
+    X, y, g, _ = simulate(3000, 150, seed=4)
+    old = g < 120
+    found = MixedSVC().fit(X[old], y[old], groups=g[old])
+    p = found.predict_proba(X[~old], groups=g[~old])[np.arange((~old).sum()), y[~old]]
+    spread = [m.spread(2) for m in found.machines_]
+    assert spread[0][0, 0] > 0.1
+    sure = found.machines_[0]
+    m, v = found._moments(X[~old])
+    plain = sure.link.proba(m[:, 0], v[:, 0] - spread[0][0, 0])
+    q = np.where(y[~old] == 1, plain, 1 - plain)
+    assert -np.log(p).mean() < -np.log(q).mean()
+
+
+BAD = {
+    "nan": (np.where(G == 3, np.nan, G.astype(float)), "rows have no value in 'group'"),
+    "none": ([None, *["a"] * 399], "1 of 400 rows have no value"),
+    "NA": (pd.Series([pd.NA, *range(399)], dtype="Int64"), "1 of 400 rows have no value"),
+    "short": (G[:10], "one label for each of 400 rows"),
+    "cube": (np.zeros((2, 2, 2)), "one column or a table"),
+    "kinds": (np.array(["a", *range(399)], dtype=object), "of several kinds"),
+    "empty": (pd.DataFrame(index=range(400)), "has no columns"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_groups_are_refused(name):
+    groups, message = BAD[name]
+    with pytest.raises(ValueError, match=message):
+        MixedSVC().fit(X, Y, groups=groups)
+
+
+def test_bad_groups_of_new_rows_are_refused(model):
+    with pytest.raises(ValueError, match="none could match"):
+        model.predict(NEW, groups=["a"] * 50)
+    with pytest.raises(ValueError, match="2 columns, but the model was fitted with 1"):
+        model.predict(NEW, groups=np.zeros((50, 2)))
+    two = MixedSVC().fit(X, Y, groups=pd.DataFrame({"a": G, "b": G % 4}))
+    with pytest.raises(ValueError, match="was fitted with"):
+        two.predict(NEW, groups=pd.DataFrame({"a": G[:50], "c": G[:50]}))
+    swapped = pd.DataFrame({"b": G[:50] % 4, "a": G[:50]})
+    expected = two.predict_proba(NEW, groups=pd.DataFrame({"a": G[:50], "b": G[:50] % 4}))
+    np.testing.assert_array_equal(two.predict_proba(NEW, groups=swapped), expected)
+
+
+# ----- slopes, several factors, priors
+
+
+def test_random_slopes_are_found():
+    X, y, g, _ = simulate(3000, 60, seed=2, slope=1.0)
+    found = MixedSVC(random=[0]).fit(X, y, groups=g)
+    frame = found.variance_components_
+    assert list(frame.index.get_level_values(1)) == [
+        "var(intercept)",
+        "var(x0)",
+        "corr(intercept, x0)",
+    ]
+    assert frame.loc[("group", "var(x0)"), "mean"] > 0.1
+    assert ((frame["lower"] < frame["mean"]) & (frame["mean"] < frame["upper"])).all()
+    only = MixedSVC().fit(X, y, groups=g)
+    assert found.elbo_ > only.elbo_ + 20
+    assert found.score(X, y, groups=g) > only.score(X, y, groups=g)
+
+
+def test_reports_are_on_the_scale_of_the_input():
+    """Shifted and rescaled columns: the same f, effects in the new units."""
+    X, y, g, _ = simulate(600, 20, seed=3, slope=1.0)
+    a = MixedSVC(random=[0, 2], tol=1e-11).fit(X, y, groups=g)
+    b = MixedSVC(random=[0, 2], tol=1e-11).fit(10 * X + 3, y, groups=g)
+    np.testing.assert_allclose(
+        a.predict_proba(X, groups=g), b.predict_proba(10 * X + 3, groups=g), atol=1e-5
+    )
+    u, v = (m.random_effects_["mean"].unstack("effect") for m in (a, b))
+    np.testing.assert_allclose(v["x0"], u["x0"] / 10, atol=1e-5)
+    shifted = u["intercept"] - 0.3 * u["x0"] - 0.3 * u["x2"]
+    np.testing.assert_allclose(v["intercept"], shifted, atol=1e-4)
+    f = b.intercept_ + (10 * X + 3) @ b.coef_[0] + v["intercept"].to_numpy()[g]
+    f += v["x0"].to_numpy()[g] * (10 * X[:, 0] + 3) + v["x2"].to_numpy()[g] * (10 * X[:, 2] + 3)
+    np.testing.assert_allclose(f, b._moments(_Asked(10 * X + 3, g))[0][:, 0], atol=1e-6)
+    variance = b.variance_components_.loc[("group", "var(x0)"), "mean"]
+    assert variance == pytest.approx(
+        a.variance_components_.loc[("group", "var(x0)"), "mean"] / 100, rel=1e-3
+    )
+
+
+def test_what_groups_have_is_said_in_many_ways():
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    by_name = MixedSVC(random=["c", "a"]).fit(frame, Y, groups=G)
+    by_number = MixedSVC(random=[2, -3]).fit(frame, Y, groups=G)
+    np.testing.assert_array_equal(by_name.coef_, by_number.coef_)
+    assert list(by_name.random_effects_.loc[("group", 0)].index) == ["intercept", "c", "a"]
+    every = MixedSVC(random="slope").fit(frame, Y, groups=G)
+    assert len(every.random_effects_) == 4 * 30
+    two = pd.DataFrame({"g": G, "h": np.arange(400) % 4})
+    each = MixedSVC(random={"h": ["b"]}).fit(frame, Y, groups=two)
+    assert each.random_effects_.groupby("factor").size().to_dict() == {"g": 30, "h": 8}
+    assert list(each.factors_) == ["g", "h"]
+
+
+@pytest.mark.parametrize(
+    ("random", "message"),
+    [
+        ("slopes", "is not known"),
+        (["z"], "X does not have"),
+        ([7], "X does not have"),
+        ([0, 0], "twice"),
+        (3, "must be 'intercept'"),
+        ({"h": "slope"}, "not in groups"),
+    ],
+    ids=["name", "column", "number", "twice", "kind", "factor"],
+)
+def test_bad_effects_are_refused(random, message):
+    with pytest.raises(ValueError, match=message):
+        MixedSVC(random=random).fit(X, Y, groups=G)
+
+
+def test_priors_of_effects():
+    fixed = MixedSVC(random_prior=Fixed(1e9)).fit(X, Y, groups=G)
+    plain = BayesianLinearSVC().fit(X, Y)
+    np.testing.assert_allclose(fixed.coef_, plain.coef_, atol=1e-3)
+    MixedSVC(random=[0], random_prior=Ridge()).fit(X, Y, groups=G)  # independent, alike
+    by_factor = {"group": InverseWishart(2, scale=0.1)}
+    found = MixedSVC(random=[0], random_prior=by_factor).fit(X, Y, groups=G)
+    assert found.machines_[0].model.terms[-1].prior is by_factor["group"]
+    with pytest.raises(ValueError, match=r"use InverseWishart\(2\)"):
+        MixedSVC(random=[0], random_prior=InverseWishart(3)).fit(X, Y, groups=G)
+    with pytest.raises(ValueError, match="cannot be the prior of the effects"):
+        MixedSVC(random_prior=Lasso()).fit(X, Y, groups=G)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_selection_of_columns_beside_groups():
+    for scheme in (VB(), Gibbs(draws=200, burn_in=50, chains=2)):
+        prior = LaplaceZero(inclusion=0.5)
+        found = MixedSVC(prior, scheme, random_state=0).fit(X, Y, groups=G)
+        assert found.inclusion_proba_[0] > 0.9
+        assert found.inclusion_proba_[2] < 0.5
+        assert np.corrcoef(found.random_effects_["mean"], U)[0, 1] > 0.9
+
+
+def test_nested_and_crossed_factors():
+    rng = np.random.default_rng(5)
+    n, school, klass = 1200, rng.integers(0, 10, 1200), rng.integers(0, 4, 1200)
+    inner = school * 4 + klass  # labels unique over all schools
+    a, b, c = rng.standard_normal(10), rng.standard_normal(40), rng.standard_normal(6)
+    year = rng.integers(0, 6, n)
+    X = rng.standard_normal((n, 2))
+    y = X[:, 0] + a[school] + b[inner] + c[year] + 0.5 * rng.logistic(size=n) > 0
+    groups = pd.DataFrame({"school": school, "class": inner, "year": year})
+    found = MixedSVC().fit(X, y, groups=groups)
+    effects = found.random_effects_["mean"]
+    assert np.corrcoef(effects.loc["class"], b)[0, 1] > 0.75
+    assert np.corrcoef(effects.loc["year"], c)[0, 1] > 0.9
+    share = found.intraclass_share_
+    assert list(share.index) == ["school", "class", "year"]
+    assert share["mean"].sum() < 1
+    partly = groups.assign(year=np.nan)
+    assert found.score(X, y, groups=partly) < found.score(X, y, groups=groups)
+
+
+def test_too_many_crossed_groups_are_refused_with_the_numbers():
+    groups = np.column_stack([np.arange(12_000), np.arange(12_000)[::-1] // 2])
+    with pytest.raises(ValueError, match=r"'group1' 6000\) make 6003 to be solved for densely"):
+        MixedSVC().fit(np.zeros((12_000, 2)), np.arange(12_000) % 2, groups=groups)
+
+
+def test_chains_that_memory_cannot_hold_are_refused():
+    wide = np.arange(70_000)
+    with pytest.raises(ValueError, match=r"500 \+ 5000 draws of 70003 coefficients, 12 GB"):
+        MixedSVC(inference=Gibbs(draws=5000)).fit(np.zeros((70_000, 2)), wide % 2, groups=wide)
+
+
+def test_share_of_a_logistic_random_intercept_is_the_usual_one():
+    found = MixedSVC(likelihood="logistic", probability="normalised").fit(X, Y, groups=G)
+    v = found._scatter(found.machines_[0], 2)[:, 0, 0]
+    share = found.intraclass_share_.loc["group", "mean"]
+    assert share == pytest.approx(np.mean(v / (v + np.pi**2 / 3)), rel=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_reports_of_draws():
+    found = MixedSVC(inference=QUICK, random=[0], random_state=0).fit(X, Y, groups=G)
+    draws = found.machines_[0].extra["draws"]
+    assert draws.hyper["groups of group"].shape == (2, 60, 4)
+    effects, components = found.random_effects_, found.variance_components_
+    assert (effects["lower"] <= effects["upper"]).all()
+    sigma = draws.hyper["groups of group"].reshape(-1, 2, 2).mean(axis=0)
+    design = found.machines_[0].model.terms[-1].design
+    T = design.to_user()
+    expected = (T @ sigma @ T.T)[1, 1]
+    assert components.loc[("group", "var(x0)"), "mean"] == pytest.approx(expected, rel=1e-10)
+    assert found.predict_interval(NEW, groups=G[:50])[0].shape == (50, 2)
+    assert {"r_hat", "ess"} <= set(found.summary().columns)
+
+
+def test_em_reports_estimates_only():
+    found = MixedSVC(inference="em").fit(X, Y, groups=G)
+    assert list(found.random_effects_.columns) == ["mean"]
+    assert found.kkt_residual_ < 1e-6
+    assert found.duality_gap_ < 1e-7
+
+
+# ----- scikit-learn around it
+
+
+def test_clone_pickle_and_warm_start(model):
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(
+        again.predict_proba(X, groups=G), model.predict_proba(X, groups=G)
+    )
+    assert clone(model).get_params()["random"] == "intercept"
+    warm = MixedSVC(warm_start=True).fit(X, Y, groups=G)
+    first = warm.n_iter_
+    assert warm.fit(X, Y, groups=G).n_iter_ < first
+
+
+@pytest.mark.parametrize("random", ["intercept", [0]], ids=["intercept", "slope"])
+def test_checkpoint_is_gone_on_from(tmp_path, random):
+    path = tmp_path / "fit.npz"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        MixedSVC(random=random, checkpoint=path, max_iter=6).fit(X, Y, groups=G)
+        short = MixedSVC(random=random, max_iter=6).fit(X, Y, groups=G)
+    whole = MixedSVC(random=random).fit(X, Y, groups=G)
+    assert short.n_iter_ < whole.n_iter_
+    other = MixedSVC(random=random, checkpoint=tmp_path / "fit2.npz").fit(X, Y, groups=G)
+    assert other.elbo_ == pytest.approx(whole.elbo_, rel=1e-9)
+    resumed = MixedSVC(random=random, checkpoint=tmp_path / "fit2.npz").fit(X, Y, groups=G)
+    assert resumed.n_iter_ < whole.n_iter_
+
+
+def test_groups_are_routed_through_grid_search_and_pipeline():
+    with sklearn.config_context(enable_metadata_routing=True):
+        mixed = MixedSVC().set_fit_request(groups=True).set_score_request(groups=True)
+        pipe = make_pipeline(StandardScaler(), mixed)
+        pipe.fit(X, Y, groups=G)
+        assert pipe[-1].factors_ == ["group"]
+        grid = {"mixedsvc__random": ["intercept", "slope"]}
+        search = GridSearchCV(pipe, grid, cv=GroupKFold(4)).fit(X, Y, groups=G)
+        assert search.best_params_["mixedsvc__random"] in grid["mixedsvc__random"]
+        assert search.best_estimator_[-1].levels_["group"].size == 30
+        asked = MixedSVC().set_fit_request(groups=True).set_predict_request(groups=True)
+        asked.set_predict_proba_request(groups=True).set_decision_function_request(groups=True)
+        pipe = make_pipeline(StandardScaler(), asked).fit(X, Y, groups=G)
+        known = pipe.predict_proba(X, groups=G)
+        assert not np.allclose(known, pipe.predict_proba(X))
+
+
+# ----- formulas
+
+DATA = pd.DataFrame(
+    {
+        "ill": np.where(Y == 1, "yes", "no"),
+        "visit": X[:, 0],
+        "treat": np.where(X[:, 1] > 0, "new", "old"),
+        "patient": G,
+        "site": [f"s{k % 5}" for k in G],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def formulae():
+    return pytest.importorskip("formulae")
+
+
+def test_a_formula_is_its_columns(formulae):
+    found = MixedSVC.from_formula("ill ~ visit * treat + (1 + visit | patient)", DATA)
+    old = (DATA["treat"] == "old").to_numpy(float)
+    columns = np.column_stack([X[:, 0], old, X[:, 0] * old])
+    plain = MixedSVC(random=[0]).fit(columns, DATA["ill"], groups=G)
+    np.testing.assert_allclose(found.coef_, plain.coef_, atol=1e-10)
+    assert list(found.classes_) == ["no", "yes"]
+    names = list(found.summary().index)
+    assert names == ["intercept", "visit", "treat[old]", "visit:treat[old]"]
+    new = DATA.sample(50, random_state=0)
+    expected = plain.predict_proba(columns[new.index], groups=G[new.index])
+    np.testing.assert_allclose(found.predict_proba(new), expected, atol=1e-9)
+    nobody = found.predict_proba(new.drop(columns=["patient", "ill"]))
+    np.testing.assert_allclose(nobody, plain.predict_proba(columns[new.index]), atol=1e-9)
+    assert found.score(new, new["ill"]) > 0.7
+    again = pickle.loads(pickle.dumps(found))
+    np.testing.assert_array_equal(again.predict_proba(new), found.predict_proba(new))
+
+
+def test_nested_factors_transforms_and_no_intercept(formulae):
+    found = MixedSVC.from_formula("ill ~ 0 + scale(visit) + (1 | site/patient)", DATA)
+    assert found.factors_ == ["site", "site:patient"]
+    assert not found.fit_intercept
+    some = DATA.iloc[:5]
+    np.testing.assert_allclose(found.predict_proba(some), found.predict_proba(DATA)[:5])
+    slope = MixedSVC.from_formula("ill ~ visit + (0 + visit | patient)", DATA)
+    assert set(slope.random_effects_.index.get_level_values("effect")) == {"visit"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ill ~ visit + (1 + treat | patient)", "name them outside the parentheses too"),
+        ("ill ~ 1 + (1 | patient)", "no predictor besides"),
+        ("visit + (1 | patient)", "no left side"),
+        ("np.log(visit) ~ treat", "must be a column"),
+    ],
+    ids=["slope", "empty", "side", "response"],
+)
+def test_bad_formulas_are_refused(formulae, text, message):
+    with pytest.raises(ValueError, match=message):
+        MixedSVC.from_formula(text, DATA.assign(visit=np.exp(DATA["visit"])))
+
+
+def test_formula_arguments_are_checked(formulae):
+    with pytest.raises(ValueError, match="reads random from the formula"):
+        MixedSVC.from_formula("ill ~ visit", DATA, random="slope")
+    found = MixedSVC.from_formula("ill ~ visit + (1 | patient)", DATA, likelihood="logistic")
+    assert found.likelihood == "logistic"
+    with pytest.raises(ValueError, match="reads groups from the data frame"):
+        found.predict(DATA, groups=G)
+
+
+def test_coverage_of_effects():
+    """Logistic groups: 90 % intervals of Gibbs hold the truth about nine times in ten."""
+    X, _, g, u = simulate(900, 40, seed=6)
+    rng = np.random.default_rng(7)
+    y = rng.random(900) < 1 / (1 + np.exp(-(X[:, 0] + u[g])))
+    found = MixedSVC(likelihood="logistic", inference=Gibbs(draws=150, burn_in=80, chains=2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        frame = found.set_params(random_state=0).fit(X, y, groups=g).random_effects_
+    inside = (frame["lower"] <= u) & (u <= frame["upper"])
+    assert abs(inside.mean() - 0.9) < Z * np.sqrt(0.09 / 40)
