@@ -295,6 +295,45 @@ def test_linear_kernel():
         assert model.fit(Z, y).score(Z, y) > 0.9
 
 
+# ----- the norm of f
+
+
+def test_a_kernel_without_a_norm_is_left_to_the_rate():
+    """tanh is not positive: no norm by default, an error if one is asked for."""
+
+    def kernel(a, b):
+        return np.tanh(a @ b.T - 0.5)
+
+    model = PCVC(kernel).fit(X, Y)
+    assert model.ridge_ == [0.0]
+    assert model.score(X, Y) > 0.8
+    with pytest.raises(ValueError, match="not symmetric and positive"):
+        PCVC(kernel, ridge=0.1).fit(X, Y)
+    K = np.tril(rbf_kernel(X))
+    with pytest.raises(ValueError, match="not symmetric and positive"):
+        PCVC("precomputed", ridge=0.1).fit(K, Y)
+
+
+def test_norm_and_rate_given_are_taken():
+    model = PCVC(RBF(0.7), rate=0.2, ridge=0.4, tune=False).fit(X, Y)
+    assert model.rate_ == [0.2]
+    assert model.ridge_ == [0.4]
+    smooth = PCVC(RBF(0.7), rate=0.2, ridge=40.0, tune=False, probability="probit").fit(X, Y)
+    plain = PCVC(RBF(0.7), rate=0.2, ridge=0.04, tune=False, probability="probit").fit(X, Y)
+    assert np.abs(smooth.decision_function(NEW)).max() < np.abs(plain.decision_function(NEW)).max()
+
+
+def test_a_kernel_by_name_may_have_a_length_scale_for_every_column():
+    rng = np.random.default_rng(0)
+    wide = rng.standard_normal((120, 4))
+    y = np.where(np.sin(2 * wide[:, 2]) > 0, 1, 0)
+    fixed = {"rate": 0.3, "ridge": 0.1}
+    assert np.argmin(PCVC(**fixed).fit(wide, y).kernel_.length_scale) == 2
+    assert np.argmin(RVC().fit(wide, y).kernel_.length_scale) == 2
+    assert isinstance(PCVC(RBF(2.0), **fixed).fit(wide, y).kernel_.length_scale, float)
+    assert PCVC(3.0 * RBF(2.0), **fixed).fit(wide, y).kernel_.weight == 3.0
+
+
 # ----- long fits
 
 

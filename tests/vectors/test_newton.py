@@ -166,13 +166,34 @@ def test_without_a_rate_the_answer_is_the_mode_of_a_gaussian_process():
     assert_allclose(y * x[:-1], local(A, y, c, x).g / 2.0, atol=1e-5)
 
 
-def test_laplace_covariance_is_the_inverse_curvature():
+def test_weights_are_found_again_without_the_rate():
+    """Optimal among the columns chosen; sparser than the process, and nearer to it than before."""
+    A, y, c = problem(40, 8)
+    gram = norm(A, y, 0.5)
+    p, flat = penalty(41, 0.5, gram), penalty(41, 0.0, gram)
+    shrunk, _ = maximise(A, y, c, p, np.zeros(41))
+    sparse = fit(A, y, c, 0.5, gram)
+    x = np.zeros(41)
+    x[np.append(sparse.columns, 40)] = sparse.mean
+    assert set(sparse.columns) <= set(np.flatnonzero(shrunk[:-1]))
+    slope = A.T @ local(A, y, c, x).g - flat.slope(x)
+    assert np.abs(slope[np.append(sparse.columns, 40)]).max() < 1e-4
+    whole, _ = maximise(A, y, c, penalty(41, 1e-9, gram), np.full(41, 0.1), 1e-14, 1e-9)
+    f = [A @ t for t in (x, shrunk, whole)]
+    assert np.abs(f[0] - f[2]).mean() < 0.5 * np.abs(f[1] - f[2]).mean()
+    assert objective(A, y, c, flat, x) == pytest.approx(sparse.value)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.2])
+def test_laplace_covariance_is_the_inverse_curvature(weight):
     A, y, c = problem(30, 8)
-    rate, gram = 0.7, norm(A, y, 0.2)
+    rate, gram = 0.7, norm(A, y, weight)
     sparse = fit(A, y, c, rate, gram)
     kept = np.append(sparse.columns, 30)
-    mixture = np.diag(np.append(rate / sparse.mean[:-1], 1e-8))
-    mixture[:-1, :-1] += gram.of(sparse.columns).matrix()
+    mixture = np.zeros((kept.size, kept.size))
+    mixture[-1, -1] = 1e-8
+    own = gram.of(sparse.columns).matrix() if weight else np.diag(rate / sparse.mean[:-1])
+    mixture[:-1, :-1] = own
 
     def loss(t):  # the quadratic that touches the prior at the estimate
         return -c @ log_ndtr(y * (A[:, kept] @ t)) + 0.5 * t @ mixture @ t

@@ -40,9 +40,10 @@ class PCVC(VectorClassifier):
 
     .. math:: -\log p(w) = \tau\sum_j|w_j| + \tfrac12\lambda\, w^\top K w + \text{const},
 
-    the fit is a convex problem: *f* is the mode of a Gaussian process, made sparse.  The kernel is
-    that of most evidence; rows left out choose :math:`\tau` and :math:`\lambda` by their log loss,
-    and calibrate the probabilities.  The paper's own prior is ``prior="power"``.
+    the fit is a convex problem: *f* is the mode of a Gaussian process, made sparse.  The rate
+    :math:`\tau` chooses the vectors; their weights are then found without it.  The kernel is that
+    of most evidence; rows left out choose :math:`\tau` and :math:`\lambda` by their log loss, and
+    calibrate the probabilities.  The paper's own prior is ``prior="power"``.
 
     Parameters
     ----------

@@ -8,7 +8,9 @@ r"""The convex machine: a one-sided Laplace prior of weights, a Gaussian process
 The two say different things.  The norm of *f* in the kernel's space, of weight :math:`\lambda`,
 makes it smooth; without the rate :math:`\tau` the answer is the mode of a Gaussian process, whose
 weights :math:`w_j = g_j/\lambda` are on their labels' sides anyway, and none of them is zero.  The
-rate makes most of them zero, and :math:`\lambda = 0` leaves it both tasks.
+rate makes most of them zero.  It also shrinks the others, which the norm has done already: so once
+it has chosen the vectors, their weights are found again without it (as the relaxed lasso does).
+With :math:`\lambda = 0` the rate has both tasks, and its weights stay.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import numpy as np
 
 from ..types import Array
 from .machine import Sparse
-from .newton import BIAS, Gram, Penalty, local, maximise, objective, with_bias
+from .newton import BIAS, Gram, Penalty, local, maximise, newton, objective, with_bias
 
 
 def penalty(K: int, rate: float, gram: Gram | None = None) -> Penalty:
@@ -32,19 +34,28 @@ def fit(A: Array, y: Array, c: Array, rate: float, gram: Gram | None = None) -> 
     """
     p = penalty(A.shape[1], rate, gram)
     x, steps = maximise(A, y, c, p, np.zeros(A.shape[1]))
+    if gram is not None:
+        p, x = penalty(A.shape[1], 0.0, gram), relaxed(A, y, c, gram, x)
     value = objective(A, y, c, p, x)
     return survivors(A, y, c, x, curvature(x, rate, gram), value, [value], steps)
 
 
+def relaxed(A: Array, y: Array, c: Array, gram: Gram, x: Array, tol: float = 1e-9) -> Array:
+    """The weights of those that a rate has chosen, without it."""
+    work = np.flatnonzero(np.append(x[:-1] > 0, True))
+    out = np.zeros_like(x)
+    out[work], _ = newton(A[:, work], y, c, penalty(x.size, 0.0, gram).of(work), x[work], tol)
+    return out
+
+
 def curvature(x: Array, rate: float, gram: Gram | None = None) -> Array:
-    r"""Precision of the survivors' prior: :math:`\mathrm{diag}(\tau/x) + \lambda K`.
+    r"""Precision of the survivors' prior: :math:`\lambda K`, or :math:`\mathrm{diag}(\tau/x)`.
 
     The Laplace prior's own second derivative is zero: that of the Gaussian of its mixture stands
     for it.
     """
     on = np.flatnonzero(x[:-1] > 0)
-    out = np.diag(rate / x[on])
-    return out if gram is None else out + gram.of(on).matrix()
+    return np.diag(rate / x[on]) if gram is None else gram.of(on).matrix()
 
 
 def survivors(

@@ -156,14 +156,18 @@ class Trials:
                 maximise(f.A, f.y, f.c, laplace.penalty(x.size, rate, gram), x, *LOOSE)[0]
                 for f, x, gram in zip(self.folds, xs, grams, strict=True)
             ]
-            m = np.concatenate([f.B @ x for f, x in zip(self.folds, xs, strict=True)])
+            points = [
+                x if gram is None else laplace.relaxed(f.A, f.y, f.c, gram, x, LOOSE[0])
+                for f, x, gram in zip(self.folds, xs, grams, strict=True)
+            ]
+            m = np.concatenate([f.B @ x for f, x in zip(self.folds, points, strict=True)])
             loss = link_loss(self.labels, m, np.zeros_like(m), self.weights)
             each = np.bincount(self.number, loss) / np.bincount(self.number, self.weights)
             spread = float(each.std(ddof=1) / np.sqrt(each.size) * self.weights.sum())
             path.rates.append(rate)
             path.scores.append(float(loss.sum()))
             path.spreads.append(spread)
-            path.points.append(xs)
+            path.points.append(points)
             self.count += 1
             progress = Progress("folds", self.count, MOST, -path.scores[-1], best - path.scores[-1])
             self.stopped = self.watch(progress, None)
