@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from numbers import Integral
@@ -26,7 +27,7 @@ from ..inference.loop import Progress
 from ..machine import AGREED, Machine
 from ..model import Model, Problem
 from ..priors import Fixed
-from ..progress import Reporter
+from ..progress import Checkpoint, Reporter
 from ..types import Array, Term
 from ._base import BayesianClassifier
 
@@ -99,6 +100,9 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
     callbacks : list of callables, optional
         Each is called with a :class:`~bayesvm.inference.Progress` after every iteration; returning
         ``True`` ends the fit there.
+    checkpoint : str or path, optional
+        File that holds the chains of the kernel machine under Gibbs, the one fit that is long; a
+        later fit with the same file goes on from it.
 
     Attributes
     ----------
@@ -152,7 +156,6 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
 
     _accept_sparse: Any = False
     engine = "serial"  # few rows: nothing to share
-    checkpoint = None
 
     def __init__(
         self,
@@ -177,6 +180,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         n_jobs: int | None = None,
         verbose: int = 0,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        checkpoint: Any = None,
     ) -> None:
         self.n_factors = n_factors
         self.classifier = classifier
@@ -198,6 +202,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.callbacks = callbacks
+        self.checkpoint = checkpoint
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -267,6 +272,11 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
                 "nu=None cannot be learned with scores at a point, which would shrink without end; "
                 "give a number, or use classifier='linear' or inference='gibbs'."
             )
+        if self.checkpoint is not None and not (drawn and self.classifier == "kernel"):
+            raise ValueError(
+                "a checkpoint holds the chains of classifier='kernel' with inference='gibbs'; "
+                "other fits are short. Leave checkpoint out."
+            )
         check.check_probability(self.probability)
         for name in ("bias", "label_weight", *(() if self.nu is None else ("nu",))):
             check.check_positive(name, getattr(self, name))
@@ -320,12 +330,18 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             return
         Y = np.stack(list(self._targets(codes)), axis=1)
         kernel, _ = check.choose_kernel(self.kernel, K)
+        store = None
+        if self.checkpoint is not None:
+            parts = (sheet.table(), sheet.c, codes, c)
+            mark = zlib.crc32(b"".join(np.ascontiguousarray(x).tobytes() for x in parts))
+            about = f"FactorSVC by {scheme} with {K} factors, {kernel}, {prior}, data {mark:08x}"
+            store = Checkpoint(self.checkpoint, about)
         with Reporter(self.callbacks, self.verbose) as report:
             machines = fit_kernel(
                 sheet, Y, c, check.choose_likelihood(self.likelihood, scheme), prior, kernel,
                 (q, scores), scheme, bias=float(self.bias), tune=bool(self.tune), joint=self.joint,
                 probability=self.probability, rng=self._generator(), n_jobs=self.n_jobs,
-                report=report,
+                report=report, store=store,
             )  # fmt: skip
         self._parts = [machines[0].fitted]
         self._conclude(machines)  # type: ignore[arg-type]
