@@ -185,13 +185,25 @@ def unpacked(kernel: Any, held: dict[str, Array]) -> list[KernelDraw]:
 def choose_size(prior: FactorPrior, sheet: Sheet) -> int:
     """The number of factors with the largest bound on the evidence of the table.
 
-    Numbers grow by a third until two in a row have not helped.
+    Numbers grow by a third until two in a row have not helped; then those between the best and
+    its neighbours are tried.
     """
-    best, size, K, worse = -np.inf, 1, 1, 0
-    while min(sheet.n, sheet.d) >= K and worse < 2:
-        value = learn(prior, sheet, K, 50, 1e-4)[2][-1]
-        worse = 0 if value > best else worse + 1
-        if value > best:
-            best, size = value, K
+    most = min(sheet.n, sheet.d)
+    value: dict[int, float] = {}
+
+    def judge(K: int) -> float:
+        value[K] = learn(prior, sheet, K, 50, 1e-4)[2][-1]
+        return value[K]
+
+    K, worse, best = 1, 0, -np.inf
+    while most >= K and worse < 2:
+        worse = 0 if judge(K) > best else worse + 1
+        best = max(best, value[K])
         K = max(K + 1, round(1.33 * K))
-    return size
+    tried = sorted(value)
+    at = tried.index(max(value, key=value.__getitem__))
+    low, high = tried[max(at - 1, 0)], tried[min(at + 1, len(tried) - 1)]
+    for K in range(low, high):
+        if K not in value:
+            judge(K)
+    return max(value, key=value.__getitem__)
