@@ -195,6 +195,12 @@ def test_a_chain_goes_on_from_its_checkpoint(tmp_path):
         FactorSVC(2, checkpoint=path).fit(X, y)
 
 
+def test_sparsity_is_learned():
+    X, y = simulate()
+    for classifier, inference in (("linear", "vb"), ("linear", "gibbs"), ("kernel", "gibbs")):
+        assert fit(classifier, inference, nu=None).score(X, y) > 0.85
+
+
 def test_intervals_of_loadings():
     model = fit("linear", "gibbs")
     low, high = model.loadings_interval(0.9)

@@ -9,6 +9,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
@@ -247,7 +248,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         sheet = Sheet.of((X - self.mean_) / self.scale_, copies)
         with check.blas_threads(sheet.n, "dense"):
             self._learn(sheet, codes, self.label_weight * c, scheme)
-        self._report(sheet)
+        self._report()
         return self
 
     def _scheme(self) -> Any:
@@ -286,16 +287,16 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         """Mean and spread of the cells seen; refuses columns that say nothing."""
         seen = ~np.isnan(X)
         count = copies @ seen
-        self._refuse(count == 0, "no cell that was seen", "Drop them")
+        self._refuse(count == 0, "no cell that was seen")
         filled = np.where(seen, X, 0.0)
         self.mean_ = (copies @ filled) / count
         gap = np.where(seen, X - self.mean_, 0.0)
         spread = np.sqrt((copies @ gap**2) / count)
         flat = spread <= 1e-12 * np.maximum(np.abs(self.mean_), 1e-300)
-        self._refuse(flat | (spread == 0), "the same value in every row", "Drop them")
+        self._refuse(flat | (spread == 0), "the same value in every row")
         self.scale_ = spread if self.standardize else np.ones_like(spread)
 
-    def _refuse(self, bad: Array, what: str, remedy: str) -> None:
+    def _refuse(self, bad: Array, what: str) -> None:
         if not np.any(bad):
             return
         at = np.flatnonzero(bad)
@@ -303,8 +304,8 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         shown = ", ".join(str(j if names is None else names[j]) for j in at[:5])
         more = f" and {at.size - 5} more" if at.size > 5 else ""
         raise ValueError(
-            f"columns with {what} cannot load on a factor: {shown}{more}. {remedy}, for instance "
-            "with sklearn.feature_selection.VarianceThreshold."
+            f"columns with {what} cannot load on a factor: {shown}{more}. Drop them, for "
+            "instance with sklearn.feature_selection.VarianceThreshold."
         )
 
     def _size(self, sheet: Sheet, prior: FactorPrior) -> int:
@@ -367,7 +368,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         kind = LinearDraws if check.is_sampler(scheme) else LinearFit
         return [kind(machine) for machine in machines]
 
-    def _report(self, sheet: Sheet) -> None:
+    def _report(self) -> None:
         """Loadings on the scale of the input, factors in order and with their signs."""
         means, stds, shares = [], [], []
         self._turns = []
@@ -460,8 +461,6 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             Ends, as of Gaussians.
         """
         check_is_fitted(self, "machines_")
-        from scipy.special import ndtri
-
         low, high = (ndtri(t) * self.loadings_std_ for t in check.tails(level))
         return self.loadings_ + low, self.loadings_ + high
 

@@ -60,7 +60,8 @@ def fit_kernel(
     state = start(problem, first[0], first[1].mean)
     fitted: KernelFit | KernelDraws
     if isinstance(scheme, Gibbs):
-        state, _, _ = climb(problem, state, WARM, 0.0)
+        fixed = replace(problem, prior=replace(prior, nu=prior.nu or 1.0))  # scores are a point
+        state, _, _ = climb(fixed, state, WARM, 0.0)
         fitted, path, change = _draw(problem, state, scheme, rng, n_jobs, report, store)
         end, count, converged = np.nan, scheme.draws, change <= AGREED
     else:
