@@ -179,6 +179,28 @@ def test_seeds_reproduce_draws():
     np.testing.assert_array_equal(a.predict_proba(X)[3:4], a.predict_proba(X[3:4]))
 
 
+def test_a_chain_goes_on_from_its_checkpoint(tmp_path):
+    X, y = simulate()
+    whole = fit("kernel", "gibbs").predict_proba(X)
+    path, seen = tmp_path / "chains.npz", []
+    stopped = fit(
+        "kernel", "gibbs", checkpoint=path, callbacks=[lambda p: seen.append(p) or len(seen) == 25]
+    )
+    assert np.abs(stopped.predict_proba(X) - whole).max() > 1e-6
+    again = fit("kernel", "gibbs", checkpoint=path)
+    np.testing.assert_allclose(again.predict_proba(X), whole, atol=1e-9)
+    with pytest.raises(ValueError, match="belongs to another fit"):
+        fit("kernel", "gibbs", checkpoint=path, n_factors=1)
+    with pytest.raises(ValueError, match="Leave checkpoint out"):
+        FactorSVC(2, checkpoint=path).fit(X, y)
+
+
+def test_sparsity_is_learned():
+    X, y = simulate()
+    for classifier, inference in (("linear", "vb"), ("linear", "gibbs"), ("kernel", "gibbs")):
+        assert fit(classifier, inference, nu=None).score(X, y) > 0.85
+
+
 def test_intervals_of_loadings():
     model = fit("linear", "gibbs")
     low, high = model.loadings_interval(0.9)

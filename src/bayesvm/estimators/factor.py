@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
@@ -26,7 +28,7 @@ from ..inference.loop import Progress
 from ..machine import AGREED, Machine
 from ..model import Model, Problem
 from ..priors import Fixed
-from ..progress import Reporter
+from ..progress import Checkpoint, Reporter
 from ..types import Array, Term
 from ._base import BayesianClassifier
 
@@ -99,6 +101,9 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
     callbacks : list of callables, optional
         Each is called with a :class:`~bayesvm.inference.Progress` after every iteration; returning
         ``True`` ends the fit there.
+    checkpoint : str or path, optional
+        File that holds the chains of the kernel machine under Gibbs, the one fit that is long; a
+        later fit with the same file goes on from it.
 
     Attributes
     ----------
@@ -152,7 +157,6 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
 
     _accept_sparse: Any = False
     engine = "serial"  # few rows: nothing to share
-    checkpoint = None
 
     def __init__(
         self,
@@ -177,6 +181,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         n_jobs: int | None = None,
         verbose: int = 0,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        checkpoint: Any = None,
     ) -> None:
         self.n_factors = n_factors
         self.classifier = classifier
@@ -198,6 +203,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.callbacks = callbacks
+        self.checkpoint = checkpoint
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -242,7 +248,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         sheet = Sheet.of((X - self.mean_) / self.scale_, copies)
         with check.blas_threads(sheet.n, "dense"):
             self._learn(sheet, codes, self.label_weight * c, scheme)
-        self._report(sheet)
+        self._report()
         return self
 
     def _scheme(self) -> Any:
@@ -267,6 +273,11 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
                 "nu=None cannot be learned with scores at a point, which would shrink without end; "
                 "give a number, or use classifier='linear' or inference='gibbs'."
             )
+        if self.checkpoint is not None and not (drawn and self.classifier == "kernel"):
+            raise ValueError(
+                "a checkpoint holds the chains of classifier='kernel' with inference='gibbs'; "
+                "other fits are short. Leave checkpoint out."
+            )
         check.check_probability(self.probability)
         for name in ("bias", "label_weight", *(() if self.nu is None else ("nu",))):
             check.check_positive(name, getattr(self, name))
@@ -276,16 +287,16 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         """Mean and spread of the cells seen; refuses columns that say nothing."""
         seen = ~np.isnan(X)
         count = copies @ seen
-        self._refuse(count == 0, "no cell that was seen", "Drop them")
+        self._refuse(count == 0, "no cell that was seen")
         filled = np.where(seen, X, 0.0)
         self.mean_ = (copies @ filled) / count
         gap = np.where(seen, X - self.mean_, 0.0)
         spread = np.sqrt((copies @ gap**2) / count)
         flat = spread <= 1e-12 * np.maximum(np.abs(self.mean_), 1e-300)
-        self._refuse(flat | (spread == 0), "the same value in every row", "Drop them")
+        self._refuse(flat | (spread == 0), "the same value in every row")
         self.scale_ = spread if self.standardize else np.ones_like(spread)
 
-    def _refuse(self, bad: Array, what: str, remedy: str) -> None:
+    def _refuse(self, bad: Array, what: str) -> None:
         if not np.any(bad):
             return
         at = np.flatnonzero(bad)
@@ -293,8 +304,8 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         shown = ", ".join(str(j if names is None else names[j]) for j in at[:5])
         more = f" and {at.size - 5} more" if at.size > 5 else ""
         raise ValueError(
-            f"columns with {what} cannot load on a factor: {shown}{more}. {remedy}, for instance "
-            "with sklearn.feature_selection.VarianceThreshold."
+            f"columns with {what} cannot load on a factor: {shown}{more}. Drop them, for "
+            "instance with sklearn.feature_selection.VarianceThreshold."
         )
 
     def _size(self, sheet: Sheet, prior: FactorPrior) -> int:
@@ -320,12 +331,18 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             return
         Y = np.stack(list(self._targets(codes)), axis=1)
         kernel, _ = check.choose_kernel(self.kernel, K)
+        store = None
+        if self.checkpoint is not None:
+            parts = (sheet.table(), sheet.c, codes, c)
+            mark = zlib.crc32(b"".join(np.ascontiguousarray(x).tobytes() for x in parts))
+            about = f"FactorSVC by {scheme} with {K} factors, {kernel}, {prior}, data {mark:08x}"
+            store = Checkpoint(self.checkpoint, about)
         with Reporter(self.callbacks, self.verbose) as report:
             machines = fit_kernel(
                 sheet, Y, c, check.choose_likelihood(self.likelihood, scheme), prior, kernel,
                 (q, scores), scheme, bias=float(self.bias), tune=bool(self.tune), joint=self.joint,
                 probability=self.probability, rng=self._generator(), n_jobs=self.n_jobs,
-                report=report,
+                report=report, store=store,
             )  # fmt: skip
         self._parts = [machines[0].fitted]
         self._conclude(machines)  # type: ignore[arg-type]
@@ -351,7 +368,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         kind = LinearDraws if check.is_sampler(scheme) else LinearFit
         return [kind(machine) for machine in machines]
 
-    def _report(self, sheet: Sheet) -> None:
+    def _report(self) -> None:
         """Loadings on the scale of the input, factors in order and with their signs."""
         means, stds, shares = [], [], []
         self._turns = []
@@ -444,8 +461,6 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             Ends, as of Gaussians.
         """
         check_is_fitted(self, "machines_")
-        from scipy.special import ndtri
-
         low, high = (ndtri(t) * self.loadings_std_ for t in check.tails(level))
         return self.loadings_ + low, self.loadings_ + high
 

@@ -464,26 +464,6 @@ def sweep(
     return at._replace(sites=sites, fit=fit)
 
 
-def chain(
-    problem: KernelFactors,
-    at: KernelDraw,
-    sweeps: range,
-    keep: Callable[[int], bool],
-    rng: np.random.Generator,
-    watch: Callable[[int, KernelDraw], bool],
-) -> tuple[list[KernelDraw], list[float], KernelDraw]:
-    """Some sweeps: the draws kept, the log likelihood of each sweep, and where it ended."""
-    kept, fits = [], []
-    for number in sweeps:
-        at = sweep(problem, at, number, rng)
-        fits.append(at.fit)
-        if keep(number):
-            kept.append(at)
-        if watch(number + 1, at):
-            break
-    return kept, fits, at
-
-
 def first_draw(problem: KernelFactors, state: KernelState) -> KernelDraw:
     """A chain begins where variational EM ended, its scores with unit spread."""
     s = problem.spread(state.W)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,13 +13,23 @@ from joblib import Parallel, delayed
 
 from ..calibration import fit_link, plain_link
 from ..diagnostics import r_hat
+from ..gram import Sites
 from ..inference.gibbs import Gibbs
 from ..inference.loop import Progress
 from ..machine import AGREED
+from ..progress import Checkpoint
 from ..types import Array, Likelihood
 from .fitted import KernelDraws, KernelFit, KernelMachine
-from .kernel import KernelDraw, KernelFactors, KernelState, chain, climb, first_draw, start
-from .loadings import FactorPrior, Loadings, learn
+from .kernel import (
+    KernelDraw,
+    KernelFactors,
+    KernelState,
+    climb,
+    first_draw,
+    start,
+    sweep,
+)
+from .loadings import Drawn, FactorPrior, Loadings, learn
 from .sheet import Scores, Sheet
 
 KEPT = 100  # draws that new rows are judged by: each needs a factor of the kernel matrix
@@ -41,14 +53,16 @@ def fit_kernel(
     rng: np.random.Generator,
     n_jobs: int | None,
     report: Any,
+    store: Checkpoint | None = None,
 ) -> list[KernelMachine]:
     """One machine for each column of labels, all on the same factors."""
     problem = KernelFactors(sheet, Y, c, likelihood, prior, kernel, bias, tune, joint)
     state = start(problem, first[0], first[1].mean)
     fitted: KernelFit | KernelDraws
     if isinstance(scheme, Gibbs):
-        state, _, _ = climb(problem, state, WARM, 0.0)
-        fitted, path, change = _draw(problem, state, scheme, rng, n_jobs, report)
+        fixed = replace(problem, prior=replace(prior, nu=prior.nu or 1.0))  # scores are a point
+        state, _, _ = climb(fixed, state, WARM, 0.0)
+        fitted, path, change = _draw(problem, state, scheme, rng, n_jobs, report, store)
         end, count, converged = np.nan, scheme.draws, change <= AGREED
     else:
         state, path, converged = climb(
@@ -75,27 +89,31 @@ def _draw(
     rng: np.random.Generator,
     n_jobs: int | None,
     report: Any,
+    store: Checkpoint | None,
 ) -> tuple[KernelDraws, list[float], float]:
     """Chains side by side; new rows see evenly spaced draws of all."""
     at = first_draw(problem, state)
     free = replace(problem, unit=False)
     seed = int(rng.integers(2**32))
+    if store is not None:
+        seed = int(store.get("gibbs").get("seed", seed))
+        store.put("gibbs", lambda: {"seed": np.array(seed)}, now=True)
     total = scheme.burn_in + scheme.draws * scheme.thin
-    every = max(scheme.thin, -(-scheme.draws * scheme.thin * scheme.chains // KEPT))
 
     def watch(stage: str, number: int, here: KernelDraw) -> bool:
         return bool(report(Progress(stage, number, total, here.fit, np.nan)))
 
-    if n_jobs in (None, 1):
+    if n_jobs in (None, 1) or store is not None:
+        names = [f"gibbs, chain {k + 1}" for k in range(scheme.chains)]
         parts = [
-            _chain(free, at, scheme, every, (seed, k), partial(watch, f"gibbs, chain {k + 1}"))
-            for k in range(scheme.chains)
+            _chain(free, at, scheme, (seed, k), partial(watch, name), store)
+            for k, name in enumerate(names)
         ]
     else:
-        work = (delayed(_chain)(free, at, scheme, every, (seed, k)) for k in range(scheme.chains))
+        work = (delayed(_chain)(free, at, scheme, (seed, k)) for k in range(scheme.chains))
         parts = Parallel(n_jobs=n_jobs)(work)
     fits = np.array([part[1][: min(len(p[1]) for p in parts)] for part in parts])
-    draws = [draw for part in parts for draw in part[0] or [part[2]]]
+    draws = [draw for part in parts for draw in part[0]]
     dice = rng.standard_normal((len(draws), at.W.shape[1]))
     worst = float(r_hat(fits[:, scheme.burn_in :, None])[0])
     return KernelDraws(draws, free, dice), list(fits.mean(axis=0)), worst
@@ -105,28 +123,88 @@ def _chain(
     problem: KernelFactors,
     at: KernelDraw,
     scheme: Gibbs,
-    every: int,
     seed: tuple[int, int],
     watch: Any = lambda number, here: False,
-) -> tuple[list[KernelDraw], list[float], KernelDraw]:
+    store: Checkpoint | None = None,
+) -> tuple[list[KernelDraw], list[float]]:
+    """Draws kept of one chain, at least its last, and the log likelihood of every sweep."""
     total = scheme.burn_in + scheme.draws * scheme.thin
+    every = max(scheme.thin, -(-scheme.draws * scheme.thin * scheme.chains // KEPT))
+    rng, key = np.random.default_rng(seed), f"chain{seed[1]}"
+    kept: list[KernelDraw] = []
+    fits: list[float] = []
+    held = store.get(key) if store is not None else {}
+    if held:
+        *kept, at = unpacked(problem.kernel, held)
+        fits = held["fits"].tolist()
+        rng.bit_generator.state = json.loads(str(held["rng"]))
 
-    def keep(number: int) -> bool:
-        return number >= scheme.burn_in and (number - scheme.burn_in) % every == 0
+    def remember() -> dict[str, Array]:
+        state = np.array(json.dumps(rng.bit_generator.state))
+        return packed([*kept, at]) | {"fits": np.array(fits), "rng": state}
 
-    return chain(problem, at, range(total), keep, np.random.default_rng(seed), watch)
+    for number in range(len(fits), total):
+        at = sweep(problem, at, number, rng)
+        fits.append(at.fit)
+        if number >= scheme.burn_in and (number - scheme.burn_in) % every == 0:
+            kept.append(at)
+        stop = watch(number + 1, at)
+        if store is not None:
+            store.put(key, remember, now=stop or number + 1 == total)
+        if stop:
+            break
+    return kept or [at], fits
+
+
+def packed(draws: Sequence[KernelDraw]) -> dict[str, Array]:
+    """Draws as plain arrays, for a checkpoint."""
+    fields = {
+        "A": [d.loadings.A for d in draws],
+        "shrink": [d.loadings.shrink for d in draws],
+        "scalars": [(d.loadings.psi, d.loadings.laplace, d.fit) for d in draws],
+        "W": [d.W for d in draws],
+        "theta": [d.kernel.theta for d in draws],
+        "sites": [[(s.w, s.b) for s in d.sites] for d in draws],
+    }
+    return {name: np.array(values) for name, values in fields.items()}
+
+
+def unpacked(kernel: Any, held: dict[str, Array]) -> list[KernelDraw]:
+    """Draws from plain arrays."""
+    return [
+        KernelDraw(
+            Drawn(held["A"][i], held["shrink"][i], float(psi), float(laplace)),
+            held["W"][i],
+            kernel.with_theta(held["theta"][i]),
+            tuple(Sites(w, b) for w, b in held["sites"][i]),
+            float(fit),
+        )
+        for i, (psi, laplace, fit) in enumerate(held["scalars"])
+    ]
 
 
 def choose_size(prior: FactorPrior, sheet: Sheet) -> int:
     """The number of factors with the largest bound on the evidence of the table.
 
-    Numbers grow by a third until two in a row have not helped.
+    Numbers grow by a third until two in a row have not helped; then those between the best and
+    its neighbours are tried.
     """
-    best, size, K, worse = -np.inf, 1, 1, 0
-    while min(sheet.n, sheet.d) >= K and worse < 2:
-        value = learn(prior, sheet, K, 50, 1e-4)[2][-1]
-        worse = 0 if value > best else worse + 1
-        if value > best:
-            best, size = value, K
+    most = min(sheet.n, sheet.d)
+    value: dict[int, float] = {}
+
+    def judge(K: int) -> float:
+        value[K] = learn(prior, sheet, K, 50, 1e-4)[2][-1]
+        return value[K]
+
+    K, worse, best = 1, 0, -np.inf
+    while most >= K and worse < 2:
+        worse = 0 if judge(K) > best else worse + 1
+        best = max(best, value[K])
         K = max(K + 1, round(1.33 * K))
-    return size
+    tried = sorted(value)
+    at = tried.index(max(value, key=value.__getitem__))
+    low, high = tried[max(at - 1, 0)], tried[min(at + 1, len(tried) - 1)]
+    for K in range(low, high):
+        if K not in value:
+            judge(K)
+    return max(value, key=value.__getitem__)
