@@ -22,6 +22,7 @@ import numpy as np
 import yaml
 from rich.console import Console
 
+import kernel as kernels
 import machine
 import problems
 import selection as selecting
@@ -254,6 +255,16 @@ def selection(book: Book, args: argparse.Namespace) -> None:
 
 
 # ---------------------------------------------------------------------------------------------
+# Kernel machines
+
+
+def kernel(book: Book, args: argparse.Namespace) -> None:
+    """Time and held-out scores of kernel machines; their numbers have a file of their own."""
+    rows = kernels.ROWS[:1] if args.quick else kernels.ROWS
+    kernels.run(book.folder / "kernel.csv", args.only, list(rows), -1, console.print)
+
+
+# ---------------------------------------------------------------------------------------------
 
 BENCHMARKS = {
     "linear": linear,
@@ -261,6 +272,7 @@ BENCHMARKS = {
     "scaling": scaling,
     "selection": selection,
     "vector": vector,
+    "kernel": kernel,
 }
 
 
@@ -291,6 +303,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="folder (default results/<date>)")
     args = parser.parse_args()
     known = (*LIBRARIES, *VECTOR_LIBRARIES, *selecting.SELECTORS, *selecting.SPAM)
+    known = (*known, *kernels.METHODS)
     unknown = set(args.only or ()) - set(known)
     if unknown:
         parser.error(f"unknown library {', '.join(sorted(unknown))}; choose from {known}")
@@ -299,7 +312,8 @@ def main() -> None:
     book = Book(folder, args.name)
     configure(folder, args)
     BENCHMARKS[args.name](book, args)
-    PRINTERS[args.name](book.table, console)
+    if args.name in PRINTERS:
+        PRINTERS[args.name](book.table, console)
 
 
 if __name__ == "__main__":
