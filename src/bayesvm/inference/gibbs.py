@@ -83,7 +83,8 @@ class Gibbs:
             start = State(model.start(), model.init())  # from no columns at all, and from many
         known = problem
         if is_learned(model.likelihood):
-            known, start = learned(problem, VB(tol=1e-5), rng, start)
+            known, near = learned(problem, VB(tol=1e-5), rng)
+            start = near if start is None else start
         if start is None:
             start = VB(tol=1e-5).fit(problem, rng).state
         first = None if known is problem else known.model.likelihood

@@ -466,8 +466,7 @@ def tune(
     found = maximise_evidence(start, seen, guide.tight, START, rng, per_column)
     if likelihood.normalised:
         return Tuned(found)
-    few = seen.X.shape[0] <= 2 * MANY
-    points = None if few else through(found)
+    points = through(found)
     if points is not None:
         some = seen.thinned(JUDGED, rng)
         score: Amplitude = SparseAmplitude(found, some, likelihood.tight, points)
@@ -475,4 +474,6 @@ def tune(
         score = Amplitude(found, seen.thinned(MANY, rng), likelihood.tight)
     amplitude = best_amplitude(score, np.log(found.weight / 8.0))
     best = Scaled(float(np.exp(amplitude)), found.kernel)
-    return Tuned(best, score.sites_at(amplitude, best, seen) if few else None)
+    if points is not None or seen.X.shape[0] > 2 * MANY:
+        return Tuned(best)
+    return Tuned(best, score.sites_at(amplitude, best, seen))
