@@ -25,6 +25,7 @@ from sklearn.model_selection import StratifiedKFold
 
 import genes
 import grouped
+import kernel as kernels
 import machine
 import problems
 import selection as selecting
@@ -316,6 +317,16 @@ def mixed(book: Book, args: argparse.Namespace) -> None:
 
 
 # ---------------------------------------------------------------------------------------------
+# Kernel machines
+
+
+def kernel(book: Book, args: argparse.Namespace) -> None:
+    """Time and held-out scores of kernel machines; their numbers have a file of their own."""
+    rows = kernels.ROWS[:1] if args.quick else kernels.ROWS
+    kernels.run(book.folder / "kernel.csv", args.only, list(rows), -1, console.print)
+
+
+# ---------------------------------------------------------------------------------------------
 
 BENCHMARKS = {
     "linear": linear,
@@ -325,6 +336,7 @@ BENCHMARKS = {
     "selection": selection,
     "vector": vector,
     "factor": factor,
+    "kernel": kernel,
 }
 
 
@@ -358,7 +370,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="folder (default results/<date>)")
     args = parser.parse_args()
     known = (
-        *(*LIBRARIES, *VECTOR_LIBRARIES, *grouped.LIBRARIES),
+        *(*LIBRARIES, *VECTOR_LIBRARIES, *grouped.LIBRARIES, *kernels.METHODS),
         *(*selecting.SELECTORS, *selecting.SPAM, *genes.METHODS),
     )
     unknown = set(args.only or ()) - set(known)
@@ -369,7 +381,8 @@ def main() -> None:
     book = Book(folder, args.name, FILES.get(args.name, RESULTS))
     configure(folder, args)
     BENCHMARKS[args.name](book, args)
-    PRINTERS[args.name](book.table, console)
+    if args.name in PRINTERS:
+        PRINTERS[args.name](book.table, console)
 
 
 if __name__ == "__main__":

@@ -223,7 +223,14 @@ def fit_sites(
     return replace(best, passes=passes, path=path, converged=converged)
 
 
-def left_out(fit: Fit, labels: Labels, site: Site) -> tuple[Array, Array]:
-    """Moments of f at each row without one copy of that row, for fixed other sites."""
+def left_out(
+    fit: Fit, labels: Labels, site: Site, outside: Array | float = 0.0
+) -> tuple[Array, Array]:
+    """Moments of f at each row without one copy of that row, for fixed other sites.
+
+    Of its variance at the points, a part ``outside`` is none that a row can reduce.
+    """
     m, v = fit.m[labels.at], fit.v[labels.at]
-    return leave_one_out(m, v, site(labels.y, m, v), labels.c)
+    local, rest = site(labels.y, m, v), np.broadcast_to(outside, fit.m.shape)[labels.at]
+    m, v = leave_one_out(m, v - rest, local, labels.c)
+    return m, v + rest

@@ -91,6 +91,11 @@ class LowRank:
         kl = half + 0.5 * float(alpha @ m - sites.w @ spread)
         return Moments(m, np.maximum(v, 1e-300), alpha, L, np.arange(m.size), float(kl))
 
+    @property
+    def outside(self) -> Array | float:
+        """Variance at the rows that they cannot reduce."""
+        return 0.0 if self.fitc else self.rest
+
     def slope(self, fit: Fit) -> Slope:
         r"""Gradient of the bound at its optimum over sites, which then stand still.
 

@@ -5,12 +5,15 @@ import pytest
 from sklearn.datasets import make_moons
 
 from bayesvm.calibration import score_link
+from bayesvm.designs import Standardised, whiten
 from bayesvm.gram import Labels, fit_sites, left_out
 from bayesvm.inference.tune import (
     Amplitude,
     Evidence,
     Folds,
     Seen,
+    SparseAmplitude,
+    Through,
     best_amplitude,
     cross_validate,
     maximise_evidence,
@@ -19,6 +22,7 @@ from bayesvm.inference.tune import (
 )
 from bayesvm.kernels import RBF, Linear, Matern, Polynomial, Scaled, White, with_columns
 from bayesvm.likelihoods import Hinge, Logistic
+from bayesvm.lowrank import LowRank
 
 ARD = (0.8, 1.5)
 KERNELS = [
@@ -215,3 +219,39 @@ def test_cross_validation_does_not_depend_on_the_order_of_calls():
         cross_validate(kernel, seen, Hinge().expected, np.random.default_rng(5)) for _ in range(2)
     )
     assert a == b
+
+
+@pytest.mark.parametrize("fitc", [False, True], ids=["variational", "fitc"])
+def test_amplitude_through_points_is_that_of_columns_made_anew(fitc):
+    """Columns times a root against columns of the weighted kernel; scores by explicit fits."""
+    rng = np.random.default_rng(5)
+    A = rng.standard_normal((60, 2))
+    y = np.where(A[:, 0] + A[:, 1] ** 2 > 0.8, 1.0, -1.0)
+    labels = Labels(y, np.ones(60), np.arange(60), 60)
+    seen, Z = Seen(A, (labels,), 4.0), A[:9]
+    unit = Scaled(1.0, RBF(0.8))
+    plain = Standardised(np.zeros(2), np.ones(2))
+    for t in (-1.0, 0.5, 2.0):
+        low = LowRank.of(whiten(Scaled(float(np.exp(t)), RBF(0.8)), Z, plain), A, 4.0, fitc)
+        fit = fit_sites(low, labels, Hinge().tight, tol=5e-5)
+        m, v = left_out(fit, labels, Hinge().tight, low.outside)
+        direct = score_link(labels.y, m, v, labels.c)[1] + 0.5 * t**2
+        score = SparseAmplitude(unit, seen, Hinge().tight, Through(Z, fitc))
+        assert score(t) == pytest.approx(direct, rel=1e-6)
+
+
+def test_the_amplitude_is_judged_through_the_points_of_the_fit():
+    rng = np.random.default_rng(6)
+    A = rng.standard_normal((100, 2))
+    labels = Labels(np.where(A.sum(axis=1) > 0, 1.0, -1.0), np.ones(100), np.arange(100), 100)
+    asked = []
+
+    def through(kernel):
+        asked.append(kernel)
+        return Through(A[:20], False)
+
+    seen = Seen(A, (labels,), 4.0)
+    found = tune("evidence", Scaled(1.0, RBF(1.0)), seen, Hinge(), rng, through=through)
+    assert len(asked) == 1
+    assert asked[0].kernel == found.kernel.kernel  # length scales were settled before
+    assert found.sites is None

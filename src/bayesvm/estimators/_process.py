@@ -83,18 +83,22 @@ class ProcessClassifier(BayesianClassifier):
             STREAM_INDUCING if how == "stream" and self.n_inducing == "auto" else self.n_inducing
         )
 
+        chosen: list[Array] = []
+
         def choose(kernel: Any) -> Array:
-            return inducing_points(self.inducing, count, points, kernel, inputs, rng)
+            if not chosen:
+                chosen.append(inducing_points(self.inducing, count, points, kernel, inputs, rng))
+            return chosen[0]
+
+        def through(kernel: Any) -> Through | None:
+            Z = choose(kernel)
+            return None if Z is points else Through(Z, how == "fitc")
 
         with check.blas_threads(points.shape[0], "dense"):
             sites = None
             if rule is not None:
                 weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
                 seen = Seen(points, machines, float(self.bias) ** 2)
-                through = None
-                if rule == "bound":  # of the fit to come, its points included
-                    first = choose(weighted)
-                    through = None if first is points else Through(first, how == "fitc")
                 kernel, sites = tune(rule, weighted, seen, likelihood, rng, named, through)
             design = whiten(kernel, choose(kernel), inputs)
         self.inducing_points_ = design.Z * inputs.scale + inputs.center

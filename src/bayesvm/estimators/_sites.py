@@ -54,7 +54,8 @@ def fit_by_sites(
     coef = Coef(cov.solve(C.T @ seen.b), cov)
     link = plain_link(probability, likelihood)
     if link is None:
-        link = fit_link(labels.y, *left_out(fit, labels, likelihood.expected), labels.c)
+        apart = left_out(fit, labels, likelihood.expected, process.outside)
+        link = fit_link(labels.y, *apart, labels.c)
     path = fit.path
     return Machine(
         model,

@@ -87,7 +87,8 @@ class Gibbs:
             start = State(model.start(), model.init(), begin(problem))
         known = problem
         if is_learned(model.likelihood):
-            known, start = learned(problem, VB(tol=1e-5), rng, start)
+            known, near = learned(problem, VB(tol=1e-5), rng)
+            start = near if start is None else start
         if start is None:
             start = VB(tol=1e-5).fit(problem, rng).state
         if model.is_latent and not start.latents:

@@ -17,7 +17,8 @@ All three have weak log-normal priors; without them leave-one-out scores run off
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ from ..types import Array
 FEW = 400  # points of the first, coarse search
 SEARCHED = 800  # most points of the search for length scales
 MANY = 1000  # and of that for the amplitude
+JUDGED = 5000  # rows that judge the amplitude through inducing points
 MOST = 20_000  # points at which a bound through inducing points is climbed
 START = 16.0  # amplitude of a logistic model
 SPREAD = 1.5  # prior sd of log amplitude and of other parameters
@@ -293,8 +295,13 @@ class Amplitude:
         self.sites: list[Sites | None] = [None] * len(seen.machines)
         self.known: dict[float, float] = {}
 
+    outside: Array | float = 0.0  # variance that no row can reduce, at amplitude one
+
+    def process(self, amplitude: float) -> Any:
+        return amplitude * self.K + self.seen.bias
+
     def fits(self, log_amplitude: float) -> list[Fit]:
-        K = np.exp(log_amplitude) * self.K + self.seen.bias
+        K = self.process(float(np.exp(log_amplitude)))
         fits = []
         for j, labels in enumerate(self.seen.machines):
             fits.append(fit_sites(K, labels, self.site, self.sites[j], tol=5e-5))
@@ -304,8 +311,9 @@ class Amplitude:
     def __call__(self, log_amplitude: float) -> float:
         if log_amplitude not in self.known:
             total = 0.5 * log_amplitude**2
+            outside = np.exp(log_amplitude) * self.outside
             for fit, labels in zip(self.fits(log_amplitude), self.seen.machines, strict=True):
-                m, v = left_out(fit, labels, self.site)
+                m, v = left_out(fit, labels, self.site, outside)
                 total += score_link(labels.y, m, v, labels.c)[1]
             self.known[log_amplitude] = total
         return self.known[log_amplitude]
@@ -321,6 +329,24 @@ class Amplitude:
             target_sites(*fit.at(cross, diag), labels, self.site)
             for fit, labels in zip(fits, seen.machines, strict=True)
         ]
+
+
+class SparseAmplitude(Amplitude):
+    """The same through inducing points, whose columns grow with the root of the amplitude."""
+
+    def __init__(self, kernel: Scaled, seen: Seen, site: Site, through: Through) -> None:
+        p = seen.X.shape[1]
+        plain = Standardised(np.zeros(p), np.ones(p))
+        design = whiten(kernel.kernel, through.Z, plain)
+        self.unit = LowRank.of(design, seen.X, seen.bias, through.fitc)
+        self.seen, self.site, self.outside = seen, site, self.unit.outside
+        self.sites: list[Sites | None] = [None] * len(seen.machines)
+        self.known: dict[float, float] = {}
+
+    def process(self, amplitude: float) -> Any:
+        C = self.unit.C.copy()
+        C[:, 1:] *= np.sqrt(amplitude)
+        return replace(self.unit, C=C, rest=amplitude * self.unit.rest)
 
 
 def best_amplitude(score: Amplitude, start: float, step: float = float(np.log(2.0))) -> float:
@@ -417,22 +443,21 @@ def tune(
     likelihood: Any,
     rng: np.random.Generator,
     per_column: bool = False,
-    through: Through | None = None,
+    through: Callable[[Scaled], Through | None] = lambda kernel: None,
 ) -> Tuned:
     """The kernel with its parameters learned by one of the three rules.
 
     ``likelihood`` is that of the fit to come; one that is normalised is its own guide, amplitude
-    included.  The bound is that of the fit to come too, ``through`` its inducing points if it has
-    any; the other rules look at some of the rows, exactly.
+    included.  ``through`` gives the fit's inducing points, if it has any: its bound is climbed
+    through them, and where rows are many the amplitude is that which suits them.  Length scales
+    and folds look at some of the rows, exactly.
     """
     if rule == "cv":
         return Tuned(cross_validate(kernel, seen, likelihood.expected, rng))
-    if rule == "bound" and through is not None:
-        seen, prior = (
-            seen.thinned(MOST, rng),
-            parameter_prior(kernel, seen.X.shape[1], PAPERS_START, OWN_SCALES),
-        )
-        climb = SparseEvidence(kernel, seen, likelihood.expected, prior, through).climb
+    if rule == "bound" and (points := through(kernel)) is not None:
+        prior = parameter_prior(kernel, seen.X.shape[1], PAPERS_START, OWN_SCALES)
+        some = seen.thinned(MOST, rng)
+        climb = SparseEvidence(kernel, some, likelihood.expected, prior, points).climb
         return Tuned(kernel.with_theta(climb(kernel.theta, 40).theta))
     if rule == "bound":
         return Tuned(maximise_evidence(kernel, seen, likelihood.expected, PAPERS_START, rng))
@@ -441,9 +466,14 @@ def tune(
     found = maximise_evidence(start, seen, guide.tight, START, rng, per_column)
     if likelihood.normalised:
         return Tuned(found)
-    score = Amplitude(found, seen.thinned(MANY, rng), likelihood.tight)
+    points = through(found)
+    if points is not None:
+        some = seen.thinned(JUDGED, rng)
+        score: Amplitude = SparseAmplitude(found, some, likelihood.tight, points)
+    else:
+        score = Amplitude(found, seen.thinned(MANY, rng), likelihood.tight)
     amplitude = best_amplitude(score, np.log(found.weight / 8.0))
     best = Scaled(float(np.exp(amplitude)), found.kernel)
-    if seen.X.shape[0] > 2 * MANY:  # too many to be points of an exact process
+    if points is not None or seen.X.shape[0] > 2 * MANY:
         return Tuned(best)
     return Tuned(best, score.sites_at(amplitude, best, seen))

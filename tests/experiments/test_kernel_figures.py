@@ -1,0 +1,73 @@
+"""Wenzel's figures and Henao's second table, on toy data."""
+
+import io
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+from sklearn.datasets import make_moons
+
+from bayesvm.experiments import (
+    find,
+    henao_table2,
+    wenzel_autotune,
+    wenzel_inducing,
+    wenzel_runtime,
+)
+
+MODULES = {
+    ("wenzel", "runtime"): wenzel_runtime,
+    ("wenzel", "autotune"): wenzel_autotune,
+    ("wenzel", "inducing"): wenzel_inducing,
+    ("henao", "table2"): henao_table2,
+}
+every = pytest.mark.parametrize("key", MODULES, ids="-".join)
+
+
+def moons(name):
+    X, y = make_moons(150, noise=0.3, random_state=0)
+    return X, 2 * y - 1
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    for module in (wenzel_runtime, wenzel_autotune, wenzel_inducing):
+        monkeypatch.setattr(module, "load", moons)
+    monkeypatch.setattr(henao_table2, "load", lambda name: (*moons(name), *moons(name)))
+    monkeypatch.setattr(henao_table2, "POINTS", 10)
+
+
+@every
+def test_tasks_differ_and_quick_is_quicker(key):
+    experiment = find(*key)
+    full, quick = experiment.tasks(False, 3), experiment.tasks(True, 3)
+    assert len({tuple(t.values()) for t in full}) == len(full)
+    assert len(quick) < len(full) / 4
+    assert {tuple(t) for t in full} == {tuple(t) for t in quick}
+
+
+@every
+def test_it_runs_reports_and_draws(key, toy):
+    experiment = find(*key)
+    kinds = {}
+    for task in experiment.tasks(True, 0):  # two of each kind
+        kinds.setdefault(tuple(v for k, v in task.items() if k not in ("fold", "repetition")), [])
+        kinds[tuple(v for k, v in task.items() if k not in ("fold", "repetition"))].append(task)
+    rows = [task | experiment.solve(task) for tasks in kinds.values() for task in tasks[:2]]
+    frame = pd.DataFrame(rows)
+    assert set(experiment.measured) <= set(frame.columns)
+    assert frame["error"].max() < 0.5
+    assert np.isfinite(frame["log_loss"]).all()
+    out = io.StringIO()
+    experiment.report(frame, Console(file=out, width=120))
+    assert "±" in out.getvalue()
+    assert experiment.draw(frame).axes
+    plt.close("all")
+
+
+def test_the_rules_find_a_length_scale_near_the_best_of_the_grid(toy):
+    X, y = moons("")
+    for rule in wenzel_autotune.RULES:
+        assert 0.1 < wenzel_autotune.found(rule, X, y) < 5.0
