@@ -37,7 +37,6 @@ except ImportError:  # scikit-learn brings a copy
 
 import numpy as np
 import torch
-from scale_problem import held_out, simulate
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from bayesvm import BayesianSVC
@@ -45,6 +44,7 @@ from bayesvm.designs import choose_points
 from bayesvm.engines import Gpu
 from bayesvm.kernels import RBF
 from bayesvm.model import Problem
+from scale_problem import held_out, simulate
 
 FIELDS = [
     "what",

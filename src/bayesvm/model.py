@@ -278,8 +278,12 @@ class Problem:
 
         def visit(b: Block) -> Array:
             C, few = model.held(b).C, max(1, 2**16 // b.y.shape[0])
-            parts = (namespace.like(thetas[i : i + few], C) for i in range(0, len(thetas), few))  # stay in cache
-            return np.concatenate([lik.log_prob(b.y, namespace.double(part @ C.T)) @ b.c for part in parts])
+            parts = (
+                namespace.like(thetas[i : i + few], C) for i in range(0, len(thetas), few)
+            )  # stay in cache
+            return np.concatenate(
+                [lik.log_prob(b.y, namespace.double(part @ C.T)) @ b.c for part in parts]
+            )
 
         return self.engine.sum(visit, self.blocks)  # type: ignore[no-any-return]
 

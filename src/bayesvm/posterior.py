@@ -63,7 +63,7 @@ class GaussianPosterior:
 
     def moments(self, C: Columns) -> tuple[Array, Array]:
         m, v = moments(Rows(C), self.coef)
-        return m, v if is_foreign(m) else np.broadcast_to(v, m.shape)
+        return m, v if is_foreign(m) else np.broadcast_to(v, m.shape)  # type: ignore[return-value]
 
     def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
         m, v = self.moments(C)

@@ -20,8 +20,8 @@ from .engines.dask import DaskRows, is_dask
 from .inference import EM, SVI, VB, Gibbs
 from .inference.tight import TightVB
 from .kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
-from .namespace import is_foreign
 from .likelihoods import Hinge, Logistic, Probit
+from .namespace import is_foreign
 from .priors import Bridge, Fixed, LaplaceZero, Lasso, Ridge, SpikeSlab
 from .types import Array
 

@@ -46,7 +46,7 @@ def test_balanced_rows_stand_for_all():
     some, share = blocks().balanced(600, np.random.default_rng(0))
     assert (some.y > 0).sum() == (some.y < 0).sum() == 300
     for side, label in ((1.0, "b"), (-1.0, "a")):
-        np.testing.assert_allclose(share[some.y == side].sum(), (Y == label).sum())
+        np.testing.assert_allclose(share[some.y == side].sum(), (label == Y).sum())
     assert len(np.unique(some.X, axis=0)) == 600  # none twice
 
 

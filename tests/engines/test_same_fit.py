@@ -1,5 +1,7 @@
 """One fit, whoever visits the rows: serial, threads, files, Dask, torch and the array API."""
 
+import itertools
+
 import array_api_strict
 import numpy as np
 import pytest
@@ -129,7 +131,7 @@ def test_other_likelihoods(way, likelihood):
 @given(cuts=st.sets(st.integers(1, N - 1), max_size=5))
 def test_any_partition_gives_the_same_kernel_fit(cuts, reference):
     edges = [0, *sorted(cuts), N]
-    pairs = list(zip(edges, edges[1:]))
+    pairs = list(itertools.pairwise(edges))
     want = reference["kernel"]
     source = from_iterable(lambda: ((X[a:b], Y[a:b]) for a, b in pairs))
     found = [kernel_fit(source, None)]

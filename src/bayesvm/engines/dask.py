@@ -171,7 +171,7 @@ class DaskRows:
         import dask.array as da
 
         if sample_weight is None or np.isscalar(sample_weight):
-            level = 1.0 if sample_weight is None else float(sample_weight)
+            level = 1.0 if sample_weight is None else float(sample_weight)  # type: ignore[arg-type]
             c = da.full(self.shape[0], level, chunks=(self.lengths,))
         else:
             c = self.aligned(sample_weight).astype(float)
@@ -254,8 +254,8 @@ class DaskBlocks:
         found = [task(*part, at) for part, at in zip(self._columns, wanted, strict=True) if at.size]
         X, y, c, extra = zip(*dask.compute(*found), strict=True)
         left = 0.0 if isinstance(extra[0], float) else np.concatenate(extra)
-        y, c = np.concatenate(y), scale * np.concatenate(c)
-        return Blocks(np.concatenate(X), y, c, self.size, self.ready, left)
+        labels, weights = np.concatenate(y), scale * np.concatenate(c)
+        return Blocks(np.concatenate(X), labels, weights, self.size, self.ready, left)
 
     def take(self, rows: Array, scale: float = 1.0) -> Blocks:
         """Chosen rows, in ascending order, brought here."""

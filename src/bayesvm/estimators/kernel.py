@@ -228,11 +228,10 @@ class BayesianSVC(BayesianClassifier):
         c = check.check_weights(sample_weight, self.class_weight, codes, classes, X)
         check.check_two_sided(codes, c, classes)
         self.classes_ = classes
-        self.bound_ = bound
         if check.is_large(X):
             check.check_positive_weights(c)
             self._forget()
-            fit_large(self, X, codes, c, scheme, likelihood, rule)
+            fit_large(self, X, codes, c, scheme, bound, likelihood, rule)
             self.offset_ = np.array([m.link.offset for m in self.machines_])
             return self
         X = namespace.to_numpy(X)  # on a device so few rows would wait for it
@@ -258,14 +257,14 @@ class BayesianSVC(BayesianClassifier):
         self.kernel_ = kernel
         self.inducing_points_ = design.Z * inputs.scale + inputs.center
         self._conclude(self._fit_machines(problem, data.codes, scheme, starts))
-        self._predictors = self._predictors_of(problem)
+        self._predictors: list[Predictor] | None = self._predictors_of(problem)
         self.offset_ = np.array([m.link.offset for m in self.machines_])
         self._mark_support(problem, data, kept, X.shape[0])
         return self
 
     def _forget(self) -> None:
         """What only fits with every row in memory know."""
-        self._predictors: list[Predictor] | None = None
+        self._predictors = None
         for name in ("support_", "support_proba_"):
             self.__dict__.pop(name, None)
 
