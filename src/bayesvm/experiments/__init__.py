@@ -19,6 +19,10 @@ REGISTRY = {
     ("chen", "table3"): ("chen_table3", "Chen et al. (2009), Table III: numbers of vectors"),
     ("chen", "tests"): ("chen_tests", "Chen et al. (2009), Tables IV-VI: tests on 13 sets"),
     ("wenzel", "table1"): ("wenzel_table1", "Wenzel et al. (2017), Table 1: error, Brier, time"),
+    ("wenzel", "susy"): (
+        "wenzel_susy",
+        "Wenzel et al. (2017), section 5.2: SUSY, all rows or a sample",
+    ),
     ("henao", "table1"): ("henao_table1", "Henao et al. (2014), Table 1: error on six sets"),
     ("chen", "synthetic"): ("chen_synthetic", "Chen et al. (2009), Figs 1, 2, 4: the plane"),
 }
