@@ -153,6 +153,14 @@ def vector(book: Book, args: argparse.Namespace) -> None:
         compare(book, problem, able, args.repeats)
 
 
+def scale(book: Book, args: argparse.Namespace) -> None:
+    """Millions of rows; keeps a table of its own, ``scale.csv``."""
+    command = [sys.executable, str(HERE / "scale.py"), "--out", str(book.folder)]
+    command += ["--rows", "200000"] if args.quick else []
+    for more in ([], ["--growth"], ["--susy"]):
+        subprocess.run(command + more, check=True)
+
+
 def scaling(book: Book, args: argparse.Namespace) -> None:
     """Seconds against rows, columns and cores."""
     chosen = args.only or ["bayesvm", "logistic_regression"]
@@ -261,6 +269,7 @@ BENCHMARKS = {
     "scaling": scaling,
     "selection": selection,
     "vector": vector,
+    "scale": scale,
 }
 
 
@@ -299,7 +308,8 @@ def main() -> None:
     book = Book(folder, args.name)
     configure(folder, args)
     BENCHMARKS[args.name](book, args)
-    PRINTERS[args.name](book.table, console)
+    if args.name in PRINTERS:
+        PRINTERS[args.name](book.table, console)
 
 
 if __name__ == "__main__":

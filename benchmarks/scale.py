@@ -282,6 +282,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=machine.cores())
     parser.add_argument("--only", nargs="*", choices=list(TASKS))
     parser.add_argument("--growth", action="store_true")
+    parser.add_argument("--susy", action="store_true")
     parser.add_argument("--data", type=Path)
     parser.add_argument("--work")
     parser.add_argument("--options", default="{}")
@@ -289,6 +290,8 @@ def main() -> None:
     if args.work:
         return work(args.work, args.data, args.rows, args.threads, json.loads(args.options))
     book = Book(args.out)
+    if args.susy:
+        return susy(book)
     with tempfile.TemporaryDirectory() as name:
         folder = args.data or Path(name)
         if not (folder / "X.npy").exists():
@@ -302,6 +305,19 @@ def main() -> None:
             if task in ("bayesvm_64", "bayesvm_256") and answer:
                 passes[answer["points"]] = answer["passes"]
     return None
+
+
+def susy(book: Book) -> None:
+    """The sample of SUSY by five folds, everyone at his defaults; means over folds."""
+    from bayesvm.experiments import wenzel_susy
+
+    for method in wenzel_susy.METHODS:
+        tasks = [{"data": "sample", "method": method, "fold": k, "seed": 0} for k in range(5)]
+        folds = [wenzel_susy.solve(task) for task in tasks]
+        mean = {k: float(np.mean([f[k] for f in folds])) for k in folds[0]}
+        line = {"problem": "SUSY, 5 folds", "library": method, "rows": 10_000, "columns": COLUMNS}
+        book.add(line | mean | {"load": os.getloadavg()[0]})
+        print(line | mean, flush=True)
 
 
 def growth(book: Book, folder: Path, args: argparse.Namespace) -> None:
