@@ -43,6 +43,7 @@ WAYS = {
     "out of core, threads": lambda: (*filed(), {"engine": "threads"}),
     "dask": lambda: (*dasked(), {}),
     "array API": lambda: (array_api_strict.asarray(X), array_api_strict.asarray(Y), {}),
+    "array API, from files": lambda: (*filed(), {"engine": Gpu("default", "array_api_strict")}),
     "torch": lambda: (*torched(), {}),
     "torch, sent there": lambda: (pytest.importorskip("torch") and X, Y, {"engine": Gpu("cpu")}),
 }
@@ -207,3 +208,10 @@ def test_engines_are_found_by_their_input():
     strict = array_api_strict.asarray(X)
     assert choose_engine("auto", N, P, None, strict) == Gpu("default", "array_api_strict")
     assert isinstance(choose_engine("dask", N, P, None), Dask)
+
+
+def test_rows_that_do_not_fit_the_device_are_sent_block_by_block(reference, monkeypatch):
+    monkeypatch.setattr(Gpu, "available", lambda self: X.nbytes // 2)
+    have = kernel_fit(X, Y, engine=Gpu("default", "array_api_strict"))
+    a, b = means(have, reference["kernel"])
+    assert np.abs(a - b).max() < 1e-8 * np.abs(b).max()
