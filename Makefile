@@ -6,6 +6,7 @@ WORKERS ?= 2
 VENV  := .venv
 BIN   := $(VENV)/bin
 BENCH := .venv-bench
+TORCH := .venv-torch
 PIP_INSTALL := -m pip install --disable-pip-version-check -q
 PINS  := pyproject.toml constraints.txt
 
@@ -15,7 +16,7 @@ PYTEST := $(ONE_THREAD) MPLBACKEND=Agg $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow lint format types docs bench clean
+.PHONY: help demo test test-slow test-torch lint format types docs bench clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -28,6 +29,9 @@ test: $(VENV)/.dev-stamp ## run the tests and the doctests (ARGS= is passed on t
 
 test-slow: $(VENV)/.dev-stamp ## run the tests marked slow
 	$(PYTEST) -m slow $(ARGS)
+
+test-torch: $(TORCH)/.stamp ## run the tests of array libraries and engines with torch on the CPU
+	$(ONE_THREAD) MPLBACKEND=Agg $(TORCH)/bin/python -m pytest -n $(WORKERS) tests/engines tests/test_namespace.py $(ARGS)
 
 lint: $(VENV)/.dev-stamp ## check style and formatting
 	$(BIN)/ruff check .
@@ -47,14 +51,14 @@ bench: $(BENCH)/.stamp ## run one benchmark: make bench NAME=linear
 	$(BENCH)/bin/python benchmarks/run.py $(NAME)
 
 clean: ## remove environments, caches and built files
-	rm -rf $(VENV) $(BENCH) build dist htmlcov .coverage .coverage.* .hypothesis
+	rm -rf $(VENV) $(BENCH) $(TORCH) build dist htmlcov .coverage .coverage.* .hypothesis
 	rm -rf .mypy_cache .pytest_cache .ruff_cache
 	rm -rf docs/_build docs/auto_examples docs/generated docs/sg_execution_times.rst
 	find src tests benchmarks examples docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Environments. A stamp is renewed when the requirements or their pins change.
 
-$(BIN)/python $(BENCH)/bin/python:
+$(BIN)/python $(BENCH)/bin/python $(TORCH)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "bayesvm needs Python 3.11 or newer; choose one with: make PYTHON=python3.11 ..."; exit 1; }
 	@echo "Making the environment $(patsubst %/bin/python,%,$@) ..."
@@ -78,4 +82,10 @@ $(VENV)/.docs-stamp: $(PINS) | $(BIN)/python
 $(BENCH)/.stamp: $(PINS) constraints-bench.txt | $(BENCH)/bin/python
 	@echo "Installing bayesvm with the libraries it is compared with (a few minutes the first time) ..."
 	@$(BENCH)/bin/python $(PIP_INSTALL) -c constraints.txt -c constraints-bench.txt -e ".[bench]"
+	@touch $@
+
+# The CPU build of torch where an index of such builds is at hand (TORCH_INDEX), else the usual one.
+$(TORCH)/.stamp: $(PINS) constraints-torch.txt | $(TORCH)/bin/python
+	@echo "Installing bayesvm with torch (a few minutes the first time) ..."
+	@$(TORCH)/bin/python $(PIP_INSTALL) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -c constraints.txt -c constraints-torch.txt -e ".[dev,gpu]"
 	@touch $@

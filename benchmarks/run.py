@@ -157,6 +157,14 @@ def vector(book: Book, args: argparse.Namespace) -> None:
         compare(book, problem, able, args.repeats)
 
 
+def scale(book: Book, args: argparse.Namespace) -> None:
+    """Millions of rows; keeps a table of its own, ``scale.csv``."""
+    command = [sys.executable, str(HERE / "scale.py"), "--out", str(book.folder)]
+    command += ["--rows", "200000"] if args.quick else []
+    for more in ([], ["--growth"], ["--susy"]):
+        subprocess.run(command + more, check=True)
+
+
 def scaling(book: Book, args: argparse.Namespace) -> None:
     """Seconds against rows, columns and cores."""
     chosen = args.only or ["bayesvm", "logistic_regression"]
@@ -337,6 +345,7 @@ BENCHMARKS = {
     "vector": vector,
     "factor": factor,
     "kernel": kernel,
+    "scale": scale,
 }
 
 

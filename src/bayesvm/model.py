@@ -243,8 +243,10 @@ class Problem:
             return replace(self, blocks=blocks.kept(model))
         if sparse.issparse(blocks.X) or model.grouped:
             return replace(self, blocks=blocks.assembled(model.rows(blocks.X)))
-        C = namespace.empty(blocks.X, model.width, model.dtype)
-        extra = namespace.empty(blocks.X, 1, model.dtype)[:, 0] if self._leaves_some() else 0.0
+        # an engine that has a place of its own keeps columns there, wherever the rows are
+        empty = getattr(self.engine, "empty", namespace.empty)
+        C = empty(blocks.X, model.width, model.dtype)
+        extra = empty(blocks.X, 1, model.dtype)[:, 0] if self._leaves_some() else 0.0
 
         def fill(b: Block) -> None:
             at = slice(b.number * blocks.size, b.number * blocks.size + b.X.shape[0])

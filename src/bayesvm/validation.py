@@ -178,7 +178,7 @@ def placed(engine: Any, X: Any, c: Any) -> tuple[Any, Any]:
     if not hasattr(engine, "place") or is_source(X):
         return X, c
     if isinstance(X, np.ndarray) and X.nbytes > engine.available():
-        return X, c
+        return X, c  # block by block, then
     return engine.place(X), engine.place(c)
 
 

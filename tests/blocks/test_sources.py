@@ -1,5 +1,6 @@
 """Rows that are read in chunks give the fit of the same rows in an array."""
 
+import itertools
 import subprocess
 import sys
 import textwrap
@@ -23,7 +24,7 @@ def chunks(cuts, labelled=True):
     edges = [0, *sorted(cuts), len(X)]
 
     def make():
-        for a, b in zip(edges, edges[1:]):
+        for a, b in itertools.pairwise(edges):
             yield (X[a:b], Y[a:b]) if labelled else X[a:b]
 
     return from_iterable(make)

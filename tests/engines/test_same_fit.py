@@ -1,5 +1,7 @@
 """One fit, whoever visits the rows: serial, threads, files, Dask, torch and the array API."""
 
+import itertools
+
 import array_api_strict
 import numpy as np
 import pytest
@@ -41,6 +43,7 @@ WAYS = {
     "out of core, threads": lambda: (*filed(), {"engine": "threads"}),
     "dask": lambda: (*dasked(), {}),
     "array API": lambda: (array_api_strict.asarray(X), array_api_strict.asarray(Y), {}),
+    "array API, from files": lambda: (*filed(), {"engine": Gpu("default", "array_api_strict")}),
     "torch": lambda: (*torched(), {}),
     "torch, sent there": lambda: (pytest.importorskip("torch") and X, Y, {"engine": Gpu("cpu")}),
 }
@@ -129,7 +132,7 @@ def test_other_likelihoods(way, likelihood):
 @given(cuts=st.sets(st.integers(1, N - 1), max_size=5))
 def test_any_partition_gives_the_same_kernel_fit(cuts, reference):
     edges = [0, *sorted(cuts), N]
-    pairs = list(zip(edges, edges[1:]))
+    pairs = list(itertools.pairwise(edges))
     want = reference["kernel"]
     source = from_iterable(lambda: ((X[a:b], Y[a:b]) for a, b in pairs))
     found = [kernel_fit(source, None)]
@@ -205,3 +208,10 @@ def test_engines_are_found_by_their_input():
     strict = array_api_strict.asarray(X)
     assert choose_engine("auto", N, P, None, strict) == Gpu("default", "array_api_strict")
     assert isinstance(choose_engine("dask", N, P, None), Dask)
+
+
+def test_rows_that_do_not_fit_the_device_are_sent_block_by_block(reference, monkeypatch):
+    monkeypatch.setattr(Gpu, "available", lambda self: X.nbytes // 2)
+    have = kernel_fit(X, Y, engine=Gpu("default", "array_api_strict"))
+    a, b = means(have, reference["kernel"])
+    assert np.abs(a - b).max() < 1e-8 * np.abs(b).max()

@@ -341,4 +341,3 @@ def from_iterable(make: Callable[[], Iterable[Any]]) -> Source:
 
 def _floats(X: Array) -> Array:
     return X if X.dtype in (np.float32, np.float64) else X.astype(float)
-

@@ -11,6 +11,7 @@ from .real import (
     load_usps,
 )
 from .simulators import simulate_chen, simulate_luts
+from .susy import fetch_susy
 
 __all__ = [
     "simulate_luts",
@@ -21,6 +22,7 @@ __all__ = [
     "load_raetsch",
     "load_usps",
     "load_susy",
+    "fetch_susy",
     "load_gene_expression",
     "load_benchmark",
 ]

@@ -41,7 +41,7 @@ class Dask:
     fan: int = FAN
 
     def _visits(self, fn: Callable[[Block], Any], blocks: Any, task: Any) -> list[Any]:
-        from dask import delayed
+        from dask.delayed import delayed
 
         # a literal of its own, so that workers hand it on to each other
         visit = delayed(_Held(fn), name=None, pure=False)
@@ -50,20 +50,21 @@ class Dask:
     def sum(self, fn: Callable[[Block], Any], blocks: Any) -> Any:
         if not getattr(blocks, "remote", False):
             return Serial().sum(fn, blocks)
-        import dask
+        from dask.base import compute
+        from dask.delayed import delayed
 
         sums = self._visits(fn, blocks, _sum)
-        join = dask.delayed(_join, pure=False)
+        join = delayed(_join, pure=False)
         while len(sums) > 1:
             sums = [join(sums[i : i + self.fan]) for i in range(0, len(sums), self.fan)]
-        return dask.compute(sums[0])[0]
+        return compute(sums[0])[0]
 
     def collect(self, fn: Callable[[Block], Any], blocks: Any) -> Iterator[Any]:
         if not getattr(blocks, "remote", False):
             return Serial().collect(fn, blocks)
-        import dask
+        from dask.base import compute
 
-        parts = dask.compute(*self._visits(fn, blocks, _each))
+        parts = compute(*self._visits(fn, blocks, _each))
         return (item for part in parts for item in part)
 
     def available(self) -> int:
@@ -171,7 +172,7 @@ class DaskRows:
         import dask.array as da
 
         if sample_weight is None or np.isscalar(sample_weight):
-            level = 1.0 if sample_weight is None else float(sample_weight)
+            level = 1.0 if sample_weight is None else float(sample_weight)  # type: ignore[arg-type]
             c = da.full(self.shape[0], level, chunks=(self.lengths,))
         else:
             c = self.aligned(sample_weight).astype(float)
@@ -229,7 +230,7 @@ class DaskBlocks:
 
     @cached_property
     def parts(self) -> list[Any]:
-        from dask import delayed
+        from dask.delayed import delayed
 
         before = np.cumsum([0, *(-(-k // self.size) for k in self.X.lengths)])
         task = delayed(_cut, pure=False)
@@ -240,22 +241,24 @@ class DaskBlocks:
 
     def kept(self, model: Any) -> DaskBlocks:
         """The same partitions with a model's columns, which stay on the workers."""
-        import dask
+        from dask.base import persist
+        from dask.delayed import delayed
 
-        build = dask.delayed(_build, pure=False)
-        hand = dask.delayed(_Held(model.rows), name=None, pure=False)
-        return replace(self, held=tuple(dask.persist(*[build(hand, x) for x in self.X.parts])))
+        build = delayed(_build, pure=False)
+        hand = delayed(_Held(model.rows), name=None, pure=False)
+        return replace(self, held=tuple(persist(*[build(hand, x) for x in self.X.parts])))
 
     def _gather(self, wanted: list[Array], scale: float = 1.0) -> Blocks:
         """Chosen rows of each partition, brought here."""
-        import dask
+        from dask.base import compute
+        from dask.delayed import delayed
 
-        task = dask.delayed(_some, pure=False)
+        task = delayed(_some, pure=False)
         found = [task(*part, at) for part, at in zip(self._columns, wanted, strict=True) if at.size]
-        X, y, c, extra = zip(*dask.compute(*found), strict=True)
+        X, y, c, extra = zip(*compute(*found), strict=True)
         left = 0.0 if isinstance(extra[0], float) else np.concatenate(extra)
-        y, c = np.concatenate(y), scale * np.concatenate(c)
-        return Blocks(np.concatenate(X), y, c, self.size, self.ready, left)
+        labels, weights = np.concatenate(y), scale * np.concatenate(c)
+        return Blocks(np.concatenate(X), labels, weights, self.size, self.ready, left)
 
     def take(self, rows: Array, scale: float = 1.0) -> Blocks:
         """Chosen rows, in ascending order, brought here."""
@@ -269,11 +272,10 @@ class DaskBlocks:
 
     def balanced(self, most: int, rng: np.random.Generator) -> tuple[Blocks, Array]:
         """Rows drawn from each label on the workers, and how many each stands for."""
-        import dask
+        from dask.base import compute
+        from dask.delayed import delayed
 
-        sides = dask.compute(
-            *[dask.delayed(_count_sides)(y) for y in _split(self.y, len(self.X.lengths))]
-        )
+        sides = compute(*[delayed(_count_sides)(y) for y in _split(self.y, len(self.X.lengths))])
         counts = np.array(sides)  # (parts, 2)
         wanted, shares = [], []
         for side in (0, 1):
@@ -284,8 +286,8 @@ class DaskBlocks:
             )
             shares.append(total / max(take, 1))
         seeds = rng.integers(2**32, size=len(counts))
-        draw = dask.delayed(_draw_sides, pure=False)
-        picks = dask.compute(
+        draw = delayed(_draw_sides, pure=False)
+        picks = compute(
             *[
                 draw(y, a, b, seed)
                 for y, a, b, seed in zip(

@@ -81,6 +81,12 @@ class Gpu:
         device = {} if self.device == "default" else {"device": self.device}
         return xp.asarray(x, **device)
 
+    def empty(self, rows: Any, width: int, dtype: str) -> Any:
+        """Columns to be filled in on the device, one row for each of ``rows``."""
+        xp = self.namespace
+        device = {} if self.device == "default" else {"device": self.device}
+        return xp.empty((rows.shape[0], width), dtype=getattr(xp, dtype), **device)
+
     def _move(self, block: Block) -> Block:
         rows = block.rows and Rows(self.place(block.rows.C), self.place(block.rows.extra))
         X = None if rows else self.place(block.X)

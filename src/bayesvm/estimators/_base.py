@@ -78,8 +78,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         threads = check.blas_threads(problem.model.width, problem.form)
         with threads, Reporter(self.callbacks, self.verbose) as report:
             for j, y in enumerate(self._targets(codes)):
-                if hasattr(problem.engine, "place"):
-                    y = problem.engine.place(y)
+                if namespace.is_foreign(problem.blocks.X):
+                    y = problem.engine.place(y)  # type: ignore[attr-defined]
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
                 start, options = starts[j], {}
                 scope = _Scope(store, f"machine{j}") if store is not None else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,16 @@ from .. import validation as check
 from ..blocks import cut
 from ..designs import Whitened, fit_columns, whiten
 from ..distinct import merge
+from ..engines import Threads
 from ..gram import Labels
+from ..inference.streamed import ROWS, guided, refine
 from ..inference.tight import Tight
-from ..inference.tune import Seen, tune
+from ..inference.tune import START, Seen, tune
 from ..kernels import Scaled
 from ..memory import Plan
 from ..model import Problem
 from ..types import Array, Columns
+from ._points import inducing_points
 
 SAMPLED = 20_000  # rows for tuning and for the places of inducing points
 
@@ -38,13 +42,25 @@ class Projected:
 
 
 def fit_large(
-    svc: Any, X: Any, codes: Any, c: Any, scheme: Any, likelihood: Any, rule: str | None
+    svc: Any,
+    X: Any,
+    codes: Any,
+    c: Any,
+    scheme: Any,
+    bound: str,
+    likelihood: Any,
+    rule: str | None,
 ) -> None:
     """Fit a :class:`~bayesvm.BayesianSVC` whose rows are visited in blocks.
 
     Scaling takes one pass; kernel parameters and inducing points come from a sample; the posterior
     takes a few passes more, begun where ever larger samples have led.
     """
+    if svc.n_inducing is None:
+        raise ValueError(
+            f"n_inducing=None asks for an exact process with {X.shape[0]} points; give a number, "
+            "or 'auto', for more than 50,000 rows."
+        )
     rng = svc._generator()
     n, p = X.shape
     engine = check.choose_engine(svc.engine, n, p, svc.n_jobs, X)
@@ -61,9 +77,14 @@ def fit_large(
             weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
             labels = [Labels(t, data.c, data.at, len(points)) for t in svc._targets(data.codes)]
             seen = Seen(points, tuple(labels), float(svc.bias) ** 2)
-            kernel = tune(rule, weighted, seen, likelihood, rng, named).kernel
-        design = whiten(kernel, svc._points(points, kernel, inputs, rng), inputs)
-    model = svc._model(design, likelihood if svc.bound_ == "augmented" else Tight(likelihood))
+            further = partial(_refined, svc, blocks, inputs, points, rng)
+            kernel = tune(rule, weighted, seen, likelihood, rng, named, refine=further).kernel
+        design = whiten(
+            kernel,
+            inducing_points(svc.inducing, svc.n_inducing, points, kernel, inputs, rng),
+            inputs,
+        )
+    model = svc._model(design, Tight(likelihood) if bound == "tight" else likelihood)
     model = replace(model, dtype=check.choose_dtype(svc.dtype, scheme))
     seen_by_scheme = model
     if not check.has_spread(scheme):
@@ -82,3 +103,18 @@ def fit_large(
     starts = [None] * (1 if len(svc.classes_) == 2 else len(svc.classes_))
     machines = svc._fit_machines(problem, codes, scheme, starts)
     svc._conclude([replace(m, model=model) for m in machines])
+
+
+def _refined(
+    svc: Any, blocks: Any, inputs: Any, points: Array, rng: np.random.Generator, *found: Any
+) -> Any:
+    """The kernel that a sample has found, moved on by more rows and the inducing points."""
+    kernel, guide = found
+    design = whiten(
+        kernel, inducing_points(svc.inducing, svc.n_inducing, points, kernel, inputs, rng), inputs
+    )
+    some = blocks.take(np.sort(rng.choice(blocks.n, min(blocks.n, ROWS), replace=False))).home()
+    some = replace(some, size=check.choose_size(None, design.width))
+    problem = guided(Problem(svc._model(design, guide), some, Threads(svc.n_jobs)), guide)
+    each = [replace(problem, blocks=replace(some, y=y)) for y in svc._targets(some.y)]
+    return refine(kernel, each, points.shape[1], START)

@@ -228,15 +228,14 @@ class BayesianSVC(Streaming, ProcessClassifier):
         c = check.check_weights(sample_weight, self.class_weight, codes, classes, X)
         check.check_two_sided(codes, c, classes)
         self.classes_ = classes
-        self.bound_ = bound
-        self.total_weight_ = float(np.sum(c))
+        self.total_weight_ = float(c.sum())
         self._stream: Stream | None = None
         self.__dict__.pop("kernel_draws_", None)
         if check.is_large(X) and not self._precomputed:
             check.check_large(rule, fitc)
             check.check_positive_weights(c)
             self._forget()
-            fit_large(self, X, codes, c, scheme, likelihood, rule)
+            fit_large(self, X, codes, c, scheme, bound, likelihood, rule)
             self.offset_ = np.array([m.link.offset for m in self.machines_])
             return self
         X = namespace.to_numpy(X)  # on a device so few rows would wait for it

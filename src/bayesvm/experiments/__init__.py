@@ -25,6 +25,10 @@ REGISTRY = {
     ("wenzel", "autotune"): ("wenzel_autotune", "Wenzel et al. (2017), Fig. 2: length scales"),
     ("wenzel", "inducing"): ("wenzel_inducing", "Wenzel et al. (2017), Fig. 3: inducing points"),
     ("henao", "table2"): ("henao_table2", "Henao et al. (2014), Table 2: FITC and variational"),
+    ("wenzel", "susy"): (
+        "wenzel_susy",
+        "Wenzel et al. (2017), section 5.2: SUSY, all rows or a sample",
+    ),
     ("henao", "table1"): ("henao_table1", "Henao et al. (2014), Table 1: error on six sets"),
     ("henao", "usps"): ("henao_usps", "Henao et al. (2014), Table 3: factors of threes and fives"),
     ("henao", "genes"): ("henao_genes", "Henao et al. (2014), Table 3, on other gene sets"),

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.optimize import minimize
@@ -113,6 +113,14 @@ def parameter_prior(kernel: Scaled, p: int, amplitude: float, own: float) -> Log
 # Evidence
 
 
+class Score(Protocol):
+    """What can be climbed: a function of log parameters with its gradient, and their prior."""
+
+    prior: LogNormal
+
+    def __call__(self, theta: Array) -> tuple[float, Array]: ...
+
+
 class Evidence:
     """Bound of all machines as a function of log parameters; sites are kept between calls."""
 
@@ -136,7 +144,11 @@ class Evidence:
         return value + self.prior.value(theta), slope + self.prior.slope(theta)
 
     def climb(
-        self, theta: Array, evaluations: int, early: float = -np.inf, root: Array | None = None
+        self: Score,
+        theta: Array,
+        evaluations: int,
+        early: float = -np.inf,
+        root: Array | None = None,
     ) -> Summit:
         """Climb by L-BFGS; give up where the eighth evaluation has not reached ``early``.
 
@@ -444,13 +456,15 @@ def tune(
     rng: np.random.Generator,
     per_column: bool = False,
     through: Callable[[Scaled], Through | None] = lambda kernel: None,
+    refine: Callable[[Scaled, Any], Scaled] | None = None,
 ) -> Tuned:
     """The kernel with its parameters learned by one of the three rules.
 
     ``likelihood`` is that of the fit to come; one that is normalised is its own guide, amplitude
     included.  ``through`` gives the fit's inducing points, if it has any: its bound is climbed
     through them, and where rows are many the amplitude is that which suits them.  Length scales
-    and folds look at some of the rows, exactly.
+    and folds look at some of the rows, exactly.  ``refine(kernel, guide)`` may go on from the
+    kernel of most evidence, with more rows.
     """
     if rule == "cv":
         return Tuned(cross_validate(kernel, seen, likelihood.expected, rng))
@@ -464,6 +478,8 @@ def tune(
     guide = likelihood if likelihood.normalised else Logistic()
     start = Scaled(START, kernel.kernel)
     found = maximise_evidence(start, seen, guide.tight, START, rng, per_column)
+    if refine is not None:
+        found = refine(found, guide)
     if likelihood.normalised:
         return Tuned(found)
     points = through(found)

@@ -1,0 +1,81 @@
+"""
+Rows that are never held
+========================
+
+A fit needs two sums over its rows, so rows may stay in a file: here a machine with inducing points
+reads them in blocks, decides what to keep in memory, and gives the fit that an array would give.
+"""
+
+# %%
+# Rows in a file
+# --------------
+# 200,000 rows of six columns, written piece by piece.  (Take 20 million if you have a minute.)
+
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.metrics import log_loss, roc_auc_score
+
+from bayesvm import BayesianLinearSVC, BayesianSVC
+from bayesvm.blocks import from_memmap
+
+N, P = 200_000, 6
+folder = Path(tempfile.mkdtemp())
+rows = np.lib.format.open_memmap(folder / "X.npy", "w+", np.float32, (N, P))
+labels = np.empty(N, np.int8)
+
+
+def draw(rng, n):
+    X = rng.standard_normal((n, P), dtype=np.float32)
+    f = 2.0 * np.sin(1.5 * X[:, 0]) + X[:, 1] * X[:, 2]
+    return X, rng.random(n) < 1.0 / (1.0 + np.exp(-1.5 * f))
+
+
+for i in range(0, N, 50_000):
+    rows[i : i + 50_000], labels[i : i + 50_000] = draw(np.random.default_rng(i), 50_000)
+rows.flush()
+
+# %%
+# The linear machine, then the kernel machine
+# -------------------------------------------
+# A source takes the place of X.  ``verbose`` tells the memory plan: whether columns are kept or
+# made again on every pass.
+
+source = from_memmap(folder / "X.npy")
+linear = BayesianLinearSVC(random_state=0).fit(source, labels)
+kernel = BayesianSVC(n_inducing=64, tune=False, random_state=0, verbose=1).fit(source, labels)
+print(f"passes over all rows: {linear.n_iter_} and {kernel.n_iter_}")
+
+# %%
+# The same fit with nothing kept, on one thread:
+
+again = BayesianSVC(n_inducing=64, tune=False, random_state=0, memory=0, n_jobs=1)
+again.fit(source, labels)
+X_test, y_test = draw(np.random.default_rng(10**6), 20_000)
+gap = np.abs(again.predict_proba(X_test) - kernel.predict_proba(X_test)).max()
+print(f"largest difference of two probabilities: {gap:.1e}")
+
+# %%
+# What more rows are good for
+# ---------------------------
+# The linear machine knows all it can after a few thousand rows; the kernel machine goes on.
+
+sizes = [2_000, 5_000, 20_000, 60_000, N]
+losses = {"linear": [], "64 inducing points": []}
+for n in sizes:
+    for name, model in (
+        ("linear", BayesianLinearSVC(random_state=0)),
+        ("64 inducing points", BayesianSVC(n_inducing=64, tune=False, random_state=0)),
+    ):
+        p = model.fit(np.asarray(rows[:n]), labels[:n]).predict_proba(X_test)[:, 1]
+        losses[name].append(log_loss(y_test, p))
+print(f"AUC of the last: {roc_auc_score(y_test, p):.3f}")
+
+fig, ax = plt.subplots(layout="constrained")
+for name, values in losses.items():
+    ax.plot(sizes, values, "o-", label=name)
+ax.set(xscale="log", xlabel="rows", ylabel="log loss of rows not seen")
+ax.legend()
+plt.show()

@@ -1,0 +1,60 @@
+"""SUSY in full is fetched once; without a network the sample takes its place."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+from bayesvm.datasets import fetch_susy
+from bayesvm.experiments import find
+from bayesvm.experiments import wenzel_susy as susy
+
+
+@pytest.fixture
+def table(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((250, 19)).astype(np.float32)
+    rows[:, 0] = rows[:, 1] > 0
+    path = tmp_path / "table.csv.gz"
+    with gzip.open(path, "wt") as out:
+        np.savetxt(out, rows, delimiter=",", fmt="%.9g")
+    return rows, path
+
+
+def test_the_table_becomes_two_maps(table, tmp_path, monkeypatch):
+    rows, path = table
+    monkeypatch.setattr("bayesvm.datasets.susy.PIECE", 60)
+    held = fetch_susy(tmp_path, url=path.as_uri())
+    np.testing.assert_allclose(held.data, rows[:, 1:], rtol=1e-6)
+    np.testing.assert_array_equal(held.target, np.where(rows[:, 0] > 0, 1, -1))
+    path.unlink()
+    assert fetch_susy(tmp_path, url=path.as_uri()).data.shape == (250, 18)  # not fetched again
+
+
+def test_a_folder_is_needed(monkeypatch):
+    monkeypatch.delenv("BAYESVM_DATA", raising=False)
+    with pytest.raises(ValueError, match="name a folder"):
+        fetch_susy()
+
+
+def test_without_all_rows_the_sample_is_used(monkeypatch, capsys):
+    def no_network():
+        raise OSError("no network")
+
+    monkeypatch.setattr(susy, "fetch_susy", no_network)
+    tasks = find("wenzel", "susy").tasks(False, 0)
+    assert {t["data"] for t in tasks} == {"sample"}
+    assert "no network" in capsys.readouterr().out
+    assert len(susy.tasks(True, 0)) == 2 * len(susy.METHODS)
+
+
+def test_all_rows_are_split_at_the_end(monkeypatch):
+    X = np.random.default_rng(0).standard_normal((900, 18)).astype(np.float32)
+    y = np.where(X[:, 0] > 0, 1, -1)
+    bunch = type("Bunch", (), {"data": X, "target": y})
+    monkeypatch.setattr(susy, "fetch_susy", lambda: bunch)
+    monkeypatch.setattr(susy, "TEST", 300)
+    tasks = susy.tasks(False, 0)
+    assert [t["method"] for t in tasks] == list(susy.METHODS)
+    found = susy.solve(tasks[2])
+    assert set(found) == set(susy.MEASURED)
+    assert found["auc"] > 0.95

@@ -1,0 +1,76 @@
+"""One text for several array libraries: the same numbers from each."""
+
+import array_api_strict
+import numpy as np
+import pytest
+from scipy import sparse, special
+
+from bayesvm import namespace
+from bayesvm.kernels import RBF, Constant, Linear, Matern, Polynomial, White
+
+RNG = np.random.default_rng(0)
+A, B = RNG.standard_normal((7, 3)), RNG.standard_normal((4, 3))
+
+
+def there(x, library):
+    if library == "strict":
+        return array_api_strict.asarray(x)
+    return pytest.importorskip("torch").from_numpy(x)
+
+
+libraries = pytest.mark.parametrize("library", ["strict", "torch"])
+
+
+@libraries
+@pytest.mark.parametrize("name", ["ndtr", "log_ndtr", "expit", "log_expit", "erfcx"])
+def test_special_functions(library, name):
+    x = np.linspace(-30.0, 20.0, 101)
+    if name == "erfcx":
+        x = np.abs(x)
+    found = namespace.to_numpy(getattr(namespace, name)(there(x, library)))
+    np.testing.assert_allclose(
+        found, getattr(special, name)(x), rtol=1e-12, atol=1e-16 if name == "ndtr" else 1e-300
+    )
+
+
+@libraries
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        3.0 * RBF((1.0, 2.0, 3.0)),
+        Matern(2.0, nu=0.5) + Matern(1.0, nu=2.5),
+        Linear(2.0) * RBF(),
+        Polynomial(2),
+        Constant(2.0) + White(0.5),
+    ],
+    ids=str,
+)
+def test_kernels(library, kernel):
+    a, b = there(A, library), there(B, library)
+    np.testing.assert_allclose(namespace.to_numpy(kernel(a, b)), kernel(A, B), rtol=1e-10)
+    np.testing.assert_allclose(namespace.to_numpy(kernel.diag(a)), kernel.diag(A), rtol=1e-12)
+
+
+@libraries
+def test_arrays_are_brought_to_the_rows(library):
+    rows = there(A.astype(np.float32), library)
+    small = namespace.like(B, rows)
+    assert small.dtype == rows.dtype
+    assert namespace.double(rows).dtype == there(A, library).dtype
+    np.testing.assert_array_equal(
+        namespace.to_numpy(namespace.pick(rows, np.array([5, 1]))), A[[5, 1]].astype(np.float32)
+    )
+    assert namespace.is_foreign(rows)
+    assert not namespace.on_gpu(rows)
+    assert isinstance(namespace.back(np.array(["a", "b"]), rows), np.ndarray)
+
+
+def test_numpy_and_sparse_rows_are_left_alone():
+    S = sparse.csr_array(A)
+    for x in (A, S):
+        assert namespace.is_numpy(x)
+        assert not namespace.is_foreign(x)
+        assert namespace.to_numpy(x) is x
+    assert namespace.double(A) is A
+    assert namespace.like(B, A) is B
+    assert namespace.like(B, A.astype(np.float32)).dtype == np.float32
