@@ -83,16 +83,27 @@ def _shrink(  # type: ignore[no-untyped-def]
 
 
 def inverse_wishart(Psi: Array, nu: float, rng: np.random.Generator) -> Array:
-    """Draw from the inverse Wishart law with ``E[Sigma^-1] = nu Psi^-1``, by Bartlett's factor.
+    """Draw from the inverse Wishart law with ``E[Sigma^-1] = nu Psi^-1``.
 
-    With ``Psi = L L'`` and T lower triangular, its squared diagonal chi-square with nu, nu - 1, ...
-    degrees and normals below, it is ``L (T T')^-1 L'``.
+    With ``Psi = L L'`` and Bartlett's factor T it is ``L (T T')^-1 L'``.
     """
-    r = Psi.shape[0]
-    T = np.tril(rng.standard_normal((r, r)), -1)
-    T[np.diag_indices(r)] = np.sqrt(rng.chisquare(nu - np.arange(r)))
-    half = solve_triangular(T, np.linalg.cholesky(Psi).T, lower=True, check_finite=False)
+    T, L = _bartlett(Psi.shape[0], nu, rng), cholesky(Psi, lower=True, check_finite=False)
+    half = solve_triangular(T, L.T, lower=True, check_finite=False)
     return half.T @ half
+
+
+def wishart(df: float, scale: Array, rng: np.random.Generator) -> Array:
+    """A draw of R with ``E[R] = df scale^-1``: its inverse is IW(scale, df)."""
+    T, L = _bartlett(scale.shape[0], df, rng), cholesky(scale, lower=True, check_finite=False)
+    half = solve_triangular(L, T, lower=True, trans=1, check_finite=False)
+    return half @ half.T
+
+
+def _bartlett(d: int, df: float, rng: np.random.Generator) -> Array:
+    """Lower triangular, squared diagonal chi-square with df, df - 1, ... degrees, normals below."""
+    T = np.tril(rng.standard_normal((d, d)), -1)
+    T[np.diag_indices(d)] = np.sqrt(rng.chisquare(df - np.arange(d)))
+    return T
 
 
 def tilted_stable(h: float, tilt: Array, rng: np.random.Generator) -> Array:
@@ -196,13 +207,3 @@ def _truncated_inverse_gaussian(z: Array, t: float, rng: np.random.Generator) ->
         x[todo[accept]] = cand[accept]
         todo = todo[~accept]
     return x
-
-
-def wishart(df: float, scale: Array, rng: np.random.Generator) -> Array:
-    """A draw of R with ``E[R] = df scale^-1``: its inverse is IW(scale, df)."""
-    d = scale.shape[0]
-    A = np.tril(rng.standard_normal((d, d)), -1)
-    A[np.diag_indices(d)] = np.sqrt(rng.chisquare(df - np.arange(d)))
-    L = cholesky(scale, lower=True, check_finite=False)
-    B = solve_triangular(L, A, lower=True, trans=1, check_finite=False)  # Bartlett's factor
-    return B @ B.T
