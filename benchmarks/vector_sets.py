@@ -265,10 +265,10 @@ def report(path: Path, first: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
-    parser.add_argument("--realisations", default="45:100", help="a:b, the end left out")
+    parser.add_argument("--realisations", default="25:100", help="a:b, the end left out")
     parser.add_argument("--methods", nargs="+", default=list(DEFAULT), choices=list(METHODS))
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--output", type=Path, default=Path("raetsch.csv"))
+    parser.add_argument("--output", type=Path, default=Path("vectors.csv"))
     parser.add_argument("--report", action="store_true", help="only the tables")
     parser.add_argument("--first", type=int, default=CHOSEN_ON, help="first realisation reported")
     args = parser.parse_args()

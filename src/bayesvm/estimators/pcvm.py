@@ -67,8 +67,8 @@ class PCVC(VectorClassifier):
         kernel.  Under ``"power"`` that is where they start; they move with the weights, by
         Gauss-Newton steps.
     selection : {"best", "one_standard_error"}, default="best"
-        The largest rate whose held-out log loss is the least, or within one nat of it, which no
-        sample can tell apart; or within one standard error of it: fewer vectors.
+        The largest rate whose held-out log loss is within 0.15 standard errors of the least, which
+        no sample can tell apart; or within one standard error: fewer vectors.
     solver : {"newton", "em"}, default="newton"
         How the power prior's weights are found: Newton steps, or the paper's EM with its M-step
         made exact.  Both ascend.
