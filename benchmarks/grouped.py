@@ -39,7 +39,7 @@ LADDER = [Problem(10 * G, G) for G in (500, 1_000, 10_000, 100_000)] + [
     Problem(1_000_000, G) for G in (1_000, 10_000)
 ]
 QUICK = [Problem(2_000, 200), Problem(10_000, 1_000)]
-MOST = {"statsmodels": 500}  # groups: at a thousand it takes several minutes
+MOST = {"statsmodels": 500}  # groups: a thousand take it minutes of CPU time
 
 
 class Rows(NamedTuple):

@@ -23,6 +23,8 @@ PACKAGES = (
     "threadpoolctl",
     "jax",
     "numpyro",
+    "gpboost",
+    "statsmodels",
 )
 STATUS = Path("/proc/self/status")
 PEAK_RESET = Path("/proc/self/clear_refs")

@@ -132,7 +132,7 @@ def test_bridge_bound_is_below_the_density_it_bounds(prior):
     loss = sum(
         quad(lambda t, m=m, v=v: abs(t) ** s.alpha * stats.norm.pdf(t, m, np.sqrt(v)), -30, 30,
              points=[0, m], limit=200)[0]
-        for m, v in zip(*OWN, strict=True)
+        for m, v in zip(OWN.mean, OWN.var, strict=True)
     )  # fmt: skip
     slack = np.sum(OWN.square ** (s.alpha / 2)) - loss
     assert slack == pytest.approx(0, abs=1e-6) if s.alpha == 2 else slack > 0.01
