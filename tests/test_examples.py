@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("plot_*.py"))
-SLOW = {"plot_four_inferences", "plot_selection"}
+SLOW = {"plot_four_inferences", "plot_inducing_points", "plot_selection"}
 
 
 @pytest.mark.parametrize(
