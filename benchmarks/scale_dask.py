@@ -12,6 +12,7 @@ import pickle
 import time
 from pathlib import Path
 
+import dask
 import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster
@@ -28,6 +29,12 @@ from bayesvm.priors import Fixed
 from bayesvm.types import Coef, Term
 
 COLUMNS, PARTITION = 18, 250_000
+RAISED = {
+    "MALLOC_TRIM_THRESHOLD_": 2**30,
+    "MALLOC_MMAP_THRESHOLD_": 2**28,
+    "OMP_NUM_THREADS": 1,
+    "OPENBLAS_NUM_THREADS": 1,
+}
 
 
 def main() -> None:
@@ -35,8 +42,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--rows", type=int, nargs="+", default=[10**6, 5 * 10**6, 2 * 10**7])
     parser.add_argument("--points", type=int, default=64)
+    parser.add_argument("--thresholds", choices=("dask", "raised"), default="raised")
     parser.add_argument("--passes", type=int, default=3)
     args = parser.parse_args()
+    if args.thresholds == "raised":  # see docs/scale.md
+        dask.config.set({"distributed.nanny.pre-spawn-environ": RAISED})
     Z = np.random.default_rng(0).standard_normal((args.points, COLUMNS))
     inputs = Standardised(np.zeros(COLUMNS), np.ones(COLUMNS))
     design = whiten(4.0 * RBF(COLUMNS**0.5), Z, inputs)
@@ -51,7 +61,7 @@ def main() -> None:
         Client(local) as client,
     ):
         table = csv.writer(handle)
-        names = "rows,partitions,points,seconds,cpu_seconds,bytes_per_partition,model_bytes,load"
+        names = "thresholds,rows,partitions,points,seconds,cpu_seconds,bytes_per_partition,model_bytes,load"
         table.writerow(names.split(","))
         for n in args.rows:
             rng = da.random.default_rng(0)
@@ -69,7 +79,15 @@ def main() -> None:
             busy = client.run(time.process_time)
             cpu = sum(busy[k] - spent[k] for k in busy) / args.passes
             sent = len(pickle.dumps(stats))
-            line = [n, len(rows.lengths), args.points, f"{seconds:.3f}", f"{cpu:.3f}", sent]
+            line = [
+                args.thresholds,
+                n,
+                len(rows.lengths),
+                args.points,
+                f"{seconds:.3f}",
+                f"{cpu:.3f}",
+                sent,
+            ]
             line += [8 * K * (K + 1), f"{os.getloadavg()[0]:.1f}"]
             table.writerow(line)
             handle.flush()
