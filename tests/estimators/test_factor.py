@@ -181,6 +181,12 @@ def test_seeds_reproduce_draws():
     np.testing.assert_array_equal(a.predict_proba(X)[3:4], a.predict_proba(X[3:4]))
 
 
+def test_chains_in_parallel_draw_the_same():
+    X, _ = simulate()
+    one, two = (fit("kernel", "gibbs", n_jobs=n).predict_proba(X) for n in (1, 2))
+    np.testing.assert_allclose(one, two, atol=1e-9)
+
+
 def test_a_chain_goes_on_from_its_checkpoint(tmp_path):
     X, y = simulate()
     whole = fit("kernel", "gibbs").predict_proba(X)
