@@ -278,9 +278,7 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         self._report(float(c.sum()))
         return self
 
-    def _problem(
-        self, X: Any, c: Array, copies: Array, scheme: Any, own: list[Effects]
-    ) -> Problem:
+    def _problem(self, X: Any, c: Array, copies: Array, scheme: Any, own: list[Effects]) -> Problem:
         n, p = X.shape
         K = p + bool(self.fit_intercept)
         widths = [
