@@ -61,8 +61,8 @@ def main() -> None:
         Client(local) as client,
     ):
         table = csv.writer(handle)
-        names = "thresholds,rows,partitions,points,seconds,cpu_seconds,bytes_per_partition,model_bytes,load"
-        table.writerow(names.split(","))
+        names = "thresholds,rows,partitions,points,seconds,cpu_seconds"
+        table.writerow([*names.split(","), "bytes_per_partition", "model_bytes", "load"])
         for n in args.rows:
             rng = da.random.default_rng(0)
             X = rng.standard_normal((n, COLUMNS), chunks=(PARTITION, -1), dtype=np.float32)
