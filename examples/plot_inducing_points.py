@@ -2,10 +2,10 @@
 Few points instead of all rows
 ==============================
 
-A kernel machine can see its rows through a few inducing points. What these leave unexplained is kept
-as variance: by all rows alike (variational), or by every row for itself (FITC). Here is what either
-does to a function of one variable, and what is known of the kernel's length scale when it is drawn
-with everything else.
+A kernel machine can see its rows through a few inducing points. What these leave unexplained is
+kept as variance: by all rows alike (variational), or by every row for itself (FITC). Here is what
+either does to a function of one variable, and what is known of the kernel's length scale when it is
+drawn with everything else.
 """
 
 import matplotlib.pyplot as plt
@@ -21,9 +21,9 @@ y = (np.sin(2 * x) + 0.5 * rng.standard_normal(80) > 0).astype(int)
 X, grid = x[:, None], np.linspace(-6, 6, 200)[:, None]
 
 # %%
-# Five points, the same kernel. The bound of the variational fit lies far below that of all rows, and
-# the function follows the data only where a point is near. FITC's is higher, but it bounds the evidence
-# of another model: it is no yardstick between the two.
+# Five points, the same kernel. The bound of the variational fit lies far below that of all rows,
+# and the function follows the data only where a point is near. FITC's is higher, but it bounds the
+# evidence of another model: it is no yardstick between the two.
 
 kernel = 4.0 * RBF(0.25)  # on standardised columns
 few = {"kernel": kernel, "tune": False, "n_inducing": 5, "random_state": 0}
@@ -34,8 +34,8 @@ fits = {
 }
 fig, axes = plt.subplots(2, 2, figsize=(9, 6), layout="constrained")
 for ax, (name, fit) in zip(axes.flat, fits.items()):
-    f, sd = fit.machines_[0].moments(grid)
-    ax.fill_between(grid[:, 0], f - np.sqrt(sd), f + np.sqrt(sd), alpha=0.3)
+    f, v = fit.machines_[0].moments(grid)
+    ax.fill_between(grid[:, 0], f - np.sqrt(v), f + np.sqrt(v), alpha=0.3)
     ax.plot(grid[:, 0], f)
     ax.plot(x, 2.0 * y - 1.0, "k|", ms=8)
     ax.plot(fit.inducing_points_[:, 0], np.full(len(fit.inducing_points_), -3.4), "r^", ms=4)
