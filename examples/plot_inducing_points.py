@@ -34,8 +34,8 @@ fits = {
 }
 fig, axes = plt.subplots(2, 2, figsize=(9, 6), layout="constrained")
 for ax, (name, fit) in zip(axes.flat, fits.items()):
-    f, sd = fit.machines_[0].moments(grid)
-    ax.fill_between(grid[:, 0], f - np.sqrt(sd), f + np.sqrt(sd), alpha=0.3)
+    f, v = fit.machines_[0].moments(grid)
+    ax.fill_between(grid[:, 0], f - np.sqrt(v), f + np.sqrt(v), alpha=0.3)
     ax.plot(grid[:, 0], f)
     ax.plot(x, 2.0 * y - 1.0, "k|", ms=8)
     ax.plot(fit.inducing_points_[:, 0], np.full(len(fit.inducing_points_), -3.4), "r^", ms=4)

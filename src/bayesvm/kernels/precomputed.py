@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
@@ -39,7 +39,7 @@ class Precomputed(Algebra):
     unit: float = 1.0
 
     theta = np.empty(0)
-    names: Any = ()
+    names: ClassVar[tuple[str, ...]] = ()
 
     def with_theta(self, theta: Array) -> Precomputed:
         return self
