@@ -61,7 +61,8 @@ def main() -> None:
         Client(local) as client,
     ):
         table = csv.writer(handle)
-        names = "thresholds,rows,partitions,points,seconds,cpu_seconds,bytes_per_partition,model_bytes,load"
+        names = "thresholds,rows,partitions,points,seconds,cpu_seconds,"
+        names += "bytes_per_partition,model_bytes,load"
         table.writerow(names.split(","))
         for n in args.rows:
             rng = da.random.default_rng(0)
