@@ -113,7 +113,7 @@ def test_order_of_rows_changes_nothing(inference):
 @pytest.mark.parametrize("inference", ["vb", "em", "svi", QUICK])
 def test_engine_threads_and_blocks_change_nothing(inference, monkeypatch):
     base = BayesianLinearSVC(inference=inference, engine=Serial(), random_state=0).fit(X, Y)
-    monkeypatch.setattr("bayesvm.estimators.linear.block_rows", lambda K: 17)
+    monkeypatch.setattr("bayesvm.validation.block_rows", lambda K: 17)
     if inference is not QUICK:  # the engine's blocks own their generators: same blocks, same draws
         blocks = BayesianLinearSVC(inference=inference, engine="serial", random_state=0).fit(X, Y)
         assert_allclose(base.coef_, blocks.coef_, rtol=1e-9, atol=1e-9)
