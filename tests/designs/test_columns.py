@@ -19,9 +19,13 @@ from bayesvm.designs import (
     Basis,
     Chosen,
     Factors,
+    FactorScores,
+    Grouped,
     Intercept,
     Missing,
+    Mixture,
     Standardised,
+    Table,
     Unstructured,
     Whitened,
     fit_columns,
@@ -43,8 +47,8 @@ def test_no_missing_design():
         for name, item in vars(designs).items()
         if inspect.isclass(item) and not name.startswith("_")
     }
-    columns = {Basis, Chosen, Intercept, Missing, Standardised, Whitened}
-    assert public == columns | {Factors, Unstructured}
+    columns = {Basis, Chosen, FactorScores, Grouped, Intercept, Missing, Standardised, Whitened}
+    assert public == columns | {Factors, Mixture, Table, Unstructured}
 
 
 def cut(X, c, edges):

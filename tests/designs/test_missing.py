@@ -7,6 +7,7 @@ from scipy.special import digamma
 from tests.incomplete import missing_problem, with_holes
 from tests.problems import Z, frozen, plain, z_score
 
+from bayesvm.blocks import Blocks
 from bayesvm.designs import Factors, Missing, Standardised, Unstructured, fit_columns
 from bayesvm.designs.imputation import Loadings, Moments, Wishart
 from bayesvm.designs.latent import Latent, begin, hidden, predicted
@@ -22,7 +23,7 @@ from bayesvm.inference import VB
 from bayesvm.priors import Ridge
 from bayesvm.selection import GatedCovariance
 from bayesvm.stats import filled, gather, hidden_variance
-from bayesvm.types import Block, Cells, Coef, Hidden, Local, Rows
+from bayesvm.types import Cells, Coef, Hidden, Local, Rows
 
 RNG = np.random.default_rng(0)
 
@@ -234,8 +235,7 @@ def test_scaling_passes_over_missing_entries():
     X[rng.random(X.shape) < 0.3] = np.nan
     X[:, 2] = np.where(np.isnan(X[:, 2]), np.nan, 4.0)  # constant where observed
     c = rng.random(50)
-    blocks = [Block(X[i : i + 7], c[i : i + 7], c[i : i + 7]) for i in range(0, 50, 7)]
-    found = fit_columns(blocks, Serial(), standardize=True)
+    found = fit_columns(Blocks(X, c, c, 7), Serial(), standardize=True)
     for j in range(2):
         some = ~np.isnan(X[:, j])
         mean = np.average(X[some, j], weights=c[some])

@@ -190,9 +190,10 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         made: dict[int, Rows | None] = {}
         for machine in self.machines_:
-            key = id(machine.model.terms)
+            model = getattr(machine, "model", None)  # a kernel of latent scores has no columns
+            key = id(model and model.terms)
             if key not in made:
-                made[key] = None if machine.model.is_latent else machine.model.rows(X)
+                made[key] = None if model is None or model.is_latent else model.rows(X)
             yield made[key]
 
     def decision_function(self, X: Any, return_std: bool = False) -> Any:

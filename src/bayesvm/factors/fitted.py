@@ -17,7 +17,7 @@ from scipy.special import ndtri
 
 from ..calibration import Link, decisive
 from ..machine import Machine
-from ..types import Array
+from ..types import Array, Rows
 from .kernel import KernelDraw, KernelFactors, KernelState, collapse
 from .loadings import Drawn, Loadings, project
 from .sheet import Scores, Sheet
@@ -300,7 +300,7 @@ class KernelMachine:
         m, v = self.fitted.moments(Sheet.of(X))
         return m[:, self.number], v[:, self.number]
 
-    def quantiles(self, X: Array, levels: tuple[float, ...]) -> Array:
+    def quantiles(self, X: Array, levels: tuple[float, ...], rows: Rows | None = None) -> Array:
         m, v = self.moments(X)
         return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
 
