@@ -17,7 +17,7 @@ LOG_2PI = float(np.log(2 * np.pi))
 def mills(z: Array) -> Array:
     """Inverse Mills ratio ``N(z) / Phi(z)``, stable far into the left tail."""
     xp = namespace.of(z)
-    up, down = xp.maximum(z, 0.0), xp.minimum(z, 0.0)
+    up, down = namespace.at_least(z, 0.0), namespace.at_most(z, 0.0)
     right = xp.exp(-0.5 * (up**2 + LOG_2PI) - namespace.log_ndtr(up))
     return xp.where(z < 0, math.sqrt(2 / math.pi) / namespace.erfcx(-down / math.sqrt(2)), right)
 

@@ -56,7 +56,7 @@ class Whitened:
     def residual(self, X: Any, C: Array) -> Array:
         """Variance of f that the columns leave."""
         rest = self.kernel.diag(self.inputs.columns(X)) - namespace.double(namespace.squares(C))
-        return namespace.of(rest).maximum(rest, 0.0)  # type: ignore[no-any-return]
+        return namespace.at_least(rest, 0.0)  # type: ignore[no-any-return]
 
     def joint(self, X: Any, theta: Array, rng: np.random.Generator) -> Array:
         """f jointly at rows, one draw for each row of coefficients ``theta``.

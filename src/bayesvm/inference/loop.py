@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from time import perf_counter
@@ -40,25 +40,21 @@ Watch = Callable[[Progress, Any], bool]
 
 
 class History(list[float]):
-    """Values as they come, and the seconds since the first was asked for."""
+    """Values as they come, and the seconds since the first was asked for.
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.start, self.seconds = perf_counter(), list[float]()
+    A safe file keeps the values only.
+    """
+
+    def __init__(self, values: Iterable[float] = (), seconds: Iterable[float] = ()) -> None:
+        super().__init__(values)
+        self.start, self.seconds = perf_counter(), list(seconds)
 
     def append(self, value: float) -> None:
         super().append(value)
         self.seconds.append(perf_counter() - self.start)
 
     def __reduce__(self) -> Any:  # copies are not appended to again
-        return _restored, (list(self), list(self.seconds))
-
-
-def _restored(values: list[float], seconds: list[float]) -> History:
-    out = History()
-    out.extend(values)
-    out.seconds = seconds
-    return out
+        return History, (list(self), list(self.seconds))
 
 
 def silent(progress: Progress, state: Any) -> bool:

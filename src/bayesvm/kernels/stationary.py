@@ -28,7 +28,7 @@ def squared_distances(A: Array, B: Array | None = None) -> Array:
     rho += namespace.squares(A)[:, None]
     rho += namespace.squares(B)
     if xp is not np:
-        return xp.maximum(rho, 0.0)
+        return namespace.at_least(rho, 0.0)
     np.maximum(rho, 0.0, out=rho)
     if same:
         np.fill_diagonal(rho, 0.0)

@@ -58,7 +58,7 @@ class Hinge:
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
         xp = namespace.of(m)
         u = 1.0 - y * m
-        root = xp.sqrt(xp.maximum(u * u + v, FLOOR))
+        root = xp.sqrt(namespace.at_least(u * u + v, FLOOR))
         w = 1.0 / root
         # u + sqrt(chi) for u < 0 is a difference of near equals: use v / (sqrt(chi) - u)
         loss = xp.where(u > 0, u + root, v / (root + xp.abs(u)))
@@ -68,7 +68,7 @@ class Hinge:
         r"""The row without augmentation: :math:`\ell = E\log L = -(\bar u + E|u|)`."""
         xp = namespace.of(m)
         u = 1.0 - y * m
-        s = xp.sqrt(xp.maximum(v, FLOOR))
+        s = xp.sqrt(namespace.at_least(v, FLOOR))
         z = u / s
         below = 2.0 * namespace.ndtr(z)
         bell = xp.exp(-0.5 * z * z - 0.5 * LOG_2PI)

@@ -11,6 +11,7 @@ from scipy.special import expit, log_expit, ndtr
 
 from .. import namespace
 from ..distributions import polya_gamma
+from ..namespace import at_least
 from ..types import Array, Local
 from ._shared import NODES, NODES_AND_WEIGHTS, WEIGHTS, whole
 
@@ -48,12 +49,13 @@ class Logistic:
         xp = namespace.of(m)
         xi = xp.sqrt(m * m + v)
         # tanh(xi/2) / (2 xi) -> 1/4; below 1e-4 the series 1/4 - xi^2/48 is exact to 1e-17
-        safe = xp.maximum(xi, 1e-4)
+        safe = at_least(xi, 1e-4)
         w = xp.where(xi < 1e-4, 0.25 - xi * xi / 48.0, xp.tanh(safe / 2.0) / (2.0 * safe))
         slope = xp.where(  # (dw/dxi) / xi
             xi < 1e-2,
             -1.0 / 24.0 + xi * xi / 120.0,
-            (0.25 / xp.cosh(xp.minimum(safe, 700.0) / 2.0) ** 2 - w) / xp.maximum(xi, 1e-2) ** 2,
+            (0.25 / xp.cosh(namespace.at_most(safe, 700.0) / 2.0) ** 2 - w)
+            / namespace.at_least(xi, 1e-2) ** 2,
         )
         h = w + m * m * slope
         return Local(w, 0.5 * y - w * m, 0.5 * (y * m - xi) + namespace.log_expit(xi), h)
