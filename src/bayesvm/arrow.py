@@ -240,12 +240,12 @@ class Bordered:
 
 def _up(E: Array, F: Any, c: Array) -> Array:
     p = E.shape[2]
-    out: Array = E.reshape(-1, p) @ c[:p]
+    out: Array = E.reshape(E.shape[0] * E.shape[1], p) @ c[:p]
     return out if F is None else out + F @ c[p:]
 
 
 def _down(E: Array, F: Any, x: Array) -> Array:
-    out: Array = E.reshape(-1, E.shape[2]).T @ x
+    out: Array = E.reshape(E.shape[0] * E.shape[1], E.shape[2]).T @ x
     return out if F is None else np.concatenate([out, F.T @ x])
 
 
@@ -291,7 +291,7 @@ def eliminate(S: Bordered, P: Precision, retry: bool = True) -> tuple[Legs, Arra
     inverse = np.linalg.inv(R)
     U = inverse @ S.E
     V = None if S.F is None else sparse.csr_array(_repeated(inverse) @ S.F)
-    flat, Q = U.reshape(-1, p), S.M.copy()
+    flat, Q = U.reshape(G * r, p), S.M.copy()
     Q[:p, :p] -= flat.T @ flat
     if V is not None:
         side = V.T @ flat
@@ -373,7 +373,7 @@ class ArrowCovariance:
             T = t @ self._root
             return out + np.einsum("ij,ij->i", T, T)
         rest = sparse.csr_array(few - C.parts[-1] @ sparse_B)
-        size = max(1, HELD // self.q)
+        size = max(1, HELD // max(1, self.q))
         for i in range(0, t.shape[0], size):
             T = t[i : i + size] @ self._root[:p] + rest[i : i + size] @ self._root[p:]
             out[i : i + size] += np.einsum("ij,ij->i", T, T)
@@ -392,12 +392,13 @@ class ArrowCovariance:
         G, r, p = self.U.shape
         B, sparse_B = self._slopes
         out = np.einsum("gmj,gmk->gjk", self._inverse, self._inverse)
-        size = max(1, HELD // (self.q * r))
+        size = max(1, HELD // max(1, self.q * r))
         for i in range(0, G, size):
-            T = B[i : i + size].reshape(-1, p) @ self._root[:p]
+            some = B[i : i + size]
+            T = some.reshape(some.shape[0] * r, p) @ self._root[:p]
             if sparse_B is not None:
                 T += sparse_B[i * r : (i + size) * r] @ self._root[p:]
-            T = T.reshape(-1, r, self.q)
+            T = T.reshape(some.shape[0], r, self.q)
             out[i : i + size] += np.einsum("gjm,gkm->gjk", T, T)
         return out
 

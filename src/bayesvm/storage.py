@@ -19,8 +19,13 @@ def _skops() -> Any:
     return skops.io
 
 
+HARMLESS = {"scipy.sparse._csr.csr_array"}  # three arrays and a shape
+
+
 def _is_ours(name: str) -> bool:
     """Whether a type is a class of this package, and not something it merely imports."""
+    if name in HARMLESS:
+        return True
     if not name.startswith("bayesvm."):
         return False
     module, _, attribute = name.rpartition(".")
@@ -44,7 +49,8 @@ def save(model: Any, path: str | Path) -> None:
     Parameters
     ----------
     model : estimator
-        An estimator of this package, or a scikit-learn pipeline or search around one.
+        An estimator of this package, or a scikit-learn pipeline around one; of a search save
+        ``best_estimator_``.
     path : str or path
         Where to.
 
@@ -61,8 +67,15 @@ def save(model: Any, path: str | Path) -> None:
     """
     from . import __version__
 
-    data = _skops().dumps({"format": FORMAT, "version": __version__, "model": model})
-    foreign = _foreign(data)
+    try:
+        data = _skops().dumps({"format": FORMAT, "version": __version__, "model": model})
+        foreign = _foreign(data)
+    except Exception as error:  # skops raises whatever an object's own code does
+        raise ValueError(
+            f"{type(model).__name__} cannot be put into a safe file ({error}). Models made by "
+            "from_formula are the usual reason: their formula is code. Use pickle among people you "
+            "trust."
+        ) from error
     if foreign:
         raise ValueError(
             f"the model holds objects of {', '.join(foreign)}, which a safe file cannot: they "

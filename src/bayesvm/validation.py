@@ -407,6 +407,16 @@ def check_missing(value: Any, scheme: Any, checkpoint: Any = None) -> None:
         )
 
 
+def check_complete(X: Array, columns: Sequence[int], names: Sequence[str]) -> None:
+    """Refuse missing cells in columns that have no distribution for them."""
+    some = [j for j in columns if np.isnan(X[:, j]).any()]
+    if some:
+        raise ValueError(
+            f"column {names[some[0]]!r} has missing cells, for which the model has no "
+            "distribution; fill them in."
+        )
+
+
 def check_slopes(X: Array, own: Sequence[Any], names: Sequence[str]) -> None:
     """Slopes of groups multiply columns, which must then be known."""
     for j in {j for e in own for j in e.slopes}:
@@ -467,6 +477,11 @@ def check_weights(
         if not isinstance(class_weight, Mapping):
             raise ValueError(
                 f"class_weight must be 'balanced', a dict or None; got {class_weight!r}."
+            )
+        unknown = [k for k in class_weight if k not in set(classes.tolist())]
+        if unknown:
+            raise ValueError(
+                f"class_weight names {unknown[:3]}, but the classes are {list(classes)[:10]}."
             )
         factors = np.array([float(class_weight.get(k, 1.0)) for k in classes])
         if np.any(factors < 0) or not np.all(np.isfinite(factors)):
@@ -593,6 +608,14 @@ def check_large(rule: str | None, fitc: bool) -> None:
         raise ValueError(
             f"{what} is for fits to at most 50,000 rows in memory; use approximation='variational' "
             "and tune='evidence', or fewer rows."
+        )
+
+
+def check_served(X: Any, what: str) -> None:
+    """Refuse rows that are read in chunks, where an answer needs them at once."""
+    if is_source(X):
+        raise ValueError(
+            f"{what} needs rows as one array; got {type(X).__name__}. Give it a chunk at a time."
         )
 
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from bayesvm import AdditiveSVC, BayesianLinearSVC
+from bayesvm import AdditiveSVC, BayesianLinearSVC, MixedSVC
+from bayesvm.inference import Gibbs
 from bayesvm.priors import Fixed, LaplaceZero, Ridge
-from bayesvm.terms import Columns, Intercept, Process, Term
+from bayesvm.terms import Columns, Groups, Intercept, Missing, Process, Term
 
 pd = pytest.importorskip("pandas")
 
@@ -110,3 +111,113 @@ def test_names_need_a_frame():
     X, y = wave(40)
     with pytest.raises(ValueError, match="X has no names"):
         AdditiveSVC([("x", Columns(["a"]))]).fit(X.to_numpy(), y)
+
+
+# ----- groups and missing cells
+
+
+def ward(n=240, seed=0):
+    """Numbers a to d, c with empty cells, and a column of groups."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.standard_normal((n, 4)), columns=list("abcd"))
+    frame["h"] = rng.choice(list("uvwxyz"), n)
+    own = dict(zip("uvwxyz", rng.standard_normal(6), strict=True))
+    y = (frame.a + frame.h.map(own) + 0.5 * rng.logistic(size=n) > 0).astype(int)
+    frame.loc[:40, "c"] = np.nan
+    return frame, y
+
+
+def test_groups_and_missing_cells_are_the_mixed_machine():
+    X, y = ward()
+    terms = [("i", Intercept()), ("x", Missing(Columns(list("abcd")))), ("h", Groups("h"))]
+    sums = AdditiveSVC(terms).fit(X, y)
+    mixed = MixedSVC(missing="model").fit(X[list("abcd")], y, groups=X["h"])
+    assert sums.elbo_ == pytest.approx(mixed.elbo_, rel=1e-8)
+    got = sums.predict_proba(X)
+    assert np.allclose(got, mixed.predict_proba(X[list("abcd")], groups=X["h"]), atol=1e-6)
+    assert np.allclose(sums.random_effects_["mean"], mixed.random_effects_["mean"], atol=1e-6)
+
+
+def test_groups_alone_and_columns_that_no_term_reads():
+    X, y = ward()
+    X = X.assign(name="bob", when=pd.Timestamp("2020-01-01"))
+    model = AdditiveSVC([("h", Groups("h"))]).fit(X, y)
+    assert model.score(X, y) > 0.5
+    with pytest.raises(ValueError, match="'name' cannot be read as numbers"):
+        AdditiveSVC([("x", Columns(["a", "name"]))]).fit(X, y)
+
+
+def test_unseen_groups_widen_their_share():
+    X, y = ward()
+    model = AdditiveSVC([("x", Columns("a")), ("h", Groups("h"))]).fit(X, y)
+    _, std = model.partial(X.assign(h="new"), return_std=True)
+    assert np.all(std["h"] > 0.1)
+
+
+def test_rows_without_weight_are_as_if_they_were_not_there():
+    X, y = ward()
+    terms = [("i", Intercept()), ("x", Columns("a")), ("h", Groups("h"))]
+    keep = X["h"] != "u"
+    whole = AdditiveSVC(terms).fit(X, y, sample_weight=keep.astype(float))
+    some = AdditiveSVC(terms).fit(X[keep], y[keep])
+    assert whole.elbo_ == pytest.approx(some.elbo_, rel=1e-10)
+    assert "u" not in whole.levels_["h"]
+
+
+@pytest.mark.parametrize("part", [Columns(["a", "b"]), Process("a", n_inducing=5)], ids=repr)
+def test_empty_cells_are_refused_where_nothing_can_fill_them(part):
+    X, y = ward()
+    terms = [("x", part), ("m", Missing(Columns(["c", "d"])))]
+    model = AdditiveSVC(terms).fit(X, y)
+    X.loc[0, "a"] = np.nan
+    with pytest.raises(ValueError, match="term 'x': column 'a' has missing cells"):
+        model.predict_proba(X)
+    with pytest.raises(ValueError, match="term 'x': column 'a' has missing cells"):
+        AdditiveSVC(terms).fit(X, y)
+
+
+def test_what_cannot_be_combined_is_said():
+    X, y = ward()
+    missing = Missing(Columns(["c"]))
+    for terms, message in [
+        ([("m", missing), ("n", Missing(Columns(["c", "d"])))], "in two terms"),
+        ([("m", missing), ("h", Groups("h", slopes=["c"]))], "term 'h': column 'c' has missing"),
+        ([("x", Columns(["a", "h"])), ("h", Groups("h"))], "names groups"),
+        ([("x", Columns(["a", "a"]))], "one column twice"),
+        ([("h", Groups("h", intercept=False))], "needs? an intercept, slopes or both"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            AdditiveSVC(terms).fit(X, y)
+    with pytest.raises(ValueError, match="'model' cannot be fitted by EM"):
+        AdditiveSVC([("m", missing)], inference="em").fit(X, y)
+    with pytest.raises(ValueError, match="takes Columns"):
+        Missing(Process("a"))
+    gone = X.assign(c=np.nan)
+    with pytest.raises(ValueError, match="no observed value at all"):
+        AdditiveSVC([("m", missing)]).fit(gone, y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_checkpoint_of_another_column_is_another_models(tmp_path):
+    X, y = ward()
+    X = X[list("abd")].to_numpy()
+    scheme = Gibbs(draws=20, burn_in=10, chains=2)
+
+    def fit(column, path):
+        terms = [("i", Intercept()), ("x", Columns([column]))]
+        return AdditiveSVC(terms, scheme, random_state=0, checkpoint=path).fit(X, y)
+
+    fit(0, tmp_path / "one.npz")
+    with pytest.raises(ValueError, match="checkpoint"):
+        fit(1, tmp_path / "one.npz")
+
+
+def test_the_scale_of_the_loss_is_learned_beside_missing_cells_and_gates():
+    X, y = ward()
+    numbers = X[list("abcd")]
+    plain = BayesianLinearSVC(likelihood="skewed_laplace").fit(numbers.fillna(0.0), y)
+    holes = BayesianLinearSVC(likelihood="skewed_laplace", missing="model").fit(numbers, y)
+    gated = BayesianLinearSVC("laplace_zero", likelihood="skewed_laplace", random_state=0)
+    gated.fit(numbers.fillna(0.0), y)
+    scales = [m.machines_[0].model.likelihood.scale for m in (plain, holes, gated)]
+    assert max(scales) < 3 * min(scales)

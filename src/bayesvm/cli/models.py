@@ -53,11 +53,10 @@ def fit(
     from ..storage import save
 
     console = Console(highlight=False)
-    frame = read(data)
-    X, y = split(frame, target, drop or [])
     options = {k: v for k, v in {"prior": prior, "inference": inference}.items() if v is not None}
-    model = build(kind, X, {**options, "random_state": seed})
     with complaints():
+        X, y = split(read(data), target, drop or [])
+        model = build(kind, X, {**options, "random_state": seed})
         model.fit(X, y)
         classes = ", ".join(map(str, model.classes_))
         console.print(f"{data}: {len(X)} rows, {X.shape[1]} columns, classes {classes}")
@@ -185,11 +184,12 @@ def build(kind: str, X: pd.DataFrame, options: dict[str, Any]) -> Any:
     numeric = [c for c in X if pd.api.types.is_numeric_dtype(X[c])]
     text = [c for c in X if c not in numeric]
     cells = X[numeric].isna().to_numpy().sum()
-    if kind == "linear" and cells:
-        options["missing"] = "model"
+    if kind == "linear" and options.get("inference", "vb") in ("vb", "gibbs"):
+        options["missing"] = "model"  # rows to be predicted may have empty cells too
     elif cells:
         raise typer.BadParameter(
-            f"{cells} cells are empty, which only --model linear can take; fill or drop them"
+            f"{cells} cells are empty, which only --model linear by vb or gibbs can take; fill or "
+            "drop them"
         )
     cls = getattr(bayesvm, KINDS[kind])
     known = cls().get_params()
@@ -230,6 +230,10 @@ def left_out(model: Any, X: pd.DataFrame, y: Any) -> tuple[Any, Any, Any]:
 
 
 def show_scores(console: Console, classes: Any, y: Any, proba: Any, where: str) -> None:
+    strange = set(np.unique(y)) - set(classes)
+    if strange:
+        known = ", ".join(map(str, classes))
+        raise ValueError(f"labels {sorted(map(str, strange))[:3]} are not among {known}")
     at = np.searchsorted(classes, y)
     p = np.clip(proba[np.arange(len(y)), at], 1e-15, None)
     truth = np.eye(len(classes))[at]

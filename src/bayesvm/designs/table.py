@@ -78,4 +78,6 @@ class Layout:
             raise ValueError(f"column {name!r} names groups and cannot be read as numbers too.")
         if not chosen:
             raise ValueError("a part of the model must read at least one column; got none.")
+        if len(set(chosen)) < len(chosen):
+            raise ValueError(f"columns {list(columns)} name one column twice.")
         return np.array([plain.index(j) for j in chosen])

@@ -9,6 +9,7 @@ from operator import add
 from typing import Any
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
 
 from ..blocks import Blocks
 from ..memory import SHARE, available
@@ -165,7 +166,14 @@ class DaskRows:
     def encode(self, y: Any) -> tuple[Array, Any]:
         import dask.array as da
 
-        classes = np.asarray(da.unique(y).compute())
+        try:
+            classes = np.asarray(da.unique(y).compute())
+            gone = bool(np.any(classes != classes))
+        except TypeError as error:
+            raise ValueError(f"labels must be of one kind and none missing ({error}).") from error
+        if gone:
+            raise ValueError("y contains NaN; drop rows without a label.")
+        check_classification_targets(classes)
         return classes, y.map_blocks(partial(np.searchsorted, classes), dtype=np.intp)
 
     def weights(self, sample_weight: Any, class_weight: Any, codes: Any, classes: Array) -> Any:
@@ -190,6 +198,8 @@ class DaskRows:
             factors = masses.sum() / (len(classes) * masses)
         else:
             factors = np.array([float(class_weight.get(k, 1.0)) for k in classes])
+            if not np.all((factors > 0) & np.isfinite(factors)):
+                raise ValueError("class weights of rows on a cluster must be positive and finite.")
         return c * codes.map_blocks(lambda k: factors[k], dtype=float)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -109,9 +109,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(X, Table):
             parts = [X.numbers, X.codes]
         parts += [problem.blocks.c, codes]
-        parts += [
-            getattr(t.design, k) for t in terms for k in ("center", "scale") if t.name == "coef"
-        ]
+        parts += [part for t in terms for part in _described((t.name, t.design))]
         return (
             f"{type(self).__name__} by {scheme} with {[t.prior for t in terms]} and "
             f"{problem.model.likelihood}, {problem.n} rows, {problem.form}, "
@@ -172,7 +170,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             xp = namespace.of(pairs[0][0])
             return xp.stack([m for m, _ in pairs], axis=1), xp.stack([v for _, v in pairs], axis=1)
 
-        parts = list(engine.collect(visit, blocks))
+        with check.blas_threads(K, "dense"):
+            parts = list(engine.collect(visit, blocks))
         return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
 
     def _on_device(self) -> bool:
@@ -292,6 +291,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             the rest.
         """
         tails = check.tails(level)
+        check.check_served(X, "predict_interval")
         p = self.predict_proba(X)
         X = self._new_rows(X)
         X = namespace.to_numpy(X) if namespace.is_foreign(X) else X
@@ -309,6 +309,22 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 def _vector(problem: Problem, state: State) -> Array:
     """What a checkpoint holds: latent entries are found again from the rest."""
     return pack(problem.model, state._replace(latents=()))
+
+
+def _described(x: Any) -> Iterator[Array]:
+    """What a design is made of, as arrays."""
+    if isinstance(x, np.ndarray):
+        yield x if x.dtype != object else np.frombuffer(repr(x.tolist()).encode(), np.uint8)
+    elif isinstance(x, tuple | list):
+        for part in x:
+            yield from _described(part)
+    elif is_dataclass(x) and not isinstance(x, type):
+        yield from _described(type(x).__name__)
+        for field in fields(x):
+            yield from _described(getattr(x, field.name))
+    else:
+        text = repr(x)  # an address means nothing in the next process
+        yield np.frombuffer((type(x).__name__ if " at 0x" in text else text).encode(), np.uint8)
 
 
 class _Scope:

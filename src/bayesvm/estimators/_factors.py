@@ -81,7 +81,9 @@ def read(groups: Any, n: int) -> dict[str, Array]:
         names = groups.columns if hasattr(groups, "columns") else groups
         columns = {str(name): np.asarray(groups[name]) for name in names}
     else:
-        values = np.asarray(groups)
+        # a list may hold NaN beside strings, which NumPy would make the string 'nan'
+        held = hasattr(groups, "dtype")
+        values = np.asarray(groups) if held else np.array(groups, dtype=object)
         name = getattr(groups, "name", None)
         if values.ndim == 1:
             columns = {"group" if name is None else str(name): values}
@@ -180,7 +182,11 @@ def _column(column: Any, names: Sequence[str]) -> int:
     if isinstance(column, str):
         if column in names:
             return list(names).index(column)
-    elif isinstance(column, int | np.integer) and -len(names) <= column < len(names):
+    elif (
+        isinstance(column, int | np.integer)
+        and not isinstance(column, bool)
+        and -len(names) <= column < len(names)
+    ):
         return int(column) % len(names)
     raise ValueError(
         f"random names a column {column!r} that X does not have; its {len(names)} columns are "

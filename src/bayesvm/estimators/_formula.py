@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +67,13 @@ class Formula:
                 )
             factors[factor] = columns
             parts.setdefault(factor, []).extend(term.expr.labels)
+        named = [name.replace(" ", "") for name in re.findall(r"\|([^()|]+)\)", text)]
+        twice = [name for name in named if named.count(name) > 1]
+        if twice:
+            raise ValueError(
+                f"the factor {twice[0]!r} occurs twice in {text!r}. Effects of one factor have one "
+                "covariance here: write (1 + x | g); they cannot be held uncorrelated."
+            )
         random = {}
         for factor, found in parts.items():
             unknown = [label for label in found if label != INTERCEPT and label not in names]

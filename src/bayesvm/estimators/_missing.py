@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from ..designs import Missing, Standardised, fit_columns
 from ..designs.latent import Latent, settled
 from ..designs.table import numbers
 from ..incomplete import filled_in, mixture
-from ..inference.draws import Pair
+from ..inference.draws import PAIRS, Pair
 from ..machine import Machine
 from ..types import Array, Engine
 from ._base import BayesianClassifier
@@ -102,7 +103,7 @@ class MissingCells(BayesianClassifier):
             latents = tuple(latent if t.design is design else None for t in terms)
             post: Any = machine.posterior
             if "draws" in machine.extra:
-                flat = post.flat[:: max(1, len(post.flat) // 400)]
+                flat = post.flat[:: -(-len(post.flat) // PAIRS)]
                 params = tuple(each and each.params for each in latents)
                 post = replace(post, pairs=tuple(Pair(theta, params) for theta in flat))
             model = replace(machine.model, terms=terms)
@@ -111,6 +112,12 @@ class MissingCells(BayesianClassifier):
         return out
 
     # ----- asking
+
+    def _new_rows(self, X: Any) -> Any:
+        X = super()._new_rows(X)
+        if check.models_missing(self.missing) and check.is_sparse(X):
+            raise ValueError("missing='model' needs dense rows; give X.toarray().")
+        return X
 
     def _latent_term(self) -> int:
         model = self.machines_[0].model
@@ -144,8 +151,8 @@ class MissingCells(BayesianClassifier):
             params = [p.params for p in pairs] or [
                 tuple(each and each.params for each in machine.state.latents)
             ]
-            each = [filled_in(model, X, where, p) for p in params]
-            m, v = mixture(np.stack([m for m, _ in each]), np.stack([v for _, v in each]))
+            params = list({id(p[k]): p for p in params}.values())  # chains may share one
+            m, v = _averaged(filled_in(model, X, where, p) for p in params)
             means.append(m * design.scale + design.center)
             variances.append(v * design.scale**2)
         mean, var = mixture(np.stack(means), np.stack(variances))
@@ -182,3 +189,12 @@ class MissingCells(BayesianClassifier):
         row = self._training_rows[row]
         order = np.lexsort((column, row))
         return Imputed(row[order], column[order], mean[order], np.sqrt(var)[order])
+
+
+def _averaged(pairs: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Mean and variance of a mixture of equal parts, one part at a time."""
+    count, first, second = 0, np.zeros(()), np.zeros(())
+    for m, v in pairs:
+        count, first, second = count + 1, first + m, second + v + m * m
+    mean = first / count
+    return mean, np.maximum(second / count - mean**2, 0.0)

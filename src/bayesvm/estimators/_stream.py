@@ -174,6 +174,7 @@ class Streaming:
             The updated estimator.
         """
         me: Any = self
+        check.check_in_memory(X, "partial_fit")
         fitted = hasattr(self, "machines_")
         X, y = me._read(X, y, reset=not fitted)
         stream = getattr(self, "_stream", None)

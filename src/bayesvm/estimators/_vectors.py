@@ -99,6 +99,7 @@ class VectorClassifier(BayesianClassifier):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         check.check_probability(self.probability)
+        check.check_served(X, type(self).__name__)
         X, y = self._read(X, y, reset=True)
         classes, codes = np.unique(y, return_inverse=True)
         c = check.check_weights(sample_weight, self.class_weight, codes, classes)

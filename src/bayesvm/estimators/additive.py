@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from sklearn.utils.validation import (
 from .. import validation as check
 from ..blocks import Blocks, block_rows
 from ..designs.latent import predicted
-from ..designs.table import Layout, Table, numbers
+from ..designs.table import Layout, Table
 from ..diagnostics import ess, r_hat
 from ..inference.loop import Progress
 from ..machine import Machine
@@ -162,7 +163,8 @@ class AdditiveSVC(EffectReport):
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
         check.check_probability(self.probability)
         self._parts = read_terms(self.terms)
-        X, y = self._read(X, y, reset=True)
+        check.check_in_memory(X, "AdditiveSVC")
+        X, y, labels = self._take(X, y)
         classes, codes = np.unique(y, return_inverse=True)
         c = check.check_weights(sample_weight, self.class_weight, codes, classes)
         copies = check.check_weights(sample_weight, None, codes, classes)
@@ -170,12 +172,13 @@ class AdditiveSVC(EffectReport):
         self.classes_ = classes
         rows = np.flatnonzero(c > 0)
         c, copies = c[rows], copies[rows]
+        self._check_cells(X[rows])
         if self._incomplete():
             check.check_missing("model", scheme, self.checkpoint)
             if check.is_sampler(scheme):
-                each = check.repeated(numbers(X)[rows], copies)
+                each = check.repeated(X[rows], copies)
                 rows, (c, copies) = rows[each], check.shared(c, copies, each)
-        problem = self._problem(X[rows], c, copies, scheme)
+        problem = self._problem(self._coded(X[rows], labels, rows), c, copies, scheme)
         self._second = second_moments(problem)
         count = 1 if len(classes) == 2 else len(classes)
         self._conclude(self._fit_machines(problem, codes[rows], scheme, [None] * count))
@@ -220,62 +223,108 @@ class AdditiveSVC(EffectReport):
         names, groups = super()._names(), self._layout().groups
         return [name for j, name in enumerate(names) if j not in groups]
 
-    def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
-        if not any(hasattr(t.design, "column") for t in self._parts):
-            self._factors = Factors((), ())
-            X, y = super()._read(X, y, reset)
-        else:
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            X, labels = self._split(X)
-            y = column_or_1d(y, warn=True)
-            check_classification_targets(y)
-            check_consistent_length(X, y)
-            self._factors, codes = Factors.learn(labels, len(X))
-            X = Table(X, codes)
+    def _take(self, X: Any, y: Any) -> tuple[Array, Array, dict[str, Any]]:
+        """Numbers, labels of rows, and labels of groups by column."""
+        if not self._is_table(X):
+            X, y = super()._read(X, y, reset=True)
+            return X, y, {}
+        validate_data(self, X, reset=True, skip_check_array=True)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        X, labels = self._split(X)
+        check_consistent_length(X, y)
+        return X, y, labels
+
+    def _coded(self, X: Array, labels: dict[str, Any], rows: Array) -> Any:
+        """Training rows, with the groups that occur in them."""
+        self._factors, codes = Factors((), ()), None
+        if labels:
+            some = {name: column[rows] for name, column in labels.items()}
+            self._factors, codes = Factors.learn(some, len(X))
         self.factors_ = list(self._factors.names)
         self.levels_ = dict(zip(self._factors.names, self._factors.levels, strict=True))
-        self._check_cells(X)
-        return X, y
+        return X if codes is None else Table(X, codes)
+
+    def _is_table(self, X: Any) -> bool:
+        """Whether columns are to be read one by one: some name groups, or only some are read."""
+        return hasattr(X, "columns") or any(hasattr(t.design, "column") for t in self._parts)
 
     def _new_rows(self, X: Any) -> Any:
         self._check_fitted()
-        if not self.factors_:
-            return super()._new_rows(X)
+        check.check_in_memory(X, "AdditiveSVC")
+        if not self._is_table(X):
+            X = super()._new_rows(X)
+            self._check_known(X)
+            return X
         validate_data(self, X, reset=False, skip_check_array=True)
         X, labels = self._split(X)
-        return Table(X, self._factors.encode(labels, len(X)))
+        self._check_known(X)
+        return Table(X, self._factors.encode(labels, len(X))) if labels else X
+
+    def _reads(self, layout: Layout, part: Any) -> list[int]:
+        """Columns of numbers that a part reads."""
+        if hasattr(part, "column"):
+            slopes = [part.slopes] if isinstance(part.slopes, str | int) else part.slopes
+            return [int(j) for j in layout.find(slopes)] if len(slopes) else []
+        return [int(j) for j in layout.find(part.columns)] if hasattr(part, "columns") else []
 
     def _split(self, X: Any) -> tuple[Array, dict[str, Any]]:
-        """Numbers, and labels of groups by column."""
+        """Numbers that some term reads (zero elsewhere), and labels of groups by column."""
         layout, names = self._layout(), super()._names()
-        rows = X if hasattr(X, "columns") else np.asarray(X)
-        columns = [_column(rows, j) for j in range(layout.count)]
-        labels = {names[j]: columns[j] for j in layout.groups}
-        plain = [columns[j] for j in range(layout.count) if j not in layout.groups]
+        rows = X if hasattr(X, "columns") or hasattr(X, "dtype") else np.array(X, dtype=object)
+        if check.is_sparse(rows) or len(np.shape(rows)) != 2:
+            raise ValueError(
+                "rows with groups must be a data frame or a dense array of two dimensions; got "
+                f"{type(X).__name__} of shape {np.shape(X)}."
+            )
+        labels = {names[j]: _column(rows, j) for j in layout.groups}
+        plain = [j for j in range(layout.count) if j not in layout.groups]
+        read: set[int] = set()
+        for name, part, _ in self._parts:
+            try:
+                read |= set(self._reads(layout, part))
+            except ValueError as error:
+                raise ValueError(f"term {name!r}: {error}") from error
+        out = np.zeros((np.shape(rows)[0], len(plain)))
+        for k, j in enumerate(plain):
+            if k not in read:
+                continue
+            try:
+                out[:, k] = np.asarray(_column(rows, j), dtype=float)
+            except (TypeError, ValueError) as error:
+                raise ValueError(
+                    f"column {names[j]!r} cannot be read as numbers ({error}). Encode it, or leave "
+                    "it out of the terms."
+                ) from error
         finite = "allow-nan" if self._incomplete() else True
         if not plain:
-            return np.empty((len(columns[0]), 0)), labels
-        found = check_array(np.column_stack(plain), dtype=float, ensure_all_finite=finite)
-        return found, labels
+            return out, labels
+        return check_array(out, dtype=float, ensure_all_finite=finite), labels
 
-    def _check_cells(self, X: Any) -> None:
-        """Cells may be missing where a part says so, and not everywhere."""
-        gone = np.isnan(numbers(X))
+    def _check_known(self, X: Array) -> None:
+        """Cells may be missing where a part has a distribution for them."""
+        layout, names = self._layout(), self._names()
+        for name, part, _ in self._parts:
+            if not getattr(part, "incomplete", False):
+                try:
+                    check.check_complete(X, self._reads(layout, part), names)
+                except ValueError as error:
+                    raise ValueError(
+                        f"term {name!r}: {error} Or write Missing(Columns(...))."
+                    ) from error
+
+    def _check_cells(self, X: Array) -> None:
+        """Training cells: missing where they may be, in one term, and not everywhere."""
+        gone = np.isnan(X)
         if not gone.any():
             return
+        self._check_known(X)
         layout, names = self._layout(), self._names()
         taken: set[int] = set()
         for name, part, _ in self._parts:
-            if not hasattr(part, "columns") or hasattr(part, "column"):
-                continue
-            where = layout.find(part.columns)
+            where = self._reads(layout, part)
             some = [j for j in where if gone[:, j].any()]
-            if some and not getattr(part, "incomplete", False):
-                raise ValueError(
-                    f"term {name!r}: column {names[some[0]]!r} has missing cells; write "
-                    "Missing(Columns(...)), or fill them in."
-                )
-            if some and taken & set(some):
+            if taken & set(some):
                 raise ValueError(
                     f"term {name!r}: column {names[some[0]]!r} has missing cells and is in two "
                     "terms, each of which would fill them in its own way; put it in one."
@@ -286,15 +335,14 @@ class AdditiveSVC(EffectReport):
                     f"term {name!r}: column {names[never[0]]!r} has no observed value at all, so "
                     "nothing can be learned of it. Drop it."
                 )
+            empty = int(gone[:, where].all(axis=1).sum()) if some else 0
+            if empty:
+                warnings.warn(
+                    f"term {name!r}: {empty} row(s) have every cell missing.",
+                    UserWarning,
+                    stacklevel=3,
+                )
             taken |= set(some)
-        for name, part, _ in self._parts:
-            if hasattr(part, "column") and part.slopes:
-                some = [j for j in layout.find(part.slopes) if gone[:, j].any()]
-                if some:
-                    raise ValueError(
-                        f"term {name!r}: column {names[some[0]]!r} has missing cells; a column "
-                        "with slopes must be complete."
-                    )
 
     def _problem(self, X: Any, c: Array, copies: Array, scheme: Any) -> Problem:
         sizes = [level.size for level in self._factors.levels]
@@ -351,6 +399,12 @@ class AdditiveSVC(EffectReport):
         model = self.machines_[0].model
         for term, where in zip(model.terms, model.slices, strict=True):
             pairs = [_alone(machine, X, where) for machine in self.machines_]
+            if hasattr(term.design, "part"):  # groups not seen in training
+                k = model.terms.index(term)
+                pairs = [
+                    (m, v + term.design.absent(X, machine.spread(k)))
+                    for (m, v), machine in zip(pairs, self.machines_, strict=True)
+                ]
             both = [np.stack(part, axis=1) for part in zip(*pairs, strict=True)]
             single = len(pairs) == 1
             mean[term.name], variance = (part[:, 0] if single else part for part in both)

@@ -233,6 +233,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             The fitted estimator.
         """
         scheme = self._scheme()
+        check.check_in_memory(X, "FactorSVC")
         X, y = self._read(X, y, reset=True)
         classes, codes = np.unique(y, return_inverse=True)
         c = check.check_weights(sample_weight, self.class_weight, codes, classes)
@@ -257,6 +258,13 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             raise ValueError(
                 f"classifier={self.classifier!r} is not known; choose 'kernel' or 'linear'."
             )
+        if isinstance(self.kernel, str) and self.kernel == "precomputed":
+            raise ValueError(
+                "kernel='precomputed' has no meaning for FactorSVC, whose kernel sees factors that "
+                "are learned; use BayesianSVC."
+            )
+        if not isinstance(self.tune, bool):
+            raise ValueError(f"tune must be True or False; got {self.tune!r}.")
         given = self.inference
         named = {"vb": CLIMBS[self.classifier], "gibbs": CHAINS[self.classifier]}
         given = named.get(given, given) if isinstance(given, str) else given
@@ -335,7 +343,10 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         if self.checkpoint is not None:
             parts = (sheet.table(), sheet.c, codes, c)
             mark = zlib.crc32(b"".join(np.ascontiguousarray(x).tobytes() for x in parts))
-            about = f"FactorSVC by {scheme} with {K} factors, {kernel}, {prior}, data {mark:08x}"
+            about = (
+                f"FactorSVC by {scheme} with {K} factors, {kernel}, {prior}, {self.likelihood}, "
+                f"bias {self.bias}, tune {self.tune}, seed {self.random_state}, data {mark:08x}"
+            )
             store = Checkpoint(self.checkpoint, about)
         with Reporter(self.callbacks, self.verbose) as report:
             machines = fit_kernel(

@@ -72,8 +72,8 @@ class BayesianSVC(Streaming, ProcessClassifier):
         pseudo-likelihood normalised over labels, or :math:`\Phi(m/\sqrt{1+v})`.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, times ``sample_weight``.
-    engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.engines`, default="auto"
-        Who visits the rows.
+    engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
+        Who visits the rows: see :mod:`bayesvm.engines`.  ``"auto"`` follows the input.
     dtype : {"auto", "float32", "float64"}, default="auto"
         Precision of the columns of fits to more than 50,000 rows; ``"auto"`` is float32, but
         float64 under EM.  Columns are computed, and sums over rows taken, in float64 always.
@@ -223,6 +223,8 @@ class BayesianSVC(Streaming, ProcessClassifier):
         fitc = check.check_approximation(self.approximation, scheme, likelihood)
         check.check_probability(self.probability)
         check.check_positive("bias", self.bias)
+        if self._precomputed:
+            check.check_in_memory(X, "kernel='precomputed'")
         X, y = self._read(X, y, reset=True)
         classes, codes = check.encode(y, X)
         c = check.check_weights(sample_weight, self.class_weight, codes, classes, X)
@@ -266,6 +268,12 @@ class BayesianSVC(Streaming, ProcessClassifier):
     # ----- streams
 
     def _check_stream(self) -> None:
+        check.choose_bound(self.bound, check.choose_scheme(self.inference, self.max_iter, self.tol))
+        if self.approximation not in ("variational", "fitc"):
+            raise ValueError(
+                f"approximation={self.approximation!r} is not known; choose 'variational' or "
+                "'fitc'."
+            )
         if self._precomputed:
             raise ValueError("a stream has no square matrix of kernel values.")
         if self.tune == "sample":

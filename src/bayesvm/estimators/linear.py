@@ -68,8 +68,8 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         are taken as independent and whose mean is found by conjugate gradients.
     intercept_precision : float, default=1e-4
         Prior precision of the intercept.
-    engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.engines`, default="auto"
-        Who visits the rows.
+    engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
+        Who visits the rows: see :mod:`bayesvm.engines`.  ``"auto"`` follows the input.
     max_iter, tol : optional
         Override those of the inference scheme.
     random_state : int, RandomState, Generator or None

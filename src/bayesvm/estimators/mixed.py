@@ -241,6 +241,7 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
         check.check_probability(self.probability)
         check.check_missing(self.missing, scheme, self.checkpoint)
+        check.check_in_memory(X, "MixedSVC")
         X, y = self._read(X, y, reset=True)
         classes, codes = np.unique(y, return_inverse=True)
         c = check.check_weights(sample_weight, self.class_weight, codes, classes)
@@ -265,6 +266,13 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         self.factors_ = list(factors.names)
         self.levels_ = dict(zip(factors.names, factors.levels, strict=True))
         own = effects(random, self.factors_, self._names()) if self.factors_ else []
+        if isinstance(self.random_prior, Mapping):
+            unknown = [k for k in self.random_prior if k not in self.factors_]
+            if unknown:
+                raise ValueError(
+                    f"random_prior names factors {unknown} that are not in groups; groups has "
+                    f"{self.factors_}."
+                )
         table = X if members is None else Table(X, members)
         problem = self._problem(table, c, copies, scheme, own)
         self._second = second_moments(problem)
@@ -348,6 +356,8 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
                     "groups were given, but the model was fitted without; give them to fit too."
                 )
             return X
+        for k in self.machines_[0].model.grouped:
+            check.check_complete(X, self.machines_[0].model.terms[k].design.slopes, self._names())
         return Table(X, self._factors.encode(groups, X.shape[0]))
 
     def decision_function(self, X: Any, return_std: bool = False, groups: Any = None) -> Any:

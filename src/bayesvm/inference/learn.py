@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..model import Problem
+from ..selection import seen
 from ..types import Coef
 from .loop import State
 from .vb import VB
@@ -48,7 +49,8 @@ def learned(
     for k in range(ROUNDS):
         now = with_likelihood(problem, likelihood)
         state = climber.fit(now, rng, start).state
-        new = likelihood.update(*standing(now, state.coef))
+        seen_by_rows = seen(state.coef, now.model.gates(state.priors))
+        new = likelihood.update(*standing(now.at(state.latents), seen_by_rows))
         step, start = float(np.log(new.scale / likelihood.scale)), state
         rate = min(step / last, 0.9) if k % 3 == 2 and 0 < step / last < 1 else 0.0
         left = step / (1.0 - rate)
