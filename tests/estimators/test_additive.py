@@ -221,3 +221,40 @@ def test_the_scale_of_the_loss_is_learned_beside_missing_cells_and_gates():
     gated.fit(numbers.fillna(0.0), y)
     scales = [m.machines_[0].model.likelihood.scale for m in (plain, holes, gated)]
     assert max(scales) < 3 * min(scales)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("inference", ["vb", Gibbs(draws=30, burn_in=20, chains=2)])
+def test_draws_of_coefficients_of_f_and_for_arviz(inference):
+    pytest.importorskip("arviz_base")
+    X, y = ward()
+    model = AdditiveSVC(
+        [
+            ("i", Intercept()),
+            ("x", Missing(Columns(["a", "c"]))),
+            ("h", Groups("h", slopes=["b"])),
+        ],
+        inference,
+        random_state=0,
+    ).fit(X, y)
+    draws = model.sample_posterior(4000, random_state=1)
+    table = model.summary()
+    assert draws.shape == (4000, 3)
+    gap = (draws.mean(axis=0) - table["mean"]) / table["sd"]
+    assert np.all(np.abs(gap) < 4.5 / np.sqrt(60 if inference != "vb" else 4000))
+    f = model.sample_posterior(500, X.assign(h="new").head(5), random_state=1)
+    assert f.shape == (500, 5)
+    assert np.all(f.std(axis=0) > 0)
+    tree = model.to_arviz()["posterior"]
+    assert list(tree["name_of_x"].values) == ["a", "c"]
+    assert tree["effect_h"].shape[2:] == (6, 2)
+
+
+def test_arviz_has_the_effects_of_groups():
+    pytest.importorskip("arviz_base")
+    X, y = ward()
+    model = MixedSVC(random_state=0).fit(X[["a", "b"]], y, groups=X[["h"]])
+    tree = model.to_arviz()["posterior"]
+    got = tree["effect_h"].mean(("chain", "draw")).values[:, 0]
+    sd = model.random_effects_["sd"].to_numpy()
+    assert np.all(np.abs(got - model.random_effects_["mean"]) < 4.5 * sd / np.sqrt(1000))

@@ -146,6 +146,11 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _check_fitted(self) -> None:
         check_is_fitted(self, "machines_")
 
+    def _draws(self, machine: Machine, rng: np.random.Generator) -> Array:
+        """Draws shaped (chains, draws, K): the sampler's own, or variational ones."""
+        held = machine.extra.get("draws")
+        return held.theta if held is not None else machine.posterior.sample(1000, rng)[None]
+
     def _new_rows(self, X: Any) -> Any:
         check_is_fitted(self, "machines_")
         if check.is_source(X):
@@ -309,6 +314,17 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 def _vector(problem: Problem, state: State) -> Array:
     """What a checkpoint holds: latent entries are found again from the rest."""
     return pack(problem.model, state._replace(latents=()))
+
+
+def arviz_tree(group: dict[str, Any], dims: dict[str, list[str]], coords: dict[str, Any]) -> Any:
+    """Draws as an ArviZ data tree."""
+    try:
+        from arviz_base import from_dict
+    except ImportError as error:
+        raise ImportError(
+            "to_arviz needs the package arviz-base: pip install 'bayesvm[arviz]'"
+        ) from error
+    return from_dict({"posterior": group}, dims=dims, coords=coords)
 
 
 def _described(x: Any) -> Iterator[Array]:

@@ -13,7 +13,7 @@ from ..diagnostics import ess, r_hat
 from ..machine import Machine
 from ..model import Model
 from ..types import Array
-from ._base import BayesianClassifier
+from ._base import BayesianClassifier, arviz_tree
 
 
 class CoefficientReport(BayesianClassifier):
@@ -156,11 +156,6 @@ class CoefficientReport(BayesianClassifier):
             coef, intercept = coef[:, 0], intercept[:, 0]
         return (coef, intercept) if return_intercept else coef
 
-    def _draws(self, machine: Machine, rng: np.random.Generator) -> Array:
-        """Draws shaped (chains, draws, K): the sampler's own, or variational ones."""
-        held = machine.extra.get("draws")
-        return held.theta if held is not None else machine.posterior.sample(1000, rng)[None]
-
     def to_arviz(self) -> Any:
         """Draws (variational ones unless sampled) as an ArviZ data tree.
 
@@ -170,13 +165,13 @@ class CoefficientReport(BayesianClassifier):
             Group ``posterior`` with ``coef`` and ``intercept`` (and the prior's scale if sampled).
         """
         self._check_fitted()
-        try:
-            from arviz_base import from_dict
-        except ImportError as error:
-            raise ImportError(
-                "to_arviz needs the package arviz-base: pip install 'bayesvm[arviz]'"
-            ) from error
-        rng = self._generator()
+        group, dims, coords = self._drawn(self._generator())
+        return arviz_tree(group, dims, coords)
+
+    def _drawn(
+        self, rng: np.random.Generator
+    ) -> tuple[dict[str, Any], dict[str, list[str]], dict[str, Any]]:
+        """Draws by name, names of their axes, and labels along these."""
         draws = [self._to_user(self._draws(m, rng), m.model) for m in self.machines_]
         single = len(draws) == 1
         coef = draws[0][0] if single else np.stack([b for b, _ in draws], axis=2)
@@ -190,7 +185,7 @@ class CoefficientReport(BayesianClassifier):
         held = self.machines_[0].extra.get("draws")
         if single and held is not None and "coef" in held.hyper:
             group["coef_variance"] = held.hyper["coef"][..., 0]
-        return from_dict({"posterior": group}, dims=dims, coords=coords)
+        return group, dims, coords
 
     def summary(self, level: float = 0.9) -> Any:
         """Coefficients with their uncertainty, as a data frame.

@@ -84,6 +84,28 @@ class EffectReport(BayesianClassifier):
         """Effects of every group with 90 % intervals: see :meth:`random_effects`."""
         return self.random_effects()
 
+    def _drawn_effects(
+        self, rng: np.random.Generator
+    ) -> tuple[dict[str, Any], dict[str, list[str]], dict[str, Any]]:
+        """Draws of the effects of each factor, by its name, on the scale of the input."""
+        group: dict[str, Any] = {}
+        dims: dict[str, list[str]] = {}
+        coords: dict[str, Any] = {}
+        single = len(self.machines_) == 1
+        for k in self._order(self.machines_[0]):
+            design = self.machines_[0].model.terms[k].design
+            name, parts = self.factors_[design.factor], []
+            for machine in self.machines_:
+                theta = self._draws(machine, rng)[..., machine.model.slices[k]]
+                u = theta.reshape(*theta.shape[:2], design.G, design.r)
+                parts.append(u @ machine.model.terms[k].design.to_user().T)
+            key = f"effect_{name}"
+            group[key] = parts[0] if single else np.stack(parts, axis=2)
+            axes = [f"level_{name}", f"effect_of_{name}"]
+            dims[key] = axes if single else ["class", *axes]
+            coords[axes[0]], coords[axes[1]] = self.levels_[name], self._effect_names(design)
+        return group, dims, coords
+
     def _scatter(self, machine: Machine, k: int) -> Array:
         """Draws of the covariance of a group's effects, ``(m, r, r)``, on the inner scale."""
         term, held = machine.model.terms[k], machine.extra.get("draws")

@@ -27,6 +27,7 @@ from ..model import Model, Problem, arranged
 from ..stats import moments
 from ..terms import Source, read_terms
 from ..types import Array, Coef, Rows, Term
+from ._base import arviz_tree
 from ._effects import EffectReport, second_moments
 from ._factors import Factors
 
@@ -449,6 +450,62 @@ class AdditiveSVC(EffectReport):
         else:
             T = sparse.coo_array((values, (rows, at)), (at.size, shift.size))
         return labels, at, sparse.csr_array(T)
+
+    def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
+        """Draws of the coefficients that have a name, or of f at given rows.
+
+        Parameters
+        ----------
+        n : int, default=1000
+            Number of draws.
+        X : array-like of shape (rows, n_features), optional
+            Give draws of f at these rows instead; missing cells and effects of groups not seen are
+            drawn too.
+        random_state : int, RandomState, Generator or None
+            Seed; by default the estimator's.
+
+        Returns
+        -------
+        draws : array of shape (n, coefficients), or (n, rows) with ``X``
+            Coefficients in the order of :meth:`summary`.  One more axis, of classes, after the
+            first when there are more than two.
+        """
+        self._check_fitted()
+        rng = self._generator(random_state)
+        rows, parts = None if X is None else self._new_rows(X), []
+        for machine in self.machines_:
+            thetas = machine.posterior.sample(n, rng)
+            if rows is None:
+                parts.append(np.asarray(thetas @ self._reported(machine)[2].T))
+            else:
+                parts.append(machine.predictors(rows, thetas, rng))
+        return parts[0] if len(parts) == 1 else np.stack(parts, axis=1)
+
+    def to_arviz(self) -> Any:
+        """Draws (variational ones unless sampled) as an ArviZ data tree.
+
+        Returns
+        -------
+        tree : xarray.DataTree
+            Group ``posterior`` with a variable for each term whose coefficients have names, and one
+            for the effects of each factor of groups.
+        """
+        self._check_fitted()
+        rng, single = self._generator(), len(self.machines_) == 1
+        group: dict[str, Any] = {}
+        dims: dict[str, list[str]] = {}
+        coords: dict[str, Any] = {} if single else {"class": list(self.classes_)}
+        labels, _, _ = self._reported(self.machines_[0])
+        parts = [self._draws(m, rng) @ self._reported(m)[2].T.toarray() for m in self.machines_]
+        for term in dict.fromkeys(name for name, _ in labels):
+            at = [j for j, (name, _) in enumerate(labels) if name == term]
+            own = [part[..., at] for part in parts]
+            group[term] = own[0] if single else np.stack(own, axis=2)
+            axis = f"name_of_{term}"
+            dims[term] = [axis] if single else ["class", axis]
+            coords[axis] = [labels[j][1] for j in at]
+        effects = self._drawn_effects(rng)
+        return arviz_tree(group | effects[0], dims | effects[1], coords | effects[2])
 
     def summary(self, level: float = 0.9) -> Any:
         """Coefficients with their uncertainty, as a data frame.

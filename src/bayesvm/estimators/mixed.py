@@ -491,6 +491,11 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         asked = None if X is None else _asked(X, groups)
         return super().sample_posterior(n, asked, random_state, return_intercept)
 
+    def _drawn(self, rng: np.random.Generator) -> Any:
+        group, dims, coords = super()._drawn(rng)
+        effects = self._drawn_effects(rng)
+        return group | effects[0], dims | effects[1], coords | effects[2]
+
     def _names(self) -> list[str]:
         formula = getattr(self, "_formula", None)
         return super()._names() if formula is None else list(formula.names)
