@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    check_array,
-    check_consistent_length,
-    column_or_1d,
-    validate_data,
-)
 
 from .. import validation as check
 from ..blocks import Blocks, block_rows
 from ..designs.latent import predicted
-from ..designs.table import Layout, Table
 from ..diagnostics import ess, r_hat
 from ..inference.loop import Progress
 from ..machine import Machine
@@ -29,10 +20,10 @@ from ..terms import Source, read_terms
 from ..types import Array, Coef, Rows, Term
 from ._base import arviz_tree
 from ._effects import EffectReport, second_moments
-from ._factors import Factors
+from ._tables import TableReader
 
 
-class AdditiveSVC(EffectReport):
+class AdditiveSVC(TableReader, EffectReport):
     r"""Support vector machine whose predictor is any sum of terms.
 
     .. math:: f_i = \sum_t c_{t,i}^\top \theta_t, \qquad \theta_t \sim \text{prior of term } t .
@@ -187,11 +178,6 @@ class AdditiveSVC(EffectReport):
         self.offset_ = np.array([m.link.offset for m in self.machines_])
         return self
 
-    # ----- reading
-
-    def _incomplete(self) -> bool:
-        return any(getattr(t.design, "incomplete", False) for t in self._parts)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         parts = self.terms if isinstance(self.terms, Sequence) else ()
@@ -199,151 +185,6 @@ class AdditiveSVC(EffectReport):
             getattr(part, "incomplete", False) for t in parts if len(t) > 1 for part in (t[1],)
         )
         return tags
-
-    def _kind(self) -> dict[str, Any]:
-        kind = super()._kind()
-        if self._incomplete():
-            kind["ensure_all_finite"] = "allow-nan"
-        return kind
-
-    def _layout(self) -> Layout:
-        """Names of columns, and which of them name groups."""
-        names = getattr(self, "feature_names_in_", None)
-        plain = Layout(None if names is None else tuple(names), self.n_features_in_)
-        found = []
-        for name, part, _ in self._parts:
-            if hasattr(part, "column"):
-                try:
-                    found.append(plain.position(part.column))
-                except ValueError as error:
-                    raise ValueError(f"term {name!r}: {error}") from error
-        return Layout(plain.names, plain.count, tuple(dict.fromkeys(found)))
-
-    def _names(self) -> list[str]:
-        """Of the columns that are numbers."""
-        names, groups = super()._names(), self._layout().groups
-        return [name for j, name in enumerate(names) if j not in groups]
-
-    def _take(self, X: Any, y: Any) -> tuple[Array, Array, dict[str, Any]]:
-        """Numbers, labels of rows, and labels of groups by column."""
-        if not self._is_table(X):
-            X, y = super()._read(X, y, reset=True)
-            return X, y, {}
-        validate_data(self, X, reset=True, skip_check_array=True)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        X, labels = self._split(X)
-        check_consistent_length(X, y)
-        return X, y, labels
-
-    def _coded(self, X: Array, labels: dict[str, Any], rows: Array) -> Any:
-        """Training rows, with the groups that occur in them."""
-        self._factors, codes = Factors((), ()), None
-        if labels:
-            some = {name: column[rows] for name, column in labels.items()}
-            self._factors, codes = Factors.learn(some, len(X))
-        self.factors_ = list(self._factors.names)
-        self.levels_ = dict(zip(self._factors.names, self._factors.levels, strict=True))
-        return X if codes is None else Table(X, codes)
-
-    def _is_table(self, X: Any) -> bool:
-        """Whether columns are to be read one by one: some name groups, or only some are read."""
-        return hasattr(X, "columns") or any(hasattr(t.design, "column") for t in self._parts)
-
-    def _new_rows(self, X: Any) -> Any:
-        self._check_fitted()
-        check.check_in_memory(X, "AdditiveSVC")
-        if not self._is_table(X):
-            X = super()._new_rows(X)
-            self._check_known(X)
-            return X
-        validate_data(self, X, reset=False, skip_check_array=True)
-        X, labels = self._split(X)
-        self._check_known(X)
-        return Table(X, self._factors.encode(labels, len(X))) if labels else X
-
-    def _reads(self, layout: Layout, part: Any) -> list[int]:
-        """Columns of numbers that a part reads."""
-        if hasattr(part, "column"):
-            slopes = [part.slopes] if isinstance(part.slopes, str | int) else part.slopes
-            return [int(j) for j in layout.find(slopes)] if len(slopes) else []
-        return [int(j) for j in layout.find(part.columns)] if hasattr(part, "columns") else []
-
-    def _split(self, X: Any) -> tuple[Array, dict[str, Any]]:
-        """Numbers that some term reads (zero elsewhere), and labels of groups by column."""
-        layout, names = self._layout(), super()._names()
-        rows = X if hasattr(X, "columns") or hasattr(X, "dtype") else np.array(X, dtype=object)
-        if check.is_sparse(rows) or len(np.shape(rows)) != 2:
-            raise ValueError(
-                "rows with groups must be a data frame or a dense array of two dimensions; got "
-                f"{type(X).__name__} of shape {np.shape(X)}."
-            )
-        labels = {names[j]: _column(rows, j) for j in layout.groups}
-        plain = [j for j in range(layout.count) if j not in layout.groups]
-        read: set[int] = set()
-        for name, part, _ in self._parts:
-            try:
-                read |= set(self._reads(layout, part))
-            except ValueError as error:
-                raise ValueError(f"term {name!r}: {error}") from error
-        out = np.zeros((np.shape(rows)[0], len(plain)))
-        for k, j in enumerate(plain):
-            if k not in read:
-                continue
-            try:
-                out[:, k] = np.asarray(_column(rows, j), dtype=float)
-            except (TypeError, ValueError) as error:
-                raise ValueError(
-                    f"column {names[j]!r} cannot be read as numbers ({error}). Encode it, or leave "
-                    "it out of the terms."
-                ) from error
-        finite = "allow-nan" if self._incomplete() else True
-        if not plain:
-            return out, labels
-        return check_array(out, dtype=float, ensure_all_finite=finite), labels
-
-    def _check_known(self, X: Array) -> None:
-        """Cells may be missing where a part has a distribution for them."""
-        layout, names = self._layout(), self._names()
-        for name, part, _ in self._parts:
-            if not getattr(part, "incomplete", False):
-                try:
-                    check.check_complete(X, self._reads(layout, part), names)
-                except ValueError as error:
-                    raise ValueError(
-                        f"term {name!r}: {error} Or write Missing(Columns(...))."
-                    ) from error
-
-    def _check_cells(self, X: Array) -> None:
-        """Training cells: missing where they may be, in one term, and not everywhere."""
-        gone = np.isnan(X)
-        if not gone.any():
-            return
-        self._check_known(X)
-        layout, names = self._layout(), self._names()
-        taken: set[int] = set()
-        for name, part, _ in self._parts:
-            where = self._reads(layout, part)
-            some = [j for j in where if gone[:, j].any()]
-            if taken & set(some):
-                raise ValueError(
-                    f"term {name!r}: column {names[some[0]]!r} has missing cells and is in two "
-                    "terms, each of which would fill them in its own way; put it in one."
-                )
-            never = [j for j in some if gone[:, j].all()]
-            if never:
-                raise ValueError(
-                    f"term {name!r}: column {names[never[0]]!r} has no observed value at all, so "
-                    "nothing can be learned of it. Drop it."
-                )
-            empty = int(gone[:, where].all(axis=1).sum()) if some else 0
-            if empty:
-                warnings.warn(
-                    f"term {name!r}: {empty} row(s) have every cell missing.",
-                    UserWarning,
-                    stacklevel=3,
-                )
-            taken |= set(some)
 
     def _problem(self, X: Any, c: Array, copies: Array, scheme: Any) -> Problem:
         sizes = [level.size for level in self._factors.levels]
@@ -547,13 +388,6 @@ class AdditiveSVC(EffectReport):
         if len(frames) == 1:
             return frames[0]
         return pd.concat(frames, keys=list(self.classes_), names=["class"])
-
-
-def _column(rows: Any, j: int) -> Array:
-    """A column of a frame, whichever library's, or of an array."""
-    if not hasattr(rows, "columns"):
-        return np.asarray(rows[:, j])
-    return np.asarray(rows.iloc[:, j] if hasattr(rows, "iloc") else rows[:, j])
 
 
 def _alone(machine: Machine, X: Any, where: slice) -> tuple[Array, Array]:
