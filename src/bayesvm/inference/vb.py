@@ -18,7 +18,8 @@ from .loop import Ascent, State, Step, Watch, ascend, require, silent
 
 THIN_ROWS = 20_000  # below this a full pass is cheaper than arranging a smaller one
 THIN_BY = 10
-MOST_THIN = 10**6  # rows that are gathered for a start
+MOST_THIN = 10**6  # rows that are gathered for a start,
+MOST_ENTRIES = 2**25  # and entries of them
 STILL = 1e-5  # largest change of a gate in a sweep at which Newton's mean is tried
 STARTS = 3  # of gates: open, as before the data, at random
 
@@ -132,7 +133,8 @@ def from_few(scheme: Any, problem: Problem, rng: np.random.Generator, watch: Wat
 
     The fit to a tenth begins with a fit to a tenth of those: subsets grow until all rows are in.
     """
-    keep = min(problem.n // THIN_BY, MOST_THIN)
+    widest = max(problem.model.width, problem.blocks.width)
+    keep = min(problem.n // THIN_BY, MOST_THIN, MOST_ENTRIES // widest)
     if problem.n < THIN_ROWS or keep < 10 * problem.model.width:
         return None
     coef, priors, _ = scheme.fit(problem.thinned(keep, rng), rng, watch=watch).state
