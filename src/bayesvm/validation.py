@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 from threadpoolctl import threadpool_limits
 
-from . import namespace
 from .blocks import block_rows
 from .designs.imputation import Factors, Unstructured
 from .engines import Dask, Gpu, Serial, Threads
-from .engines.dask import DaskRows, is_dask
 from .inference import EM, SVI, VB, Gibbs
 from .inference.learn import is_learned
 from .inference.tight import TightVB
@@ -25,6 +20,7 @@ from .kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
 from .likelihoods import Hinge, Logistic, Probit, SkewedLaplace
 from .namespace import is_foreign
 from .priors import Bridge, Fixed, InverseWishart, LaplaceZero, Lasso, Ridge, SpikeSlab
+from .reading import is_source
 from .types import Array
 
 LIKELIHOODS: Mapping[str, Any] = {
@@ -49,7 +45,6 @@ PRIORS: Mapping[str, Any] = {
     "laplace_zero": LaplaceZero(),
 }
 
-MERGED_ROWS = 50_000  # beyond it equal rows are not looked for
 SHARED_COLUMNS = 3000  # K-sized algebra below this is not worth several threads
 DUAL_ROWS = 4000  # largest n-sized factor
 DUAL_COLUMNS = 256  # up to here a K-sized factor is as quick
@@ -407,26 +402,6 @@ def check_missing(value: Any, scheme: Any, checkpoint: Any = None) -> None:
         )
 
 
-def check_complete(X: Array, columns: Sequence[int], names: Sequence[str]) -> None:
-    """Refuse missing cells in columns that have no distribution for them."""
-    some = [j for j in columns if np.isnan(X[:, j]).any()]
-    if some:
-        raise ValueError(
-            f"column {names[some[0]]!r} has missing cells, for which the model has no "
-            "distribution; fill them in."
-        )
-
-
-def check_slopes(X: Array, own: Sequence[Any], names: Sequence[str]) -> None:
-    """Slopes of groups multiply columns, which must then be known."""
-    for j in {j for e in own for j in e.slopes}:
-        if np.isnan(X[:, j]).any():
-            raise ValueError(
-                f"column {names[j]!r} has missing cells and a slope for each group; a column with "
-                "slopes must be complete. Fill it in, or leave it out of random."
-            )
-
-
 def check_latent_form(form: str, K: int) -> str:
     """The form of S that rows with missing cells need."""
     if K > FULL_COLUMNS or form == "diagonal":
@@ -435,125 +410,6 @@ def check_latent_form(form: str, K: int) -> str:
             f"{FULL_COLUMNS} at most. Use covariance='full' or 'auto' and fewer columns."
         )
     return "dense"
-
-
-def check_weights(
-    sample_weight: Any, class_weight: Any, y: Any, classes: Any, X: Any = None
-) -> Any:
-    """Weights of rows: sample weight times class weight, checked."""
-    if hasattr(X, "weights"):
-        return X.weights(sample_weight, class_weight, y, classes)
-    n = y.shape[0]
-    if sample_weight is None:
-        c = np.ones(n)
-    elif np.isscalar(sample_weight):
-        c = np.full(n, float(sample_weight))  # type: ignore[arg-type]
-    else:
-        c = np.asarray(sample_weight, dtype=float)
-        if c.shape != (n,):
-            raise ValueError(
-                f"sample_weight must have shape ({n},), one number per row; got {c.shape}."
-            )
-    if not np.all(np.isfinite(c)):
-        raise ValueError("sample_weight contains NaN or infinity; give finite numbers.")
-    if np.any(c < 0):
-        raise ValueError(
-            f"sample_weight contains negative values (the smallest is {c.min():g}); weights count "
-            "how often a row is seen, so they must be at least 0."
-        )
-    if not np.any(c > 0):
-        raise ValueError("all sample weights are zero, so no row is left to learn from.")
-    if class_weight is None:
-        return c
-    masses = np.array([c[y == k].sum() for k in range(len(classes))])
-    if isinstance(class_weight, str):
-        if class_weight != "balanced":
-            raise ValueError(
-                f"class_weight={class_weight!r} is not known; use 'balanced', a dict or None."
-            )
-        with np.errstate(divide="ignore"):
-            factors = np.where(masses > 0, c.sum() / (len(classes) * masses), 0.0)
-    else:
-        if not isinstance(class_weight, Mapping):
-            raise ValueError(
-                f"class_weight must be 'balanced', a dict or None; got {class_weight!r}."
-            )
-        unknown = [k for k in class_weight if k not in set(classes.tolist())]
-        if unknown:
-            raise ValueError(
-                f"class_weight names {unknown[:3]}, but the classes are {list(classes)[:10]}."
-            )
-        factors = np.array([float(class_weight.get(k, 1.0)) for k in classes])
-        if np.any(factors < 0) or not np.all(np.isfinite(factors)):
-            raise ValueError("class weights must be finite and at least 0.")
-    return c * factors[y]
-
-
-def whole(copies: Array) -> Any:
-    """Numbers of copies of rows that a chain gives scores of their own."""
-    if np.any(copies != np.round(copies)):
-        raise ValueError(
-            "with inference='gibbs', sample_weight must be whole numbers: each copy of a row has "
-            "scores of its own. Use inference='vb', or round the weights."
-        )
-    return copies.astype(int)
-
-
-def repeated(X: Array, copies: Array) -> Array:
-    """Rows, those with missing cells as often as they count: a chain draws each copy's cells."""
-    gone = np.isnan(X).any(axis=1)
-    if np.any(copies[gone] != np.round(copies[gone])):
-        raise ValueError(
-            "with missing='model' and inference='gibbs', sample_weight must be whole numbers where "
-            "a row has missing cells: each copy of such a row has cells of its own. Use "
-            "inference='vb', or round the weights."
-        )
-    times = np.where(gone, copies, 1.0)
-    return np.repeat(np.arange(copies.size), times.astype(int))
-
-
-def shared(c: Array, copies: Array, each: Array) -> tuple[Array, Array]:
-    """Weights and counts of rows that were repeated."""
-    times = np.bincount(each, minlength=c.size)[each]
-    return c[each] / times, copies[each] / times
-
-
-def check_two_sided(y: Any, c: Array, classes: Any) -> None:
-    """Every class must be present, with weight."""
-    if len(classes) < 2:
-        raise ValueError(
-            f"a classifier needs at least two classes in y; got one class, {classes[0]}. Check "
-            "that y was not filtered or encoded away."
-        )
-    if is_dask(y):  # each label occurs, and no weight is zero
-        return
-    masses = np.bincount(y, c, len(classes))
-    for k, label in enumerate(classes):
-        if not masses[k] > 0:
-            raise ValueError(
-                f"class {label} has no row of positive weight; drop it from y or give it weight."
-            )
-
-
-def encode(y: Any, X: Any = None) -> tuple[Any, Array]:
-    """The classes and the place of each label among them."""
-    if hasattr(X, "encode"):  # labels that are elsewhere are counted there
-        return X.encode(y)
-    if y.dtype.kind in "iub" and y.size and y.min() >= 0 and y.max() < 2**15:
-        seen = np.zeros(int(y.max()) + 1, dtype=bool)  # millions of small numbers: by a table
-        seen[y.astype(np.uint16)] = True
-        place = (np.cumsum(seen) - 1).astype(np.int16)
-        return np.flatnonzero(seen).astype(y.dtype), place[y.astype(np.uint16)]
-    classes = np.unique(y)
-    codes = np.empty(y.shape[0], dtype=np.int16 if len(classes) < 2**15 else np.intp)
-    for i in range(0, codes.size, 2**18):  # nothing as large as y is made on the way
-        codes[i : i + 2**18] = np.searchsorted(classes, y[i : i + 2**18])
-    return classes, codes
-
-
-def is_large(X: Any) -> bool:
-    """Whether rows are too many to be merged and looked at all at once."""
-    return is_source(X) or X.shape[0] > MERGED_ROWS
 
 
 def choose_dtype(value: str, scheme: Any) -> str:
@@ -565,42 +421,6 @@ def choose_dtype(value: str, scheme: Any) -> str:
     return value
 
 
-def check_positive_weights(c: Any) -> None:
-    if not is_dask(c) and not np.all(c > 0):
-        raise ValueError(
-            "rows that are read in blocks need positive weights; leave rows of weight zero out."
-        )
-
-
-def read_foreign(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
-    """Rows in another array library than NumPy, checked where they are, and labels in NumPy."""
-    xp = namespace.of(X)
-    if X.ndim != 2:
-        raise ValueError(f"X must have rows and columns; got shape {tuple(X.shape)}.")
-    if not xp.isdtype(X.dtype, "real floating"):
-        X = xp.astype(X, xp.float64)
-    if not bool(xp.all(xp.isfinite(X))):
-        raise ValueError("Input X contains NaN or infinity; drop or impute such rows.")
-    if reset:
-        estimator.n_features_in_ = int(X.shape[1])
-        estimator.__dict__.pop("feature_names_in_", None)
-    elif X.shape[1] != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input."
-        )
-    if not reset and y is None:
-        return X, None
-    if y is None:
-        raise ValueError("fit needs y, one label for each row.")
-    return X, read_labels(namespace.to_numpy(y) if is_foreign(y) else y, int(X.shape[0]))
-
-
-def is_source(X: Any) -> bool:
-    """Whether rows are read in chunks rather than held."""
-    return hasattr(X, "cut") or is_dask(X)
-
-
 def check_large(rule: str | None, fitc: bool) -> None:
     """What fits to very many rows can do."""
     if rule == "sample" or fitc:
@@ -609,75 +429,6 @@ def check_large(rule: str | None, fitc: bool) -> None:
             f"{what} is for fits to at most 50,000 rows in memory; use approximation='variational' "
             "and tune='evidence', or fewer rows."
         )
-
-
-def check_served(X: Any, what: str) -> None:
-    """Refuse rows that are read in chunks, where an answer needs them at once."""
-    if is_source(X):
-        raise ValueError(
-            f"{what} needs rows as one array; got {type(X).__name__}. Give it a chunk at a time."
-        )
-
-
-def check_in_memory(X: Any, what: str) -> None:
-    """Refuse rows that are read in chunks or held by a device where rows are changed in place."""
-    if is_source(X) or is_foreign(X):
-        raise ValueError(
-            f"{what} needs all rows as one array in memory; got {type(X).__name__}. Load the rows, "
-            "or leave it out."
-        )
-
-
-def read_source(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
-    """A source whose columns are those of the estimator, and its labels."""
-    if is_dask(X):
-        X = DaskRows.of(X)
-    n, p = X.shape
-    if reset:
-        estimator.n_features_in_ = p
-        estimator.__dict__.pop("feature_names_in_", None)
-        if X.names is not None:
-            estimator.feature_names_in_ = np.array(X.names, dtype=object)
-    elif p != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {p} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input."
-        )
-    elif X.names is not None and hasattr(estimator, "feature_names_in_"):
-        known = list(estimator.feature_names_in_)
-        if list(X.names) != known:
-            raise ValueError(f"the columns of X must be {known}, in that order; got {X.names}.")
-    if not reset and y is None:
-        return X, None
-    if y is not None and hasattr(X, "aligned"):
-        return X, X.aligned(y)
-    if y is None:
-        if not getattr(X, "labelled", False):
-            raise ValueError(
-                "the source has no labels: give y to fit, or name the column that holds them "
-                "(target= of from_parquet, pairs of rows and labels for from_iterable)."
-            )
-        y = X.labels()
-    return X, read_labels(y, n)
-
-
-def read_labels(y: Any, n: int) -> Array:
-    """Labels as an array, one for each row."""
-    y = column_or_1d(y, warn=True)
-    if y.dtype.kind not in "iub":  # whole numbers are classes; to look at them all takes long
-        check_classification_targets(y)
-    if y.shape[0] != n:
-        raise ValueError(f"X has {n} rows but y has {y.shape[0]} labels.")
-    return y
-
-
-def as_rows(X: Any) -> Any:
-    """CSR for sparse input (row slices must be cheap); arrays as they are."""
-    return sparse.csr_array(X) if sparse.issparse(X) else X
-
-
-def is_sparse(X: Any) -> bool:
-    return bool(sparse.issparse(X))
 
 
 def is_sampler(scheme: Any) -> bool:

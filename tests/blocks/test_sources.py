@@ -155,7 +155,7 @@ def test_what_is_wrong_is_said(tmp_path):
 
 
 def test_a_kernel_machine_from_a_source_is_that_from_an_array(tmp_path, monkeypatch):
-    monkeypatch.setattr("bayesvm.validation.MERGED_ROWS", 100)
+    monkeypatch.setattr("bayesvm.reading.MERGED_ROWS", 100)
     how = {"kernel": 4.0 * RBF(1.5), "n_inducing": 20, "tune": False, "random_state": 0}
     source = from_memmap(saved(tmp_path, X), Y)
     want = BayesianSVC(dtype="float64", **how).fit(X, Y)

@@ -83,7 +83,7 @@ def test_more_than_two_classes():
 
 
 def test_columns_kept_on_workers(monkeypatch):
-    monkeypatch.setattr("bayesvm.validation.MERGED_ROWS", 1000)
+    monkeypatch.setattr("bayesvm.reading.MERGED_ROWS", 1000)
     how = {"n_inducing": 12, "tune": False, "random_state": 0, "dtype": "float64"}
     data = da.from_array(X, chunks=(1000, P))
     kept = BayesianSVC(RBF(1.5), **how).fit(data, Y)
@@ -106,7 +106,7 @@ def cluster():
 
 @pytest.mark.slow
 def test_a_worker_killed_in_the_middle_of_a_fit(cluster, monkeypatch):
-    monkeypatch.setattr("bayesvm.validation.MERGED_ROWS", 1000)
+    monkeypatch.setattr("bayesvm.reading.MERGED_ROWS", 1000)
     how = {"n_inducing": 30, "tune": False, "random_state": 0, "dtype": "float64"}
     want = BayesianSVC(RBF(1.5), engine="serial", **how).fit(X, Y)
     pids = cluster.run(os.getpid)
@@ -133,7 +133,7 @@ def test_traffic_of_a_pass_does_not_grow_with_rows(cluster, monkeypatch):
     from bayesvm.gaussian import FullCovariance
     from bayesvm.types import Coef
 
-    monkeypatch.setattr("bayesvm.validation.MERGED_ROWS", 1000)
+    monkeypatch.setattr("bayesvm.reading.MERGED_ROWS", 1000)
     how = {"n_inducing": 30, "tune": False, "random_state": 0}
     model = BayesianSVC(RBF(1.5), **how).fit(X, Y).machines_[0].model
     sent = {}

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from tests.problems import Z
 
 from bayesvm import BayesianLinearSVC, MixedSVC
-from bayesvm.estimators.mixed import _Asked
+from bayesvm.estimators._factors import Asked
 from bayesvm.inference import EM, SVI, VB, Gibbs
 from bayesvm.priors import Fixed, InverseWishart, LaplaceZero, Lasso, Ridge
 
@@ -257,7 +257,7 @@ def test_reports_are_on_the_scale_of_the_input():
     np.testing.assert_allclose(v["intercept"], shifted, atol=1e-4)
     f = b.intercept_ + (10 * X + 3) @ b.coef_[0] + v["intercept"].to_numpy()[g]
     f += v["x0"].to_numpy()[g] * (10 * X[:, 0] + 3) + v["x2"].to_numpy()[g] * (10 * X[:, 2] + 3)
-    np.testing.assert_allclose(f, b._moments(_Asked(10 * X + 3, g))[0][:, 0], atol=1e-6)
+    np.testing.assert_allclose(f, b._moments(Asked(10 * X + 3, g))[0][:, 0], atol=1e-6)
     variance = b.variance_components_.loc[("group", "var(x0)"), "mean"]
     assert variance == pytest.approx(
         a.variance_components_.loc[("group", "var(x0)"), "mean"] / 100, rel=1e-3

@@ -85,7 +85,7 @@ def test_steps_go_uphill():
 
 
 def test_a_tuned_fit_to_many_rows(monkeypatch):
-    monkeypatch.setattr("bayesvm.validation.MERGED_ROWS", 1000)
+    monkeypatch.setattr("bayesvm.reading.MERGED_ROWS", 1000)
     rng = np.random.default_rng(1)
     rows = rng.standard_normal((3000, 3))
     labels = rows[:, 0] * rows[:, 1] + 0.3 * rng.standard_normal(3000) > 0

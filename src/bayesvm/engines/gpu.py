@@ -31,27 +31,27 @@ class Gpu:
     ----------
     device : str, default="cuda"
         Name of the device, as the library knows it; ``"cpu"`` is for tests.
-    library : {"torch", "cupy"}, default="torch"
+    backend : {"torch", "cupy"}, default="torch"
         Array library.
     """
 
     device: str = "cuda"
-    library: str = "torch"
+    backend: str = "torch"
 
     @property
     def namespace(self) -> Any:
         try:
-            if self.library in ("torch", "cupy"):
-                return import_module(f"array_api_compat.{self.library}")
-            return import_module(self.library)
+            if self.backend in ("torch", "cupy"):
+                return import_module(f"array_api_compat.{self.backend}")
+            return import_module(self.backend)
         except ImportError as error:
             raise ImportError(
-                f"engine='gpu' needs {self.library}; install bayesvm[gpu], or use engine='threads'."
+                f"engine='gpu' needs {self.backend}; install bayesvm[gpu], or use engine='threads'."
             ) from error
 
     def check(self) -> Gpu:
         """Itself, if the device exists."""
-        if self.library == "torch" and self.device.startswith("cuda"):
+        if self.backend == "torch" and self.device.startswith("cuda"):
             torch = self.namespace
             if not torch.cuda.is_available():
                 raise RuntimeError(
@@ -94,7 +94,7 @@ class Gpu:
 
     def available(self) -> int:
         """Bytes of the device that columns may take."""
-        if self.library == "torch" and self.device.startswith("cuda"):
+        if self.backend == "torch" and self.device.startswith("cuda"):
             return int(SHARE * self.namespace.cuda.mem_get_info(self.device)[0])
         from ..memory import SHARE as OF_HOST
         from ..memory import available

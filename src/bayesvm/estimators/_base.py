@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .. import namespace
+from .. import namespace, reading
 from .. import validation as check
 from ..blocks import cut
 from ..designs import Table
@@ -45,13 +45,13 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return {"accept_sparse": self._accept_sparse, "dtype": [np.float64, np.float32]}
 
     def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
-        if check.is_source(X):
-            return check.read_source(self, X, y, reset)
+        if reading.is_source(X):
+            return reading.read_source(self, X, y, reset)
         if namespace.is_foreign(X):
-            return check.read_foreign(self, X, y, reset)
+            return reading.read_foreign(self, X, y, reset)
         X, y = validate_data(self, X, y, reset=reset, **self._kind())
         check_classification_targets(y)
-        return check.as_rows(X), y
+        return reading.as_rows(X), y
 
     def _generator(self, seed: Any = None) -> np.random.Generator:
         """A NumPy generator from scikit-learn's kind of ``random_state``, or from another seed."""
@@ -103,9 +103,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _fingerprint(self, problem: Problem, scheme: Any, codes: Any) -> str:
         """What must be equal for a checkpoint to belong to this fit."""
         X, terms = problem.blocks.X, problem.model.terms
-        if check.is_source(X):  # to read a source once more would cost as much as a pass
+        if reading.is_source(X):  # to read a source once more would cost as much as a pass
             X = np.array(X.shape)
-        parts = [X.data, X.indices, X.indptr] if check.is_sparse(X) else [X]
+        parts = [X.data, X.indices, X.indptr] if reading.is_sparse(X) else [X]
         if isinstance(X, Table):
             parts = [X.numbers, X.codes]
         parts += [problem.blocks.c, codes]
@@ -153,12 +153,12 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _new_rows(self, X: Any) -> Any:
         check_is_fitted(self, "machines_")
-        if check.is_source(X):
-            return check.read_source(self, X, None, reset=False)[0]
+        if reading.is_source(X):
+            return reading.read_source(self, X, None, reset=False)[0]
         if namespace.is_foreign(X):
-            return check.read_foreign(self, X, None, reset=False)[0]
+            return reading.read_foreign(self, X, None, reset=False)[0]
         X = validate_data(self, X, reset=False, **self._kind())
-        return check.as_rows(X)
+        return reading.as_rows(X)
 
     def _moments(self, X: Any) -> tuple[Array, Array]:
         """Mean and variance of each machine's f at new rows, ``(n, machines)``."""
@@ -296,7 +296,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             the rest.
         """
         tails = check.tails(level)
-        check.check_served(X, "predict_interval")
+        reading.check_served(X, "predict_interval")
         p = self.predict_proba(X)
         X = self._new_rows(X)
         X = namespace.to_numpy(X) if namespace.is_foreign(X) else X

@@ -192,3 +192,19 @@ def _column(column: Any, names: Sequence[str]) -> int:
         f"random names a column {column!r} that X does not have; its {len(names)} columns are "
         f"{', '.join(list(names)[:8])}{', ...' if len(names) > 8 else ''}."
     )
+
+
+class Asked(NamedTuple):
+    """Rows and groups on their way to where both are checked."""
+
+    X: Any
+    groups: Any
+
+
+def asked(X: Any, groups: Any) -> Asked:
+    return X if isinstance(X, Asked) else Asked(X, groups)
+
+
+def some_of(groups: Any, keep: Array, n: int) -> Any:
+    """Groups of some rows, whatever holds them."""
+    return {name: column[keep] for name, column in read(groups, n).items()}

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .. import reading
 from .. import validation as check
 from ..blocks import Blocks
 from ..designs import Missing, Standardised, fit_columns
@@ -50,7 +51,7 @@ class MissingCells(BayesianClassifier):
 
     def _check_cells(self, X: Any) -> None:
         """Refuse what no distribution can fill in; warn of rows that say nothing but a label."""
-        if check.is_sparse(X):
+        if reading.is_sparse(X):
             raise ValueError(
                 "missing='model' needs dense rows: the distribution of the columns would fill "
                 "sparse ones in. Give X.toarray(), or use missing='error'."
@@ -115,7 +116,7 @@ class MissingCells(BayesianClassifier):
 
     def _new_rows(self, X: Any) -> Any:
         X = super()._new_rows(X)
-        if check.models_missing(self.missing) and check.is_sparse(X):
+        if check.models_missing(self.missing) and reading.is_sparse(X):
             raise ValueError("missing='model' needs dense rows; give X.toarray().")
         return X
 

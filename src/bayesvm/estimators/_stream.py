@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
+from .. import reading
 from .. import validation as check
 from ..blocks import Blocks, block_rows
 from ..calibration import fit_link, plain_link
@@ -174,7 +175,7 @@ class Streaming:
             The updated estimator.
         """
         me: Any = self
-        check.check_in_memory(X, "partial_fit")
+        reading.check_in_memory(X, "partial_fit")
         fitted = hasattr(self, "machines_")
         X, y = me._read(X, y, reset=not fitted)
         stream = getattr(self, "_stream", None)
@@ -199,5 +200,5 @@ def _weights(estimator: Any, y: Any, sample_weight: Any) -> tuple[Array, Array]:
     if unknown.size:
         raise ValueError(f"y holds labels {unknown!r} that were not in classes.")
     codes = np.searchsorted(estimator.classes_, y)
-    c = check.check_weights(sample_weight, estimator.class_weight, codes, estimator.classes_)
+    c = reading.check_weights(sample_weight, estimator.class_weight, codes, estimator.classes_)
     return codes, c

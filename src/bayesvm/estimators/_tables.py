@@ -14,7 +14,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from .. import validation as check
+from .. import reading
 from ..designs.table import Layout, Table
 from ..types import Array
 from ._base import BayesianClassifier
@@ -79,7 +79,7 @@ class TableReader(BayesianClassifier):
 
     def _new_rows(self, X: Any) -> Any:
         self._check_fitted()
-        check.check_in_memory(X, "AdditiveSVC")
+        reading.check_in_memory(X, "AdditiveSVC")
         if not self._is_table(X):
             X = super()._new_rows(X)
             self._check_known(X)
@@ -100,7 +100,7 @@ class TableReader(BayesianClassifier):
         """Numbers that some term reads (zero elsewhere), and labels of groups by column."""
         layout, names = self._layout(), super()._names()
         rows = X if hasattr(X, "columns") or hasattr(X, "dtype") else np.array(X, dtype=object)
-        if check.is_sparse(rows) or len(np.shape(rows)) != 2:
+        if reading.is_sparse(rows) or len(np.shape(rows)) != 2:
             raise ValueError(
                 "rows with groups must be a data frame or a dense array of two dimensions; got "
                 f"{type(X).__name__} of shape {np.shape(X)}."
@@ -135,7 +135,7 @@ class TableReader(BayesianClassifier):
         for name, part, _ in self._parts:
             if not getattr(part, "incomplete", False):
                 try:
-                    check.check_complete(X, self._reads(layout, part), names)
+                    reading.check_complete(X, self._reads(layout, part), names)
                 except ValueError as error:
                     raise ValueError(
                         f"term {name!r}: {error} Or write Missing(Columns(...))."

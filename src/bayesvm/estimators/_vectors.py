@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from .. import reading
 from .. import validation as check
 from ..blocks import Blocks, block_rows
 from ..calibration import Link
@@ -99,11 +100,11 @@ class VectorClassifier(BayesianClassifier):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         check.check_probability(self.probability)
-        check.check_served(X, type(self).__name__)
+        reading.check_served(X, type(self).__name__)
         X, y = self._read(X, y, reset=True)
         classes, codes = np.unique(y, return_inverse=True)
-        c = check.check_weights(sample_weight, self.class_weight, codes, classes)
-        check.check_two_sided(codes, c, classes)
+        c = reading.check_weights(sample_weight, self.class_weight, codes, classes)
+        reading.check_two_sided(codes, c, classes)
         self.classes_ = classes
         rng = self._generator()
         kept = np.flatnonzero(c > 0)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .. import reading
 from .. import validation as check
 from ..blocks import Blocks, block_rows
 from ..designs.latent import predicted
@@ -155,12 +156,12 @@ class AdditiveSVC(TableReader, EffectReport):
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
         check.check_probability(self.probability)
         self._parts = read_terms(self.terms)
-        check.check_in_memory(X, "AdditiveSVC")
+        reading.check_in_memory(X, "AdditiveSVC")
         X, y, labels = self._take(X, y)
         classes, codes = np.unique(y, return_inverse=True)
-        c = check.check_weights(sample_weight, self.class_weight, codes, classes)
-        copies = check.check_weights(sample_weight, None, codes, classes)
-        check.check_two_sided(codes, c, classes)
+        c = reading.check_weights(sample_weight, self.class_weight, codes, classes)
+        copies = reading.check_weights(sample_weight, None, codes, classes)
+        reading.check_two_sided(codes, c, classes)
         self.classes_ = classes
         rows = np.flatnonzero(c > 0)
         c, copies = c[rows], copies[rows]
@@ -168,8 +169,8 @@ class AdditiveSVC(TableReader, EffectReport):
         if self._incomplete():
             check.check_missing("model", scheme, self.checkpoint)
             if check.is_sampler(scheme):
-                each = check.repeated(X[rows], copies)
-                rows, (c, copies) = rows[each], check.shared(c, copies, each)
+                each = reading.repeated(X[rows], copies)
+                rows, (c, copies) = rows[each], reading.shared(c, copies, each)
         problem = self._problem(self._coded(X[rows], labels, rows), c, copies, scheme)
         self._second = second_moments(problem)
         count = 1 if len(classes) == 2 else len(classes)

@@ -14,6 +14,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
+from .. import reading
 from .. import validation as check
 from ..blocks import Blocks
 from ..designs import FactorScores, Intercept
@@ -233,16 +234,16 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             The fitted estimator.
         """
         scheme = self._scheme()
-        check.check_in_memory(X, "FactorSVC")
+        reading.check_in_memory(X, "FactorSVC")
         X, y = self._read(X, y, reset=True)
         classes, codes = np.unique(y, return_inverse=True)
-        c = check.check_weights(sample_weight, self.class_weight, codes, classes)
-        copies = check.check_weights(sample_weight, None, codes, classes)
-        check.check_two_sided(codes, c, classes)
+        c = reading.check_weights(sample_weight, self.class_weight, codes, classes)
+        copies = reading.check_weights(sample_weight, None, codes, classes)
+        reading.check_two_sided(codes, c, classes)
         self.classes_ = classes
         rows = np.flatnonzero(c > 0)
         if check.is_sampler(scheme):  # each copy of a row has scores of its own
-            rows = np.repeat(rows, check.whole(copies[rows]))
+            rows = np.repeat(rows, reading.whole(copies[rows]))
             c, copies = c / np.maximum(copies, 1e-300), np.ones_like(copies)
         X, codes, c, copies = X[rows].astype(float), codes[rows], c[rows], copies[rows]
         self._scale_columns(X, copies)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import namespace
+from .. import namespace, reading
 from .. import validation as check
 from ..inference import SVI
 from ..inference.loop import Progress
@@ -224,18 +224,18 @@ class BayesianSVC(Streaming, ProcessClassifier):
         check.check_probability(self.probability)
         check.check_positive("bias", self.bias)
         if self._precomputed:
-            check.check_in_memory(X, "kernel='precomputed'")
+            reading.check_in_memory(X, "kernel='precomputed'")
         X, y = self._read(X, y, reset=True)
-        classes, codes = check.encode(y, X)
-        c = check.check_weights(sample_weight, self.class_weight, codes, classes, X)
-        check.check_two_sided(codes, c, classes)
+        classes, codes = reading.encode(y, X)
+        c = reading.check_weights(sample_weight, self.class_weight, codes, classes, X)
+        reading.check_two_sided(codes, c, classes)
         self.classes_ = classes
         self.total_weight_ = float(c.sum())
         self._stream: Stream | None = None
         self.__dict__.pop("kernel_draws_", None)
-        if check.is_large(X) and not self._precomputed:
+        if reading.is_large(X) and not self._precomputed:
             check.check_large(rule, fitc)
-            check.check_positive_weights(c)
+            reading.check_positive_weights(c)
             self._forget()
             fit_large(self, X, codes, c, scheme, bound, likelihood, rule)
             self.offset_ = np.array([m.link.offset for m in self.machines_])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import reading
 from .. import validation as check
 from ..blocks import cut
 from ..designs import Intercept, fit_columns
@@ -195,24 +196,24 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         check.check_probability(self.probability)
         check.check_missing(self.missing, scheme, self.checkpoint)
         X, y = self._read(X, y, reset=True)
-        classes, codes = check.encode(y, X)
-        c = check.check_weights(sample_weight, self.class_weight, codes, classes, X)
-        copies = check.check_weights(sample_weight, None, codes, classes, X)
-        check.check_two_sided(codes, c, classes)
+        classes, codes = reading.encode(y, X)
+        c = reading.check_weights(sample_weight, self.class_weight, codes, classes, X)
+        copies = reading.check_weights(sample_weight, None, codes, classes, X)
+        reading.check_two_sided(codes, c, classes)
         self.classes_ = classes
         rows = np.arange(codes.shape[0])
-        if check.is_source(X):
-            check.check_positive_weights(c)
+        if reading.is_source(X):
+            reading.check_positive_weights(c)
         elif not np.all(c > 0):
             rows = np.flatnonzero(c > 0)
             X, codes, c, copies = X[rows], codes[rows], c[rows], copies[rows]
         if check.models_missing(self.missing):
-            check.check_in_memory(X, "missing='model'")
+            reading.check_in_memory(X, "missing='model'")
             self._check_cells(X)
             if check.is_sampler(scheme):
-                each = check.repeated(X, copies)
+                each = reading.repeated(X, copies)
                 rows, X, codes = rows[each], X[each], codes[each]
-                c, copies = check.shared(c, copies, each)
+                c, copies = reading.shared(c, copies, each)
         self._training_rows = rows
         problem = self._problem(X, c, scheme, copies)
         starts = starts_of(self, problem)
@@ -228,7 +229,7 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
     def _problem(self, X: Any, c: Array, scheme: Any, copies: Array | float = 1.0) -> Problem:
         n, p = X.shape
         K = p + bool(self.fit_intercept)
-        form = check.choose_form(self.covariance, n, K, scheme, check.is_sparse(X))
+        form = check.choose_form(self.covariance, n, K, scheme, reading.is_sparse(X))
         engine = check.choose_engine(self.engine, n, K, self.n_jobs, X)
         check.check_engine(engine, scheme, X)
         X, c = check.placed(engine, X, c)
@@ -245,7 +246,7 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
             form = "dense"  # the dual form divides by prior precisions
         problem = Problem(model, blocks, engine, form)
         # sparse columns are joined once; the dual solve keeps its rows anyway
-        return problem.assembled() if check.is_sparse(X) or form == "factored" else problem
+        return problem.assembled() if reading.is_sparse(X) or form == "factored" else problem
 
     def _model(self, columns: Any, scheme: Any) -> Model:
         terms = [Term("coef", columns, check.choose_prior(self.prior, scheme))]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
+from .. import reading
 from .. import validation as check
 from ..blocks import Blocks, block_rows
 from ..designs import Grouped, Intercept, Table, fit_columns
@@ -20,17 +21,10 @@ from ..priors import Fixed
 from ..types import Array, Term
 from ._coefficients import CoefficientReport
 from ._effects import EffectReport, second_moments
-from ._factors import Effects, Factors, effects, read
+from ._factors import Asked, Effects, Factors, asked, effects, some_of
 from ._formula import Formula
 from ._missing import MissingCells
 from ._warm import starts_of
-
-
-class _Asked(NamedTuple):
-    """Rows and groups on their way to where both are checked."""
-
-    X: Any
-    groups: Any
 
 
 class MixedSVC(MissingCells, EffectReport, CoefficientReport):
@@ -241,23 +235,23 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
         check.check_probability(self.probability)
         check.check_missing(self.missing, scheme, self.checkpoint)
-        check.check_in_memory(X, "MixedSVC")
+        reading.check_in_memory(X, "MixedSVC")
         X, y = self._read(X, y, reset=True)
         classes, codes = np.unique(y, return_inverse=True)
-        c = check.check_weights(sample_weight, self.class_weight, codes, classes)
-        copies = check.check_weights(sample_weight, None, codes, classes)
-        check.check_two_sided(codes, c, classes)
+        c = reading.check_weights(sample_weight, self.class_weight, codes, classes)
+        copies = reading.check_weights(sample_weight, None, codes, classes)
+        reading.check_two_sided(codes, c, classes)
         rows = np.flatnonzero(c > 0)
         c, copies = c[rows], copies[rows]
         if check.models_missing(self.missing):
             self._check_cells(X[rows])
             if check.is_sampler(scheme):
-                each = check.repeated(X[rows], copies)
-                rows, (c, copies) = rows[each], check.shared(c, copies, each)
+                each = reading.repeated(X[rows], copies)
+                rows, (c, copies) = rows[each], reading.shared(c, copies, each)
         factors, members = Factors((), ()), None
         all_rows = rows.size == len(y) and np.array_equal(rows, np.arange(len(y)))
         if groups is not None:
-            given = groups if all_rows else _some(groups, rows, len(y))
+            given = groups if all_rows else some_of(groups, rows, len(y))
             factors, members = Factors.learn(given, rows.size)
         if not all_rows:
             X, codes = X[rows], codes[rows]
@@ -303,7 +297,7 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         columns: Any = fit_columns(blocks, engine, self.standardize)
         cells = numbers(X)
         if check.models_missing(self.missing) and np.isnan(cells).any():
-            check.check_slopes(cells, own, self._names())
+            reading.check_slopes(cells, own, self._names())
             if form != "arrow":
                 form, blocks = check.check_latent_form(form, K), replace(blocks, size=block_rows(K))
             columns = self._latent(columns, blocks, engine)
@@ -340,7 +334,7 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
 
     def _new_rows(self, X: Any) -> Any:
         check_is_fitted(self, "machines_")
-        X, groups = X if isinstance(X, _Asked) else (X, None)
+        X, groups = X if isinstance(X, Asked) else (X, None)
         formula = getattr(self, "_formula", None)
         if formula is not None and hasattr(X, "columns"):
             if groups is not None:
@@ -357,7 +351,7 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
                 )
             return X
         for k in self.machines_[0].model.grouped:
-            check.check_complete(X, self.machines_[0].model.terms[k].design.slopes, self._names())
+            reading.check_complete(X, self.machines_[0].model.terms[k].design.slopes, self._names())
         return Table(X, self._factors.encode(groups, X.shape[0]))
 
     def decision_function(self, X: Any, return_std: bool = False, groups: Any = None) -> Any:
@@ -380,7 +374,7 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         std : array of the same shape
             Only with ``return_std``.
         """
-        return super().decision_function(_asked(X, groups), return_std)
+        return super().decision_function(asked(X, groups), return_std)
 
     def predict_proba(self, X: Any, groups: Any = None) -> Array:
         """Class probabilities.
@@ -397,7 +391,7 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         proba : array of shape (n, n_classes)
             Columns in the order of ``classes_``.
         """
-        return super().predict_proba(_asked(X, groups))
+        return super().predict_proba(asked(X, groups))
 
     def predict(self, X: Any, groups: Any = None) -> Any:
         """The most probable class of each row.
@@ -414,7 +408,7 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         labels : array of shape (n,)
             Entries of ``classes_``.
         """
-        return super().predict(_asked(X, groups))
+        return super().predict(asked(X, groups))
 
     def predict_interval(
         self, X: Any, level: float = 0.9, groups: Any = None
@@ -435,7 +429,7 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         lower, upper : arrays of shape (n, n_classes)
             They enclose ``predict_proba``.
         """
-        return super().predict_interval(_asked(X, groups), level)
+        return super().predict_interval(asked(X, groups), level)
 
     def score(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> float:
         """Accuracy of ``predict``.
@@ -488,8 +482,8 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         intercept : array of shape (n,) or (n, n_classes)
             Only with ``return_intercept``.
         """
-        asked = None if X is None else _asked(X, groups)
-        return super().sample_posterior(n, asked, random_state, return_intercept)
+        rows = None if X is None else asked(X, groups)
+        return super().sample_posterior(n, rows, random_state, return_intercept)
 
     def _drawn(self, rng: np.random.Generator) -> Any:
         group, dims, coords = super()._drawn(rng)
@@ -499,12 +493,3 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
     def _names(self) -> list[str]:
         formula = getattr(self, "_formula", None)
         return super()._names() if formula is None else list(formula.names)
-
-
-def _asked(X: Any, groups: Any) -> _Asked:
-    return X if isinstance(X, _Asked) else _Asked(X, groups)
-
-
-def _some(groups: Any, keep: Array, n: int) -> Any:
-    """Groups of some rows, whatever holds them."""
-    return {name: column[keep] for name, column in read(groups, n).items()}

@@ -6,6 +6,7 @@ spread, and how much f changes along each factor.  Kernel machines also answer f
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -103,12 +104,12 @@ class ProjectedScores:
 # Draws
 
 
-class _Aligned:
+class _Aligned(ABC):
     """What draws of either machine share: factors in the same order and with the same signs."""
 
     @property
-    def loading_draws(self) -> Sequence[Drawn]:
-        raise NotImplementedError
+    @abstractmethod
+    def loading_draws(self) -> Sequence[Drawn]: ...
 
     @cached_property
     def order(self) -> list[Pair]:

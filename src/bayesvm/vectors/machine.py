@@ -79,4 +79,4 @@ class OnColumns:
         return self._spread(self.inner.sample(n, rng))
 
     def left_out(self, problem: Problem) -> tuple[Array, Array]:
-        raise NotImplementedError("links of vector machines are fitted on rows held out")
+        raise RuntimeError("links of vector machines are fitted on rows held out")
