@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesvm.distinct import _sorted, merge
+from bayesvm.distinct import _gathered, merge
 
 
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 40), p=st.integers(1, 3))
@@ -45,5 +45,35 @@ def test_minus_zero_is_zero():
 def test_equal_neighbours_are_found_in_float32_too():
     X = np.array([[0.1], [0.2], [0.1]], dtype=np.float32)
     assert merge(X, np.zeros(3, int), np.ones(3)).X.shape == (2, 1)
-    order, first = _sorted(X.astype(float))
+    order, first = _gathered(X.astype(float))
     assert first.sum() == 2
+
+
+@given(seed=st.integers(0, 10**6), n=st.integers(2, 40), p=st.integers(1, 4))
+def test_order_survives_other_units_and_rounding(seed, n, p):
+    rng = np.random.default_rng(seed)
+    X = np.where(rng.random(p) < 0.5, rng.normal(size=(n, p)), rng.integers(0, 3, (n, p)))
+    X[:, 0] = rng.permutation(n)  # no two rows alike, or noise would part copies
+    codes, c = rng.integers(0, 2, n), np.ones(n)
+    there = merge(X, codes, c).back
+    units = 10.0 ** rng.uniform(-3, 3, p)
+    np.testing.assert_array_equal(merge(X * units + rng.normal(size=p), codes, c).back, there)
+    noise = 1.0 + 1e-15 * rng.choice([-1.0, 0.0, 1.0], (n, p))
+    np.testing.assert_array_equal(merge(X * noise, codes, c).back, there)
+
+
+def test_copies_parted_by_rounding_stay_neighbours():
+    rng = np.random.default_rng(2)
+    X = rng.integers(0, 3, (60, 3)).astype(float)
+    X[:, 1] = 4.0  # constant, but for the noise
+    codes = np.zeros(60, dtype=int)
+    whole = merge(X, codes, np.ones(60))
+    apart = merge(X * (1.0 + 1e-15 * rng.normal(size=X.shape)), codes, np.ones(60))
+    assert len(apart.c) > len(whole.c)
+    copies = [np.repeat(np.rint(d.X), d.c.astype(int), axis=0) for d in (whole, apart)]
+    np.testing.assert_array_equal(*copies)
+
+
+def test_huge_columns_have_an_order():
+    X = np.array([[-1.7e308], [1.7e308], [0.0]])
+    assert merge(X, np.zeros(3, int), np.ones(3)).X[:, 0].tolist() == [-1.7e308, 0.0, 1.7e308]

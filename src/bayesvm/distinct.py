@@ -8,6 +8,8 @@ import numpy as np
 
 from .types import Array
 
+ROUNDING = 1e-12  # of the largest value of a column: a narrower one counts as constant
+
 
 class Distinct(NamedTuple):
     """Distinct points, and distinct pairs of point and class with their total weights."""
@@ -22,19 +24,25 @@ class Distinct(NamedTuple):
 def merge(X: Array, codes: Array, c: Array) -> Distinct:
     """Merge equal rows of equal class; the order depends on nothing but their values.
 
-    A row of weight two and the row twice are the same data, and become the same arrays.
+    A row of weight two and the row twice are the same data, and become the same arrays.  Other
+    units of a column, or rounding in the last digits, leave the order as it is: what is drawn by
+    the numbers of rows, as folds are, stays the same.
     """
     X = np.ascontiguousarray(X, dtype=float) + 0.0  # minus zero is zero
-    order, first = _sorted(X)
+    order, first = _gathered(X)
+    points = X[order[first]]
+    by_value = np.argsort(_along(points), kind="stable")
+    place = np.empty_like(by_value)
+    place[by_value] = np.arange(by_value.size)
     point = np.empty(X.shape[0], dtype=np.intp)
-    point[order] = np.cumsum(first) - 1
+    point[order] = place[np.cumsum(first) - 1]
     classes = int(codes.max()) + 1
     pairs, back = np.unique(point * classes + codes, return_inverse=True)
     weight = np.bincount(back, c, pairs.size)
-    return Distinct(X[order[first]], pairs // classes, pairs % classes, weight, back)
+    return Distinct(points[by_value], pairs // classes, pairs % classes, weight, back)
 
 
-def _sorted(X: Array) -> tuple[Array, Array]:
+def _gathered(X: Array) -> tuple[Array, Array]:
     """An order in which equal rows are neighbours, and where each new row begins."""
     odd = np.random.default_rng(0).integers(2**63, size=X.shape[1], dtype=np.uint64) * 2 + 1
     mark = (X.view(np.uint64) * odd).sum(axis=1)  # a hash, by exact arithmetic modulo 2^64
@@ -45,3 +53,15 @@ def _sorted(X: Array) -> tuple[Array, Array]:
         order = np.lexsort(X.T)
         step = np.any(X[order[1:]] != X[order[:-1]], axis=1)
     return order, np.concatenate([[True], step])
+
+
+def _along(points: Array) -> Array:
+    """Where points lie along a fixed direction, columns measured in units of their range."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    width = high / 2.0 - low / 2.0  # halves, lest the range of huge values overflow
+    varies = width > ROUNDING * np.maximum(np.abs(low), np.abs(high))
+    place = np.zeros_like(points)
+    np.divide(points / 2.0 - low / 2.0, width, out=place, where=varies)
+    direction = np.random.default_rng(1).uniform(1.0, 2.0, points.shape[1])
+    out: Array = (place * direction).sum(axis=1)
+    return out

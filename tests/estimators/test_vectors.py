@@ -110,6 +110,18 @@ def test_weights_order_and_copies_do_not_matter(model):
     assert_allclose(a, b, atol=1e-7)
 
 
+@pytest.mark.parametrize("model", [PCVC(), RVC()], ids=["pcvc", "rvc"])
+def test_rounding_and_units_do_not_matter(model):
+    rng = np.random.default_rng(0)
+    noise = 1.0 + 1e-15 * rng.normal(size=X.shape)
+    units = np.array([2.54, 1e-3])
+    a = clone(model).fit(X, Y).predict_proba(NEW)
+    b = clone(model).fit(X * noise, Y).predict_proba(NEW)
+    c = clone(model).fit(X * units + 7.0, Y).predict_proba(NEW * units + 7.0)
+    assert_allclose(b, a, atol=1e-7)
+    assert_allclose(c, a, atol=1e-7)
+
+
 @pytest.mark.parametrize(
     "model", [PCVC(tune=False, rate=0.3, ridge=0.5), RVC(tune=False)], ids=["pcvc", "rvc"]
 )
