@@ -26,9 +26,11 @@ from bayesvm.experiments import (
 class Machine(ClassifierMixin, BaseEstimator):
     """Stands in for a sparse probabilistic machine: some rows, weights, a logistic link."""
 
-    def __init__(self, kernel="rbf", prior="laplace", random_state=None):
+    def __init__(self, kernel="rbf", prior="laplace", rate=None, ridge=None, random_state=None):
         self.kernel = kernel
         self.prior = prior
+        self.rate = rate
+        self.ridge = ridge
         self.random_state = random_state
 
     def fit(self, X, y):

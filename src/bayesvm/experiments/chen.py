@@ -150,25 +150,32 @@ def build(method: str, parameters: dict[str, float], seed: int) -> Any:
 
 
 class SameKernelSVC(ClassifierMixin, BaseEstimator):
-    """The support vector machine with the kernel that PCVC has learned; C by cross-validation."""
+    """The support vector machine with the kernel that PCVC has learned; C by cross-validation.
+
+    Probabilities are Platt's, at that kernel and C.
+    """
 
     def __init__(self, random_state: int = 0) -> None:
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> SameKernelSVC:
         """Learn the kernel, then C, then the machine."""
-        kernel = ours("PCVC")(random_state=self.random_state).fit(X, y).kernel_
+        # the kernel is learned before rate and norm, which are given to save their search
+        teacher = ours("PCVC")(rate=1.0, ridge=1.0, random_state=self.random_state)
+        kernel = teacher.fit(X, y).kernel_
         search = GridSearchCV(SVC(kernel=kernel), {"C": COSTS}, cv=FOLDS).fit(X, y)
         self.machine_ = search.best_estimator_
+        self.link_ = CalibratedClassifierCV(clone(self.machine_), ensemble=False, cv=FOLDS)
+        self.link_.fit(X, y)
         self.classes_, self.n_support_ = self.machine_.classes_, self.machine_.n_support_
         return self
 
-    def decision_function(self, X: Any) -> Any:
-        """Margins."""
-        return self.machine_.decision_function(X)
+    def predict_proba(self, X: Any) -> Any:
+        """Platt's probabilities."""
+        return self.link_.predict_proba(X)
 
     def predict(self, X: Any) -> Any:
-        """Labels."""
+        """Labels, by the sign of the margin."""
         return self.machine_.predict(X)
 
 
