@@ -144,7 +144,7 @@ class Process(Protocol):
     def moments(self, sites: Sites) -> Moments: ...
 
 
-def _moments(K: Array | Process, sites: Sites) -> Moments:
+def moments(K: Array | Process, sites: Sites) -> Moments:
     r"""Mean and variance at the points, and the factor of B.
 
     Points without precision (many, under the hinge) are left out of B.  Where a site is strong,
@@ -199,7 +199,7 @@ def fit_sites(
     old, pace, best, path, converged = sites, Pace(), None, History(), False
     enough = tol * float(labels.c.sum())
     for passes in range(1, max_iter + 1):
-        m, v, alpha, L, on, kl = _moments(K, sites)
+        m, v, alpha, L, on, kl = moments(K, sites)
         local = site(labels.y, m[labels.at], v[labels.at]).times(labels.c)
         now = Fit(sites, m, v, alpha, L, on, local, float(local.bound.sum() - kl), passes)
         if best is not None and not now.bound >= best.bound - 1e-10 * abs(best.bound):

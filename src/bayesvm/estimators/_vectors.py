@@ -81,6 +81,18 @@ class Journal:
         return told
 
 
+def some_of(rows: Array, codes: Array, most: int, rng: np.random.Generator) -> Array:
+    """About so many of the rows, drawn from every class alike; all, if they are no more."""
+    if most >= rows.size:
+        return rows
+    taken = []
+    for k in np.unique(codes):
+        own = rows[codes == k]
+        share = max(1, round(most * own.size / rows.size))
+        taken.append(rng.permutation(own)[:share])
+    return np.sort(np.concatenate(taken))
+
+
 class VectorClassifier(BayesianClassifier):
     """Base of the vector machines; a subclass finds vectors and this class does the rest."""
 
@@ -203,14 +215,7 @@ class VectorClassifier(BayesianClassifier):
             raise ValueError(
                 f"n_candidates must be 'auto' or a whole number of at least 2; got {most!r}."
             )
-        if most >= rows.size:
-            return rows
-        taken = []
-        for k in np.unique(data.codes[rows]):
-            own = rows[data.codes[rows] == k]
-            share = max(1, round(int(most) * own.size / rows.size))
-            taken.append(rng.permutation(own)[:share])
-        return np.sort(np.concatenate(taken))
+        return some_of(rows, data.codes[rows], int(most), rng)
 
     @abstractmethod
     def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator, journal: Journal) -> Found:

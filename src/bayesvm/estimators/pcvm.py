@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 
 from ..calibration import Link, ProbitLink, fit_link, plain_link
+from ..gram import Labels
 from ..inference.loop import Progress
 from ..inference.tune import START
 from ..kernels import Function
 from ..likelihoods import Probit
 from ..types import Array
-from ..vectors import Sparse, fold_count, held_out, laplace, learn
-from ..vectors.tune import EQUAL, RATIO, Candidates, Held, Trials, search
+from ..vectors import Sparse, fold_count, held_out, laplace, learn, thinning, tune
+from ..vectors.newton import largest_rate
+from ..vectors.process import Reference, norm_weight, reference
+from ..vectors.tune import EQUAL, Candidates, Held, Trials
 from ..vectors.widths import can_stretch
-from ._vectors import Found, Journal, Seen, VectorClassifier
+from ._vectors import Found, Journal, Seen, VectorClassifier, some_of
 
 CHOICES = {
     "prior": ("laplace", "power"),
@@ -26,6 +29,8 @@ CHOICES = {
 }
 
 SHARPER = 10.0  # weight of the norm in units of a logistic process's: a mode needs more than a mean
+ENOUGH = 1000  # rows that choose the weight of the norm
+DENSE = 3000  # points up to which the mode of the process itself is found
 TINY = float(np.finfo(float).tiny)
 
 
@@ -232,7 +237,7 @@ class PCVC(VectorClassifier):
         if not (isinstance(self.n_folds, int | np.integer) and self.n_folds >= 2):
             raise ValueError(f"n_folds must be a whole number of at least 2; got {self.n_folds!r}.")
         warm = self.warm_start and hasattr(self, "ridge_")
-        self._last = list(zip(self.rate_, self.ridge_, strict=True)) if warm else []
+        self._last = list(self.rate_) if warm else []
         for name in ("rate_", "ridge_"):
             if hasattr(self, name):
                 delattr(self, name)
@@ -251,8 +256,9 @@ class PCVC(VectorClassifier):
     def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator, journal: Journal) -> Found:
         count = fold_count(seen.codes, seen.c, self.n_folds)
         H = held_out(seen.codes, seen.c, count, rng) if count else None
-        find = self._power if self.prior == "power" else self._laplace
-        return find(kernel, seen, H, journal)
+        if self.prior == "power":
+            return self._power(kernel, seen, H, journal)
+        return self._laplace(kernel, seen, H, rng, journal)
 
     def _link(self, held: Held | None) -> Link:
         plain = plain_link(self.probability, Probit())
@@ -262,47 +268,94 @@ class PCVC(VectorClassifier):
 
     # ----- the convex prior
 
-    def _laplace(self, kernel: Any, seen: Seen, H: Array | None, journal: Journal) -> Found:
+    def _laplace(
+        self, kernel: Any, seen: Seen, H: Array | None, rng: np.random.Generator, journal: Journal
+    ) -> Found:
         K = Candidates(self._values(kernel, seen), seen.candidates)
         centre = self._centre(kernel, K, seen)
-        given = (
-            1.0 if self.rate is None else float(self.rate),
-            centre if self.ridge is None else float(self.ridge),
-        )
+        ridge = centre if self.ridge is None else float(self.ridge)
+        points = self._points(seen, rng)
         sparse, links, used = [], [], []
         for j, y in enumerate(seen.labels):
-            (rate, ridge), held = given, None
-            if H is not None:
-                trials = Trials(K, y, seen.c, H, journal.watch())
-                rate, ridge, held = self._choose(trials, ridge, j, journal)
-            found = laplace.fit(K.signed(y), y, seen.c, rate, K.gram(y, ridge))
+            rate, weight = 1.0 if self.rate is None else float(self.rate), ridge
+            held, target = None, None
+            if H is not None and ridge == 0.0:
+                rate, held = self._by_folds(Trials(K, y, seen.c, H, journal.watch()), j)
+            elif H is not None:
+                process = (K, y, seen, points)
+                rate, weight, target = self._by_process(*process, ridge, j, journal)
+            A = K.signed(y)
+            found = laplace.fit(A, y, seen.c, rate, K.gram(y, weight))
+            if target is not None:
+                left = target.without(y, seen.c, *found.moments(A[:, :-1]))
+                held = (y, *left, seen.c)
             sparse.append(_unsigned(found, y[K.of]))
             links.append(self._link(held))
-            used.append((rate, ridge))
+            used.append((rate, weight))
         self.rate_, self.ridge_ = np.array(used).T
         return Found(kernel, sparse, links)
 
-    def _choose(
-        self, trials: Trials, ridge: float, j: int, journal: Journal
-    ) -> tuple[float, float, Held]:
-        """Rate and weight of the norm of machine ``j``, and what rows left out get from them."""
+    def _by_folds(self, trials: Trials, j: int) -> tuple[float, Held]:
+        """Rate of machine ``j`` where there is no norm, and what rows held out get from it."""
         within = 1.0 if self.selection == "one_standard_error" else EQUAL
-        rates = None if self.rate is None else [float(self.rate)]
-        last = self._last[j] if len(self._last) > j else None
-        if last is not None and rates is None:
-            rates = [last[0] * RATIO**k for k in (-1, 0, 1)]
-        if last is not None and self.ridge is None:
-            ridge = last[1]
-        free = self.ridge is None and ridge > 0
-        path = (
-            search(trials, ridge, rates, journal.folder(f"machine{j}"))
-            if free
-            else trials.follow(ridge, rates)
-        )
+        path = trials.follow(self._rates(j, tune.RATIO, 3))
         if self.rate is None and not trials.stopped:
             path = trials.finer(path, within)
         k = path.choose(within)
-        return path.rates[k], path.ridge, trials.held(path, k)
+        return path.rates[k], trials.held(path, k)
+
+    def _by_process(
+        self,
+        K: Candidates,
+        y: Array,
+        seen: Seen,
+        points: Array,
+        ridge: float,
+        j: int,
+        journal: Journal,
+    ) -> tuple[float, float, Reference]:
+        """Rate and weight of the norm of machine ``j``, and the process that it stands for."""
+        labels = Labels(y, seen.c, seen.at, int(seen.at.max()) + 1)
+        candidate = np.zeros(labels.points, dtype=int)
+        candidate[seen.at[K.of]] = np.arange(K.of.size)  # one at every point that has any
+
+        def process(at: Array) -> tuple[Array, Labels]:
+            here = candidate[at]
+            rows = np.flatnonzero(np.isin(seen.at, at))
+            return K.square[np.ix_(here, here)], labels.take(rows)[0]
+
+        if self.ridge is None:
+            notes = journal.folder(f"machine{j}")
+            ridge = norm_weight(*process(points), ridge, journal.watch(), notes)
+        whole = np.unique(seen.at[K.of])
+        target = None
+        if whole.size == labels.points <= DENSE:
+            target = reference(*process(whole), ridge)
+        A, gram = K.signed(y), K.gram(y, ridge)
+        assert gram is not None
+        rates = self._rates(j, thinning.RATIO, thinning.LENGTH)
+        if rates is None:
+            top = largest_rate(A, y, seen.c)
+            rates = tune.whole_path(top, thinning.RATIO, thinning.LENGTH)
+        made = thinning.thinned(A, y, seen.c, gram, rates, target, journal.watch())
+        k = made.near()
+        if self.selection == "one_standard_error":
+            k = made.within_error(y, seen.c)
+        return made.rates[k], ridge, made.target
+
+    def _rates(self, j: int, ratio: float, count: int) -> list[float] | None:
+        """The rate given, or those around that of the last fit; none if there are neither."""
+        if self.rate is not None:
+            return [float(self.rate)]
+        if len(self._last) <= j:
+            return None
+        return [self._last[j] * ratio ** (k - 1) for k in range(count)]
+
+    @staticmethod
+    def _points(seen: Seen, rng: np.random.Generator) -> Array:
+        """Points whose rows choose the weight of the norm."""
+        chosen = some_of(seen.candidates, seen.codes[seen.candidates], ENOUGH, rng)
+        return np.unique(seen.at[chosen])
 
     def _centre(self, kernel: Any, K: Candidates, seen: Seen) -> float:
         """Weight of the norm at which the search starts; zero if the kernel has no norm."""

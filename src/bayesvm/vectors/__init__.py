@@ -1,6 +1,6 @@
 """Sparse kernel machines: which rows become vectors, and with what weight."""
 
-from . import folds, laplace, learn, power, relevance, tune, widths
+from . import folds, laplace, learn, power, process, relevance, thinning, tune, widths
 from .folds import fold_count, held_out
 from .machine import OnColumns, Sparse
 from .newton import Penalty, em_step, maximise, newton
@@ -11,7 +11,9 @@ __all__ = [
     "laplace",
     "learn",
     "power",
+    "process",
     "relevance",
+    "thinning",
     "tune",
     "widths",
     "OnColumns",

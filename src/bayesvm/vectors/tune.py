@@ -1,11 +1,11 @@
-"""Rate of the prior and weight of the norm by what is said of rows left out."""
+"""The rate of a prior without a norm beside it, by what is said of rows held out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import log_expit
@@ -22,10 +22,6 @@ ENOUGH = 0.5  # nats that a rate must gain,
 PATIENCE = 2  # or so many may follow before a path ends,
 MANY = 0.3  # or one, where vectors are more than this share of the candidates
 EQUAL = 0.15  # standard errors by which two scores may differ and count as one
-STEP = float(np.log(10.0)) / 2.0  # of the log weight of the norm
-SPREAD = 1.5  # standard deviation of its prior
-FARTHEST = 6  # steps
-MOST = LENGTH * (FARTHEST + 2) + 1  # rates ever tried
 LOOSE = (1e-4, 2e-2)  # nats and slack: scores need no more
 
 
@@ -79,9 +75,8 @@ class Candidates:
 
 
 class Path(NamedTuple):
-    """Rates from strong to weak at one weight of the norm, and what each is worth."""
+    """Rates from strong to weak, and what each is worth."""
 
-    ridge: float
     rates: list[float]
     scores: list[float]
     spreads: list[float]  # standard errors
@@ -96,7 +91,6 @@ class Path(NamedTuple):
 
     def and_then(self, other: Path) -> Path:
         return Path(
-            self.ridge,
             self.rates + other.rates,
             self.scores + other.scores,
             self.spreads + other.spreads,
@@ -104,10 +98,10 @@ class Path(NamedTuple):
         )
 
 
-def whole_path(top: float) -> list[float]:
+def whole_path(top: float, ratio: float = RATIO, length: int = LENGTH) -> list[float]:
     """Rates from the largest power of two that leaves a vector."""
     first = 2.0 ** np.floor(np.log2(top)) if top > 0 else 1.0
-    return [float(first * RATIO**k) for k in range(LENGTH)]
+    return [float(first * ratio**k) for k in range(length)]
 
 
 def link_loss(y: Array, m: Array, v: Array, c: Array) -> Array:
@@ -118,127 +112,66 @@ def link_loss(y: Array, m: Array, v: Array, c: Array) -> Array:
 
 
 class Trials:
-    """One machine fitted to all folds but one, for each, at any rate and weight of the norm."""
+    """One machine fitted to all folds but one, for each, at any rate."""
 
     def __init__(
         self, columns: Candidates, y: Array, c: Array, H: Array, watch: Watch = silent
     ) -> None:
-        self.columns, self.y, self.watch = columns, y, watch
-        self.count, self.stopped = 0, False
+        self.watch, self.count, self.stopped = watch, 0, False
         self.folds = [columns.fold(y, c, h) for h in H.T]
         self.labels = np.concatenate([y[f.out] for f in self.folds])
         self.weights = np.concatenate([f.weight for f in self.folds])
         self.number = np.repeat(np.arange(len(self.folds)), [f.out.size for f in self.folds])
         self.top = largest_rate(columns.signed(y), y, c)
 
-    def gram(self, f: Fold, ridge: float) -> Gram | None:
-        return self.columns.gram(self.y, ridge, f.keep)
-
     def follow(
-        self,
-        ridge: float,
-        rates: Sequence[float] | None = None,
-        bar: float = np.inf,
-        start: list[Array] | None = None,
+        self, rates: Sequence[float] | None = None, start: list[Array] | None = None
     ) -> Path:
         """Follow a path of rates in all folds at once, from strong to weak.
 
-        It ends early where it no longer gets better (sooner, if vectors are many), and where gains
-        as large as the last at every rate to come would not bring its score below ``bar``.
+        It ends early where it no longer gets better (sooner, if vectors are many).
         """
         rates = list(rates or whole_path(self.top))
         xs = start or [np.zeros(f.A.shape[1]) for f in self.folds]
-        grams = [self.gram(f, ridge) for f in self.folds]
-        path = Path(ridge, [], [], [], [])
+        path = Path([], [], [], [])
         best, behind = np.inf, 0
         for rate in rates:
             xs = [
-                maximise(f.A, f.y, f.c, laplace.penalty(x.size, rate, gram), x, *LOOSE)[0]
-                for f, x, gram in zip(self.folds, xs, grams, strict=True)
+                maximise(f.A, f.y, f.c, laplace.penalty(x.size, rate), x, *LOOSE)[0]
+                for f, x in zip(self.folds, xs, strict=True)
             ]
-            points = [
-                x if gram is None else laplace.relaxed(f.A, f.y, f.c, gram, x, LOOSE[0])
-                for f, x, gram in zip(self.folds, xs, grams, strict=True)
-            ]
-            m = np.concatenate([f.B @ x for f, x in zip(self.folds, points, strict=True)])
+            m = np.concatenate([f.B @ x for f, x in zip(self.folds, xs, strict=True)])
             loss = link_loss(self.labels, m, np.zeros_like(m), self.weights)
             each = np.bincount(self.number, loss) / np.bincount(self.number, self.weights)
-            spread = float(each.std(ddof=1) / np.sqrt(each.size) * self.weights.sum())
             path.rates.append(rate)
             path.scores.append(float(loss.sum()))
-            path.spreads.append(spread)
-            path.points.append(points)
+            path.spreads.append(float(each.std(ddof=1) / np.sqrt(each.size) * self.weights.sum()))
+            path.points.append(xs)
             self.count += 1
-            progress = Progress("folds", self.count, MOST, -path.scores[-1], best - path.scores[-1])
+            score = path.scores[-1]
+            progress = Progress("folds", self.count, LENGTH + 1, -score, best - score)
             self.stopped = self.watch(progress, None)
-            behind = 0 if path.scores[-1] < best - ENOUGH else behind + 1
-            best = min(best, path.scores[-1])
+            behind = 0 if score < best - ENOUGH else behind + 1
+            best = min(best, score)
             crowded = any((x > 0).mean() > MANY for x in xs)
-            hopeless = False
-            if len(path.scores) > PATIENCE:
-                gain = max(0.0, *(-np.diff(path.scores[-PATIENCE:])))
-                hopeless = best - gain * (len(rates) - len(path.scores)) > bar
-            if self.stopped or hopeless or behind >= (1 if crowded else PATIENCE):
+            if self.stopped or behind >= (1 if crowded else PATIENCE):
                 break
         return path
 
     def finer(self, path: Path, within: float = EQUAL) -> Path:
         """The path with the rate between the one chosen and the next above it."""
         k = path.choose(within)
-        return path.and_then(
-            self.follow(path.ridge, [path.rates[k] / RATIO**0.5], start=path.points[k])
-        )
+        return path.and_then(self.follow([path.rates[k] / RATIO**0.5], path.points[k]))
 
     def held(self, path: Path, k: int) -> Held:
         """Moments of f at rows held out, at one rate of a path."""
         moments = [
-            self._moments(f, x, path.rates[k], path.ridge)
-            for f, x in zip(self.folds, path.points[k], strict=True)
+            _moments(f, x, path.rates[k]) for f, x in zip(self.folds, path.points[k], strict=True)
         ]
         m, v = (np.concatenate(part) for part in zip(*moments, strict=True))
         return self.labels, m, v, self.weights
 
-    def _moments(self, f: Fold, x: Array, rate: float, ridge: float) -> tuple[Array, Array]:
-        prior = laplace.curvature(x, rate, self.gram(f, ridge))
-        sparse = laplace.survivors(f.A, f.y, f.c, x, prior, 0.0, [], 0)
-        return sparse.moments(f.B[:, :-1])
 
-
-class Notes(Protocol):
-    """Where scores are kept, so that an interrupted search can go on."""
-
-    def recall(self, key: str) -> dict[str, Array]: ...
-    def note(self, key: str, **arrays: Any) -> None: ...
-
-
-def search(
-    trials: Trials, centre: float, rates: Sequence[float] | None, notes: Notes | None = None
-) -> Path:
-    r"""The path of the best weight of the norm: downhill from the centre in steps of a half decade.
-
-    Its score is the least of the path and minus the log of a log-normal prior around the centre.
-    """
-    scores: dict[int, float] = {}
-    paths: dict[int, Path] = {}
-
-    def follow(k: int, bar: float = np.inf) -> Path:
-        return trials.follow(centre * float(np.exp(k * STEP)), rates, bar)
-
-    def at(k: int) -> float:
-        held = notes.recall(f"norm{k}") if notes and k not in scores else {}
-        if held:
-            scores[k] = float(held["score"])
-        elif k not in scores:
-            extra = 0.5 * (k * STEP / SPREAD) ** 2
-            paths[k] = follow(k, min(scores.values(), default=np.inf) - extra)
-            scores[k] = min(paths[k].scores) + extra
-            if notes and not trials.stopped:
-                notes.note(f"norm{k}", score=scores[k])
-        return scores[k]
-
-    at(0)
-    way = 1 if trials.stopped or at(1) < at(0) else -1
-    k = int(1 in scores and way > 0)
-    while not trials.stopped and abs(k) < FARTHEST and at(k + way) < at(k):
-        k += way
-    return paths[k] if k in paths else follow(k)
+def _moments(f: Fold, x: Array, rate: float) -> tuple[Array, Array]:
+    sparse = laplace.survivors(f.A, f.y, f.c, x, laplace.curvature(x, rate), 0.0, [], 0)
+    return sparse.moments(f.B[:, :-1])
