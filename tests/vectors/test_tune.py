@@ -1,4 +1,4 @@
-"""Rate and norm by rows left out: what is tried, what is chosen, and how a search goes on."""
+"""The rate by rows held out: what is tried and what is chosen."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from tests.papers import chen
 
 from bayesvm.vectors import held_out, laplace
-from bayesvm.vectors.tune import RATIO, Candidates, Path, Trials, search, whole_path
+from bayesvm.vectors.tune import RATIO, Candidates, Path, Trials, whole_path
 
 
 def problem(n=60, seed=0):
@@ -23,64 +23,12 @@ def trials(n=60, of=None, watch=None):
     return Trials(Candidates(K[:, of], of), y, c, H, *([watch] if watch else []))
 
 
-class Known:
-    """Trials whose scores are known: a parabola in the log weight of the norm."""
-
-    def __init__(self, best, stop_after=np.inf):
-        self.best, self.tried, self.stop_after = best, [], stop_after
-
-    @property
-    def stopped(self):
-        return len(self.tried) >= self.stop_after
-
-    def follow(self, ridge, rates=None, bar=np.inf, start=None):
-        self.tried.append(ridge)
-        score = 100.0 + 20 * np.log10(ridge / self.best) ** 2
-        return Path(ridge, [1.0], [score], [1.0], [[]])
-
-
-class Memory:
-    def __init__(self):
-        self.held = {}
-
-    def recall(self, key):
-        return self.held.get(key, {})
-
-    def note(self, key, **arrays):
-        self.held[key] = arrays
-
-
-@pytest.mark.parametrize("best", [1e-2, 0.3, 1.0, 5.0, 100.0])
-def test_the_search_goes_downhill_to_the_best_norm(best):
-    known = Known(best)
-    found = search(known, 1.0, None)
-    assert abs(np.log10(found.ridge / best)) <= 0.5  # a step, and the pull of the prior
-    assert len(known.tried) == len(set(known.tried))
-    assert len(known.tried) <= 3 + abs(2 * np.log10(best))
-
-
-def test_a_search_stopped_gives_the_best_so_far():
-    assert search(Known(100.0, stop_after=1), 1.0, None).ridge == 1.0
-    known = Known(100.0, stop_after=3)
-    assert search(known, 1.0, None).ridge == max(known.tried)
-
-
-def test_a_search_goes_on_from_its_notes():
-    memory, first, second = Memory(), Known(20.0), Known(20.0)
-    found = search(first, 1.0, None, memory)
-    again = search(second, 1.0, None, memory)
-    assert again.ridge == found.ridge
-    assert second.tried == [found.ridge]  # only the path of the answer is followed again
-
-
 def test_a_path_chooses_the_largest_rate_that_is_as_good():
-    path = Path(
-        1.0, [8.0, 2.0, 0.5, 0.1], [50.0, 41.2, 40.0, 40.3], [9.0, 9.0, 10.0, 9.0], [[]] * 4
-    )
+    path = Path([8.0, 2.0, 0.5, 0.1], [50.0, 41.2, 40.0, 40.3], [9.0, 9.0, 10.0, 9.0], [[]] * 4)
     assert path.choose(0.0) == 2
     assert path.choose(0.15) == 1
     assert path.choose(1.0) == 0
-    finer = path.and_then(Path(1.0, [4.0], [41.4], [9.0], [[]]))
+    finer = path.and_then(Path([4.0], [41.4], [9.0], [[]]))
     assert finer.choose(0.15) == 4
     assert finer.choose(0.0) == 2
 
@@ -88,11 +36,11 @@ def test_a_path_chooses_the_largest_rate_that_is_as_good():
 def test_points_of_a_path_are_those_of_separate_fits():
     """Warm starts, working sets and loose tolerances do not move the scores."""
     t = trials()
-    path = t.follow(0.3)
+    path = t.follow()
     assert path.rates == whole_path(t.top)[: len(path.rates)]
     k = path.choose()
     for f, x in zip(t.folds, path.points[k], strict=True):
-        sparse = laplace.fit(f.A, f.y, f.c, path.rates[k], t.gram(f, 0.3))
+        sparse = laplace.fit(f.A, f.y, f.c, path.rates[k])
         own = f.B[:, np.append(sparse.columns, x.size - 1)] @ sparse.mean
         assert_allclose(f.B @ x, own, atol=0.1)
     labels, m, v, c = t.held(path, k)
@@ -103,18 +51,11 @@ def test_points_of_a_path_are_those_of_separate_fits():
 
 def test_the_finer_rate_lies_between_two_of_the_path():
     t = trials()
-    path = t.follow(0.3)
+    path = t.follow()
     k = path.choose()
     finer = t.finer(path)
     assert finer.rates[-1] == pytest.approx(path.rates[k] / RATIO**0.5)
     assert len(finer.points) == len(path.points) + 1
-
-
-def test_paths_end_where_they_cannot_win():
-    t = trials()
-    whole, short = t.follow(0.3), t.follow(0.3, bar=-50.0)
-    assert len(short.rates) < len(whole.rates)
-    assert short.scores == whole.scores[: len(short.scores)]
 
 
 def test_some_candidates_have_the_norm_of_their_own():
@@ -125,7 +66,7 @@ def test_some_candidates_have_the_norm_of_their_own():
     assert_allclose(gram.matrix(), 2.0 * K[np.ix_(pair, pair)] * np.outer(y[pair], y[pair]))
     assert Candidates(K, np.arange(60)).gram(y, 0.0) is None
     t = trials(of=of)
-    path = t.follow(0.3)
+    path = t.follow()
     assert all(x.size <= of.size + 1 for x in path.points[-1])
 
 
@@ -136,7 +77,7 @@ def test_progress_is_told_and_a_path_may_be_stopped():
         told.append(progress)
         return len(told) == 2
 
-    path = trials(watch=watch).follow(0.3)
+    path = trials(watch=watch).follow()
     assert len(path.rates) == 2
     assert [p.iteration for p in told] == [1, 2]
     assert_allclose([-p.bound for p in told], path.scores)

@@ -47,8 +47,9 @@ class PCVC(VectorClassifier):
 
     the fit is a convex problem: *f* is the mode of a Gaussian process, made sparse.  The rate
     :math:`\tau` chooses the vectors; their weights are then found without it.  The kernel is that
-    of most evidence; rows left out choose :math:`\tau` and :math:`\lambda` by their log loss, and
-    calibrate the probabilities.  The paper's own prior is ``prior="power"``.
+    of most evidence.  Rows left out one by one, in closed form, choose :math:`\lambda` and calibrate
+    the probabilities; :math:`\tau` is the largest at which *f* is a seventh of a posterior standard
+    deviation from the process.  Nothing is drawn.  The paper's own prior is ``prior="power"``.
 
     Parameters
     ----------
@@ -61,10 +62,10 @@ class PCVC(VectorClassifier):
         The one-sided prior of weights.  ``"power"`` is :math:`p(w) \propto |w|^{-(2c+1)}`: sparser,
         with local maxima, so several starts are tried.
     rate : float, optional
-        The rate :math:`\tau`; chosen by cross-validation if not given.
+        The rate :math:`\tau`; chosen if not given.
     ridge : float, optional
-        The weight :math:`\lambda` of the squared norm of f; chosen by cross-validation if not
-        given.  At 0 the rate alone must make f smooth, and does it worse.
+        The weight :math:`\lambda` of the squared norm of f; chosen by rows left out if not given.
+        At 0 the rate alone must make f smooth, and does it worse; folds then choose it.
     shape : float, default=-0.25
         The *c* of the power prior: -1/4 is what Chen et al. ran, 0 what they print.
     tune : bool, default=True
@@ -72,8 +73,8 @@ class PCVC(VectorClassifier):
         kernel.  Under ``"power"`` that is where they start; they move with the weights, by
         Gauss-Newton steps.
     selection : {"best", "one_standard_error"}, default="best"
-        The largest rate whose held-out log loss is within 0.15 standard errors of the least, which
-        no sample can tell apart; or within one standard error: fewer vectors.
+        The largest rate at which f is close to the process; or at which the log loss of rows left
+        out is within one standard error of that: fewer vectors.
     solver : {"newton", "em"}, default="newton"
         How the power prior's weights are found: Newton steps, or the paper's EM with its M-step
         made exact.  Both ascend.
@@ -81,14 +82,14 @@ class PCVC(VectorClassifier):
         Random starts under the power prior, besides the solutions of a support vector and a
         relevance vector machine; chosen by held-out log loss.
     n_folds : int, default=5
-        Folds.
+        Folds, under the power prior and where ``ridge=0``.
     n_candidates : int or "auto", default="auto"
         How many rows may become vectors, drawn from every class alike; ``"auto"`` is all up to 3000
         rows.
     standardize : bool, default=True
         Centre and scale columns inside; length scales are then in units of a column's spread.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
-        The link from f to probabilities: three numbers fitted on held-out rows, or the model's own
+        The link from f to probabilities: three numbers fitted on rows left out, or the model's own
         :math:`\Phi(m/\sqrt{1+v})`, by either of the other names.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, times ``sample_weight``.
@@ -97,17 +98,17 @@ class PCVC(VectorClassifier):
     engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.engines`, default="auto"
         Who visits the rows in prediction.
     random_state : int, RandomState, Generator or None, default=0
-        Seed of folds and candidates.
+        Seed of folds and candidates, where there are any.
     n_jobs : int, optional
         Threads in prediction.
     verbose : int, default=0
         1 shows progress.
     callbacks : list of callables, optional
-        Each is called with a :class:`~bayesvm.inference.Progress` after every rate tried on the
-        folds (after every start and iteration under ``"power"``); returning ``True`` ends the
-        search there, with the best so far.
+        Each is called with a :class:`~bayesvm.inference.Progress` after every norm and rate tried
+        (after every start and iteration under ``"power"``); returning ``True`` ends the search
+        there, with the best so far.
     warm_start : bool, default=False
-        Start from the last fit: from its kernel, and its rate and norm as the place to look.
+        Start from the last fit: from its kernel, and its rate as the place to look.
     checkpoint : str or path, optional
         File that holds the state of a long fit; a later fit with the same file goes on from it.
 

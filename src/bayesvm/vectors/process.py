@@ -25,7 +25,7 @@ from ..likelihoods import Probit
 from ..types import Array, Local
 
 PROBIT = Probit()
-LEVEL = 100.0  # prior variance of the level of f: flat, for labels seldom ask for more than three
+LEVEL = 1e4  # prior variance of the level of f: flat
 STEP = float(np.log(10.0)) / 2.0  # of the log weight of the norm
 SPREAD = 3.0  # standard deviation of its prior
 FARTHEST = 6  # steps
@@ -128,9 +128,8 @@ def norm_weight(
     left out make likely, :math:`e^{-\text{log loss}}`.  The mean varies less from sample to sample
     than the best would.
     """
-    first = np.zeros(labels.points)
-    first[labels.at] = np.arange(labels.at.size)  # a row of every point
-    rows = first.astype(int)
+    rows = np.empty(labels.points, dtype=int)
+    rows[labels.at] = np.arange(labels.at.size)  # one at every point
     scores: dict[int, float] = {}
     f: Array | None = None
     stopped = False
@@ -140,16 +139,17 @@ def norm_weight(
         held = notes.recall(f"norm{k}") if notes else {}
         if held:
             scores[k] = float(held["score"])
-        else:
-            found = reference(K, labels, centre * float(np.exp(k * STEP)), f)
-            f = found.f[rows]
-            y, c = labels.y, labels.c
-            m, v = leave_one_out(found.f, found.v, found.local, c)
-            scores[k] = float(c @ row_losses(y, m, v, c)) + 0.5 * (k * STEP / SPREAD) ** 2
-            if notes:
-                notes.note(f"norm{k}", score=scores[k])
-        best = min(scores.values())
-        stopped = watch(Progress("norms", len(scores), 2 * FARTHEST + 1, -best, 0.0), None)
+            return scores[k]
+        found = reference(K, labels, centre * float(np.exp(k * STEP)), f)
+        f = found.f[rows]
+        m, v = leave_one_out(found.f, found.v, found.local, labels.c)
+        loss = float(labels.c @ row_losses(labels.y, m, v, labels.c))
+        best = min(scores.values(), default=np.inf)
+        scores[k] = loss + 0.5 * (k * STEP / SPREAD) ** 2
+        if notes:
+            notes.note(f"norm{k}", score=scores[k])
+        told = Progress("norms", len(scores), 2 * FARTHEST + 1, -scores[k], best - scores[k])
+        stopped = watch(told, None)
         return scores[k]
 
     score(0)

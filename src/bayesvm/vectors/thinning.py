@@ -20,6 +20,7 @@ from .process import Reference, row_losses
 RATIO = 0.5  # of one rate to the next
 LENGTH = 24  # rates tried at most
 NEAR = 1.0 / 7.0  # standard deviations of the posterior by which f may move
+LAG = 3  # rates between machines compared, for neighbours often have the same vectors
 LOOSE = (1e-5, 1e-3)  # nats and slack of machines on the way
 
 
@@ -59,7 +60,7 @@ def thinned(
     """Machines from strong rates to weak until one is near the target.
 
     Without a target (where the process itself would cost too much) the last is what the others are
-    compared with: it is one whose neighbour is nearer still.
+    compared with: one that is hardly different from that of a rate eight times as large.
     """
     x = np.zeros(A.shape[1])
     made = Machines([], [], [], target)  # type: ignore[arg-type]
@@ -70,15 +71,16 @@ def thinned(
         if target is None:
             here = _own(A, y, c, freed, f, gram)
             made = made._replace(target=here)
-            step = here.distance(made.f[-1], c) if made.f else np.inf
-            done = step <= 0.5 * NEAR
+            step = here.distance(made.f[-LAG], c) if len(made.f) >= LAG else np.inf
+            done = step <= NEAR
         else:
             step = target.distance(f, c)
             done = step <= NEAR
         made.rates.append(rate)
         made.f.append(f)
         made.distances.append(step)
-        if watch(Progress("rates", number, len(rates), -step, step), None) or done:
+        told = min(step, 1e3)  # what is reported is finite
+        if watch(Progress("rates", number, len(rates), -told, told), None) or done:
             break
     if target is None:
         return made._replace(distances=[made.target.distance(f, c) for f in made.f])
