@@ -47,9 +47,10 @@ class PCVC(VectorClassifier):
 
     the fit is a convex problem: *f* is the mode of a Gaussian process, made sparse.  The rate
     :math:`\tau` chooses the vectors; their weights are then found without it.  The kernel is that
-    of most evidence.  Rows left out one by one, in closed form, choose :math:`\lambda` and calibrate
-    the probabilities; :math:`\tau` is the largest at which *f* is a seventh of a posterior standard
-    deviation from the process.  Nothing is drawn.  The paper's own prior is ``prior="power"``.
+    of most evidence.  Rows left out one by one, in closed form, choose :math:`\lambda` and
+    calibrate the probabilities; :math:`\tau` is the largest at which *f* is no more than a fifth of
+    a posterior standard deviation from the process.  Nothing is drawn.  The paper's own prior is
+    ``prior="power"``.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from .process import Reference, row_losses
 
 RATIO = 0.5  # of one rate to the next
 LENGTH = 24  # rates tried at most
-NEAR = 1.0 / 7.0  # standard deviations of the posterior by which f may move
+NEAR = 0.2  # standard deviations of the posterior by which f may move
 LAG = 3  # rates between machines compared, for neighbours often have the same vectors
 LOOSE = (1e-5, 1e-3)  # nats and slack of machines on the way
 
