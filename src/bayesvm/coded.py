@@ -56,7 +56,7 @@ def bordered(C: Arrow, w: Any) -> tuple[Any, Any, Any, Any]:
     return M, xp.stack(E, axis=1), F, xp.stack(D, axis=1)
 
 
-def quad(C: Arrow, inverse: Array, root: Array, followed: Array) -> Any:
+def quad(C: Arrow, inverse: Array, root: Any, followed: Any) -> Any:
     """``c_i' Sigma c_i``: that of a row's group given the corner, and what it has from there.
 
     ``inverse`` are inverse factors of the groups' precisions, ``root`` a factor of the corner's
@@ -70,11 +70,12 @@ def quad(C: Arrow, inverse: Array, root: Array, followed: Array) -> Any:
     for j in range(r):
         e = namespace.of(C).sum(half[:, j * r : (j + 1) * r] * precise, axis=1)
         out = out + e * e
-    T = C.A @ like(root[:p], C)
+    root, followed = like(root, C), like(followed, C)
+    T = C.A @ root[:p, :]
     for at, z in _all_cells(C.factors[:-1], C.ends):
-        T = T + like(z, T)[:, None] * pick(like(root, C), at)
+        T = T + like(z, T)[:, None] * pick(root, at)
     for at, z in _all_cells(C.factors[-1:], [0]):
-        T = T - like(z, T)[:, None] * pick(like(followed, C), at)
+        T = T - like(z, T)[:, None] * pick(followed, at)
     return out + double(namespace.squares(T))
 
 

@@ -56,6 +56,15 @@ def like(x: Any, rows: Any) -> Any:
     return xp.asarray(np.ascontiguousarray(x), dtype=rows.dtype, device=compat.device(rows))
 
 
+def index(x: Array, rows: Any) -> Any:
+    """Whole numbers, codes of groups, where ``rows`` are."""
+    if is_numpy(rows):
+        return x
+    rows = inner(rows)
+    xp = compat.array_namespace(rows)
+    return xp.asarray(x.astype(np.int64), device=compat.device(rows))
+
+
 def double(x: Any) -> Any:
     """The same numbers in float64, where they are: rows answer in full precision."""
     if is_numpy(x):

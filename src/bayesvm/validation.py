@@ -18,7 +18,7 @@ from .inference.learn import is_learned
 from .inference.tight import TightVB
 from .kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
 from .likelihoods import Hinge, Logistic, Probit, SkewedLaplace
-from .namespace import is_foreign
+from .namespace import inner, is_foreign
 from .priors import Bridge, Fixed, InverseWishart, LaplaceZero, Lasso, Ridge, SpikeSlab
 from .reading import is_source
 from .types import Array
@@ -172,7 +172,7 @@ def placed(engine: Any, X: Any, c: Any) -> tuple[Any, Any]:
     """Rows and weights where the engine works, if it has a place of its own and they fit."""
     if not hasattr(engine, "place") or is_source(X):
         return X, c
-    if isinstance(X, np.ndarray) and X.nbytes > engine.available():
+    if isinstance(inner(X), np.ndarray) and inner(X).nbytes > engine.available():
         return X, c  # block by block, then
     return engine.place(X), engine.place(c)
 
@@ -191,6 +191,15 @@ def check_engine(engine: Any, scheme: Any, X: Any = None) -> None:
         raise ValueError(
             f"rows on a device are fitted by inference='vb'; {type(scheme).__name__} needs them on "
             "the host: give NumPy arrays and engine='threads'."
+        )
+
+
+def check_grouped(scheme: Any, X: Any) -> None:
+    """Schemes that must see whole groups need to find their rows."""
+    if is_source(X) and not isinstance(scheme, VB | Gibbs):
+        raise ValueError(
+            f"groups of rows that are read in blocks are fitted by inference='vb' or 'gibbs'; "
+            f"{type(scheme).__name__} needs all rows of a group at once. Load the rows for that."
         )
 
 

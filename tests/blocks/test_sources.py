@@ -101,13 +101,13 @@ def test_memory_maps_and_their_views(tmp_path):
     path = saved(tmp_path, X.astype(np.float32))
     mapped = np.load(path, mmap_mode="r")
     for given_, wanted in ((path, X), (mapped, X), (mapped[123:], X[123:])):
-        got = np.concatenate([part for part, _ in from_memmap(given_).chunks()])
+        got = np.concatenate([chunk.X for chunk in from_memmap(given_).chunks()])
         assert got.dtype == np.float32
         np.testing.assert_array_equal(got, wanted.astype(np.float32))
     raw = np.memmap(tmp_path / "raw", np.float64, "w+", 64, (50, 3))
     raw[:] = X[:50]
     raw.flush()
-    np.testing.assert_array_equal(next(from_memmap(raw[7:]).chunks())[0], X[7:50])
+    np.testing.assert_array_equal(next(from_memmap(raw[7:]).chunks()).X, X[7:50])
 
 
 def test_parquet_and_arrow(tmp_path):

@@ -63,6 +63,7 @@ class Gpu:
     @staticmethod
     def of(X: Any) -> Gpu:
         """The engine for rows that are on a device already."""
+        X = namespace.inner(X)
         name = compat.array_namespace(X).__name__.removeprefix("array_api_compat.")
         kind = str(compat.device(X)) if compat.is_torch_array(X) else "default"
         return Gpu(kind, name.split(".")[0])

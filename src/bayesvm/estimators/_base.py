@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import namespace, reading
 from .. import validation as check
-from ..blocks import cut
+from ..blocks import block_rows, cut
 from ..designs import Table
 from ..engines.dask import is_dask, lazily
 from ..gaussian import DiagonalCovariance, DualCovariance, FullCovariance, Point, covariance
@@ -168,7 +168,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n, K = X.shape[0], self.machines_[0].model.width
         engine = check.choose_engine(how, n, K, self.n_jobs, X)
         size = check.choose_size(engine, K)
-        blocks = cut(X, np.empty(n), np.empty(n), size)
+        none = np.broadcast_to(0.0, (n,))
+        blocks = cut(X, none, none, size)
 
         def visit(b: Any) -> tuple[Array, Array]:
             pairs = self._moments_at(b.X)
@@ -219,8 +220,11 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         std : array of the same shape
             Only with ``return_std``.  Posterior standard deviation of f (of each class's f).
         """
-        if is_dask(X) and not return_std:
-            return lazily(self, "decision_function", X)
+        lazy = self._lazy("decision_function", X)
+        if lazy is not None:
+            if not return_std:
+                return lazy
+            return self._halves(X, "decision_function", return_std=True)
         m, v = self._moments(X)
         if return_std and not self.machines_[0].posterior.has_spread:
             self.machines_[0].posterior.variance()  # a point estimate refuses
@@ -257,8 +261,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         proba : array of shape (n, n_classes)
             Columns in the order of ``classes_``.
         """
-        if is_dask(X):
-            return lazily(self, "predict_proba", X)
+        lazy = self._lazy("predict_proba", X)
+        if lazy is not None:
+            return lazy
         return namespace.back(self._proba(*self._moments(X)), X)
 
     def predict(self, X: Any) -> Any:
@@ -274,8 +279,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels : array of shape (n,)
             Entries of ``classes_``.
         """
-        if is_dask(X):
-            return lazily(self, "predict", X)
+        lazy = self._lazy("predict", X)
+        if lazy is not None:
+            return lazy
         most = self._proba(*self._moments(X)).argmax(axis=1)
         return namespace.back(self.classes_[most], X)
 
@@ -296,19 +302,50 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             the rest.
         """
         tails = check.tails(level)
-        reading.check_served(X, "predict_interval")
+        if (lazy := self._halves(X, "predict_interval", level=level)) is not None:
+            return lazy  # type: ignore[no-any-return]
         p = self.predict_proba(X)
-        X = self._new_rows(X)
-        X = namespace.to_numpy(X) if namespace.is_foreign(X) else X
+        parts = [self._bands(rows, tails) for rows in self._pieces(self._new_rows(X))]
+        low, high = (np.concatenate(ends) for ends in zip(*parts, strict=True))
+        if len(self.machines_) == 1:
+            low, high = np.hstack([1.0 - high, low]), np.hstack([1.0 - low, high])
+        return np.minimum(low, p), np.maximum(high, p)
+
+    def _bands(self, X: Any, tails: tuple[float, float]) -> tuple[Array, Array]:
+        """Probabilities at quantiles of each machine's f, two of ``(n, machines)``."""
         ends = []
         for machine, rows in zip(self.machines_, self._columns_at(X), strict=True):
             f = machine.quantiles(X, tails, rows)
             ends.append([machine.link.proba(q, np.zeros_like(q)) for q in f])
-        low = np.stack([e[0] for e in ends], axis=1)
-        high = np.stack([e[1] for e in ends], axis=1)
-        if len(self.machines_) == 1:
-            low, high = np.hstack([1.0 - high, low]), np.hstack([1.0 - low, high])
-        return np.minimum(low, p), np.maximum(high, p)
+        return np.stack([e[0] for e in ends], axis=1), np.stack([e[1] for e in ends], axis=1)
+
+    # ----- rows that are not at hand
+
+    def _pieces(self, X: Any, size: int | None = None) -> Iterator[Any]:
+        """Rows on the host: all of them, or those of a source a block at a time."""
+        if not hasattr(X, "cut"):
+            yield namespace.to_numpy(X)
+            return
+        none = np.broadcast_to(0.0, X.shape[:1])
+        for b in cut(X, none, none, size or block_rows(self.machines_[0].model.width)):
+            yield b.X
+
+    def _lazy(self, method: str, X: Any, **options: Any) -> Any:
+        """What a method says of each partition of a Dask collection; ``None`` for other rows."""
+        return lazily(self, method, X, **options) if is_dask(X) else None
+
+    def _halves(self, X: Any, method: str, **options: Any) -> Any:
+        """The same for a method that gives two arrays."""
+        both = self._lazy("_both", X, ask=method, options=options)
+        if both is None:
+            return None
+        k = both.shape[1] // 2
+        a, b = both[:, :k], both[:, k:]
+        return (a, b) if method == "predict_interval" or k > 1 else (a[:, 0], b[:, 0])
+
+    def _both(self, X: Any, ask: str, options: dict[str, Any], **groups: Any) -> Array:
+        """Two answers side by side."""
+        return np.column_stack(getattr(self, ask)(X, **options, **groups))
 
 
 def _vector(problem: Problem, state: State) -> Array:

@@ -10,18 +10,20 @@ import numpy as np
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
-from .. import reading
+from .. import namespace, reading
 from .. import validation as check
-from ..blocks import Blocks, block_rows
-from ..designs import Grouped, Intercept, Table, fit_columns
+from ..blocks import Blocks, block_rows, cut
+from ..designs import Grouped, Intercept, fit_columns
 from ..designs.table import numbers
+from ..engines.dask import is_dask, lazily
 from ..inference.loop import Progress
+from ..levels import Factors, some_of
 from ..model import Model, Problem, arranged
 from ..priors import Fixed
 from ..types import Array, Term
 from ._coefficients import CoefficientReport
 from ._effects import EffectReport, second_moments
-from ._factors import Asked, Effects, Factors, asked, effects, some_of
+from ._factors import Asked, Effects, asked, beside, effects, has_groups, learn_groups
 from ._formula import Formula
 from ._missing import MissingCells
 from ._warm import starts_of
@@ -176,7 +178,7 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
 
     # ----- fitting
 
-    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> MixedSVC:
+    def fit(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> MixedSVC:
         """Fit to rows ``X`` with labels ``y`` in ``groups``.
 
         Parameters
@@ -235,27 +237,21 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
         check.check_probability(self.probability)
         check.check_missing(self.missing, scheme, self.checkpoint)
-        reading.check_in_memory(X, "MixedSVC")
         X, y = self._read(X, y, reset=True)
-        classes, codes = np.unique(y, return_inverse=True)
-        c = reading.check_weights(sample_weight, self.class_weight, codes, classes)
-        copies = reading.check_weights(sample_weight, None, codes, classes)
+        classes, codes = reading.encode(y, X)
+        c = reading.check_weights(sample_weight, self.class_weight, codes, classes, X)
+        copies = reading.check_weights(sample_weight, None, codes, classes, X)
         reading.check_two_sided(codes, c, classes)
-        rows = np.flatnonzero(c > 0)
-        c, copies = c[rows], copies[rows]
         if check.models_missing(self.missing):
-            self._check_cells(X[rows])
-            if check.is_sampler(scheme):
-                each = reading.repeated(X[rows], copies)
-                rows, (c, copies) = rows[each], reading.shared(c, copies, each)
-        factors, members = Factors((), ()), None
-        all_rows = rows.size == len(y) and np.array_equal(rows, np.arange(len(y)))
-        if groups is not None:
-            given = groups if all_rows else some_of(groups, rows, len(y))
-            factors, members = Factors.learn(given, rows.size)
-        if not all_rows:
-            X, codes = X[rows], codes[rows]
-        self._training_rows = rows
+            reading.check_in_memory(X, "missing='model'")
+        if reading.is_source(X):
+            reading.check_positive_weights(c)
+        else:
+            X, codes, c, copies, groups = self._weighted(X, codes, c, copies, groups, scheme)
+        factors, table = Factors((), ()), X
+        if has_groups(X, groups):
+            factors, table = learn_groups(X, groups)
+            check.check_grouped(scheme, X)
         self.classes_, self._factors = classes, factors
         self.factors_ = list(factors.names)
         self.levels_ = dict(zip(factors.names, factors.levels, strict=True))
@@ -267,7 +263,6 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
                     f"random_prior names factors {unknown} that are not in groups; groups has "
                     f"{self.factors_}."
                 )
-        table = X if members is None else Table(X, members)
         problem = self._problem(table, c, copies, scheme, own)
         self._second = second_moments(problem)
         starts = starts_of(self, problem)
@@ -277,10 +272,28 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
             design = self._latent(columns, problem.blocks, problem.engine)
             machines = self._attach(machines, design, replace(problem.blocks, X=table, ready=False))
         self._conclude(machines)
-        self._report(float(c.sum()))
+        self._report(problem.blocks.weight)
         return self
 
-    def _problem(self, X: Any, c: Array, copies: Array, scheme: Any, own: list[Effects]) -> Problem:
+    def _weighted(
+        self, X: Any, codes: Array, c: Array, copies: Array, groups: Any, scheme: Any
+    ) -> tuple[Any, Array, Array, Array, Any]:
+        """Rows that have weight, and their groups; each copy by itself if its cells are drawn."""
+        rows = np.flatnonzero(c > 0)
+        c, copies = c[rows], copies[rows]
+        if check.models_missing(self.missing):
+            self._check_cells(X[rows])
+            if check.is_sampler(scheme):
+                each = reading.repeated(X[rows], copies)
+                rows, (c, copies) = rows[each], reading.shared(c, copies, each)
+        self._training_rows = rows
+        n = codes.shape[0]
+        if rows.size == n and np.array_equal(rows, np.arange(n)):
+            return X, codes, c, copies, groups
+        some = None if groups is None else some_of(groups, rows, n)
+        return namespace.pick(X, rows), codes[rows], c, copies, some
+
+    def _problem(self, X: Any, c: Any, copies: Any, scheme: Any, own: list[Effects]) -> Problem:
         n, p = X.shape
         K = p + bool(self.fit_intercept)
         widths = [
@@ -290,10 +303,15 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         check.check_corner(K, dict(zip(self.factors_, widths, strict=True)))
         total = K + sum(widths)
         check.check_draws(scheme, total)
-        engine = check.choose_engine(self.engine, n, total, self.n_jobs)
+        engine = check.choose_engine(self.engine, n, total, self.n_jobs, X)
+        check.check_engine(engine, scheme, X)
+        X, c = check.placed(engine, X, c)
         form = "arrow" if own else check.choose_form("auto", n, K, scheme)
-        size = n if form == "factored" else block_rows(total)
-        blocks = Blocks(X, np.empty(n), c, size, copies=copies)
+        # sums are as wide as the model, columns of a block are not
+        size = n if form == "factored" else max(check.choose_size(engine, K), block_rows(total))
+        blocks = cut(X, np.empty(n), c, size)
+        if isinstance(blocks, Blocks):
+            blocks = replace(blocks, copies=copies)
         columns: Any = fit_columns(blocks, engine, self.standardize)
         cells = numbers(X)
         if check.models_missing(self.missing) and np.isnan(cells).any():
@@ -350,9 +368,20 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
                     "groups were given, but the model was fitted without; give them to fit too."
                 )
             return X
-        for k in self.machines_[0].model.grouped:
-            reading.check_complete(X, self.machines_[0].model.terms[k].design.slopes, self._names())
-        return Table(X, self._factors.encode(groups, X.shape[0]))
+        if not (reading.is_source(X) or namespace.is_foreign(X)):  # checked as they are read
+            for k in self.machines_[0].model.grouped:
+                slopes = self.machines_[0].model.terms[k].design.slopes
+                reading.check_complete(X, slopes, self._names())
+        return beside(X, groups, self._factors)
+
+    def _lazy(self, method: str, X: Any, **options: Any) -> Any:
+        X, groups = X if isinstance(X, Asked) else (X, None)
+        if is_dask(X) and getattr(self, "_formula", None) is not None:
+            raise ValueError(
+                "a model fitted by from_formula reads pandas frames; ask it partition by "
+                "partition, such as data.map_partitions(model.predict)."
+            )
+        return lazily(self, method, X, groups, **options) if is_dask(X) else None
 
     def decision_function(self, X: Any, return_std: bool = False, groups: Any = None) -> Any:
         """Decision values: positive exactly where ``predict`` says ``classes_[1]``.
