@@ -27,7 +27,7 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from . import coded, namespace
 from .cholesky import scaled_cholesky, stacked_cholesky
-from .namespace import is_numpy
+from .namespace import double, is_numpy, like
 from .precision import Precision, add_precision, blocks_of
 from .types import Array, Columns
 
@@ -136,7 +136,7 @@ class Arrow:
     def __matmul__(self, x: Array) -> Array:
         if not is_numpy(self):
             return coded.product(self, x)
-        out: Array = self.A @ x[: self.ends[0]]
+        out: Array = double(self.A) @ x[: self.ends[0]]
         for part, (a, b) in zip(self.parts, pairwise(self.ends), strict=True):
             out += part @ x[a:b]
         return out
@@ -177,7 +177,7 @@ class ArrowTransposed:
     def __matmul__(self, x: Array) -> Array:
         if not is_numpy(self.of):
             return coded.sums(self.of, x)
-        return np.concatenate([self.of.A.T @ x, *(part.T @ x for part in self.of.parts)])
+        return np.concatenate([double(self.of.A).T @ x, *(part.T @ x for part in self.of.parts)])
 
     def __rmatmul__(self, x: Array) -> Array:
         return (self.of @ x.T).T
@@ -203,7 +203,7 @@ class Bordered:
         p, q, last = C.A.shape[1], C.ends[-2], C.factors[-1]
         weighted = C.A * w[:, None]
         M = np.empty((q, q))
-        root = C.A * np.sqrt(w)[:, None]
+        root = C.A * like(np.sqrt(w), C.A)[:, None]
         M[:p, :p] = root.T @ root  # NumPy sees one matrix and its transpose and calls syrk
         few, F, own = C.minor(), None, C.parts[-1]
         if few is not None:

@@ -2,7 +2,7 @@
 
 On the host such columns are sparse matrices (:mod:`bayesvm.arrow`).  Other libraries can pick the
 entries that codes point at, and add up rows of equal codes; all that a pass needs are these two.
-Groups' sums are made in float64, whatever the precision of the columns.
+Only products of dense columns among themselves are made in the precision of these.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Cell = tuple[Any, Any]  # for every row: a column, and what stands there
 
 def product(C: Arrow, x: Any) -> Any:
     """``C x``."""
-    out = double(C.A @ x[: C.ends[0]])
+    out = double(C.A) @ x[: C.ends[0]]
     for at, z in _all_cells(C.factors, C.ends):
         out = out + z * pick(x, at)
     return out
@@ -33,14 +33,14 @@ def sums(C: Arrow, x: Any) -> Any:
     """``C' x``."""
     each = [sums_by(f.codes, f.Z * x[:, None], f.G) for f in C.factors]
     flat = [namespace.of(x).reshape(part, (-1,)) for part in each]
-    return namespace.of(x).concat([double(C.A.T @ x), *flat])
+    return namespace.of(x).concat([double(C.A).T @ x, *flat])
 
 
 def bordered(C: Arrow, w: Any) -> tuple[Any, Any, Any, Any]:
     """The parts of :class:`bayesvm.arrow.Bordered`; what is sparse among them comes home."""
     xp, last = namespace.of(C), C.factors[-1]
     p, q = C.A.shape[1], C.ends[-2]
-    root = C.A * like(xp.sqrt(w), C)[:, None]
+    root = C.A * like(xp.sqrt(w), C.A)[:, None]
     M, weighted = double(root.T @ root), double(C.A) * w[:, None]
     rs = range(last.Z.shape[1])
     E = [sums_by(last.codes, weighted * last.Z[:, j : j + 1], last.G) for j in rs]
@@ -70,7 +70,7 @@ def quad(C: Arrow, inverse: Array, root: Any, followed: Any) -> Any:
     for j in range(r):
         e = namespace.of(C).sum(half[:, j * r : (j + 1) * r] * precise, axis=1)
         out = out + e * e
-    root, followed = like(root, C), like(followed, C)
+    root, followed = like(root, C.A), like(followed, C.A)
     T = C.A @ root[:p, :]
     for at, z in _all_cells(C.factors[:-1], C.ends):
         T = T + like(z, T)[:, None] * pick(root, at)

@@ -45,8 +45,12 @@ def of(x: Any) -> Any:
 
 
 def like(x: Any, rows: Any) -> Any:
-    """A small array in the library, on the device and in the precision of ``rows``."""
-    rows = inner(rows)
+    """A small array in the library, on the device and in the precision of ``rows``.
+
+    Columns with codes beside them are thin, and multiplied in float64.
+    """
+    if hasattr(rows, "factors"):
+        rows = double(rows.numbers[:0, :])
     if is_numpy(rows):
         # sparse or integer rows (labels) take what they are multiplied with as it is
         return x if np.dtype(rows.dtype) != np.float32 else np.asarray(x, dtype=np.float32)

@@ -163,9 +163,13 @@ def choose_engine(value: Any, n: int, K: int, n_jobs: int | None, X: Any = None)
     return engine.check() if hasattr(engine, "check") else engine
 
 
-def choose_size(engine: Any, K: int) -> int:
-    """Rows of a block: as many as suit the engine, else as the cache can hold."""
-    return int(engine.rows(K)) if hasattr(engine, "rows") else block_rows(K)
+def choose_size(engine: Any, K: int, wide: int = 0) -> int:
+    """Rows of a block: as many as suit the engine, else as the cache can hold.
+
+    Sums over groups are ``wide``, which the columns of a block are not.
+    """
+    least = block_rows(max(K, wide))
+    return max(int(engine.rows(K)), least) if hasattr(engine, "rows") else least
 
 
 def placed(engine: Any, X: Any, c: Any) -> tuple[Any, Any]:
@@ -428,6 +432,13 @@ def choose_dtype(value: str, scheme: Any) -> str:
     if value == "auto":
         return "float64" if is_point(scheme) else "float32"
     return value
+
+
+def choose_precision(value: str, form: str, latent: bool) -> str:
+    """Precision of plain columns: float64 wherever they are more than multiplied and summed."""
+    if value not in ("float32", "float64"):
+        raise ValueError(f"dtype={value!r} is not known; choose 'float32' or 'float64'.")
+    return value if form in ("dense", "arrow") and not latent else "float64"
 
 
 def check_large(rule: str | None, fitc: bool) -> None:

@@ -115,6 +115,14 @@ def test_float32_columns(way, reference):
     np.testing.assert_allclose(have.predict_proba(X), want.predict_proba(X), atol=1e-4)
 
 
+@ways
+def test_linear_models_in_float32(way, reference):
+    data, labels, options = WAYS[way]()
+    have = BayesianLinearSVC(dtype="float32", random_state=0, **options).fit(data, labels)
+    a, b = means(have, reference["linear"])
+    assert 0 < np.abs(a - b).max() < 1e-4 * np.abs(b).max()
+
+
 @pytest.mark.parametrize("way", ["threads 2", "array API", "torch", "torch, sent there"])
 @pytest.mark.parametrize("likelihood", ["logistic", "probit"])
 def test_other_likelihoods(way, likelihood):

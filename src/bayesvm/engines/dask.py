@@ -439,7 +439,7 @@ def lazy_columns(groups: Any) -> dict[str, Any] | None:
         if groups.ndim == 1:
             return {"group": groups}
         return {f"group{k}": groups[:, k] for k in range(groups.shape[1])}
-    if hasattr(groups, "columns"):
+    if groups.ndim == 2:
         return {str(name): groups[name] for name in groups.columns}
     return {"group" if groups.name is None else str(groups.name): groups}
 

@@ -7,29 +7,26 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import accuracy_score
-from sklearn.utils.validation import check_is_fitted
 
 from .. import namespace, reading
 from .. import validation as check
 from ..blocks import Blocks, block_rows, cut
 from ..designs import Grouped, Intercept, fit_columns
 from ..designs.table import numbers
-from ..engines.dask import is_dask, lazily
 from ..inference.loop import Progress
 from ..levels import Factors, some_of
 from ..model import Model, Problem, arranged
 from ..priors import Fixed
 from ..types import Array, Term
-from ._coefficients import CoefficientReport
-from ._effects import EffectReport, second_moments
-from ._factors import Asked, Effects, asked, beside, effects, has_groups, learn_groups
+from ._answers import GroupAnswers
+from ._effects import second_moments
+from ._factors import Effects, effects, has_groups, learn_groups
 from ._formula import Formula
 from ._missing import MissingCells
 from ._warm import starts_of
 
 
-class MixedSVC(MissingCells, EffectReport, CoefficientReport):
+class MixedSVC(GroupAnswers, MissingCells):
     r"""Linear support vector machine with effects of groups, and a posterior over all of it.
 
     .. math::
@@ -76,8 +73,11 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         Weights of classes, times ``sample_weight``.
     intercept_precision : float, default=1e-4
         Prior precision of the intercept.
-    engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.engines`, default="auto"
-        Who visits the rows.
+    engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
+        Who visits the rows: see :mod:`bayesvm.engines`.  ``"auto"`` follows the input.
+    dtype : {"float64", "float32"}, default="float64"
+        Precision in which columns meet coefficients and weights; sums over rows are always float64.
+        float32 is worth having on a GPU.
     max_iter, tol : optional
         Override those of the inference scheme.
     random_state : int, RandomState, Generator or None
@@ -146,6 +146,7 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         class_weight: Any = None,
         intercept_precision: float = 1e-4,
         engine: Any = "auto",
+        dtype: str = "float64",
         max_iter: int | None = None,
         tol: float | None = None,
         random_state: Any = None,
@@ -167,6 +168,7 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         self.class_weight = class_weight
         self.intercept_precision = intercept_precision
         self.engine = engine
+        self.dtype = dtype
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -183,13 +185,14 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features)
-            Rows.
+        X : array-like of shape (n, n_features), or a source of :mod:`bayesvm.blocks`
+            Rows: NumPy, pandas or polars, a Dask array or data frame, a tensor, or files that are
+            read in blocks.
         y : array-like of shape (n,)
-            Labels, two or more distinct.
+            Labels, two or more distinct; not needed where the source has them.
         groups : array-like of shape (n,) or (n, n_factors), or data frame, optional
-            Labels of groups, of any kind; a column for each factor.  Without it there are no
-            effects of groups.
+            Labels of groups, of any kind; a column for each factor; Dask's where X is.  Without it
+            groups are those of the source; if it has none there are no effects of groups.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 equals the row twice; 0 leaves it out.
 
@@ -307,9 +310,8 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         check.check_engine(engine, scheme, X)
         X, c = check.placed(engine, X, c)
         form = "arrow" if own else check.choose_form("auto", n, K, scheme)
-        # sums are as wide as the model, columns of a block are not
-        size = n if form == "factored" else max(check.choose_size(engine, K), block_rows(total))
-        blocks = cut(X, np.empty(n), c, size)
+        size = n if form == "factored" else check.choose_size(engine, K, total)
+        blocks = cut(X, np.broadcast_to(0.0, (n,)), c, size)
         if isinstance(blocks, Blocks):
             blocks = replace(blocks, copies=copies)
         columns: Any = fit_columns(blocks, engine, self.standardize)
@@ -324,7 +326,8 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         form = check.check_selection(form, prior, scheme, K)
         if form == "factored" and np.any(model.precision(model.init()) == 0):
             form = "dense"  # the dual form divides by prior precisions
-        problem = Problem(model, blocks, engine, form)
+        dtype = check.choose_precision(self.dtype, form, model.is_latent)
+        problem = Problem(replace(model, dtype=dtype), blocks, engine, form)
         return problem.assembled() if form == "factored" else problem
 
     def _model(self, columns: Any, scheme: Any, own: list[Effects]) -> Model:
@@ -347,178 +350,3 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
             prior = check.choose_random_prior(given, design.r, name, scheme)
             terms.append(Term(f"groups of {name}", design, prior))
         return Model(arranged(terms), check.choose_likelihood(self.likelihood, scheme))
-
-    # ----- asking
-
-    def _new_rows(self, X: Any) -> Any:
-        check_is_fitted(self, "machines_")
-        X, groups = X if isinstance(X, Asked) else (X, None)
-        formula = getattr(self, "_formula", None)
-        if formula is not None and hasattr(X, "columns"):
-            if groups is not None:
-                raise ValueError(
-                    "a model fitted by from_formula reads groups from the data frame; give "
-                    "predict the frame alone."
-                )
-            X, groups = formula.rows(X)
-        X = super()._new_rows(X)
-        if not self.factors_:
-            if groups is not None:
-                raise ValueError(
-                    "groups were given, but the model was fitted without; give them to fit too."
-                )
-            return X
-        if not (reading.is_source(X) or namespace.is_foreign(X)):  # checked as they are read
-            for k in self.machines_[0].model.grouped:
-                slopes = self.machines_[0].model.terms[k].design.slopes
-                reading.check_complete(X, slopes, self._names())
-        return beside(X, groups, self._factors)
-
-    def _lazy(self, method: str, X: Any, **options: Any) -> Any:
-        X, groups = X if isinstance(X, Asked) else (X, None)
-        if is_dask(X) and getattr(self, "_formula", None) is not None:
-            raise ValueError(
-                "a model fitted by from_formula reads pandas frames; ask it partition by "
-                "partition, such as data.map_partitions(model.predict)."
-            )
-        return lazily(self, method, X, groups, **options) if is_dask(X) else None
-
-    def decision_function(self, X: Any, return_std: bool = False, groups: Any = None) -> Any:
-        """Decision values: positive exactly where ``predict`` says ``classes_[1]``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            Rows.
-        return_std : bool, default=False
-            Also return the posterior standard deviation of f.
-        groups : array-like of shape (n,) or (n, n_factors), or data frame, optional
-            Labels of groups, as in ``fit``.  A group that was not seen, is missing (NaN, ``None``)
-            or is not given at all is averaged over.
-
-        Returns
-        -------
-        values : array of shape (n,) or (n, n_classes)
-            They rank rows as ``predict_proba`` does.
-        std : array of the same shape
-            Only with ``return_std``.
-        """
-        return super().decision_function(asked(X, groups), return_std)
-
-    def predict_proba(self, X: Any, groups: Any = None) -> Array:
-        """Class probabilities.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            Rows.
-        groups : array-like or data frame, optional
-            Labels of groups, as in ``fit``; those not seen or not given are averaged over.
-
-        Returns
-        -------
-        proba : array of shape (n, n_classes)
-            Columns in the order of ``classes_``.
-        """
-        return super().predict_proba(asked(X, groups))
-
-    def predict(self, X: Any, groups: Any = None) -> Any:
-        """The most probable class of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            Rows.
-        groups : array-like or data frame, optional
-            Labels of groups, as in ``fit``; those not seen or not given are averaged over.
-
-        Returns
-        -------
-        labels : array of shape (n,)
-            Entries of ``classes_``.
-        """
-        return super().predict(asked(X, groups))
-
-    def predict_interval(
-        self, X: Any, level: float = 0.9, groups: Any = None
-    ) -> tuple[Array, Array]:
-        """Lower and upper class probabilities, from the posterior of f.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            Rows.
-        level : float, default=0.9
-            Posterior mass between the two, in (0, 1).
-        groups : array-like or data frame, optional
-            Labels of groups, as in ``fit``; those not seen or not given make the interval wider.
-
-        Returns
-        -------
-        lower, upper : arrays of shape (n, n_classes)
-            They enclose ``predict_proba``.
-        """
-        return super().predict_interval(asked(X, groups), level)
-
-    def score(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> float:
-        """Accuracy of ``predict``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            Rows.
-        y : array-like of shape (n,)
-            Their labels.
-        groups : array-like or data frame, optional
-            Labels of groups, as in ``fit``.
-        sample_weight : array-like of shape (n,), optional
-            Weights of rows.
-
-        Returns
-        -------
-        score : float
-            Share of rows predicted right.
-        """
-        return float(accuracy_score(y, self.predict(X, groups), sample_weight=sample_weight))
-
-    def sample_posterior(
-        self,
-        n: int = 1000,
-        X: Any = None,
-        random_state: Any = None,
-        return_intercept: bool = False,
-        groups: Any = None,
-    ) -> Any:
-        """Draws of the coefficients that all groups share, or of f at given rows.
-
-        Parameters
-        ----------
-        n : int, default=1000
-            Number of draws.
-        X : array-like of shape (rows, n_features), optional
-            Give draws of f at these rows instead.
-        random_state : int, RandomState, Generator or None
-            Seed; by default the estimator's.
-        return_intercept : bool, default=False
-            Also return draws of the intercept.
-        groups : array-like or data frame, optional
-            Labels of groups of these rows; effects of those not seen are drawn too, for each row.
-
-        Returns
-        -------
-        draws : array of shape (n, n_features), or (n, rows) with ``X``
-            One more axis, of classes, after the first when there are more than two.
-        intercept : array of shape (n,) or (n, n_classes)
-            Only with ``return_intercept``.
-        """
-        rows = None if X is None else asked(X, groups)
-        return super().sample_posterior(n, rows, random_state, return_intercept)
-
-    def _drawn(self, rng: np.random.Generator) -> Any:
-        group, dims, coords = super()._drawn(rng)
-        effects = self._drawn_effects(rng)
-        return group | effects[0], dims | effects[1], coords | effects[2]
-
-    def _names(self) -> list[str]:
-        formula = getattr(self, "_formula", None)
-        return super()._names() if formula is None else list(formula.names)
