@@ -71,6 +71,7 @@ class Arrow:
     A: Array  # (n, p)
     factors: tuple[Factor, ...]
 
+    is_coded: ClassVar[bool] = True
     __array_ufunc__: ClassVar[None] = None  # NumPy leaves products to this class
 
     @cached_property

@@ -18,7 +18,7 @@ from .types import Array
 
 def inner(x: Any) -> Any:
     """The numbers of rows or columns that have codes of groups beside them; arrays as they are."""
-    return getattr(x, "numbers", x)
+    return x.numbers if getattr(type(x), "is_coded", False) else x
 
 
 def is_numpy(x: Any) -> bool:

@@ -200,6 +200,21 @@ def test_answers_on_dask_are_lazy(reference):
                     np.testing.assert_array_equal(a.compute(), b)
 
 
+def test_draws_of_f_are_lazy_too(reference):
+    model, few = reference["slopes, crossed"], slice(0, 600)
+    data, _, members = dasked(TWO)
+    lazy = model.sample_posterior(
+        150, X=data[few], groups={k: v[few] for k, v in members.items()}, random_state=3
+    )
+    want = model.sample_posterior(150, X=X[few], groups=rows_of(TWO, few), random_state=3)
+    assert lazy.__dask_graph__()
+    np.testing.assert_allclose(lazy.compute(), want, rtol=1e-8)
+    # groups that are not known are drawn for every row
+    alone = model.sample_posterior(150, X=data[few], random_state=3).compute()
+    sd = model.decision_function(X[few], return_std=True)[1]
+    np.testing.assert_allclose(alone.std(axis=0).mean(), sd.mean(), rtol=0.05)
+
+
 def test_data_frames_of_dask(reference):
     dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=list("abc")).assign(label=Y, site=SITE)

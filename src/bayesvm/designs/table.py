@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ class Table:
     A code is the position of a row's group among the levels seen in training, and -1 for a group
     that was not seen or not given.
     """
+
+    is_coded: ClassVar[bool] = True
 
     numbers: Any  # (n, p), dense
     codes: Array  # (n, factors), integers

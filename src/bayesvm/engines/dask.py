@@ -388,17 +388,26 @@ def _draw_sides(y: Array, positive: int, negative: int, seed: int) -> Array:
 # Answers
 
 
-def lazily(estimator: Any, method: str, X: Any, groups: Any = None, **options: Any) -> Any:
+def lazily(
+    estimator: Any,
+    method: str,
+    X: Any,
+    groups: Any = None,
+    numbered: bool = False,
+    **options: Any,
+) -> Any:
     """A Dask array of what a method says of each partition, computed when asked for.
 
-    ``method`` gives an array with a row (or an entry) for each row of ``X``.
+    ``method`` gives an array with a row (or an entry) for each row of ``X``; if ``numbered`` it is
+    told the number of the partition.
     """
     columns, members = None, {} if groups is None else _lazy_groups(X, groups)
     if hasattr(X, "to_dask_array"):
         columns, X = list(X.columns), X.to_dask_array()
     if X.ndim == 2 and len(X.chunks[1]) > 1:
         X = X.rechunk({1: -1})
-    ask = partial(_answer, estimator, method, columns, tuple(members), options)
+    answer = _numbered_answer if numbered else _answer
+    ask = partial(answer, estimator, method, columns, tuple(members), options)
     nobody = np.full((1, 1), None, dtype=object)
     few = ask(np.zeros((1, X.shape[1]), dtype=X.dtype), *[nobody] * len(members))
     kept = {} if few.ndim == 1 else {"chunks": (X.chunks[0], (few.shape[1],))}
@@ -426,6 +435,20 @@ def _answer(
         groups = {name: x[:, 0] for name, x in zip(factors, members, strict=True)}
         options = options | {"groups": groups}
     return getattr(estimator, method)(X, **options)  # type: ignore[no-any-return]
+
+
+def _numbered_answer(
+    estimator: Any,
+    method: str,
+    columns: Any,
+    factors: Any,
+    options: Any,
+    X: Array,
+    *members: Array,
+    block_id: tuple[int, ...] = (0,),
+) -> Array:
+    options = options | {"number": block_id[0]}
+    return _answer(estimator, method, columns, factors, options, X, *members)
 
 
 def lazy_columns(groups: Any) -> dict[str, Any] | None:

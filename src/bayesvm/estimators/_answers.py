@@ -43,6 +43,9 @@ class GroupAnswers(EffectReport, CoefficientReport):
                 reading.check_complete(X, slopes, self._names())
         return beside(X, groups, self._factors)
 
+    def _asked(self, X: Any, groups: Any = None) -> Asked:
+        return asked(X, groups)
+
     def _lazy(self, method: str, X: Any, **options: Any) -> Any:
         X, groups = X if isinstance(X, Asked) else (X, None)
         if is_dask(X) and getattr(self, "_formula", None) is not None:
@@ -165,7 +168,7 @@ class GroupAnswers(EffectReport, CoefficientReport):
         n : int, default=1000
             Number of draws.
         X : array-like of shape (rows, n_features), optional
-            Give draws of f at these rows instead.
+            Give draws of f at these rows instead, lazily for those of a Dask collection.
         random_state : int, RandomState, Generator or None
             Seed; by default the estimator's.
         return_intercept : bool, default=False

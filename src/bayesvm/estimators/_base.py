@@ -17,18 +17,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import namespace, reading
 from .. import validation as check
-from ..blocks import block_rows, cut
+from ..blocks import cut
 from ..designs import Table
-from ..engines.dask import is_dask, lazily
 from ..gaussian import DiagonalCovariance, DualCovariance, FullCovariance, Point, covariance
 from ..inference.loop import Progress, State, pack, unpack
 from ..machine import Machine, fit_machine
 from ..model import Model, Problem
 from ..progress import Checkpoint, Reporter, mark_of
 from ..types import Array, Coef, Rows
+from ._away import Away
 
 
-class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the estimators; a subclass builds the terms and this class does the rest."""
 
     _accept_sparse: Any = "csr"
@@ -318,34 +318,6 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             f = machine.quantiles(X, tails, rows)
             ends.append([machine.link.proba(q, np.zeros_like(q)) for q in f])
         return np.stack([e[0] for e in ends], axis=1), np.stack([e[1] for e in ends], axis=1)
-
-    # ----- rows that are not at hand
-
-    def _pieces(self, X: Any, size: int | None = None) -> Iterator[Any]:
-        """Rows on the host: all of them, or those of a source a block at a time."""
-        if not hasattr(X, "cut"):
-            yield namespace.to_numpy(X)
-            return
-        none = np.broadcast_to(0.0, X.shape[:1])
-        for b in cut(X, none, none, size or block_rows(self.machines_[0].model.width)):
-            yield b.X
-
-    def _lazy(self, method: str, X: Any, **options: Any) -> Any:
-        """What a method says of each partition of a Dask collection; ``None`` for other rows."""
-        return lazily(self, method, X, **options) if is_dask(X) else None
-
-    def _halves(self, X: Any, method: str, **options: Any) -> Any:
-        """The same for a method that gives two arrays."""
-        both = self._lazy("_both", X, ask=method, options=options)
-        if both is None:
-            return None
-        k = both.shape[1] // 2
-        a, b = both[:, :k], both[:, k:]
-        return (a, b) if method == "predict_interval" or k > 1 else (a[:, 0], b[:, 0])
-
-    def _both(self, X: Any, ask: str, options: dict[str, Any], **groups: Any) -> Array:
-        """Two answers side by side."""
-        return np.column_stack(getattr(self, ask)(X, **options, **groups))
 
 
 def _vector(problem: Problem, state: State) -> Array:

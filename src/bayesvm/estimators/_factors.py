@@ -76,6 +76,8 @@ class Asked(NamedTuple):
     X: Any
     groups: Any
 
+    is_coded = True  # rows with groups beside them
+
     @property
     def numbers(self) -> Any:
         return self.X
