@@ -149,7 +149,7 @@ class Streamed:
 
     def _block(self, X: Array, k: int) -> Block:
         rows = slice(k * self.size, (k + 1) * self.size)
-        return Block(X, double(self.y[rows]), self.c[rows], k)
+        return Block(X, double(self.y[rows]), np.ascontiguousarray(self.c[rows]), k)
 
     def assembled(self, rows: Rows) -> Blocks:
         """The same rows with a model's columns, which are held, in place of their input."""

@@ -60,11 +60,11 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
             return seed
         return np.random.default_rng(check_random_state(seed).randint(2**31 - 1))
 
-    def _targets(self, codes: Any) -> Iterator[Array]:
+    def _targets(self, codes: Any, kind: Any = np.float64) -> Iterator[Array]:
         """Labels in {-1, +1} for each machine: one for two classes, else one per class."""
         k = len(self.classes_)
         for j in [1] if k == 2 else range(k):
-            yield np.where(codes == j, 1.0, -1.0)
+            yield np.where(codes == j, kind(1), kind(-1))
 
     def _fit_machines(
         self, problem: Problem, codes: Any, scheme: Any, starts: list[State | None]
@@ -77,7 +77,9 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
         sampler = check.is_sampler(scheme)
         threads = check.blas_threads(problem.model.width, problem.form)
         with threads, Reporter(self.callbacks, self.verbose) as report:
-            for j, y in enumerate(self._targets(codes)):
+            # rows that are not held may be very many: a byte for the label of each
+            kind = np.int8 if hasattr(problem.blocks.X, "chunks") else np.float64
+            for j, y in enumerate(self._targets(codes, kind)):
                 if namespace.is_foreign(problem.blocks.X):
                     y = problem.engine.place(y)  # type: ignore[attr-defined]
                 one = replace(problem, blocks=replace(problem.blocks, y=y))

@@ -76,7 +76,9 @@ class Asked(NamedTuple):
     X: Any
     groups: Any
 
-    is_coded = True  # rows with groups beside them
+    @property
+    def is_coded(self) -> bool:
+        return True
 
     @property
     def numbers(self) -> Any:

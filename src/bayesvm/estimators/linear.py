@@ -206,7 +206,7 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         copies = reading.check_weights(sample_weight, None, codes, classes, X)
         reading.check_two_sided(codes, c, classes)
         self.classes_ = classes
-        rows = np.arange(codes.shape[0])
+        rows = np.arange(0 if reading.is_source(X) else codes.shape[0])
         if reading.is_source(X):
             reading.check_positive_weights(c)
         elif not np.all(c > 0):
