@@ -179,15 +179,16 @@ def _small(k: int) -> Any:
 
 def _encode_chunks(source: Any) -> tuple[Any, Array]:
     """The same for labels that come with the rows; never are all of them held as they are."""
-    parts = [encode(np.asarray(chunk.y)) for chunk in source.chunks()]
     try:
+        parts = [encode(np.asarray(chunk.y)) for chunk in source.chunks()]
         classes = np.unique(np.concatenate([found for found, _ in parts]))
         gone = bool(np.any(classes != classes))
     except TypeError as error:
         raise ValueError(f"labels must be of one kind and none missing ({error}).") from error
     if gone:
         raise ValueError("y contains NaN; drop rows without a label.")
-    check_classification_targets(classes)
+    if classes.dtype.kind not in "iub":
+        check_classification_targets(np.repeat(classes, 2))  # it is surprised by labels seen once
     codes, first = np.empty(len(source), dtype=_small(len(classes))), 0
     for found, part in parts:
         codes[first : first + part.size] = np.searchsorted(classes, found)[part]

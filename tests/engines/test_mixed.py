@@ -329,3 +329,25 @@ def test_what_cannot_be_done_is_said():
         MixedSVC().fit(filed(ONE), sample_weight=np.arange(float(N)))
     with pytest.raises(ValueError, match="dtype='float16' is not known"):
         MixedSVC(dtype="float16").fit(X, Y, ONE)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:the chains do not agree")
+def test_groups_on_a_real_cluster(reference):
+    """Workers are processes: what travels is pickled, codes stay where their rows are."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as local,
+        distributed.Client(local),
+    ):
+        data, labels, members = dasked(TWO)
+        have = MixedSVC(random={"patient": [1]}, random_state=0).fit(data, labels, members)
+        want = reference["slopes, crossed"]
+        assert gap(have, want) < 1e-8
+        p = have.predict_proba(data, groups=members).compute()
+        np.testing.assert_allclose(p, want.predict_proba(X, groups=TWO), rtol=1e-8)
+        scheme = Gibbs(draws=4, burn_in=2, chains=1)
+        drawn = MixedSVC(inference=scheme, random_state=0).fit(data, labels, members)
+        assert np.isfinite(drawn.coef_).all()
