@@ -15,6 +15,7 @@ in the corner, their products with it sparse.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -24,7 +25,9 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import cho_solve, solve_triangular
 
+from . import coded, namespace
 from .cholesky import scaled_cholesky, stacked_cholesky
+from .namespace import double, is_numpy, like
 from .precision import Precision, add_precision, blocks_of
 from .types import Array, Columns
 
@@ -41,6 +44,15 @@ class Factor(NamedTuple):
     @property
     def width(self) -> int:
         return self.G * int(self.Z.shape[1])
+
+    def mapped(self, fn: Callable[[Any], Any]) -> Factor:
+        return Factor(fn(self.codes), fn(self.Z), self.G)
+
+    def cells(self, first: int = 0) -> Iterator[tuple[Array, Array]]:
+        """Columns that are not zero, and their entries: r pairs of ``(n,)``."""
+        r = self.Z.shape[1]
+        for j in range(r):
+            yield self.codes * r + (first + j), self.Z[:, j]
 
     def matrix(self) -> Any:
         """Columns of the factor, sparse ``(n, G r)``: its indices are the codes."""
@@ -59,6 +71,7 @@ class Arrow:
     A: Array  # (n, p)
     factors: tuple[Factor, ...]
 
+    is_coded: ClassVar[bool] = True
     __array_ufunc__: ClassVar[None] = None  # NumPy leaves products to this class
 
     @cached_property
@@ -74,6 +87,24 @@ class Arrow:
     @property
     def dtype(self) -> Any:
         return self.A.dtype
+
+    @property
+    def numbers(self) -> Array:
+        """Dense columns: they are in the library and precision of all others."""
+        return self.A
+
+    def mapped(self, fn: Callable[[Any], Any]) -> Arrow:
+        """The same done to all arrays."""
+        return Arrow(fn(self.A), tuple(f.mapped(fn) for f in self.factors))
+
+    def joined(self, parts: Sequence[Arrow]) -> Arrow:
+        """Rows of several parts, one after another."""
+        factors = []
+        for k, f in enumerate(self.factors):
+            each = [part.factors[k] for part in parts]
+            codes, Z = (np.concatenate(x) for x in ([f.codes for f in each], [f.Z for f in each]))
+            factors.append(Factor(codes, Z, f.G))
+        return Arrow(np.concatenate([part.A for part in parts]), tuple(factors))
 
     @cached_property
     def parts(self) -> list[Any]:
@@ -93,8 +124,8 @@ class Arrow:
         n = self.A.shape[0]
         if isinstance(rows, slice) and rows.indices(n) == (0, n, 1):
             return self  # what was made of these columns is kept
-        some = (Factor(f.codes[rows], f.Z[rows], f.G) for f in self.factors)
-        return Arrow(self.A[rows], tuple(some))
+        how = namespace.part if isinstance(rows, slice) else namespace.pick
+        return self.mapped(lambda each: how(each, rows))
 
     def __setitem__(self, at: tuple[Any, Any], values: Array) -> None:
         """Entries of dense columns."""
@@ -104,7 +135,9 @@ class Arrow:
         return Arrow(self.A.copy(), self.factors)
 
     def __matmul__(self, x: Array) -> Array:
-        out: Array = self.A @ x[: self.ends[0]]
+        if not is_numpy(self):
+            return coded.product(self, x)
+        out: Array = double(self.A) @ x[: self.ends[0]]
         for part, (a, b) in zip(self.parts, pairwise(self.ends), strict=True):
             out += part @ x[a:b]
         return out
@@ -143,7 +176,9 @@ class ArrowTransposed:
     __array_ufunc__: ClassVar[None] = None
 
     def __matmul__(self, x: Array) -> Array:
-        return np.concatenate([self.of.A.T @ x, *(part.T @ x for part in self.of.parts)])
+        if not is_numpy(self.of):
+            return coded.sums(self.of, x)
+        return np.concatenate([double(self.of.A).T @ x, *(part.T @ x for part in self.of.parts)])
 
     def __rmatmul__(self, x: Array) -> Array:
         return (self.of @ x.T).T
@@ -164,10 +199,12 @@ class Bordered:
 
     @classmethod
     def of(cls, C: Arrow, w: Array) -> Bordered:
+        if not is_numpy(C):
+            return cls(*coded.bordered(C, w))
         p, q, last = C.A.shape[1], C.ends[-2], C.factors[-1]
         weighted = C.A * w[:, None]
         M = np.empty((q, q))
-        root = C.A * np.sqrt(w)[:, None]
+        root = C.A * like(np.sqrt(w), C.A)[:, None]
         M[:p, :p] = root.T @ root  # NumPy sees one matrix and its transpose and calls syrk
         few, F, own = C.minor(), None, C.parts[-1]
         if few is not None:
@@ -361,6 +398,8 @@ class ArrowCovariance:
         if not isinstance(C, Arrow):
             X = np.asarray(C.toarray() if sparse.issparse(C) else C)
             return np.einsum("ij,ji->i", X, self.solve(X.T))
+        if not is_numpy(C):
+            return coded.quad(C, self._inverse, self._root, self._followed)
         last, (B, sparse_B) = C.factors[-1], self._slopes
         own, r = self._inverse[last.codes], last.Z.shape[1]
         half = np.einsum("ijk,ik->ij", own, last.Z) if r > 1 else own[:, 0] * last.Z
@@ -378,6 +417,14 @@ class ArrowCovariance:
             T = t[i : i + size] @ self._root[:p] + rest[i : i + size] @ self._root[p:]
             out[i : i + size] += np.einsum("ij,ij->i", T, T)
         return out
+
+    @cached_property
+    def _followed(self) -> Array:
+        """How groups follow independent numbers behind the corner, ``(G r, q)``."""
+        B, sparse_B = self._slopes
+        p = B.shape[2]
+        out: Array = B.reshape(-1, p) @ self._root[:p]
+        return out if sparse_B is None else out + sparse_B @ self._root[p:]
 
     def blocks(self, where: slice, r: int) -> Array:
         """Covariances of consecutive groups of r coefficients, ``(G, r, r)``."""

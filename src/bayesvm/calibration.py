@@ -146,9 +146,7 @@ def score_link(
     :math:`\log a \sim N(\log 2, 1)`, :math:`b \sim N(0, 1)` and
     :math:`\log c \sim N(\log 0.4, 1.5^2)`.  Without a prior the slope of separable data runs away.
     """
-    positive = y > 0
-    n_pos, n_neg = float(c[positive].sum()), float(c[~positive].sum())
-    t = np.where(positive, (n_pos + 0.5) / (n_pos + 1.0), 0.5 / (n_neg + 1.0))
+    t = targets(y, masses(y, c))
 
     def loss(x: Array) -> float:
         with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be absurd
@@ -158,11 +156,7 @@ def score_link(
 
     x, value = PRIOR_MEAN.copy(), loss(PRIOR_MEAN)
     for _ in range(max_iter):
-        slope, curvature, fisher = _derivatives(x, t, m, v, c)
-        if np.linalg.eigvalsh(curvature)[0] <= 0:
-            curvature = fisher
-        step = np.linalg.solve(curvature, slope)
-        step *= min(1.0, 2.0 / np.max(np.abs(step), initial=1e-300))  # shorter, still downhill
+        step, slope = _newton(x, _derivatives(x, t, m, v, c))
         new = loss(x - step)
         # gains below the rounding of the loss cannot be seen in it: trust the step there
         while float(step @ slope) > 1e-12 * (1.0 + abs(value)) and not new <= value:
@@ -171,25 +165,77 @@ def score_link(
         x, value = x - step, new
         if np.max(np.abs(step)) < 1e-10:
             break
-    return Calibrated(float(np.exp(x[0])), float(x[1]), float(np.exp(x[2]))), value
+    return _link(x), value
 
 
-def _derivatives(x: Array, t: Array, m: Array, v: Array, c: Array) -> tuple[Array, Array, Array]:
-    """Slope, curvature and expected curvature of the link's loss in (log a, b, log c)."""
+def masses(y: Array, c: Array) -> Array:
+    """Weight of the rows of either label, positive ones first."""
+    positive = y > 0
+    return np.array([c[positive].sum(), c[~positive].sum()])
+
+
+def targets(y: Array, both: Array) -> Array:
+    """Probabilities that rows should have: their labels, softened by half a count."""
+    high, low = (both[0] + 0.5) / (both[0] + 1.0), 0.5 / (both[1] + 1.0)
+    return np.where(y > 0, high, low)
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Sums over rows: slope, curvature and expected curvature of the loss in (log a, b, log c)."""
+
+    slope: Array
+    curvature: Array
+    fisher: Array
+
+    def __add__(self, other: Slopes) -> Slopes:
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Slopes(*(a + b for a, b in pairs))
+
+
+def slopes(link: Calibrated, t: Array, m: Array, v: Array, c: Array) -> Slopes:
+    """What some rows say of a link."""
+    return _derivatives(_parameters(link), t, m, v, c)
+
+
+def stepped(link: Calibrated, sums: Slopes) -> Calibrated:
+    """The link one Newton step on."""
+    x = _parameters(link)
+    return _link(x - _newton(x, sums)[0])
+
+
+def _parameters(link: Calibrated) -> Array:
+    return np.array([np.log(link.a), link.b, np.log(link.c)])
+
+
+def _link(x: Array) -> Calibrated:
+    return Calibrated(float(np.exp(x[0])), float(x[1]), float(np.exp(x[2])))
+
+
+def _newton(x: Array, sums: Slopes) -> tuple[Array, Array]:
+    """Newton's step down the penalised loss, not too long a one, and the slope."""
+    slope = sums.slope + PRIOR_PRECISION * (x - PRIOR_MEAN)
+    curvature = sums.curvature + np.diag(PRIOR_PRECISION)
+    if np.linalg.eigvalsh(curvature)[0] <= 0:
+        curvature = sums.fisher + np.diag(PRIOR_PRECISION)
+    step = np.linalg.solve(curvature, slope)
+    return step * min(1.0, 2.0 / np.max(np.abs(step), initial=1e-300)), slope  # shorter, downhill
+
+
+def _derivatives(x: Array, t: Array, m: Array, v: Array, c: Array) -> Slopes:
     q = 1.0 + np.exp(x[2]) * v
     share = 1.0 - 1.0 / q
     slope_z = np.stack([np.exp(x[0]) * m / np.sqrt(q), 1.0 / np.sqrt(q)])
     z = slope_z[0] + x[1] * slope_z[1]
     D = np.vstack([slope_z, -0.5 * z * share])
     p = expit(z)
-    slope = D @ (c * (p - t)) + PRIOR_PRECISION * (x - PRIOR_MEAN)
-    fisher = (D * (c * p * (1.0 - p))) @ D.T + np.diag(PRIOR_PRECISION)
+    fisher = (D * (c * p * (1.0 - p))) @ D.T
     e = c * (p - t)
     bend = np.zeros((3, 3))
     bend[0, 0] = e @ D[0]
     bend[:2, 2] = bend[2, :2] = -0.5 * D[:2] @ (e * share)
     bend[2, 2] = -0.5 * e @ (D[2] * share + z * share / q)
-    return slope, fisher + bend, fisher
+    return Slopes(D @ e, fisher + bend, fisher)
 
 
 def decisive(p: Array, score: Array) -> Array:

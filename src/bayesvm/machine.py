@@ -9,15 +9,23 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from .blocks import Blocks
 from .calibration import (
+    Calibrated,
     Link,
     ProbitLink,
+    Slopes,
     decisive,
     fit_link,
+    masses,
     plain_link,
+    slopes,
+    stepped,
+    targets,
 )
 from .designs.latent import predicted
 from .diagnostics import indicator_r_hat, r_hat
+from .engines import Serial
 from .gaussian import Point, covariance
 from .incomplete import by_coef, by_pairs, mixture, with_latents
 from .inference.draws import Draws, Pair
@@ -32,7 +40,7 @@ from .posterior import (
     Posterior,
 )
 from .selection import seen
-from .types import Array, Coef, Rows, Term
+from .types import Array, Block, Coef, Rows, Term
 
 CALIBRATION_ROWS = 50_000  # three numbers need no more
 JUDGED = 4000  # draws of a chain that are sorted to see whether chains agree
@@ -256,4 +264,25 @@ def make_link(post: Posterior, problem: Problem, probability: str) -> Link:
     if plain is not None:
         return plain
     some, share = problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
-    return fit_link(some.blocks.y, *post.left_out(some), some.blocks.c * share)
+    link = fit_link(some.blocks.y, *post.left_out(some), some.blocks.c * share)
+    if some.n < problem.n and hasattr(post, "coef") and getattr(problem.blocks, "remote", False):
+        return _moved(link, post, problem)
+    return link
+
+
+def _moved(link: Calibrated, post: Posterior, problem: Problem) -> Link:
+    """The link that all rows want, by sums over them that are made where they are.
+
+    From where a sample has led, one Newton step leaves an error of the order of the square of the
+    sample's, and takes one pass.
+    """
+    model, form = problem.model, problem.form
+    both = problem.engine.sum(lambda b: masses(b.y, b.c), problem.blocks)
+
+    def visit(b: Block) -> Slopes:
+        here = Blocks(b.X, b.y, b.c, b.y.shape[0])
+        here = here if b.rows is None else here.assembled(b.rows)
+        m, v = post.left_out(Problem(model, here, Serial(), form))
+        return slopes(link, targets(b.y, both), m, v, b.c)
+
+    return stepped(link, problem.engine.sum(visit, problem.blocks))

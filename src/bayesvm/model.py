@@ -18,6 +18,7 @@ from .designs import latent
 from .designs.columns import Assembled
 from .distributions import LOG_2PI
 from .gaussian import Point
+from .namespace import joined
 from .precision import Blocked, Precision
 from .stats import draw_block, expected, filled, moments, pass_block, sandwich
 from .types import Array, Block, Coef, Engine, Likelihood, Own, Rows, Stats, Term
@@ -241,6 +242,9 @@ class Problem:
         blocks, model = self.blocks, self.model
         if hasattr(blocks, "kept"):  # rows that live elsewhere keep their columns there
             return replace(self, blocks=blocks.kept(model))
+        if model.grouped and hasattr(blocks.X, "cut"):
+            parts = [model.rows(b.X) for b in blocks]
+            return replace(self, blocks=blocks.assembled(Rows(joined([rows.C for rows in parts]))))
         if sparse.issparse(blocks.X) or model.grouped:
             return replace(self, blocks=blocks.assembled(model.rows(blocks.X)))
         # an engine that has a place of its own keeps columns there, wherever the rows are

@@ -6,6 +6,7 @@ arrays that rows are multiplied with are brought to the rows' library, device an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import array_api_compat as compat
@@ -15,15 +16,20 @@ from scipy import sparse, special
 from .types import Array
 
 
+def inner(x: Any) -> Any:
+    """The numbers of rows or columns that have codes of groups beside them; arrays as they are."""
+    return x.numbers if getattr(type(x), "is_coded", False) else x
+
+
 def is_numpy(x: Any) -> bool:
-    """Whether an array is held by NumPy, as it is or inside columns of another shape."""
-    if isinstance(x, np.ndarray | np.generic | float | int) or sparse.issparse(x):
-        return True
-    return hasattr(x, "dtype") and hasattr(x, "factors")  # codes of groups beside columns
+    """Whether an array is held by NumPy, as it is or with codes of groups beside it."""
+    x = inner(x)
+    return isinstance(x, np.ndarray | np.generic | float | int) or bool(sparse.issparse(x))
 
 
 def is_foreign(x: Any) -> bool:
     """Whether rows are held by another array library than NumPy (Dask's lazy arrays apart)."""
+    x = inner(x)
     if is_numpy(x) or compat.is_dask_array(x):
         return False
     return bool(compat.is_array_api_obj(x))
@@ -35,11 +41,16 @@ def on_gpu(x: Any) -> bool:
 
 def of(x: Any) -> Any:
     """The namespace of an array."""
-    return np if is_numpy(x) else compat.array_namespace(x)
+    return np if is_numpy(x) else compat.array_namespace(inner(x))
 
 
 def like(x: Any, rows: Any) -> Any:
-    """A small array in the library, on the device and in the precision of ``rows``."""
+    """A small array in the library, on the device and in the precision of ``rows``.
+
+    Columns with codes beside them are thin, and multiplied in float64.
+    """
+    if hasattr(rows, "factors"):
+        rows = double(rows.numbers[:0, :])
     if is_numpy(rows):
         # sparse or integer rows (labels) take what they are multiplied with as it is
         return x if np.dtype(rows.dtype) != np.float32 else np.asarray(x, dtype=np.float32)
@@ -47,6 +58,15 @@ def like(x: Any, rows: Any) -> Any:
     if not is_numpy(x):
         return xp.astype(x, rows.dtype)
     return xp.asarray(np.ascontiguousarray(x), dtype=rows.dtype, device=compat.device(rows))
+
+
+def index(x: Array, rows: Any) -> Any:
+    """Whole numbers, codes of groups, where ``rows`` are."""
+    if is_numpy(rows):
+        return x
+    rows = inner(rows)
+    xp = compat.array_namespace(rows)
+    return xp.asarray(x.astype(np.int64), device=compat.device(rows))
 
 
 def double(x: Any) -> Any:
@@ -59,6 +79,8 @@ def double(x: Any) -> Any:
 
 def pick(x: Any, rows: Any) -> Any:
     """Chosen rows; ``rows`` are whole numbers, in NumPy or where ``x`` is."""
+    if hasattr(x, "mapped"):
+        return x.mapped(lambda each: pick(each, rows))
     if not is_foreign(x):
         return x[rows]
     xp = compat.array_namespace(x)
@@ -67,13 +89,21 @@ def pick(x: Any, rows: Any) -> Any:
 
 def part(x: Any, rows: slice) -> Any:
     """Neighbouring rows, as a view."""
-    return x[rows, ...] if is_foreign(x) else x[rows]
+    return x[rows, ...] if is_foreign(x) and not hasattr(x, "mapped") else x[rows]
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """Rows of several parts, one after another."""
+    first = parts[0]
+    return first.joined(parts) if hasattr(first, "joined") else np.concatenate(parts)
 
 
 def to_numpy(x: Any) -> Any:
     """Back to the host, if it is elsewhere."""
     if not is_foreign(x):
         return x
+    if hasattr(x, "mapped"):
+        return x.mapped(to_numpy)
     if compat.is_torch_array(x):
         return x.detach().cpu().numpy()  # type: ignore[no-any-return]
     if compat.is_cupy_array(x):
@@ -83,6 +113,7 @@ def to_numpy(x: Any) -> Any:
 
 def back(x: Array, rows: Any) -> Any:
     """An answer where the question came from, if its library can hold it."""
+    rows = inner(rows)
     if not is_foreign(rows) or x.dtype.kind not in "biuf":
         return x
     return compat.array_namespace(rows).asarray(x, device=compat.device(rows))
@@ -149,11 +180,29 @@ def total(x: Any) -> Any:
     return of(x).sum(x)
 
 
+def sums_by(codes: Any, x: Any, G: int) -> Any:
+    """Sum of the rows of ``x`` that have the same code, ``(G, k)`` from ``(n, k)``, in float64."""
+    if is_numpy(x):
+        parts = [np.bincount(codes, column, G) for column in x.T]
+        return np.stack(parts, axis=1) if parts else np.empty((G, 0))
+    xp = compat.array_namespace(x)
+    if not (compat.is_torch_array(x) or compat.is_cupy_array(x)):  # the standard has no such sum
+        return xp.asarray(sums_by(to_numpy(codes), to_numpy(x), G))
+    out = xp.zeros((G, x.shape[1]), dtype=xp.float64, device=compat.device(x))
+    if compat.is_torch_array(x):
+        return out.index_add_(0, codes, double(x))
+    from cupyx import scatter_add
+
+    scatter_add(out, codes, double(x))
+    return out
+
+
 def constant(rows: Any, value: float, *more: int) -> Any:
     """An array of one value, one entry (or row of entries) for each of ``rows``."""
     shape = (rows.shape[0], *more)
     if is_numpy(rows):
         return np.full(shape, value)
+    rows = inner(rows)
     xp = compat.array_namespace(rows)
     return xp.full(shape, value, dtype=xp.float64, device=compat.device(rows))
 
@@ -163,5 +212,6 @@ def empty(rows: Any, width: int, dtype: str) -> Any:
     shape = (rows.shape[0], width)
     if not is_foreign(rows):
         return np.empty(shape, dtype=dtype)
+    rows = inner(rows)
     xp = compat.array_namespace(rows)
     return xp.empty(shape, dtype=getattr(xp, dtype), device=compat.device(rows))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,28 +45,30 @@ def check_weights(
     if hasattr(X, "weights"):
         return X.weights(sample_weight, class_weight, y, classes)
     n = y.shape[0]
-    if sample_weight is None:
-        c = np.ones(n)
-    elif np.isscalar(sample_weight):
-        c = np.full(n, float(sample_weight))  # type: ignore[arg-type]
+    c: Any
+    if sample_weight is None or np.isscalar(sample_weight):
+        level = 1.0 if sample_weight is None else float(sample_weight)  # type: ignore[arg-type]
+        # where rows are not held, one number however many there are
+        c = np.broadcast_to(level, (n,)) if is_source(X) else np.full(n, level)
     else:
         c = np.asarray(sample_weight, dtype=float)
         if c.shape != (n,):
             raise ValueError(
                 f"sample_weight must have shape ({n},), one number per row; got {c.shape}."
             )
-    if not np.all(np.isfinite(c)):
+    some = c[:1] if c.strides == (0,) else c
+    if not np.all(np.isfinite(some)):
         raise ValueError("sample_weight contains NaN or infinity; give finite numbers.")
-    if np.any(c < 0):
+    if np.any(some < 0):
         raise ValueError(
             f"sample_weight contains negative values (the smallest is {c.min():g}); weights count "
             "how often a row is seen, so they must be at least 0."
         )
-    if not np.any(c > 0):
+    if not np.any(some > 0):
         raise ValueError("all sample weights are zero, so no row is left to learn from.")
     if class_weight is None:
         return c
-    masses = np.array([c[y == k].sum() for k in range(len(classes))])
+    masses = _masses(y, c, len(classes))
     if isinstance(class_weight, str):
         if class_weight != "balanced":
             raise ValueError(
@@ -128,7 +130,7 @@ def check_two_sided(y: Any, c: Array, classes: Any) -> None:
         )
     if is_dask(y):  # each label occurs, and no weight is zero
         return
-    masses = np.bincount(y, c, len(classes))
+    masses = _masses(y, c, len(classes))
     for k, label in enumerate(classes):
         if not masses[k] > 0:
             raise ValueError(
@@ -136,19 +138,61 @@ def check_two_sided(y: Any, c: Array, classes: Any) -> None:
             )
 
 
+def _pieces(n: int) -> Iterator[slice]:
+    """Rows a few at a time, so that nothing as large as all of them is made on the way."""
+    return (slice(i, i + 2**18) for i in range(0, n, 2**18))
+
+
+def _masses(y: Array, c: Array, k: int) -> Array:
+    """Total weight of each class."""
+    return sum((np.bincount(y[at], c[at], k) for at in _pieces(y.shape[0])), np.zeros(k))
+
+
 def encode(y: Any, X: Any = None) -> tuple[Any, Array]:
-    """The classes and the place of each label among them."""
+    """The classes and the place of each label among them, in as few bytes as will do."""
     if hasattr(X, "encode"):  # labels that are elsewhere are counted there
         return X.encode(y)
+    if y is None:
+        return _encode_chunks(X)
     if y.dtype.kind in "iub" and y.size and y.min() >= 0 and y.max() < 2**15:
         seen = np.zeros(int(y.max()) + 1, dtype=bool)  # millions of small numbers: by a table
-        seen[y.astype(np.uint16)] = True
-        place = (np.cumsum(seen) - 1).astype(np.int16)
-        return np.flatnonzero(seen).astype(y.dtype), place[y.astype(np.uint16)]
+        for at in _pieces(y.size):
+            seen[y[at].astype(np.intp)] = True
+        place, classes = np.cumsum(seen) - 1, np.flatnonzero(seen).astype(y.dtype)
+        return classes, _filled(y, len(classes), lambda part: place[part.astype(np.intp)])
     classes = np.unique(y)
-    codes = np.empty(y.shape[0], dtype=np.int16 if len(classes) < 2**15 else np.intp)
-    for i in range(0, codes.size, 2**18):  # nothing as large as y is made on the way
-        codes[i : i + 2**18] = np.searchsorted(classes, y[i : i + 2**18])
+    return classes, _filled(y, len(classes), lambda part: np.searchsorted(classes, part))
+
+
+def _filled(y: Array, k: int, code: Callable[[Array], Array]) -> Array:
+    """Codes of labels of k classes."""
+    codes = np.empty(y.shape[0], dtype=_small(k))
+    for at in _pieces(codes.size):
+        codes[at] = code(y[at])
+    return codes
+
+
+def _small(k: int) -> Any:
+    """The smallest whole numbers that count to k."""
+    return next(kind for kind in (np.int8, np.int16, np.intp) if k <= np.iinfo(kind).max)
+
+
+def _encode_chunks(source: Any) -> tuple[Any, Array]:
+    """The same for labels that come with the rows; never are all of them held as they are."""
+    try:
+        parts = [encode(np.asarray(chunk.y)) for chunk in source.chunks()]
+        classes = np.unique(np.concatenate([found for found, _ in parts]))
+        gone = bool(np.any(classes != classes))
+    except TypeError as error:
+        raise ValueError(f"labels must be of one kind and none missing ({error}).") from error
+    if gone:
+        raise ValueError("y contains NaN; drop rows without a label.")
+    if classes.dtype.kind not in "iub":
+        check_classification_targets(np.repeat(classes, 2))  # it is surprised by labels seen once
+    codes, first = np.empty(len(source), dtype=_small(len(classes))), 0
+    for found, part in parts:
+        codes[first : first + part.size] = np.searchsorted(classes, found)[part]
+        first += part.size
     return classes, codes
 
 
@@ -158,7 +202,7 @@ def is_large(X: Any) -> bool:
 
 
 def check_positive_weights(c: Any) -> None:
-    if not is_dask(c) and not np.all(c > 0):
+    if not is_dask(c) and c.strides != (0,) and not np.all(c > 0):
         raise ValueError(
             "rows that are read in blocks need positive weights; leave rows of weight zero out."
         )
@@ -239,7 +283,7 @@ def read_source(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
                 "the source has no labels: give y to fit, or name the column that holds them "
                 "(target= of from_parquet, pairs of rows and labels for from_iterable)."
             )
-        y = X.labels()
+        return X, None  # they come with the rows
     return X, read_labels(y, n)
 
 

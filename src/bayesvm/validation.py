@@ -18,7 +18,7 @@ from .inference.learn import is_learned
 from .inference.tight import TightVB
 from .kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
 from .likelihoods import Hinge, Logistic, Probit, SkewedLaplace
-from .namespace import is_foreign
+from .namespace import inner, is_foreign
 from .priors import Bridge, Fixed, InverseWishart, LaplaceZero, Lasso, Ridge, SpikeSlab
 from .reading import is_source
 from .types import Array
@@ -163,16 +163,20 @@ def choose_engine(value: Any, n: int, K: int, n_jobs: int | None, X: Any = None)
     return engine.check() if hasattr(engine, "check") else engine
 
 
-def choose_size(engine: Any, K: int) -> int:
-    """Rows of a block: as many as suit the engine, else as the cache can hold."""
-    return int(engine.rows(K)) if hasattr(engine, "rows") else block_rows(K)
+def choose_size(engine: Any, K: int, wide: int = 0) -> int:
+    """Rows of a block: as many as suit the engine, else as the cache can hold.
+
+    Sums over groups are ``wide``, which the columns of a block are not.
+    """
+    least = block_rows(max(K, wide))
+    return max(int(engine.rows(K)), least) if hasattr(engine, "rows") else least
 
 
 def placed(engine: Any, X: Any, c: Any) -> tuple[Any, Any]:
     """Rows and weights where the engine works, if it has a place of its own and they fit."""
     if not hasattr(engine, "place") or is_source(X):
         return X, c
-    if isinstance(X, np.ndarray) and X.nbytes > engine.available():
+    if isinstance(inner(X), np.ndarray) and inner(X).nbytes > engine.available():
         return X, c  # block by block, then
     return engine.place(X), engine.place(c)
 
@@ -191,6 +195,15 @@ def check_engine(engine: Any, scheme: Any, X: Any = None) -> None:
         raise ValueError(
             f"rows on a device are fitted by inference='vb'; {type(scheme).__name__} needs them on "
             "the host: give NumPy arrays and engine='threads'."
+        )
+
+
+def check_grouped(scheme: Any, X: Any) -> None:
+    """Schemes that must see whole groups need to find their rows."""
+    if is_source(X) and not isinstance(scheme, VB | Gibbs):
+        raise ValueError(
+            f"groups of rows that are read in blocks are fitted by inference='vb' or 'gibbs'; "
+            f"{type(scheme).__name__} needs all rows of a group at once. Load the rows for that."
         )
 
 
@@ -419,6 +432,13 @@ def choose_dtype(value: str, scheme: Any) -> str:
     if value == "auto":
         return "float64" if is_point(scheme) else "float32"
     return value
+
+
+def choose_precision(value: str, form: str, latent: bool) -> str:
+    """Precision of plain columns: float64 wherever they are more than multiplied and summed."""
+    if value not in ("float32", "float64"):
+        raise ValueError(f"dtype={value!r} is not known; choose 'float32' or 'float64'.")
+    return value if form in ("dense", "arrow") and not latent else "float64"
 
 
 def check_large(rule: str | None, fitc: bool) -> None:

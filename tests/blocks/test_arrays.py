@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from bayesvm.blocks import Blocks, block_rows
+from bayesvm.blocks import Blocks, balanced_rows, block_rows
 
 
 def blocks(n, size, kind=np.asarray):
@@ -81,3 +81,20 @@ def test_block_size_fits_the_cache_and_outgrows_the_matrix():
         rows = block_rows(K)
         assert rows >= 2 * K  # adding up S costs at most half of making it
         assert rows * K * 8 <= max(2**21, 16 * K * K, 64 * 8 * K)
+
+
+@given(
+    n=st.integers(2, 60), most=st.integers(2, 70), piece=st.integers(1, 20), seed=st.integers(0, 9)
+)
+def test_balanced_rows_do_not_depend_on_how_labels_are_looked_through(n, most, piece, seed):
+    y = np.where(np.random.default_rng(seed).random(n) < 0.3, 1.0, -1.0)
+    rows, share = balanced_rows(y, most, np.random.default_rng(0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bayesvm.blocks.arrays.PIECE", piece)
+        again, _ = balanced_rows(y.astype(np.int8), most, np.random.default_rng(0))
+    np.testing.assert_array_equal(rows, again)
+    assert np.all(np.diff(rows) > 0)
+    for sign in (1, -1):
+        side = y[rows] == sign
+        assert side.sum() == min((y == sign).sum(), most // 2)
+        np.testing.assert_allclose(share[side].sum(), (y == sign).sum() if side.any() else 0.0)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayesvm import BayesianLinearSVC, BayesianSVC
+from bayesvm import BayesianLinearSVC, BayesianSVC, reading
 from bayesvm.blocks import Blocks, block_rows, from_iterable, from_memmap, from_parquet
 from bayesvm.inference import SVI, Gibbs
 from bayesvm.kernels import RBF
@@ -101,13 +101,13 @@ def test_memory_maps_and_their_views(tmp_path):
     path = saved(tmp_path, X.astype(np.float32))
     mapped = np.load(path, mmap_mode="r")
     for given_, wanted in ((path, X), (mapped, X), (mapped[123:], X[123:])):
-        got = np.concatenate([part for part, _ in from_memmap(given_).chunks()])
+        got = np.concatenate([chunk.X for chunk in from_memmap(given_).chunks()])
         assert got.dtype == np.float32
         np.testing.assert_array_equal(got, wanted.astype(np.float32))
     raw = np.memmap(tmp_path / "raw", np.float64, "w+", 64, (50, 3))
     raw[:] = X[:50]
     raw.flush()
-    np.testing.assert_array_equal(next(from_memmap(raw[7:]).chunks())[0], X[7:50])
+    np.testing.assert_array_equal(next(from_memmap(raw[7:]).chunks()).X, X[7:50])
 
 
 def test_parquet_and_arrow(tmp_path):
@@ -127,6 +127,40 @@ def test_parquet_and_arrow(tmp_path):
             have.predict(from_parquet(tmp_path / name, columns=["b", "a", "c"]))
     with pytest.raises(ValueError, match="no columns"):
         from_parquet(tmp_path / "rows.parquet", target="nothing")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        Y,
+        np.where(Y == "yes", 7, 3),
+        np.where(Y == "yes", 1.0, -1.0),
+        np.arange(700) // 5,
+        Y == "no",
+    ],
+    ids=["text", "whole", "float", "many", "bool"],
+)
+def test_labels_that_come_with_rows_are_coded_as_those_at_hand(labels):
+    cuts = [0, 3, 350, 351, 700]  # some chunks have one label only
+    source = from_iterable(lambda: ((X[a:b], labels[a:b]) for a, b in itertools.pairwise(cuts)))
+    want, have = reading.encode(labels), reading.encode(None, source)
+    np.testing.assert_array_equal(have[0], want[0])
+    np.testing.assert_array_equal(have[1], want[1])
+    assert have[0].dtype == labels.dtype
+    assert have[1].dtype == want[1].dtype == (np.int8 if len(want[0]) < 128 else np.int16)
+
+
+def test_labels_that_cannot_be_are_refused():
+    for labels, text in (
+        (np.where(X[:, 0] > 1, np.nan, 1.0), "NaN"),
+        (X[:, 0], "Unknown label type"),
+        (np.where(X[:, 0] > 1, None, Y), "of one kind"),
+    ):
+        source = from_iterable(
+            lambda labels=labels: [(X[:300], labels[:300]), (X[300:], labels[300:])]
+        )
+        with pytest.raises(ValueError, match=text):
+            BayesianLinearSVC().fit(source)
 
 
 def test_what_is_wrong_is_said(tmp_path):
@@ -170,12 +204,12 @@ def test_a_kernel_machine_from_a_source_is_that_from_an_array(tmp_path, monkeypa
 LIMITED = """
     import resource, sys
     import numpy as np
-    from bayesvm import BayesianLinearSVC, BayesianSVC
+    from bayesvm import BayesianLinearSVC, BayesianSVC, reading
     from bayesvm.blocks import from_memmap
     from bayesvm.kernels import RBF
 
     path, labels, kind, over = sys.argv[1:]
-    source, y = from_memmap(path), np.load(labels)
+    source = from_memmap(path, labels)
     taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
     limit = taken + int(over)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -183,18 +217,26 @@ LIMITED = """
         model = BayesianLinearSVC(n_jobs=1, random_state=0)
     else:
         model = BayesianSVC(4.0 * RBF(3.0), 16, tune=False, n_jobs=1, random_state=0)
-    model.fit(source, y)
-    print(model.score(source.__class__(source.read, source.shape), y))
+    model.fit(source)
+    few = next(source.chunks())
+    print(model.score(few.X, few.y))
 """
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's")
-@pytest.mark.parametrize("kind", ["linear", "kernel"])
-def test_rows_larger_than_the_memory_limit(kind, tmp_path):
-    n, p, over = 400_000, 120, 340 * 2**20  # 384 MB of rows, 340 MiB to work in
-    path = tmp_path / "large.npy"
-    rows = np.lib.format.open_memmap(path, "w+", np.float64, (n, p))
+@pytest.mark.parametrize(
+    ("kind", "n", "p", "over"),
+    [
+        ("linear", 400_000, 120, 340),  # 366 MiB of rows, 340 MiB to work in
+        ("kernel", 400_000, 120, 340),
+        ("linear", 12_000_000, 5, 210),  # 229 MiB of rows in float32; 24 bytes a row were 275
+    ],
+    ids=["linear", "kernel", "narrow"],
+)
+def test_rows_larger_than_the_memory_limit(kind, n, p, over, tmp_path):
+    path, over, dtype = tmp_path / "large.npy", over * 2**20, np.float64 if p > 5 else np.float32
+    rows = np.lib.format.open_memmap(path, "w+", dtype, (n, p))
     y = np.empty(n, np.int8)
     for i in range(0, n, 100_000):
         rng = np.random.default_rng(i)

@@ -92,6 +92,27 @@ def test_columns_kept_on_workers(monkeypatch):
     assert DaskBlocks.remote
 
 
+@pytest.mark.parametrize("kind", ["linear", "kernel"])
+def test_the_link_is_that_of_all_rows(kind, monkeypatch):
+    """A sample begins, one step over all partitions ends: as if all rows had been taken here."""
+    monkeypatch.setattr("bayesvm.reading.MERGED_ROWS", 1000)
+    make = {
+        "linear": lambda: BayesianLinearSVC(random_state=0),
+        "kernel": lambda: BayesianSVC(RBF(1.5), 12, tune=False, random_state=0, dtype="float64"),
+    }[kind]
+    data = da.from_array(X, chunks=(700, P))
+
+    def link(rows):
+        found = make().fit(rows, Y, sample_weight=C).machines_[0].link
+        return np.array([np.log(found.a), found.b, np.log(found.c)])
+
+    want = link(X)
+    monkeypatch.setattr("bayesvm.machine.CALIBRATION_ROWS", 1200)
+    sample, have = link(X), link(data)
+    assert np.abs(have - want)[:2].max() < 0.1 * np.abs(sample - want)[:2].max()
+    assert np.abs(have - want)[:2].max() < 0.01
+
+
 @pytest.fixture(scope="module")
 def cluster():
     distributed = pytest.importorskip("distributed")

@@ -115,6 +115,14 @@ def test_float32_columns(way, reference):
     np.testing.assert_allclose(have.predict_proba(X), want.predict_proba(X), atol=1e-4)
 
 
+@ways
+def test_linear_models_in_float32(way, reference):
+    data, labels, options = WAYS[way]()
+    have = BayesianLinearSVC(dtype="float32", random_state=0, **options).fit(data, labels)
+    a, b = means(have, reference["linear"])
+    assert 0 < np.abs(a - b).max() < 1e-4 * np.abs(b).max()
+
+
 @pytest.mark.parametrize("way", ["threads 2", "array API", "torch", "torch, sent there"])
 @pytest.mark.parametrize("likelihood", ["logistic", "probit"])
 def test_other_likelihoods(way, likelihood):
@@ -175,6 +183,29 @@ def test_answers_come_back_where_the_question_was(reference):
             answer = getattr(model, ask)(lazy)
             assert answer.__dask_graph__()
             np.testing.assert_allclose(answer.compute(), getattr(model, ask)(X[:50]))
+
+
+@pytest.mark.parametrize("kind", ["linear", "kernel"])
+def test_intervals_and_draws_of_rows_that_are_not_at_hand(kind, reference):
+    da, few = pytest.importorskip("dask.array"), X[:1500]
+    model, lazy = reference[kind], da.from_array(few, chunks=(400, 2))
+    source = from_iterable(lambda: (few[i : i + 350] for i in range(0, 1500, 350)))
+    for rows in (lazy, source):
+        ends, wanted = model.predict_interval(rows, 0.8), model.predict_interval(few, 0.8)
+        np.testing.assert_allclose(np.asarray(ends), wanted, rtol=1e-10)
+        f = model.sample_posterior(200, X=rows, random_state=1)
+        again = model.sample_posterior(200, X=rows, random_state=1)
+        assert f.shape == (200, 1500)
+        np.testing.assert_array_equal(np.asarray(f), np.asarray(again))
+        want = model.sample_posterior(200, X=few, random_state=1)
+        if kind == "linear":  # nothing is left open by the coefficients
+            np.testing.assert_allclose(np.asarray(f), want, rtol=1e-8)
+        m, sd = model.machines_[0].moments(few)[0], model.decision_function(few, True)[1]
+        z = (np.asarray(f).mean(axis=0) - m) / (sd / np.sqrt(200))
+        assert np.sqrt(np.mean(z**2)) < 1.3
+        np.testing.assert_allclose(np.asarray(f).std(axis=0).mean(), sd.mean(), rtol=0.05)
+    for ask in (model.predict_interval(lazy), model.decision_function(lazy, return_std=True)):
+        assert all(part.__dask_graph__() for part in ask)
 
 
 def test_what_an_engine_cannot_do_is_said():

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..namespace import is_foreign, part, pick, to_numpy, total
+from ..namespace import double, is_foreign, part, pick, to_numpy, total
 from ..types import Array, Block, Rows
 
+PIECE = 2**20  # labels looked at in one go
 CACHE_BYTES = 2**21  # a block's columns should fit a core's share of the cache
 
 
@@ -68,7 +69,7 @@ class Blocks(Sequence[Block]):
         X = self._parts[k] if self._parts is not None else part(self.X, rows)
         extra = self.extra if isinstance(self.extra, float) else self.extra[rows]
         held = Rows(X, extra) if self.ready else None
-        return Block(X, self.y[rows], self.c[rows], k, held)
+        return Block(X, double(self.y[rows]), self.c[rows], k, held)
 
     def assembled(self, rows: Rows) -> Blocks:
         """The same rows with a model's columns in place of its input."""
@@ -106,12 +107,26 @@ class Blocks(Sequence[Block]):
 
 def balanced_rows(y: Array, most: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """Rows drawn from each label in ascending order, and how many each stands for."""
-    sides = [np.flatnonzero(y > 0), np.flatnonzero(y < 0)]
-    taken = [rng.choice(side, min(side.size, most // 2), replace=False) for side in sides]
-    share = [np.full(t.size, s.size / max(t.size, 1)) for s, t in zip(sides, taken, strict=True)]
-    rows = np.concatenate(taken)
-    order = np.argsort(rows)
-    return rows[order], np.concatenate(share)[order]
+    positive = int(np.count_nonzero(y > 0))
+    rows, share = [], []
+    for sign, count in ((1, positive), (-1, y.shape[0] - positive)):
+        drawn = rng.choice(count, min(count, most // 2), replace=False)
+        rows.append(_nth(y, sign, np.sort(drawn)))
+        share.append(np.full(drawn.size, count / max(drawn.size, 1)))
+    found = np.concatenate(rows)
+    order = np.argsort(found)
+    return found[order], np.concatenate(share)[order]
+
+
+def _nth(y: Array, sign: int, ranks: Array) -> Array:
+    """Places of labels of a sign, by their ranks among these; of all labels no list is made."""
+    parts, before = [np.empty(0, dtype=np.intp)], 0
+    for i in range(0, y.shape[0], PIECE):
+        places = np.flatnonzero(sign * y[i : i + PIECE] > 0)
+        a, b = np.searchsorted(ranks, [before, before + places.size])
+        parts.append(i + places[ranks[a:b] - before])
+        before += places.size
+    return np.concatenate(parts)
 
 
 def cut(X: Any, y: Any, c: Any, size: int) -> Any:

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from mmap import ALLOCATIONGRANULARITY
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..levels import some_of
+from ..namespace import double, inner, joined
 from ..types import Array, Block, Rows
 from .arrays import Blocks, balanced_rows
 
 CHUNK_BYTES = 2**24  # read at once
 
-Chunk = tuple[Array, Array | None]
+
+class Chunk(NamedTuple):
+    """Rows ``(k, p)``, and what is known of them: labels ``(k,)``, labels of their groups."""
+
+    X: Any
+    y: Array | None = None
+    groups: Any = None
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Rows (and labels) that come in chunks, as often as they are asked for.
+    """Rows (and labels, and groups) that come in chunks, as often as they are asked for.
 
     Made by :func:`~bayesvm.blocks.from_memmap`, :func:`~bayesvm.blocks.from_parquet` and
     :func:`~bayesvm.blocks.from_iterable`; accepted as ``X`` by the estimators.
@@ -29,20 +37,23 @@ class Source:
     Parameters
     ----------
     read : callable
-        Gives a new iterator of chunks, each a pair of rows ``(k, p)`` and labels ``(k,)`` or
-        ``None``.
+        Gives a new iterator of chunks, each a tuple of rows ``(k, p)``, labels ``(k,)`` or
+        ``None``, and labels of groups or nothing.
     shape : tuple of int
         Numbers of rows and columns.
     names : tuple of str, optional
         Names of the columns.
     labelled : bool
         Whether chunks hold labels.
+    grouped : bool
+        Whether chunks hold labels of groups.
     """
 
-    read: Callable[[], Iterator[Chunk]]
+    read: Callable[[], Iterator[Any]]
     shape: tuple[int, int]
     names: tuple[str, ...] | None = None
     labelled: bool = False
+    grouped: bool = False
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -50,7 +61,9 @@ class Source:
     def chunks(self) -> Iterator[Chunk]:
         """Chunks in order, checked to be what was promised."""
         seen = 0
-        for X, y in self.read():
+        for item in self.read():
+            chunk = Chunk(*item)
+            X = inner(chunk.X)
             if X.ndim != 2 or X.shape[1] != self.shape[1]:
                 raise ValueError(
                     f"every chunk must have shape (k, {self.shape[1]}); got {X.shape}."
@@ -58,7 +71,7 @@ class Source:
             if not np.isfinite(X.sum(dtype=float)) and not np.all(np.isfinite(X)):
                 raise ValueError("Input X contains NaN or infinity; drop or impute such rows.")
             seen += X.shape[0]
-            yield X, y
+            yield chunk
         if seen != self.shape[0]:
             raise ValueError(
                 f"the source gave {self.shape[0]} rows before and {seen} now; it must give the "
@@ -67,7 +80,19 @@ class Source:
 
     def labels(self) -> Array:
         """All labels, by one pass."""
-        return np.concatenate([np.asarray(y) for _, y in self.chunks()])
+        return np.concatenate([np.asarray(chunk.y) for chunk in self.chunks()])
+
+    def mapped(self, make: Callable[[Chunk, int], Any]) -> Source:
+        """The same chunks with other rows, made from a chunk and the number of rows before it."""
+
+        def read() -> Iterator[Chunk]:
+            first = 0
+            for item in self.read():
+                chunk = Chunk(*item)
+                yield chunk._replace(X=make(chunk, first))
+                first += chunk.X.shape[0]
+
+        return replace(self, read=read)
 
     def cut(self, y: Array, c: Array, size: int) -> Streamed:
         return Streamed(self, y, c, size)
@@ -105,11 +130,11 @@ class Streamed:
 
     def __iter__(self) -> Iterator[Block]:
         k, left = 0, None  # left: rows of a block that the next chunks complete
-        for X, _ in self.X.chunks():
+        for X, *_ in self.X.chunks():
             i = 0
             if left is not None:
                 i = self.size - left.shape[0]
-                left = np.concatenate([left, X[:i]])
+                left = joined([left, X[:i]])
                 if left.shape[0] < self.size:
                     continue
                 yield self._block(left, k)
@@ -124,7 +149,7 @@ class Streamed:
 
     def _block(self, X: Array, k: int) -> Block:
         rows = slice(k * self.size, (k + 1) * self.size)
-        return Block(X, self.y[rows], self.c[rows], k)
+        return Block(X, double(self.y[rows]), np.ascontiguousarray(self.c[rows]), k)
 
     def assembled(self, rows: Rows) -> Blocks:
         """The same rows with a model's columns, which are held, in place of their input."""
@@ -134,11 +159,11 @@ class Streamed:
         """Chosen rows, held in memory."""
         order = np.argsort(rows, kind="stable")
         parts, start, end, sorted_rows = [], 0, 0, rows[order]
-        for X, _ in self.X.chunks():
+        for X, *_ in self.X.chunks():
             begin, end = end, int(np.searchsorted(sorted_rows, start + X.shape[0]))
             parts.append(X[sorted_rows[begin:end] - start])
             start += X.shape[0]
-        X = np.concatenate(parts)[np.argsort(order, kind="stable")]
+        X = joined(parts)[np.argsort(order, kind="stable")]
         return Blocks(X, self.y[rows], scale * self.c[rows], self.size)
 
     def balanced(self, most: int, rng: np.random.Generator) -> tuple[Blocks, Array]:
@@ -148,7 +173,7 @@ class Streamed:
     def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Blocks]:
         """Minibatches that visit every row once, shuffled within chunks: shuffle files first."""
         start = 0
-        for X, _ in self.X.chunks():
+        for X, *_ in self.X.chunks():
             order = rng.permutation(X.shape[0])
             for i in range(0, order.size, size):
                 some = order[i : i + size]
@@ -161,7 +186,7 @@ class Streamed:
 # Where rows come from
 
 
-def from_memmap(X: Any, y: Any = None) -> Source:
+def from_memmap(X: Any, y: Any = None, groups: Any = None) -> Source:
     """Rows of a file in NumPy's format, read a few megabytes at a time.
 
     A plain :class:`numpy.memmap` may be given to an estimator as it is; this source is for files
@@ -173,6 +198,8 @@ def from_memmap(X: Any, y: Any = None) -> Source:
         Rows, in C order.
     y : array-like, path to a ``.npy`` file, or numpy.memmap, optional
         Labels; they may also be given to ``fit``.
+    groups : array-like of shape (n,) or (n, n_factors), data frame, or path, optional
+        Labels of groups, for :class:`~bayesvm.MixedSVC`; they may also be given to ``fit``.
 
     Returns
     -------
@@ -199,6 +226,9 @@ def from_memmap(X: Any, y: Any = None) -> Source:
     labels = None if y is None else np.asarray(y)
     if labels is not None and labels.shape != shape[:1]:
         raise ValueError(f"y must have one label for each of {shape[0]} rows; got {labels.shape}.")
+    if isinstance(groups, str | os.PathLike):
+        groups = np.load(groups)
+    members = None if groups is None else some_of(groups, slice(None), shape[0])
     rows, width = max(1, CHUNK_BYTES // (8 * shape[1])), dtype.itemsize * shape[1]
 
     def read() -> Iterator[Chunk]:
@@ -207,9 +237,14 @@ def from_memmap(X: Any, y: Any = None) -> Source:
             for i in range(0, shape[0], rows):
                 k = min(rows, shape[0] - i)
                 held = np.frombuffer(file.read(k * width), dtype=dtype).reshape(k, shape[1])
-                yield _floats(held), None if labels is None else labels[i : i + k]
+                part = slice(i, i + k)
+                yield Chunk(
+                    _floats(held),
+                    None if labels is None else labels[part],
+                    members and {name: column[part] for name, column in members.items()},
+                )
 
-    return Source(read, (shape[0], shape[1]), None, labels is not None)
+    return Source(read, (shape[0], shape[1]), None, labels is not None, members is not None)
 
 
 def _located(X: Any) -> tuple[Path, np.dtype[Any], tuple[int, ...], int]:
@@ -240,6 +275,7 @@ def from_parquet(
     target: str | None = None,
     columns: Sequence[str] | None = None,
     batch_size: int | None = None,
+    groups: str | Sequence[str] | None = None,
 ) -> Source:
     """Rows of Parquet files (or Arrow and Feather files), a batch at a time.
 
@@ -250,9 +286,11 @@ def from_parquet(
     target : str, optional
         Name of the column of labels; without it y is given to ``fit``.
     columns : sequence of str, optional
-        Names of the columns to read; by default all but the target.
+        Names of the columns to read; by default all but target and groups.
     batch_size : int, optional
         Rows read at once; by default about 16 MB of them.
+    groups : str or sequence of str, optional
+        Names of the columns that hold labels of groups, for :class:`~bayesvm.MixedSVC`.
 
     Returns
     -------
@@ -269,8 +307,10 @@ def from_parquet(
     first = Path(paths[0])
     kind = "ipc" if first.suffix in (".arrow", ".feather", ".ipc") else "parquet"
     data = arrow.dataset([str(p) for p in paths] if len(paths) > 1 else str(first), format=kind)
-    names = [name for name in (columns or data.schema.names) if name != target]
-    wanted = [*names, *([target] if target is not None else [])]
+    factors = [] if groups is None else [groups] if isinstance(groups, str) else list(groups)
+    apart = [*([] if target is None else [target]), *factors]
+    names = [name for name in (columns or data.schema.names) if name not in apart]
+    wanted = [*names, *apart]
     unknown = [name for name in wanted if name not in data.schema.names]
     if unknown:
         raise ValueError(f"{str(first)!r} has no columns {unknown}; it has {data.schema.names}.")
@@ -281,12 +321,13 @@ def from_parquet(
         options = {"batch_size": rows, "batch_readahead": 1, "fragment_readahead": 1}
         for batch in data.to_batches(columns=wanted, **options):
             if batch.num_rows:
-                parts = [batch.column(k).to_numpy(zero_copy_only=False) for k in range(len(names))]
-                y = None if target is None else batch.column(len(names)).to_numpy(False)
-                yield _floats(np.stack(parts, axis=1)), y
+                held = {name: batch.column(name).to_numpy(zero_copy_only=False) for name in wanted}
+                X = _floats(np.stack([held[name] for name in names], axis=1))
+                members = {name: held[name] for name in factors}
+                yield Chunk(X, None if target is None else held[target], members or None)
 
     shape = (int(data.count_rows()), len(names))
-    return Source(read, shape, tuple(names), target is not None)
+    return Source(read, shape, tuple(names), target is not None, bool(factors))
 
 
 def from_iterable(make: Callable[[], Iterable[Any]]) -> Source:
@@ -295,8 +336,10 @@ def from_iterable(make: Callable[[], Iterable[Any]]) -> Source:
     Parameters
     ----------
     make : callable
-        Returns a new iterator each time; it gives rows ``(k, p)``, or pairs of rows and labels.  It
-        is called once at the start to count, and once for every pass.
+        Returns a new iterator each time; it gives rows ``(k, p)``, or tuples of rows and labels, or
+        of rows, labels and labels of groups (an array, a dict of arrays or a data frame, for
+        :class:`~bayesvm.MixedSVC`).  It is called once at the start to count, and once for every
+        pass.
 
     Returns
     -------
@@ -323,20 +366,21 @@ def from_iterable(make: Callable[[], Iterable[Any]]) -> Source:
 
     def read() -> Iterator[Chunk]:
         for item in make():
-            X, y = item if isinstance(item, tuple) else (item, None)
-            yield _floats(np.asarray(X)), None if y is None else np.asarray(y)
+            chunk = Chunk(*item) if isinstance(item, tuple) else Chunk(item)
+            y = None if chunk.y is None else np.asarray(chunk.y)
+            yield Chunk(_floats(np.asarray(chunk.X)), y, chunk.groups)
 
-    n, p, labelled = 0, None, False
-    for X, y in read():
+    n, p, labelled, grouped = 0, None, False, False
+    for X, y, groups in read():
         if X.ndim != 2 or (y is not None and y.shape != X.shape[:1]):
             raise ValueError(
                 "every item must be rows of shape (k, p), or a pair of rows and k labels; got "
                 f"{X.shape}" + ("." if y is None else f" and {y.shape}.")
             )
-        n, p, labelled = n + X.shape[0], X.shape[1], y is not None
+        n, p, labelled, grouped = n + X.shape[0], X.shape[1], y is not None, groups is not None
     if p is None:
         raise ValueError("the iterator gave no rows.")
-    return Source(read, (n, p), None, labelled)
+    return Source(read, (n, p), None, labelled, grouped)
 
 
 def _floats(X: Array) -> Array:

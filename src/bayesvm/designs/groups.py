@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import namespace
 from ..arrow import Factor
 from ..types import Array
 from .table import numbers
@@ -51,25 +52,30 @@ class Grouped:
 
     def _values(self, X: Any) -> Array:
         """What the effects of a row's group multiply, ``(n, r)``."""
-        one = np.broadcast_to(1.0, (X.shape[0], 1))
-        if not self.slopes.size:
-            return one
-        slopes = (numbers(X)[:, self.slopes] - self.center) / self.scale
-        return np.hstack([one, slopes]) if self.intercept else slopes
+        foreign = namespace.is_foreign(X)
+        one: Any = namespace.constant(X, 1.0) if foreign else np.broadcast_to(1.0, X.shape[:1])
+        columns = [one] if self.intercept else []
+        for j, center, scale in zip(self.slopes, self.center, self.scale, strict=True):
+            x = namespace.double(numbers(X)[:, int(j)])
+            columns.append((x - float(center)) / float(scale))
+        if len(columns) == 1:
+            return columns[0][:, None]  # type: ignore[no-any-return]
+        return namespace.of(X).stack(columns, axis=1)  # type: ignore[no-any-return]
 
     def part(self, X: Any) -> Factor:
         """Codes and values of rows of a :class:`~bayesvm.designs.table.Table`."""
-        codes, Z = X.codes[:, self.factor], self._values(X)
+        codes, Z, xp = X.codes[:, self.factor], self._values(X), namespace.of(X)
         known = codes >= 0
-        if known.all():
+        if xp.all(known):
             return Factor(codes, Z, self.G)
-        return Factor(np.where(known, codes, 0), np.where(known[:, None], Z, 0.0), self.G)
+        none, zero = xp.zeros_like(codes), xp.zeros_like(Z)
+        return Factor(xp.where(known, codes, none), xp.where(known[:, None], Z, zero), self.G)
 
     def absent(self, X: Any, spread: Array) -> Array:
         """Variance of f at rows whose group is not known, given that of a group's effects."""
-        Z = self._values(X)
-        v: Array = np.einsum("ij,jk,ik->i", Z, spread, Z)
-        return np.where(X.codes[:, self.factor] >= 0, 0.0, v)
+        Z, xp = self._values(X), namespace.of(X)
+        v = xp.sum((Z @ namespace.like(spread, Z)) * Z, axis=1)
+        return xp.where(X.codes[:, self.factor] >= 0, xp.zeros_like(v), v)  # type: ignore[no-any-return]
 
     def to_user(self) -> Array:
         """Matrix that takes a group's effects to the scale of the input, ``(r, r)``."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from .. import namespace
 from ..types import Array
 
 
@@ -17,6 +19,8 @@ class Table:
     A code is the position of a row's group among the levels seen in training, and -1 for a group
     that was not seen or not given.
     """
+
+    is_coded: ClassVar[bool] = True
 
     numbers: Any  # (n, p), dense
     codes: Array  # (n, factors), integers
@@ -30,7 +34,21 @@ class Table:
         return int(self.numbers.shape[0])
 
     def __getitem__(self, rows: Any) -> Table:
-        return Table(self.numbers[rows], self.codes[rows])
+        how = namespace.part if isinstance(rows, slice) else namespace.pick
+        return self.mapped(lambda each: how(each, rows))
+
+    def mapped(self, fn: Callable[[Any], Any]) -> Table:
+        """The same done to both."""
+        return Table(fn(self.numbers), fn(self.codes))
+
+    def joined(self, parts: Sequence[Table]) -> Table:
+        """Tables one below another."""
+        return Table(
+            np.concatenate([t.numbers for t in parts]), np.concatenate([t.codes for t in parts])
+        )
+
+    def copy(self) -> Table:
+        return Table(self.numbers.copy(), self.codes.copy())
 
 
 def numbers(X: Any) -> Any:

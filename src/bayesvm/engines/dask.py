@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from operator import add
@@ -12,7 +12,9 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..blocks import Blocks
+from ..levels import read
 from ..memory import SHARE, available
+from ..namespace import joined
 from ..types import Array, Block, Rows
 from .serial import Serial
 
@@ -51,14 +53,7 @@ class Dask:
     def sum(self, fn: Callable[[Block], Any], blocks: Any) -> Any:
         if not getattr(blocks, "remote", False):
             return Serial().sum(fn, blocks)
-        from dask.base import compute
-        from dask.delayed import delayed
-
-        sums = self._visits(fn, blocks, _sum)
-        join = delayed(_join, pure=False)
-        while len(sums) > 1:
-            sums = [join(sums[i : i + self.fan]) for i in range(0, len(sums), self.fan)]
-        return compute(sums[0])[0]
+        return _total(self._visits(fn, blocks, _sum), self.fan)
 
     def collect(self, fn: Callable[[Block], Any], blocks: Any) -> Iterator[Any]:
         if not getattr(blocks, "remote", False):
@@ -82,7 +77,7 @@ class Dask:
 class _Held:
     """A function as a value: Dask would call a bare one."""
 
-    def __init__(self, fn: Callable[[Block], Any]) -> None:
+    def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
 
 
@@ -98,6 +93,21 @@ def _join(parts: list[Any]) -> Any:
     return reduce(add, parts)
 
 
+def _total(sums: list[Any], fan: int = FAN) -> Any:
+    """What tasks give, added up in a tree and brought here."""
+    from dask.base import compute
+    from dask.delayed import delayed
+
+    join = delayed(_join, pure=False)
+    while len(sums) > 1:
+        sums = [join(sums[i : i + fan]) for i in range(0, len(sums), fan)]
+    return compute(sums[0])[0]
+
+
+def _apply(hand: _Held, *args: Any) -> Any:
+    return hand.fn(*args)
+
+
 # ---------------------------------------------------------------------------------------------
 # Rows
 
@@ -108,6 +118,7 @@ class DaskRows:
 
     array: Any
     names: tuple[str, ...] | None = None
+    tables: tuple[Any, ...] | None = None  # partitions with codes of groups beside the rows
 
     @staticmethod
     def of(X: Any) -> DaskRows:
@@ -136,7 +147,7 @@ class DaskRows:
 
     @cached_property
     def parts(self) -> list[Any]:
-        return list(self.array.to_delayed()[:, 0])
+        return list(self.tables or self.array.to_delayed()[:, 0])
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -145,12 +156,12 @@ class DaskRows:
     def cut(self, y: Any, c: Any, size: int) -> DaskBlocks:
         return DaskBlocks(self, y, c, size)
 
-    def aligned(self, y: Any) -> Any:
+    def aligned(self, y: Any, what: str = "y") -> Any:
         """A column with one entry per row, in the same partitions."""
         import dask.array as da
 
         if hasattr(y, "to_dask_array"):
-            y = y.to_dask_array(lengths=True)
+            y = _plain(y).to_dask_array(lengths=True)
         if not is_dask(y):
             return da.from_array(np.asarray(y), chunks=(self.lengths,))
         if y.ndim == 2 and y.shape[1] == 1:
@@ -158,8 +169,39 @@ class DaskRows:
         if any(np.isnan(k) for k in y.chunks[0]):
             y = y.compute_chunk_sizes()
         if y.shape != self.shape[:1]:
-            raise ValueError(f"X has {self.shape[0]} rows but y has shape {y.shape}.")
+            raise ValueError(f"X has {self.shape[0]} rows but {what} has shape {y.shape}.")
         return y if y.chunks[0] == self.array.chunks[0] else y.rechunk((self.lengths,))
+
+    # ----- groups, where they are
+
+    def columns_of(self, groups: Any) -> dict[str, Any]:
+        """Columns of groups by name, in the partitions of the rows."""
+        held = lazy_columns(groups)
+        found = read(groups, self.shape[0]) if held is None else held
+        return {name: self.aligned(x, f"groups {name!r}") for name, x in found.items()}
+
+    def _asked(self, fn: Callable[..., Any], columns: dict[str, Any]) -> list[Any]:
+        """What a function says of the columns of each partition and its number of rows."""
+        from dask.delayed import delayed
+
+        ask, hand = delayed(_apply, pure=False), delayed(_Held(fn), name=None, pure=False)
+        parts = zip(*(column.to_delayed() for column in columns.values()), strict=True)
+        each = (dict(zip(columns, part, strict=True)) for part in parts)
+        return [ask(hand, part, n) for part, n in zip(each, self.lengths, strict=True)]
+
+    def total(self, fn: Callable[..., Any], columns: dict[str, Any]) -> Any:
+        """The sum of that."""
+        return _total(self._asked(fn, columns))
+
+    def beside(
+        self, encode: Callable[..., Any], columns: dict[str, Any], table: Callable[..., Any]
+    ) -> DaskRows:
+        """Rows beside the codes of their groups, which are looked up once and stay there."""
+        from dask.base import persist
+        from dask.delayed import delayed
+
+        codes, make = persist(*self._asked(encode, columns)), delayed(table, pure=False)
+        return replace(self, tables=tuple(map(make, self.parts, codes)))
 
     # ----- labels and weights, where they are
 
@@ -254,7 +296,7 @@ class DaskBlocks:
         from dask.base import persist
         from dask.delayed import delayed
 
-        build = delayed(_build, pure=False)
+        build = delayed(_apply, pure=False)
         hand = delayed(_Held(model.rows), name=None, pure=False)
         return replace(self, held=tuple(persist(*[build(hand, x) for x in self.X.parts])))
 
@@ -268,7 +310,7 @@ class DaskBlocks:
         X, y, c, extra = zip(*compute(*found), strict=True)
         left = 0.0 if isinstance(extra[0], float) else np.concatenate(extra)
         labels, weights = np.concatenate(y), scale * np.concatenate(c)
-        return Blocks(np.concatenate(X), labels, weights, self.size, self.ready, left)
+        return Blocks(joined(X), labels, weights, self.size, self.ready, left)
 
     def take(self, rows: Array, scale: float = 1.0) -> Blocks:
         """Chosen rows, in ascending order, brought here."""
@@ -322,10 +364,6 @@ def _cut(rows: Any, y: Any, c: Any, size: int, first: int) -> list[Block]:
     return [b._replace(number=first + b.number) for b in blocks]
 
 
-def _build(hand: _Held, X: Array) -> Rows:
-    return hand.fn(X)  # type: ignore[arg-type, no-any-return]
-
-
 def _some(rows: Any, y: Any, c: Any, at: Array) -> tuple[Array, Array, Array, Any]:
     X, extra = (rows.C, rows.extra) if isinstance(rows, Rows) else (rows, 0.0)
     none = np.zeros(at.size)
@@ -350,23 +388,106 @@ def _draw_sides(y: Array, positive: int, negative: int, seed: int) -> Array:
 # Answers
 
 
-def lazily(estimator: Any, method: str, X: Any) -> Any:
-    """A Dask array of what a method says of each partition, computed when asked for."""
-    columns = None
+def lazily(
+    estimator: Any,
+    method: str,
+    X: Any,
+    groups: Any = None,
+    numbered: bool = False,
+    **options: Any,
+) -> Any:
+    """A Dask array of what a method says of each partition, computed when asked for.
+
+    ``method`` gives an array with a row (or an entry) for each row of ``X``; if ``numbered`` it is
+    told the number of the partition.
+    """
+    columns, members = None, {} if groups is None else _lazy_groups(X, groups)
     if hasattr(X, "to_dask_array"):
         columns, X = list(X.columns), X.to_dask_array()
     if X.ndim == 2 and len(X.chunks[1]) > 1:
         X = X.rechunk({1: -1})
-    ask = partial(_answer, estimator, method, columns)
-    few = ask(np.zeros((1, X.shape[1]), dtype=X.dtype))
-    if few.ndim == 1:
-        return X.map_blocks(ask, drop_axis=1, dtype=few.dtype)
-    return X.map_blocks(ask, chunks=(X.chunks[0], (few.shape[1],)), dtype=few.dtype)
+    answer = _numbered_answer if numbered else _answer
+    ask = partial(answer, estimator, method, columns, tuple(members), options)
+    nobody = np.full((1, 1), None, dtype=object)
+    few = ask(np.zeros((1, X.shape[1]), dtype=X.dtype), *[nobody] * len(members))
+    kept = {} if few.ndim == 1 else {"chunks": (X.chunks[0], (few.shape[1],))}
+    import dask.array as da
+
+    beside = [column[:, None] for column in members.values()]
+    drop = 1 if few.ndim == 1 else None
+    return da.map_blocks(ask, X, *beside, dtype=few.dtype, meta=few[:0], drop_axis=drop, **kept)
 
 
-def _answer(estimator: Any, method: str, columns: list[str] | None, X: Array) -> Array:
+def _answer(
+    estimator: Any,
+    method: str,
+    columns: list[str] | None,
+    factors: tuple[str, ...],
+    options: dict[str, Any],
+    X: Array,
+    *members: Array,
+) -> Array:
     if columns is not None:
         import pandas as pd
 
-        return getattr(estimator, method)(pd.DataFrame(X, columns=columns))  # type: ignore[no-any-return]
-    return getattr(estimator, method)(X)  # type: ignore[no-any-return]
+        X = pd.DataFrame(X, columns=columns)
+    if factors:
+        groups = {name: x[:, 0] for name, x in zip(factors, members, strict=True)}
+        options = options | {"groups": groups}
+    return getattr(estimator, method)(X, **options)  # type: ignore[no-any-return]
+
+
+def _numbered_answer(
+    estimator: Any,
+    method: str,
+    columns: Any,
+    factors: Any,
+    options: Any,
+    X: Array,
+    *members: Array,
+    block_id: tuple[int, ...] = (0,),
+) -> Array:
+    options = options | {"number": block_id[0]}
+    return _answer(estimator, method, columns, factors, options, X, *members)
+
+
+def lazy_columns(groups: Any) -> dict[str, Any] | None:
+    """Columns of groups by name where these are Dask's; ``None`` if they are at hand."""
+    if isinstance(groups, Mapping):
+        lazy = any(is_dask(x) for x in groups.values())
+        return {str(name): x for name, x in groups.items()} if lazy else None
+    if not is_dask(groups):
+        return None
+    if not hasattr(groups, "to_dask_array"):
+        if groups.ndim == 1:
+            return {"group": groups}
+        return {f"group{k}": groups[:, k] for k in range(groups.shape[1])}
+    if groups.ndim == 2:
+        return {str(name): groups[name] for name in groups.columns}
+    return {"group" if groups.name is None else str(groups.name): groups}
+
+
+def _lazy_groups(X: Any, groups: Any) -> dict[str, Any]:
+    """Columns of groups in the partitions of rows whose lengths need not be known."""
+    held = lazy_columns(groups)
+    if held is None or not all(map(is_dask, held.values())):
+        return DaskRows.of(X).columns_of(groups)
+    found = {
+        name: _plain(x).to_dask_array() if hasattr(x, "to_dask_array") else x
+        for name, x in held.items()
+    }
+    chunks = (None,) * X.npartitions if hasattr(X, "to_dask_array") else X.chunks[0]
+    if all(_may_match(chunks, x.chunks[0]) for x in found.values()):
+        return found
+    return DaskRows.of(X).columns_of(groups)
+
+
+def _may_match(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    """Whether partitions are of the same lengths, as far as these are known."""
+    known = (x == y for x, y in zip(a, b, strict=False) if x is not None and x == x and y == y)
+    return len(a) == len(b) and all(known)
+
+
+def _plain(series: Any) -> Any:
+    """A column whose partitions are NumPy's arrays."""
+    return series.astype(object) if str(series.dtype) == "category" else series

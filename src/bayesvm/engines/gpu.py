@@ -63,6 +63,7 @@ class Gpu:
     @staticmethod
     def of(X: Any) -> Gpu:
         """The engine for rows that are on a device already."""
+        X = namespace.inner(X)
         name = compat.array_namespace(X).__name__.removeprefix("array_api_compat.")
         kind = str(compat.device(X)) if compat.is_torch_array(X) else "default"
         return Gpu(kind, name.split(".")[0])
@@ -70,10 +71,14 @@ class Gpu:
     # ----- moving
 
     def place(self, x: Any) -> Any:
-        """An array on the device; integers (labels, codes) become float64."""
+        """An array on the device; codes of groups stay whole numbers."""
+        if hasattr(x, "mapped"):
+            return x.mapped(self.place)
         if not namespace.is_numpy(x) or isinstance(x, float):
             return x
-        if x.dtype not in (np.float32, np.float64):
+        if x.dtype.kind in "iu":
+            x = x.astype(np.int64)
+        elif x.dtype not in (np.float32, np.float64):
             x = x.astype(np.float64)
         if not (x.flags.c_contiguous and x.flags.writeable):
             x = np.array(x, order="C")  # a copy: torch cannot hold what may not be written
@@ -90,7 +95,8 @@ class Gpu:
     def _move(self, block: Block) -> Block:
         rows = block.rows and Rows(self.place(block.rows.C), self.place(block.rows.extra))
         X = None if rows else self.place(block.X)
-        return Block(X, self.place(block.y), self.place(block.c), block.number, rows)
+        y, c = (self.place(namespace.double(x)) for x in (block.y, block.c))
+        return Block(X, y, c, block.number, rows)
 
     def available(self) -> int:
         """Bytes of the device that columns may take."""

@@ -19,16 +19,16 @@ from .. import namespace, reading
 from .. import validation as check
 from ..blocks import cut
 from ..designs import Table
-from ..engines.dask import is_dask, lazily
 from ..gaussian import DiagonalCovariance, DualCovariance, FullCovariance, Point, covariance
 from ..inference.loop import Progress, State, pack, unpack
 from ..machine import Machine, fit_machine
 from ..model import Model, Problem
 from ..progress import Checkpoint, Reporter, mark_of
 from ..types import Array, Coef, Rows
+from ._away import Away
 
 
-class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the estimators; a subclass builds the terms and this class does the rest."""
 
     _accept_sparse: Any = "csr"
@@ -60,11 +60,11 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return seed
         return np.random.default_rng(check_random_state(seed).randint(2**31 - 1))
 
-    def _targets(self, codes: Any) -> Iterator[Array]:
+    def _targets(self, codes: Any, kind: Any = np.float64) -> Iterator[Array]:
         """Labels in {-1, +1} for each machine: one for two classes, else one per class."""
         k = len(self.classes_)
         for j in [1] if k == 2 else range(k):
-            yield np.where(codes == j, 1.0, -1.0)
+            yield np.where(codes == j, kind(1), kind(-1))
 
     def _fit_machines(
         self, problem: Problem, codes: Any, scheme: Any, starts: list[State | None]
@@ -77,7 +77,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sampler = check.is_sampler(scheme)
         threads = check.blas_threads(problem.model.width, problem.form)
         with threads, Reporter(self.callbacks, self.verbose) as report:
-            for j, y in enumerate(self._targets(codes)):
+            # rows that are not held may be very many: a byte for the label of each
+            kind = np.int8 if hasattr(problem.blocks.X, "chunks") else np.float64
+            for j, y in enumerate(self._targets(codes, kind)):
                 if namespace.is_foreign(problem.blocks.X):
                     y = problem.engine.place(y)  # type: ignore[attr-defined]
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
@@ -168,7 +170,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n, K = X.shape[0], self.machines_[0].model.width
         engine = check.choose_engine(how, n, K, self.n_jobs, X)
         size = check.choose_size(engine, K)
-        blocks = cut(X, np.empty(n), np.empty(n), size)
+        none = np.broadcast_to(0.0, (n,))
+        blocks = cut(X, none, none, size)
 
         def visit(b: Any) -> tuple[Array, Array]:
             pairs = self._moments_at(b.X)
@@ -219,8 +222,11 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         std : array of the same shape
             Only with ``return_std``.  Posterior standard deviation of f (of each class's f).
         """
-        if is_dask(X) and not return_std:
-            return lazily(self, "decision_function", X)
+        lazy = self._lazy("decision_function", X)
+        if lazy is not None:
+            if not return_std:
+                return lazy
+            return self._halves(X, "decision_function", return_std=True)
         m, v = self._moments(X)
         if return_std and not self.machines_[0].posterior.has_spread:
             self.machines_[0].posterior.variance()  # a point estimate refuses
@@ -257,8 +263,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         proba : array of shape (n, n_classes)
             Columns in the order of ``classes_``.
         """
-        if is_dask(X):
-            return lazily(self, "predict_proba", X)
+        lazy = self._lazy("predict_proba", X)
+        if lazy is not None:
+            return lazy
         return namespace.back(self._proba(*self._moments(X)), X)
 
     def predict(self, X: Any) -> Any:
@@ -274,8 +281,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels : array of shape (n,)
             Entries of ``classes_``.
         """
-        if is_dask(X):
-            return lazily(self, "predict", X)
+        lazy = self._lazy("predict", X)
+        if lazy is not None:
+            return lazy
         most = self._proba(*self._moments(X)).argmax(axis=1)
         return namespace.back(self.classes_[most], X)
 
@@ -296,19 +304,22 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             the rest.
         """
         tails = check.tails(level)
-        reading.check_served(X, "predict_interval")
+        if (lazy := self._halves(X, "predict_interval", level=level)) is not None:
+            return lazy  # type: ignore[no-any-return]
         p = self.predict_proba(X)
-        X = self._new_rows(X)
-        X = namespace.to_numpy(X) if namespace.is_foreign(X) else X
+        parts = [self._bands(rows, tails) for rows in self._pieces(self._new_rows(X))]
+        low, high = (np.concatenate(ends) for ends in zip(*parts, strict=True))
+        if len(self.machines_) == 1:
+            low, high = np.hstack([1.0 - high, low]), np.hstack([1.0 - low, high])
+        return np.minimum(low, p), np.maximum(high, p)
+
+    def _bands(self, X: Any, tails: tuple[float, float]) -> tuple[Array, Array]:
+        """Probabilities at quantiles of each machine's f, two of ``(n, machines)``."""
         ends = []
         for machine, rows in zip(self.machines_, self._columns_at(X), strict=True):
             f = machine.quantiles(X, tails, rows)
             ends.append([machine.link.proba(q, np.zeros_like(q)) for q in f])
-        low = np.stack([e[0] for e in ends], axis=1)
-        high = np.stack([e[1] for e in ends], axis=1)
-        if len(self.machines_) == 1:
-            low, high = np.hstack([1.0 - high, low]), np.hstack([1.0 - low, high])
-        return np.minimum(low, p), np.maximum(high, p)
+        return np.stack([e[0] for e in ends], axis=1), np.stack([e[1] for e in ends], axis=1)
 
 
 def _vector(problem: Problem, state: State) -> Array:

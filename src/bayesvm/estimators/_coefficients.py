@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import ndtr
 
+from .. import namespace
 from .. import validation as check
 from ..diagnostics import ess, r_hat
 from ..machine import Machine
@@ -125,7 +126,7 @@ class CoefficientReport(BayesianClassifier):
         n : int, default=1000
             Number of draws.
         X : array-like or sparse of shape (rows, n_features), optional
-            Give draws of f at these rows instead.
+            Give draws of f at these rows instead, lazily for those of a Dask collection.
         random_state : int, RandomState, Generator or None
             Seed; by default the estimator's.
         return_intercept : bool, default=False
@@ -141,13 +142,12 @@ class CoefficientReport(BayesianClassifier):
         self._check_fitted()
         seeded = self if random_state is None else _Seed(random_state)
         rng = BayesianClassifier._generator(seeded)  # type: ignore[arg-type]
+        if X is not None and (f := self._draws_away(X, n, rng)) is not None:
+            return f
         thetas = [m.posterior.sample(n, rng) for m in self.machines_]
         if X is not None:
-            X = self._new_rows(X)
-            f = np.stack(
-                [m.predictors(X, t, rng) for m, t in zip(self.machines_, thetas, strict=True)],
-                axis=1,
-            )
+            X = namespace.to_numpy(self._new_rows(X))
+            f = np.stack(self._drawn_at(X, thetas, rng), axis=1)
             return f[:, 0] if len(thetas) == 1 else f
         pairs = [self._to_user(t, m.model) for t, m in zip(thetas, self.machines_, strict=True)]
         coef = np.stack([b for b, _ in pairs], axis=1)

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from .. import validation as check
 from ..machine import Machine, covariances
 from ..model import Problem
-from ..types import Array
+from ..types import Array, Block
 from ._base import BayesianClassifier
 
 SCATTER = 4000  # draws of a variational factor behind an interval
@@ -228,12 +228,16 @@ def _slope(link: Any) -> float:
 
 def second_moments(problem: Problem) -> dict[str, Array]:
     """Average of ``z z'`` over rows, for each factor: what makes a variance of f of effects."""
-    model, blocks = problem.model, problem.blocks
-    out = {}
-    for k in model.grouped:
-        term = model.terms[k]
-        sums = [(f.Z * b.c[:, None]).T @ f.Z for b in blocks for f in (term.design.part(b.X),)]
-        out[term.name] = np.sum(sums, axis=0) / blocks.c.sum()
+    out, blocks = {}, problem.blocks
+    for k in problem.model.grouped:
+        term = problem.model.terms[k]
+        design = term.design
+
+        def visit(b: Block, design: Any = design) -> Array:
+            Z = design.part(b.X).Z
+            return (Z * b.c[:, None]).T @ Z
+
+        out[term.name] = problem.engine.sum(visit, blocks) / blocks.weight
     return out
 
 

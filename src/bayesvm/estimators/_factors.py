@@ -1,14 +1,17 @@
-"""Groups as users give them: one column or several, of any kind of label."""
+"""What groups have of their own, and rows beside the codes of their groups."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..types import Array
+from .. import namespace
+from ..designs import Table
+from ..levels import Factors, Met
 
 
 class Effects(NamedTuple):
@@ -16,133 +19,6 @@ class Effects(NamedTuple):
 
     intercept: bool = True
     slopes: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Factors:
-    """Grouping factors with the levels seen in training, sorted."""
-
-    names: tuple[str, ...]
-    levels: tuple[Array, ...]
-
-    @classmethod
-    def learn(cls, groups: Any, n: int) -> tuple[Factors, Array]:
-        """Factors of training rows, and their codes ``(n, factors)``."""
-        columns = read(groups, n)
-        levels, codes = [], []
-        for name, values in columns.items():
-            empty = absent(values)
-            if empty.any():
-                raise ValueError(
-                    f"groups: {int(empty.sum())} of {n} rows have no value in '{name}'. Every row "
-                    "of the training data needs a group: leave such rows out, or give each a label "
-                    "of its own."
-                )
-            try:
-                level, code = np.unique(_labels(values), return_inverse=True)
-            except TypeError as error:
-                raise ValueError(
-                    f"groups: the labels in '{name}' are of several kinds and cannot be compared; "
-                    "make them all strings or all numbers."
-                ) from error
-            levels.append(level)
-            codes.append(code.astype(np.int32))
-        return cls(tuple(columns), tuple(levels)), np.stack(codes, axis=1)
-
-    def encode(self, groups: Any, n: int) -> Array:
-        """Codes of new rows, -1 where a group was not seen, not given or is missing."""
-        out = np.full((n, len(self.names)), -1, dtype=np.int32)
-        if groups is None:
-            return out
-        columns = read(groups, n)
-        if len(columns) != len(self.names):
-            raise ValueError(
-                f"groups has {len(columns)} columns, but the model was fitted with "
-                f"{len(self.names)}: {', '.join(self.names)}."
-            )
-        if hasattr(groups, "columns") or isinstance(groups, Mapping):
-            unknown = set(columns) - set(self.names)
-            if unknown:
-                raise ValueError(
-                    f"groups has columns {sorted(columns)}, but the model was fitted with "
-                    f"{list(self.names)}."
-                )
-            columns = {name: columns[name] for name in self.names}
-        for k, (level, values) in enumerate(zip(self.levels, columns.values(), strict=True)):
-            given = ~absent(values)
-            if given.any():
-                out[given, k] = _find(level, _labels(values[given]), self.names[k])
-        return out
-
-
-def read(groups: Any, n: int) -> dict[str, Array]:
-    """Columns of groups by name."""
-    if hasattr(groups, "columns") or isinstance(groups, Mapping):  # a frame, of whichever library
-        names = groups.columns if hasattr(groups, "columns") else groups
-        columns = {str(name): np.asarray(groups[name]) for name in names}
-    else:
-        # a list may hold NaN beside strings, which NumPy would make the string 'nan'
-        held = hasattr(groups, "dtype")
-        values = np.asarray(groups) if held else np.array(groups, dtype=object)
-        name = getattr(groups, "name", None)
-        if values.ndim == 1:
-            columns = {"group" if name is None else str(name): values}
-        elif values.ndim == 2:
-            columns = {f"group{k}": column for k, column in enumerate(values.T)}
-        else:
-            raise ValueError(
-                f"groups must be one column or a table of them; got an array of shape "
-                f"{values.shape}."
-            )
-    if not columns:
-        raise ValueError("groups has no columns; leave it out for a model without groups.")
-    for name, column in columns.items():
-        if column.shape != (n,):
-            raise ValueError(
-                f"groups: '{name}' must have one label for each of {n} rows; got shape "
-                f"{column.shape}."
-            )
-    return columns
-
-
-def absent(values: Array) -> Array:
-    """Which labels are missing."""
-    if values.dtype.kind == "f":
-        return np.isnan(values)
-    if values.dtype.kind in "mM":
-        return np.isnat(values)
-    if values.dtype.kind != "O":
-        return np.zeros(values.shape, dtype=bool)
-    return np.array([_is_nothing(v) for v in values], dtype=bool)
-
-
-def _is_nothing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # pandas.NA
-        return True
-
-
-def _labels(values: Array) -> Array:
-    """Labels as an array that NumPy can sort quickly."""
-    if values.dtype.kind != "O":
-        return values
-    found: Array = np.asarray(values.tolist())
-    # strings beside numbers would all be made strings
-    one_kind = len({isinstance(v, str) for v in values}) <= 1
-    return found if one_kind and found.shape == values.shape else values
-
-
-def _find(levels: Array, values: Array, name: str) -> Array:
-    """Positions among sorted levels, -1 where there is none."""
-    text = {"U", "S"}
-    if (levels.dtype.kind in text) != (values.dtype.kind in text):
-        raise ValueError(
-            f"groups: the labels in '{name}' are of type {values.dtype}, but those of the training "
-            f"data were of type {levels.dtype}; none could match."
-        )
-    at = np.minimum(np.searchsorted(levels, values), levels.size - 1)
-    return np.where(levels[at] == values, at, -1).astype(np.int32)
 
 
 def effects(random: Any, factors: Sequence[str], names: Sequence[str]) -> list[Effects]:
@@ -200,11 +76,54 @@ class Asked(NamedTuple):
     X: Any
     groups: Any
 
+    @property
+    def is_coded(self) -> bool:
+        return True
+
+    @property
+    def numbers(self) -> Any:
+        return self.X
+
 
 def asked(X: Any, groups: Any) -> Asked:
     return X if isinstance(X, Asked) else Asked(X, groups)
 
 
-def some_of(groups: Any, keep: Array, n: int) -> Any:
-    """Groups of some rows, whatever holds them."""
-    return {name: column[keep] for name, column in read(groups, n).items()}
+# ---------------------------------------------------------------------------------------------
+# Rows and groups, wherever they are
+
+
+def learn_groups(X: Any, groups: Any) -> tuple[Factors, Any]:
+    """Factors of training rows, and the rows beside the codes of their groups."""
+    if hasattr(X, "aligned"):  # partitions on a cluster: labels are met there
+        columns = X.columns_of(groups)
+        factors = Factors.of(X.total(Met.of, columns))
+        return factors, X.beside(factors.encode, columns, Table)
+    if groups is None:  # a source that has groups: one pass learns, later ones look up
+        met = (Met.of(chunk.groups, chunk.X.shape[0]) for chunk in X.chunks())
+        factors = Factors.of(reduce(add, met))
+        return factors, beside(X, None, factors)
+    factors, codes = Factors.learn(groups, X.shape[0])
+    return factors, _table(X, codes)
+
+
+def beside(X: Any, groups: Any, factors: Factors) -> Any:
+    """New rows beside the codes of their groups; -1 for those not known."""
+    if not getattr(X, "grouped", False) or groups is not None:
+        return _table(X, factors.encode(groups, X.shape[0]))
+
+    def tabled(chunk: Any, first: int) -> Table:
+        return Table(chunk.X, factors.encode(chunk.groups, chunk.X.shape[0]))
+
+    return X.mapped(tabled)
+
+
+def has_groups(X: Any, groups: Any) -> bool:
+    return groups is not None or getattr(X, "grouped", False)
+
+
+def _table(X: Any, codes: Any) -> Any:
+    """Rows beside codes that are at hand."""
+    if hasattr(X, "cut"):
+        return X.mapped(lambda c, first: Table(c.X, codes[first : first + c.X.shape[0]]))
+    return Table(X, namespace.index(codes, X))

@@ -243,7 +243,8 @@ class ProcessClassifier(BayesianClassifier):
             Number of draws.
         X : array-like of shape (rows, n_features), optional
             Where; by default at the inducing points, which is all that is known of a precomputed
-            kernel.
+            kernel.  At rows of a source or of a Dask collection (lazily) what the points leave open
+            is drawn jointly for a thousand neighbouring rows, no more.
         random_state : int, RandomState, Generator or None
             Seed; by default the estimator's.
 
@@ -254,6 +255,8 @@ class ProcessClassifier(BayesianClassifier):
         """
         check_is_fitted(self, "machines_")
         rng = self._generator(random_state)
+        if X is not None and (away := self._draws_away(X, n, rng)) is not None:
+            return away  # type: ignore[no-any-return]
         if X is None:
             places = self.machines_[0].model.terms[-1].design.Z
             X = places if self._precomputed else self.inducing_points_
@@ -261,7 +264,15 @@ class ProcessClassifier(BayesianClassifier):
             X = namespace.to_numpy(self._new_rows(X))
         draws = []
         for machine in self.machines_:
-            theta, model = machine.posterior.sample(n, rng), machine.model
-            f = model.terms[-1].design.joint(X, theta[:, model.slices[-1]], rng)
-            draws.append(f + theta[:, :1] if len(model.terms) > 1 else f)
+            draws.append(_joint(machine, X, machine.posterior.sample(n, rng), rng))
         return draws[0] if len(draws) == 1 else np.stack(draws, axis=1)
+
+    def _drawn_at(self, X: Any, thetas: list[Array], rng: np.random.Generator) -> list[Array]:
+        return [_joint(m, X, t, rng) for m, t in zip(self.machines_, thetas, strict=True)]
+
+
+def _joint(machine: Machine, X: Any, theta: Array, rng: np.random.Generator) -> Array:
+    """f jointly at rows, for draws of the coefficients."""
+    model = machine.model
+    f: Array = model.terms[-1].design.joint(X, theta[:, model.slices[-1]], rng)
+    return f + theta[:, :1] if len(model.terms) > 1 else f

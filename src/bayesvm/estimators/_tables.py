@@ -16,9 +16,9 @@ from sklearn.utils.validation import (
 
 from .. import reading
 from ..designs.table import Layout, Table
+from ..levels import Factors
 from ..types import Array
 from ._base import BayesianClassifier
-from ._factors import Factors
 
 
 class TableReader(BayesianClassifier):

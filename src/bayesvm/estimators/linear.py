@@ -71,6 +71,9 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         Prior precision of the intercept.
     engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
         Who visits the rows: see :mod:`bayesvm.engines`.  ``"auto"`` follows the input.
+    dtype : {"float64", "float32"}, default="float64"
+        Precision in which dense columns meet coefficients and weights; sums over rows are always
+        float64.  float32 is worth having on a GPU.
     max_iter, tol : optional
         Override those of the inference scheme.
     random_state : int, RandomState, Generator or None
@@ -144,6 +147,7 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         covariance: str = "auto",
         intercept_precision: float = 1e-4,
         engine: Any = "auto",
+        dtype: str = "float64",
         max_iter: int | None = None,
         tol: float | None = None,
         random_state: Any = None,
@@ -164,6 +168,7 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         self.covariance = covariance
         self.intercept_precision = intercept_precision
         self.engine = engine
+        self.dtype = dtype
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -201,7 +206,7 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         copies = reading.check_weights(sample_weight, None, codes, classes, X)
         reading.check_two_sided(codes, c, classes)
         self.classes_ = classes
-        rows = np.arange(codes.shape[0])
+        rows = np.arange(0 if reading.is_source(X) else codes.shape[0])
         if reading.is_source(X):
             reading.check_positive_weights(c)
         elif not np.all(c > 0):
@@ -234,7 +239,7 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         check.check_engine(engine, scheme, X)
         X, c = check.placed(engine, X, c)
         size = n if form == "factored" else check.choose_size(engine, K)
-        blocks = cut(X, np.empty(n), c, size)
+        blocks = cut(X, np.broadcast_to(0.0, (n,)), c, size)
         columns: Any = fit_columns(blocks, engine, self.standardize)
         if check.models_missing(self.missing) and np.isnan(X).any():
             blocks = replace(blocks, copies=copies, size=check.choose_size(engine, K))
@@ -244,7 +249,8 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         form = check.check_selection(form, model.terms[-1].prior, scheme, K)
         if form == "factored" and np.any(model.precision(model.init()) == 0):
             form = "dense"  # the dual form divides by prior precisions
-        problem = Problem(model, blocks, engine, form)
+        dtype = check.choose_precision(self.dtype, form, model.is_latent)
+        problem = Problem(replace(model, dtype=dtype), blocks, engine, form)
         # sparse columns are joined once; the dual solve keeps its rows anyway
         return problem.assembled() if reading.is_sparse(X) or form == "factored" else problem
 

@@ -7,27 +7,26 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import accuracy_score
-from sklearn.utils.validation import check_is_fitted
 
-from .. import reading
+from .. import namespace, reading
 from .. import validation as check
-from ..blocks import Blocks, block_rows
-from ..designs import Grouped, Intercept, Table, fit_columns
+from ..blocks import Blocks, block_rows, cut
+from ..designs import Grouped, Intercept, fit_columns
 from ..designs.table import numbers
 from ..inference.loop import Progress
+from ..levels import Factors, some_of
 from ..model import Model, Problem, arranged
 from ..priors import Fixed
 from ..types import Array, Term
-from ._coefficients import CoefficientReport
-from ._effects import EffectReport, second_moments
-from ._factors import Asked, Effects, Factors, asked, effects, some_of
+from ._answers import GroupAnswers
+from ._effects import second_moments
+from ._factors import Effects, effects, has_groups, learn_groups
 from ._formula import Formula
 from ._missing import MissingCells
 from ._warm import starts_of
 
 
-class MixedSVC(MissingCells, EffectReport, CoefficientReport):
+class MixedSVC(GroupAnswers, MissingCells):
     r"""Linear support vector machine with effects of groups, and a posterior over all of it.
 
     .. math::
@@ -74,8 +73,11 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         Weights of classes, times ``sample_weight``.
     intercept_precision : float, default=1e-4
         Prior precision of the intercept.
-    engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.engines`, default="auto"
-        Who visits the rows.
+    engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
+        Who visits the rows: see :mod:`bayesvm.engines`.  ``"auto"`` follows the input.
+    dtype : {"float64", "float32"}, default="float64"
+        Precision in which columns meet coefficients and weights; sums over rows are always float64.
+        float32 is worth having on a GPU.
     max_iter, tol : optional
         Override those of the inference scheme.
     random_state : int, RandomState, Generator or None
@@ -144,6 +146,7 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         class_weight: Any = None,
         intercept_precision: float = 1e-4,
         engine: Any = "auto",
+        dtype: str = "float64",
         max_iter: int | None = None,
         tol: float | None = None,
         random_state: Any = None,
@@ -165,6 +168,7 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         self.class_weight = class_weight
         self.intercept_precision = intercept_precision
         self.engine = engine
+        self.dtype = dtype
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -176,18 +180,19 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
 
     # ----- fitting
 
-    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> MixedSVC:
+    def fit(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> MixedSVC:
         """Fit to rows ``X`` with labels ``y`` in ``groups``.
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features)
-            Rows.
+        X : array-like of shape (n, n_features), or a source of :mod:`bayesvm.blocks`
+            Rows: NumPy, pandas or polars, a Dask array or data frame, a tensor, or files that are
+            read in blocks.
         y : array-like of shape (n,)
-            Labels, two or more distinct.
+            Labels, two or more distinct; not needed where the source has them.
         groups : array-like of shape (n,) or (n, n_factors), or data frame, optional
-            Labels of groups, of any kind; a column for each factor.  Without it there are no
-            effects of groups.
+            Labels of groups, of any kind; a column for each factor; Dask's where X is.  Without it
+            groups are those of the source; if it has none there are no effects of groups.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 equals the row twice; 0 leaves it out.
 
@@ -235,27 +240,21 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
         check.check_probability(self.probability)
         check.check_missing(self.missing, scheme, self.checkpoint)
-        reading.check_in_memory(X, "MixedSVC")
         X, y = self._read(X, y, reset=True)
-        classes, codes = np.unique(y, return_inverse=True)
-        c = reading.check_weights(sample_weight, self.class_weight, codes, classes)
-        copies = reading.check_weights(sample_weight, None, codes, classes)
+        classes, codes = reading.encode(y, X)
+        c = reading.check_weights(sample_weight, self.class_weight, codes, classes, X)
+        copies = reading.check_weights(sample_weight, None, codes, classes, X)
         reading.check_two_sided(codes, c, classes)
-        rows = np.flatnonzero(c > 0)
-        c, copies = c[rows], copies[rows]
         if check.models_missing(self.missing):
-            self._check_cells(X[rows])
-            if check.is_sampler(scheme):
-                each = reading.repeated(X[rows], copies)
-                rows, (c, copies) = rows[each], reading.shared(c, copies, each)
-        factors, members = Factors((), ()), None
-        all_rows = rows.size == len(y) and np.array_equal(rows, np.arange(len(y)))
-        if groups is not None:
-            given = groups if all_rows else some_of(groups, rows, len(y))
-            factors, members = Factors.learn(given, rows.size)
-        if not all_rows:
-            X, codes = X[rows], codes[rows]
-        self._training_rows = rows
+            reading.check_in_memory(X, "missing='model'")
+        if reading.is_source(X):
+            reading.check_positive_weights(c)
+        else:
+            X, codes, c, copies, groups = self._weighted(X, codes, c, copies, groups, scheme)
+        factors, table = Factors((), ()), X
+        if has_groups(X, groups):
+            factors, table = learn_groups(X, groups)
+            check.check_grouped(scheme, X)
         self.classes_, self._factors = classes, factors
         self.factors_ = list(factors.names)
         self.levels_ = dict(zip(factors.names, factors.levels, strict=True))
@@ -267,7 +266,6 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
                     f"random_prior names factors {unknown} that are not in groups; groups has "
                     f"{self.factors_}."
                 )
-        table = X if members is None else Table(X, members)
         problem = self._problem(table, c, copies, scheme, own)
         self._second = second_moments(problem)
         starts = starts_of(self, problem)
@@ -277,10 +275,28 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
             design = self._latent(columns, problem.blocks, problem.engine)
             machines = self._attach(machines, design, replace(problem.blocks, X=table, ready=False))
         self._conclude(machines)
-        self._report(float(c.sum()))
+        self._report(problem.blocks.weight)
         return self
 
-    def _problem(self, X: Any, c: Array, copies: Array, scheme: Any, own: list[Effects]) -> Problem:
+    def _weighted(
+        self, X: Any, codes: Array, c: Array, copies: Array, groups: Any, scheme: Any
+    ) -> tuple[Any, Array, Array, Array, Any]:
+        """Rows that have weight, and their groups; each copy by itself if its cells are drawn."""
+        rows = np.flatnonzero(c > 0)
+        c, copies = c[rows], copies[rows]
+        if check.models_missing(self.missing):
+            self._check_cells(X[rows])
+            if check.is_sampler(scheme):
+                each = reading.repeated(X[rows], copies)
+                rows, (c, copies) = rows[each], reading.shared(c, copies, each)
+        self._training_rows = rows
+        n = codes.shape[0]
+        if rows.size == n and np.array_equal(rows, np.arange(n)):
+            return X, codes, c, copies, groups
+        some = None if groups is None else some_of(groups, rows, n)
+        return namespace.pick(X, rows), codes[rows], c, copies, some
+
+    def _problem(self, X: Any, c: Any, copies: Any, scheme: Any, own: list[Effects]) -> Problem:
         n, p = X.shape
         K = p + bool(self.fit_intercept)
         widths = [
@@ -290,10 +306,14 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         check.check_corner(K, dict(zip(self.factors_, widths, strict=True)))
         total = K + sum(widths)
         check.check_draws(scheme, total)
-        engine = check.choose_engine(self.engine, n, total, self.n_jobs)
+        engine = check.choose_engine(self.engine, n, total, self.n_jobs, X)
+        check.check_engine(engine, scheme, X)
+        X, c = check.placed(engine, X, c)
         form = "arrow" if own else check.choose_form("auto", n, K, scheme)
-        size = n if form == "factored" else block_rows(total)
-        blocks = Blocks(X, np.empty(n), c, size, copies=copies)
+        size = n if form == "factored" else check.choose_size(engine, K, total)
+        blocks = cut(X, np.broadcast_to(0.0, (n,)), c, size)
+        if isinstance(blocks, Blocks):
+            blocks = replace(blocks, copies=copies)
         columns: Any = fit_columns(blocks, engine, self.standardize)
         cells = numbers(X)
         if check.models_missing(self.missing) and np.isnan(cells).any():
@@ -306,7 +326,8 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
         form = check.check_selection(form, prior, scheme, K)
         if form == "factored" and np.any(model.precision(model.init()) == 0):
             form = "dense"  # the dual form divides by prior precisions
-        problem = Problem(model, blocks, engine, form)
+        dtype = check.choose_precision(self.dtype, form, model.is_latent)
+        problem = Problem(replace(model, dtype=dtype), blocks, engine, form)
         return problem.assembled() if form == "factored" else problem
 
     def _model(self, columns: Any, scheme: Any, own: list[Effects]) -> Model:
@@ -329,167 +350,3 @@ class MixedSVC(MissingCells, EffectReport, CoefficientReport):
             prior = check.choose_random_prior(given, design.r, name, scheme)
             terms.append(Term(f"groups of {name}", design, prior))
         return Model(arranged(terms), check.choose_likelihood(self.likelihood, scheme))
-
-    # ----- asking
-
-    def _new_rows(self, X: Any) -> Any:
-        check_is_fitted(self, "machines_")
-        X, groups = X if isinstance(X, Asked) else (X, None)
-        formula = getattr(self, "_formula", None)
-        if formula is not None and hasattr(X, "columns"):
-            if groups is not None:
-                raise ValueError(
-                    "a model fitted by from_formula reads groups from the data frame; give "
-                    "predict the frame alone."
-                )
-            X, groups = formula.rows(X)
-        X = super()._new_rows(X)
-        if not self.factors_:
-            if groups is not None:
-                raise ValueError(
-                    "groups were given, but the model was fitted without; give them to fit too."
-                )
-            return X
-        for k in self.machines_[0].model.grouped:
-            reading.check_complete(X, self.machines_[0].model.terms[k].design.slopes, self._names())
-        return Table(X, self._factors.encode(groups, X.shape[0]))
-
-    def decision_function(self, X: Any, return_std: bool = False, groups: Any = None) -> Any:
-        """Decision values: positive exactly where ``predict`` says ``classes_[1]``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            Rows.
-        return_std : bool, default=False
-            Also return the posterior standard deviation of f.
-        groups : array-like of shape (n,) or (n, n_factors), or data frame, optional
-            Labels of groups, as in ``fit``.  A group that was not seen, is missing (NaN, ``None``)
-            or is not given at all is averaged over.
-
-        Returns
-        -------
-        values : array of shape (n,) or (n, n_classes)
-            They rank rows as ``predict_proba`` does.
-        std : array of the same shape
-            Only with ``return_std``.
-        """
-        return super().decision_function(asked(X, groups), return_std)
-
-    def predict_proba(self, X: Any, groups: Any = None) -> Array:
-        """Class probabilities.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            Rows.
-        groups : array-like or data frame, optional
-            Labels of groups, as in ``fit``; those not seen or not given are averaged over.
-
-        Returns
-        -------
-        proba : array of shape (n, n_classes)
-            Columns in the order of ``classes_``.
-        """
-        return super().predict_proba(asked(X, groups))
-
-    def predict(self, X: Any, groups: Any = None) -> Any:
-        """The most probable class of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            Rows.
-        groups : array-like or data frame, optional
-            Labels of groups, as in ``fit``; those not seen or not given are averaged over.
-
-        Returns
-        -------
-        labels : array of shape (n,)
-            Entries of ``classes_``.
-        """
-        return super().predict(asked(X, groups))
-
-    def predict_interval(
-        self, X: Any, level: float = 0.9, groups: Any = None
-    ) -> tuple[Array, Array]:
-        """Lower and upper class probabilities, from the posterior of f.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            Rows.
-        level : float, default=0.9
-            Posterior mass between the two, in (0, 1).
-        groups : array-like or data frame, optional
-            Labels of groups, as in ``fit``; those not seen or not given make the interval wider.
-
-        Returns
-        -------
-        lower, upper : arrays of shape (n, n_classes)
-            They enclose ``predict_proba``.
-        """
-        return super().predict_interval(asked(X, groups), level)
-
-    def score(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> float:
-        """Accuracy of ``predict``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            Rows.
-        y : array-like of shape (n,)
-            Their labels.
-        groups : array-like or data frame, optional
-            Labels of groups, as in ``fit``.
-        sample_weight : array-like of shape (n,), optional
-            Weights of rows.
-
-        Returns
-        -------
-        score : float
-            Share of rows predicted right.
-        """
-        return float(accuracy_score(y, self.predict(X, groups), sample_weight=sample_weight))
-
-    def sample_posterior(
-        self,
-        n: int = 1000,
-        X: Any = None,
-        random_state: Any = None,
-        return_intercept: bool = False,
-        groups: Any = None,
-    ) -> Any:
-        """Draws of the coefficients that all groups share, or of f at given rows.
-
-        Parameters
-        ----------
-        n : int, default=1000
-            Number of draws.
-        X : array-like of shape (rows, n_features), optional
-            Give draws of f at these rows instead.
-        random_state : int, RandomState, Generator or None
-            Seed; by default the estimator's.
-        return_intercept : bool, default=False
-            Also return draws of the intercept.
-        groups : array-like or data frame, optional
-            Labels of groups of these rows; effects of those not seen are drawn too, for each row.
-
-        Returns
-        -------
-        draws : array of shape (n, n_features), or (n, rows) with ``X``
-            One more axis, of classes, after the first when there are more than two.
-        intercept : array of shape (n,) or (n, n_classes)
-            Only with ``return_intercept``.
-        """
-        rows = None if X is None else asked(X, groups)
-        return super().sample_posterior(n, rows, random_state, return_intercept)
-
-    def _drawn(self, rng: np.random.Generator) -> Any:
-        group, dims, coords = super()._drawn(rng)
-        effects = self._drawn_effects(rng)
-        return group | effects[0], dims | effects[1], coords | effects[2]
-
-    def _names(self) -> list[str]:
-        formula = getattr(self, "_formula", None)
-        return super()._names() if formula is None else list(formula.names)

@@ -1,0 +1,196 @@
+"""Questions to a machine with groups: each can be asked of rows in given groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_is_fitted
+
+from .. import namespace, reading
+from ..engines.dask import is_dask, lazily
+from ..types import Array
+from ._coefficients import CoefficientReport
+from ._effects import EffectReport
+from ._factors import Asked, asked, beside
+
+
+class GroupAnswers(EffectReport, CoefficientReport):
+    """What a machine with groups answers, rows being in groups that it knows or does not."""
+
+    def _new_rows(self, X: Any) -> Any:
+        check_is_fitted(self, "machines_")
+        X, groups = X if isinstance(X, Asked) else (X, None)
+        formula = getattr(self, "_formula", None)
+        if formula is not None and hasattr(X, "columns"):
+            if groups is not None:
+                raise ValueError(
+                    "a model fitted by from_formula reads groups from the data frame; give "
+                    "predict the frame alone."
+                )
+            X, groups = formula.rows(X)
+        X = super()._new_rows(X)
+        if not self.factors_:
+            if groups is not None:
+                raise ValueError(
+                    "groups were given, but the model was fitted without; give them to fit too."
+                )
+            return X
+        if not (reading.is_source(X) or namespace.is_foreign(X)):  # checked as they are read
+            for k in self.machines_[0].model.grouped:
+                slopes = self.machines_[0].model.terms[k].design.slopes
+                reading.check_complete(X, slopes, self._names())
+        return beside(X, groups, self._factors)
+
+    def _asked(self, X: Any, groups: Any = None) -> Asked:
+        return asked(X, groups)
+
+    def _lazy(self, method: str, X: Any, **options: Any) -> Any:
+        X, groups = X if isinstance(X, Asked) else (X, None)
+        if is_dask(X) and getattr(self, "_formula", None) is not None:
+            raise ValueError(
+                "a model fitted by from_formula reads pandas frames; ask it partition by "
+                "partition, such as data.map_partitions(model.predict)."
+            )
+        return lazily(self, method, X, groups, **options) if is_dask(X) else None
+
+    def decision_function(self, X: Any, return_std: bool = False, groups: Any = None) -> Any:
+        """Decision values: positive exactly where ``predict`` says ``classes_[1]``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows.
+        return_std : bool, default=False
+            Also return the posterior standard deviation of f.
+        groups : array-like of shape (n,) or (n, n_factors), or data frame, optional
+            Labels of groups, as in ``fit``.  A group that was not seen, is missing (NaN, ``None``)
+            or is not given at all is averaged over.
+
+        Returns
+        -------
+        values : array of shape (n,) or (n, n_classes)
+            They rank rows as ``predict_proba`` does.
+        std : array of the same shape
+            Only with ``return_std``.
+        """
+        return super().decision_function(asked(X, groups), return_std)
+
+    def predict_proba(self, X: Any, groups: Any = None) -> Array:
+        """Class probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows.
+        groups : array-like or data frame, optional
+            Labels of groups, as in ``fit``; those not seen or not given are averaged over.
+
+        Returns
+        -------
+        proba : array of shape (n, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        return super().predict_proba(asked(X, groups))
+
+    def predict(self, X: Any, groups: Any = None) -> Any:
+        """The most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows.
+        groups : array-like or data frame, optional
+            Labels of groups, as in ``fit``; those not seen or not given are averaged over.
+
+        Returns
+        -------
+        labels : array of shape (n,)
+            Entries of ``classes_``.
+        """
+        return super().predict(asked(X, groups))
+
+    def predict_interval(
+        self, X: Any, level: float = 0.9, groups: Any = None
+    ) -> tuple[Array, Array]:
+        """Lower and upper class probabilities, from the posterior of f.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows.
+        level : float, default=0.9
+            Posterior mass between the two, in (0, 1).
+        groups : array-like or data frame, optional
+            Labels of groups, as in ``fit``; those not seen or not given make the interval wider.
+
+        Returns
+        -------
+        lower, upper : arrays of shape (n, n_classes)
+            They enclose ``predict_proba``.
+        """
+        return super().predict_interval(asked(X, groups), level)
+
+    def score(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy of ``predict``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows.
+        y : array-like of shape (n,)
+            Their labels.
+        groups : array-like or data frame, optional
+            Labels of groups, as in ``fit``.
+        sample_weight : array-like of shape (n,), optional
+            Weights of rows.
+
+        Returns
+        -------
+        score : float
+            Share of rows predicted right.
+        """
+        return float(accuracy_score(y, self.predict(X, groups), sample_weight=sample_weight))
+
+    def sample_posterior(
+        self,
+        n: int = 1000,
+        X: Any = None,
+        random_state: Any = None,
+        return_intercept: bool = False,
+        groups: Any = None,
+    ) -> Any:
+        """Draws of the coefficients that all groups share, or of f at given rows.
+
+        Parameters
+        ----------
+        n : int, default=1000
+            Number of draws.
+        X : array-like of shape (rows, n_features), optional
+            Give draws of f at these rows instead, lazily for those of a Dask collection.
+        random_state : int, RandomState, Generator or None
+            Seed; by default the estimator's.
+        return_intercept : bool, default=False
+            Also return draws of the intercept.
+        groups : array-like or data frame, optional
+            Labels of groups of these rows; effects of those not seen are drawn too, for each row.
+
+        Returns
+        -------
+        draws : array of shape (n, n_features), or (n, rows) with ``X``
+            One more axis, of classes, after the first when there are more than two.
+        intercept : array of shape (n,) or (n, n_classes)
+            Only with ``return_intercept``.
+        """
+        rows = None if X is None else asked(X, groups)
+        return super().sample_posterior(n, rows, random_state, return_intercept)
+
+    def _drawn(self, rng: np.random.Generator) -> Any:
+        group, dims, coords = super()._drawn(rng)
+        effects = self._drawn_effects(rng)
+        return group | effects[0], dims | effects[1], coords | effects[2]
+
+    def _names(self) -> list[str]:
+        formula = getattr(self, "_formula", None)
+        return super()._names() if formula is None else list(formula.names)

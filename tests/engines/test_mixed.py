@@ -1,0 +1,353 @@
+"""Mixed models: one fit, whoever visits the rows and wherever labels of groups are met."""
+
+import itertools
+import pickle
+
+import array_api_strict
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bayesvm import MixedSVC
+from bayesvm.arrow import Bordered
+from bayesvm.blocks import block_rows, from_iterable, from_memmap, from_parquet
+from bayesvm.engines import Dask, Gpu, Serial, Threads
+from bayesvm.engines.dask import DaskRows
+from bayesvm.estimators._factors import learn_groups
+from bayesvm.inference import Gibbs
+from bayesvm.model import Problem
+
+N, P, PATIENTS, SITES = 1600, 3, 40, 6
+RNG = np.random.default_rng(11)
+X = RNG.standard_normal((N, P))
+WHO = RNG.integers(0, PATIENTS, N)
+SITE = RNG.integers(0, SITES, N)
+OWN, SLOPE, PLACE = (RNG.standard_normal(k) for k in (PATIENTS, PATIENTS, SITES))
+F = X[:, 0] + 1.5 * OWN[WHO] + SLOPE[WHO] * X[:, 1] + PLACE[SITE]
+Y = np.where(F + RNG.standard_normal(N) > 0, "ill", "well")
+PATIENT = np.array([f"p{k}" for k in WHO])
+ONE = {"patient": PATIENT}
+TWO = {"patient": PATIENT, "site": SITE}
+MODELS = {  # groups, and what they have of their own
+    "an intercept": (ONE, "intercept"),
+    "slopes, crossed": (TWO, {"patient": [1]}),
+}
+models = pytest.mark.parametrize("model", MODELS)
+
+
+def rows_of(groups, some):
+    return {name: labels[some] for name, labels in groups.items()}
+
+
+def filed(groups, edges=range(0, N + 1, 400)):
+    cuts = [slice(a, b) for a, b in itertools.pairwise(edges)]
+    return from_iterable(lambda: ((X[s], Y[s], rows_of(groups, s)) for s in cuts))
+
+
+def dasked(groups, cut=(300, 800, 500)):
+    da = pytest.importorskip("dask.array")
+    columns = {name: da.from_array(labels, chunks=700) for name, labels in groups.items()}
+    return da.from_array(X, chunks=(cut, (2, 1))), da.from_array(Y, chunks=900), columns
+
+
+def torched():
+    return pytest.importorskip("torch").from_numpy(X)
+
+
+WAYS = {
+    "threads 1": lambda g: (X, Y, g, {"engine": Threads(1)}),
+    "threads 2": lambda g: (X, Y, g, {"engine": Threads(2)}),
+    "threads 4": lambda g: (X, Y, g, {"engine": Threads(4)}),
+    "out of core": lambda g: (filed(g), None, None, {}),
+    "out of core, threads": lambda g: (filed(g), None, None, {"engine": Threads(2)}),
+    "dask": lambda g: (*dasked(g), {}),
+    "array API": lambda g: (array_api_strict.asarray(X), Y, g, {}),
+    "array API, sent there": lambda g: (X, Y, g, {"engine": Gpu("default", "array_api_strict")}),
+    "array API, from files": lambda g: (
+        filed(g),
+        None,
+        None,
+        {"engine": Gpu("default", "array_api_strict")},
+    ),
+    "torch": lambda g: (torched(), Y, g, {}),
+    "torch, sent there": lambda g: (
+        pytest.importorskip("torch") and X,
+        Y,
+        g,
+        {"engine": Gpu("cpu")},
+    ),
+}
+ways = pytest.mark.parametrize("way", WAYS)
+
+
+def shrink(patch):
+    """Blocks so small that a thousand rows are many."""
+    patch.setattr("bayesvm.blocks.arrays.CACHE_BYTES", 2**14)
+    patch.setattr("bayesvm.engines.gpu.BLOCK_BYTES", 2**12)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    shrink(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def reference():
+    """Fits by the serial engine; they are not to be changed."""
+    patch = pytest.MonkeyPatch()
+    shrink(patch)
+    held = {
+        name: MixedSVC(random=random, engine=Serial(), random_state=0).fit(X, Y, groups)
+        for name, (groups, random) in MODELS.items()
+    }
+    patch.undo()
+    return held
+
+
+def computed(x):
+    if hasattr(x, "compute"):
+        return x.compute()
+    return x if isinstance(x, np.ndarray) else np.from_dlpack(x)
+
+
+def gap(have, want):
+    """Between posterior means, relative to their scale."""
+    a, b = (m.machines_[0].posterior.mean for m in (have, want))
+    return np.abs(a - b).max() / np.abs(b).max()
+
+
+@ways
+@models
+def test_the_same_fit(way, model, reference):
+    (groups, random), want = MODELS[model], reference[model]
+    data, labels, members, options = WAYS[way](groups)
+    have = MixedSVC(random=random, random_state=0, **options).fit(data, labels, members)
+    assert gap(have, want) < 1e-8
+    np.testing.assert_allclose(have.elbo_, want.elbo_, rtol=1e-10)
+    for level in ("variance_components_", "intraclass_share_", "random_effects_"):
+        a, b = getattr(have, level), getattr(want, level)
+        assert list(a.index) == list(b.index)
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-10)
+    p = have.predict_proba(data, groups=members)
+    np.testing.assert_allclose(computed(p), want.predict_proba(X, groups=groups), rtol=1e-8)
+
+
+@ways
+def test_float32_columns(way, reference):
+    """Stated: 1e-4 of the scale of the posterior mean."""
+    (groups, random), want = MODELS["slopes, crossed"], reference["slopes, crossed"]
+    data, labels, members, options = WAYS[way](groups)
+    have = MixedSVC(random=random, dtype="float32", random_state=0, **options)
+    have.fit(data, labels, members)
+    assert have.machines_[0].model.dtype == "float32"
+    assert 0 < gap(have, want) < 1e-4
+    p = have.predict_proba(data, groups=members)
+    np.testing.assert_allclose(computed(p), want.predict_proba(X, groups=groups), atol=1e-4)
+
+
+@settings(max_examples=6, deadline=None)
+@given(cuts=st.sets(st.integers(1, N - 1), max_size=5))
+def test_any_partition_gives_the_same_fit(cuts, reference):
+    edges, want = [0, *sorted(cuts), N], reference["an intercept"]
+    sizes = tuple(b - a for a, b in itertools.pairwise(edges))
+    data, labels, members = dasked(ONE, sizes)
+    for have in (
+        MixedSVC(random_state=0).fit(filed(ONE, edges)),
+        MixedSVC(random_state=0).fit(data, labels, members),
+    ):
+        assert gap(have, want) < 1e-8
+
+
+@pytest.mark.filterwarnings("ignore:the chains do not agree", "ignore:too few draws")
+@pytest.mark.parametrize("leaps", [0, 2])
+@pytest.mark.parametrize("way", ["threads 2", "out of core", "dask"])
+def test_draws_are_the_same_where_blocks_are(way, leaps, monkeypatch):
+    monkeypatch.setattr("bayesvm.blocks.arrays.CACHE_BYTES", 8 * (1 + P + PATIENTS) * (N // 2))
+    scheme = Gibbs(draws=6, burn_in=4, chains=1, leaps=leaps)
+    want = MixedSVC(inference=scheme, engine="serial", random_state=0).fit(X, Y, ONE)
+    data, labels, members, options = WAYS[way](ONE)
+    if way == "dask":  # partitions of whole blocks
+        assert block_rows(1 + P + PATIENTS) == N // 2
+        data = data.rechunk((N // 2, P))
+    have = MixedSVC(inference=scheme, random_state=0, **options).fit(data, labels, members)
+    assert gap(have, want) < 1e-7
+
+
+def test_answers_on_dask_are_lazy(reference):
+    model, some = reference["slopes, crossed"], rows_of(TWO, slice(0, 300))
+    some["patient"] = np.where(np.arange(300) % 7 == 0, "nobody", some["patient"])
+    data = dasked(TWO)[0][:300]
+    da = pytest.importorskip("dask.array")
+    lazy = {name: da.from_array(labels, chunks=110) for name, labels in some.items()}
+    for ask, options in (
+        ("predict_proba", {}),
+        ("predict", {}),
+        ("decision_function", {}),
+        ("predict_interval", {"level": 0.5}),
+        ("decision_function", {"return_std": True}),
+    ):
+        for kind, given_ in (("lazy", lazy), ("at hand", some), ("none", None)):
+            want = getattr(model, ask)(X[:300], groups=given_ and some, **options)
+            have = getattr(model, ask)(data, groups=given_, **options)
+            pairs = [(have, want)] if not isinstance(want, tuple) else zip(have, want, strict=True)
+            for a, b in pairs:
+                assert a.__dask_graph__(), kind
+                assert a.shape == b.shape
+                if b.dtype.kind == "f":
+                    np.testing.assert_allclose(a.compute(), b, rtol=1e-10)
+                else:
+                    np.testing.assert_array_equal(a.compute(), b)
+
+
+def test_draws_of_f_are_lazy_too(reference):
+    model, few = reference["slopes, crossed"], slice(0, 600)
+    data, _, members = dasked(TWO)
+    lazy = model.sample_posterior(
+        150, X=data[few], groups={k: v[few] for k, v in members.items()}, random_state=3
+    )
+    want = model.sample_posterior(150, X=X[few], groups=rows_of(TWO, few), random_state=3)
+    assert lazy.__dask_graph__()
+    np.testing.assert_allclose(lazy.compute(), want, rtol=1e-8)
+    # groups that are not known are drawn for every row
+    alone = model.sample_posterior(150, X=data[few], random_state=3).compute()
+    sd = model.decision_function(X[few], return_std=True)[1]
+    np.testing.assert_allclose(alone.std(axis=0).mean(), sd.mean(), rtol=0.05)
+
+
+def test_data_frames_of_dask(reference):
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=list("abc")).assign(label=Y, site=SITE)
+    frame["patient"] = pd.Categorical(PATIENT)
+    lazy = dd.from_pandas(frame, npartitions=3)
+    names = ["patient", "site"]
+    have = MixedSVC(random={"patient": ["b"]}, random_state=0)
+    have.fit(lazy[list("abc")], lazy["label"], groups=lazy[names])
+    want = reference["slopes, crossed"]
+    assert gap(have, want) < 1e-8
+    assert have.factors_ == names
+    p = have.predict_proba(lazy[list("abc")], groups=lazy[names])  # lengths are not known
+    np.testing.assert_allclose(p.compute(), want.predict_proba(X, groups=TWO), rtol=1e-8)
+    one = MixedSVC(random_state=0).fit(lazy[list("abc")], lazy["label"], groups=lazy["patient"])
+    assert one.factors_ == ["patient"]
+    assert gap(one, reference["an intercept"]) < 1e-8
+
+
+def test_files_with_groups(tmp_path, reference):
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "who.npy", PATIENT)
+    want = reference["an intercept"]
+    for source, members in (
+        (from_memmap(tmp_path / "x.npy", Y, tmp_path / "who.npy"), None),
+        (from_memmap(tmp_path / "x.npy", Y, groups=ONE), None),
+        (from_memmap(tmp_path / "x.npy", Y), PATIENT),
+    ):
+        have = MixedSVC(random_state=0).fit(source, groups=members)
+        assert gap(have, want) < 1e-8
+        low, high = have.predict_interval(source, groups=members)
+        wanted = want.predict_interval(X, groups=PATIENT)
+        np.testing.assert_allclose([low, high], wanted, rtol=1e-8)
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pa.table(
+        {"a": X[:, 0], "patient": PATIENT, "b": X[:, 1], "ill": Y, "site": SITE, "c": X[:, 2]}
+    )
+    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=300)
+    source = from_parquet(
+        tmp_path / "rows.parquet", target="ill", batch_size=170, groups=["patient", "site"]
+    )
+    have = MixedSVC(random={"patient": ["b"]}, random_state=0).fit(source)
+    want = reference["slopes, crossed"]
+    assert gap(have, want) < 1e-8
+    np.testing.assert_allclose(
+        have.predict_proba(source), want.predict_proba(X, groups=TWO), rtol=1e-8
+    )
+
+
+def test_what_travels_is_as_large_as_the_model(reference):
+    """The sums of a partition: a corner, a block and a border for each group, nothing of rows."""
+    da = pytest.importorskip("dask.array")
+    model = reference["an intercept"].machines_[0].model
+    coef = reference["an intercept"].machines_[0].state.coef
+    sent = []
+    for copies in (1, 8):
+        tall = da.from_array(np.tile(X, (copies, 1)), chunks=(N * copies // 2, P))
+        _, rows = learn_groups(DaskRows.of(tall), da.from_array(np.tile(PATIENT, copies)))
+        y = rows.aligned(np.tile(np.where(Y == "ill", 1.0, -1.0), copies))
+        blocks = rows.cut(y, rows.aligned(np.ones(N * copies)), 512)
+        sums = Problem(model, blocks, Dask(), "arrow").stats(coef, curved=True)
+        sent.append(len(pickle.dumps(sums)))
+    assert sent[0] == sent[1] < 8 * 3 * (1 + P) * (PATIENTS + P) + 4000
+
+
+def test_codes_in_any_library_are_the_columns_they_stand_for(reference):
+    """Products by gathering and by sums over codes equal those with sparse columns."""
+    machine = reference["slopes, crossed"].machines_[0]
+    away = array_api_strict.asarray
+    C, D = (machine.model.rows(learn_groups(x, TWO)[1]).C for x in (X, away(X)))
+    cov, x, w = machine.state.coef.cov, RNG.standard_normal(C.shape[1]), RNG.random(N)
+    np.testing.assert_allclose(computed(cov.quad(D)), cov.quad(C), rtol=1e-10)
+    np.testing.assert_allclose(computed(D @ away(x)), C @ x, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(computed(D.T @ away(w)), C.T @ w, rtol=1e-10)
+    dense, sums = C.toarray(), Bordered.of(D, away(w))
+    wanted = dense.T @ (w[:, None] * dense)
+    q = sums.M.shape[0]
+    np.testing.assert_allclose(computed(sums.M), wanted[:q, :q], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(sums.F.toarray(), wanted[q:, 1 + P : q], rtol=1e-10, atol=1e-12)
+    for g, (E, D_) in enumerate(zip(computed(sums.E), computed(sums.D), strict=True)):
+        own = slice(q + 2 * g, q + 2 * g + 2)
+        np.testing.assert_allclose(E, wanted[own, : 1 + P], rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(D_, wanted[own, own], rtol=1e-10, atol=1e-12)
+
+
+def test_what_cannot_be_done_is_said():
+    da = pytest.importorskip("dask.array")
+    for inference in ("em", "svi"):
+        with pytest.raises(ValueError, match="inference='vb' or 'gibbs'"):
+            MixedSVC(inference=inference).fit(filed(ONE))
+        with pytest.raises(ValueError, match="inference='vb' or 'gibbs'"):
+            MixedSVC(inference=inference).fit(*dasked(ONE))
+    with pytest.raises(ValueError, match="inference='vb'"):
+        MixedSVC(inference="gibbs").fit(array_api_strict.asarray(X), Y, ONE)
+    gone = np.where(WHO == 3, np.nan, WHO.astype(float))
+    for data, members in (
+        (da.from_array(X, chunks=(500, P)), da.from_array(gone, chunks=800)),
+        (filed({"group": gone}), None),
+    ):
+        with pytest.raises(ValueError, match=f"{(WHO == 3).sum()} of {N} rows have no value"):
+            MixedSVC().fit(data, Y, members)
+    halves = [(X[:800], Y[:800], SITE[:800]), (X[800:], Y[800:], PATIENT[800:])]
+    with pytest.raises(ValueError, match="of several kinds"):
+        MixedSVC().fit(from_iterable(lambda: iter(halves)))
+    halves[1] = (X[800:], Y[800:], rows_of(TWO, slice(800, N)))
+    with pytest.raises(ValueError, match="all parts must have the same"):
+        MixedSVC().fit(from_iterable(lambda: iter(halves)))
+    with pytest.raises(ValueError, match="groups 'group' has shape"):
+        MixedSVC().fit(da.from_array(X), Y, da.from_array(SITE[:70]))
+    with pytest.raises(ValueError, match="missing='model'"):
+        MixedSVC(missing="model").fit(filed(ONE))
+    with pytest.raises(ValueError, match="positive weights"):
+        MixedSVC().fit(filed(ONE), sample_weight=np.arange(float(N)))
+    with pytest.raises(ValueError, match="dtype='float16' is not known"):
+        MixedSVC(dtype="float16").fit(X, Y, ONE)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:the chains do not agree")
+def test_groups_on_a_real_cluster(reference):
+    """Workers are processes: what travels is pickled, codes stay where their rows are."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as local,
+        distributed.Client(local),
+    ):
+        data, labels, members = dasked(TWO)
+        have = MixedSVC(random={"patient": [1]}, random_state=0).fit(data, labels, members)
+        want = reference["slopes, crossed"]
+        assert gap(have, want) < 1e-8
+        p = have.predict_proba(data, groups=members).compute()
+        np.testing.assert_allclose(p, want.predict_proba(X, groups=TWO), rtol=1e-8)
+        scheme = Gibbs(draws=4, burn_in=2, chains=1)
+        drawn = MixedSVC(inference=scheme, random_state=0).fit(data, labels, members)
+        assert np.isfinite(drawn.coef_).all()
