@@ -124,6 +124,14 @@ def log_expit(x: Any) -> Any:
     return _special("log_expit", x)
 
 
+def signs(mask: Any) -> Any:
+    """One where a claim is true and minus one elsewhere, in float64."""
+    if not is_foreign(mask):
+        return np.where(mask, 1.0, -1.0)
+    xp = compat.array_namespace(mask)
+    return 2.0 * xp.astype(mask, xp.float64) - 1.0
+
+
 def squares(A: Any) -> Any:
     """Squared length of each row."""
     if is_numpy(A):

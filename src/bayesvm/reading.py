@@ -16,6 +16,7 @@ from .namespace import is_foreign
 from .types import Array
 
 MERGED_ROWS = 50_000  # beyond it equal rows are not looked for
+FEW = 4  # classes that are looked for one by one
 
 
 def check_complete(X: Array, columns: Sequence[int], names: Sequence[str]) -> None:
@@ -45,6 +46,8 @@ def check_weights(
     if hasattr(X, "weights"):
         return X.weights(sample_weight, class_weight, y, classes)
     n = y.shape[0]
+    if sample_weight is None and class_weight is None:
+        return np.ones(n)
     if sample_weight is None:
         c = np.ones(n)
     elif np.isscalar(sample_weight):
@@ -128,9 +131,12 @@ def check_two_sided(y: Any, c: Array, classes: Any) -> None:
         )
     if is_dask(y):  # each label occurs, and no weight is zero
         return
-    masses = np.bincount(y, c, len(classes))
+    if len(classes) <= FEW:  # of millions of labels, comparisons are quicker than a sum of each
+        present = [np.any((y == k) & (c > 0)) for k in range(len(classes))]
+    else:
+        present = list(np.bincount(y, c, len(classes)) > 0)
     for k, label in enumerate(classes):
-        if not masses[k] > 0:
+        if not present[k]:
             raise ValueError(
                 f"class {label} has no row of positive weight; drop it from y or give it weight."
             )
@@ -140,8 +146,10 @@ def encode(y: Any, X: Any = None) -> tuple[Any, Array]:
     """The classes and the place of each label among them."""
     if hasattr(X, "encode"):  # labels that are elsewhere are counted there
         return X.encode(y)
-    if y.dtype.kind in "iub" and y.size and y.min() >= 0 and y.max() < 2**15:
-        seen = np.zeros(int(y.max()) + 1, dtype=bool)  # millions of small numbers: by a table
+    if y.dtype.kind in "iub" and y.size and y.min() >= 0 and (most := int(y.max())) < 2**15:
+        if most < FEW and all(np.any(y == k) for k in range(most + 1)):
+            return np.arange(most + 1).astype(y.dtype), y.astype(np.int16)  # they are the codes
+        seen = np.zeros(most + 1, dtype=bool)  # millions of small numbers: by a table
         seen[y.astype(np.uint16)] = True
         place = (np.cumsum(seen) - 1).astype(np.int16)
         return np.flatnonzero(seen).astype(y.dtype), place[y.astype(np.uint16)]

@@ -85,7 +85,7 @@ class Blocks(Sequence[Block]):
         """At most so many rows, as many of each label as there are, and how many each is for."""
         if self.n <= most:
             return self.home(), 1.0
-        rows, share = balanced_rows(to_numpy(self.y), most, rng)
+        rows, share = balanced_rows(self.y, most, rng)
         return self.take(rows).home(), share
 
     def home(self) -> Blocks:
@@ -106,7 +106,8 @@ class Blocks(Sequence[Block]):
 
 def balanced_rows(y: Array, most: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """Rows drawn from each label in ascending order, and how many each stands for."""
-    sides = [np.flatnonzero(y > 0), np.flatnonzero(y < 0)]
+    up = to_numpy(y > 0)  # a byte a row, if it has to travel
+    sides = [np.flatnonzero(up), np.flatnonzero(~up)]
     taken = [rng.choice(side, min(side.size, most // 2), replace=False) for side in sides]
     share = [np.full(t.size, s.size / max(t.size, 1)) for s, t in zip(sides, taken, strict=True)]
     rows = np.concatenate(taken)

@@ -16,6 +16,7 @@ from .. import namespace
 from ..types import Block, Rows
 
 BLOCK_BYTES = 2**28  # columns of a block; a pass needs a few times as much beside them
+SENT = (np.float32, np.float64, np.int8, np.int16)  # kinds that travel as they are
 SHARE = 0.6  # of the free memory of a device that columns may take
 
 
@@ -70,16 +71,17 @@ class Gpu:
     # ----- moving
 
     def place(self, x: Any) -> Any:
-        """An array on the device; integers (labels, codes) become float64."""
+        """An array on the device; integers (labels, codes) become float64 there."""
         if not namespace.is_numpy(x) or isinstance(x, float):
             return x
-        if x.dtype not in (np.float32, np.float64):
+        if x.dtype not in SENT:
             x = x.astype(np.float64)
         if not (x.flags.c_contiguous and x.flags.writeable):
             x = np.array(x, order="C")  # a copy: torch cannot hold what may not be written
         xp = self.namespace
         device = {} if self.device == "default" else {"device": self.device}
-        return xp.asarray(x, **device)
+        out = xp.asarray(x, **device)
+        return out if x.dtype.kind == "f" else namespace.double(out)
 
     def empty(self, rows: Any, width: int, dtype: str) -> Any:
         """Columns to be filled in on the device, one row for each of ``rows``."""

@@ -64,7 +64,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Labels in {-1, +1} for each machine: one for two classes, else one per class."""
         k = len(self.classes_)
         for j in [1] if k == 2 else range(k):
-            yield np.where(codes == j, 1.0, -1.0)
+            yield namespace.signs(codes == j)
 
     def _fit_machines(
         self, problem: Problem, codes: Any, scheme: Any, starts: list[State | None]
@@ -76,10 +76,10 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         machines = []
         sampler = check.is_sampler(scheme)
         threads = check.blas_threads(problem.model.width, problem.form)
+        if namespace.is_foreign(problem.blocks.X):
+            codes = problem.engine.place(codes)  # type: ignore[attr-defined]
         with threads, Reporter(self.callbacks, self.verbose) as report:
             for j, y in enumerate(self._targets(codes)):
-                if namespace.is_foreign(problem.blocks.X):
-                    y = problem.engine.place(y)  # type: ignore[attr-defined]
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
                 start, options = starts[j], {}
                 scope = _Scope(store, f"machine{j}") if store is not None else None
