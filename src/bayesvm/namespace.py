@@ -157,6 +157,11 @@ def total(x: Any) -> Any:
     return of(x).sum(x)
 
 
+def dot(A: Any, B: Any) -> float:
+    """Sum of the products of entries, as a number."""
+    return float(np.vdot(A, B)) if is_numpy(A) else float(compat.array_namespace(A).sum(A * B))
+
+
 def constant(rows: Any, value: float, *more: int) -> Any:
     """An array of one value, one entry (or row of entries) for each of ``rows``."""
     shape = (rows.shape[0], *more)
