@@ -84,10 +84,12 @@ def _moved(dask_worker: Any) -> int:
     return sum(n for log in dask_worker.transfer_incoming_log for n in log["keys"].values())
 
 
-def measure(client: Client, model: Model, n: int, passes: int, kept: bool) -> dict[str, Any]:
+def measure(
+    client: Client, model: Model, n: int, size: int, passes: int, kept: bool
+) -> dict[str, Any]:
     """One pass of ``n`` rows, averaged over a few, after one that warms up."""
     rng, K = da.random.default_rng(0), model.width
-    X = rng.standard_normal((n, COLUMNS), chunks=(PARTITION, -1), dtype=np.float32)
+    X = rng.standard_normal((n, COLUMNS), chunks=(size, -1), dtype=np.float32)
     rows = DaskRows.of(X.persist())
     client.rebalance(futures_of(rows.array))  # an idle worker would fetch partitions, pass by pass
     y = da.where(rows.array[:, 0] > 0, 1.0, -1.0).persist()
@@ -96,8 +98,8 @@ def measure(client: Client, model: Model, n: int, passes: int, kept: bool) -> di
     problem = Problem(model, rows.cut(y, c, 2**21 // (8 * K)), Dask())
     problem = problem.assembled() if kept else problem
     coef = Coef(np.zeros(K), FullCovariance(10.0 * np.eye(K)))
-    few = Problem(model, DaskRows.of(rows.array[: 2 * PARTITION]).cut(
-        y[: 2 * PARTITION], c[: 2 * PARTITION], 2**21 // (8 * K)), Dask())  # fmt: skip
+    few = Problem(model, DaskRows.of(rows.array[: 2 * size]).cut(
+        y[: 2 * size], c[: 2 * size], 2**21 // (8 * K)), Dask())  # fmt: skip
     few.stats(coef)  # workers import what they need
     spent, moved, sent = client.run(_clock), client.run(_moved), _sent()
     begun, here = time.perf_counter(), time.process_time()
@@ -128,6 +130,7 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--rows", type=int, nargs="+", default=[10**6, 5 * 10**6, 2 * 10**7])
+    parser.add_argument("--partition", type=int, default=PARTITION, help="rows of a partition")
     parser.add_argument("--points", type=int, default=64)
     parser.add_argument("--thresholds", choices=("dask", "raised"), default="raised")
     parser.add_argument("--passes", type=int, default=2)
@@ -150,11 +153,11 @@ def main() -> None:
         Client(local) as client,
     ):
         for n in args.rows:
-            key = (args.thresholds, n, -(-n // PARTITION), args.points, int(args.kept))
+            key = (args.thresholds, n, -(-n // args.partition), args.points, int(args.kept))
             if tuple(map(str, key)) in known:
                 continue
             line = {"thresholds": args.thresholds}
-            line |= measure(client, model, n, args.passes, args.kept)
+            line |= measure(client, model, n, args.partition, args.passes, args.kept)
             lines.append(line)
             with path.open("w", newline="") as handle:
                 table = csv.DictWriter(handle, FIELDS)
