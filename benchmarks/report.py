@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+import scale_figures
 from tables import LOGISTIC, PRINTERS, WIDTH, Table, read
 
 OURS, THEIRS, BARE = "#b5482a", "#4c6f91", "#a8a8a8"
@@ -158,6 +159,9 @@ def main() -> None:
             PRINTERS[name](table, console)
             for path in draw(table, folder):
                 console.print(f"Wrote {path.name}")
+    if (folder / "scale.csv").exists():  # which keeps a table of its own
+        for path in scale_figures.draw(folder):
+            console.print(f"Wrote {path.name}")
 
 
 if __name__ == "__main__":

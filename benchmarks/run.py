@@ -161,8 +161,8 @@ def scale(book: Book, args: argparse.Namespace) -> None:
     """Millions of rows; keeps a table of its own, ``scale.csv``."""
     command = [sys.executable, str(HERE / "scale.py"), "--out", str(book.folder)]
     command += ["--rows", "200000"] if args.quick else []
-    for more in ([], ["--growth"], ["--susy"]):
-        subprocess.run(command + more, check=True)
+    command += ["--parts", "table", "growth", "susy", "figures"]
+    subprocess.run(command, check=True)
 
 
 def scaling(book: Book, args: argparse.Namespace) -> None:

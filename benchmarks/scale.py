@@ -2,11 +2,15 @@
 
 ``make bench NAME=scale`` runs everything; with the environment at hand::
 
-    python benchmarks/scale.py --out results --rows 500000          # smaller
+    python benchmarks/scale.py --out results                        # all that is not there yet
+    python benchmarks/scale.py --out results --rows 200000          # smaller
     python benchmarks/scale.py --out results --only bayesvm_64 floor_64
-    python benchmarks/scale.py --out results --growth               # curves in rows, points, ...
+    python benchmarks/scale.py --out results --beside --limit 540   # on a machine of many cores
 
-Rows are drawn once, saved, and read by every process as a memory map.
+Every fit is bound to two cores (``--cores``), of different hardware where threads share it.  Fits
+that are in the table already are left out, so a run can be cut short and taken up.  ``--beside``
+fills the remaining cores with other fits, once those that are compared most closely have run alone;
+``--limit`` begins no fit that would not end in time.
 """
 
 from __future__ import annotations
@@ -15,190 +19,104 @@ import argparse
 import csv
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
-from threadpoolctl import threadpool_limits
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import machine
-from scale_problem import COLUMNS, held_out, pieces
+from scale_fits import FITS
+from scale_problem import COLUMNS, PIECE, held_out, piece, widened
 
 NAME = "scale.csv"
-FIELDS = [
-    "problem",
-    "library",
-    "rows",
-    "points",
-    "columns",
-    "threads",
-    "seconds",
-    "cpu_seconds",
-    "pass_cpu_seconds",
-    "passes",
-    "peak_mb",
-    "auc",
-    "brier",
-    "log_loss",
-    "load",
-    "note",
-]
-SCALE = float(np.sqrt(COLUMNS))  # length scale of fits that are not tuned
-BATCH = 1024
+KEY = ("problem", "library", "rows", "points", "columns", "threads")
+TIMES = ("seconds", "cpu_seconds", "pass_seconds", "pass_cpu_seconds", "passes", "peak_mb")
+FIELDS = [*KEY, *TIMES, "auc", "brier", "log_loss", "beside", "load", "note"]
+ROWS, MIDDLE = 5_000_000, 500_000
+LADDERS = {
+    "rows": [k * 10**e for e in (4, 5, 6, 7) for k in (1, 2, 5)],
+    "points": [16, 32, 64, 128, 256, 512, 1024],
+    "columns": [2, 4, 8, 18, 50, 100, 200],
+    "threads": [1, 2, 4, 8, 16, 32, 64],
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One fit that is asked for."""
+
+    problem: str
+    library: str
+    rows: int
+    threads: int
+    points: int
+    columns: int = COLUMNS
+    alone: bool = False  # with nothing beside it
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return tuple(str(getattr(self, name)) for name in KEY)
+
+    @property
+    def seconds(self) -> float:
+        """A guess, for the order of things: linear in rows and quadratic in points."""
+        known = FITS[self.library]
+        wide = self.points / max(known.points, 1) if known.points else 1.0
+        share = self.rows / ROWS * 2.0 / min(self.threads, 8)
+        return 4.0 + known.seconds * share * wide ** (1.5 if wide > 1.0 else 1.0)
 
 
 # ---------------------------------------------------------------------------------------------
-# Fits: rows and labels in, a function of rows that gives probabilities out
+# What is asked for, the most important first
 
 
-def bayesvm(X: Any, y: Any, points: int, threads: int, **options: Any) -> tuple[Callable, dict]:
-    from bayesvm import BayesianSVC
-    from bayesvm.kernels import RBF
-    from bayesvm.model import Problem
-
-    counted, busy, plain = [0.0], [0.0], Problem.stats
-
-    def stats(problem: Problem, coef: Any, curved: bool = False) -> Any:
-        counted[0] += problem.n / len(y)
-        begun = time.process_time()
-        out = plain(problem, coef, curved)
-        busy[0] += time.process_time() - begun
-        return out
-
-    Problem.stats = stats  # type: ignore[method-assign]
-    if options.pop("file", False):
-        from bayesvm.blocks import from_memmap
-
-        X = from_memmap(X.filename)
-    how = {"tune": False, "random_state": 0, "n_jobs": threads, **options}
-    kernel = "rbf" if how["tune"] else 4.0 * RBF(SCALE)
-    model = BayesianSVC(kernel, points, **how).fit(X, y)
-    told = {"passes": round(counted[0], 2), "pass_cpu_seconds": busy[0]}
-    return lambda rows: model.predict_proba(rows)[:, 1], told
+def case(problem: str, library: str, rows: int, threads: int, **more: Any) -> Case:
+    points = more.pop("points", FITS[library].points)
+    return Case(problem, library, rows, threads, points, **more)
 
 
-def linear(X: Any, y: Any, points: int, threads: int) -> tuple[Callable, dict]:
-    from bayesvm import BayesianLinearSVC
-
-    model = BayesianLinearSVC(random_state=0, n_jobs=threads).fit(X, y)
-    return lambda rows: model.predict_proba(rows)[:, 1], {"passes": model.n_iter_}
-
-
-def floor(X: Any, y: Any, points: int, threads: int, passes: float) -> tuple[None, dict]:
-    """The bare products of so many passes over columns in float32, and nothing else."""
-    K, n = points + 1, len(y)
-    size = 2**21 // (8 * K)
-    C = np.random.default_rng(0).random((min(n, 4 * threads * size), K), dtype=np.float32)
-    R, w = C[:K].copy(), C[:size, :1].copy()
-    starts = [i % (len(C) - size) for i in range(0, round(passes * n), size)]
-
-    def visit(i: int) -> None:
-        block = C[i : i + size]
-        block @ R
-        A = block * w
-        A.T @ A
-
-    with threadpool_limits(1), ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(visit, starts):
-            pass
-    return None, {"passes": passes}
+def main_cases(rows: int, cores: int, wide: int) -> list[Case]:
+    """The table: fits, their floors, and competitors on the same cores."""
+    closest = ("bayesvm_64", "floor_64", "bayesvm_64_made_again", "bayesvm_64_file")
+    first = [case("rows", name, rows, cores, alone=True) for name in closest]
+    slow = [case("rows", name, rows, wide) for name in ("bayesvm_1024", "floor_1024")]
+    rest = ("svgp_64", "nystroem_256_logistic", "bayesvm_256", "nystroem_256_sgd", "boosting")
+    rest += ("floor_256", "bayesvm_64_tuned", "bayesvm_linear", "bayesvm_256_tuned")
+    others = [case("rows", name, rows, cores) for name in rest]
+    return [*first, slow[0], *others[:5], slow[1], *others[5:]]
 
 
-def nystroem(X: Any, y: Any, points: int, threads: int, head: str, most: int) -> tuple:
-    from sklearn.kernel_approximation import Nystroem
-    from sklearn.linear_model import LogisticRegression, SGDClassifier
-
-    y = np.asarray(y)
-    features = Nystroem(gamma=0.5 / SCALE**2, n_components=points, random_state=0)
-    features.fit(X[:20_000])
-    if head == "sgd":
-        model = SGDClassifier(loss="log_loss", random_state=0)
-        for _ in range(1 if len(y) > 10**6 else 5):
-            for i in range(0, len(y), 100_000):
-                rows = features.transform(X[i : i + 100_000])
-                model.partial_fit(rows, y[i : i + 100_000], classes=[0, 1])
-    else:
-        model = LogisticRegression(max_iter=200)
-        model.fit(features.transform(X[:most]), y[:most])
-    note = f"{most} rows" if head != "sgd" and most < len(y) else ""
-    return lambda rows: model.predict_proba(features.transform(rows))[:, 1], {"note": note}
-
-
-def boosting(X: Any, y: Any, points: int, threads: int) -> tuple[Callable, dict]:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    model = HistGradientBoostingClassifier(random_state=0).fit(X, y)
-    return lambda rows: model.predict_proba(rows)[:, 1], {"passes": model.n_iter_}
-
-
-def svgp(X: Any, y: Any, points: int, threads: int) -> tuple[Callable, dict]:
-    """One epoch of GPyTorch's stochastic variational process, Adam, Bernoulli likelihood."""
-    import gpytorch
-    import torch
-
-    torch.manual_seed(0)
-    torch.set_num_threads(threads)
-    rows, labels = torch.from_numpy(np.array(X)), torch.from_numpy(np.array(y, np.float32))
-
-    class Process(gpytorch.models.ApproximateGP):
-        def __init__(self, Z: Any) -> None:
-            q = gpytorch.variational.CholeskyVariationalDistribution(len(Z))
-            super().__init__(gpytorch.variational.VariationalStrategy(self, Z, q))
-            self.mean_module = gpytorch.means.ConstantMean()
-            kernel = gpytorch.kernels.RBFKernel(ard_num_dims=rows.shape[1])
-            kernel.lengthscale = SCALE
-            self.covar_module = gpytorch.kernels.ScaleKernel(kernel)
-
-        def forward(self, x: Any) -> Any:
-            return gpytorch.distributions.MultivariateNormal(
-                self.mean_module(x), self.covar_module(x)
-            )
-
-    process = Process(rows[torch.randperm(len(rows))[:points]].clone())
-    likelihood = gpytorch.likelihoods.BernoulliLikelihood()
-    bound = gpytorch.mlls.VariationalELBO(likelihood, process, len(rows))
-    adam = torch.optim.Adam(process.parameters(), lr=0.01)
-    order = torch.randperm(len(rows))
-    for i in range(0, len(rows), BATCH):
-        some = order[i : i + BATCH]
-        adam.zero_grad()
-        loss = -bound(process(rows[some]), labels[some])
-        loss.backward()
-        adam.step()
-    process.eval()
-
-    def ask(new: np.ndarray) -> np.ndarray:
-        with torch.no_grad():
-            parts = torch.from_numpy(new).split(10_000)
-            return torch.cat([likelihood(process(p)).mean for p in parts]).numpy()
-
-    return ask, {"passes": 1}
-
-
-TASKS: dict[str, tuple[Callable, int, dict[str, Any]]] = {
-    "bayesvm_64": (bayesvm, 64, {}),
-    "bayesvm_64_made_again": (bayesvm, 64, {"memory": 0}),
-    "bayesvm_64_file": (bayesvm, 64, {"memory": 0, "file": True}),
-    "floor_64": (floor, 64, {}),
-    "bayesvm_64_tuned": (bayesvm, 64, {"tune": True}),
-    "bayesvm_256": (bayesvm, 256, {}),
-    "floor_256": (floor, 256, {}),
-    "bayesvm_256_tuned": (bayesvm, 256, {"tune": True}),
-    "bayesvm_linear": (linear, 0, {}),
-    "svgp_64": (svgp, 64, {}),
-    "nystroem_256_sgd": (nystroem, 256, {"head": "sgd", "most": 0}),
-    "nystroem_256_logistic": (nystroem, 256, {"head": "logistic", "most": 500_000}),
-    "boosting": (boosting, 0, {}),
-}
+def growth_cases(rows: int, largest: int, cores: int) -> list[Case]:
+    """Curves in threads, rows, points and columns."""
+    middle, most = min(MIDDLE, rows), machine.cores()
+    out = []
+    for k in [k for k in LADDERS["threads"] if k <= most]:
+        for name in ("bayesvm_64", "floor_64"):
+            out.append(case("growth in threads", name, rows, k, alone=True))
+    ladder = [n for n in LADDERS["rows"] if n <= largest and n != rows][::-1]  # which has its table
+    for n in ladder:
+        out.append(case("growth in rows", "bayesvm_64", n, cores))
+    for m in LADDERS["points"][::-1]:
+        out.append(case("growth in points", "bayesvm_64", middle, cores, points=m))
+    for d in LADDERS["columns"][::-1]:
+        out.append(case("growth in columns", "bayesvm_64", middle, cores, columns=d))
+    for n in [n for n in ladder if n <= rows]:
+        for name in ("boosting", "bayesvm_64_tuned"):
+            out.append(case("growth in rows", name, n, cores))
+    return out
 
 
 # ---------------------------------------------------------------------------------------------
@@ -206,21 +124,29 @@ TASKS: dict[str, tuple[Callable, int, dict[str, Any]]] = {
 
 
 def peak() -> float:
-    """Largest resident memory of this process so far, mapped rows included, in MB."""
+    """Largest resident memory of this process so far, mapped rows included, in MB.
+
+    Not ``ru_maxrss``: a process inherits that of the one it was started by.
+    """
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM"):
+                return int(line.split()[1]) * 1024 / 1e6
+    import resource
+
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
-def work(name: str, folder: Path, rows: int, threads: int, options: dict[str, Any]) -> None:
-    fit, points, fixed = TASKS[name]
-    points = options.pop("points", points)
-    columns = options.pop("columns", COLUMNS)
-    X, y = np.load(folder / "X.npy", mmap_mode="r"), np.load(folder / "y.npy", mmap_mode="r")
-    X, y = X[:rows], np.asarray(y[:rows])
-    if columns != COLUMNS:
-        X = np.ascontiguousarray(X[:, :columns])
-    load = os.getloadavg()[0]
+def work(asked: dict[str, Any], folder: Path) -> None:
+    rows, columns = asked["rows"], asked["columns"]
+    held = min(n for n in sizes(folder) if n >= rows)
+    X = np.load(folder / f"X_{held}.npy", mmap_mode="r")
+    y = np.load(folder / f"y_{held}.npy")[:rows]
+    X = X if held == rows else X[:rows]
+    X = X if columns == COLUMNS else widened(X, columns, 0)
+    fit, load = FITS[asked["library"]], os.getloadavg()[0]
     begun, busy = time.perf_counter(), time.process_time()
-    ask, told = fit(X, y, points, threads, **fixed | options)
+    ask, told = fit.call(X, y, asked["points"], asked["threads"], **fit.options | asked["options"])
     out = {
         "seconds": time.perf_counter() - begun,
         "cpu_seconds": time.process_time() - busy,  # what others on the machine do not change
@@ -228,13 +154,17 @@ def work(name: str, folder: Path, rows: int, threads: int, options: dict[str, An
         **told,
     }
     if ask is not None:
-        rows_, labels = held_out()
-        p = np.clip(ask(rows_[:, :columns]), 1e-7, 1 - 1e-7)
+        new, labels = held_out()
+        new = new if columns == COLUMNS else widened(new, columns, 1)
+        p = np.clip(ask(new), 1e-7, 1 - 1e-7)
         out["auc"] = roc_auc_score(labels, p)
         out["brier"] = brier_score_loss(labels, p)
         out["log_loss"] = log_loss(labels, p)
-    out |= {"rows": len(y), "points": points, "columns": columns, "threads": threads}
-    print("ANSWER " + json.dumps({**out, "load": load}))
+    print("ANSWER " + json.dumps(out | {"load": load}))
+
+
+# ---------------------------------------------------------------------------------------------
+# The table, the cores, and who gets them
 
 
 class Book:
@@ -242,80 +172,144 @@ class Book:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / NAME
-        self.lines: list[dict[str, Any]] = []
+        self.path, self.lock = folder / NAME, threading.Lock()
+        self.lines: dict[tuple[str, ...], dict[str, Any]] = {}
         if self.path.exists():
             with self.path.open() as handle:
-                self.lines = list(csv.DictReader(handle))
+                for line in csv.DictReader(handle):
+                    self.lines[tuple(line[name] for name in KEY)] = line
 
     def add(self, line: dict[str, Any]) -> None:
         line = {k: f"{v:.5g}" if isinstance(v, float) else str(v) for k, v in line.items()}
-        key = ("problem", "library", "rows", "points", "columns", "threads")
-        same = [k for k in self.lines if all(k[f] == line.get(f, "") for f in key)]
-        self.lines = [k for k in self.lines if k not in same] + [line]
-        with self.path.open("w", newline="") as handle:
-            table = csv.DictWriter(handle, FIELDS)
-            table.writeheader()
-            table.writerows(self.lines)
+        with self.lock:
+            self.lines[tuple(line.get(name, "") for name in KEY)] = line
+            with self.path.open("w", newline="") as handle:
+                table = csv.DictWriter(handle, FIELDS, extrasaction="ignore")
+                table.writeheader()
+                table.writerows(self.lines.values())
+
+    def passes(self, case: Case) -> float:
+        """Passes that the fit with these points made, for its floor."""
+        if case.points > 256:
+            return 1.0  # each is a minute: one will do
+        found = [
+            float(line["passes"])
+            for line in self.lines.values()
+            if line["library"] == f"bayesvm_{case.points}" and line["rows"] == str(case.rows)
+        ]
+        return found[0] if found else 3.4
 
 
-def run(
-    book: Book, problem: str, name: str, folder: Path, rows: int, threads: int, **options: Any
-) -> dict[str, Any]:
-    command = [sys.executable, __file__, "--work", name, "--data", str(folder)]
-    command += ["--rows", str(rows), "--threads", str(threads), "--options", json.dumps(options)]
-    alone = {k: "1" for k in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")}
-    if name in ("boosting", "svgp_64", "nystroem_256_logistic", "nystroem_256_sgd"):
-        alone = {k: str(threads) for k in alone}
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | alone)
+class Cores:
+    """Cores of this machine, each given to one fit at a time."""
+
+    def __init__(self) -> None:
+        self.all = sorted(os.sched_getaffinity(0))
+        self.free = list(_apart(self.all))
+        self.count, self.busy = len(self.free), 0
+        self.change = threading.Condition()
+
+    def take(self, count: int, alone: bool) -> list[int]:
+        """So many free cores, waited for; all threads of the hardware if there are not enough."""
+        need = self.count if alone or count > self.count else count
+        with self.change:
+            self.change.wait_for(lambda: len(self.free) >= need and not (alone and self.busy))
+            if count > self.count:
+                taken, self.free = self.all, []
+            else:
+                taken, self.free = self.free[:count], self.free[count:]
+            self.busy += 1
+            return taken
+
+    def give(self, taken: list[int]) -> None:
+        with self.change:
+            self.free = sorted({*self.free, *_apart(taken)})
+            self.busy -= 1
+            self.change.notify_all()
+
+
+def _apart(cores: list[int]) -> Iterator[int]:
+    """Cores that do not share their hardware with one before."""
+    seen: set[str] = set()
+    for k in cores:
+        place = Path(f"/sys/devices/system/cpu/cpu{k}/topology/thread_siblings_list")
+        mates = place.read_text() if place.exists() else str(k)
+        if mates not in seen:
+            seen.add(mates)
+            yield k
+
+
+def run(book: Book, case: Case, folder: Path, cores: list[int], beside: int, end: float) -> None:
+    """One case in a process of its own, on its cores."""
+    os.sched_setaffinity(0, cores)  # of this thread: its children inherit it
+    asked = {name: getattr(case, name) for name in (*KEY, "options")}
+    if case.library.startswith("floor"):
+        asked["options"] = {"passes": book.passes(case)}
+    command = [sys.executable, __file__, "--work", json.dumps(asked), "--data", str(folder)]
+    names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    env = os.environ | {name: str(case.threads) for name in names}
+    left = max(1.0, end - time.monotonic()) if np.isfinite(end) else None
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=left)
+    except subprocess.TimeoutExpired:
+        return print(f"{case.key} was cut short by the limit", flush=True)
     if done.returncode:
-        print(f"{name} failed:\n{done.stderr[-2000:]}", flush=True)
-        return {}
+        return print(f"{case.key} failed:\n{done.stderr[-2000:]}", flush=True)
     answer = json.loads(done.stdout.split("ANSWER ")[1])
-    book.add({"problem": problem, "library": name, **answer})
-    print(problem, name, {k: answer[k] for k in answer if k not in ("columns",)}, flush=True)
-    return answer
+    book.add({name: asked[name] for name in KEY} | answer | {"beside": beside})
+    shown = {k: round(v, 4) for k, v in answer.items() if isinstance(v, float)}
+    print(*case.key, f"expected {case.seconds:.0f} s", shown, flush=True)
+    return None
+
+
+def run_all(book: Book, cases: list[Case], folder: Path, limit: float, beside: bool) -> None:
+    """Cases in their order, side by side where asked for."""
+    cores, begun, threads = Cores(), time.monotonic(), []
+    print(f"{len(cores.all)} cores, {cores.count} that do not share hardware", flush=True)
+
+    def visit(case: Case, taken: list[int], others: int) -> None:
+        try:
+            run(book, case, folder, taken, others, begun + limit)
+        finally:
+            cores.give(taken)
+
+    for case in cases:
+        taken = cores.take(case.threads, case.alone or not beside)
+        if time.monotonic() - begun + case.seconds > limit:
+            print(*case.key, f"left out: {case.seconds:.0f} s are too long", flush=True)
+            cores.give(taken)
+            continue
+        threads.append(threading.Thread(target=visit, args=(case, taken, cores.busy - 1)))
+        threads[-1].start()
+    for thread in threads:
+        thread.join()
+
+
+# ---------------------------------------------------------------------------------------------
+# Rows
+
+
+def sizes(folder: Path) -> list[int]:
+    return sorted(int(path.stem.split("_")[1]) for path in folder.glob("X_*.npy"))
 
 
 def make(folder: Path, rows: int) -> None:
-    X = np.lib.format.open_memmap(folder / "X.npy", "w+", np.float32, (rows, COLUMNS))
-    y = np.lib.format.open_memmap(folder / "y.npy", "w+", np.int8, (rows,))
-    start = 0
-    for a, b in pieces(rows):
-        X[start : start + len(b)], y[start : start + len(b)] = a, b
-        start += len(b)
+    """Rows and labels, drawn in pieces by all cores, saved to be read as a memory map."""
+    if rows in sizes(folder):
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{name}_{rows}.npy" for name in "Xy"]
+    for path, shape, kind in zip(paths, [(rows, COLUMNS), (rows,)], "fb", strict=True):
+        np.lib.format.open_memmap(path, "w+", {"f": np.float32, "b": np.int8}[kind], shape)
+    with ProcessPoolExecutor(min(16, machine.cores())) as pool:
+        list(pool.map(_fill, [(paths, key, rows) for key in range(-(-rows // PIECE))]))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("results"))
-    parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--threads", type=int, default=machine.cores())
-    parser.add_argument("--only", nargs="*", choices=list(TASKS))
-    parser.add_argument("--growth", action="store_true")
-    parser.add_argument("--susy", action="store_true")
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--work")
-    parser.add_argument("--options", default="{}")
-    args = parser.parse_args()
-    if args.work:
-        return work(args.work, args.data, args.rows, args.threads, json.loads(args.options))
-    book = Book(args.out)
-    if args.susy:
-        return susy(book)
-    with tempfile.TemporaryDirectory() as name:
-        folder = args.data or Path(name)
-        if not (folder / "X.npy").exists():
-            make(folder, args.rows)
-        if args.growth:
-            return growth(book, folder, args)
-        passes: dict[int, float] = {}
-        for task in args.only or TASKS:
-            more = {"passes": passes.get(TASKS[task][1], 10)} if task.startswith("floor") else {}
-            answer = run(book, "rows", task, folder, args.rows, args.threads, **more)
-            if task in ("bayesvm_64", "bayesvm_256") and answer:
-                passes[answer["points"]] = answer["passes"]
-    return None
+def _fill(task: tuple[list[Path], int, int]) -> None:
+    paths, key, rows = task
+    some = slice(key * PIECE, min(rows, (key + 1) * PIECE))
+    for path, part in zip(paths, piece(key, PIECE), strict=True):
+        np.load(path, mmap_mode="r+")[some] = part[: some.stop - some.start]
 
 
 def susy(book: Book) -> None:
@@ -331,18 +325,51 @@ def susy(book: Book) -> None:
         print(line | mean, flush=True)
 
 
-def growth(book: Book, folder: Path, args: argparse.Namespace) -> None:
-    """Seconds in rows, points, columns and threads, each from the same middle."""
-    ladder = [n for n in (100_000, 200_000, 500_000, 10**6, 2 * 10**6, 5 * 10**6) if n <= args.rows]
-    middle = min(500_000, args.rows)
-    for n in ladder:
-        run(book, "growth in rows", "bayesvm_64", folder, n, args.threads)
-    for m in (16, 32, 64, 128, 256, 512):
-        run(book, "growth in points", "bayesvm_64", folder, middle, args.threads, points=m)
-    for d in (2, 4, 8, COLUMNS):
-        run(book, "growth in columns", "bayesvm_64", folder, middle, args.threads, columns=d)
-    for k in sorted({1, 2, args.threads}):
-        run(book, "growth in threads", "bayesvm_64", folder, middle, k)
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parts = ("table", "growth", "susy", "figures")
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    parser.add_argument("--parts", nargs="+", choices=parts, default=["table", "growth"])
+    parser.add_argument("--only", nargs="+", choices=list(FITS), help="fits of the table")
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--largest", type=int, help="of the curve in rows; 4 times --rows")
+    parser.add_argument("--cores", type=int, default=min(2, machine.cores()), help="of a fit")
+    parser.add_argument("--wide", type=int, help="cores of fits with 1024 points; as --cores")
+    parser.add_argument("--beside", action="store_true", help="fits side by side")
+    parser.add_argument("--limit", type=float, default=np.inf, help="seconds")
+    parser.add_argument("--again", action="store_true", help="repeat what is in the table")
+    parser.add_argument("--data", type=Path, help="folder for the rows; else a temporary one")
+    parser.add_argument("--work", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.work:
+        return work(json.loads(args.work), args.data)
+    begun, book = time.monotonic(), Book(args.out)
+    largest = args.largest or 4 * args.rows
+    cases = []
+    if "table" in args.parts:
+        found = main_cases(args.rows, args.cores, args.wide or args.cores)
+        cases += [c for c in found if not args.only or c.library in args.only]
+    if "growth" in args.parts and not args.only:
+        cases += growth_cases(args.rows, largest, args.cores)
+    cases = [c for c in cases if args.again or c.key not in book.lines]
+    cases.sort(key=lambda c: not c.alone)  # what must run alone comes first
+    with tempfile.TemporaryDirectory() as name:
+        folder = args.data or Path(name)
+        for n in sorted({args.rows, max([c.rows for c in cases], default=0)} if cases else ()):
+            make(folder, n)
+        if cases:
+            (args.out / "scale_machine.json").write_text(json.dumps(machine.describe(), indent=1))
+        run_all(book, cases, folder, args.limit - (time.monotonic() - begun), args.beside)
+    if "susy" in args.parts:
+        susy(book)
+    if "figures" in args.parts:
+        from scale_figures import draw
+
+        for path in draw(args.out):
+            print(f"Wrote {path.name}")
+    return None
 
 
 if __name__ == "__main__":

@@ -1,6 +1,11 @@
 """Seconds and bytes of a pass on a local cluster of two processes: the model of docs/scale.md.
 
-python benchmarks/scale_dask.py --out results --rows 200000 1000000 5000000
+    python benchmarks/scale_dask.py --out results --rows 1000000 5000000 20000000
+
+Rows are drawn on the workers and stay there.  Seconds of the processor are those of the workers,
+and apart from them those of scheduler and client.  Bytes are all that went through the loopback of
+the machine meanwhile: model and posterior, tasks, sums, and rows (also apart) that a worker takes
+over from a slower one.  Lines that are in the table are not measured again.
 """
 
 from __future__ import annotations
@@ -9,14 +14,17 @@ import argparse
 import csv
 import os
 import pickle
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import dask
 import dask.array as da
 import numpy as np
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, futures_of, wait
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 from bayesvm.designs import Intercept, Standardised, whiten
 from bayesvm.engines import Dask
 from bayesvm.engines.dask import DaskRows
@@ -28,70 +36,134 @@ from bayesvm.model import Model, Problem
 from bayesvm.priors import Fixed
 from bayesvm.types import Coef, Term
 
-COLUMNS, PARTITION = 18, 250_000
+COLUMNS, PARTITION, WORKERS = 18, 250_000, 2
 RAISED = {
     "MALLOC_TRIM_THRESHOLD_": 2**30,
     "MALLOC_MMAP_THRESHOLD_": 2**28,
     "OMP_NUM_THREADS": 1,
     "OPENBLAS_NUM_THREADS": 1,
 }
+KEY = ["thresholds", "rows", "partitions", "points", "kept"]
+FIELDS = [
+    *KEY,
+    "passes",
+    "seconds",
+    "cpu_seconds",
+    "here_cpu_seconds",
+    "bytes_sent",
+    "bytes_of_rows",
+    "bytes_per_partition",
+    "model_bytes",
+    "load",
+]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--rows", type=int, nargs="+", default=[10**6, 5 * 10**6, 2 * 10**7])
-    parser.add_argument("--points", type=int, default=64)
-    parser.add_argument("--thresholds", choices=("dask", "raised"), default="raised")
-    parser.add_argument("--passes", type=int, default=3)
-    args = parser.parse_args()
-    if args.thresholds == "raised":  # see docs/scale.md
-        dask.config.set({"distributed.nanny.pre-spawn-environ": RAISED})
-    Z = np.random.default_rng(0).standard_normal((args.points, COLUMNS))
+def make_model(points: int) -> Model:
+    Z = np.random.default_rng(0).standard_normal((points, COLUMNS))
     inputs = Standardised(np.zeros(COLUMNS), np.ones(COLUMNS))
     design = whiten(4.0 * RBF(COLUMNS**0.5), Z, inputs)
     terms = (Term("bias", Intercept(), Fixed(1 / 9)), Term("gp", design, Fixed(1.0)))
-    model = Model(terms, Tight(Hinge()), "float32")
-    K = model.width
+    return Model(terms, Tight(Hinge()), "float32")
+
+
+def _clock() -> float:
+    return time.process_time()
+
+
+def _sent() -> int:
+    """Bytes through the loopback since the machine was started."""
+    for line in Path("/proc/net/dev").read_text().splitlines():
+        name, _, numbers = line.partition(":")
+        if name.strip() == "lo":
+            return int(numbers.split()[0])
+    return 0
+
+
+def _moved(dask_worker: Any) -> int:
+    """Bytes of rows that a worker has fetched from another, to share the work."""
+    return sum(n for log in dask_worker.transfer_incoming_log for n in log["keys"].values())
+
+
+def measure(
+    client: Client, model: Model, n: int, size: int, passes: int, kept: bool
+) -> dict[str, Any]:
+    """One pass of ``n`` rows, averaged over a few, after one that warms up."""
+    rng, K = da.random.default_rng(0), model.width
+    X = rng.standard_normal((n, COLUMNS), chunks=(size, -1), dtype=np.float32)
+    rows = DaskRows.of(X.persist())
+    client.rebalance(futures_of(rows.array))  # an idle worker would fetch partitions, pass by pass
+    y = da.where(rows.array[:, 0] > 0, 1.0, -1.0).persist()
+    c = da.ones(n, chunks=(rows.lengths,)).persist()
+    wait([y, c])
+    problem = Problem(model, rows.cut(y, c, 2**21 // (8 * K)), Dask())
+    problem = problem.assembled() if kept else problem
     coef = Coef(np.zeros(K), FullCovariance(10.0 * np.eye(K)))
+    few = Problem(model, DaskRows.of(rows.array[: 2 * size]).cut(
+        y[: 2 * size], c[: 2 * size], 2**21 // (8 * K)), Dask())  # fmt: skip
+    few.stats(coef)  # workers import what they need
+    spent, moved, sent = client.run(_clock), client.run(_moved), _sent()
+    begun, here = time.perf_counter(), time.process_time()
+    for _ in range(passes):
+        stats = problem.stats(coef)
+    seconds, here = time.perf_counter() - begun, time.process_time() - here
+    sent, busy, after = _sent() - sent, client.run(_clock), client.run(_moved)
+    return {
+        "rows": n,
+        "partitions": len(rows.lengths),
+        "points": K - 1,
+        "kept": int(kept),
+        "passes": passes,
+        "seconds": round(seconds / passes, 3),
+        "cpu_seconds": round(sum(busy[k] - spent[k] for k in busy) / passes, 3),
+        "here_cpu_seconds": round(here / passes, 3),
+        "bytes_sent": sent // passes,
+        "bytes_of_rows": sum(after[k] - moved[k] for k in after) // passes,
+        "bytes_per_partition": len(pickle.dumps(stats)),
+        "model_bytes": 8 * K * (K + 1),
+        "load": round(os.getloadavg()[0], 1),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--rows", type=int, nargs="+", default=[10**6, 5 * 10**6, 2 * 10**7])
+    parser.add_argument("--partition", type=int, default=PARTITION, help="rows of a partition")
+    parser.add_argument("--points", type=int, default=64)
+    parser.add_argument("--thresholds", choices=("dask", "raised"), default="raised")
+    parser.add_argument("--passes", type=int, default=2)
+    parser.add_argument("--kept", action="store_true", help="columns stay on the workers too")
+    args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
+    path = args.out / "scale_dask.csv"
+    lines: list[dict[str, Any]] = []
+    if path.exists():
+        with path.open() as handle:
+            lines = list(csv.DictReader(handle))
+    known = {tuple(line.get(name, "") for name in KEY) for line in lines}
+    if args.thresholds == "raised":  # see docs/scale.md
+        dask.config.set({"distributed.nanny.pre-spawn-environ": RAISED})
+    model = make_model(args.points)
     with (
-        (args.out / "scale_dask.csv").open("w", newline="") as handle,
-        LocalCluster(2, threads_per_worker=1, processes=True, dashboard_address=None) as local,
+        LocalCluster(
+            WORKERS, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as local,
         Client(local) as client,
     ):
-        table = csv.writer(handle)
-        names = "thresholds,rows,partitions,points,seconds,cpu_seconds"
-        table.writerow([*names.split(","), "bytes_per_partition", "model_bytes", "load"])
         for n in args.rows:
-            rng = da.random.default_rng(0)
-            X = rng.standard_normal((n, COLUMNS), chunks=(PARTITION, -1), dtype=np.float32)
-            rows = DaskRows.of(X.persist())
-            y = da.where(rows.array[:, 0] > 0, 1.0, -1.0)
-            c = da.ones(n, chunks=(rows.lengths,))
-            problem = Problem(model, rows.cut(y, c, 2**21 // (8 * K)), Dask())
-            stats = problem.stats(coef)
-            spent = client.run(time.process_time)
-            begun = time.perf_counter()
-            for _ in range(args.passes):
-                stats = problem.stats(coef)
-            seconds = (time.perf_counter() - begun) / args.passes
-            busy = client.run(time.process_time)
-            cpu = sum(busy[k] - spent[k] for k in busy) / args.passes
-            sent = len(pickle.dumps(stats))
-            line = [
-                args.thresholds,
-                n,
-                len(rows.lengths),
-                args.points,
-                f"{seconds:.3f}",
-                f"{cpu:.3f}",
-                sent,
-            ]
-            line += [8 * K * (K + 1), f"{os.getloadavg()[0]:.1f}"]
-            table.writerow(line)
-            handle.flush()
-            print(dict(zip(names.split(","), line, strict=True)), flush=True)
+            key = (args.thresholds, n, -(-n // args.partition), args.points, int(args.kept))
+            if tuple(map(str, key)) in known:
+                continue
+            line = {"thresholds": args.thresholds}
+            line |= measure(client, model, n, args.partition, args.passes, args.kept)
+            lines.append(line)
+            with path.open("w", newline="") as handle:
+                table = csv.DictWriter(handle, FIELDS)
+                table.writeheader()
+                table.writerows(lines)
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

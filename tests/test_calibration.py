@@ -47,6 +47,13 @@ def penalised_loss(x, y, m, v, c):
     return loss - stats.norm.logpdf(x, [np.log(2), 0, np.log(0.4)], [1, 1, 1.5]).sum()
 
 
+def test_many_rows_are_seen_after_a_part_of_them():
+    """The first fit is a start only."""
+    data = rows(n=3 * calibration.FIRST_ROWS)
+    whole, staged = score_link(*data)[0], fit_link(*data)
+    np.testing.assert_allclose(staged.vector, whole.vector, rtol=1e-8)
+
+
 def parameters(link):
     return np.array([np.log(link.a), link.b, np.log(link.c)])
 

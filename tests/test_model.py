@@ -87,6 +87,21 @@ def test_thinned_rows_are_some_of_the_rows():
     np.testing.assert_array_equal(some.blocks.y, Y[rows])
 
 
+def test_every_row_may_be_among_the_thinned():
+    """Counts of 2,000 subsets against their mean; z of the largest of about 30 stays below 4.5.
+
+    Rows of one stretch share a draw, so counts vary less than those of independent ones.
+    """
+    rng, n, keep, times = np.random.default_rng(0), problem().n, 7, 2000
+    counts = np.zeros(n)
+    for _ in range(times):
+        counts[np.isin(problem().blocks.X[:, 0], problem().thinned(keep, rng).blocks.X[:, 0])] += 1
+    lengths = np.diff(np.arange(keep + 1) * n // keep)
+    share = np.repeat(1 / lengths, lengths)
+    z = (counts - times * share) / np.sqrt(times * share * (1 - share))
+    assert np.abs(z).max() < 4.5
+
+
 def test_draws_belong_to_blocks_not_to_their_order():
     """Block b of sweep t has a generator of its own, derived from the key."""
     p, theta = problem(size=7), np.linspace(-1, 1, 5)

@@ -49,6 +49,22 @@ def test_kernels(library, kernel):
     a, b = there(A, library), there(B, library)
     np.testing.assert_allclose(namespace.to_numpy(kernel(a, b)), kernel(A, B), rtol=1e-10)
     np.testing.assert_allclose(namespace.to_numpy(kernel.diag(a)), kernel.diag(A), rtol=1e-12)
+    G, g = RNG.standard_normal((7, 4)), RNG.standard_normal(7)
+    for found, known in (
+        (kernel.pull(there(G, library), a, b), kernel.pull(G, A, B)),
+        (kernel.pull_diag(there(g, library), a), kernel.pull_diag(g, A)),
+    ):
+        assert isinstance(found, np.ndarray)
+        np.testing.assert_allclose(found, known, rtol=1e-10, atol=1e-12)
+
+
+@libraries
+def test_signs(library):
+    mask = np.array([True, False, True])
+    np.testing.assert_array_equal(namespace.signs(mask), [1.0, -1.0, 1.0])
+    found = namespace.signs(there(mask, library))
+    assert found.dtype == there(np.ones(1), library).dtype
+    np.testing.assert_array_equal(namespace.to_numpy(found), [1.0, -1.0, 1.0])
 
 
 @libraries

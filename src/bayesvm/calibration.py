@@ -17,6 +17,7 @@ from .types import Array, Likelihood, Local
 
 PRIOR_MEAN = np.array([np.log(2.0), 0.0, np.log(0.4)])
 PRIOR_PRECISION = 1.0 / np.array([1.0, 1.0, 1.5]) ** 2
+FIRST_ROWS = 5000  # that a link is fitted to before it sees all
 
 
 class Link(Protocol):
@@ -43,6 +44,11 @@ class Calibrated:
     a: float
     b: float
     c: float
+
+    @property
+    def vector(self) -> Array:
+        """What the fit moves: log a, b, log c."""
+        return np.array([np.log(self.a), self.b, np.log(self.c)])
 
     @property
     def offset(self) -> float:
@@ -134,11 +140,15 @@ def leave_one_out_draws(f: Array, log_lik: Array, c: Array) -> tuple[Array, Arra
 
 def fit_link(y: Array, m: Array, v: Array, c: Array) -> Calibrated:
     """Fit the calibrated link to moments of f at rows left out."""
-    return score_link(y, m, v, c)[0]
+    start = PRIOR_MEAN
+    if y.size > FIRST_ROWS:  # most steps on a part of the rows, the last few on all
+        some = slice(None, None, -(-y.size // FIRST_ROWS))
+        start = score_link(y[some], m[some], v[some], c[some])[0].vector
+    return score_link(y, m, v, c, start)[0]
 
 
 def score_link(
-    y: Array, m: Array, v: Array, c: Array, max_iter: int = 100
+    y: Array, m: Array, v: Array, c: Array, start: Array = PRIOR_MEAN, max_iter: int = 100
 ) -> tuple[Calibrated, float]:
     r"""The calibrated link, by Newton's method, and the loss that it reaches.
 
@@ -154,7 +164,7 @@ def score_link(
             fit = -float(c @ (t * log_expit(z) + (1.0 - t) * log_expit(-z)))
         return fit + 0.5 * float(PRIOR_PRECISION @ (x - PRIOR_MEAN) ** 2)
 
-    x, value = PRIOR_MEAN.copy(), loss(PRIOR_MEAN)
+    x, value = start.copy(), loss(start)
     for _ in range(max_iter):
         step, slope = _newton(x, _derivatives(x, t, m, v, c))
         new = loss(x - step)

@@ -279,8 +279,10 @@ class Problem:
         return replace(whole, model=model, blocks=blocks, form="dense"), tuple(narrow)
 
     def thinned(self, keep: int, rng: np.random.Generator) -> Problem:
-        """A random subset of ``keep`` rows."""
-        return self.some(np.sort(rng.choice(self.n, keep, replace=False)))
+        """A random subset of ``keep`` rows: one of each of as many stretches of equal length."""
+        edges = np.arange(keep + 1) * self.n // keep
+        within = (rng.random(keep) * np.diff(edges)).astype(np.intp)
+        return self.some(edges[:-1] + within)
 
     def balanced(self, most: int, rng: np.random.Generator) -> tuple[Problem, Array | float]:
         """At most so many rows, as many of each label as there are, and how many each is for."""

@@ -155,6 +155,14 @@ def log_expit(x: Any) -> Any:
     return _special("log_expit", x)
 
 
+def signs(mask: Any, kind: Any = np.float64) -> Any:
+    """One where a claim is true and minus one elsewhere, in float64 unless on the host."""
+    if not is_foreign(mask):
+        return np.where(mask, kind(1), kind(-1))
+    xp = compat.array_namespace(mask)
+    return 2.0 * xp.astype(mask, xp.float64) - 1.0
+
+
 def squares(A: Any) -> Any:
     """Squared length of each row."""
     if is_numpy(A):
@@ -195,6 +203,11 @@ def sums_by(codes: Any, x: Any, G: int) -> Any:
 
     scatter_add(out, codes, double(x))
     return out
+
+
+def dot(A: Any, B: Any) -> float:
+    """Sum of the products of entries, as a number."""
+    return float(np.vdot(A, B)) if is_numpy(A) else float(compat.array_namespace(A).sum(A * B))
 
 
 def constant(rows: Any, value: float, *more: int) -> Any:

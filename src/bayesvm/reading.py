@@ -16,6 +16,7 @@ from .namespace import is_foreign
 from .types import Array
 
 MERGED_ROWS = 50_000  # beyond it equal rows are not looked for
+FEW = 4  # classes that are looked for one by one
 
 
 def check_complete(X: Array, columns: Sequence[int], names: Sequence[str]) -> None:
@@ -50,6 +51,8 @@ def check_weights(
         level = 1.0 if sample_weight is None else float(sample_weight)  # type: ignore[arg-type]
         # where rows are not held, one number however many there are
         c = np.broadcast_to(level, (n,)) if is_source(X) else np.full(n, level)
+        if sample_weight is None and class_weight is None:
+            return c
     else:
         c = np.asarray(sample_weight, dtype=float)
         if c.shape != (n,):
@@ -130,9 +133,9 @@ def check_two_sided(y: Any, c: Array, classes: Any) -> None:
         )
     if is_dask(y):  # each label occurs, and no weight is zero
         return
-    masses = _masses(y, c, len(classes))
+    present = _present(y, c, len(classes))
     for k, label in enumerate(classes):
-        if not masses[k] > 0:
+        if not present[k]:
             raise ValueError(
                 f"class {label} has no row of positive weight; drop it from y or give it weight."
             )
@@ -148,14 +151,26 @@ def _masses(y: Array, c: Array, k: int) -> Array:
     return sum((np.bincount(y[at], c[at], k) for at in _pieces(y.shape[0])), np.zeros(k))
 
 
+def _present(y: Array, c: Array, k: int) -> Array:
+    """Whether each class has a row of positive weight; mostly the first rows settle it."""
+    seen = np.zeros(k, dtype=bool)
+    for at in _pieces(y.shape[0]):
+        seen |= np.bincount(y[at][c[at] > 0], minlength=k) > 0
+        if seen.all():
+            break
+    return seen
+
+
 def encode(y: Any, X: Any = None) -> tuple[Any, Array]:
     """The classes and the place of each label among them, in as few bytes as will do."""
     if hasattr(X, "encode"):  # labels that are elsewhere are counted there
         return X.encode(y)
     if y is None:
         return _encode_chunks(X)
-    if y.dtype.kind in "iub" and y.size and y.min() >= 0 and y.max() < 2**15:
-        seen = np.zeros(int(y.max()) + 1, dtype=bool)  # millions of small numbers: by a table
+    if y.dtype.kind in "iub" and y.size and y.min() >= 0 and (most := int(y.max())) < 2**15:
+        if most < FEW and all(np.any(y == k) for k in range(most + 1)):  # they are the codes
+            return np.arange(most + 1).astype(y.dtype), y.astype(_small(most + 1))
+        seen = np.zeros(most + 1, dtype=bool)  # millions of small numbers: by a table
         for at in _pieces(y.size):
             seen[y[at].astype(np.intp)] = True
         place, classes = np.cumsum(seen) - 1, np.flatnonzero(seen).astype(y.dtype)

@@ -8,11 +8,11 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from .blocks import block_rows
 from .designs.imputation import Factors, Unstructured
 from .engines import Dask, Gpu, Serial, Threads
+from .engines.threads import blas
 from .inference import EM, SVI, VB, Gibbs
 from .inference.learn import is_learned
 from .inference.tight import TightVB
@@ -483,4 +483,4 @@ def blas_threads(K: int, form: str) -> Any:
     takes seconds.
     """
     shared = form == "dense" and K >= SHARED_COLUMNS
-    return threadpool_limits(None if shared else 1, user_api="blas")
+    return blas().limit(limits=None if shared else 1, user_api="blas")

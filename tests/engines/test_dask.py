@@ -10,10 +10,10 @@ import pytest
 
 from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.engines import Dask
-from bayesvm.engines.dask import DaskBlocks, DaskRows
+from bayesvm.engines.dask import DaskBlocks, DaskRows, _cut
 from bayesvm.kernels import RBF
 
-da = pytest.importorskip("dask.array")
+dask, da = pytest.importorskip("dask"), pytest.importorskip("dask.array")
 
 N, P = 3000, 4
 RNG = np.random.default_rng(5)
@@ -29,7 +29,7 @@ def blocks(cut=(700, 1000, 1300), size=128):
 
 
 def test_rows_are_numbered_through_and_complete():
-    held = [b for part in blocks().parts for b in part.compute()]
+    held = [b for part in blocks().parts for b in _cut(*dask.compute(*part))]
     assert [b.number for b in held] == list(range(len(held)))
     np.testing.assert_array_equal(np.concatenate([b.X for b in held]), X)
     np.testing.assert_array_equal(np.concatenate([b.c for b in held]), C)
@@ -171,8 +171,6 @@ def test_traffic_of_a_pass_does_not_grow_with_rows(cluster, monkeypatch):
             return pass_block(model.held(b), b.y, b.c, coef, model.likelihood, "dense", False)
 
         found = engine._visits(visit, part, _size_of_sum)
-        import dask
-
         sizes = dask.compute(*found)
         sent[copies] = max(sizes)
         assert len(pickle.dumps(coef)) < 3 * 8 * model.width**2
@@ -180,12 +178,23 @@ def test_traffic_of_a_pass_does_not_grow_with_rows(cluster, monkeypatch):
     assert sent[8] < 8 * (model.width**2 + 4 * model.width) + 4000
 
 
-def _size_of_sum(visit, blocks):
+def _size_of_sum(visit, *part):
     import pickle
 
     from bayesvm.engines.dask import _sum
 
-    return len(pickle.dumps(_sum(visit, blocks)))
+    return len(pickle.dumps(_sum(visit, *part)))
+
+
+def test_a_pass_makes_nothing_as_large_as_rows():
+    """What a task gives may be sent elsewhere: the tasks of a pass, beside those of the
+    collection, are its visits, one for each partition, the function they carry, and the sums."""
+    part = blocks()
+    visits = Dask()._visits(len, part, _size_of_sum)
+    known = {key for column in (part.X.array, part.y, part.c) for key in column.__dask_graph__()}
+    known |= {x.key for args in part.parts for x in args if hasattr(x, "key")}
+    new = set().union(*(set(v.__dask_graph__()) for v in visits)) - known
+    assert len(new) == len(visits) + 1
 
 
 def test_answers_need_no_cluster_and_no_time():

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 
+import array_api_strict
 import numpy as np
 import pytest
 from tests.problems import make_problem, simulate
@@ -130,3 +131,20 @@ def test_number_of_workers():
     assert Threads(0).workers == 1
     assert Threads().workers == Threads(-1).workers >= 1
     assert Threads(-10_000).workers == 1
+
+
+def test_devices_in_the_words_of_each_library():
+    """CuPy knows devices by number, torch by name; nothing is said where there is one only."""
+    assert Gpu("cuda", "torch")._there == {"device": "cuda"}
+    assert Gpu("cuda:1", "torch")._there == {"device": "cuda:1"}
+    assert Gpu("cuda", "cupy")._there == {}
+    assert Gpu("cuda:1", "cupy")._there == {"device": 1}
+    assert Gpu("default", "array_api_strict")._there == {}
+
+
+def test_whole_numbers_become_float64_there():
+    engine = Gpu("default", "array_api_strict")
+    for kind in (np.int8, np.int16, np.int64, np.uint32, bool):
+        found = engine.place(np.array([1, 0, 1], dtype=kind))
+        assert found.dtype == array_api_strict.float64
+        np.testing.assert_array_equal(np.from_dlpack(found), [1.0, 0.0, 1.0])

@@ -8,7 +8,7 @@ import pytest
 from bayesvm import BayesianSVC
 from bayesvm.blocks import Blocks
 from bayesvm.designs import Intercept, Standardised, whiten
-from bayesvm.engines import Serial, Threads
+from bayesvm.engines import Gpu, Serial, Threads
 from bayesvm.inference import streamed
 from bayesvm.inference.streamed import StreamedEvidence, guided, refine
 from bayesvm.inference.tune import parameter_prior
@@ -75,6 +75,42 @@ def test_machines_and_partitions_add_up():
     np.testing.assert_allclose(both[1] - bend, 2 * (slope - bend), rtol=1e-8)
 
 
+def away(one, library):
+    """The same problem with its rows in another array library."""
+    if library == "torch":
+        pytest.importorskip("torch")
+    engine = Gpu("cpu" if library == "torch" else "default", library)
+    b = one.blocks
+    held = replace(b, X=engine.place(b.X), y=engine.place(b.y), c=engine.place(b.c))
+    return replace(one, blocks=held, engine=engine)
+
+
+@pytest.mark.parametrize("library", ["array_api_strict", "torch"])
+@pytest.mark.parametrize("kernel", KERNELS, ids=["shared", "own and sum", "product"])
+@pytest.mark.parametrize("likelihood", [Logistic(), Hinge()], ids=str)
+def test_gradients_are_made_where_the_rows_are(kernel, likelihood, library):
+    one, prior = problem(kernel, likelihood), parameter_prior(kernel, 3, 16.0, 1.0)
+    value, slope = StreamedEvidence(kernel, [one], prior)(kernel.theta)
+    there = StreamedEvidence(kernel, [away(one, library)], prior)(kernel.theta)
+    np.testing.assert_allclose(there[0], value, rtol=1e-10)
+    np.testing.assert_allclose(there[1], slope, rtol=1e-8, atol=1e-8 * np.abs(slope).max())
+    assert isinstance(there[1], np.ndarray)
+
+
+@pytest.mark.parametrize("library", ["array_api_strict", "torch"])
+def test_gradients_elsewhere_by_central_differences(library, monkeypatch):
+    monkeypatch.setattr(streamed, "SETTLED", 1e-14)
+    monkeypatch.setattr(streamed, "PASSES", 2000)
+    kernel = KERNELS[1]
+    one = away(problem(kernel, Logistic()), library)
+    score = StreamedEvidence(kernel, [one], parameter_prior(kernel, 3, 16.0, 1.0))
+    slope = score(kernel.theta)[1]
+    way = np.linspace(1.0, -1.0, kernel.theta.size)  # all parameters at once
+    step = 1e-4 * way
+    by_difference = (score(kernel.theta + step)[0] - score(kernel.theta - step)[0]) / 2e-4
+    assert slope @ way == pytest.approx(by_difference, rel=2e-4)
+
+
 def test_steps_go_uphill():
     kernel = Scaled(16.0, RBF(6.0))
     one = problem(kernel, Logistic())
@@ -94,3 +130,32 @@ def test_a_tuned_fit_to_many_rows(monkeypatch):
     assert not hasattr(model, "support_")
     with pytest.raises(ValueError, match="exact process"):
         BayesianSVC(n_inducing=None).fit(rows, labels)
+
+
+@pytest.mark.parametrize("library", ["array_api_strict", "torch"])
+def test_a_fit_elsewhere_is_tuned_as_here(library, monkeypatch):
+    """Steps of a search double what rounding left: kernels agree to less than sums do."""
+    if library == "torch":
+        pytest.importorskip("torch")
+    monkeypatch.setattr("bayesvm.reading.MERGED_ROWS", 1000)
+    monkeypatch.setattr(streamed, "EVALUATIONS", 2)
+    monkeypatch.setattr("bayesvm.estimators._large.ROWS", 200)
+    monkeypatch.setattr("bayesvm.estimators._large.SAMPLED", 300)
+    rng = np.random.default_rng(1)
+    rows = rng.standard_normal((1100, 2))
+    labels = (rows[:, 0] * rows[:, 1] > 0).astype(int)
+    visited = []
+    plain = streamed.pull_block
+    monkeypatch.setattr(
+        streamed, "pull_block", lambda *a: visited.append(type(a[2].y)) or plain(*a)
+    )
+    options = {"n_inducing": 12, "random_state": 0, "dtype": "float64"}
+    here = BayesianSVC(**options).fit(rows, labels)
+    assert set(visited) == {np.ndarray}
+    engine = Gpu("cpu" if library == "torch" else "default", library)
+    there = BayesianSVC(**options, engine=engine).fit(rows, labels)
+    assert visited[-1] is not np.ndarray
+    np.testing.assert_allclose(there.kernel_.theta, here.kernel_.theta, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        there.predict_proba(rows[:50]), here.predict_proba(rows[:50]), atol=1e-5
+    )

@@ -86,7 +86,7 @@ class Blocks(Sequence[Block]):
         """At most so many rows, as many of each label as there are, and how many each is for."""
         if self.n <= most:
             return self.home(), 1.0
-        rows, share = balanced_rows(to_numpy(self.y), most, rng)
+        rows, share = balanced_rows(self.y, most, rng)
         return self.take(rows).home(), share
 
     def home(self) -> Blocks:
@@ -107,22 +107,23 @@ class Blocks(Sequence[Block]):
 
 def balanced_rows(y: Array, most: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """Rows drawn from each label in ascending order, and how many each stands for."""
-    positive = int(np.count_nonzero(y > 0))
+    up = to_numpy(y > 0)  # a byte a row, if it has to travel
+    positive = int(np.count_nonzero(up))
     rows, share = [], []
-    for sign, count in ((1, positive), (-1, y.shape[0] - positive)):
+    for side, count in ((True, positive), (False, up.size - positive)):
         drawn = rng.choice(count, min(count, most // 2), replace=False)
-        rows.append(_nth(y, sign, np.sort(drawn)))
+        rows.append(_nth(up, side, np.sort(drawn)))
         share.append(np.full(drawn.size, count / max(drawn.size, 1)))
     found = np.concatenate(rows)
     order = np.argsort(found)
     return found[order], np.concatenate(share)[order]
 
 
-def _nth(y: Array, sign: int, ranks: Array) -> Array:
-    """Places of labels of a sign, by their ranks among these; of all labels no list is made."""
+def _nth(up: Array, side: bool, ranks: Array) -> Array:
+    """Places of the rows on a side, by their ranks among these; of all rows no list is made."""
     parts, before = [np.empty(0, dtype=np.intp)], 0
-    for i in range(0, y.shape[0], PIECE):
-        places = np.flatnonzero(sign * y[i : i + PIECE] > 0)
+    for i in range(0, up.size, PIECE):
+        places = np.flatnonzero(up[i : i + PIECE] == side)
         a, b = np.searchsorted(ranks, [before, before + places.size])
         parts.append(i + places[ranks[a:b] - before])
         before += places.size

@@ -38,7 +38,7 @@ class Whitened:
         return int(self.Z.shape[0])
 
     @cached_property
-    def _inverse(self) -> Array:
+    def inverse(self) -> Array:
         """L^-1: a product with it is twice as quick as a solve, and L is never worse than 1e4."""
         eye = np.eye(self.width)
         return solve_triangular(self.L, eye, lower=True, check_finite=False)
@@ -47,7 +47,7 @@ class Whitened:
         """In float64 whatever ``out`` holds: L^-1 would blow up the rounding of the kernel."""
         inputs = self.inputs.columns(X)
         cross = self.kernel(inputs, like(self.Z, inputs))
-        C = cross @ like(self._inverse.T, cross)
+        C = cross @ like(self.inverse.T, cross)
         if out is None:
             return C
         out[:, :] = C if out.dtype == C.dtype else like(C, out)

@@ -48,7 +48,7 @@ class Dask:
 
         # a literal of its own, so that workers hand it on to each other
         visit = delayed(_Held(fn), name=None, pure=False)
-        return [delayed(task, pure=False)(visit, part) for part in blocks.parts]
+        return [delayed(task, pure=False)(visit, *part) for part in blocks.parts]
 
     def sum(self, fn: Callable[[Block], Any], blocks: Any) -> Any:
         if not getattr(blocks, "remote", False):
@@ -81,12 +81,12 @@ class _Held:
         self.fn = fn
 
 
-def _sum(visit: _Held, blocks: list[Block]) -> Any:
-    return Serial().sum(visit.fn, blocks)
+def _sum(visit: _Held, *part: Any) -> Any:
+    return Serial().sum(visit.fn, _cut(*part))
 
 
-def _each(visit: _Held, blocks: list[Block]) -> list[Any]:
-    return list(map(visit.fn, blocks))
+def _each(visit: _Held, *part: Any) -> list[Any]:
+    return list(map(visit.fn, _cut(*part)))
 
 
 def _join(parts: list[Any]) -> Any:
@@ -281,13 +281,15 @@ class DaskBlocks:
         return zip(rows, y, c, strict=True)
 
     @cached_property
-    def parts(self) -> list[Any]:
-        from dask.delayed import delayed
+    def parts(self) -> list[tuple[Any, ...]]:
+        """What a visit to each partition is given.
 
+        It cuts the partition itself: blocks that were a result of their own would be as large as
+        the rows, and might be sent to where the visit is.
+        """
         before = np.cumsum([0, *(-(-k // self.size) for k in self.X.lengths)])
-        task = delayed(_cut, pure=False)
         return [
-            task(*part, self.size, int(first))
+            (*part, self.size, int(first))
             for part, first in zip(self._columns, before, strict=False)
         ]
 

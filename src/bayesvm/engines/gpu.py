@@ -16,6 +16,7 @@ from .. import namespace
 from ..types import Block, Rows
 
 BLOCK_BYTES = 2**28  # columns of a block; a pass needs a few times as much beside them
+SENT = (np.float32, np.float64, np.int8, np.int16)  # kinds that travel as they are
 SHARE = 0.6  # of the free memory of a device that columns may take
 
 
@@ -30,7 +31,7 @@ class Gpu:
     Parameters
     ----------
     device : str, default="cuda"
-        Name of the device, as the library knows it; ``"cpu"`` is for tests.
+        Name of the device, ``"cuda:1"`` for the second; ``"cpu"`` is for tests.
     backend : {"torch", "cupy"}, default="torch"
         Array library.
     """
@@ -51,14 +52,22 @@ class Gpu:
 
     def check(self) -> Gpu:
         """Itself, if the device exists."""
-        if self.backend == "torch" and self.device.startswith("cuda"):
-            torch = self.namespace
-            if not torch.cuda.is_available():
-                raise RuntimeError(
-                    "engine='gpu' needs a CUDA device and torch sees none; use engine='threads', "
-                    "or Gpu(device='mps') and the like for other devices with float64."
-                )
+        known = self.backend in ("torch", "cupy") and self.device.startswith("cuda")
+        if known and self.namespace and not import_module(self.backend).cuda.is_available():
+            raise RuntimeError(
+                f"engine='gpu' needs a CUDA device and {self.backend} sees none; use "
+                "engine='threads', or Gpu(device='mps') and the like for other devices with "
+                "float64."
+            )
         return self
+
+    @property
+    def _there(self) -> dict[str, Any]:
+        """Where new arrays go, in the words of the library; CuPy knows devices by number."""
+        if self.device == "default" or (self.backend == "cupy" and self.device == "cuda"):
+            return {}
+        number = self.device.removeprefix("cuda:")
+        return {"device": int(number) if self.backend == "cupy" else self.device}
 
     @staticmethod
     def of(X: Any) -> Gpu:
@@ -71,26 +80,25 @@ class Gpu:
     # ----- moving
 
     def place(self, x: Any) -> Any:
-        """An array on the device; codes of groups stay whole numbers."""
+        """An array on the device; codes of groups and labels stay whole numbers."""
         if hasattr(x, "mapped"):
             return x.mapped(self.place)
         if not namespace.is_numpy(x) or isinstance(x, float):
             return x
-        if x.dtype.kind in "iu":
+        if x.dtype.kind in "iu" and x.dtype not in SENT:
             x = x.astype(np.int64)
-        elif x.dtype not in (np.float32, np.float64):
+        elif x.dtype not in SENT:
             x = x.astype(np.float64)
         if not (x.flags.c_contiguous and x.flags.writeable):
             x = np.array(x, order="C")  # a copy: torch cannot hold what may not be written
         xp = self.namespace
-        device = {} if self.device == "default" else {"device": self.device}
-        return xp.asarray(x, **device)
+        out = xp.asarray(x, **self._there)
+        return out if x.dtype.kind == "f" else namespace.double(out)
 
     def empty(self, rows: Any, width: int, dtype: str) -> Any:
         """Columns to be filled in on the device, one row for each of ``rows``."""
         xp = self.namespace
-        device = {} if self.device == "default" else {"device": self.device}
-        return xp.empty((rows.shape[0], width), dtype=getattr(xp, dtype), **device)
+        return xp.empty((rows.shape[0], width), dtype=getattr(xp, dtype), **self._there)
 
     def _move(self, block: Block) -> Block:
         rows = block.rows and Rows(self.place(block.rows.C), self.place(block.rows.extra))
@@ -101,7 +109,11 @@ class Gpu:
     def available(self) -> int:
         """Bytes of the device that columns may take."""
         if self.backend == "torch" and self.device.startswith("cuda"):
-            return int(SHARE * self.namespace.cuda.mem_get_info(self.device)[0])
+            return int(SHARE * import_module("torch").cuda.mem_get_info(self.device)[0])
+        if self.backend == "cupy":
+            cupy = import_module("cupy")
+            held = cupy.get_default_memory_pool().free_bytes()  # by the library, for new arrays
+            return int(SHARE * (cupy.cuda.runtime.memGetInfo()[0] + held))
         from ..memory import SHARE as OF_HOST
         from ..memory import available
 

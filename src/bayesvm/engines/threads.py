@@ -45,7 +45,7 @@ class Threads:
 
     def collect(self, fn: Callable[[Block], Any], blocks: Sequence[Block]) -> Iterator[Any]:
         with (
-            _controller().limit(limits=1, user_api="blas"),
+            blas().limit(limits=1, user_api="blas"),
             ThreadPoolExecutor(self.workers) as pool,
         ):
             # a few ahead: blocks that are read from a file are not to pile up
@@ -64,7 +64,7 @@ class Threads:
 _CONTROLLER: list[ThreadpoolController] = []
 
 
-def _controller() -> ThreadpoolController:
+def blas() -> ThreadpoolController:
     """The controller of this process's BLAS; finding the libraries takes milliseconds, so once."""
     if not _CONTROLLER:
         _CONTROLLER.append(ThreadpoolController())

@@ -64,7 +64,7 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
         """Labels in {-1, +1} for each machine: one for two classes, else one per class."""
         k = len(self.classes_)
         for j in [1] if k == 2 else range(k):
-            yield np.where(codes == j, kind(1), kind(-1))
+            yield namespace.signs(codes == j, kind)
 
     def _fit_machines(
         self, problem: Problem, codes: Any, scheme: Any, starts: list[State | None]
@@ -76,12 +76,12 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
         machines = []
         sampler = check.is_sampler(scheme)
         threads = check.blas_threads(problem.model.width, problem.form)
+        if namespace.is_foreign(problem.blocks.X):
+            codes = problem.engine.place(codes)  # type: ignore[attr-defined]
         with threads, Reporter(self.callbacks, self.verbose) as report:
             # rows that are not held may be very many: a byte for the label of each
             kind = np.int8 if hasattr(problem.blocks.X, "chunks") else np.float64
             for j, y in enumerate(self._targets(codes, kind)):
-                if namespace.is_foreign(problem.blocks.X):
-                    y = problem.engine.place(y)  # type: ignore[attr-defined]
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
                 start, options = starts[j], {}
                 scope = _Scope(store, f"machine{j}") if store is not None else None

@@ -77,7 +77,7 @@ def fit_large(
             weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
             labels = [Labels(t, data.c, data.at, len(points)) for t in svc._targets(data.codes)]
             seen = Seen(points, tuple(labels), float(svc.bias) ** 2)
-            further = partial(_refined, svc, blocks, inputs, points, rng)
+            further = partial(_refined, svc, blocks, engine, inputs, points, rng)
             kernel = tune(rule, weighted, seen, likelihood, rng, named, refine=further).kernel
         design = whiten(
             kernel,
@@ -106,15 +106,30 @@ def fit_large(
 
 
 def _refined(
-    svc: Any, blocks: Any, inputs: Any, points: Array, rng: np.random.Generator, *found: Any
+    svc: Any,
+    blocks: Any,
+    engine: Any,
+    inputs: Any,
+    points: Array,
+    rng: np.random.Generator,
+    *found: Any,
 ) -> Any:
-    """The kernel that a sample has found, moved on by more rows and the inducing points."""
+    """The kernel that a sample has found, moved on by more rows and the inducing points.
+
+    On the device, if the engine has one, else by threads here.
+    """
     kernel, guide = found
     design = whiten(
         kernel, inducing_points(svc.inducing, svc.n_inducing, points, kernel, inputs, rng), inputs
     )
-    some = blocks.take(np.sort(rng.choice(blocks.n, min(blocks.n, ROWS), replace=False))).home()
-    some = replace(some, size=check.choose_size(None, design.width))
-    problem = guided(Problem(svc._model(design, guide), some, Threads(svc.n_jobs)), guide)
-    each = [replace(problem, blocks=replace(some, y=y)) for y in svc._targets(some.y)]
+    some = blocks.take(np.sort(rng.choice(blocks.n, min(blocks.n, ROWS), replace=False)))
+    codes = namespace.to_numpy(some.y)
+    if hasattr(engine, "place"):
+        some = replace(some, X=engine.place(some.X), c=engine.place(some.c))
+        codes = engine.place(codes)
+    else:
+        some, engine = some.home(), Threads(svc.n_jobs)
+    some = replace(some, size=check.choose_size(engine, design.width))
+    problem = guided(Problem(svc._model(design, guide), some, engine), guide)
+    each = [replace(problem, blocks=replace(some, y=y)) for y in svc._targets(codes)]
     return refine(kernel, each, points.shape[1], START)

@@ -26,6 +26,7 @@ from scipy.linalg import solve_triangular
 from ..designs.gp import JITTER, whiten
 from ..kernels import Scaled
 from ..model import Model, Problem
+from ..namespace import like
 from ..stats import expected
 from ..types import Array, Block, Coef
 from .loop import State
@@ -51,15 +52,15 @@ class Pull:
 
 
 def pull_block(model: Model, coef: Coef, block: Block) -> Pull:
-    """The share of a block of rows; its last term is the whitened kernel."""
+    """The share of a block of rows, made where they are; its last term is the whitened kernel."""
     rows, design = model.held(block), model.terms[-1].design
     local = expected(rows, block.y, block.c, coef, model.likelihood)[2]
     Phi = rows.C[:, 1:]
-    through = rows.C @ coef.cov.dense()[:, 1:]
-    bar = local.g[:, None] * coef.mean[1:] + local.w[:, None] * (Phi - through)
+    through = rows.C @ like(coef.cov.dense()[:, 1:], rows.C)
+    bar = local.g[:, None] * like(coef.mean[1:], Phi) + local.w[:, None] * (Phi - through)
     X = design.inputs.columns(block.X)
-    to_cross = solve_triangular(design.L, bar.T, lower=True, trans=1, check_finite=False).T
-    theta = design.kernel.pull(to_cross, X, design.Z)
+    to_cross = bar @ like(design.inverse, bar)
+    theta = design.kernel.pull(to_cross, X, like(design.Z, X))
     theta = theta + design.kernel.pull_diag(-0.5 * local.w, X)
     return Pull(theta, bar.T @ Phi)
 

@@ -100,10 +100,10 @@ class Scaled(Algebra):
     def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
         K = self(A, B) if K is None else K
         inner = self.weight * self.kernel.pull(G, A, B, K / self.weight)
-        return np.concatenate([[np.vdot(G, K)], inner])
+        return np.concatenate([[namespace.dot(G, K)], inner])
 
     def pull_diag(self, g: Array, A: Array) -> Array:
-        own = self.weight * float(g @ self.kernel.diag(A))
+        own = self.weight * namespace.dot(g, self.kernel.diag(A))
         return np.concatenate([[own], self.weight * self.kernel.pull_diag(g, A)])
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
@@ -217,10 +217,10 @@ class Constant(Algebra):
         return namespace.constant(A, self.value)
 
     def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
-        return np.array([self.value * G.sum()])
+        return np.array([self.value * float(namespace.total(G))])
 
     def pull_diag(self, g: Array, A: Array) -> Array:
-        return np.array([self.value * g.sum()])
+        return np.array([self.value * float(namespace.total(g))])
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
         B = A if B is None else B
@@ -266,7 +266,7 @@ class White(Algebra):
         return np.array([self.variance * np.trace(G) if B is None else 0.0])
 
     def pull_diag(self, g: Array, A: Array) -> Array:
-        return np.array([self.variance * g.sum()])
+        return np.array([self.variance * float(namespace.total(g))])
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
         B = A if B is None else B

@@ -58,6 +58,7 @@ class Linear(Algebra):
 
     def _folded(self, per_column: Array) -> Array:
         """Slopes in the log length scales from a share for each column."""
+        per_column = np.asarray(namespace.to_numpy(per_column))
         return -2.0 * (
             per_column if isinstance(self.length_scale, tuple) else per_column.sum(keepdims=True)
         )
@@ -65,7 +66,7 @@ class Linear(Algebra):
     def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
         A = divided(A, self.length_scale)
         B = A if B is None else divided(B, self.length_scale)
-        return self._folded(np.einsum("id,id->d", A, G @ B))
+        return self._folded(namespace.of(A).sum(A * (G @ B), axis=0))
 
     def pull_diag(self, g: Array, A: Array) -> Array:
         return self._folded(g @ divided(A, self.length_scale) ** 2)
@@ -141,11 +142,11 @@ class Polynomial(Algebra):
 
     def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
         H = self._chain(G, self._inner(A, B))
-        return np.append(self._inner.pull(H, A, B), self.offset * H.sum())
+        return np.append(self._inner.pull(H, A, B), self.offset * float(namespace.total(H)))
 
     def pull_diag(self, g: Array, A: Array) -> Array:
         h = self._chain(g, self._inner.diag(A))
-        return np.append(self._inner.pull_diag(h, A), self.offset * h.sum())
+        return np.append(self._inner.pull_diag(h, A), self.offset * float(namespace.total(h)))
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
         return self._inner.pull_points(self._chain(G, self._inner(A, B)), A, B)

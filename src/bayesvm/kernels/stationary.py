@@ -86,13 +86,13 @@ class _Stationary(Algebra):
             A, B, rho = self._rho(A, B)
             H = G * self.slope(rho)
             if not isinstance(self.length_scale, tuple):
-                return np.array([np.vdot(H, rho)])
+                return np.array([namespace.dot(H, rho)])
         # sum_ij H_ij (a_id - b_jd)^2 with the square expanded
-        shift = A.mean(axis=0)
+        xp = namespace.of(A)
+        shift = xp.mean(A, axis=0)
         A, B = A - shift, B - shift
-        return np.asarray(
-            H.sum(axis=1) @ A**2 + H.sum(axis=0) @ B**2 - 2.0 * np.einsum("id,id->d", A, H @ B)
-        )
+        squares = xp.sum(H, axis=1) @ A**2 + xp.sum(H, axis=0) @ B**2
+        return np.asarray(namespace.to_numpy(squares - 2.0 * xp.sum(A * (H @ B), axis=0)))
 
     def pull_diag(self, g: Array, A: Array) -> Array:
         return np.zeros(self.theta.size)
@@ -173,9 +173,10 @@ class Matern(_Stationary):
         return (1.0 + a + (a * a / 3.0 if self.nu == 2.5 else 0.0)) * xp.exp(-a)
 
     def slope(self, rho: Array) -> Array:
-        a = np.sqrt(2.0 * self.nu * rho)
+        xp = namespace.of(rho)
+        a = xp.sqrt(2.0 * self.nu * rho)
         if self.nu == 0.5:
-            return np.exp(-a) / np.maximum(a, NEAR)
+            return xp.exp(-a) / namespace.at_least(a, NEAR)
         if self.nu == 1.5:
-            return 3.0 * np.exp(-a)
-        return (5.0 / 3.0) * (1.0 + a) * np.exp(-a)
+            return 3.0 * xp.exp(-a)
+        return (5.0 / 3.0) * (1.0 + a) * xp.exp(-a)
