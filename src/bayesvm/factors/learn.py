@@ -113,10 +113,11 @@ def _draw(
         work = (delayed(_chain)(free, at, scheme, (seed, k)) for k in range(scheme.chains))
         parts = Parallel(n_jobs=n_jobs)(work)
     fits = np.array([part[1][: min(len(p[1]) for p in parts)] for part in parts])
-    draws = [draw for part in parts for draw in part[0]]
+    least = min(len(part[0]) for part in parts)  # a callback may have stopped one early
+    draws = [draw for part in parts for draw in part[0][:least]]
     dice = rng.standard_normal((len(draws), at.W.shape[1]))
     worst = float(r_hat(fits[:, scheme.burn_in :, None])[0])
-    return KernelDraws(draws, free, dice), list(fits.mean(axis=0)), worst
+    return KernelDraws(draws, free, dice, len(parts)), list(fits.mean(axis=0)), worst
 
 
 def _chain(

@@ -132,7 +132,8 @@ class Gibbs:
         at = Position(theta, start.priors, latents=latents, likelihood=likelihood)
         if k % 2 and problem.model.odds(start.priors) is not None:
             at = at._replace(theta=crowded(problem.at(at.latents), at.theta))
-        record = Record(problem.model, start.priors, self.burn_in, self.draws, self.thin)
+        sizes = (self.burn_in, self.draws, self.thin, self.chains)
+        record = Record(problem.model, start.priors, *sizes)
         total = self.burn_in + self.draws * self.thin
         proposal, stop, key = None, False, f"gibbs/chain{k}"
         held = store.get(key) if store is not None else {}
