@@ -135,29 +135,43 @@ class FactorPrior:
         rate = self.b + 0.5 * energy(new, sums)
         return new._replace(psi=float(rng.gamma(self.a + 0.5 * sums.count) / rate))
 
-    def turn(self, q: Drawn, rng: np.random.Generator) -> tuple[Drawn, Array]:
+    def turn(
+        self,
+        q: Drawn,
+        rng: np.random.Generator,
+        theta: Array | None = None,
+        precision: Array | None = None,
+    ) -> tuple[Drawn, Array]:
         """Rotate the factors, two at a time, and say by which matrix.
 
         Scores that turn with their loadings change neither the fit nor their own prior, so angles
-        are drawn by the Laplace prior alone, variances of loadings integrated out.  Draws of
-        loadings given scores and of scores given loadings hardly move this way.
+        are drawn by the Laplace prior alone, variances of loadings integrated out, and where
+        coefficients ``theta`` of the scores turn along, by their Gaussian prior of that
+        ``precision``.  Draws of loadings given scores and of scores given loadings hardly move this
+        way.
         """
-        A, r, K = q.A.copy(), q.laplace, q.A.shape[1]
-        T = np.eye(K)
-        pairs = [(j, k) for j in range(K) for k in range(j)]
+        r, d = q.laplace, q.A.shape[0]
+        # coefficients are one row more
+        A = np.vstack([q.A, np.zeros((0, q.A.shape[1])) if theta is None else theta])
+        T = np.eye(A.shape[1])
+        pairs = [(j, k) for j in range(len(T)) for k in range(j)]
         for j, k in (pairs[i] for i in rng.permutation(len(pairs))):
-            a, b = A[:, j].copy(), A[:, k].copy()
+            pair = A[:, [j, k]]
+            p = np.zeros(2) if precision is None else precision[[j, k]]
 
-            def log_prior(t: float, a: Array = a, b: Array = b) -> float:
-                c, s = np.cos(t), np.sin(t)
-                return float(-r * (np.abs(c * a + s * b).sum() + np.abs(c * b - s * a).sum()))
+            def log_prior(t: float, pair: Array = pair, p: Array = p) -> float:
+                new = pair @ rotation(t)
+                return float(-r * np.abs(new[:d]).sum() - 0.5 * np.sum(p * new[d:] ** 2))
 
             low = -0.5 * np.pi * rng.random()  # a bracket of a quarter turn, placed at random
-            t = slice_sample_on(log_prior, 0.0, low, low + 0.5 * np.pi, rng)
-            G = np.array([[np.cos(t), -np.sin(t)], [np.sin(t), np.cos(t)]])
-            A[:, [j, k]] = A[:, [j, k]] @ G
+            G = rotation(slice_sample_on(log_prior, 0.0, low, low + 0.5 * np.pi, rng))
+            A[:, [j, k]] = pair @ G
             T[:, [j, k]] = T[:, [j, k]] @ G
-        return q._replace(A=A, shrink=_draw_shrink(A, r, rng)), T
+        return q._replace(A=A[:d], shrink=_draw_shrink(A[:d], r, rng)), T
+
+
+def rotation(t: float) -> Array:
+    return np.array([[np.cos(t), -np.sin(t)], [np.sin(t), np.cos(t)]])
 
 
 def _draw_shrink(A: Array, r: float, rng: np.random.Generator) -> Array:

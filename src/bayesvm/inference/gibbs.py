@@ -11,7 +11,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.special import expit
 
-from ..designs.latent import begin, redrawn, thrown
+from ..designs.latent import begin, redrawn, thrown, turned
 from ..distributions import slice_sample
 from ..engines import Serial
 from ..gaussian import Point, covariance
@@ -179,6 +179,7 @@ class Gibbs:
             for k in model.grouped:  # effects of groups also by themselves
                 theta, priors = stretch(problem, theta, priors, rng, only=k)
         latents = redrawn(problem, Coef(theta, Point(theta.size)), rng, key)
+        theta, latents = turned(model, theta, latents, priors, rng)
         problem = problem.at(latents)
         fit, likelihood = float(problem.log_likelihoods(theta[None])[0]), at.likelihood
         if likelihood is not None:  # its scale, given theta alone
