@@ -13,7 +13,7 @@ every sum here is K by K, and d enters only as a number of such problems.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import digamma, gammaln
@@ -150,28 +150,23 @@ class FactorPrior:
         ``precision``.  Draws of loadings given scores and of scores given loadings hardly move this
         way.
         """
-        r, d = q.laplace, q.A.shape[0]
-        # coefficients are one row more
-        A = np.vstack([q.A, np.zeros((0, q.A.shape[1])) if theta is None else theta])
-        T = np.eye(A.shape[1])
-        pairs = [(j, k) for j in range(len(T)) for k in range(j)]
+        r, (d, K) = q.laplace, q.A.shape
+        own = np.zeros(K) if theta is None else theta
+        P = np.zeros(K) if precision is None else precision
+        B = np.vstack([q.A, own, np.eye(K)])  # all rows turn alike
+        pairs = [(j, k) for j in range(K) for k in range(j)]
         for j, k in (pairs[i] for i in rng.permutation(len(pairs))):
-            pair = A[:, [j, k]]
-            p = np.zeros(2) if precision is None else precision[[j, k]]
+            z = B[:, j] + 1j * B[:, k]
 
-            def log_prior(t: float, pair: Array = pair, p: Array = p) -> float:
-                new = pair @ rotation(t)
-                return float(-r * np.abs(new[:d]).sum() - 0.5 * np.sum(p * new[d:] ** 2))
+            def log_prior(t: float, z: Any = z, p: Array = P[[j, k]]) -> float:
+                new = (z[: d + 1] * np.exp(-1j * t)).view(float)
+                return float(-r * np.abs(new[: 2 * d]).sum() - 0.5 * p @ new[2 * d :] ** 2)
 
             low = -0.5 * np.pi * rng.random()  # a bracket of a quarter turn, placed at random
-            G = rotation(slice_sample_on(log_prior, 0.0, low, low + 0.5 * np.pi, rng))
-            A[:, [j, k]] = pair @ G
-            T[:, [j, k]] = T[:, [j, k]] @ G
-        return q._replace(A=A[:d], shrink=_draw_shrink(A[:d], r, rng)), T
-
-
-def rotation(t: float) -> Array:
-    return np.array([[np.cos(t), -np.sin(t)], [np.sin(t), np.cos(t)]])
+            t = slice_sample_on(log_prior, 0.0, low, low + 0.5 * np.pi, rng)
+            z = z * np.exp(-1j * t)
+            B[:, j], B[:, k] = z.real, z.imag
+        return q._replace(A=B[:d], shrink=_draw_shrink(B[:d], r, rng)), B[d + 1 :]
 
 
 def _draw_shrink(A: Array, r: float, rng: np.random.Generator) -> Array:
