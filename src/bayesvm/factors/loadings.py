@@ -231,7 +231,7 @@ def learn(
         q = prior.update(q, sheet.sums(scores))
         scores = project(sheet, q)
         path.append(table_bound(prior, q, sheet, scores))
-        if len(path) > 1 and path[-1] - path[-2] < tol * abs(path[-1]):
+        if len(path) > 1 and path[-1] - path[-2] < tol * max(abs(path[-1]), sheet.n):
             break
     return q, scores, path
 
