@@ -389,13 +389,14 @@ class KernelMachine:
 
 def aligned(loadings: list[Array]) -> list[Pair]:
     """Permutation and signs that bring each draw's factors closest to the average of all."""
-    reference = loadings[-1]
-    K = reference.shape[1]
-    order = [(np.arange(K), np.ones(K))] * len(loadings)
-    for _ in range(2):
+    reference, last = loadings[-1], -np.inf
+    while True:  # each pass adds to the sum of products with the average, as in k-means
         order = [match(A, reference) for A in loadings]
         reference = np.mean([A[:, at] * sign for A, (at, sign) in zip(loadings, order)], axis=0)
-    return order
+        size = float(np.square(reference).sum())
+        if size <= last * (1.0 + 1e-12):
+            return order
+        last = size
 
 
 def match(A: Array, reference: Array) -> Pair:
