@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 
 from bayesvm import BayesianLinearSVC, FactorSVC
 from bayesvm.inference import Gibbs
-from bayesvm.kernels import RBF, Scaled
+from bayesvm.priors import LaplaceZero
 
 SETS = ("metabric", "gravier", "subramanian")
 FACTORS = 10
@@ -75,8 +75,9 @@ def l1(X: Any, y: Any) -> tuple[Any, Any]:
 
 
 def laplace_zero(X: Any, y: Any) -> tuple[Any, Any]:
-    chains = Gibbs(draws=500, burn_in=250, chains=2)
-    model = BayesianLinearSVC(prior="laplace_zero", inference=chains, random_state=0).fit(X, y)
+    # as many genes expected as would be shown
+    prior, chains = LaplaceZero(expected_size=TOP), Gibbs(draws=500, burn_in=250, chains=2)
+    model = BayesianLinearSVC(prior, chains, random_state=0).fit(X, y)
     return model, model.inclusion_proba_
 
 
@@ -89,11 +90,10 @@ def factors(**options: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
     return fit
 
 
-SCALES = Scaled(4.0, RBF(np.full(FACTORS, np.sqrt(FACTORS))))
 METHODS: dict[str, Callable[[Any, Any], tuple[Any, Any]]] = {
-    "factors, kernel": factors(kernel=SCALES),
+    "factors, kernel": factors(),
     "factors, linear": factors(classifier="linear", prior="lasso"),
-    "two steps, kernel": factors(kernel=SCALES, joint=False),
+    "two steps, kernel": factors(joint=False),
     "two steps, linear": factors(classifier="linear", prior="lasso", joint=False),
     "pca + svc, tuned": pca_svc,
     "pls-da": pls_da,

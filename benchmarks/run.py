@@ -349,7 +349,7 @@ BENCHMARKS = {
 }
 
 
-FILES = {"mixed": "mixed.csv"}  # of their own
+FILES = {"mixed": "mixed.csv", "factor": "factor.csv"}  # of their own
 
 
 def configure(folder: Path, args: argparse.Namespace) -> None:

@@ -12,18 +12,18 @@ from tests.problems import Z
 
 from bayesvm.blocks import Blocks
 from bayesvm.designs import FactorScores, Intercept
-from bayesvm.designs.latent import begin, thrown
+from bayesvm.designs.latent import begin, thrown, turned
 from bayesvm.diagnostics import ess
 from bayesvm.engines import Serial
 from bayesvm.factors import FactorPrior, Sheet, project
-from bayesvm.factors.loadings import learn
+from bayesvm.factors.loadings import Drawn, learn
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.draws import Position
 from bayesvm.inference.loop import State
 from bayesvm.inference.vb import bound_of, sweep
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.model import Model, Problem
-from bayesvm.priors import Fixed, Lasso, Ridge
+from bayesvm.priors import Fixed, Lasso, Ridge, SpikeSlab
 from bayesvm.types import Term
 
 
@@ -154,3 +154,23 @@ def test_replacing_the_prior_is_all_that_selection_takes():
     size = np.sort(np.abs(found.state.coef.mean[1:]))
     assert found.converged
     assert size[0] < 0.5 * size[-1]
+
+
+def test_turning_leaves_f_alone():
+    X, y = simulate(5)
+    problem = make(X, y, K=2)
+    rng, model = np.random.default_rng(0), problem.model
+    latents = thrown(begin(problem), rng)
+    latents = (None, latents[1]._replace(params=Drawn.of(latents[1].params)))
+    theta = np.array([0.3, 1.0, -2.0])
+    before = problem.at(latents).predictor(theta)
+    moved, new = turned(model, theta, latents, model.init(), rng)
+    assert np.abs(moved - theta).max() > 1e-3
+    np.testing.assert_allclose(problem.at(new).predictor(moved), before, atol=1e-10)
+    W = [each[1].cells[0].mean for each in (latents, new)]
+    A = [each[1].params.A for each in (latents, new)]
+    np.testing.assert_allclose(W[0] @ A[0].T, W[1] @ A[1].T, atol=1e-10)
+    gated = replace(model, terms=(model.terms[0], model.terms[1]._replace(prior=SpikeSlab())))
+    same, still = turned(gated, theta, latents, gated.init(), rng)  # zeros must stay zeros
+    np.testing.assert_array_equal(same, theta)
+    assert still[1] is latents[1]

@@ -274,3 +274,24 @@ def test_turning_leaves_the_fit_and_follows_the_prior():
     seen = np.array(seen)
     z = (seen.mean() - mean) / (seen.std() / np.sqrt(ess(seen[None, :, None])[0]))
     assert abs(z) < Z
+
+
+def test_coefficients_turn_along_by_their_own_prior():
+    """One column, two factors: the angle by Laplace and Gaussian prior, by quadrature."""
+    prior, rng = FactorPrior(), np.random.default_rng(15)
+    A, theta, P = np.array([[0.8, -0.3]]), np.array([1.5, 0.4]), np.array([0.5, 3.0])
+    at, now, seen = Drawn(A, np.ones_like(A), 1.0, prior.laplace), theta, []
+    for _ in range(4000):
+        at, T = prior.turn(at, rng, now, P)
+        now = now @ T
+        seen.append(now[0])
+    assert (at.A @ now)[0] == pytest.approx(A @ theta, abs=1e-9)  # they have turned together
+    angles = np.linspace(-np.pi, np.pi, 8001)[:-1]
+    a, x = (complex(*v) * np.exp(-1j * angles) for v in (A[0], theta))
+    size = prior.laplace * (np.abs(a.real) + np.abs(a.imag))
+    weight = np.exp(-size - 0.5 * (P[0] * x.real**2 + P[1] * x.imag**2))
+    weight /= weight.sum()
+    seen = np.square(seen)
+    z = (seen.mean() - weight @ x.real**2) / (seen.std() / np.sqrt(ess(seen[None, :, None])[0]))
+    assert abs(z) < Z
+    assert ess(seen[None, :, None])[0] > 400

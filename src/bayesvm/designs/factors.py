@@ -101,3 +101,9 @@ class FactorScores:
         """A chain that begins at a variational answer begins at its means."""
         at = Drawn.of(params) if isinstance(params, Loadings) else params
         return self.prior.draw(at, sums, rng)
+
+    def turn(
+        self, params: Drawn, theta: Array, precision: Array, rng: np.random.Generator
+    ) -> tuple[Drawn, Array]:
+        """Rotate the factors, coefficients with them, and say by which matrix."""
+        return self.prior.turn(params, rng, theta, precision)

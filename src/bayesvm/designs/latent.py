@@ -139,6 +139,27 @@ def redrawn(
     )
 
 
+def turned(
+    model: Model, theta: Array, latents: Latents, priors: Any, rng: np.random.Generator
+) -> tuple[Array, Latents]:
+    """Gibbs: entries rotated into one another with their coefficients, which leaves f alone.
+
+    For designs that offer it and coefficients with a Gaussian prior, given its scales.
+    """
+    theta, out = theta.copy(), list(latents)
+    for t, (term, each) in enumerate(zip(model.terms, latents, strict=False)):
+        special = hasattr(term.prior, "odds") or hasattr(term.prior, "matrix")
+        if each is None or special or not hasattr(term.design, "turn"):
+            continue
+        own = model.slices[t]
+        P = term.prior.precisions(priors[t], term.design.width)
+        params, T = term.design.turn(each.params, theta[own], P, rng)
+        theta[own] = theta[own] @ T
+        cells = tuple(part._replace(mean=part.mean @ T) for part in each.cells)
+        out[t] = each._replace(params=params, cells=cells, sums=None)  # sums are of the old
+    return theta, tuple(out)
+
+
 def vectors(model: Model, latents: Latents) -> tuple[Array, Array]:
     """Parameters as unconstrained coordinates, and the means of entries, which belong to rows."""
     held = [(t.design, x) for t, x in zip(model.terms, latents, strict=False) if x is not None]

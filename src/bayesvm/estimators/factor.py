@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
@@ -29,15 +27,15 @@ from ..inference.loop import Progress
 from ..machine import AGREED, Machine
 from ..model import Model, Problem
 from ..priors import Fixed
-from ..progress import Checkpoint, Reporter
+from ..progress import Checkpoint, Reporter, mark_of
 from ..types import Array, Term
-from ._base import BayesianClassifier
+from ._loadings import LoadingReport
 
 CHAINS = {"linear": Gibbs(draws=600, burn_in=300, chains=2), "kernel": Gibbs(200, 100, 2)}
 CLIMBS = {"linear": VB(max_iter=500, tol=1e-5), "kernel": VB(max_iter=50, tol=1e-3)}
 
 
-class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClassifier):  # type: ignore[misc]
+class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport):  # type: ignore[misc]
     r"""Discriminative factor model: few factors that explain the columns and separate the classes.
 
     .. math::
@@ -249,7 +247,8 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         self._scale_columns(X, copies)
         sheet = Sheet.of((X - self.mean_) / self.scale_, copies)
         with check.blas_threads(sheet.n, "dense"):
-            self._learn(sheet, codes, self.label_weight * c, scheme)
+            machines = self._learn(sheet, codes, self.label_weight * c, scheme)
+        self._conclude(machines)
         self._report()
         return self
 
@@ -326,27 +325,28 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         if most < int(K):
             raise ValueError(
                 f"n_factors={K} is more than min(n_samples={sheet.n}, n_features={sheet.d}), which "
-                "is as many factors as a table can have. Lower it or use 'auto'."
+                f"is as many factors as a table can have. Use n_factors={most} or less, or "
+                "n_factors='auto' to have the number found."
             )
         return int(K)
 
-    def _learn(self, sheet: Sheet, codes: Array, c: Array, scheme: Any) -> None:
+    def _learn(self, sheet: Sheet, codes: Array, c: Array, scheme: Any) -> list[Any]:
         prior = FactorPrior(self.nu)
         K = self.n_factors_ = self._size(sheet, prior)
-        rough, fine = (20, 1e-4), (500, 1e-6)
-        q, scores, _ = learn(prior, sheet, K, *(rough if self.joint else fine))
-        if self.classifier == "linear":
-            self._parts: list[Fitted] = self._fit_linear(sheet, codes, c, scheme, prior, q)
-            return
+        linear = self.classifier == "linear"
+        # variational EM stops before factors have settled that had not when it began
+        rough = check.is_sampler(scheme) or (linear and self.joint)
+        q, scores, _ = learn(prior, sheet, K, *((20, 1e-4) if rough else (500, 1e-6)))
+        if linear:
+            return self._fit_linear(sheet, codes, c, scheme, prior, q)
         Y = np.stack(list(self._targets(codes)), axis=1)
         kernel, _ = check.choose_kernel(self.kernel, K)
         store = None
         if self.checkpoint is not None:
-            parts = (sheet.table(), sheet.c, codes, c)
-            mark = zlib.crc32(b"".join(np.ascontiguousarray(x).tobytes() for x in parts))
+            mark = mark_of((sheet.table(), sheet.c, codes, c))
             about = (
                 f"FactorSVC by {scheme} with {K} factors, {kernel}, {prior}, {self.likelihood}, "
-                f"bias {self.bias}, tune {self.tune}, seed {self.random_state}, data {mark:08x}"
+                f"bias {self.bias}, tune {self.tune}, data {mark:08x}"
             )
             store = Checkpoint(self.checkpoint, about)
         with Reporter(self.callbacks, self.verbose) as report:
@@ -356,12 +356,12 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
                 probability=self.probability, rng=self._generator(), n_jobs=self.n_jobs,
                 report=report, store=store,
             )  # fmt: skip
-        self._parts = [machines[0].fitted]
-        self._conclude(machines)  # type: ignore[arg-type]
+        self._parts: list[Fitted] = [machines[0].fitted]
+        return machines
 
     def _fit_linear(
         self, sheet: Sheet, codes: Array, c: Array, scheme: Any, prior: FactorPrior, q: Loadings
-    ) -> list[Fitted]:
+    ) -> list[Machine]:
         """By the common engine: scores are a design with latent entries."""
         design: Any = FactorScores(prior, q) if self.joint else ProjectedScores(q)
         terms = (
@@ -376,9 +376,9 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         machines = self._fit_machines(problem, codes, scheme, [None] * count)
         if check.is_sampler(scheme):
             machines = [_judged(machine) for machine in machines]
-        self._conclude(machines)
         kind = LinearDraws if check.is_sampler(scheme) else LinearFit
-        return [kind(machine) for machine in machines]
+        self._parts = [kind(machine) for machine in machines]
+        return machines
 
     def _report(self) -> None:
         """Loadings on the scale of the input, factors in order and with their signs."""
@@ -458,23 +458,6 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             )
         rows: Array = self.mean_ + W @ self.loadings_.T / len(self._parts)
         return rows
-
-    def loadings_interval(self, level: float = 0.9) -> tuple[Array, Array]:
-        """Central posterior intervals of the loadings.
-
-        Parameters
-        ----------
-        level : float, default=0.9
-            Posterior mass of each, in (0, 1).
-
-        Returns
-        -------
-        lower, upper : arrays of shape (n_features, n_factors)
-            Ends, as of Gaussians.
-        """
-        check_is_fitted(self, "machines_")
-        low, high = (ndtri(t) * self.loadings_std_ for t in check.tails(level))
-        return self.loadings_ + low, self.loadings_ + high
 
 
 def _judged(machine: Machine) -> Machine:

@@ -1,7 +1,7 @@
 """What a fit of a factor model leaves behind, whichever machine and scheme it was.
 
 All four kinds answer the same questions: scores of rows without a label, loadings with their
-spread, and how much f changes along each factor.  Kernel machines also answer for f.
+spread, how much f changes along each factor, and draws.  Kernel machines also answer for f.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ..machine import Machine
 from ..types import Array, Rows
 from .kernel import KernelDraw, KernelFactors, KernelState, collapse
 from .loadings import Drawn, Loadings, project
+from .sampled import Sample, kernel_functions, linear_functions, places, sampled
 from .sheet import Scores, Sheet
 
 Pair = tuple[Array, Array]
@@ -32,6 +33,8 @@ class Fitted(Protocol):
     def scores(self, sheet: Sheet) -> Pair: ...  # mean and standard deviation, (n, K)
     def loadings(self) -> Pair: ...  # mean and standard deviation, (d, K)
     def slopes(self) -> Array: ...  # mean square of the slope of f along each factor, (K,)
+    def sample(self, n: int, rng: np.random.Generator) -> Sample: ...  # or those that were kept
+    def functions(self, X: Array, n: int, rng: np.random.Generator) -> Array: ...  # draws of f
 
     @property
     def psi(self) -> float: ...  # noise precision
@@ -76,6 +79,15 @@ class LinearFit:
     def slopes(self) -> Array:
         coef = self.machine.state.coef
         return np.asarray(coef.mean[1:] ** 2 + coef.cov.diag()[1:])
+
+    def sample(self, n: int, rng: np.random.Generator) -> Sample:
+        theta = self.machine.posterior.sample(n, rng)
+        return sampled(self.q, n, rng)._replace(
+            intercept=theta[None, :, 0], coef=theta[None, :, 1:]
+        )
+
+    def functions(self, X: Array, n: int, rng: np.random.Generator) -> Array:
+        return linear_functions(self.machine, X, n, rng)
 
     @property
     def psi(self) -> float:
@@ -137,6 +149,12 @@ class _Aligned(ABC):
     def psi(self) -> float:
         return float(np.mean([q.psi for q in self.loading_draws]))
 
+    def _sample(self, chains: int) -> Sample:
+        kept = list(zip(self.loading_draws, self.order, strict=True))
+        A = np.stack([q.A[:, at] * sign for q, (at, sign) in kept])
+        psi = np.array([q.psi for q, _ in kept])
+        return Sample(A.reshape(chains, -1, *A.shape[1:]), psi.reshape(chains, -1))
+
 
 @dataclass(frozen=True, eq=False)
 class LinearDraws(_Aligned):
@@ -152,6 +170,18 @@ class LinearDraws(_Aligned):
         thetas = [pair.theta[1:] for pair in self.machine.posterior.pairs]  # type: ignore[attr-defined]
         return np.mean([t[at] ** 2 for t, (at, _) in zip(thetas, self.order)], axis=0)
 
+    def sample(self, n: int, rng: np.random.Generator) -> Sample:
+        posterior: Any = self.machine.posterior
+        chains, theta = posterior.theta.shape[0], np.stack([pair.theta for pair in posterior.pairs])
+        coef = np.stack([t[1:][at] * sign for t, (at, sign) in zip(theta, self.order, strict=True)])
+        return self._sample(chains)._replace(
+            intercept=theta[:, 0].reshape(chains, -1),
+            coef=coef.reshape(chains, -1, coef.shape[1]),
+        )
+
+    def functions(self, X: Array, n: int, rng: np.random.Generator) -> Array:
+        return linear_functions(self.machine, X, n, rng)
+
 
 @dataclass(frozen=True, eq=False)
 class KernelDraws(_Aligned):
@@ -160,6 +190,7 @@ class KernelDraws(_Aligned):
     draws: list[KernelDraw]
     problem: KernelFactors
     dice: Array  # (draws, K): new rows share a draw's deviation, so that each is judged alone
+    chains: int  # as many draws of each, one after another
 
     @property
     def loading_draws(self) -> Sequence[Drawn]:
@@ -184,6 +215,32 @@ class KernelDraws(_Aligned):
             alphas = [collapse(K, s).alpha for s in draw.sites]
             parts.append(kernel_slopes(self.problem, draw.kernel, draw.W, draw.W, alphas)[1][at])
         return np.mean(parts, axis=0)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Sample:
+        names = self.problem.kernel.names
+        theta = np.stack(
+            [d.kernel.theta[places(names, at)] for d, (at, _) in zip(self.draws, self.order)]
+        )
+        theta = theta.reshape(self.chains, -1, len(names))
+        return self._sample(self.chains)._replace(theta=theta, names=names)
+
+    def functions(self, X: Array, n: int, rng: np.random.Generator) -> Array:
+        """Each of a draw picked at random, with scores of the rows drawn anew."""
+        sheet, which = Sheet.of(X), rng.integers(len(self.draws), size=n)
+        out = np.empty((n, sheet.n, self.problem.Y.shape[1]))
+        for k in np.unique(which):
+            draw = self.draws[k]
+            found = project(sheet, draw.loadings)
+            root = np.linalg.cholesky(found.covs())
+            K = self.problem.gram(draw.kernel, draw.W)
+            parts = [collapse(K, s) for s in draw.sites]
+            for i in np.flatnonzero(which == k):
+                dice = rng.standard_normal(found.mean.shape)
+                W = found.mean + np.einsum("njk,nk->nj", root, dice)
+                out[i] = kernel_functions(
+                    self.problem, draw.kernel, W, draw.W, parts, 1, rng
+                )[0]  # fmt: skip
+        return out
 
 
 # ---------------------------------------------------------------------------------------------
@@ -230,6 +287,23 @@ class KernelFit:
         problem, state = self.problem, self.state
         alphas = [fit.alpha for fit in state.fits]
         return kernel_slopes(problem, state.kernel, state.W, state.W, alphas)[1] * self._unit**2
+
+    def sample(self, n: int, rng: np.random.Generator) -> Sample:
+        """Of loadings and noise; scores and kernel are points."""
+        found = sampled(self.state.loadings, n, rng)
+        return found._replace(A=found.A * self._unit)
+
+    def functions(self, X: Array, n: int, rng: np.random.Generator) -> Array:
+        """With the moments that are reported: at mean scores, their spread to first order."""
+        problem, state = self.problem, self.state
+        found = project(Sheet.of(X), state.loadings)
+        K = problem.gram(state.kernel, state.W)
+        parts = [collapse(K, fit.sites) for fit in state.fits]
+        f = kernel_functions(problem, state.kernel, found.mean, state.W, parts, n, rng)
+        alphas = [fit.alpha for fit in state.fits]
+        slopes, _ = kernel_slopes(problem, state.kernel, found.mean, state.W, alphas)
+        root, dice = np.linalg.cholesky(found.covs()), rng.standard_normal((n, *found.mean.shape))
+        return f + np.einsum("nja,nab,snb->snj", slopes, root, dice, optimize=True)
 
     @property
     def psi(self) -> float:
@@ -315,13 +389,14 @@ class KernelMachine:
 
 def aligned(loadings: list[Array]) -> list[Pair]:
     """Permutation and signs that bring each draw's factors closest to the average of all."""
-    reference = loadings[-1]
-    K = reference.shape[1]
-    order = [(np.arange(K), np.ones(K))] * len(loadings)
-    for _ in range(2):
+    reference, last = loadings[-1], -np.inf
+    while True:  # each pass adds to the sum of products with the average, as in k-means
         order = [match(A, reference) for A in loadings]
         reference = np.mean([A[:, at] * sign for A, (at, sign) in zip(loadings, order)], axis=0)
-    return order
+        size = float(np.square(reference).sum())
+        if size <= last * (1.0 + 1e-12):
+            return order
+        last = size
 
 
 def match(A: Array, reference: Array) -> Pair:

@@ -320,10 +320,11 @@ def climb(
     """Cycles until the bound gains less than ``tol`` of its size and f has settled, too, or until
     it gains a tenth of that."""
     path = [bound(problem, state)]
+    least = float(problem.c.sum()) * len(problem.labels)  # of densities: it may pass through zero
     for number in range(1, max_iter + 1):
         new = cycle(problem, state)
         path.append(bound(problem, new))
-        change, size = path[-1] - path[-2], max(1.0, abs(path[-1]))
+        change, size = path[-1] - path[-2], max(1.0, abs(path[-1]), least)
         if change < -1e-8 * size:
             raise BoundFell(f"the bound fell from {path[-2]!r} to {path[-1]!r} in a safe cycle")
         shift = max(

@@ -26,10 +26,11 @@ from .kernel import (
     KernelState,
     climb,
     first_draw,
+    infer,
     start,
     sweep,
 )
-from .loadings import Drawn, FactorPrior, Loadings, learn
+from .loadings import Drawn, FactorPrior, Loadings, learn, project
 from .sheet import Scores, Sheet
 
 KEPT = 100  # draws that new rows are judged by: each needs a factor of the kernel matrix
@@ -68,8 +69,8 @@ def fit_kernel(
         state, path, converged = climb(
             problem, state, scheme.max_iter, scheme.tol, lambda p, _: report(p)
         )
-        fitted, end, count = KernelFit(problem, state), path[-1], len(path) - 1
-        change = path[-1] - path[-2]
+        end, count, change = path[-1], len(path) - 1, path[-1] - path[-2]
+        fitted = KernelFit(*(unlabelled(problem, state, scheme) if joint else (problem, state)))
     m, v = fitted.left_out(sheet)
     machines = []
     for j, y in enumerate(Y.T):
@@ -80,6 +81,20 @@ def fit_kernel(
             KernelMachine(fitted, j, link, share, path, count, converged, change, extra)
         )
     return machines
+
+
+def unlabelled(
+    problem: KernelFactors, state: KernelState, scheme: Any
+) -> tuple[KernelFactors, KernelState]:
+    """The machine once more, at the scores that training rows have without their label.
+
+    Labels have moved the scores of their own rows to where f suits them; new rows have none, and
+    lie elsewhere than a machine at such scores expects.
+    """
+    apart = replace(problem, joint=False)
+    W = project(problem.sheet, state.loadings).mean
+    first = infer(apart, state._replace(W=W, fits=()))
+    return apart, climb(apart, first, scheme.max_iter, scheme.tol)[0]
 
 
 def _draw(
@@ -113,10 +128,11 @@ def _draw(
         work = (delayed(_chain)(free, at, scheme, (seed, k)) for k in range(scheme.chains))
         parts = Parallel(n_jobs=n_jobs)(work)
     fits = np.array([part[1][: min(len(p[1]) for p in parts)] for part in parts])
-    draws = [draw for part in parts for draw in part[0]]
+    least = min(len(part[0]) for part in parts)  # a callback may have stopped one early
+    draws = [draw for part in parts for draw in part[0][:least]]
     dice = rng.standard_normal((len(draws), at.W.shape[1]))
     worst = float(r_hat(fits[:, scheme.burn_in :, None])[0])
-    return KernelDraws(draws, free, dice), list(fits.mean(axis=0)), worst
+    return KernelDraws(draws, free, dice, len(parts)), list(fits.mean(axis=0)), worst
 
 
 def _chain(

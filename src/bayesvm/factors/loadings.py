@@ -13,7 +13,7 @@ every sum here is K by K, and d enters only as a number of such problems.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import digamma, gammaln
@@ -135,29 +135,38 @@ class FactorPrior:
         rate = self.b + 0.5 * energy(new, sums)
         return new._replace(psi=float(rng.gamma(self.a + 0.5 * sums.count) / rate))
 
-    def turn(self, q: Drawn, rng: np.random.Generator) -> tuple[Drawn, Array]:
+    def turn(
+        self,
+        q: Drawn,
+        rng: np.random.Generator,
+        theta: Array | None = None,
+        precision: Array | None = None,
+    ) -> tuple[Drawn, Array]:
         """Rotate the factors, two at a time, and say by which matrix.
 
         Scores that turn with their loadings change neither the fit nor their own prior, so angles
-        are drawn by the Laplace prior alone, variances of loadings integrated out.  Draws of
-        loadings given scores and of scores given loadings hardly move this way.
+        are drawn by the Laplace prior alone, variances of loadings integrated out, and where
+        coefficients ``theta`` of the scores turn along, by their Gaussian prior of that
+        ``precision``.  Draws of loadings given scores and of scores given loadings hardly move this
+        way.
         """
-        A, r, K = q.A.copy(), q.laplace, q.A.shape[1]
-        T = np.eye(K)
+        r, (d, K) = q.laplace, q.A.shape
+        own = np.zeros(K) if theta is None else theta
+        P = np.zeros(K) if precision is None else precision
+        B = np.vstack([q.A, own, np.eye(K)])  # all rows turn alike
         pairs = [(j, k) for j in range(K) for k in range(j)]
         for j, k in (pairs[i] for i in rng.permutation(len(pairs))):
-            a, b = A[:, j].copy(), A[:, k].copy()
+            z = B[:, j] + 1j * B[:, k]
 
-            def log_prior(t: float, a: Array = a, b: Array = b) -> float:
-                c, s = np.cos(t), np.sin(t)
-                return float(-r * (np.abs(c * a + s * b).sum() + np.abs(c * b - s * a).sum()))
+            def log_prior(t: float, z: Any = z, p: Array = P[[j, k]]) -> float:
+                new = (z[: d + 1] * np.exp(-1j * t)).view(float)
+                return float(-r * np.abs(new[: 2 * d]).sum() - 0.5 * p @ new[2 * d :] ** 2)
 
             low = -0.5 * np.pi * rng.random()  # a bracket of a quarter turn, placed at random
             t = slice_sample_on(log_prior, 0.0, low, low + 0.5 * np.pi, rng)
-            G = np.array([[np.cos(t), -np.sin(t)], [np.sin(t), np.cos(t)]])
-            A[:, [j, k]] = A[:, [j, k]] @ G
-            T[:, [j, k]] = T[:, [j, k]] @ G
-        return q._replace(A=A, shrink=_draw_shrink(A, r, rng)), T
+            z = z * np.exp(-1j * t)
+            B[:, j], B[:, k] = z.real, z.imag
+        return q._replace(A=B[:d], shrink=_draw_shrink(B[:d], r, rng)), B[d + 1 :]
 
 
 def _draw_shrink(A: Array, r: float, rng: np.random.Generator) -> Array:
@@ -222,7 +231,7 @@ def learn(
         q = prior.update(q, sheet.sums(scores))
         scores = project(sheet, q)
         path.append(table_bound(prior, q, sheet, scores))
-        if len(path) > 1 and path[-1] - path[-2] < tol * abs(path[-1]):
+        if len(path) > 1 and path[-1] - path[-2] < tol * max(abs(path[-1]), sheet.n):
             break
     return q, scores, path
 

@@ -36,7 +36,7 @@ class Draws(NamedTuple):
     log_prob: Array  # (chains, draws), pseudo-likelihood of each kept draw
     start: Any = None  # the state the chains were started around
     inclusion: Array | None = None  # (chains, K), average chance to be in, for selection priors
-    pairs: tuple[Pair, ...] = ()  # some draws with the parameters of latent entries beside
+    pairs: tuple[Pair, ...] = ()  # with parameters of latent entries, as many of each chain in turn
     cells: Array | None = None  # of one chain: count, sum and sum of squares of latent entries
 
     def typical(self, problem: Problem) -> Problem:
@@ -53,14 +53,14 @@ class Draws(NamedTuple):
         """Chains side by side; a callback may have stopped one early."""
         least = min(c.log_prob.size for c in chains)
         names, chances = chains[0].hyper, [c.inclusion for c in chains]
-        pairs = tuple(pair for c in chains for pair in c.pairs)
+        some = min(len(c.pairs) for c in chains)
         return cls(
             np.stack([c.theta[:least] for c in chains]),
             {name: np.stack([c.hyper[name][:least] for c in chains]) for name in names},
             np.stack([c.log_prob[:least] for c in chains]),
             start and start._replace(latents=averaged(start.latents, [c.cells for c in chains])),
             None if chances[0] is None else np.stack(chances),  # type: ignore[arg-type]
-            pairs[:: max(1, -(-len(pairs) // PAIRS))],
+            tuple(pair for c in chains for pair in c.pairs[:some]),
         )
 
 
@@ -174,14 +174,17 @@ class Rows:
 class Record:
     """What one chain leaves behind, filled as it goes; a checkpoint holds it as plain arrays."""
 
-    def __init__(self, model: Model, priors: States, burn_in: int, draws: int, thin: int) -> None:
+    def __init__(
+        self, model: Model, priors: States, burn_in: int, draws: int, thin: int, chains: int = 1
+    ) -> None:
         self.model, self.burn_in, self.thin = model, burn_in, thin
         self.t = 0  # draws made, burn-in and thinned ones included
         self.early, self.kept = Rows(model, priors, burn_in), Rows(model, priors, draws)
         self.chances, self.decided = np.zeros(model.width), 0  # sum of inclusion, of how many
         self.pairs: list[Pair] = []
         self.cells: Array | None = None
-        self.every = thin * max(1, draws // PAIRS)  # draws from one pair to the next
+        share = max(1, PAIRS // chains)
+        self.every = thin * -(-draws // share)  # draws from one pair to the next
         self.scales: list[float] = []  # of the likelihood, where drawn: one a sweep
 
     @property

@@ -11,7 +11,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.special import expit
 
-from ..designs.latent import begin, redrawn, thrown
+from ..designs.latent import begin, redrawn, thrown, turned
 from ..distributions import slice_sample
 from ..engines import Serial
 from ..gaussian import Point, covariance
@@ -132,7 +132,8 @@ class Gibbs:
         at = Position(theta, start.priors, latents=latents, likelihood=likelihood)
         if k % 2 and problem.model.odds(start.priors) is not None:
             at = at._replace(theta=crowded(problem.at(at.latents), at.theta))
-        record = Record(problem.model, start.priors, self.burn_in, self.draws, self.thin)
+        sizes = (self.burn_in, self.draws, self.thin, self.chains)
+        record = Record(problem.model, start.priors, *sizes)
         total = self.burn_in + self.draws * self.thin
         proposal, stop, key = None, False, f"gibbs/chain{k}"
         held = store.get(key) if store is not None else {}
@@ -178,6 +179,7 @@ class Gibbs:
             for k in model.grouped:  # effects of groups also by themselves
                 theta, priors = stretch(problem, theta, priors, rng, only=k)
         latents = redrawn(problem, Coef(theta, Point(theta.size)), rng, key)
+        theta, latents = turned(model, theta, latents, priors, rng)
         problem = problem.at(latents)
         fit, likelihood = float(problem.log_likelihoods(theta[None])[0]), at.likelihood
         if likelihood is not None:  # its scale, given theta alone
