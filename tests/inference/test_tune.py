@@ -18,6 +18,7 @@ from bayesvm.inference.tune import (
     cross_validate,
     maximise_evidence,
     parameter_prior,
+    shorten,
     tune,
 )
 from bayesvm.kernels import RBF, Linear, Matern, Polynomial, Scaled, White, with_columns
@@ -168,6 +169,42 @@ def test_amplitude_is_the_best_of_its_neighbourhood():
     m, v = left_out(fit, labels, Hinge().tight)
     want = score_link(labels.y, m, v, labels.c)[1] + 0.5 * 0.3**2
     assert score(0.3) == pytest.approx(want, abs=0.05)
+
+
+def test_scales_that_are_much_too_long_are_shortened():
+    seen = simulated(120)
+    site = Hinge().tight
+    long = Scaled(16.0, RBF(6.0))
+
+    def judged(kernel):
+        return Amplitude(kernel, seen, site)
+
+    best, score = shorten(long, judged)
+    start = judged(long)
+    at = np.log(best.weight)
+    assert best.kernel.length_scale < 0.6 * 6.0
+    assert score(at) < start(best_amplitude(start, np.log(2.0))) - 2.0
+    assert np.allclose(score.K, judged(best).K, rtol=1e-12)
+
+
+def test_scales_stay_where_rows_left_out_do_not_insist():
+    seen = simulated(60)
+    kernel = 16.0 * RBF(1.0)
+    best, score = shorten(kernel, lambda k: Amplitude(k, seen, Hinge().tight))
+    assert best.kernel.length_scale == 1.0
+    assert score(np.log(best.weight)) < score(np.log(16.0))
+
+
+def test_scales_of_their_own_are_not_shortened():
+    seen, asked = simulated(60), []
+
+    def judged(kernel):
+        asked.append(kernel)
+        return Amplitude(kernel, seen, Hinge().tight)
+
+    best, _ = shorten(16.0 * RBF((50.0, 50.0)), judged)
+    assert len(asked) == 1
+    assert np.array_equal(best.kernel.length_scale, (50.0, 50.0))
 
 
 def test_folds_leave_out_every_row_once():
