@@ -80,20 +80,16 @@ class Gpu:
     # ----- moving
 
     def place(self, x: Any) -> Any:
-        """An array on the device; codes of groups and labels stay whole numbers."""
+        """An array on the device; whole numbers stay what they are: they are codes."""
         if hasattr(x, "mapped"):
             return x.mapped(self.place)
         if not namespace.is_numpy(x) or isinstance(x, float):
             return x
-        if x.dtype.kind in "iu" and x.dtype not in SENT:
-            x = x.astype(np.int64)
-        elif x.dtype not in SENT:
-            x = x.astype(np.float64)
+        if x.dtype not in SENT:
+            x = x.astype(np.int64 if x.dtype.kind in "iu" else np.float64)
         if not (x.flags.c_contiguous and x.flags.writeable):
             x = np.array(x, order="C")  # a copy: torch cannot hold what may not be written
-        xp = self.namespace
-        out = xp.asarray(x, **self._there)
-        return out if x.dtype.kind == "f" else namespace.double(out)
+        return self.namespace.asarray(x, **self._there)
 
     def empty(self, rows: Any, width: int, dtype: str) -> Any:
         """Columns to be filled in on the device, one row for each of ``rows``."""

@@ -29,7 +29,7 @@ from ..priors import Fixed
 from ..progress import Reporter
 from ..stats import Dense, Factored
 from ..types import Array, Coef, Rows, Term
-from ._base import BayesianClassifier
+from ._kernel_report import KernelReport
 from ._points import find_places, inducing_points, is_precomputed
 from ._sites import fit_by_chains, fit_by_sites
 
@@ -49,7 +49,7 @@ class Prepared(NamedTuple):
     rng: np.random.Generator
 
 
-class ProcessClassifier(BayesianClassifier):
+class ProcessClassifier(KernelReport):
     """Base of the kernel machine; the subclass decides what is fitted, this class knows how."""
 
     _accept_sparse: Any = False
