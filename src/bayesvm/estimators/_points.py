@@ -14,7 +14,7 @@ from ..distinct import Distinct, merge
 from ..kernels import Precomputed
 from ..types import Array
 
-ALL_ROWS = 2000  # up to here every distinct row is an inducing point
+ALL_ROWS = 1000  # up to here every distinct row is an inducing point
 FIRST_INDUCING = 125
 MOST_INDUCING = 1000
 RESIDUAL_SHARE = 0.1  # of the prior variance that inducing points may leave unexplained
