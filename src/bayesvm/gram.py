@@ -32,6 +32,7 @@ from .types import Array, Local
 Site = Callable[[Array, Array, Array], Local]
 
 NOTHING = 1e-10  # precision of a site, in units of the prior's, that changes nothing
+FIRST = 4.0  # size of f, and its variance, before anything is known
 STRONG = 1e-4  # and one that leaves twelve digits in a difference from one
 
 
@@ -189,6 +190,12 @@ def target_sites(m: Array, v: Array, labels: Labels, site: Site) -> Sites:
     return Sites(w, labels.total(local.g) + w * m)
 
 
+def _first_sites(labels: Labels, site: Site) -> Sites:
+    """What rows ask for where f follows their labels: from zero it would grow for some passes."""
+    share = labels.total(labels.c * labels.y) / labels.total(labels.c)
+    return target_sites(FIRST * share, np.full(labels.points, FIRST), labels, site)
+
+
 def fit_sites(
     K: Array | Process,
     labels: Labels,
@@ -203,8 +210,7 @@ def fit_sites(
     The target of a point's site is :math:`(w, b) = \sum (w_i, g_i + w_i m)` over its rows; steps
     that would lower the bound are halved, so the bound never falls.
     """
-    zero = np.zeros(labels.points)
-    sites = start or target_sites(zero, zero + 1.0, labels, site)
+    sites = start or _first_sites(labels, site)
     old, pace, best, path, converged = sites, Pace(), None, History(), False
     enough = tol * float(labels.c.sum())
     for passes in range(1, max_iter + 1):

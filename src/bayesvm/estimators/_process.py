@@ -27,7 +27,7 @@ from ..machine import Machine
 from ..model import Model, Problem
 from ..priors import Fixed
 from ..progress import Reporter
-from ..stats import Dense, Factored
+from ..stats import sandwich
 from ..types import Array, Coef, Rows, Term
 from ._base import BayesianClassifier
 from ._points import find_places, inducing_points, is_precomputed
@@ -166,23 +166,24 @@ class ProcessClassifier(BayesianClassifier):
         return Problem(model, blocks.assembled(rows), engine, form)
 
     def _starts(self, problem: Problem, ready: Prepared, scheme: Any) -> list[State | None]:
-        """With every row a point, the answer itself, by one Gram matrix and no columns."""
+        """Where tuning ended; with every row a point the answer itself, by one Gram matrix."""
         points, machines, sites = ready.points, ready.machines, ready.sites
         model, design = problem.model, problem.model.terms[-1].design
-        if design.Z is not points or not check.has_spread(scheme):
+        exact = design.Z is points
+        if not check.has_spread(scheme) or not (exact or sites):
             return [None] * len(machines)
-        K = design.L @ design.L.T + float(self.bias) ** 2
-        P = model.precision(model.init())
-        C = problem.blocks.X  # one row a point, unless a point has two labels
-        if C.shape[0] > points.shape[0]:
-            C = np.column_stack([np.ones(points.shape[0]), design.L])
+        found = sites or [None] * len(machines)
+        if exact:
+            K, site = design.L @ design.L.T + float(self.bias) ** 2, model.likelihood.expected
+            each = zip(machines, found, strict=True)
+            found = [fit_sites(K, labels, site, first, tol=3e-6).sites for labels, first in each]
+        C, P = problem.blocks.X, model.precision(model.init())
+        if C.shape[0] > points.shape[0]:  # a point with two labels has two rows
+            C = C[np.unique(ready.data.at, return_index=True)[1]]
         starts: list[State | None] = []
-        for j, labels in enumerate(machines):
-            first = sites[j] if sites else None
-            fit = fit_sites(K, labels, model.likelihood.expected, first, tol=3e-6)
-            root = np.sqrt(fit.sites.w)[:, None] * C
-            S = Factored(C, fit.sites.w) if problem.form == "factored" else Dense(root.T @ root)
-            starts.append(State(Coef((C.T @ fit.alpha) / P, covariance(S, P)), model.init()))
+        for w, b in found:
+            cov = covariance(sandwich(C, w, problem.form), P)
+            starts.append(State(Coef(cov.solve(C.T @ b), cov), model.init()))
         return starts
 
     def _mark_support(self, problem: Problem, data: Distinct, kept: Array, n: int) -> None:

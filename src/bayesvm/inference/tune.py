@@ -35,7 +35,7 @@ from ..types import Array
 
 FEW = 400  # points of the first, coarse search
 SEARCHED = 800  # most points of the search for length scales
-MANY = 1000  # and of that for the amplitude
+MANY = 1000  # and of that for the amplitude and folds
 JUDGED = 5000  # rows that judge the amplitude through inducing points
 MOST = 20_000  # points at which a bound through inducing points is climbed
 START = 16.0  # amplitude of a logistic model
@@ -43,7 +43,7 @@ SPREAD = 1.5  # prior sd of log amplitude and of other parameters
 OWN_SCALES = 1.0  # prior sd of a column's log length scale about the common one
 NATS_A_SCALE = 1.0  # what a length scale of its own must add to the evidence,
 NATS_AT_LEAST = 5.0  # and all of them together: very strong evidence by any table
-PROMISING = 0.4  # share of that which few points must show for many to be asked
+PROMISING = 0.5  # share of that which few points must show for twice as many to be asked
 PAPERS_START = 4.0  # the same for the hinge, where its own bound decides
 SMALL_GAIN = 1e-3  # relative gain of a step that ends a climb
 FARTHEST = 12.0  # largest log parameter that is tried
@@ -174,7 +174,7 @@ class Evidence:
                 unit = max(1.0, float(np.linalg.norm(slope)))
             return -value / unit, -slope / unit
 
-        options = {"maxfun": evaluations, "maxcor": 20, "ftol": SMALL_GAIN, "gtol": 1e-3}
+        options = {"maxfun": evaluations, "maxcor": 20, "ftol": SMALL_GAIN, "gtol": 1e-3, "maxls": 4}
         first = np.zeros(theta.size)
         try:
             found = minimize(minus, first, jac=True, method="L-BFGS-B", options=options)
@@ -257,35 +257,36 @@ def maximise_evidence(
 ) -> Scaled:
     """The kernel of most evidence; with ``per_column``, one length scale a column if that pays.
 
-    Many points are searched after few: a start from 400 leaves little to do.  The evidence of
-    scales of their own grows with the points, so few that show enough of it have settled the
-    matter; it is looked at again only where they show a good part.  Columns start from short
-    scales: from a long one that they share, those along which f bends look as idle as the rest.
+    A few points settle a scale that all columns share; more are asked only where columns with
+    scales of their own promise something.  Their evidence grows with the points, so few that show
+    enough of it have settled that too.  Columns start from short scales: from a long one that they
+    share, those along which f bends look as idle as the rest.
     """
-    few, many = seen.thinned(FEW, rng), seen.thinned(SEARCHED, rng)
-    p = seen.X.shape[1]
-    wide = with_columns(kernel, p)
-    wide = wide.with_theta(wide.theta - np.log(2.0) * _is_scale(wide))
-    more_scales = wide.theta.size - kernel.theta.size
-    needed = max(NATS_A_SCALE * more_scales, NATS_AT_LEAST)
+    few, p = seen.thinned(FEW, rng), seen.X.shape[1]
+    sites: list[Sites | None] = [None] * len(seen.machines)
 
     def climb(
         kernel: Scaled, part: Seen, evaluations: int, after: Summit | None = None, **how: Any
     ) -> tuple[Scaled, Summit]:
         one = Evidence(kernel, part, site, parameter_prior(kernel, p, amplitude, OWN_SCALES))
+        one.sites[:] = sites if part is few else one.sites
         top = one.climb(kernel.theta, evaluations, root=after and after.root, **how)
+        sites[:] = one.sites
         return kernel.with_theta(top.theta), top
 
     shared, low = climb(kernel, few, 40)
-    gain, high = -np.inf, low
-    if per_column and more_scales > 0:
-        hopeful = low.value + 0.5 * PROMISING * needed
-        wide, high = climb(wide, few, 40, early=hopeful)
-        gain = high.value - low.value
+    wide = with_columns(kernel, p)
+    more_scales = wide.theta.size - kernel.theta.size
+    if not per_column or more_scales == 0:
+        return shared
+    needed = max(NATS_A_SCALE * more_scales, NATS_AT_LEAST)
+    wide = wide.with_theta(wide.theta - np.log(2.0) * _is_scale(wide))
+    wide, high = climb(wide, few, 40, early=low.value + 0.5 * PROMISING * needed)
+    gain, many = high.value - low.value, seen.thinned(SEARCHED, rng)
+    if gain < PROMISING * needed:
+        return shared
     if many is few:
         return wide if gain > needed else shared
-    if gain < PROMISING * needed:
-        return climb(shared, many, 20, low)[0]
     if gain > needed:
         return climb(wide, many, 20, high)[0]
     shared, low = climb(shared, many, 20, low)
@@ -361,13 +362,18 @@ class SparseAmplitude(Amplitude):
         return replace(self.unit, C=C, rest=amplitude * self.unit.rest)
 
 
-def best_amplitude(score: Amplitude, start: float, step: float = float(np.log(2.0))) -> float:
-    """Walk in steps of a factor two to the least score nearby, then to the vertex of a parabola."""
+def best_amplitude(score: Amplitude, start: float, step: float = float(np.log(4.0))) -> float:
+    """The least score of a wide look in steps of a factor four, then the vertex of a parabola.
+
+    A walk to the nearest valley is not enough: small amplitudes, where f ends at the margin, and
+    large ones, where it can grow on, may have one each.
+    """
 
     def at(k: int) -> float:
         return score(start + k * step)
 
-    k, way = 0, -1 if at(-1) <= at(0) else 1
+    k = min((-1, 0, 1), key=at)
+    way = 1 if k > 0 else -1
     while abs(k) < 20 and at(k + way) < at(k):
         k += way
     low, mid, high = at(k - 1), at(k), at(k + 1)
@@ -490,6 +496,6 @@ def tune(
         score = Amplitude(found, seen.thinned(MANY, rng), likelihood.tight)
     amplitude = best_amplitude(score, np.log(found.weight / 8.0))
     best = Scaled(float(np.exp(amplitude)), found.kernel)
-    if points is not None or seen.X.shape[0] > 2 * MANY:
+    if points is not None and score.seen is not seen:
         return Tuned(best)
     return Tuned(best, score.sites_at(amplitude, best, seen))
