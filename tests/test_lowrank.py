@@ -33,7 +33,7 @@ def process(kernel, fitc, Z=Z):
     return LowRank.of(whiten(kernel, Z, PLAIN), X, BIAS, fitc)
 
 
-def best(kernel, fitc, site, Z=Z, tol=1e-13):
+def best(kernel, fitc, site, Z=Z, tol=1e-16):
     return fit_sites(process(kernel, fitc, Z), LABELS, site, tol=tol, max_iter=3000)
 
 

@@ -32,7 +32,7 @@ from .types import Array, Local
 Site = Callable[[Array, Array, Array], Local]
 
 NOTHING = 1e-10  # precision of a site, in units of the prior's, that changes nothing
-FIRST = 4.0  # size of f, and its variance, before anything is known
+FIRST = 2.0  # size of f before anything is known, with unit variance
 STRONG = 1e-4  # and one that leaves twelve digits in a difference from one
 
 
@@ -193,7 +193,7 @@ def target_sites(m: Array, v: Array, labels: Labels, site: Site) -> Sites:
 def _first_sites(labels: Labels, site: Site) -> Sites:
     """What rows ask for where f follows their labels: from zero it would grow for some passes."""
     share = labels.total(labels.c * labels.y) / labels.total(labels.c)
-    return target_sites(FIRST * share, np.full(labels.points, FIRST), labels, site)
+    return target_sites(FIRST * share, np.ones(labels.points), labels, site)
 
 
 def fit_sites(

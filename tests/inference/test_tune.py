@@ -254,4 +254,16 @@ def test_the_amplitude_is_judged_through_the_points_of_the_fit():
     found = tune("evidence", Scaled(1.0, RBF(1.0)), seen, Hinge(), rng, through=through)
     assert len(asked) == 1
     assert asked[0].kernel == found.kernel.kernel  # length scales were settled before
-    assert found.sites is None
+    plain = Standardised(np.zeros(2), np.ones(2))
+    low = LowRank.of(whiten(found.kernel, A[:20], plain), A, 4.0, False)
+    end = fit_sites(low, labels, Hinge().tight, found.sites[0])
+    assert end.path[0] == pytest.approx(end.bound, abs=0.01)  # the fit to come begins at its end
+
+
+def test_of_two_valleys_the_amplitude_takes_the_lower():
+    """Nearest to the start is a shallow one; a step of four beyond the ridge is a deep one."""
+
+    def score(t):
+        return min((t + 0.7) ** 2, (t - 3.0) ** 2 - 1.0)
+
+    assert best_amplitude(score, 1.0) == pytest.approx(3.0, abs=0.7)

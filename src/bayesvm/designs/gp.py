@@ -146,8 +146,8 @@ def whiten(kernel: Any, Z: Array, inputs: Any) -> Whitened:
 # ---------------------------------------------------------------------------------------------
 # Where the points are
 
-LLOYD_ROWS = 20_000
-LLOYD_PASSES = 10
+LLOYD_ROWS = 20  # for each point; more rows or passes leave no less variance
+LLOYD_PASSES = 5
 
 
 def choose_points(X: Array, m: int, how: Any, rng: np.random.Generator) -> Array:
@@ -157,8 +157,8 @@ def choose_points(X: Array, m: int, how: Any, rng: np.random.Generator) -> Array
     if how == "random":
         return X[np.sort(rng.choice(X.shape[0], m, replace=False))]
     some = X
-    if X.shape[0] > LLOYD_ROWS:
-        some = X[np.sort(rng.choice(X.shape[0], LLOYD_ROWS, replace=False))]
+    if X.shape[0] > LLOYD_ROWS * m:
+        some = X[np.sort(rng.choice(X.shape[0], LLOYD_ROWS * m, replace=False))]
     return lloyd(some, spread(some, m, rng))
 
 

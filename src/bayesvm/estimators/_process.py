@@ -24,6 +24,7 @@ from ..inference.tune import Seen, Through, kernel_prior, tune
 from ..kernels import Scaled
 from ..lowrank import LowRank
 from ..machine import Machine
+from ..memory import keep_what_is_freed
 from ..model import Model, Problem
 from ..priors import Fixed
 from ..progress import Reporter
@@ -70,6 +71,7 @@ class ProcessClassifier(BayesianClassifier):
 
         ``how`` is the fit to come: ``"variational"``, ``"fitc"`` or a ``"stream"``.
         """
+        keep_what_is_freed()
         rng = self._generator()
         kept = np.flatnonzero(c > 0)
         tuned = rule is not None

@@ -43,7 +43,7 @@ SPREAD = 1.5  # prior sd of log amplitude and of other parameters
 OWN_SCALES = 1.0  # prior sd of a column's log length scale about the common one
 NATS_A_SCALE = 1.0  # what a length scale of its own must add to the evidence,
 NATS_AT_LEAST = 5.0  # and all of them together: very strong evidence by any table
-PROMISING = 0.5  # share of that which few points must show for twice as many to be asked
+SHOWN = 0.75  # share of that which few points must show where there are more
 PAPERS_START = 4.0  # the same for the hinge, where its own bound decides
 SMALL_GAIN = 1e-3  # relative gain of a step that ends a climb
 FARTHEST = 12.0  # largest log parameter that is tried
@@ -257,9 +257,8 @@ def maximise_evidence(
 ) -> Scaled:
     """The kernel of most evidence; with ``per_column``, one length scale a column if that pays.
 
-    A few points settle a scale that all columns share; more are asked only where columns with
-    scales of their own promise something.  Their evidence grows with the points, so few that show
-    enough of it have settled that too.  Columns start from short scales: from a long one that they
+    A few points settle a scale that all columns share, and whether columns deserve their own; more
+    are asked only for what these are.  Columns start from short scales: from a long one that they
     share, those along which f bends look as idle as the rest.
     """
     few, p = seen.thinned(FEW, rng), seen.X.shape[1]
@@ -281,17 +280,11 @@ def maximise_evidence(
         return shared
     needed = max(NATS_A_SCALE * more_scales, NATS_AT_LEAST)
     wide = wide.with_theta(wide.theta - np.log(2.0) * _is_scale(wide))
-    wide, high = climb(wide, few, 40, early=low.value + 0.5 * PROMISING * needed)
-    gain, many = high.value - low.value, seen.thinned(SEARCHED, rng)
-    if gain < PROMISING * needed:
+    wide, high = climb(wide, few, 40, early=low.value + 0.2 * needed)
+    many = seen.thinned(SEARCHED, rng)
+    if high.value - low.value < (1.0 if many is few else SHOWN) * needed:
         return shared
-    if many is few:
-        return wide if gain > needed else shared
-    if gain > needed:
-        return climb(wide, many, 20, high)[0]
-    shared, low = climb(shared, many, 20, low)
-    wide, high = climb(wide, many, 20, high, early=low.value + 0.5 * needed)
-    return wide if high.value - low.value > needed else shared
+    return wide if many is few else climb(wide, many, 20, high)[0]
 
 
 # ---------------------------------------------------------------------------------------------
