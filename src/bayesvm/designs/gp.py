@@ -150,16 +150,21 @@ LLOYD_ROWS = 20  # for each point; more rows or passes leave no less variance
 LLOYD_PASSES = 5
 
 
-def choose_points(X: Array, m: int, how: Any, rng: np.random.Generator) -> Array:
-    """Inducing points among distinct rows ``X``: all of them if no more than ``m``."""
+def choose_points(
+    X: Array, m: int, how: Any, rng: np.random.Generator, reach: Array | float = 1.0
+) -> Array:
+    """Inducing points among distinct rows ``X``: all of them if no more than ``m``.
+
+    Distances are in units of the kernel's ``reach`` along each column.
+    """
     if X.shape[0] <= m:
         return X
     if how == "random":
         return X[np.sort(rng.choice(X.shape[0], m, replace=False))]
-    some = X
+    some = X / reach
     if X.shape[0] > LLOYD_ROWS * m:
-        some = X[np.sort(rng.choice(X.shape[0], LLOYD_ROWS * m, replace=False))]
-    return lloyd(some, spread(some, m, rng))
+        some = some[np.sort(rng.choice(X.shape[0], LLOYD_ROWS * m, replace=False))]
+    return lloyd(some, spread(some, m, rng)) * reach
 
 
 def scattered(kernel: Any, X: Array, m: int, rng: np.random.Generator) -> Array:

@@ -80,22 +80,22 @@ def inducing_points(
     n = X.shape[0]
     if n_inducing is None or (n_inducing == "auto" and n <= ALL_ROWS):
         return X
-
     reach = column_scales(kernel, X.shape[1])
 
     def choose(m: int) -> Array:
         if isinstance(getattr(kernel, "kernel", kernel), Precomputed) and inducing == "kmeans":
             return scattered(kernel, X, m, rng)  # there are no rows to take means of
-        return choose_points(X / reach, m, inducing, rng) * reach  # near is what the kernel finds so
+        return choose_points(X, m, inducing, rng, reach)
 
     if n_inducing != "auto":
         return choose(int(n_inducing))
     m, sample = FIRST_INDUCING, X[rng.choice(n, min(n, 1000), replace=False)]
     plain = Standardised(np.zeros(X.shape[1]), np.ones(X.shape[1]))
+    allowed = min(RESIDUAL, RESIDUAL_SHARE * kernel.diag(sample).mean())
     while True:
         Z = choose(m)
         design = whiten(kernel, Z, plain)
         left = design.residual(sample, design.columns(sample)).mean()
-        if 2 * m > MOST_INDUCING or left < min(RESIDUAL, RESIDUAL_SHARE * kernel.diag(sample).mean()):
+        if 2 * m > MOST_INDUCING or left < allowed:
             return Z
         m *= 2

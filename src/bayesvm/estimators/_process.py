@@ -174,16 +174,15 @@ class ProcessClassifier(BayesianClassifier):
         exact = design.Z is points
         if not check.has_spread(scheme) or not (exact or sites):
             return [None] * len(machines)
-        found = sites or [None] * len(machines)
         if exact:
             K, site = design.L @ design.L.T + float(self.bias) ** 2, model.likelihood.expected
-            each = zip(machines, found, strict=True)
-            found = [fit_sites(K, labels, site, first, tol=3e-6).sites for labels, first in each]
+            each = zip(machines, sites or [None] * len(machines), strict=True)
+            sites = [fit_sites(K, labels, site, first, tol=3e-6).sites for labels, first in each]
         C, P = problem.blocks.X, model.precision(model.init())
         if C.shape[0] > points.shape[0]:  # a point with two labels has two rows
             C = C[np.unique(ready.data.at, return_index=True)[1]]
         starts: list[State | None] = []
-        for w, b in found:
+        for w, b in sites or ():
             cov = covariance(sandwich(C, w, problem.form), P)
             starts.append(State(Coef(cov.solve(C.T @ b), cov), model.init()))
         return starts

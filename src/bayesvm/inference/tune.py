@@ -174,7 +174,8 @@ class Evidence:
                 unit = max(1.0, float(np.linalg.norm(slope)))
             return -value / unit, -slope / unit
 
-        options = {"maxfun": evaluations, "maxcor": 20, "ftol": SMALL_GAIN, "gtol": 1e-3, "maxls": 4}
+        options = {"maxfun": evaluations, "maxcor": 20, "ftol": SMALL_GAIN, "gtol": 1e-3}
+        options["maxls"] = 4  # what more would gain is lost in the tolerance of the sites
         first = np.zeros(theta.size)
         try:
             found = minimize(minus, first, jac=True, method="L-BFGS-B", options=options)
