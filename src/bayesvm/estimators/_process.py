@@ -176,8 +176,9 @@ class ProcessClassifier(BayesianClassifier):
             return [None] * len(machines)
         if exact:
             K, site = design.L @ design.L.T + float(self.bias) ** 2, model.likelihood.expected
-            each = zip(machines, sites or [None] * len(machines), strict=True)
-            sites = [fit_sites(K, labels, site, first, tol=3e-6).sites for labels, first in each]
+            first: list[Sites | None] = [*sites] if sites else [None] * len(machines)
+            each = zip(machines, first, strict=True)
+            sites = [fit_sites(K, labels, site, near, tol=3e-6).sites for labels, near in each]
         C, P = problem.blocks.X, model.precision(model.init())
         if C.shape[0] > points.shape[0]:  # a point with two labels has two rows
             C = C[np.unique(ready.data.at, return_index=True)[1]]
