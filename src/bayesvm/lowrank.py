@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import blas, solve_triangular
 
 from .designs.gp import JITTER, Whitened
 from .gram import Fit, Moments, Sites, factor_in_place, invert
@@ -78,8 +78,8 @@ class LowRank:
         B = A.T @ A
         B[np.diag_indices_from(B)] += 1.0
         R = invert(factor_in_place(B))
-        T = self.C @ R.T
-        a, s = T @ (R @ (self.C.T @ seen.b)), np.einsum("ij,ij->i", T, T)
+        T = blas.dtrmm(1.0, R, self.C.T, lower=1)  # R C'
+        a, s = (R @ (self.C.T @ seen.b)) @ T, np.einsum("ij,ij->j", T, T)
         half = 0.5 * np.log(tau).sum() - np.log(np.diag(R)).sum()
         if self.fitc:
             m, v = (a + self.rest * sites.b) / tau, s / tau**2 + self.rest / tau
