@@ -146,7 +146,8 @@ def whiten(kernel: Any, Z: Array, inputs: Any) -> Whitened:
 # ---------------------------------------------------------------------------------------------
 # Where the points are
 
-LLOYD_ROWS = 20  # for each point; more rows or passes leave no less variance
+LLOYD_ROWS = 2000  # at most,
+ROWS_A_POINT = 20  # or so many for each point; more rows or passes leave no less variance
 LLOYD_PASSES = 5
 
 
@@ -161,9 +162,9 @@ def choose_points(
         return X
     if how == "random":
         return X[np.sort(rng.choice(X.shape[0], m, replace=False))]
-    some = X / reach
-    if X.shape[0] > LLOYD_ROWS * m:
-        some = some[np.sort(rng.choice(X.shape[0], LLOYD_ROWS * m, replace=False))]
+    some, most = X / reach, max(LLOYD_ROWS, ROWS_A_POINT * m)
+    if X.shape[0] > most:
+        some = some[np.sort(rng.choice(X.shape[0], most, replace=False))]
     return lloyd(some, spread(some, m, rng)) * reach
 
 
