@@ -19,6 +19,7 @@ from bayesvm.kernels import (
     Scaled,
     Sum,
     White,
+    column_scales,
     with_columns,
 )
 
@@ -204,3 +205,11 @@ def test_one_length_scale_becomes_one_per_column(rows):
 def test_errors_say_what_is_wrong(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_reach_of_a_kernel_along_each_column():
+    """Its shortest length scale there, whatever it is made of; one where it has none."""
+    wide, round_ = RBF((0.5, 3.0)), Matern(2.0)
+    np.testing.assert_array_equal(column_scales(4.0 * wide, 2), [0.5, 3.0])
+    np.testing.assert_array_equal(column_scales(wide + 2.0 * round_, 2), [0.5, 2.0])
+    np.testing.assert_array_equal(column_scales(Constant(3.0), 2), [1.0, 1.0])

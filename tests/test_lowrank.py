@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.polynomial.hermite_e import hermegauss
 from scipy.stats import multivariate_normal
 
 from bayesvm.designs import Standardised, whiten
@@ -33,7 +34,7 @@ def process(kernel, fitc, Z=Z):
     return LowRank.of(whiten(kernel, Z, PLAIN), X, BIAS, fitc)
 
 
-def best(kernel, fitc, site, Z=Z, tol=1e-13):
+def best(kernel, fitc, site, Z=Z, tol=1e-16):
     return fit_sites(process(kernel, fitc, Z), LABELS, site, tol=tol, max_iter=3000)
 
 
@@ -91,8 +92,14 @@ def test_the_fitc_bound_is_the_printed_one():
     ],
     ids=["rbf", "rbf per column", "matern 5/2", "sum", "polynomial"],
 )
-def test_gradient_by_central_differences(kernel, site, fitc):
-    """Of the bound fitted anew, for at its optimum the sites' own vanish."""
+def test_gradient_by_central_differences(kernel, site, fitc, monkeypatch):
+    """Of the bound fitted anew, for at its optimum the sites' own vanish.
+
+    Value and slopes of the logistic site are separate averages: here with nodes enough to agree.
+    """
+    nodes, weights = hermegauss(80)
+    finer = tuple(zip(nodes, weights / weights.sum(), strict=True))
+    monkeypatch.setattr("bayesvm.likelihoods.logistic.NODES_AND_WEIGHTS", finer)
     fit = best(kernel, fitc, site)
     slope = process(kernel, fitc).slope(fit)
     h = 1e-4

@@ -5,7 +5,8 @@ precision *w* and potential *b*,
 
 .. math::
 
-    B = I + W^{1/2} K W^{1/2}, \qquad V = K - K W^{1/2} B^{-1} W^{1/2} K, \qquad m = V b,
+    B = I + W^{1/2} K W^{1/2}, \qquad B^{-1} = R^\top R, \qquad
+    V = K - K W^{1/2} B^{-1} W^{1/2} K, \qquad m = V b,
 
     \mathrm{KL}(q \,\|\, p) = \tfrac12\big(\log|B| - w^\top v + \alpha^\top m\big), \qquad
     \alpha = K^{-1} m = b - w m .
@@ -22,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, lapack, solve_triangular
+from scipy.linalg import cholesky, lapack
 
 from .calibration import leave_one_out
 from .inference.loop import History, Pace, Progress, Watch, silent
@@ -31,6 +32,7 @@ from .types import Array, Local
 Site = Callable[[Array, Array, Array], Local]
 
 NOTHING = 1e-10  # precision of a site, in units of the prior's, that changes nothing
+FIRST = 2.0  # size of f before anything is known, with unit variance
 STRONG = 1e-4  # and one that leaves twelve digits in a difference from one
 
 
@@ -62,13 +64,13 @@ class Sites(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A posterior at the points: sites, moments, the factor of B, and the bound."""
+    """A posterior at the points: sites, moments, the root of B's inverse, and the bound."""
 
     sites: Sites
     m: Array
     v: Array
     alpha: Array
-    L: Array
+    R: Array  # lower, R' R is the inverse of B
     on: Array  # points that are in B
     local: Local  # what each row, counted c times, says
     bound: float
@@ -78,8 +80,8 @@ class Fit:
 
     def slope(self) -> Array:
         """Gradient of the optimal bound in the entries of K."""
-        inverse, _ = lapack.dpotri(self.L, lower=1)
-        inverse = np.tril(inverse) + np.tril(inverse, -1).T
+        inverse, _ = lapack.dlauum(self.R, lower=1)
+        inverse += np.tril(inverse, -1).T  # R has zeros above the diagonal
         s = np.sqrt(self.sites.w[self.on])
         inverse *= s[:, None]
         inverse *= s
@@ -90,7 +92,7 @@ class Fit:
 
     def at(self, cross: Array, diag: Array) -> tuple[Array, Array]:
         """Moments of f at new rows from their kernel values, ``(new, points)``."""
-        return Predictor(self.alpha, self.sites.w[self.on], self.L, self.on).at(cross, diag)
+        return Predictor(self.alpha, self.sites.w[self.on], self.R, self.on).at(cross, diag)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,19 +101,18 @@ class Predictor:
 
     alpha: Array
     w: Array
-    L: Array
+    R: Array
     on: Array
 
     @staticmethod
     def of(alpha: Array, w: Array, K: Array) -> Predictor:
         on = np.flatnonzero(w * np.diag(K) > NOTHING)
-        return Predictor(alpha, w[on], factor(K, w[on], on), on)
+        return Predictor(alpha, w[on], invert(factor(K, w[on], on)), on)
 
     def at(self, cross: Array, diag: Array) -> tuple[Array, Array]:
         """Moments of f at new rows from their kernel values, ``(new, points)``."""
-        half = (cross[:, self.on] * np.sqrt(self.w)).T
-        T = solve_triangular(self.L, half, lower=True, overwrite_b=True, check_finite=False)
-        v = diag - np.einsum("ij,ij->j", T, T)
+        T = (cross[:, self.on] * np.sqrt(self.w)) @ self.R.T
+        v = diag - np.einsum("ij,ij->i", T, T)
         return cross @ self.alpha, np.maximum(v, 1e-12 * diag)
 
 
@@ -121,7 +122,18 @@ def factor(K: Array, w: Array, on: Array) -> Array:
     B = K[_square(on, K)] * s
     B *= s[:, None]
     B[np.diag_indices_from(B)] += 1.0
-    return cholesky(B, lower=True, overwrite_a=True, check_finite=False)
+    return factor_in_place(B)
+
+
+def factor_in_place(B: Array) -> Array:
+    """The factor of a symmetric matrix: its transpose is in LAPACK's order, so none is copied."""
+    return cholesky(B.T, lower=True, overwrite_a=True, check_finite=False)
+
+
+def invert(L: Array) -> Array:
+    """The inverse of a factor, which it takes the place of."""
+    R: Array = lapack.dtrtri(L, lower=1, overwrite_c=1)[0]
+    return R
 
 
 def _square(on: Array, K: Array) -> Any:
@@ -133,7 +145,7 @@ class Moments(NamedTuple):
     m: Array
     v: Array
     alpha: Array
-    L: Array
+    R: Array
     on: Array
     kl: float
 
@@ -145,11 +157,11 @@ class Process(Protocol):
 
 
 def moments(K: Array | Process, sites: Sites) -> Moments:
-    r"""Mean and variance at the points, and the factor of B.
+    r"""Mean and variance at the points, and R.
 
     Points without precision (many, under the hinge) are left out of B.  Where a site is strong,
-    :math:`v_i = (1 - [B^{-1}]_{ii})/w_i`, which needs no more than the inverse of the factor;
-    where it is weak that would be a difference of near equals, and the column is solved for.
+    :math:`v_i = (1 - [B^{-1}]_{ii})/w_i`, which needs no more than R; where it is weak that would
+    be a difference of near equals, and the column is solved for.
     """
     if not isinstance(K, np.ndarray):
         return K.moments(sites)
@@ -157,20 +169,18 @@ def moments(K: Array | Process, sites: Sites) -> Moments:
     pull = sites.w * diag
     on = np.flatnonzero(pull > NOTHING)
     w, s = sites.w[on], np.sqrt(sites.w[on])
-    L = factor(K, w, on)
+    R = invert(factor(K, w, on))
     alpha = sites.b.copy()
-    alpha[on] -= s * cho_solve((L, True), s * (K @ sites.b)[on], check_finite=False)
+    alpha[on] -= s * ((R @ (s * (K @ sites.b)[on])) @ R)
     v = np.empty(diag.size)
-    inverse, _ = lapack.dtrtri(L, lower=1)  # above the diagonal it leaves the zeros of L
-    v[on] = (1.0 - np.einsum("ij,ij->j", inverse, inverse)) / w
+    v[on] = (1.0 - np.einsum("ij,ij->j", R, R)) / w
     weak = np.flatnonzero(pull <= STRONG)
     if weak.size:
-        half = K[np.ix_(on, weak)] * s[:, None]
-        T = solve_triangular(L, half, lower=True, overwrite_b=True, check_finite=False)
+        T = R @ (K[np.ix_(on, weak)] * s[:, None])
         v[weak] = diag[weak] - np.einsum("ij,ij->j", T, T)
     m, v = K @ alpha, np.maximum(v, 1e-12 * diag)
-    kl = np.log(np.diag(L)).sum() + 0.5 * float(alpha @ m - sites.w @ v)
-    return Moments(m, v, alpha, L, on, float(kl))
+    kl = 0.5 * float(alpha @ m - sites.w @ v) - np.log(np.diag(R)).sum()
+    return Moments(m, v, alpha, R, on, float(kl))
 
 
 def target_sites(m: Array, v: Array, labels: Labels, site: Site) -> Sites:
@@ -178,6 +188,12 @@ def target_sites(m: Array, v: Array, labels: Labels, site: Site) -> Sites:
     local = site(labels.y, m[labels.at], v[labels.at]).times(labels.c)
     w = labels.total(local.w)
     return Sites(w, labels.total(local.g) + w * m)
+
+
+def _first_sites(labels: Labels, site: Site) -> Sites:
+    """What rows ask for where f follows their labels: from zero it would grow for some passes."""
+    share = labels.total(labels.c * labels.y) / labels.total(labels.c)
+    return target_sites(FIRST * share, np.ones(labels.points), labels, site)
 
 
 def fit_sites(
@@ -194,14 +210,13 @@ def fit_sites(
     The target of a point's site is :math:`(w, b) = \sum (w_i, g_i + w_i m)` over its rows; steps
     that would lower the bound are halved, so the bound never falls.
     """
-    zero = np.zeros(labels.points)
-    sites = start or target_sites(zero, zero + 1.0, labels, site)
+    sites = start or _first_sites(labels, site)
     old, pace, best, path, converged = sites, Pace(), None, History(), False
     enough = tol * float(labels.c.sum())
     for passes in range(1, max_iter + 1):
-        m, v, alpha, L, on, kl = moments(K, sites)
+        m, v, alpha, R, on, kl = moments(K, sites)
         local = site(labels.y, m[labels.at], v[labels.at]).times(labels.c)
-        now = Fit(sites, m, v, alpha, L, on, local, float(local.bound.sum() - kl), passes)
+        now = Fit(sites, m, v, alpha, R, on, local, float(local.bound.sum() - kl), passes)
         if best is not None and not now.bound >= best.bound - 1e-10 * abs(best.bound):
             pace = pace.slower()
             if pace.rate < 1e-4:

@@ -5,8 +5,8 @@ they leave :math:`\tilde k`, and one Gaussian site a point, of precision *w* and
 
 .. math::
 
-    B = I + \Phi^\top \tilde W \Phi, \qquad \mu = B^{-1}\Phi^\top \tilde b, \qquad
-    a = \Phi\mu, \qquad s_i = \phi_i^\top B^{-1}\phi_i .
+    B = I + \Phi^\top \tilde W \Phi, \qquad B^{-1} = R^\top R, \qquad
+    \mu = B^{-1}\Phi^\top \tilde b, \qquad a = \Phi\mu, \qquad s_i = \phi_i^\top B^{-1}\phi_i .
 
 ================  ==========================================  ==================================
                   variational                                 FITC
@@ -31,10 +31,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg import blas, solve_triangular
 
 from .designs.gp import JITTER, Whitened
-from .gram import Fit, Moments, Sites
+from .gram import Fit, Moments, Sites, factor_in_place, invert
 from .types import Array
 
 
@@ -77,11 +77,10 @@ class LowRank:
         A = self.C * np.sqrt(seen.w)[:, None]
         B = A.T @ A
         B[np.diag_indices_from(B)] += 1.0
-        L = cholesky(B, lower=True, overwrite_a=True, check_finite=False)
-        a = self.C @ cho_solve((L, True), self.C.T @ seen.b, check_finite=False)
-        T = solve_triangular(L, self.C.T, lower=True, check_finite=False)
-        s = np.einsum("ij,ij->j", T, T)
-        half = np.log(np.diag(L)).sum() + 0.5 * np.log(tau).sum()
+        R = invert(factor_in_place(B))
+        T = blas.dtrmm(1.0, R, self.C.T, lower=1)  # R C'
+        a, s = (R @ (self.C.T @ seen.b)) @ T, np.einsum("ij,ij->j", T, T)
+        half = 0.5 * np.log(tau).sum() - np.log(np.diag(R)).sum()
         if self.fitc:
             m, v = (a + self.rest * sites.b) / tau, s / tau**2 + self.rest / tau
             spread = v
@@ -89,7 +88,7 @@ class LowRank:
             m, v, spread = a, s + self.rest, s
         alpha = sites.b - sites.w * m
         kl = half + 0.5 * float(alpha @ m - sites.w @ spread)
-        return Moments(m, np.maximum(v, 1e-300), alpha, L, np.arange(m.size), float(kl))
+        return Moments(m, np.maximum(v, 1e-300), alpha, R, np.arange(m.size), float(kl))
 
     @property
     def outside(self) -> Array | float:
@@ -105,7 +104,7 @@ class LowRank:
         :math:`\bar K_{mm} = -L^{-\top}\Phi^\top G \Phi L^{-1}`.
         """
         w = self.through(fit.sites)[0].w
-        inverse = cho_solve((fit.L, True), self.C.T, check_finite=False).T  # Phi B^-1
+        inverse = self.C @ (fit.R.T @ fit.R)  # Phi B^-1
         if self.fitc:
             own = w - w**2 * np.einsum("ij,ij->i", inverse, self.C)
             delta = -0.5 * (fit.alpha**2 - own)

@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 SHARE = 0.5  # of what is free, for columns that could also be made again
 
 
@@ -31,6 +33,15 @@ def available() -> int:
     if soft != resource.RLIM_INFINITY and pages:
         found.append(max(0, soft - int(pages[0]) * os.sysconf("SC_PAGE_SIZE")))
     return min(found)
+
+
+def keep_what_is_freed() -> None:
+    """Let the C library keep matrices that are freed, up to 32 MB, for those to come.
+
+    At first it gives each back to the system and pays for every page of the next, a sixth of the
+    time of a search with matrices of a megabyte.  It stops doing so for sizes it has seen freed.
+    """
+    np.empty(2**25 - 2**16, dtype=np.uint8)  # no page of which is touched
 
 
 def _physical() -> int:

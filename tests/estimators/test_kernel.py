@@ -228,6 +228,21 @@ def test_predictions_by_kernel_values_are_those_by_columns():
     np.testing.assert_allclose(v[:, 0], var, rtol=1e-4)
 
 
+@pytest.mark.parametrize("two_labels", [False, True], ids=["", "points with two labels"])
+def test_where_tuning_ends_the_fit_begins_and_ends_as_from_anywhere(two_labels):
+    A, b = X, y
+    if two_labels:
+        A, b = np.vstack([X, X[:9]]), np.concatenate([y, 1 - y[:9]])
+    tuned = BayesianSVC(n_inducing=12, tol=1e-9, random_state=0).fit(A, b)
+    kernel, Z = tuned.kernel_, tuned.inducing_points_
+    fresh = BayesianSVC(kernel, tune=False, inducing=Z, tol=1e-9).fit(A, b)
+    assert tuned.elbo_path_[0] > fresh.elbo_path_[0]
+    assert tuned.elbo_path_[0] == pytest.approx(tuned.elbo_, abs=0.1)
+    assert tuned.elbo_ == pytest.approx(fresh.elbo_, abs=1e-5)
+    for a, c in zip(tuned._moments(X_new), fresh._moments(X_new), strict=True):
+        np.testing.assert_allclose(a, c, atol=2e-3)
+
+
 @pytest.mark.slow
 def test_many_rows():
     A, b = make_moons(6000, noise=0.25, random_state=0)

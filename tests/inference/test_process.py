@@ -9,8 +9,8 @@ from tests.problems import frozen, z_score
 
 from bayesvm.gram import Labels, Sites
 from bayesvm.inference import Gibbs
+from bayesvm.inference.evidence import LogNormal
 from bayesvm.inference.process import Sampled, factor_given, run_chains
-from bayesvm.inference.tune import LogNormal
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge, Logistic, SkewedLaplace
 

@@ -10,8 +10,8 @@ from bayesvm.blocks import Blocks
 from bayesvm.designs import Intercept, Standardised, whiten
 from bayesvm.engines import Gpu, Serial, Threads
 from bayesvm.inference import streamed
+from bayesvm.inference.evidence import parameter_prior
 from bayesvm.inference.streamed import StreamedEvidence, guided, refine
-from bayesvm.inference.tune import parameter_prior
 from bayesvm.kernels import RBF, Linear, Matern, Scaled
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.model import Model, Problem

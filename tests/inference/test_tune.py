@@ -7,17 +7,19 @@ from sklearn.datasets import make_moons
 from bayesvm.calibration import score_link
 from bayesvm.designs import Standardised, whiten
 from bayesvm.gram import Labels, fit_sites, left_out
-from bayesvm.inference.tune import (
-    Amplitude,
+from bayesvm.inference.evidence import (
     Evidence,
-    Folds,
     Seen,
-    SparseAmplitude,
     Through,
-    best_amplitude,
-    cross_validate,
     maximise_evidence,
     parameter_prior,
+)
+from bayesvm.inference.tune import (
+    Amplitude,
+    Folds,
+    SparseAmplitude,
+    best_amplitude,
+    cross_validate,
     shorten,
     tune,
 )
@@ -60,7 +62,7 @@ def test_gradient_of_the_evidence(kernel, name, monkeypatch):
     remains is the quadrature of the logistic site, whose value and slopes are separate averages.
     """
     monkeypatch.setattr(
-        "bayesvm.inference.tune.fit_sites",
+        "bayesvm.inference.evidence.fit_sites",
         lambda K, labels, site, start=None, tol=0: fit_sites(
             K, labels, site, start, tol=1e-15, max_iter=400
         ),
@@ -291,4 +293,16 @@ def test_the_amplitude_is_judged_through_the_points_of_the_fit():
     found = tune("evidence", Scaled(1.0, RBF(1.0)), seen, Hinge(), rng, through=through)
     assert len(asked) == 1
     assert asked[0].kernel == found.kernel.kernel  # length scales were settled before
-    assert found.sites is None
+    plain = Standardised(np.zeros(2), np.ones(2))
+    low = LowRank.of(whiten(found.kernel, A[:20], plain), A, 4.0, False)
+    end = fit_sites(low, labels, Hinge().tight, found.sites[0])
+    assert end.path[0] == pytest.approx(end.bound, abs=0.01)  # the fit to come begins at its end
+
+
+def test_of_two_valleys_the_amplitude_takes_the_lower():
+    """Nearest to the start is a shallow one; a step of four beyond the ridge is a deep one."""
+
+    def score(t):
+        return min((t + 0.7) ** 2, (t - 3.0) ** 2 - 1.0)
+
+    assert best_amplitude(score, 1.0) == pytest.approx(3.0, abs=0.7)

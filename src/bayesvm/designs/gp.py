@@ -146,20 +146,26 @@ def whiten(kernel: Any, Z: Array, inputs: Any) -> Whitened:
 # ---------------------------------------------------------------------------------------------
 # Where the points are
 
-LLOYD_ROWS = 20_000
-LLOYD_PASSES = 10
+LLOYD_ROWS = 2000  # at most,
+ROWS_A_POINT = 20  # or so many for each point; more rows or passes leave no less variance
+LLOYD_PASSES = 5
 
 
-def choose_points(X: Array, m: int, how: Any, rng: np.random.Generator) -> Array:
-    """Inducing points among distinct rows ``X``: all of them if no more than ``m``."""
+def choose_points(
+    X: Array, m: int, how: Any, rng: np.random.Generator, reach: Array | float = 1.0
+) -> Array:
+    """Inducing points among distinct rows ``X``: all of them if no more than ``m``.
+
+    Distances are in units of the kernel's ``reach`` along each column.
+    """
     if X.shape[0] <= m:
         return X
     if how == "random":
         return X[np.sort(rng.choice(X.shape[0], m, replace=False))]
-    some = X
-    if X.shape[0] > LLOYD_ROWS:
-        some = X[np.sort(rng.choice(X.shape[0], LLOYD_ROWS, replace=False))]
-    return lloyd(some, spread(some, m, rng))
+    some, most = X / reach, max(LLOYD_ROWS, ROWS_A_POINT * m)
+    if X.shape[0] > most:
+        some = some[np.sort(rng.choice(X.shape[0], most, replace=False))]
+    return lloyd(some, spread(some, m, rng)) * reach
 
 
 def scattered(kernel: Any, X: Array, m: int, rng: np.random.Generator) -> Array:

@@ -15,9 +15,10 @@ from ..designs import Whitened, fit_columns, whiten
 from ..distinct import merge
 from ..engines import Threads
 from ..gram import Labels
+from ..inference.evidence import START, Seen
 from ..inference.streamed import ROWS, guided, refine
 from ..inference.tight import Tight
-from ..inference.tune import START, Seen, tune
+from ..inference.tune import tune
 from ..kernels import Scaled
 from ..memory import Plan
 from ..model import Problem

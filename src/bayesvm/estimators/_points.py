@@ -11,13 +11,14 @@ from ..blocks import Blocks, block_rows
 from ..designs import Standardised, choose_points, fit_columns, whiten
 from ..designs.gp import scattered
 from ..distinct import Distinct, merge
-from ..kernels import Precomputed
+from ..kernels import Precomputed, column_scales
 from ..types import Array
 
-ALL_ROWS = 2000  # up to here every distinct row is an inducing point
+ALL_ROWS = 1000  # up to here every distinct row is an inducing point
 FIRST_INDUCING = 125
 MOST_INDUCING = 1000
-RESIDUAL_SHARE = 0.1  # of the prior variance that inducing points may leave unexplained
+RESIDUAL = 1.0  # prior variance that inducing points may leave unexplained,
+RESIDUAL_SHARE = 0.1  # and as a share of it all
 
 
 class Places(NamedTuple):
@@ -79,20 +80,22 @@ def inducing_points(
     n = X.shape[0]
     if n_inducing is None or (n_inducing == "auto" and n <= ALL_ROWS):
         return X
+    reach = column_scales(kernel, X.shape[1])
 
     def choose(m: int) -> Array:
         if isinstance(getattr(kernel, "kernel", kernel), Precomputed) and inducing == "kmeans":
             return scattered(kernel, X, m, rng)  # there are no rows to take means of
-        return choose_points(X, m, inducing, rng)
+        return choose_points(X, m, inducing, rng, reach)
 
     if n_inducing != "auto":
         return choose(int(n_inducing))
     m, sample = FIRST_INDUCING, X[rng.choice(n, min(n, 1000), replace=False)]
     plain = Standardised(np.zeros(X.shape[1]), np.ones(X.shape[1]))
+    allowed = min(RESIDUAL, RESIDUAL_SHARE * kernel.diag(sample).mean())
     while True:
         Z = choose(m)
         design = whiten(kernel, Z, plain)
-        left = design.residual(sample, design.columns(sample)).sum()
-        if 2 * m > MOST_INDUCING or left < RESIDUAL_SHARE * kernel.diag(sample).sum():
+        left = design.residual(sample, design.columns(sample)).mean()
+        if 2 * m > MOST_INDUCING or left < allowed:
             return Z
         m *= 2

@@ -18,16 +18,18 @@ from ..designs import Intercept, Whitened, whiten
 from ..distinct import Distinct
 from ..gaussian import covariance
 from ..gram import Labels, Predictor, Sites, fit_sites
+from ..inference.evidence import Seen, Through
 from ..inference.loop import State, Watch
 from ..inference.process import Sampled
-from ..inference.tune import Seen, Through, kernel_prior, tune
+from ..inference.tune import kernel_prior, tune
 from ..kernels import Scaled
 from ..lowrank import LowRank
 from ..machine import Machine
+from ..memory import keep_what_is_freed
 from ..model import Model, Problem
 from ..priors import Fixed
 from ..progress import Reporter
-from ..stats import Dense, Factored
+from ..stats import sandwich
 from ..types import Array, Coef, Rows, Term
 from ._kernel_report import KernelReport
 from ._points import find_places, inducing_points, is_precomputed
@@ -70,6 +72,7 @@ class ProcessClassifier(KernelReport):
 
         ``how`` is the fit to come: ``"variational"``, ``"fitc"`` or a ``"stream"``.
         """
+        keep_what_is_freed()
         rng = self._generator()
         kept = np.flatnonzero(c > 0)
         tuned = rule is not None
@@ -166,23 +169,24 @@ class ProcessClassifier(KernelReport):
         return Problem(model, blocks.assembled(rows), engine, form)
 
     def _starts(self, problem: Problem, ready: Prepared, scheme: Any) -> list[State | None]:
-        """With every row a point, the answer itself, by one Gram matrix and no columns."""
+        """Where tuning ended; with every row a point the answer itself, by one Gram matrix."""
         points, machines, sites = ready.points, ready.machines, ready.sites
         model, design = problem.model, problem.model.terms[-1].design
-        if design.Z is not points or not check.has_spread(scheme):
+        exact = design.Z is points
+        if not check.has_spread(scheme) or not (exact or sites):
             return [None] * len(machines)
-        K = design.L @ design.L.T + float(self.bias) ** 2
-        P = model.precision(model.init())
-        C = problem.blocks.X  # one row a point, unless a point has two labels
-        if C.shape[0] > points.shape[0]:
-            C = np.column_stack([np.ones(points.shape[0]), design.L])
+        if exact:
+            K, site = design.L @ design.L.T + float(self.bias) ** 2, model.likelihood.expected
+            first: list[Sites | None] = [*sites] if sites else [None] * len(machines)
+            each = zip(machines, first, strict=True)
+            sites = [fit_sites(K, labels, site, near, tol=3e-6).sites for labels, near in each]
+        C, P = problem.blocks.X, model.precision(model.init())
+        if C.shape[0] > points.shape[0]:  # a point with two labels has two rows
+            C = C[np.unique(ready.data.at, return_index=True)[1]]
         starts: list[State | None] = []
-        for j, labels in enumerate(machines):
-            first = sites[j] if sites else None
-            fit = fit_sites(K, labels, model.likelihood.expected, first, tol=3e-6)
-            root = np.sqrt(fit.sites.w)[:, None] * C
-            S = Factored(C, fit.sites.w) if problem.form == "factored" else Dense(root.T @ root)
-            starts.append(State(Coef((C.T @ fit.alpha) / P, covariance(S, P)), model.init()))
+        for w, b in sites or ():
+            cov = covariance(sandwich(C, w, problem.form), P)
+            starts.append(State(Coef(cov.solve(C.T @ b), cov), model.init()))
         return starts
 
     def _mark_support(self, problem: Problem, data: Distinct, kept: Array, n: int) -> None:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_solve
 
 from ..calibration import fit_link, leave_one_out_draws, plain_link
 from ..designs import Mixture, Whitened
@@ -85,7 +84,7 @@ def fit_by_chains(
     labels, likelihood = what.labels, what.likelihood
     process = what.process(what.kernel.theta)
     near = fit_sites(process, labels, likelihood.expected, tol=1e-4)
-    start = cho_solve((near.L, True), process.C.T @ process.through(near.sites)[0].b)
+    start = (near.R @ (process.C.T @ process.through(near.sites)[0].b)) @ near.R
     chains = run_chains(what, scheme, rng, start, watch, n_jobs)
     hyper = {"kernel": chains.theta}
     if is_learned(likelihood):

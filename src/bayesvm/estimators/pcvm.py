@@ -10,8 +10,8 @@ import numpy as np
 
 from ..calibration import Link, ProbitLink, fit_link, plain_link
 from ..gram import Labels
+from ..inference.evidence import START
 from ..inference.loop import Progress
-from ..inference.tune import START
 from ..kernels import Function
 from ..likelihoods import Probit
 from ..types import Array

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from ..gram import Labels
-from ..inference.tune import SPREAD, Evidence, LogNormal, Seen
+from ..inference.evidence import SPREAD, Evidence, LogNormal, Seen
 from ..kernels import RBF, Scaled
 from ..likelihoods import Hinge, Logistic
 from ..types import Array

@@ -29,10 +29,10 @@ from ..distributions import slice_sample
 from ..gram import Labels, Sites
 from ..lowrank import LowRank
 from ..types import Array
+from .evidence import FARTHEST, LogNormal
 from .gibbs import Gibbs
 from .learn import is_learned
 from .loop import Progress, Watch, silent
-from .tune import FARTHEST, LogNormal
 
 WIDTH = 1.5  # first interval of a slice, in log parameters
 SPARED = 1000  # draws of f at the rows that are kept

@@ -29,9 +29,9 @@ from ..model import Model, Problem
 from ..namespace import like
 from ..stats import expected
 from ..types import Array, Block, Coef
+from .evidence import OWN_SCALES, Evidence, LogNormal, parameter_prior
 from .loop import State
 from .tight import Tight, TightVB
-from .tune import OWN_SCALES, Evidence, LogNormal, parameter_prior
 from .vb import VB
 
 EVALUATIONS = 8  # of the bound and its gradient

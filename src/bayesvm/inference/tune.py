@@ -19,281 +19,42 @@ All three have weak log-normal priors; without them leave-one-out scores run off
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
 from ..calibration import score_link
 from ..designs.columns import Standardised
-from ..designs.gp import JITTER, jitter, whiten
-from ..gram import Fit, Labels, Site, Sites, fit_sites, left_out, target_sites
-from ..kernels import Scaled, with_columns
+from ..designs.gp import jitter, whiten
+from ..gram import Fit, Site, Sites, fit_sites, left_out, target_sites
+from ..kernels import Scaled
 from ..likelihoods import Logistic
 from ..lowrank import LowRank
 from ..types import Array
+from .evidence import (
+    FARTHEST,
+    OWN_SCALES,
+    SPREAD,
+    START,
+    LogNormal,
+    Seen,
+    SparseEvidence,
+    Through,
+    is_scale,
+    maximise_evidence,
+    parameter_prior,
+)
 
-FEW = 400  # points of the first, coarse search
-SEARCHED = 800  # most points of the search for length scales
-MANY = 1000  # and of that for the amplitude
+MANY = 1000  # most points of the search for the amplitude, and of folds
 JUDGED = 5000  # rows that judge the amplitude through inducing points
 MOST = 20_000  # points at which a bound through inducing points is climbed
-START = 16.0  # amplitude of a logistic model
-SPREAD = 1.5  # prior sd of log amplitude and of other parameters
-OWN_SCALES = 1.0  # prior sd of a column's log length scale about the common one
-NATS_A_SCALE = 1.0  # what a length scale of its own must add to the evidence,
-NATS_AT_LEAST = 5.0  # and all of them together: very strong evidence by any table
+PAPERS_START = 4.0  # amplitude of the hinge, where its own bound decides
 SHORTER = 0.5 * float(np.log(2.0))  # a step to shorter scales,
-NATS_A_STEP = 2.0  # and what it must add to the score of rows left out
-PROMISING = 0.4  # share of that which few points must show for many to be asked
-PAPERS_START = 4.0  # the same for the hinge, where its own bound decides
-SMALL_GAIN = 1e-3  # relative gain of a step that ends a climb
-FARTHEST = 12.0  # largest log parameter that is tried
+NATS_A_STEP = 2.0  # what it must add to the score of rows left out,
+HEARD = 0.5  # and the share of that at the old amplitude
 FOLDS = 5
-
-
-@dataclass(frozen=True, eq=False)
-class Seen:
-    """Distinct points, the labels of each machine at them, and the variance of the level."""
-
-    X: Array
-    machines: tuple[Labels, ...]
-    bias: float
-
-    def thinned(self, most: int, rng: np.random.Generator) -> Seen:
-        """At most so many points, drawn at random."""
-        n = self.X.shape[0]
-        if n <= most:
-            return self
-        keep = np.zeros(n, dtype=bool)
-        keep[rng.choice(n, most, replace=False)] = True
-        kept = tuple(k.take(np.flatnonzero(keep[k.at]))[0] for k in self.machines)
-        return Seen(self.X[keep], kept, self.bias)
-
-    def propped(self, K: Array) -> Array:
-        """A kernel matrix with its jitter and the level."""
-        out = K + self.bias
-        out[np.diag_indices_from(out)] += jitter(K)
-        return out
-
-
-@dataclass(frozen=True, eq=False)
-class LogNormal:
-    """Prior of log parameters: Gaussian with a mean and a precision matrix."""
-
-    mean: Array
-    precision: Array
-
-    def value(self, theta: Array) -> float:
-        gap = theta - self.mean
-        return -0.5 * float(gap @ self.precision @ gap)
-
-    def slope(self, theta: Array) -> Array:
-        return -self.precision @ (theta - self.mean)
-
-
-def parameter_prior(kernel: Scaled, p: int, amplitude: float, own: float) -> LogNormal:
-    """Length scales about the square root of the number of columns, the rest about their start.
-
-    Columns share most of a length scale: deviations of their own have standard deviation ``own``.
-    """
-    names = kernel.names
-    mean = kernel.theta.copy()
-    mean[0] = np.log(amplitude)
-    cov = np.diag(np.full(mean.size, SPREAD**2))
-    stems = [name.split("[")[0] for name in names]
-    for stem in {s for s in stems if s.endswith("length_scale")}:
-        where = np.flatnonzero([s == stem for s in stems])
-        mean[where] = 0.5 * np.log(p)
-        cov[np.ix_(where, where)] = 1.0
-        if where.size > 1:
-            cov[where, where] += own**2
-    return LogNormal(mean, np.linalg.inv(cov))
-
-
-# ---------------------------------------------------------------------------------------------
-# Evidence
-
-
-class Score(Protocol):
-    """What can be climbed: a function of log parameters with its gradient, and their prior."""
-
-    prior: LogNormal
-
-    def __call__(self, theta: Array) -> tuple[float, Array]: ...
-
-
-class Evidence:
-    """Bound of all machines as a function of log parameters; sites are kept between calls."""
-
-    def __init__(self, kernel: Scaled, seen: Seen, site: Site, prior: LogNormal) -> None:
-        self.kernel, self.seen, self.site, self.prior = kernel, seen, site, prior
-        self.sites: list[Sites | None] = [None] * len(seen.machines)
-
-    def __call__(self, theta: Array) -> tuple[float, Array]:
-        """Log evidence plus log prior, and the gradient."""
-        kernel, X = self.kernel.with_theta(theta), self.seen.X
-        plain: Array = kernel(X)
-        K = self.seen.propped(plain)
-        value, G = 0.0, np.zeros_like(K)
-        for j, labels in enumerate(self.seen.machines):
-            fit = fit_sites(K, labels, self.site, self.sites[j], tol=1e-4)
-            self.sites[j] = fit.sites
-            value += fit.bound
-            G += fit.slope()
-        on_jitter = np.full(X.shape[0], JITTER * np.trace(G) / X.shape[0])
-        slope = kernel.pull(G, X, None, plain) + kernel.pull_diag(on_jitter, X)
-        return value + self.prior.value(theta), slope + self.prior.slope(theta)
-
-    def climb(
-        self: Score,
-        theta: Array,
-        evaluations: int,
-        early: float = -np.inf,
-        root: Array | None = None,
-    ) -> Summit:
-        """Climb by L-BFGS; give up where the eighth evaluation has not reached ``early``.
-
-        Steps are ``root`` times those of the search.  By default the prior is round in them, so
-        that a length scale shared by many columns moves as easily as one column's own; a climb
-        that follows another takes its shape from that one.
-        """
-        if root is None:
-            root = np.linalg.cholesky(np.linalg.inv(self.prior.precision))
-        unit, values = 1.0, [-np.inf]
-
-        def place(z: Array) -> Array:
-            return np.clip(theta + root @ z, -FARTHEST, FARTHEST)
-
-        def minus(z: Array) -> tuple[float, Array]:
-            nonlocal unit
-            value, slope = self(place(z))
-            slope = root.T @ slope
-            values.append(value)
-            if len(values) == 9 and max(values) < early:
-                raise _TooLow
-            if unit == 1.0:  # the first step goes as far as the slope: let that be one unit
-                unit = max(1.0, float(np.linalg.norm(slope)))
-            return -value / unit, -slope / unit
-
-        options = {"maxfun": evaluations, "maxcor": 20, "ftol": SMALL_GAIN, "gtol": 1e-3}
-        first = np.zeros(theta.size)
-        try:
-            found = minimize(minus, first, jac=True, method="L-BFGS-B", options=options)
-        except _TooLow:
-            return Summit(theta, max(values), root)
-        shape = root @ _rounded(found.hess_inv)
-        return Summit(place(found.x), -float(found.fun) * unit, shape)
-
-
-class SparseEvidence(Evidence):
-    """The same through inducing points."""
-
-    def __init__(
-        self, kernel: Scaled, seen: Seen, site: Site, prior: LogNormal, through: Through
-    ) -> None:
-        super().__init__(kernel, seen, site, prior)
-        self.through = through
-        self.plain = Standardised(np.zeros(seen.X.shape[1]), np.ones(seen.X.shape[1]))
-
-    def __call__(self, theta: Array) -> tuple[float, Array]:
-        kernel, seen = self.kernel.with_theta(theta), self.seen
-        design = whiten(kernel, self.through.Z, self.plain)
-        process = LowRank.of(design, seen.X, seen.bias, self.through.fitc)
-        value, slope = self.prior.value(theta), self.prior.slope(theta)
-        for j, labels in enumerate(seen.machines):
-            fit = fit_sites(process, labels, self.site, self.sites[j], tol=1e-5)
-            self.sites[j] = fit.sites
-            value += fit.bound
-            slope += process.slope(fit).theta
-        return value, slope
-
-
-class Through(NamedTuple):
-    """Inducing points, and whether what they leave is FITC's."""
-
-    Z: Array
-    fitc: bool
-
-
-class Summit(NamedTuple):
-    """Where a climb ended: parameters, value, and steps in which the top is round."""
-
-    theta: Array
-    value: float
-    root: Array
-
-
-def _rounded(met: Any) -> Array:
-    """Factor of the inverse curvature that L-BFGS has met.
-
-    Its own account of it takes directions not yet seen for unit ones; as in its steps, they are
-    given the scale of the last.
-    """
-    eye = np.eye(met.shape[0])
-    if not len(met.sk):
-        return eye
-    H = eye * (met.sk[-1] @ met.yk[-1]) / (met.yk[-1] @ met.yk[-1])
-    for s, y in zip(met.sk, met.yk, strict=True):
-        A = eye - np.outer(s, y) / (s @ y)
-        H = A @ H @ A.T + np.outer(s, s) / (s @ y)
-    return np.linalg.cholesky(H)
-
-
-class _TooLow(Exception):
-    """A climb that is not going to get high enough."""
-
-
-def _is_scale(kernel: Scaled) -> Array:
-    """1 for the parameters that are length scales, else 0."""
-    return np.array([n.split("[")[0].endswith("length_scale") for n in kernel.names], float)
-
-
-def maximise_evidence(
-    kernel: Scaled,
-    seen: Seen,
-    site: Site,
-    amplitude: float,
-    rng: np.random.Generator,
-    per_column: bool = False,
-) -> Scaled:
-    """The kernel of most evidence; with ``per_column``, one length scale a column if that pays.
-
-    Many points are searched after few: a start from 400 leaves little to do.  The evidence of
-    scales of their own grows with the points, so few that show enough of it have settled the
-    matter; it is looked at again only where they show a good part.  Columns start from short
-    scales: from a long one that they share, those along which f bends look as idle as the rest.
-    """
-    few, many = seen.thinned(FEW, rng), seen.thinned(SEARCHED, rng)
-    p = seen.X.shape[1]
-    wide = with_columns(kernel, p)
-    wide = wide.with_theta(wide.theta - np.log(2.0) * _is_scale(wide))
-    more_scales = wide.theta.size - kernel.theta.size
-    needed = max(NATS_A_SCALE * more_scales, NATS_AT_LEAST)
-
-    def climb(
-        kernel: Scaled, part: Seen, evaluations: int, after: Summit | None = None, **how: Any
-    ) -> tuple[Scaled, Summit]:
-        one = Evidence(kernel, part, site, parameter_prior(kernel, p, amplitude, OWN_SCALES))
-        top = one.climb(kernel.theta, evaluations, root=after and after.root, **how)
-        return kernel.with_theta(top.theta), top
-
-    shared, low = climb(kernel, few, 40)
-    gain, high = -np.inf, low
-    if per_column and more_scales > 0:
-        hopeful = low.value + 0.5 * PROMISING * needed
-        wide, high = climb(wide, few, 40, early=hopeful)
-        gain = high.value - low.value
-    if many is few:
-        return wide if gain > needed else shared
-    if gain < PROMISING * needed:
-        return climb(shared, many, 20, low)[0]
-    if gain > needed:
-        return climb(wide, many, 20, high)[0]
-    shared, low = climb(shared, many, 20, low)
-    wide, high = climb(wide, many, 20, high, early=low.value + 0.5 * needed)
-    return wide if high.value - low.value > needed else shared
 
 
 # ---------------------------------------------------------------------------------------------
@@ -364,13 +125,18 @@ class SparseAmplitude(Amplitude):
         return replace(self.unit, C=C, rest=amplitude * self.unit.rest)
 
 
-def best_amplitude(score: Amplitude, start: float, step: float = float(np.log(2.0))) -> float:
-    """Walk in steps of a factor two to the least score nearby, then to the vertex of a parabola."""
+def best_amplitude(score: Amplitude, start: float, step: float = float(np.log(4.0))) -> float:
+    """The least score of a wide look in steps of a factor four, then the vertex of a parabola.
+
+    A walk to the nearest valley is not enough: small amplitudes, where f ends at the margin, and
+    large ones, where it can grow on, may have one each.
+    """
 
     def at(k: int) -> float:
         return score(start + k * step)
 
-    k, way = 0, -1 if at(-1) <= at(0) else 1
+    k = min((-1, 0, 1), key=at)
+    way = 1 if k > 0 else -1
     while abs(k) < 20 and at(k + way) < at(k):
         k += way
     low, mid, high = at(k - 1), at(k), at(k + 1)
@@ -393,6 +159,8 @@ def shorten(found: Scaled, judged: Callable[[Scaled], Amplitude]) -> tuple[Scale
         short = found.with_theta(found.theta - SHORTER * scales)
         other = judged(short)
         other.sites = list(score.sites)
+        if score(at) - other(at) < HEARD * NATS_A_STEP:  # the best amplitude is not far
+            break
         there = best_amplitude(other, at)
         if score(at) - other(there) < NATS_A_STEP or short.theta.min() < -FARTHEST:
             break
@@ -440,7 +208,7 @@ def _stratified(y: Array, rng: np.random.Generator) -> Array:
 def cross_validate(kernel: Scaled, seen: Seen, site: Site, rng: np.random.Generator) -> Scaled:
     """Amplitude and a common factor of the length scales by Nelder and Mead's method."""
     score = Folds(seen.thinned(MANY, rng), site, rng)
-    scales = _is_scale(kernel)
+    scales = is_scale(kernel)
 
     def moved(x: Array) -> Scaled:
         theta = kernel.theta + x[0] * scales
@@ -515,6 +283,6 @@ def tune(
         return SparseAmplitude(kernel, some, likelihood.tight, points)
 
     best, score = shorten(found, judged)
-    if points is not None or seen.X.shape[0] > 2 * MANY:
+    if points is not None and some is not seen:
         return Tuned(best)
     return Tuned(best, score.sites_at(np.log(best.weight), best, seen))

@@ -18,7 +18,7 @@ Kernels add, multiply, and take positive weights: ``4.0 * RBF(2.0) + Linear()``.
 from .algebra import Constant, Function, Kernel, Product, Scaled, Sum, White
 from .inner import Linear, Polynomial
 from .precomputed import Precomputed
-from .scales import with_columns
+from .scales import column_scales, with_columns
 from .stationary import RBF, Matern, squared_distances
 
 __all__ = [
@@ -35,5 +35,6 @@ __all__ = [
     "Product",
     "Kernel",
     "squared_distances",
+    "column_scales",
     "with_columns",
 ]

@@ -55,6 +55,14 @@ def scale_names(scale: Scale) -> tuple[str, ...]:
     return ("length_scale",)
 
 
+def column_scales(kernel: Any, p: int) -> Array:
+    """How far along each column the kernel reaches: its shortest length scale, or one if none."""
+    if hasattr(kernel, "length_scale"):
+        return np.broadcast_to(np.asarray(kernel.length_scale), (p,))
+    parts = [getattr(kernel, k) for k in ("kernel", "left", "right") if hasattr(kernel, k)]
+    return np.min([column_scales(part, p) for part in parts], axis=0) if parts else np.ones(p)
+
+
 def with_columns(kernel: Any, p: int) -> Any:
     """The kernel with every length scale repeated, one per column."""
     if hasattr(kernel, "length_scale") and not isinstance(kernel.length_scale, tuple):

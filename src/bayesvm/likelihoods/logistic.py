@@ -62,15 +62,18 @@ class Logistic:
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
         r"""The row without augmentation: :math:`E\log\sigma(yf)` and its slopes, by quadrature."""
-        s = namespace.of(m).sqrt(v)
-        w = g = bound = 0.0 * m
+        xp = namespace.of(m)
+        s = xp.sqrt(v)
+        w = miss = bound = 0.0 * m
         for x, k in NODES_AND_WEIGHTS:
-            f = m + x * s
-            p = namespace.expit(-y * f)
-            w = w + k * p * (1.0 - p)
-            g = g + k * y * p
-            bound = bound + k * namespace.log_expit(y * f)
-        return Local(w, g, bound, w)
+            z = y * (m + x * s)
+            size = xp.abs(z)
+            e = xp.exp(-size)  # one exponential for sigma(-z), its slope and log sigma(z)
+            q = 1.0 / (1.0 + e)
+            w = w + k * e * q * q
+            miss = miss + k * xp.where(z > 0, e * q, q)
+            bound = bound + k * (0.5 * (z - size) - xp.log1p(e))
+        return Local(w, y * miss, bound, w)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
         copies = whole(c, "logistic")

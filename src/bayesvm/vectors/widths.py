@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..gram import Labels
-from ..inference.tune import START, Seen, maximise_evidence
+from ..inference.evidence import START, Seen, maximise_evidence
 from ..kernels import Scaled
 from ..likelihoods import Logistic
 from ..types import Array
