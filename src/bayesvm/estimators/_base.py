@@ -222,11 +222,12 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
         std : array of the same shape
             Only with ``return_std``.  Posterior standard deviation of f (of each class's f).
         """
-        lazy = self._lazy("decision_function", X)
+        if return_std:
+            lazy = self._halves(X, "decision_function", return_std=True)
+        else:
+            lazy = self._lazy("decision_function", X)
         if lazy is not None:
-            if not return_std:
-                return lazy
-            return self._halves(X, "decision_function", return_std=True)
+            return lazy
         m, v = self._moments(X)
         if return_std and not self.machines_[0].posterior.has_spread:
             self.machines_[0].posterior.variance()  # a point estimate refuses
