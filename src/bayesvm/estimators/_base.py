@@ -110,7 +110,7 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
         parts = [X.data, X.indices, X.indptr] if reading.is_sparse(X) else [X]
         if isinstance(X, Table):
             parts = [X.numbers, X.codes]
-        parts += [problem.blocks.c, codes]
+        parts = [namespace.to_numpy(part) for part in [*parts, problem.blocks.c, codes]]
         parts += [part for t in terms for part in _described((t.name, t.design))]
         return (
             f"{type(self).__name__} by {scheme} with {[t.prior for t in terms]} and "
