@@ -14,7 +14,7 @@ from .calibration import leave_one_out, leave_one_out_draws
 from .incomplete import left_out_by_coef, left_out_by_pairs
 from .inference.draws import Pair
 from .model import Problem
-from .stats import moments
+from .stats import is_curved, moments
 from .types import Array, Coef, Columns, Covariance, Rows
 
 CALIBRATION_DRAWS = 1000
@@ -91,7 +91,8 @@ class GaussianPosterior:
         centre, left = leave_one_out(m, v - rest, local, c)  # a row moves coefficients only
         if self.response is not None:
             reach = problem.moments(Coef(self.coef.mean, self.response))[1]
-            centre, _ = leave_one_out(m, reach, local._replace(w=local.h), c)
+            own = np.where(is_curved(local), local.h, 0.0)  # others have no part in it
+            centre, _ = leave_one_out(m, reach, local._replace(w=own), c)
         m, v = centre, left + rest
         if problem.latents:
             left_out_by_coef(problem, self.coef, m, v)

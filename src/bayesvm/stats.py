@@ -216,6 +216,12 @@ def expected(
     return m, v, likelihood.expected(y, m, v).times(c)
 
 
+def is_curved(local: Local) -> Any:
+    """Which rows have a part in H."""
+    # those far from the kink have next to no curvature, and there are many of them
+    return local.h > NEGLIGIBLE * local.w
+
+
 def gather(
     rows: Rows, local: Local, form: str, curved: bool = False, mean: Array | None = None
 ) -> Stats:
@@ -225,8 +231,7 @@ def gather(
     """
     H = None
     if curved:
-        # rows far from the kink have next to no curvature, and there are many of them
-        some = namespace.of(local.h).nonzero(local.h > NEGLIGIBLE * local.w)[0]
+        some = namespace.of(local.h).nonzero(is_curved(local))[0]
         H = sandwich(pick(rows.C, some), pick(local.h, some), form)
     S, g = sandwich(rows.C, local.w, form), double(rows.C.T @ like(local.g, rows.C))
     for where, cells in rows.V:

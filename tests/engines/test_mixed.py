@@ -1,7 +1,9 @@
 """Mixed models: one fit, whoever visits the rows and wherever labels of groups are met."""
 
 import itertools
+import os
 import pickle
+import signal
 
 import array_api_strict
 import numpy as np
@@ -334,16 +336,28 @@ def test_what_cannot_be_done_is_said():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the chains do not agree")
 def test_groups_on_a_real_cluster(reference):
-    """Workers are processes: what travels is pickled, codes stay where their rows are."""
+    """Workers are processes: what travels is pickled, codes stay where their rows are.
+
+    One of two is killed in the middle of a fit, which ends with the same numbers.
+    """
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
         ) as local,
-        distributed.Client(local),
+        distributed.Client(local) as client,
     ):
         data, labels, members = dasked(TWO)
-        have = MixedSVC(random={"patient": [1]}, random_state=0).fit(data, labels, members)
+        pids, seen = client.run(os.getpid), []
+
+        def strike(progress):
+            seen.append(progress.iteration)
+            if len(seen) == 1:  # codes are on the workers by now, and half of them are lost
+                os.kill(next(iter(pids.values())), signal.SIGKILL)
+
+        have = MixedSVC(random={"patient": [1]}, random_state=0, callbacks=[strike])
+        have.fit(data, labels, members)
+        assert set(client.run(os.getpid).values()) != set(pids.values())
         want = reference["slopes, crossed"]
         assert gap(have, want) < 1e-8
         p = have.predict_proba(data, groups=members).compute()

@@ -509,3 +509,17 @@ def test_coverage_of_effects():
         frame = found.set_params(random_state=0).fit(X, y, groups=g).random_effects_
     inside = (frame["lower"] <= u) & (u <= frame["upper"])
     assert abs(inside.mean() - 0.9) < Z * np.sqrt(0.09 / 40)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+@pytest.mark.parametrize("seed", range(3))
+def test_classes_that_groups_separate_are_told_apart(seed, noise):
+    """Next to no row has curvature then, and those that have none must not seem to move f."""
+    rng = np.random.default_rng(seed)
+    X, g = rng.standard_normal((500, 3)), rng.integers(0, 20, 500)
+    f = X[:, 0] + rng.standard_normal(20)[g]
+    y = (f + noise * rng.standard_normal(500) > 0).astype(int)
+    model = MixedSVC(random_state=0).fit(X, y, groups=g)
+    assert model.score(X, y, groups=g) > 0.95
+    p = model.predict_proba(X, groups=g)[:, 1]
+    assert np.mean(np.abs(p - y)) < 0.1

@@ -78,10 +78,6 @@ class Source:
                 "same rows in the same order whenever it is read."
             )
 
-    def labels(self) -> Array:
-        """All labels, by one pass."""
-        return np.concatenate([np.asarray(chunk.y) for chunk in self.chunks()])
-
     def mapped(self, make: Callable[[Chunk, int], Any]) -> Source:
         """The same chunks with other rows, made from a chunk and the number of rows before it."""
 

@@ -110,7 +110,7 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
         parts = [X.data, X.indices, X.indptr] if reading.is_sparse(X) else [X]
         if isinstance(X, Table):
             parts = [X.numbers, X.codes]
-        parts += [problem.blocks.c, codes]
+        parts = [namespace.to_numpy(part) for part in [*parts, problem.blocks.c, codes]]
         parts += [part for t in terms for part in _described((t.name, t.design))]
         return (
             f"{type(self).__name__} by {scheme} with {[t.prior for t in terms]} and "
@@ -222,11 +222,12 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
         std : array of the same shape
             Only with ``return_std``.  Posterior standard deviation of f (of each class's f).
         """
-        lazy = self._lazy("decision_function", X)
+        if return_std:
+            lazy = self._halves(X, "decision_function", return_std=True)
+        else:
+            lazy = self._lazy("decision_function", X)
         if lazy is not None:
-            if not return_std:
-                return lazy
-            return self._halves(X, "decision_function", return_std=True)
+            return lazy
         m, v = self._moments(X)
         if return_std and not self.machines_[0].posterior.has_spread:
             self.machines_[0].posterior.variance()  # a point estimate refuses

@@ -99,10 +99,15 @@ def learn_groups(X: Any, groups: Any) -> tuple[Factors, Any]:
         columns = X.columns_of(groups)
         factors = Factors.of(X.total(Met.of, columns))
         return factors, X.beside(factors.encode, columns, Table)
-    if groups is None:  # a source that has groups: one pass learns, later ones look up
+    if groups is None:  # a source that has groups: one pass meets labels, one looks them up
         met = (Met.of(chunk.groups, chunk.X.shape[0]) for chunk in X.chunks())
         factors = Factors.of(reduce(add, met))
-        return factors, beside(X, None, factors)
+        tables = (chunk.X.codes for chunk in beside(X, None, factors).chunks())
+        codes, first = np.empty((len(X), len(factors.names)), dtype=np.int32), 0
+        for part in tables:
+            codes[first : first + len(part)] = part
+            first += len(part)
+        return factors, _table(X, codes)
     factors, codes = Factors.learn(groups, X.shape[0])
     return factors, _table(X, codes)
 
