@@ -44,7 +44,7 @@ NAME = "scale.csv"
 KEY = ("problem", "library", "rows", "points", "columns", "threads")
 TIMES = ("seconds", "cpu_seconds", "pass_seconds", "pass_cpu_seconds", "passes", "peak_mb")
 FIELDS = [*KEY, *TIMES, "auc", "brier", "log_loss", "beside", "load", "note"]
-ROWS, MIDDLE = 5_000_000, 500_000
+ROWS, MANY, MIDDLE = 5_000_000, 2_000_000, 500_000
 LADDERS = {
     "rows": [k * 10**e for e in (4, 5, 6, 7) for k in (1, 2, 5)],
     "points": [16, 32, 64, 128, 256, 512, 1024],
@@ -90,22 +90,20 @@ def case(problem: str, library: str, rows: int, threads: int, **more: Any) -> Ca
 
 def main_cases(rows: int, cores: int, wide: int) -> list[Case]:
     """The table: fits, their floors, and competitors on the same cores."""
-    closest = ("bayesvm_64", "floor_64", "bayesvm_64_made_again", "bayesvm_64_file")
-    first = [case("rows", name, rows, cores, alone=True) for name in closest]
-    slow = [case("rows", name, rows, wide) for name in ("bayesvm_1024", "floor_1024")]
-    rest = ("svgp_64", "nystroem_256_logistic", "bayesvm_256", "nystroem_256_sgd", "boosting")
-    rest += ("floor_256", "bayesvm_64_tuned", "bayesvm_linear", "bayesvm_256_tuned")
-    others = [case("rows", name, rows, cores) for name in rest]
-    return [*first, slow[0], *others[:5], slow[1], *others[5:]]
+    first = [case("rows", name, rows, cores, alone=True) for name in ("bayesvm_64", "floor_64")]
+    names = ("svgp_64", "bayesvm_1024", "nystroem_256_logistic", "bayesvm_256", "nystroem_256_sgd")
+    names += ("boosting", "floor_256", "bayesvm_64_made_again", "bayesvm_64_file")
+    names += ("bayesvm_64_tuned", "bayesvm_linear", "floor_1024", "bayesvm_256_tuned")
+    return first + [case("rows", x, rows, wide if "1024" in x else cores) for x in names]
 
 
 def growth_cases(rows: int, largest: int, cores: int) -> list[Case]:
     """Curves in threads, rows, points and columns."""
-    middle, most = min(MIDDLE, rows), machine.cores()
+    middle, most, many = min(MIDDLE, rows), machine.cores(), min(MANY, rows)
     out = []
     for k in [k for k in LADDERS["threads"] if k <= most]:
         for name in ("bayesvm_64", "floor_64"):
-            out.append(case("growth in threads", name, rows, k, alone=True))
+            out.append(case("growth in threads", name, many, k, alone=True))
     ladder = [n for n in LADDERS["rows"] if n <= largest and n != rows][::-1]  # which has its table
     for n in ladder:
         out.append(case("growth in rows", "bayesvm_64", n, cores))
