@@ -13,12 +13,16 @@ section 4.3 of Luts and Ormerod (2014); ``bayesvm reproduce luts toenail`` runs 
 # One row in five is of an ill patient.  A linear machine on time, treatment and their product finds
 # nothing better than to call nobody ill.
 
+import tempfile
+from pathlib import Path
+
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics import balanced_accuracy_score, log_loss
 from sklearn.model_selection import train_test_split
 
 from bayesvm import BayesianLinearSVC, MixedSVC
+from bayesvm.blocks import from_memmap
 from bayesvm.plot import GroupDisplay
 
 rng = np.random.default_rng(0)
@@ -85,3 +89,17 @@ for label, groups, color in (
 ax.set(xlabel="months", ylabel="probability to be ill", ylim=(0, 1))
 ax.legend()
 plt.show()
+
+# %%
+# Visits in a file
+# ----------------
+# Rows and groups may stay in files (or on a Dask cluster, or on a GPU): labels come with the rows,
+# and the fit is the same.
+
+folder = Path(tempfile.mkdtemp())
+np.save(folder / "visits.npy", X[train])
+np.save(folder / "patients.npy", patient[train])
+visits = from_memmap(folder / "visits.npy", y[train], groups=folder / "patients.npy")
+from_file = MixedSVC().fit(visits)
+gap = np.abs(from_file.predict_proba(visits) - mixed.predict_proba(X[train], patient[train])).max()
+print(f"largest difference of two probabilities: {gap:.1e}")

@@ -199,11 +199,11 @@ def check_engine(engine: Any, scheme: Any, X: Any = None) -> None:
 
 
 def check_grouped(scheme: Any, X: Any) -> None:
-    """Schemes that must see whole groups need to find their rows."""
-    if is_source(X) and not isinstance(scheme, VB | Gibbs):
+    """A scheme that takes groups one at a time must be able to find their rows."""
+    if isinstance(scheme, SVI) and is_source(X):
         raise ValueError(
-            f"groups of rows that are read in blocks are fitted by inference='vb' or 'gibbs'; "
-            f"{type(scheme).__name__} needs all rows of a group at once. Load the rows for that."
+            "groups of rows that are read in blocks are fitted by inference='vb', 'gibbs' or 'em'; "
+            "SVI needs all rows of a group at once. Load the rows for that."
         )
 
 

@@ -253,8 +253,8 @@ class MixedSVC(GroupAnswers, MissingCells):
             X, codes, c, copies, groups = self._weighted(X, codes, c, copies, groups, scheme)
         factors, table = Factors((), ()), X
         if has_groups(X, groups):
-            factors, table = learn_groups(X, groups)
             check.check_grouped(scheme, X)
+            factors, table = learn_groups(X, groups)
         self.classes_, self._factors = classes, factors
         self.factors_ = list(factors.names)
         self.levels_ = dict(zip(factors.names, factors.levels, strict=True))
