@@ -131,8 +131,9 @@ class DaskRows:
             X = X.compute_chunk_sizes()
         if X.ndim != 2:
             raise ValueError(f"X must have rows and columns; got shape {X.shape}.")
-        if len(X.chunks[1]) > 1:
-            X = X.rechunk({1: -1})
+        some = tuple(k for k in X.chunks[0] if k)  # a filter may have left partitions empty
+        if len(X.chunks[1]) > 1 or len(some) < len(X.chunks[0]):
+            X = X.rechunk({0: some, 1: -1})
         kept = X.dtype in (np.float32, np.float64)
         return DaskRows(X if kept else X.astype(float), names)
 
@@ -415,6 +416,7 @@ def lazily(
 
     beside = [column[:, None] for column in members.values()]
     drop = 1 if few.ndim == 1 else None
+    ask = partial(ask, none=few[:0])
     return da.map_blocks(ask, X, *beside, dtype=few.dtype, meta=few[:0], drop_axis=drop, **kept)
 
 
@@ -426,7 +428,10 @@ def _answer(
     options: dict[str, Any],
     X: Array,
     *members: Array,
+    none: Array | None = None,
 ) -> Array:
+    if not X.shape[0] and none is not None:
+        return none
     if columns is not None:
         import pandas as pd
 
@@ -440,15 +445,15 @@ def _answer(
 def _numbered_answer(
     estimator: Any,
     method: str,
-    columns: Any,
-    factors: Any,
-    options: Any,
-    X: Array,
-    *members: Array,
+    columns: list[str] | None,
+    factors: tuple[str, ...],
+    options: dict[str, Any],
+    *rows: Array,
+    none: Array | None = None,
     block_id: tuple[int, ...] = (0,),
 ) -> Array:
     options = options | {"number": block_id[0]}
-    return _answer(estimator, method, columns, factors, options, X, *members)
+    return _answer(estimator, method, columns, factors, options, *rows, none=none)
 
 
 def lazy_columns(groups: Any) -> dict[str, Any] | None:
