@@ -9,7 +9,8 @@ import numpy as np
 
 from .. import namespace
 from ..blocks import block_rows, cut
-from ..engines.dask import is_dask, lazily
+from ..engines.dask import is_dask
+from ..engines.lazy import lazily
 from ..types import Array
 
 PIECE = 1000  # rows at which f is drawn jointly, and held for all draws
