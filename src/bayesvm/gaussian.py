@@ -6,7 +6,7 @@ Every solve is in residual form: with the slope ``g`` at the current mean,
 
 so that an error in the factor, when a row on the margin has a weight of 1e14, spoils one step and
 not the answer: the next step starts where this one landed (the normal equations stay ten digits
-short).  Each form of S has its covariance; that of groups is in :mod:`bayesvm.arrow`.
+short).  Each form of S has its covariance; that of groups is in :mod:`bayesvm.elimination`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from . import namespace
-from .arrow import ArrowCovariance, Bordered
+from .arrow import Bordered
 from .cholesky import scaled_cholesky as scaled_cholesky
+from .elimination import ArrowCovariance
 from .namespace import double, like
 from .precision import Precision, add_precision
 from .stats import Dense, Factored, squared

@@ -18,7 +18,8 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import expit, logit
 
-from .arrow import Bordered, eliminate
+from .arrow import Bordered
+from .elimination import eliminate
 from .gaussian import scaled_cholesky
 from .precision import Blocked, Precision, add_precision
 from .stats import Dense, Factored, scaled, squared

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from bayesvm import BayesianLinearSVC, BayesianSVC
+from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC
 from bayesvm.engines import Dask
 from bayesvm.engines.dask import DaskBlocks, DaskRows, _cut
 from bayesvm.kernels import RBF
@@ -73,6 +73,28 @@ def test_data_frames_weights_and_names():
         BayesianLinearSVC().fit(lazy[list("pqrs")], lazy["label"], sample_weight=np.zeros(N))
     with pytest.raises(ValueError, match="3000 rows but y"):
         BayesianLinearSVC().fit(da.from_array(X), da.from_array(Y[:5]))
+
+
+def test_partitions_that_a_filter_left_empty():
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=list("pqrs")).assign(label=Y, who=np.arange(N) % 7)
+    frame["half"] = np.arange(N) < 1700
+    lazy = dd.from_pandas(frame, npartitions=4)
+    lazy, frame = lazy[lazy["half"]], frame[frame["half"]]
+    rows, labels = lazy[list("pqrs")], lazy["label"]
+    for make, asked, held in (
+        (BayesianLinearSVC, {}, {}),
+        (MixedSVC, {"groups": lazy["who"]}, {"groups": frame["who"]}),
+    ):
+        have = make(random_state=0).fit(rows, labels, **asked)
+        want = make(random_state=0).fit(frame[list("pqrs")], frame["label"], **held)
+        np.testing.assert_allclose(have.coef_, want.coef_, rtol=1e-8)
+        for ask in ("predict_proba", "predict"):
+            a = getattr(have, ask)(rows, **asked).compute()
+            assert a.shape == getattr(want, ask)(frame[list("pqrs")], **held).shape
+        f = have.sample_posterior(3, X=rows, random_state=0, **asked).compute()
+        wanted = want.sample_posterior(3, X=frame[list("pqrs")], random_state=0, **held)
+        np.testing.assert_allclose(f, wanted, rtol=1e-7)
 
 
 def test_more_than_two_classes():

@@ -148,6 +148,13 @@ def test_float32_columns(way, reference):
     np.testing.assert_allclose(computed(p), want.predict_proba(X, groups=groups), atol=1e-4)
 
 
+def test_rows_that_do_not_fit_the_device_are_sent_block_by_block(reference, monkeypatch):
+    monkeypatch.setattr(Gpu, "available", lambda self: X.nbytes // 2)
+    groups, random = MODELS["slopes, crossed"]
+    have = MixedSVC(random=random, engine=Gpu("default", "array_api_strict"), random_state=0)
+    assert gap(have.fit(X, Y, groups), reference["slopes, crossed"]) < 1e-8
+
+
 @settings(max_examples=6, deadline=None)
 @given(cuts=st.sets(st.integers(1, N - 1), max_size=5))
 def test_any_partition_gives_the_same_fit(cuts, reference):

@@ -131,8 +131,9 @@ class DaskRows:
             X = X.compute_chunk_sizes()
         if X.ndim != 2:
             raise ValueError(f"X must have rows and columns; got shape {X.shape}.")
-        if len(X.chunks[1]) > 1:
-            X = X.rechunk({1: -1})
+        some = tuple(k for k in X.chunks[0] if k)  # a filter may have left partitions empty
+        if len(X.chunks[1]) > 1 or len(some) < len(X.chunks[0]):
+            X = X.rechunk({0: some, 1: -1})
         kept = X.dtype in (np.float32, np.float64)
         return DaskRows(X if kept else X.astype(float), names)
 
@@ -161,7 +162,7 @@ class DaskRows:
         import dask.array as da
 
         if hasattr(y, "to_dask_array"):
-            y = _plain(y).to_dask_array(lengths=True)
+            y = plain_column(y).to_dask_array(lengths=True)
         if not is_dask(y):
             return da.from_array(np.asarray(y), chunks=(self.lengths,))
         if y.ndim == 2 and y.shape[1] == 1:
@@ -386,73 +387,6 @@ def _draw_sides(y: Array, positive: int, negative: int, seed: int) -> Array:
     return np.sort(np.concatenate(some))
 
 
-# ---------------------------------------------------------------------------------------------
-# Answers
-
-
-def lazily(
-    estimator: Any,
-    method: str,
-    X: Any,
-    groups: Any = None,
-    numbered: bool = False,
-    **options: Any,
-) -> Any:
-    """A Dask array of what a method says of each partition, computed when asked for.
-
-    ``method`` gives an array with a row (or an entry) for each row of ``X``; if ``numbered`` it is
-    told the number of the partition.
-    """
-    columns, members = None, {} if groups is None else _lazy_groups(X, groups)
-    if hasattr(X, "to_dask_array"):
-        columns, X = list(X.columns), X.to_dask_array()
-    if X.ndim == 2 and len(X.chunks[1]) > 1:
-        X = X.rechunk({1: -1})
-    answer = _numbered_answer if numbered else _answer
-    ask = partial(answer, estimator, method, columns, tuple(members), options)
-    nobody = np.full((1, 1), None, dtype=object)
-    few = ask(np.zeros((1, X.shape[1]), dtype=X.dtype), *[nobody] * len(members))
-    kept = {} if few.ndim == 1 else {"chunks": (X.chunks[0], (few.shape[1],))}
-    import dask.array as da
-
-    beside = [column[:, None] for column in members.values()]
-    drop = 1 if few.ndim == 1 else None
-    return da.map_blocks(ask, X, *beside, dtype=few.dtype, meta=few[:0], drop_axis=drop, **kept)
-
-
-def _answer(
-    estimator: Any,
-    method: str,
-    columns: list[str] | None,
-    factors: tuple[str, ...],
-    options: dict[str, Any],
-    X: Array,
-    *members: Array,
-) -> Array:
-    if columns is not None:
-        import pandas as pd
-
-        X = pd.DataFrame(X, columns=columns)
-    if factors:
-        groups = {name: x[:, 0] for name, x in zip(factors, members, strict=True)}
-        options = options | {"groups": groups}
-    return getattr(estimator, method)(X, **options)  # type: ignore[no-any-return]
-
-
-def _numbered_answer(
-    estimator: Any,
-    method: str,
-    columns: Any,
-    factors: Any,
-    options: Any,
-    X: Array,
-    *members: Array,
-    block_id: tuple[int, ...] = (0,),
-) -> Array:
-    options = options | {"number": block_id[0]}
-    return _answer(estimator, method, columns, factors, options, X, *members)
-
-
 def lazy_columns(groups: Any) -> dict[str, Any] | None:
     """Columns of groups by name where these are Dask's; ``None`` if they are at hand."""
     if isinstance(groups, Mapping):
@@ -469,27 +403,6 @@ def lazy_columns(groups: Any) -> dict[str, Any] | None:
     return {"group" if groups.name is None else str(groups.name): groups}
 
 
-def _lazy_groups(X: Any, groups: Any) -> dict[str, Any]:
-    """Columns of groups in the partitions of rows whose lengths need not be known."""
-    held = lazy_columns(groups)
-    if held is None or not all(map(is_dask, held.values())):
-        return DaskRows.of(X).columns_of(groups)
-    found = {
-        name: _plain(x).to_dask_array() if hasattr(x, "to_dask_array") else x
-        for name, x in held.items()
-    }
-    chunks = (None,) * X.npartitions if hasattr(X, "to_dask_array") else X.chunks[0]
-    if all(_may_match(chunks, x.chunks[0]) for x in found.values()):
-        return found
-    return DaskRows.of(X).columns_of(groups)
-
-
-def _may_match(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
-    """Whether partitions are of the same lengths, as far as these are known."""
-    known = (x == y for x, y in zip(a, b, strict=False) if x is not None and x == x and y == y)
-    return len(a) == len(b) and all(known)
-
-
-def _plain(series: Any) -> Any:
+def plain_column(series: Any) -> Any:
     """A column whose partitions are NumPy's arrays."""
     return series.astype(object) if str(series.dtype) == "category" else series

@@ -9,7 +9,8 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from .. import namespace, reading
-from ..engines.dask import is_dask, lazily
+from ..engines.dask import is_dask
+from ..engines.lazy import lazily
 from ..types import Array
 from ._coefficients import CoefficientReport
 from ._effects import EffectReport

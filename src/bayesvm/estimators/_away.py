@@ -9,7 +9,8 @@ import numpy as np
 
 from .. import namespace
 from ..blocks import block_rows, cut
-from ..engines.dask import is_dask, lazily
+from ..engines.dask import is_dask
+from ..engines.lazy import lazily
 from ..types import Array
 
 PIECE = 1000  # rows at which f is drawn jointly, and held for all draws
@@ -68,8 +69,8 @@ class Away:
         f = self._lazy("_f_at", X, numbered=True, **how)
         if f is None:
             f = self._f_of(self._pieces(self._new_rows(X), PIECE), **how)
-        f = f.T.reshape((n, len(thetas), -1))
-        return f[:, 0] if len(thetas) == 1 else f
+        each = [f.T[j :: len(thetas)] for j in range(len(thetas))]
+        return each[0] if len(thetas) == 1 else np.stack(each, axis=1)
 
     def _f_at(self, X: Any, number: int = 0, **options: Any) -> Array:
         """Draws of f at the rows of one partition."""

@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import cho_solve
 
-from ..arrow import Arrow, ArrowCovariance, Factor, eliminate
+from ..arrow import Arrow, Factor
 from ..cholesky import scaled_cholesky
+from ..elimination import ArrowCovariance, eliminate
 from ..gaussian import Point
 from ..model import Problem
 from ..precision import Blocked, Precision

@@ -21,6 +21,7 @@ RATIO = 0.5  # of one rate to the next
 LENGTH = 24  # rates tried at most
 NEAR = 0.2  # standard deviations of the posterior by which f may move
 LAG = 3  # rates between machines compared, for neighbours often have the same vectors
+FAR = 1e3  # what is told of a distance that is not known yet
 LOOSE = (1e-5, 1e-3)  # nats and slack of machines on the way
 
 
@@ -63,28 +64,23 @@ def thinned(
     compared with: one that is hardly different from that of a rate eight times as large.
     """
     x = np.zeros(A.shape[1])
-    made = Machines([], [], [], target)  # type: ignore[arg-type]
+    used: list[float] = []
+    made: list[Array] = []
+    near = target
     for number, rate in enumerate(rates, 1):
         x, _ = maximise(A, y, c, laplace.penalty(x.size, rate, gram), x, *LOOSE)
         freed = laplace.relaxed(A, y, c, gram, x, LOOSE[0])
-        f = A @ freed
+        used.append(rate)
+        made.append(A @ freed)
         if target is None:
-            here = _own(A, y, c, freed, f, gram)
-            made = made._replace(target=here)
-            step = here.distance(made.f[-LAG], c) if len(made.f) >= LAG else np.inf
-            done = step <= NEAR
+            near = _own(A, y, c, freed, made[-1], gram)
+            gap = near.distance(made[-1 - LAG], c) if number > LAG else FAR
         else:
-            step = target.distance(f, c)
-            done = step <= NEAR
-        made.rates.append(rate)
-        made.f.append(f)
-        made.distances.append(step)
-        told = min(step, 1e3)  # what is reported is finite
-        if watch(Progress("rates", number, len(rates), -told, told), None) or done:
+            gap = target.distance(made[-1], c)
+        if watch(Progress("rates", number, len(rates), -gap, gap), None) or gap <= NEAR:
             break
-    if target is None:
-        return made._replace(distances=[made.target.distance(f, c) for f in made.f])
-    return made
+    assert near is not None  # there is a rate at least
+    return Machines(used, made, [near.distance(f, c) for f in made], near)
 
 
 def _own(A: Array, y: Array, c: Array, x: Array, f: Array, gram: Gram) -> Reference:
