@@ -224,10 +224,11 @@ def choose_form(value: str, n: int, K: int, scheme: Any, sparse_rows: bool = Fal
     return form
 
 
-def choose_bound(value: str, scheme: Any) -> tuple[Any, str]:
+def choose_bound(value: str, scheme: Any, auto: str = "tight") -> tuple[Any, str]:
     """The scheme that climbs the bound asked for, and the name of that bound."""
     if value not in ("auto", "tight", "augmented"):
         raise ValueError(f"bound={value!r} is not known; choose 'auto', 'tight' or 'augmented'.")
+    value = auto if value == "auto" and isinstance(scheme, VB) else value
     if not isinstance(scheme, VB):
         if value == "tight":
             raise ValueError(
@@ -333,6 +334,11 @@ def check_selection(form: str, prior: Any, scheme: Any, K: int) -> str:
     """The form of S that a selection prior can work with."""
     if not hasattr(prior, "gates") or is_sampler(scheme) or form == "arrow":
         return form
+    if isinstance(scheme, TightVB):
+        raise ValueError(
+            f"{type(prior).__name__} climbs the augmented bound, under which columns that are in "
+            "or out have updates in closed form. Use bound='augmented'."
+        )
     if K > FULL_COLUMNS:
         raise ValueError(
             f"{type(prior).__name__} by inference='vb' needs the full covariance of {K} "
@@ -403,6 +409,11 @@ def check_missing(value: Any, scheme: Any, checkpoint: Any = None) -> None:
             "object of bayesvm.designs.imputation."
         )
     choose_imputer(value, 1, 1)
+    if isinstance(scheme, TightVB):
+        raise ValueError(
+            "missing='model' climbs the augmented bound, in which cells have a distribution of "
+            "their own. Use bound='augmented'."
+        )
     if not isinstance(scheme, VB | Gibbs):
         raise ValueError(
             f"missing='model' cannot be fitted by {type(scheme).__name__}, which has no place for "
