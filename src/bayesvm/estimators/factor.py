@@ -52,12 +52,13 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
     Parameters
     ----------
     n_factors : int or "auto", default=10
-        Number of factors; ``"auto"`` takes the number with the largest bound on the evidence of
-        the columns.
+        Number of factors, at most the number of rows and of columns; ``"auto"`` takes the number
+        with the largest bound on the evidence of the columns.
     classifier : {"kernel", "linear"}, default="kernel"
         The machine on the scores.
     inference : {"vb", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
-        ``"vb"``: variational Bayes (linear), or variational EM with scores at a point (kernel).
+        ``"vb"``: variational Bayes (linear), or variational EM with scores at a point (kernel),
+        after which f is fitted once more at the scores that rows have without their label.
         ``"gibbs"`` draws everything; 900 sweeps of the linear machine and 300 of the kernel
         machine in each of two chains, unless a :class:`~bayesvm.inference.Gibbs` says otherwise.
     likelihood : {"hinge", "logistic", "probit"} or an object, default="hinge"
@@ -72,7 +73,8 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
         Of the linear machine's coefficients.  ``"lasso"`` selects factors.
     nu : float or None, default=1.0
         Rate of the loadings' variances: larger values make loadings smaller and sparser.  ``None``
-        learns it (not for the kernel machine by VB, whose scores are a point).
+        learns it (not for the kernel machine by VB, whose scores are a point).  With many more
+        columns than rows it sets the scale of the scores: learned, they have about unit spread.
     joint : bool, default=True
         ``False`` is the two-step procedure, for comparison: factors from the columns alone, then
         the machine on their scores.
@@ -102,7 +104,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
         ``True`` ends the fit there.
     checkpoint : str or path, optional
         File that holds the chains of the kernel machine under Gibbs, the one fit that is long; a
-        later fit with the same file goes on from it.
+        later fit with the same file goes on from it.  Chains then run one after another.
 
     Attributes
     ----------
