@@ -363,8 +363,9 @@ def main() -> None:
     if "susy" in args.parts:
         susy(book)
     if "figures" in args.parts:
-        from scale_figures import draw
+        from scale_figures import draw, page, read
 
+        print(page(read(args.out)))
         for path in draw(args.out):
             print(f"Wrote {path.name}")
     return None

@@ -103,6 +103,26 @@ def draw_table(lines: Lines, path: Path) -> Path | None:
     return _save(figure, path)
 
 
+def page(lines: Lines) -> str:
+    """The table of docs/scale.md: fits to the most rows, in the order of the table."""
+    most = max((k["rows"] for k in lines if k["problem"] == "rows"), default=0)
+    head = "| | cores | seconds | CPU s | in passes | passes | peak GB | AUC | Brier | log loss |"
+    out = [head, "|---" * (head.count("|") - 1) + "|"]
+    for k in lines:
+        if k["problem"] == "rows" and k["rows"] == most:
+            name = k["library"].replace("bayesvm_", "").replace("_", " ")
+            cells = [name, f"{k['threads']:.0f}", _short(k["seconds"]), _short(k["cpu_seconds"])]
+            cells += [_short(k.get("pass_seconds", "")), _short(k["passes"])]
+            cells += [_short(k["peak_mb"], 1e-3)]
+            cells += [f"{k[x]:.4f}"[1:] if k[x] != "" else "" for x in ("auc", "brier", "log_loss")]
+            out.append("| " + " | ".join(cells) + " |")
+    return "\n".join(out)
+
+
+def _short(value: Any, unit: float = 1.0) -> str:
+    return "" if value == "" else f"{unit * value:.3g}"
+
+
 def _save(figure: Any, path: Path) -> Path:
     figure.tight_layout()
     figure.savefig(path, dpi=120)
