@@ -60,8 +60,7 @@ draw(0.2)
 # Left to itself
 # --------------
 # By default the length scale is that of most evidence.  Rows left out choose how smooth the
-# function is and calibrate the probabilities; the prior's rate is as large as the function hardly
-# notices.
+# function is and calibrate the probabilities; the prior's rate is as large as it hardly notices.
 
 for model in (PCVC(), RVC()):
     model.fit(X, y)
