@@ -15,7 +15,7 @@ from ..kernels import Precomputed, column_scales
 from ..types import Array
 
 ALL_ROWS = 1000  # up to here every distinct row is an inducing point
-FIRST_INDUCING = 60
+FIRST_INDUCING = 100
 MOST_INDUCING = 500
 RESIDUAL = 1.0  # prior variance that inducing points may leave unexplained,
 RESIDUAL_SHARE = 0.1  # and as a share of it all

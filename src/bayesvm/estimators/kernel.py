@@ -40,7 +40,7 @@ class BayesianSVC(Streaming, ProcessClassifier):
         function and of given values it learns the weight.
     n_inducing : int, "auto" or None, default="auto"
         Number of inducing points.  ``None`` takes every distinct row: the exact process.
-        ``"auto"`` does so up to 1000 rows, and beyond takes 60, 120, 240 or 480: the first that
+        ``"auto"`` does so up to 1000 rows, and beyond takes 100, 200 or 400: the first that
         leaves less than a tenth of the prior variance, and less than one, unexplained.
     inducing : {"kmeans", "random"} or array of shape (m, n_features), default="kmeans"
         Where the points are.

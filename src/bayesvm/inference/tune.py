@@ -150,19 +150,21 @@ def shorten(found: Scaled, judged: Callable[[Scaled], Amplitude]) -> tuple[Scale
 
     With many columns the evidence likes scales too long, by a factor of two and more.  Rows left
     out say so loudly where it matters, and softly, too often, where it does not: they are heard
-    from ``NATS_A_STEP`` on.  Scales that columns have for themselves stay as they are.
+    from ``NATS_A_STEP`` on, for every thousand of them.  Scales that columns have for themselves
+    stay as they are.
     """
     scales = np.array([name.endswith("length_scale") for name in found.names], float)
     score = judged(found)
+    enough = NATS_A_STEP * max(1.0, score.seen.X.shape[0] / MANY)
     at = best_amplitude(score, np.log(found.weight / 8.0))
     while scales.any():
         short = found.with_theta(found.theta - SHORTER * scales)
         other = judged(short)
         other.sites = list(score.sites)
-        if score(at) - other(at) < HEARD * NATS_A_STEP:  # the best amplitude is not far
+        if score(at) - other(at) < HEARD * enough:  # the best amplitude is not far
             break
         there = best_amplitude(other, at)
-        if score(at) - other(there) < NATS_A_STEP or short.theta.min() < -FARTHEST:
+        if score(at) - other(there) < enough or short.theta.min() < -FARTHEST:
             break
         found, score, at = short, other, there
     return Scaled(float(np.exp(at)), found.kernel), score
