@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,6 +110,17 @@ class VectorClassifier(BayesianClassifier):
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
     # ----- fitting
+
+    def _check_settings(self, least: dict[str, float]) -> None:
+        """Refuse settings that are not numbers of at least so much, whole where that is."""
+        for name, low in least.items():
+            value, whole = getattr(self, name), isinstance(low, int)
+            good = isinstance(value, Integral if whole else Real) and value >= low
+            if not good or isinstance(value, bool):
+                kind = "whole number" if whole else "number"
+                raise ValueError(f"{name} must be a {kind} of at least {low:g}; got {value!r}.")
+        if not isinstance(self.tune, bool | np.bool_):
+            raise ValueError(f"tune must be True or False; got {self.tune!r}.")
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         check.check_probability(self.probability)
