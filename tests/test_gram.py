@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
-from bayesvm.gram import Labels, Sites, fit_sites, left_out
+from bayesvm.gram import Labels, Sites, fit_sites, left_out, moments
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from tests.papers import exact
@@ -180,3 +180,15 @@ def test_left_out_moments_are_those_of_explicit_removal():
         refit = fit_sites(K[np.ix_(keep, keep)], part, site)
         again.append(refit.at(K[[i]][:, keep], K[[i], [i]])[0][0])
     assert np.corrcoef(m, again)[0, 1] > 0.99
+
+
+def test_no_point_with_precision_is_no_matter_for_lapack(capfd):
+    """All rows beyond the margin: the prior's variance, and nothing is printed."""
+    K = 4.0 * np.eye(3)
+    m, v, alpha, R, on, kl = moments(K, Sites(np.zeros(3), np.zeros(3)))
+    np.testing.assert_array_equal(v, np.diag(K))
+    assert R.shape == (0, 0)
+    assert on.size == kl == 0
+    assert not m.any()
+    assert not alpha.any()
+    assert capfd.readouterr() == ("", "")

@@ -132,6 +132,8 @@ def factor_in_place(B: Array) -> Array:
 
 def invert(L: Array) -> Array:
     """The inverse of a factor, which it takes the place of."""
+    if not L.size:  # no point has precision; LAPACK would print a complaint
+        return L
     R: Array = lapack.dtrtri(L, lower=1, overwrite_c=1)[0]
     return R
 

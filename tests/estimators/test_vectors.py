@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import ndtr
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_moons
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, train_test_split
@@ -95,6 +95,38 @@ def test_pickle_and_summary(fitted):
     assert len(frame) == fitted.n_vectors_
     assert np.all(np.diff(frame["weight"].abs()) <= 0)
     assert set(frame.index) == set(fitted.support_)
+
+
+def test_export_to_arviz(fitted):
+    pytest.importorskip("arviz_base")
+    group = fitted.to_arviz()["posterior"]
+    weights, bias = group["dual_coef"], group["intercept"]
+    assert weights.dims == ("chain", "draw", "vector")
+    assert weights.shape == (1, 1000, fitted.n_vectors_)
+    assert_array_equal(weights["vector"], fitted.support_)
+    frame = fitted.summary().loc[fitted.support_]
+    # z-scores of at most 75 means: P(any > 5) = 4e-5
+    assert np.all(np.abs(weights.values[0].mean(axis=0) - frame["weight"]) < 5 * frame["sd"] / 31.6)
+    assert abs(bias.values.mean() - fitted.intercept_[0]) < 5 * bias.values.std() / 31.6
+
+
+def test_export_of_several_classes_and_of_no_vector():
+    pytest.importorskip("arviz_base")
+    bunch = load_iris()
+    model = RVC().fit(bunch.data, bunch.target_names[bunch.target])
+    weights = model.to_arviz()["posterior"]["dual_coef"]
+    assert weights.shape == (1, 1000, 3, model.n_vectors_)
+    assert list(weights["class"].values) == list(model.classes_)
+    with pytest.warns(ConvergenceWarning, match="no vector survived"):
+        empty = RVC().fit(np.ones((10, 2)), np.arange(10) % 3)
+    assert empty.to_arviz()["posterior"]["dual_coef"].shape == (1, 1000, 3, 0)
+
+
+@pytest.mark.parametrize("ask", ["summary", "to_arviz", "sample_posterior"])
+@pytest.mark.parametrize("model", [PCVC(), RVC()], ids=["pcvc", "rvc"])
+def test_a_machine_that_was_not_fitted_says_so(model, ask):
+    with pytest.raises(NotFittedError):
+        getattr(model, ask)()
 
 
 # ----- data given in other ways
@@ -290,9 +322,17 @@ def test_all_pruned_keeps_the_bias_and_says_so():
         (PCVC(ridge=-1.0), "ridge must be a number of at least 0"),
         (PCVC(shape=-0.5), "shape must be a number above -0.5"),
         (PCVC(n_folds=1), "n_folds must be a whole number of at least 2"),
+        (PCVC(n_starts=-1), "n_starts must be a whole number of at least 0; got -1"),
+        (PCVC(max_iter=0), "max_iter must be a whole number of at least 1; got 0"),
+        (PCVC(tol=-1e-3), "tol must be a number of at least 0; got -0.001"),
+        (PCVC(tune="evidence"), "tune must be True or False; got 'evidence'"),
         (PCVC(n_candidates=1), "n_candidates must be 'auto' or a whole number"),
         (PCVC(probability="platt"), "probability='platt' is not known"),
         (RVC(solver="newton"), "choose one of 'sequential', 'em'"),
+        (RVC(max_iter=1.5), "max_iter must be a whole number of at least 1; got 1.5"),
+        (RVC(tol=float("nan")), "tol must be a number of at least 0; got nan"),
+        (RVC(n_folds=1), "n_folds must be a whole number of at least 2"),
+        (RVC(tune="evidence"), "tune must be True or False; got 'evidence'"),
         (RVC(kernel="tanh"), "kernel='tanh' is not known"),
     ],
 )

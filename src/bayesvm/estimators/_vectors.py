@@ -5,10 +5,12 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from .. import reading
 from .. import validation as check
@@ -27,7 +29,7 @@ from ..types import Array, Coef, Term
 from ..vectors import OnColumns, Sparse
 from ..vectors.newton import BIAS
 from ..vectors.widths import by_evidence, can_stretch
-from ._base import BayesianClassifier
+from ._base import BayesianClassifier, arviz_tree
 
 ALL_CANDIDATES = 3000  # rows beyond which only some may become vectors
 HELD = 3 * 10**7  # kernel values of all rows with the candidates
@@ -109,6 +111,17 @@ class VectorClassifier(BayesianClassifier):
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
     # ----- fitting
+
+    def _check_settings(self, least: dict[str, float]) -> None:
+        """Refuse settings that are not numbers of at least so much, whole where that is."""
+        for name, low in least.items():
+            value, whole = getattr(self, name), isinstance(low, int)
+            good = isinstance(value, Integral if whole else Real) and float(value) >= low
+            if not good or isinstance(value, bool):
+                kind = "whole number" if whole else "number"
+                raise ValueError(f"{name} must be a {kind} of at least {low:g}; got {value!r}.")
+        if not isinstance(self.tune, bool | np.bool_):
+            raise ValueError(f"tune must be True or False; got {self.tune!r}.")
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         check.check_probability(self.probability)
@@ -298,11 +311,34 @@ class VectorClassifier(BayesianClassifier):
             One more axis, of classes, after the first when there are more than two.  The
             approximation does not know of signs.
         """
+        check_is_fitted(self, "machines_")
         C = None if X is None else self.machines_[0].model.rows(self._new_rows(X)).C
         rng = self._generator(random_state)
         draws = [m.posterior.sample(n, rng) for m in self.machines_]
         out = np.stack([t[:, 1:] if C is None else t @ C.T for t in draws], axis=1)
         return out[:, 0] if len(draws) == 1 else out
+
+    def to_arviz(self) -> Any:
+        """Draws from the Gaussian approximation of the posterior as an ArviZ data tree.
+
+        Returns
+        -------
+        tree : xarray.DataTree
+            Group ``posterior`` with ``dual_coef``, one weight per vector, which goes by its row in
+            the training data, and ``intercept``; of every class when there are more than two.
+        """
+        check_is_fitted(self, "machines_")
+        rng = self._generator()
+        draws = [m.posterior.sample(1000, rng)[None] for m in self.machines_]  # one chain
+        single = len(draws) == 1
+        theta = draws[0] if single else np.stack(draws, axis=2)
+        first = [] if single else ["class"]
+        coords: dict[str, Any] = {} if single else {"class": list(self.classes_)}
+        return arviz_tree(
+            {"intercept": theta[..., 0], "dual_coef": theta[..., 1:]},
+            {"intercept": first, "dual_coef": [*first, "vector"]},
+            coords | {"vector": self.support_},
+        )
 
     def summary(self) -> Any:
         """The vectors as a data frame.
@@ -313,6 +349,7 @@ class VectorClassifier(BayesianClassifier):
             One line per vector, largest weight first: its row in the training data, weight and
             standard deviation (one pair of columns per class when there are more than two).
         """
+        check_is_fitted(self, "machines_")
         try:
             import pandas as pd
         except ImportError as error:

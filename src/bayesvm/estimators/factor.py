@@ -61,6 +61,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
         after which f is fitted once more at the scores that rows have without their label.
         ``"gibbs"`` draws everything; 900 sweeps of the linear machine and 300 of the kernel
         machine in each of two chains, unless a :class:`~bayesvm.inference.Gibbs` says otherwise.
+        Of the kernel machine's draws about a hundred at most are kept, evenly spaced.
     likelihood : {"hinge", "logistic", "probit"} or an object, default="hinge"
         What labels say of f.
     kernel : str or object of :mod:`bayesvm.kernels`, default="rbf"

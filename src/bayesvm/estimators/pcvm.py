@@ -236,8 +236,7 @@ class PCVC(VectorClassifier):
         self._check_number("shape", -0.5)
         if self.rate is not None:
             self._check_number("rate", 0.0)
-        if not (isinstance(self.n_folds, int | np.integer) and self.n_folds >= 2):
-            raise ValueError(f"n_folds must be a whole number of at least 2; got {self.n_folds!r}.")
+        self._check_settings({"max_iter": 1, "tol": 0.0, "n_folds": 2, "n_starts": 0})
         warm = self.warm_start and hasattr(self, "ridge_")
         self._last = list(self.rate_) if warm else []
         for name in ("rate_", "ridge_"):

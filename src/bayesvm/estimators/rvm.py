@@ -173,6 +173,7 @@ class RVC(VectorClassifier):
         if self.solver not in SOLVERS:
             known = ", ".join(map(repr, SOLVERS))
             raise ValueError(f"solver={self.solver!r} is not known; choose one of {known}.")
+        self._check_settings({"max_iter": 1, "tol": 0.0, "n_folds": 2})
         self._fit(X, y, sample_weight)
         return self
 
