@@ -12,6 +12,10 @@ from .namespace import to_numpy
 from .types import Array
 
 
+class Placed(dict[str, Array]):
+    """Columns that were given without names of their own: they are told apart by their place."""
+
+
 @dataclass(frozen=True, eq=False)
 class Met:
     """Labels met in some rows; ``a + b`` joins two sets of rows."""
@@ -77,7 +81,7 @@ class Factors:
                 f"groups has {len(columns)} columns, but the model was fitted with "
                 f"{len(self.names)}: {', '.join(self.names)}."
             )
-        if hasattr(groups, "columns") or isinstance(groups, Mapping):
+        if is_named(groups):
             unknown = set(columns) - set(self.names)
             if unknown:
                 raise ValueError(
@@ -128,9 +132,17 @@ def _joined(name: str, a: Array, b: Array) -> Array:
     return _sorted(name, np.concatenate([a, b]))  # type: ignore[no-any-return]
 
 
+def is_named(groups: Any) -> bool:
+    """Whether columns are found by their names: those of a frame or a dict."""
+    if isinstance(groups, Mapping):
+        return not isinstance(groups, Placed)
+    # a single column of Dask has the attribute too
+    return hasattr(groups, "columns") and getattr(groups, "ndim", 2) == 2
+
+
 def read(groups: Any, n: int) -> dict[str, Array]:
     """Columns of groups by name."""
-    if hasattr(groups, "columns") or isinstance(groups, Mapping):  # a frame, of whichever library
+    if is_named(groups) or isinstance(groups, Placed):
         names = groups.columns if hasattr(groups, "columns") else groups
         columns = {str(name): np.asarray(groups[name]) for name in names}
     else:
@@ -200,4 +212,5 @@ def _find(levels: Array, values: Array, name: str) -> Array:
 
 def some_of(groups: Any, keep: Array | slice, n: int) -> Any:
     """Groups of some rows, whatever holds them."""
-    return {name: column[keep] for name, column in read(groups, n).items()}
+    some = {name: column[keep] for name, column in read(groups, n).items()}
+    return some if is_named(groups) else Placed(some)

@@ -196,6 +196,9 @@ def _encode_chunks(source: Any) -> tuple[Any, Array]:
     """The same for labels that come with the rows; never are all of them held as they are."""
     try:
         parts = [encode(np.asarray(chunk.y)) for chunk in source.chunks()]
+        kinds = {found.dtype.kind in "US" for found, _ in parts if found.size}
+        if len(kinds) > 1:  # NumPy would make them all text
+            raise TypeError("some are text and some are numbers")
         classes = np.unique(np.concatenate([found for found, _ in parts]))
         gone = bool(np.any(classes != classes))
     except TypeError as error:
@@ -274,6 +277,8 @@ def read_source(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
     if is_dask(X):
         X = DaskRows.of(X)
     n, p = X.shape
+    if not n:
+        raise ValueError("X has no rows.")
     if reset:
         estimator.n_features_in_ = p
         estimator.__dict__.pop("feature_names_in_", None)

@@ -155,6 +155,7 @@ def test_labels_that_cannot_be_are_refused():
         (np.where(X[:, 0] > 1, np.nan, 1.0), "NaN"),
         (X[:, 0], "Unknown label type"),
         (np.where(X[:, 0] > 1, None, Y), "of one kind"),
+        ([0, 1] * 150 + ["0", "1"] * 200, "some are text and some are numbers"),
     ):
         source = from_iterable(
             lambda labels=labels: [(X[:300], labels[:300]), (X[300:], labels[300:])]
@@ -186,6 +187,28 @@ def test_what_is_wrong_is_said(tmp_path):
     model = BayesianLinearSVC().fit(X, Y)
     with pytest.raises(ValueError, match="expecting 3 features"):
         model.predict(from_memmap(saved(tmp_path, X[:, :2], "narrow.npy")))
+    with pytest.raises(ValueError, match="X has no rows"):
+        model.predict(from_memmap(saved(tmp_path, X[:0], "none.npy")))
+    with pytest.raises(ValueError, match="gave no rows"):
+        from_iterable(lambda: [X[:0]])
+    both, one = (X[:300], Y[:300]), (X[300:], None)
+    for items in ([both, one], [one, both]):
+        with pytest.raises(ValueError, match="some items have labels"):
+            from_iterable(lambda items=items: items)
+    with pytest.raises(ValueError, match="some items have groups"):  # not a model without
+        from_iterable(lambda: [(*both, np.arange(300)), (X[300:], Y[300:])])
+
+
+def test_columns_of_files_that_are_not_numbers_are_named(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    kinds = {"a": X[:, 0], "whole": np.arange(700), "flag": X[:, 1] > 0, "town": Y, "y": Y}
+    pq.write_table(pa.table(kinds), tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match=r"columns \['town'\] .* are not numbers"):
+        from_parquet(tmp_path / "rows.parquet", target="y")
+    columns = ["a", "whole", "flag"]
+    have = BayesianLinearSVC().fit(from_parquet(tmp_path / "rows.parquet", "y", columns))
+    want = BayesianLinearSVC().fit(np.column_stack([kinds[name] for name in columns]), Y)
+    np.testing.assert_allclose(have.coef_, want.coef_, rtol=1e-10)
 
 
 def test_a_kernel_machine_from_a_source_is_that_from_an_array(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -73,6 +74,68 @@ def test_data_frames_weights_and_names():
         BayesianLinearSVC().fit(lazy[list("pqrs")], lazy["label"], sample_weight=np.zeros(N))
     with pytest.raises(ValueError, match="3000 rows but y"):
         BayesianLinearSVC().fit(da.from_array(X), da.from_array(Y[:5]))
+
+
+def test_what_is_wrong_is_said():
+    rows, labels = da.from_array(X, chunks=(700, 4)), da.from_array(Y, chunks=700)
+    bad = X.copy()
+    bad[1800, 2] = np.nan
+    for make in (
+        BayesianLinearSVC,
+        partial(BayesianLinearSVC, standardize=False),
+        partial(MixedSVC, dtype="float32"),
+        partial(BayesianSVC, n_inducing=10, tune=False),
+        partial(BayesianSVC, n_inducing=10, tune=False, standardize=False),
+    ):
+        with pytest.raises(ValueError, match="NaN or infinity"):
+            make().fit(da.from_array(bad, chunks=(700, 4)), labels)
+    for options, text in (
+        ({"y": Y[:-1]}, "3000 rows but y has shape"),
+        ({"y": labels, "sample_weight": C[:-1]}, "but sample_weight has shape"),
+        ({"y": labels, "sample_weight": da.ones(5)}, "but sample_weight has shape"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            BayesianLinearSVC().fit(rows, **options)
+    for weight, text in (
+        ({"other": 2.0}, r"class_weight names \['other'\]"),
+        (3, "a dict or None"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            BayesianLinearSVC(class_weight=weight).fit(rows, labels)
+    with pytest.raises(ValueError, match="no rows"):
+        BayesianLinearSVC().fit(da.zeros((0, 4)), da.zeros(0))
+    with pytest.raises(ValueError, match="rows and columns"):
+        BayesianLinearSVC().fit(X, Y).predict(rows[:, 0])
+
+
+def test_columns_of_pandas_own_kinds():
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=list("pqrs")).astype({"q": "Float64"})
+    flag = pd.DataFrame({"flag": pd.Series(Y == "b", dtype="Int64")})
+    lazy, labels = (dd.from_pandas(x, npartitions=3) for x in (frame, flag))
+    have = BayesianLinearSVC().fit(lazy, labels)
+    want = BayesianLinearSVC().fit(X, Y == "b")
+    assert have.classes_.tolist() == [0, 1]
+    np.testing.assert_allclose(have.coef_, want.coef_, rtol=1e-8)
+    with pytest.raises(ValueError, match=r"columns \['t'\] of X are not numbers"):
+        BayesianLinearSVC().fit(lazy.assign(t="text"), labels)
+    gone = frame.copy()
+    gone.iloc[7, 1] = pd.NA
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        BayesianLinearSVC().fit(dd.from_pandas(gone, npartitions=3), labels)
+
+
+def test_accuracy_of_collections():
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=list("pqrs"))
+    lazy, labels, c = (
+        dd.from_pandas(x, npartitions=3) for x in (frame, pd.Series(Y), pd.Series(C))
+    )
+    for model in (BayesianLinearSVC(), MixedSVC()):
+        model.fit(frame, Y)
+        assert model.score(lazy, labels) == model.score(frame, Y)
+        want = model.score(frame, Y, sample_weight=C)
+        assert model.score(lazy, labels, sample_weight=c) == pytest.approx(want, rel=1e-12)
 
 
 def test_partitions_that_a_filter_left_empty():

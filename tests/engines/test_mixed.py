@@ -254,6 +254,32 @@ def test_data_frames_of_dask(reference):
     assert gap(one, reference["an intercept"]) < 1e-8
 
 
+def test_columns_without_names_are_told_apart_by_their_place(tmp_path, reference):
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    da = pytest.importorskip("dask.array")
+    np.save(tmp_path / "x.npy", X)
+    own = pd.DataFrame({"who": PATIENT, "where": SITE.astype(str)})
+    two = MixedSVC(random_state=0).fit(X, Y, groups=own)
+    table = own.to_numpy(dtype=object)
+    want = two.predict_proba(X, groups=table)
+    rows = da.from_array(X, chunks=(500, P))
+    for data, members in (
+        (from_memmap(tmp_path / "x.npy", groups=table), None),
+        (from_memmap(tmp_path / "x.npy"), table),
+        (rows, table),
+        (rows, da.from_array(table, chunks=(500, 2))),
+    ):
+        have = computed(two.predict_proba(data, groups=members))
+        np.testing.assert_allclose(have, want, rtol=1e-10)
+    one, label = reference["an intercept"], dd.from_pandas(pd.Series(PATIENT, name="x"), 3)
+    want = one.predict_proba(X, groups=PATIENT)
+    for data in (X, rows, from_memmap(tmp_path / "x.npy")):
+        have = computed(one.predict_proba(data, groups=label))
+        np.testing.assert_allclose(have, want, rtol=1e-10)
+    with pytest.raises(ValueError, match=r"groups has columns \['x'\]"):
+        one.predict_proba(rows, groups=label.to_frame())
+
+
 def test_files_with_groups(tmp_path, reference):
     np.save(tmp_path / "x.npy", X)
     np.save(tmp_path / "who.npy", PATIENT)

@@ -68,8 +68,7 @@ class Source:
                 raise ValueError(
                     f"every chunk must have shape (k, {self.shape[1]}); got {X.shape}."
                 )
-            if not np.isfinite(X.sum(dtype=float)) and not np.all(np.isfinite(X)):
-                raise ValueError("Input X contains NaN or infinity; drop or impute such rows.")
+            check_finite(X)
             seen += X.shape[0]
             yield chunk
         if seen != self.shape[0]:
@@ -178,6 +177,12 @@ class Streamed:
             start += X.shape[0]
 
 
+def check_finite(X: Any) -> None:
+    """Refuse cells that are missing or infinite; mostly one sum settles it."""
+    if not np.isfinite(X.sum(dtype=float)) and not np.all(np.isfinite(X)):
+        raise ValueError("Input X contains NaN or infinity; drop or impute such rows.")
+
+
 # ---------------------------------------------------------------------------------------------
 # Where rows come from
 
@@ -237,7 +242,7 @@ def from_memmap(X: Any, y: Any = None, groups: Any = None) -> Source:
                 yield Chunk(
                     _floats(held),
                     None if labels is None else labels[part],
-                    members and {name: column[part] for name, column in members.items()},
+                    None if members is None else some_of(members, part, shape[0]),
                 )
 
     return Source(read, (shape[0], shape[1]), None, labels is not None, members is not None)
@@ -310,6 +315,12 @@ def from_parquet(
     unknown = [name for name in wanted if name not in data.schema.names]
     if unknown:
         raise ValueError(f"{str(first)!r} has no columns {unknown}; it has {data.schema.names}.")
+    other = [name for name in names if not _is_number(data.schema.field(name).type)]
+    if other:
+        raise ValueError(
+            f"columns {other} of {str(first)!r} are not numbers; name those to read with columns=, "
+            "and labels with target= or groups=."
+        )
     rows = batch_size or max(1, CHUNK_BYTES // (8 * len(names)))
 
     def read() -> Iterator[Chunk]:
@@ -324,6 +335,15 @@ def from_parquet(
 
     shape = (int(data.count_rows()), len(names))
     return Source(read, shape, tuple(names), target is not None, bool(factors))
+
+
+def _is_number(kind: Any) -> bool:
+    """Whether a column of Arrow's holds numbers."""
+    from pyarrow import types
+
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    kinds = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
+    return any(is_kind(kind) for is_kind in kinds)
 
 
 def from_iterable(make: Callable[[], Iterable[Any]]) -> Source:
@@ -366,17 +386,21 @@ def from_iterable(make: Callable[[], Iterable[Any]]) -> Source:
             y = None if chunk.y is None else np.asarray(chunk.y)
             yield Chunk(_floats(np.asarray(chunk.X)), y, chunk.groups)
 
-    n, p, labelled, grouped = 0, None, False, False
+    n, p = 0, 0
+    kinds: set[tuple[bool, bool]] = set()  # whether with labels, whether with groups
     for X, y, groups in read():
         if X.ndim != 2 or (y is not None and y.shape != X.shape[:1]):
             raise ValueError(
                 "every item must be rows of shape (k, p), or a pair of rows and k labels; got "
                 f"{X.shape}" + ("." if y is None else f" and {y.shape}.")
             )
-        n, p, labelled, grouped = n + X.shape[0], X.shape[1], y is not None, groups is not None
-    if p is None:
+        n, p, kinds = n + X.shape[0], X.shape[1], kinds | {(y is not None, groups is not None)}
+    if not n:
         raise ValueError("the iterator gave no rows.")
-    return Source(read, (n, p), None, labelled, grouped)
+    for what, some in zip(("labels", "groups"), map(set, zip(*kinds, strict=True)), strict=True):
+        if len(some) > 1:
+            raise ValueError(f"some items have {what} and some have none; give them with all.")
+    return Source(read, (n, p), None, *kinds.pop())
 
 
 def _floats(X: Array) -> Array:

@@ -12,9 +12,10 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..blocks import Blocks
+from ..blocks.sources import check_finite
 from ..levels import read
 from ..memory import SHARE, available
-from ..namespace import joined
+from ..namespace import inner, joined
 from ..types import Array, Block, Rows
 from .serial import Serial
 
@@ -126,12 +127,13 @@ class DaskRows:
         names = None
         if hasattr(X, "to_dask_array"):
             names = tuple(str(name) for name in X.columns)
-            X = X.to_dask_array(lengths=True)
+            X = _plain_frame(X).to_dask_array(lengths=True)
         if any(np.isnan(k) for k in X.chunks[0]):
             X = X.compute_chunk_sizes()
         if X.ndim != 2:
             raise ValueError(f"X must have rows and columns; got shape {X.shape}.")
-        some = tuple(k for k in X.chunks[0] if k)  # a filter may have left partitions empty
+        # a filter may have left partitions empty
+        some = tuple(k for k in X.chunks[0] if k) or (0,)
         if len(X.chunks[1]) > 1 or len(some) < len(X.chunks[0]):
             X = X.rechunk({0: some, 1: -1})
         kept = X.dtype in (np.float32, np.float64)
@@ -162,15 +164,19 @@ class DaskRows:
         import dask.array as da
 
         if hasattr(y, "to_dask_array"):
-            y = plain_column(y).to_dask_array(lengths=True)
-        if not is_dask(y):
-            return da.from_array(np.asarray(y), chunks=(self.lengths,))
+            if y.ndim == 2 and len(y.columns) == 1:
+                y = y[y.columns[0]]
+            y = (plain_column(y) if y.ndim == 1 else y).to_dask_array(lengths=True)
+        lazy = is_dask(y)
+        y = y if lazy else np.asarray(y)
         if y.ndim == 2 and y.shape[1] == 1:
             y = y[:, 0]
-        if any(np.isnan(k) for k in y.chunks[0]):
+        if lazy and any(np.isnan(k) for k in y.chunks[0]):
             y = y.compute_chunk_sizes()
         if y.shape != self.shape[:1]:
             raise ValueError(f"X has {self.shape[0]} rows but {what} has shape {y.shape}.")
+        if not lazy:
+            return da.from_array(y, chunks=(self.lengths,))
         return y if y.chunks[0] == self.array.chunks[0] else y.rechunk((self.lengths,))
 
     # ----- groups, where they are
@@ -211,6 +217,8 @@ class DaskRows:
 
         try:
             classes = np.asarray(da.unique(y).compute())
+            if classes.dtype == object and not any(isinstance(k, str) for k in classes):
+                classes = np.asarray(classes.tolist())  # numbers of a column that may lack some
             gone = bool(np.any(classes != classes))
         except TypeError as error:
             raise ValueError(f"labels must be of one kind and none missing ({error}).") from error
@@ -226,7 +234,7 @@ class DaskRows:
             level = 1.0 if sample_weight is None else float(sample_weight)  # type: ignore[arg-type]
             c = da.full(self.shape[0], level, chunks=(self.lengths,))
         else:
-            c = self.aligned(sample_weight).astype(float)
+            c = self.aligned(sample_weight, "sample_weight").astype(float)
         masses = da.stack([da.where(codes == k, c, 0.0).sum() for k in range(len(classes))])
         masses, least = (np.asarray(x) for x in da.compute(masses, c.min()))
         if not np.all(np.isfinite(masses)) or not least > 0:
@@ -240,6 +248,15 @@ class DaskRows:
                 )
             factors = masses.sum() / (len(classes) * masses)
         else:
+            if not isinstance(class_weight, Mapping):
+                raise ValueError(
+                    f"class_weight must be 'balanced', a dict or None; got {class_weight!r}."
+                )
+            unknown = [k for k in class_weight if k not in set(classes.tolist())]
+            if unknown:
+                raise ValueError(
+                    f"class_weight names {unknown[:3]}, but the classes are {list(classes)[:10]}."
+                )
             factors = np.array([float(class_weight.get(k, 1.0)) for k in classes])
             if not np.all((factors > 0) & np.isfinite(factors)):
                 raise ValueError("class weights of rows on a cluster must be positive and finite.")
@@ -362,6 +379,8 @@ def _split(x: Any, parts: int) -> list[Any]:
 def _cut(rows: Any, y: Any, c: Any, size: int, first: int) -> list[Block]:
     """The blocks of one partition, numbered on from those before it."""
     X, extra, ready = (rows.C, rows.extra, True) if isinstance(rows, Rows) else (rows, 0.0, False)
+    if not ready:
+        check_finite(inner(X))
     none = np.empty(X.shape[0])
     blocks = Blocks(X, none if y is None else y, none if c is None else c, size, ready, extra)
     return [b._replace(number=first + b.number) for b in blocks]
@@ -371,7 +390,10 @@ def _some(rows: Any, y: Any, c: Any, at: Array) -> tuple[Array, Array, Array, An
     X, extra = (rows.C, rows.extra) if isinstance(rows, Rows) else (rows, 0.0)
     none = np.zeros(at.size)
     left = extra if isinstance(extra, float) else extra[at]
-    return X[at], none if y is None else y[at], none if c is None else c[at], left
+    X = X[at]
+    if not isinstance(rows, Rows):
+        check_finite(inner(X))
+    return X, none if y is None else y[at], none if c is None else c[at], left
 
 
 def _count_sides(y: Array) -> tuple[int, int]:
@@ -405,4 +427,15 @@ def lazy_columns(groups: Any) -> dict[str, Any] | None:
 
 def plain_column(series: Any) -> Any:
     """A column whose partitions are NumPy's arrays."""
-    return series.astype(object) if str(series.dtype) == "category" else series
+    return series if isinstance(series.dtype, np.dtype) else series.astype(object)
+
+
+def _plain_frame(X: Any) -> Any:
+    """A frame whose columns are NumPy's."""
+    from pandas.api.types import is_numeric_dtype
+
+    kinds = dict(X.dtypes)
+    other = [name for name, k in kinds.items() if not is_numeric_dtype(k) and k != np.dtype(object)]
+    if other:
+        raise ValueError(f"columns {other} of X are not numbers; leave them out or code them.")
+    return X if all(isinstance(k, np.dtype) for k in kinds.values()) else X.astype(float)

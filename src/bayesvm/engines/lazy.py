@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..levels import is_named
 from ..types import Array
 from .dask import DaskRows, is_dask, lazy_columns, plain_column
 
@@ -24,10 +25,15 @@ def lazily(
     ``method`` gives an array with a row (or an entry) for each row of ``X``; if ``numbered`` it is
     told the number of the partition.
     """
+    if X.ndim != 2:
+        raise ValueError(f"X must have rows and columns; got shape {X.shape}.")
     columns, members = None, {} if groups is None else _lazy_groups(X, groups)
+    known = getattr(estimator, "factors_", ())
+    if not is_named(groups) and len(known) == len(members):
+        members = dict(zip(known, members.values(), strict=True))
     if hasattr(X, "to_dask_array"):
         columns, X = list(X.columns), X.to_dask_array()
-    if X.ndim == 2 and len(X.chunks[1]) > 1:
+    if len(X.chunks[1]) > 1:
         X = X.rechunk({1: -1})
     answer = _numbered_answer if numbered else _answer
     ask = partial(answer, estimator, method, columns, tuple(members), options)
@@ -91,6 +97,11 @@ def _lazy_groups(X: Any, groups: Any) -> dict[str, Any]:
     if all(_may_match(chunks, x.chunks[0]) for x in found.values()):
         return found
     return DaskRows.of(X).columns_of(groups)
+
+
+def at_hand(*arrays: Any) -> tuple[Any, ...]:
+    """Arrays, those of Dask computed."""
+    return tuple(x.compute() if is_dask(x) else x for x in arrays)
 
 
 def _may_match(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import namespace, reading
 from ..engines.dask import is_dask
-from ..engines.lazy import lazily
+from ..engines.lazy import at_hand, lazily
 from ..types import Array
 from ._coefficients import CoefficientReport
 from ._effects import EffectReport
@@ -133,7 +133,9 @@ class GroupAnswers(EffectReport, CoefficientReport):
         """
         return super().predict_interval(asked(X, groups), level)
 
-    def score(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> float:
+    def score(  # type: ignore[override]
+        self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None
+    ) -> float:
         """Accuracy of ``predict``.
 
         Parameters
@@ -152,7 +154,8 @@ class GroupAnswers(EffectReport, CoefficientReport):
         score : float
             Share of rows predicted right.
         """
-        return float(accuracy_score(y, self.predict(X, groups), sample_weight=sample_weight))
+        y, found, c = at_hand(y, self.predict(X, groups), sample_weight)
+        return float(accuracy_score(y, found, sample_weight=c))
 
     def sample_posterior(
         self,

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import accuracy_score
 
 from .. import namespace
 from ..blocks import block_rows, cut
 from ..engines.dask import is_dask
-from ..engines.lazy import lazily
+from ..engines.lazy import at_hand, lazily
 from ..types import Array
 
 PIECE = 1000  # rows at which f is drawn jointly, and held for all draws
@@ -22,6 +23,9 @@ class Away:
     machines_: list[Any]
 
     def _new_rows(self, X: Any) -> Any:
+        raise NotImplementedError
+
+    def predict(self, X: Any) -> Any:
         raise NotImplementedError
 
     def _asked(self, X: Any) -> Any:
@@ -53,6 +57,26 @@ class Away:
     def _both(self, X: Any, ask: str, options: dict[str, Any], **groups: Any) -> Array:
         """Two answers side by side."""
         return np.column_stack(getattr(self, ask)(X, **options, **groups))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy of ``predict``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows.
+        y : array-like of shape (n,)
+            Their labels.
+        sample_weight : array-like of shape (n,), optional
+            Weights of rows.
+
+        Returns
+        -------
+        score : float
+            Share of rows predicted right.
+        """
+        y, found, c = at_hand(y, self.predict(X), sample_weight)
+        return float(accuracy_score(y, found, sample_weight=c))
 
     # ----- draws of f
 
