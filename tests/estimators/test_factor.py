@@ -410,3 +410,21 @@ def test_intervals_cover_at_their_rate(classifier, sets):
         both = [np.mean((e[0] < t) & (t < e[1])) for e, t in zip(ends, truths, strict=True)]
         rates.append([*both, inside.mean()])
     assert np.all(np.abs(np.mean(rates, axis=0) - 0.9) < 3 * 0.17 / np.sqrt(sets))
+
+
+def test_empty_cells_are_filled_as_well_as_by_the_factor_model_alone():
+    """Scores at a point shrink; rows with few cells must still be drawn to their mean."""
+    rng = np.random.default_rng(0)
+    W, A = rng.standard_normal((300, 3)), rng.laplace(size=(20, 3))
+    table = W @ A.T + rng.standard_normal((300, 20))
+    labels, hidden = W[:, 0] > 0, rng.random((150, 20)) < 0.8
+    holes = np.where(hidden, np.nan, table[150:])
+    holes[0] = np.nan
+    error = []
+    for joint in (True, False):
+        model = FactorSVC(3, joint=joint, random_state=0).fit(table[:150], labels[:150])
+        mean, sd = model.transform(holes, return_std=True)
+        assert not mean[0].any()
+        np.testing.assert_allclose(sd[0], 1.0, rtol=0.15)
+        error.append(np.sqrt(np.mean((model.inverse_transform(mean) - table[150:])[hidden] ** 2)))
+    assert error[0] < 1.05 * error[1]

@@ -89,11 +89,14 @@ def unlabelled(
     """The machine once more, at the scores that training rows have without their label.
 
     Labels have moved the scores of their own rows to where f suits them; new rows have none, and
-    lie elsewhere than a machine at such scores expects.
+    lie elsewhere than a machine at such scores expects.  Scores at a point have shrunk, and
+    loadings grown; their prior fits at unit spread, which matters where cells are missing.
     """
     apart = replace(problem, joint=False)
-    W = project(problem.sheet, state.loadings).mean
-    first = infer(apart, state._replace(W=W, fits=()))
+    s, q = problem.spread(state.W), state.loadings
+    q = q._replace(mean=s * q.mean, cov=s * s * q.cov, shrink=q.shrink / s)
+    W = project(problem.sheet, q).mean
+    first = infer(apart, state._replace(loadings=q, W=W, fits=()))
     return apart, climb(apart, first, scheme.max_iter, scheme.tol)[0]
 
 
