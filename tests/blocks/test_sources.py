@@ -178,6 +178,14 @@ def test_what_is_wrong_is_said(tmp_path):
         BayesianLinearSVC().fit(good, Y, sample_weight=np.arange(700.0))
     with pytest.raises(ValueError, match="Fortran"):
         from_memmap(saved(tmp_path, np.asfortranarray(X), "f.npy"))
+    with pytest.raises(ValueError, match="real numbers"):
+        from_memmap(saved(tmp_path, X + 1j, "complex.npy"))
+    short = saved(tmp_path, X, "short.npy")
+    short.write_bytes(short.read_bytes()[:-8])
+    with pytest.raises(ValueError, match="ends before its 700 rows do"):
+        from_memmap(short)
+    with pytest.raises(TypeError, match="needs a file"):
+        from_memmap(X)
     with pytest.raises(TypeError, match="new iterator for every pass"):
         from_iterable([X])
     once = iter([X[:300], X[300:]])

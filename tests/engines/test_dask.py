@@ -102,6 +102,8 @@ def test_what_is_wrong_is_said():
     ):
         with pytest.raises(ValueError, match=text):
             BayesianLinearSVC(class_weight=weight).fit(rows, labels)
+    with pytest.raises(ValueError, match="real numbers"):
+        BayesianLinearSVC().fit(rows + 1j, labels)
     with pytest.raises(ValueError, match="no rows"):
         BayesianLinearSVC().fit(da.zeros((0, 4)), da.zeros(0))
     with pytest.raises(ValueError, match="rows and columns"):

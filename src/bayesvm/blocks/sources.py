@@ -222,6 +222,10 @@ def from_memmap(X: Any, y: Any = None, groups: Any = None) -> Source:
     path, dtype, shape, offset = _located(X)
     if len(shape) != 2:
         raise ValueError(f"X must have rows and columns; {str(path)!r} has shape {shape}.")
+    if dtype.kind not in "fiub":
+        raise ValueError(f"X must be real numbers; {str(path)!r} has type {dtype}.")
+    if path.stat().st_size < offset + dtype.itemsize * shape[0] * shape[1]:
+        raise ValueError(f"{str(path)!r} ends before its {shape[0]} rows do; write it again.")
     if isinstance(y, str | os.PathLike):
         y = np.load(y)
     labels = None if y is None else np.asarray(y)
@@ -257,6 +261,11 @@ def _located(X: Any) -> tuple[Path, np.dtype[Any], tuple[int, ...], int]:
         began = X.offset - X.offset % ALLOCATIONGRANULARITY
         first = X.ctypes.data - np.frombuffer(X._mmap, dtype=np.uint8).ctypes.data  # type: ignore[attr-defined]
         return Path(X.filename), X.dtype, X.shape, int(began + first)
+    if not isinstance(X, str | os.PathLike):
+        raise TypeError(
+            f"from_memmap needs a file or a numpy.memmap; got {type(X).__name__}, which fit takes "
+            "as it is."
+        )
     path = Path(X)
     with path.open("rb") as file:
         version = np.lib.format.read_magic(file)

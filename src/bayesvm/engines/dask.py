@@ -136,6 +136,8 @@ class DaskRows:
         some = tuple(k for k in X.chunks[0] if k) or (0,)
         if len(X.chunks[1]) > 1 or len(some) < len(X.chunks[0]):
             X = X.rechunk({0: some, 1: -1})
+        if X.dtype.kind == "c":
+            raise ValueError("Complex data not supported; X must be real numbers.")
         kept = X.dtype in (np.float32, np.float64)
         return DaskRows(X if kept else X.astype(float), names)
 

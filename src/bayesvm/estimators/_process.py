@@ -278,5 +278,6 @@ class ProcessClassifier(KernelReport):
 def _joint(machine: Machine, X: Any, theta: Array, rng: np.random.Generator) -> Array:
     """f jointly at rows, for draws of the coefficients."""
     model = machine.model
-    f: Array = model.terms[-1].design.joint(X, theta[:, model.slices[-1]], rng)
+    with check.blas_threads(X.shape[0], "dense"):
+        f: Array = model.terms[-1].design.joint(X, theta[:, model.slices[-1]], rng)
     return f + theta[:, :1] if len(model.terms) > 1 else f
