@@ -41,7 +41,7 @@ from scale_fits import FITS
 from scale_problem import COLUMNS, PIECE, held_out, piece, widened
 
 NAME = "scale.csv"
-KEY = ("problem", "library", "rows", "points", "columns", "threads")
+KEY = ("problem", "fit", "rows", "points", "columns", "threads")
 TIMES = ("seconds", "cpu_seconds", "pass_seconds", "pass_cpu_seconds", "passes", "peak_mb")
 FIELDS = [*KEY, *TIMES, "auc", "brier", "log_loss", "beside", "load", "note"]
 ROWS, MANY, MIDDLE = 5_000_000, 2_000_000, 500_000
@@ -58,7 +58,7 @@ class Case:
     """One fit that is asked for."""
 
     problem: str
-    library: str
+    fit: str
     rows: int
     threads: int
     points: int
@@ -73,7 +73,7 @@ class Case:
     @property
     def seconds(self) -> float:
         """A guess, for the order of things: linear in rows and quadratic in points."""
-        known = FITS[self.library]
+        known = FITS[self.fit]
         wide = self.points / max(known.points, 1) if known.points else 1.0
         share = self.rows / ROWS * 2.0 / min(self.threads, 8)
         return 4.0 + known.seconds * share * wide ** (1.5 if wide > 1.0 else 1.0)
@@ -83,9 +83,9 @@ class Case:
 # What is asked for, the most important first
 
 
-def case(problem: str, library: str, rows: int, threads: int, **more: Any) -> Case:
-    points = more.pop("points", FITS[library].points)
-    return Case(problem, library, rows, threads, points, **more)
+def case(problem: str, fit: str, rows: int, threads: int, **more: Any) -> Case:
+    points = more.pop("points", FITS[fit].points)
+    return Case(problem, fit, rows, threads, points, **more)
 
 
 def main_cases(rows: int, cores: int, wide: int) -> list[Case]:
@@ -142,7 +142,7 @@ def work(asked: dict[str, Any], folder: Path) -> None:
     y = np.load(folder / f"y_{held}.npy")[:rows]
     X = X if held == rows else X[:rows]
     X = X if columns == COLUMNS else widened(X, columns, 0)
-    fit, load = FITS[asked["library"]], os.getloadavg()[0]
+    fit, load = FITS[asked["fit"]], os.getloadavg()[0]
     begun, busy = time.perf_counter(), time.process_time()
     ask, told = fit.call(X, y, asked["points"], asked["threads"], **fit.options | asked["options"])
     out = {
@@ -193,7 +193,7 @@ class Book:
         found = [
             float(line["passes"])
             for line in self.lines.values()
-            if line["library"] == f"bayesvm_{case.points}" and line["rows"] == str(case.rows)
+            if line["fit"] == f"bayesvm_{case.points}" and line["rows"] == str(case.rows)
         ]
         return found[0] if found else 3.4
 
@@ -241,7 +241,7 @@ def run(book: Book, case: Case, folder: Path, cores: list[int], beside: int, end
     """One case in a process of its own, on its cores."""
     os.sched_setaffinity(0, cores)  # of this thread: its children inherit it
     asked = {name: getattr(case, name) for name in (*KEY, "options")}
-    if case.library.startswith("floor"):
+    if case.fit.startswith("floor"):
         asked["options"] = {"passes": book.passes(case)}
     command = [sys.executable, __file__, "--work", json.dumps(asked), "--data", str(folder)]
     names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -318,7 +318,7 @@ def susy(book: Book) -> None:
         tasks = [{"data": "sample", "method": method, "fold": k, "seed": 0} for k in range(5)]
         folds = [wenzel_susy.solve(task) for task in tasks]
         mean = {k: float(np.mean([f[k] for f in folds])) for k in folds[0]}
-        line = {"problem": "SUSY, 5 folds", "library": method, "rows": 10_000, "columns": COLUMNS}
+        line = {"problem": "SUSY, 5 folds", "fit": method, "rows": 10_000, "columns": COLUMNS}
         book.add(line | mean | {"load": os.getloadavg()[0]})
         print(line | mean, flush=True)
 
@@ -348,7 +348,7 @@ def main() -> None:
     cases = []
     if "table" in args.parts:
         found = main_cases(args.rows, args.cores, args.wide or args.cores)
-        cases += [c for c in found if not args.only or c.library in args.only]
+        cases += [c for c in found if not args.only or c.fit in args.only]
     if "growth" in args.parts and not args.only:
         cases += growth_cases(args.rows, largest, args.cores)
     cases = [c for c in cases if args.again or c.key not in book.lines]

@@ -38,10 +38,10 @@ def _number(text: str) -> Any:
         return text
 
 
-def colour(library: str) -> str:
-    if library.startswith("bayesvm"):
+def colour(fit: str) -> str:
+    if fit.startswith("bayesvm"):
         return OURS
-    return BARE if library.startswith("floor") else THEIRS
+    return BARE if fit.startswith("floor") else THEIRS
 
 
 def draw_growth(lines: Lines, path: Path) -> Path:
@@ -55,19 +55,19 @@ def draw_growth(lines: Lines, path: Path) -> Path:
             ax.set_visible(False)
             continue
         if along == "rows":  # the table has the point that is missing here
-            known = {(k["library"], k["threads"]) for k in some}
+            known = {(k["fit"], k["threads"]) for k in some}
             some += [
-                k for k in lines if k["problem"] == "rows" and (k["library"], k["threads"]) in known
+                k for k in lines if k["problem"] == "rows" and (k["fit"], k["threads"]) in known
             ]
-        for style, library in zip("o^sv", dict.fromkeys(k["library"] for k in some), strict=False):
-            mine = sorted((k[along], k["seconds"]) for k in some if k["library"] == library)
+        for style, fit in zip("o^sv", dict.fromkeys(k["fit"] for k in some), strict=False):
+            mine = sorted((k[along], k["seconds"]) for k in some if k["fit"] == fit)
             ax.loglog(
                 *zip(*mine, strict=True),
                 style + "-",
-                color=colour(library),
-                fillstyle="none" if library.endswith("tuned") else "full",
+                color=colour(fit),
+                fillstyle="none" if fit.endswith("tuned") else "full",
                 markersize=5,
-                label=WORDS[library],
+                label=WORDS[fit],
             )
         held = some[0]
         rest = [] if along == "rows" else [f"{int(held['rows']):,} rows"]
@@ -86,13 +86,13 @@ def draw_table(lines: Lines, path: Path) -> Path | None:
 
     most = max((k["rows"] for k in lines if k["problem"] == "rows"), default=0)
     some = [k for k in lines if k["problem"] == "rows" and k["rows"] == most]
-    some = [k for k in some if k["library"] in WORDS and k["log_loss"] != ""]
+    some = [k for k in some if k["fit"] in WORDS and k["log_loss"] != ""]
     if not some:
         return None
     figure, ax = plt.subplots(figsize=(7.4, 4.2))
     for k in some:
-        ax.plot(k["seconds"], k["log_loss"], "o", color=colour(k["library"]))
-        text = WORDS[k["library"]] + (f" ({k['threads']:.0f} cores)" if k["threads"] != 2 else "")
+        ax.plot(k["seconds"], k["log_loss"], "o", color=colour(k["fit"]))
+        text = WORDS[k["fit"]] + (f" ({k['threads']:.0f} cores)" if k["threads"] != 2 else "")
         ax.annotate(
             text, (k["seconds"], k["log_loss"]), (5, 4), textcoords="offset points", fontsize=8
         )
@@ -110,7 +110,7 @@ def page(lines: Lines) -> str:
     out = [head, "|---" * (head.count("|") - 1) + "|"]
     for k in lines:
         if k["problem"] == "rows" and k["rows"] == most:
-            name = k["library"].replace("bayesvm_", "").replace("_", " ")
+            name = k["fit"].replace("bayesvm_", "").replace("_", " ")
             cells = [name, f"{k['threads']:.0f}", _short(k["seconds"]), _short(k["cpu_seconds"])]
             cells += [_short(k.get("pass_seconds", "")), _short(k["passes"])]
             cells += [_short(k["peak_mb"], 1e-3)]
