@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from . import namespace
 from .engines.dask import DaskRows, is_dask
 from .namespace import is_foreign
 from .types import Array
+from .weights import class_factors
 
 MERGED_ROWS = 50_000  # beyond it equal rows are not looked for
 FEW = 4  # classes that are looked for one by one
@@ -72,27 +73,7 @@ def check_weights(
     if class_weight is None:
         return c
     masses = _masses(y, c, len(classes))
-    if isinstance(class_weight, str):
-        if class_weight != "balanced":
-            raise ValueError(
-                f"class_weight={class_weight!r} is not known; use 'balanced', a dict or None."
-            )
-        with np.errstate(divide="ignore"):
-            factors = np.where(masses > 0, c.sum() / (len(classes) * masses), 0.0)
-    else:
-        if not isinstance(class_weight, Mapping):
-            raise ValueError(
-                f"class_weight must be 'balanced', a dict or None; got {class_weight!r}."
-            )
-        unknown = [k for k in class_weight if k not in set(classes.tolist())]
-        if unknown:
-            raise ValueError(
-                f"class_weight names {unknown[:3]}, but the classes are {list(classes)[:10]}."
-            )
-        factors = np.array([float(class_weight.get(k, 1.0)) for k in classes])
-        if np.any(factors < 0) or not np.all(np.isfinite(factors)):
-            raise ValueError("class weights must be finite and at least 0.")
-    return c * factors[y]
+    return c * class_factors(class_weight, masses, classes)[y]
 
 
 def whole(copies: Array) -> Any:

@@ -17,6 +17,7 @@ from ..levels import read
 from ..memory import SHARE, available
 from ..namespace import inner, joined
 from ..types import Array, Block, Rows
+from ..weights import class_factors
 from .serial import Serial
 
 FAN = 8  # sums that are added up in one task
@@ -243,25 +244,9 @@ class DaskRows:
             raise ValueError("weights of rows on a cluster must be positive and finite.")
         if class_weight is None:
             return c
-        if isinstance(class_weight, str):
-            if class_weight != "balanced":
-                raise ValueError(
-                    f"class_weight={class_weight!r} is not known; use 'balanced', a dict or None."
-                )
-            factors = masses.sum() / (len(classes) * masses)
-        else:
-            if not isinstance(class_weight, Mapping):
-                raise ValueError(
-                    f"class_weight must be 'balanced', a dict or None; got {class_weight!r}."
-                )
-            unknown = [k for k in class_weight if k not in set(classes.tolist())]
-            if unknown:
-                raise ValueError(
-                    f"class_weight names {unknown[:3]}, but the classes are {list(classes)[:10]}."
-                )
-            factors = np.array([float(class_weight.get(k, 1.0)) for k in classes])
-            if not np.all((factors > 0) & np.isfinite(factors)):
-                raise ValueError("class weights of rows on a cluster must be positive and finite.")
+        factors = class_factors(class_weight, masses, classes)
+        if not np.all(factors > 0):
+            raise ValueError("class weights of rows on a cluster must be positive and finite.")
         return c * codes.map_blocks(lambda k: factors[k], dtype=float)
 
 

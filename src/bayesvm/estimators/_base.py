@@ -328,6 +328,15 @@ def _vector(problem: Problem, state: State) -> Array:
     return pack(problem.model, state._replace(latents=()))
 
 
+def pandas_for(what: str) -> Any:
+    """The package pandas, which ``what`` needs."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError(f"{what} needs pandas: pip install 'bayesvm[cli]'") from error
+    return pd
+
+
 def arviz_tree(group: dict[str, Any], dims: dict[str, list[str]], coords: dict[str, Any]) -> Any:
     """Draws as an ArviZ data tree."""
     try:

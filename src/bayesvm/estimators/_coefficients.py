@@ -14,7 +14,7 @@ from ..diagnostics import ess, r_hat
 from ..machine import Machine
 from ..model import Model
 from ..types import Array
-from ._base import BayesianClassifier, arviz_tree
+from ._base import BayesianClassifier, arviz_tree, pandas_for
 
 
 class CoefficientReport(BayesianClassifier):
@@ -204,10 +204,7 @@ class CoefficientReport(BayesianClassifier):
             then; mean and sd are averaged over models, the interval is given inclusion.
         """
         self._check_fitted()
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("summary needs pandas: pip install 'bayesvm[cli]'") from error
+        pd = pandas_for("summary")
         names = ["intercept", *self._names()] if self.fit_intercept else self._names()
         skip = 0 if self.fit_intercept else 1
         frames = []

@@ -11,7 +11,7 @@ from .. import validation as check
 from ..machine import Machine, covariances
 from ..model import Problem
 from ..types import Array, Block
-from ._base import BayesianClassifier
+from ._base import BayesianClassifier, pandas_for
 
 SCATTER = 4000  # draws of a variational factor behind an interval
 LOGISTIC_VARIANCE = np.pi**2 / 3
@@ -36,7 +36,7 @@ class EffectReport(BayesianClassifier):
             given; a slope is per unit of its column.
         """
         self._check_fitted()
-        pd, tails = _pandas(), check.tails(level)
+        pd, tails = pandas_for("a report of groups"), check.tails(level)
         frames = []
         for machine in self.machines_:
             parts = [self._effects_of(machine, k, tails, pd) for k in self._order(machine)]
@@ -132,7 +132,7 @@ class EffectReport(BayesianClassifier):
             Under EM the interval is that of the variational fit the variances were learned by.
         """
         self._check_fitted()
-        pd, tails = _pandas(), check.tails(level)
+        pd, tails = pandas_for("a report of groups"), check.tails(level)
         frames = []
         for machine in self.machines_:
             rows, index = [], []
@@ -192,7 +192,7 @@ class EffectReport(BayesianClassifier):
             Indexed by factor (and class, for more than two): mean, lower, upper.
         """
         self._check_fitted()
-        pd, tails = _pandas(), check.tails(level)
+        pd, tails = pandas_for("a report of groups"), check.tails(level)
         frames = []
         for machine in self.machines_:
             order = self._order(machine)
@@ -244,11 +244,3 @@ def second_moments(problem: Problem) -> dict[str, Array]:
 def _empty(pd: Any) -> Any:
     """What is said of groups where there are none."""
     return pd.DataFrame({"mean": [], "lower": [], "upper": []})
-
-
-def _pandas() -> Any:
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError("reports of groups need pandas: pip install 'bayesvm[cli]'") from error
-    return pd

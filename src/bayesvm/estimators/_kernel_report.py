@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import validation as check
 from ..diagnostics import ess, r_hat
 from ..types import Array
-from ._base import BayesianClassifier, arviz_tree
+from ._base import BayesianClassifier, arviz_tree, pandas_for
 
 
 class KernelReport(BayesianClassifier):
@@ -31,10 +31,7 @@ class KernelReport(BayesianClassifier):
             lower, upper, r_hat and ess of the draws (class and name, for more than two classes).
         """
         check_is_fitted(self, "machines_")
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("summary needs pandas: pip install 'bayesvm[cli]'") from error
+        pd = pandas_for("summary")
         names = pd.Index(getattr(self.kernel_, "names", ()), name="name")
         drawn = self._kernel_draws()
         if not drawn:

@@ -11,7 +11,7 @@ from .. import validation as check
 from ..diagnostics import ess, r_hat
 from ..factors.sampled import Sample
 from ..types import Array
-from ._base import BayesianClassifier, arviz_tree
+from ._base import BayesianClassifier, arviz_tree, pandas_for
 
 
 class LoadingReport(BayesianClassifier):
@@ -133,10 +133,7 @@ class LoadingReport(BayesianClassifier):
             intercept or coefficient is its class.
         """
         self._check_fitted()
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("summary needs pandas: pip install 'bayesvm[cli]'") from error
+        pd = pandas_for("summary")
         count, K = len(self._parts), self.n_factors_
         drawn = "draws" in self.machines_[0].extra
         parts = self._sample(1, self._generator()) if drawn else [None] * count

@@ -29,7 +29,7 @@ from ..types import Array, Coef, Term
 from ..vectors import OnColumns, Sparse
 from ..vectors.newton import BIAS
 from ..vectors.widths import by_evidence, can_stretch
-from ._base import BayesianClassifier, arviz_tree
+from ._base import BayesianClassifier, arviz_tree, pandas_for
 
 ALL_CANDIDATES = 3000  # rows beyond which only some may become vectors
 HELD = 3 * 10**7  # kernel values of all rows with the candidates
@@ -350,10 +350,7 @@ class VectorClassifier(BayesianClassifier):
             standard deviation (one pair of columns per class when there are more than two).
         """
         check_is_fitted(self, "machines_")
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("summary needs pandas: pip install 'bayesvm[cli]'") from error
+        pd = pandas_for("summary")
         table: dict[str, Any] = {}
         names: Sequence[str] = [""]
         if len(self.machines_) > 1:

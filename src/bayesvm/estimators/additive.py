@@ -19,7 +19,7 @@ from ..model import Model, Problem, arranged
 from ..stats import moments
 from ..terms import Source, read_terms
 from ..types import Array, Coef, Rows, Term
-from ._base import arviz_tree
+from ._base import arviz_tree, pandas_for
 from ._effects import EffectReport, second_moments
 from ._tables import TableReader
 
@@ -366,10 +366,7 @@ class AdditiveSVC(TableReader, EffectReport):
             ``random_effects_``.
         """
         self._check_fitted()
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("summary needs pandas: pip install 'bayesvm[cli]'") from error
+        pd = pandas_for("summary")
         tails, frames = check.tails(level), []
         for machine in self.machines_:
             labels, at, T = self._reported(machine)

@@ -1,0 +1,32 @@
+"""Weights of classes, wherever their rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .types import Array
+
+
+def class_factors(class_weight: Any, masses: Array, classes: Array) -> Array:
+    """What ``class_weight`` makes of each class, whose rows have these total weights."""
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise ValueError(
+                f"class_weight={class_weight!r} is not known; use 'balanced', a dict or None."
+            )
+        with np.errstate(divide="ignore"):
+            return np.where(masses > 0, masses.sum() / (len(classes) * masses), 0.0)
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f"class_weight must be 'balanced', a dict or None; got {class_weight!r}.")
+    unknown = [k for k in class_weight if k not in set(classes.tolist())]
+    if unknown:
+        raise ValueError(
+            f"class_weight names {unknown[:3]}, but the classes are {list(classes)[:10]}."
+        )
+    factors = np.array([float(class_weight.get(k, 1.0)) for k in classes])
+    if np.any(factors < 0) or not np.all(np.isfinite(factors)):
+        raise ValueError("class weights must be finite and at least 0.")
+    return factors
