@@ -46,11 +46,11 @@ class PCVC(VectorClassifier):
     .. math:: -\log p(w) = \tau\sum_j|w_j| + \tfrac12\lambda\, w^\top K w + \text{const},
 
     the fit is a convex problem: *f* is the mode of a Gaussian process, made sparse.  The rate
-    :math:`\tau` chooses the vectors; their weights are then found without it.  The kernel is that
-    of most evidence.  Rows left out one by one, in closed form, choose :math:`\lambda` and
-    calibrate the probabilities; :math:`\tau` is the largest at which *f* is no more than a fifth of
-    a posterior standard deviation from the process.  Nothing is drawn.  The paper's own prior is
-    ``prior="power"``.
+    :math:`\tau` chooses vectors; of these, one after another is left out while *f* stays within a
+    tenth of a posterior standard deviation of the process, and the weights of the rest are found
+    without :math:`\tau`.  The kernel is that of most evidence.  Rows left out one by one, in closed
+    form, choose :math:`\lambda` and calibrate the probabilities.  Nothing is drawn.  The paper's
+    own prior is ``prior="power"``.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class PCVC(VectorClassifier):
         The one-sided prior of weights.  ``"power"`` is :math:`p(w) \propto |w|^{-(2c+1)}`: sparser,
         with local maxima, so several starts are tried.
     rate : float, optional
-        The rate :math:`\tau`; chosen if not given.
+        The rate :math:`\tau`, which then alone leaves vectors out; chosen if not given.
     ridge : float, optional
         The weight :math:`\lambda` of the squared norm of f; chosen by rows left out if not given.
         At 0 the rate alone must make f smooth, and does it worse; folds then choose it.
@@ -74,8 +74,8 @@ class PCVC(VectorClassifier):
         kernel.  Under ``"power"`` that is where they start; they move with the weights, by
         Gauss-Newton steps.
     selection : {"best", "one_standard_error"}, default="best"
-        The largest rate at which f is close to the process; or at which the log loss of rows left
-        out is within one standard error of that: fewer vectors.
+        Leave vectors out while f is close to the process; or while the log loss of rows left out
+        is within one standard error of what it was: fewer vectors.
     solver : {"newton", "em"}, default="newton"
         How the power prior's weights are found: Newton steps, or the paper's EM with its M-step
         made exact.  Both ascend.
@@ -126,7 +126,8 @@ class PCVC(VectorClassifier):
     kernel_ : object of :mod:`bayesvm.kernels`
         The kernel with its learned length scale, on the standardised scale.
     rate_, ridge_ : arrays of shape (1,) or (n_classes,)
-        Rates and weights of the norm used; not defined under the power prior.
+        Rates at which vectors were chosen, and weights of the norm; not defined under the power
+        prior.
     empty_ : bool
         Whether a machine was left without vectors.
     offset_ : array of shape (1,) or (n_classes,)
@@ -279,14 +280,15 @@ class PCVC(VectorClassifier):
         sparse, links, used = [], [], []
         for j, y in enumerate(seen.labels):
             rate, weight = 1.0 if self.rate is None else float(self.rate), ridge
-            held, target = None, None
+            held, target, found = None, None, None
             if H is not None and ridge == 0.0:
                 rate, held = self._by_folds(Trials(K, y, seen.c, H, journal.watch()), j)
             elif H is not None:
                 process = (K, y, seen, points)
-                rate, weight, target = self._by_process(*process, ridge, j, journal)
+                rate, weight, target, found = self._by_process(*process, ridge, j, journal)
             A = K.signed(y)
-            found = laplace.fit(A, y, seen.c, rate, K.gram(y, weight))
+            if found is None:
+                found = laplace.fit(A, y, seen.c, rate, K.gram(y, weight))
             if target is not None:
                 left = target.without(y, seen.c, *found.moments(A[:, :-1]))
                 held = (y, *left, seen.c)
@@ -314,8 +316,8 @@ class PCVC(VectorClassifier):
         ridge: float,
         j: int,
         journal: Journal,
-    ) -> tuple[float, float, Reference]:
-        """Rate and weight of the norm of machine ``j``, and the process that it stands for."""
+    ) -> tuple[float, float, Reference, Sparse]:
+        """Rate and weight of the norm, the process that machine ``j`` stands for, and itself."""
         labels = Labels(y, seen.c, seen.at, int(seen.at.max()) + 1)
         candidate = np.zeros(labels.points, dtype=int)
         candidate[seen.at[K.of]] = np.arange(K.of.size)  # one at every point that has any
@@ -340,9 +342,14 @@ class PCVC(VectorClassifier):
             rates = tune.whole_path(top, thinning.RATIO, thinning.LENGTH)
         made = thinning.thinned(A, y, seen.c, gram, rates, target, journal.watch())
         k = made.near()
-        if self.selection == "one_standard_error":
-            k = made.within_error(y, seen.c)
-        return made.rates[k], ridge, made.target
+        if self.rate is not None:
+            found = laplace.fit(A, y, seen.c, made.rates[k], gram)
+        else:
+            strict = self.selection == "best"
+            enough = made.close_by(seen.c) if strict else made.within_error(y, seen.c)
+            x = thinning.leave_out(A, laplace.at(A, y, seen.c, gram, made.x[k]), enough)
+            found = laplace.among(A, y, seen.c, gram, x)
+        return made.rates[k], ridge, made.target, found
 
     def _rates(self, j: int, ratio: float, count: int) -> list[float] | None:
         """The rate given, or those around that of the last fit; none if there are neither."""

@@ -35,17 +35,32 @@ def fit(A: Array, y: Array, c: Array, rate: float, gram: Gram | None = None) -> 
     p = penalty(A.shape[1], rate, gram)
     x, steps = maximise(A, y, c, p, np.zeros(A.shape[1]))
     if gram is not None:
-        p, x = penalty(A.shape[1], 0.0, gram), relaxed(A, y, c, gram, x)
+        return among(A, y, c, gram, x, steps)
     value = objective(A, y, c, p, x)
-    return survivors(A, y, c, x, curvature(x, rate, gram), value, [value], steps)
+    return survivors(A, y, c, x, curvature(x, rate), value, [value], steps)
 
 
-def relaxed(A: Array, y: Array, c: Array, gram: Gram, x: Array, tol: float = 1e-9) -> Array:
-    """The weights of those that a rate has chosen, without it."""
+def among(A: Array, y: Array, c: Array, gram: Gram, x: Array, steps: int = 0) -> Sparse:
+    """The machine of those vectors that have a weight, found again without the rate."""
+    x, more = relaxed(A, y, c, gram, x)
+    return at(A, y, c, gram, x, steps + more)
+
+
+def at(A: Array, y: Array, c: Array, gram: Gram, x: Array, steps: int = 0) -> Sparse:
+    """The machine of such weights, without a rate."""
+    value = objective(A, y, c, penalty(x.size, 0.0, gram), x)
+    return survivors(A, y, c, x, curvature(x, 0.0, gram), value, [value], steps)
+
+
+def relaxed(
+    A: Array, y: Array, c: Array, gram: Gram, x: Array, tol: float = 1e-9
+) -> tuple[Array, int]:
+    """The weights of those that a rate has chosen, without it; also the steps made."""
     work = np.flatnonzero(np.append(x[:-1] > 0, True))
     out = np.zeros_like(x)
-    out[work], _ = newton(A[:, work], y, c, penalty(x.size, 0.0, gram).of(work), x[work], tol)
-    return out
+    p = penalty(x.size, 0.0, gram).of(work)
+    out[work], steps = newton(A[:, work], y, c, p, x[work], tol)
+    return out, steps
 
 
 def curvature(x: Array, rate: float, gram: Gram | None = None) -> Array:
