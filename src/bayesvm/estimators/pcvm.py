@@ -46,8 +46,8 @@ class PCVC(VectorClassifier):
     .. math:: -\log p(w) = \tau\sum_j|w_j| + \tfrac12\lambda\, w^\top K w + \text{const},
 
     the fit is a convex problem: *f* is the mode of a Gaussian process, made sparse.  The rate
-    :math:`\tau` chooses vectors; of these, one after another is left out while *f* stays within a
-    tenth of a posterior standard deviation of the process, and the weights of the rest are found
+    :math:`\tau` chooses vectors; of these, one after another is left out while *f* stays within
+    0.07 posterior standard deviations of the process, and the weights of the rest are found
     without :math:`\tau`.  The kernel is that of most evidence.  Rows left out one by one, in closed
     form, choose :math:`\lambda` and calibrate the probabilities.  Nothing is drawn.  The paper's
     own prior is ``prior="power"``.

@@ -35,8 +35,8 @@ from .process import Reference, row_losses
 
 RATIO = 0.5  # of one rate to the next
 LENGTH = 24  # rates tried at most
-CLOSE = 0.07  # standard deviations of the posterior by which a rate may move f,
-NEAR = 0.1  # and all that is left out together
+CLOSE = 0.05  # standard deviations of the posterior by which a rate may move f,
+NEAR = 0.07  # and all that is left out together
 LAG = 3  # rates between machines compared, for neighbours often have the same vectors
 FAR = 1e3  # what is told of a distance that is not known yet
 LOOSE = (1e-5, 1e-3)  # nats and slack of machines on the way
