@@ -79,7 +79,7 @@ def read(name: str) -> dict[str, Any]:
 
 
 def realisation(name: str, k: int) -> tuple[Any, Any, Any, Any]:
-    """Realisation ``k``: the original ones first, then those generated; from 1000 on, drawn here."""
+    """Realisation ``k``: original ones first, then generated; from 1000 on, drawn here."""
     data = read(name)
     if k >= DRAWN:
         rows = np.repeat(np.arange(data["t"].size), data["counts"])

@@ -36,6 +36,13 @@ def test_every_weight_is_held_out_once(seed, n, count, kind):
             assert sizes.max() - sizes.min() <= 1
 
 
+def test_other_labels_change_nothing():
+    rng = np.random.default_rng(1)
+    y, c = rng.choice([-1.0, 1.0], 50), rng.uniform(0.5, 3.0, 50)
+    one, other = (held_out(s * y, c, 5, np.random.default_rng(0)) for s in (1.0, -1.0))
+    assert_array_equal(one, other)
+
+
 def test_copies_go_their_own_ways():
     """Weights of 10 among 5 folds: counts of a fold have the spread of chance, not of a deal."""
     y, c = np.ones(2000), np.full(2000, 10.0)

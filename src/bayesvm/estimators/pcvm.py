@@ -279,7 +279,7 @@ class PCVC(VectorClassifier):
         points = self._points(seen, rng)
         sparse, links, used = [], [], []
         for j, y in enumerate(seen.labels):
-            rate, weight = 1.0 if self.rate is None else float(self.rate), ridge
+            rate, weight = self._rate_of_few(ridge), ridge
             held, target, found = None, None, None
             if H is not None and ridge == 0.0:
                 rate, held = self._by_folds(Trials(K, y, seen.c, H, journal.watch()), j)
@@ -297,6 +297,12 @@ class PCVC(VectorClassifier):
             used.append((rate, weight))
         self.rate_, self.ridge_ = np.array(used).T
         return Found(kernel, sparse, links)
+
+    def _rate_of_few(self, ridge: float) -> float:
+        """The rate given; with rows too few to choose one, none beside a norm."""
+        if self.rate is not None:
+            return float(self.rate)
+        return 0.0 if ridge > 0.0 else 1.0
 
     def _by_folds(self, trials: Trials, j: int) -> tuple[float, Held]:
         """Rate of machine ``j`` where there is no norm, and what rows held out get from it."""

@@ -36,7 +36,8 @@ def held_out(y: Array, c: Array, count: int, rng: np.random.Generator) -> Array:
     unit = piece(c)
     copies = np.maximum(np.ceil(c / unit - 1e-9), 1).astype(int)
     dealt = 0
-    for label in np.unique(y):
+    first = np.sort(np.unique(y, return_index=True)[1])
+    for label in y[first]:  # in the order of rows, so that other names of classes change nothing
         rows = np.flatnonzero(y == label)
         if copies[rows].sum() > MOST_PIECES:
             share = rng.multinomial(copies[rows], np.full(count, 1.0 / count))
