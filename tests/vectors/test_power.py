@@ -7,6 +7,7 @@ from tests.papers import chen
 from tests.papers.checks import assert_monotone
 
 from bayesvm.kernels import RBF
+from bayesvm.likelihoods import Probit
 from bayesvm.vectors import learn, power
 from bayesvm.vectors.newton import local
 
@@ -36,7 +37,7 @@ def test_ascends_between_deaths(shape, solver):
         return None
 
     c = np.ones(60)
-    sparse, _ = power.fit(A, y, c, x, shape, solver=solver, max_iter=300, move=watch)
+    sparse = power.fit(A, y, c, x, shape, solver=solver, max_iter=300, move=watch)
     values = sparse.path[power.WIDTH_AFTER :]
     for size in set(sizes):
         part = [v for v, s in zip(values, sizes, strict=True) if s == size]
@@ -50,15 +51,19 @@ def test_both_solvers_reach_the_same_maximum(shape):
     """From the survivors of one the other stays: the same local maximum."""
     _, y, A, x = problem(50, 1)
     c = np.ones(50)
-    one, alpha = power.fit(A, y, c, x, shape, solver="newton", tol=1e-10)
+    one = power.fit(A, y, c, x, shape, solver="newton", tol=1e-10)
     start = np.zeros(51)
     start[np.append(one.columns, 50)] = one.mean
     start[one.columns] *= 1.02
-    other, _ = power.fit(A, y, c, start, shape, solver="em", tol=1e-12, max_iter=50000)
+    other = power.fit(A, y, c, start, shape, solver="em", tol=1e-12, max_iter=50000)
     assert_allclose(other.columns, one.columns)
     assert_allclose(other.mean, one.mean, rtol=1e-4)
     assert other.value == pytest.approx(one.value, abs=1e-7)
-    assert_allclose(alpha, (2 * shape + 1) / one.mean[:-1] ** 2)
+    z = A[:, np.append(one.columns, 50)] @ one.mean
+    h = Probit().expected(y, z, 0.0).h
+    kept = A[:, one.columns]
+    alpha = np.diag(one.precision)[:-1] - h @ kept**2
+    assert_allclose(alpha, (2 * shape + 1) / one.mean[:-1] ** 2, rtol=1e-6)
 
 
 def test_em_is_that_of_the_transcript():
@@ -69,7 +74,7 @@ def test_em_is_that_of_the_transcript():
         held = np.where(np.abs(w) > power.SMALL, w, power.SMALL * y)  # alpha of 1e12: pruned
         alpha = chen.precision(held, 0.0, 0.0)
         w, b = chen.m_step(Phi, y, chen.latent_mean(Phi @ w + b, y), alpha)
-        got, _ = power.fit(A, y, np.ones(15), x, 0.0, solver="em", max_iter=k)
+        got = power.fit(A, y, np.ones(15), x, 0.0, solver="em", max_iter=k)
         full = np.zeros(15)
         full[got.columns] = got.mean[:-1]
         w = np.where(np.abs(w) > power.SMALL, w, 0.0)
@@ -80,7 +85,7 @@ def test_em_is_that_of_the_transcript():
 def test_small_starts_die():
     """The density is infinite at zero: from 0.01 everything is pruned, the bias is kept."""
     _, y, A, x = problem(40, 3)
-    sparse, _ = power.fit(A, y, np.ones(40), np.append(np.full(40, 0.01), 0.0), 0.0)
+    sparse = power.fit(A, y, np.ones(40), np.append(np.full(40, 0.01), 0.0), 0.0)
     assert sparse.columns.size == 0
     assert sparse.mean.shape == (1,)
     m, v = sparse.moments(A[:, :-1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,9 +17,9 @@ from ..likelihoods import Probit
 from ..types import Array
 from ..vectors import Sparse, fold_count, held_out, laplace, learn, thinning, tune
 from ..vectors.newton import largest_rate
-from ..vectors.process import Reference, norm_weight, reference
+from ..vectors.process import norm_weight, reference
 from ..vectors.tune import EQUAL, Candidates, Held, Trials
-from ..vectors.widths import can_stretch
+from ..vectors.widths import can_stretch, keeps_size
 from ._vectors import Found, Journal, Seen, VectorClassifier, some_of
 
 CHOICES = {
@@ -32,6 +32,15 @@ SHARPER = 10.0  # weight of the norm in units of a logistic process's: a mode ne
 ENOUGH = 1000  # rows that choose the weight of the norm
 DENSE = 3000  # points up to which the mode of the process itself is found
 TINY = float(np.finfo(float).tiny)
+
+
+class Made(NamedTuple):
+    """A machine under the convex prior, and what it says of rows left out."""
+
+    sparse: Sparse  # signed
+    rate: float
+    weight: float  # of the norm
+    held: Held | None
 
 
 class PCVC(VectorClassifier):
@@ -256,11 +265,13 @@ class PCVC(VectorClassifier):
             )
 
     def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator, journal: Journal) -> Found:
+        find = self._power if self.prior == "power" else self._laplace
+        return find(kernel, seen, rng, journal)
+
+    def _folds(self, seen: Seen, rng: np.random.Generator) -> Array | None:
+        """Weights held out, a column for each fold; none where a class is too small."""
         count = fold_count(seen.codes, seen.c, self.n_folds)
-        H = held_out(seen.codes, seen.c, count, rng) if count else None
-        if self.prior == "power":
-            return self._power(kernel, seen, H, journal)
-        return self._laplace(kernel, seen, H, rng, journal)
+        return held_out(seen.codes, seen.c, count, rng) if count else None
 
     def _link(self, held: Held | None) -> Link:
         plain = plain_link(self.probability, Probit())
@@ -271,47 +282,37 @@ class PCVC(VectorClassifier):
     # ----- the convex prior
 
     def _laplace(
-        self, kernel: Any, seen: Seen, H: Array | None, rng: np.random.Generator, journal: Journal
+        self, kernel: Any, seen: Seen, rng: np.random.Generator, journal: Journal
     ) -> Found:
         K = Candidates(self._values(kernel, seen), seen.candidates)
         centre = self._centre(kernel, K, seen)
         ridge = centre if self.ridge is None else float(self.ridge)
-        points = self._points(seen, rng)
-        sparse, links, used = [], [], []
-        for j, y in enumerate(seen.labels):
-            rate, weight = self._rate_of_few(ridge), ridge
-            held, target, found = None, None, None
-            if H is not None and ridge == 0.0:
-                rate, held = self._by_folds(Trials(K, y, seen.c, H, journal.watch()), j)
-            elif H is not None:
-                process = (K, y, seen, points)
-                rate, weight, target, found = self._by_process(*process, ridge, j, journal)
-            A = K.signed(y)
-            if found is None:
-                found = laplace.fit(A, y, seen.c, rate, K.gram(y, weight))
-            if target is not None:
-                left = target.without(y, seen.c, *found.moments(A[:, :-1]))
-                held = (y, *left, seen.c)
-            sparse.append(_unsigned(found, y[K.of]))
-            links.append(self._link(held))
-            used.append((rate, weight))
-        self.rate_, self.ridge_ = np.array(used).T
-        return Found(kernel, sparse, links)
+        if ridge == 0.0:
+            H = self._folds(seen, rng)
+            made = [self._by_folds(K, y, seen, H, j, journal) for j, y in enumerate(seen.labels)]
+        else:
+            process = (seen, self._points(seen, rng), ridge)
+            made = [self._by_process(K, y, *process, j, journal) for j, y in enumerate(seen.labels)]
+        self.rate_, self.ridge_ = np.array([(one.rate, one.weight) for one in made]).T
+        pairs = zip(made, seen.labels, strict=True)
+        sparse = [_unsigned(one.sparse, y[K.of]) for one, y in pairs]
+        return Found(kernel, sparse, [self._link(one.held) for one in made])
 
-    def _rate_of_few(self, ridge: float) -> float:
-        """The rate given; with rows too few to choose one, none beside a norm."""
-        if self.rate is not None:
-            return float(self.rate)
-        return 0.0 if ridge > 0.0 else 1.0
-
-    def _by_folds(self, trials: Trials, j: int) -> tuple[float, Held]:
-        """Rate of machine ``j`` where there is no norm, and what rows held out get from it."""
-        within = 1.0 if self.selection == "one_standard_error" else EQUAL
-        path = trials.follow(self._rates(j, tune.RATIO, 3))
-        if self.rate is None and not trials.stopped:
-            path = trials.finer(path, within)
-        k = path.choose(within)
-        return path.rates[k], trials.held(path, k)
+    def _by_folds(
+        self, K: Candidates, y: Array, seen: Seen, H: Array | None, j: int, journal: Journal
+    ) -> Made:
+        """Machine ``j`` where there is no norm: the rate by folds, if there are any."""
+        rate, held = 1.0 if self.rate is None else float(self.rate), None
+        if H is not None:
+            notes = journal.folder(f"machine{j}")
+            trials = Trials(K, y, seen.c, H, journal.watch(), notes)
+            within = 1.0 if self.selection == "one_standard_error" else EQUAL
+            path = trials.follow(self._rates(j, tune.RATIO, 3))
+            if self.rate is None and not trials.stopped:
+                path = trials.finer(path, within)
+            k = path.choose(within)
+            rate, held = path.rates[k], trials.held(path, k)
+        return Made(laplace.fit(K.signed(y), y, seen.c, rate), rate, 0.0, held)
 
     def _by_process(
         self,
@@ -322,8 +323,8 @@ class PCVC(VectorClassifier):
         ridge: float,
         j: int,
         journal: Journal,
-    ) -> tuple[float, float, Reference, Sparse]:
-        """Rate and weight of the norm, the process that machine ``j`` stands for, and itself."""
+    ) -> Made:
+        """Machine ``j`` where there is a norm: as few vectors as stand for the process."""
         labels = Labels(y, seen.c, seen.at, int(seen.at.max()) + 1)
         candidate = np.zeros(labels.points, dtype=int)
         candidate[seen.at[K.of]] = np.arange(K.of.size)  # one at every point that has any
@@ -340,22 +341,22 @@ class PCVC(VectorClassifier):
         target = None
         if whole.size == labels.points <= DENSE:
             target = reference(*process(whole), ridge)
-        A, gram = K.signed(y), K.gram(y, ridge)
+        A, gram, c = K.signed(y), K.gram(y, ridge), seen.c
         assert gram is not None
         rates = self._rates(j, thinning.RATIO, thinning.LENGTH)
         if rates is None:
-            top = largest_rate(A, y, seen.c)
-            rates = tune.whole_path(top, thinning.RATIO, thinning.LENGTH)
-        made = thinning.thinned(A, y, seen.c, gram, rates, target, journal.watch())
-        k = made.near()
+            rates = tune.whole_path(largest_rate(A, y, c), thinning.RATIO, thinning.LENGTH)
+        path = thinning.thinned(A, y, c, gram, rates, target, journal.watch())
+        k = path.near()
         if self.rate is not None:
-            found = laplace.fit(A, y, seen.c, made.rates[k], gram)
+            found = laplace.fit(A, y, c, path.rates[k], gram)
         else:
             strict = self.selection == "best"
-            enough = made.close_by(seen.c) if strict else made.within_error(y, seen.c)
-            x = thinning.leave_out(A, laplace.at(A, y, seen.c, gram, made.x[k]), enough)
-            found = laplace.among(A, y, seen.c, gram, x)
-        return made.rates[k], ridge, made.target, found
+            enough = path.close_by(c) if strict else path.within_error(y, c)
+            x = thinning.leave_out(A, laplace.at(A, y, c, gram, path.x[k]), enough)
+            found = laplace.among(A, y, c, gram, x)
+        held = (y, *path.target.without(y, c, *found.moments(A[:, :-1])), c)
+        return Made(found, path.rates[k], ridge, held)
 
     def _rates(self, j: int, ratio: float, count: int) -> list[float] | None:
         """The rate given, or those around that of the last fit; none if there are neither."""
@@ -373,8 +374,7 @@ class PCVC(VectorClassifier):
 
     def _centre(self, kernel: Any, K: Candidates, seen: Seen) -> float:
         """Weight of the norm at which the search starts; zero if the kernel has no norm."""
-        theirs = kernel is None or isinstance(kernel, Function)  # positive by their word only
-        if theirs and not is_positive(K.square):
+        if self._without_norm(kernel, K.square):
             if self.ridge:
                 raise ValueError(
                     "the kernel matrix is not symmetric and positive, so f has no norm: give "
@@ -385,12 +385,38 @@ class PCVC(VectorClassifier):
         amplitude = START / max(size, TINY) if seen.amplitude is None else seen.amplitude
         return SHARPER / amplitude
 
+    @staticmethod
+    def _without_norm(kernel: Any, K: Array) -> bool:
+        """Whether f has no norm; kernels that are not ours are positive by their word only."""
+        theirs = kernel is None or isinstance(kernel, Function)
+        return theirs and not is_positive(K)
+
     # ----- the paper's prior
 
-    def _power(
-        self, kernel: Any, seen: Seen, H: Array | None, journal: Journal, moving: bool = True
-    ) -> Found:
-        moving = moving and bool(self.tune) and can_stretch(kernel)
+    def _power(self, kernel: Any, seen: Seen, rng: np.random.Generator, journal: Journal) -> Found:
+        H, K = self._folds(seen, rng), self._values(kernel, seen)
+        moving = bool(self.tune) and can_stretch(kernel) and keeps_size(kernel, seen.points[:5])
+        # support vectors need all rows as candidates and a kernel with a norm
+        support = seen.candidates.size == seen.c.size and not self._without_norm(kernel, K)
+        starts = learn.starts(self.n_starts, support, moving)
+        found = self._from_starts(kernel, seen, H, starts, moving, journal)
+        if moving and len(found) > 1:  # the machines share their columns: settle on one width
+            kernel = kernel.with_theta(np.mean([at.theta for at, *_ in found], axis=0))
+            starts = learn.starts(self.n_starts, support, False)
+            found = self._from_starts(kernel, seen, H, starts, False, journal.folder("shared"))
+        kernels, sparse, links = zip(*found, strict=True)
+        return Found(kernels[0], list(sparse), list(links))
+
+    def _from_starts(
+        self,
+        kernel: Any,
+        seen: Seen,
+        H: Array | None,
+        begin: list[learn.Start],
+        moving: bool,
+        journal: Journal,
+    ) -> list[tuple[Any, Sparse, Link]]:
+        """For each machine the kernel, the weights and the link that the best start leads to."""
         options: dict[str, Any] = {
             "shape": float(self.shape),
             "solver": self.solver,
@@ -398,23 +424,17 @@ class PCVC(VectorClassifier):
             "max_iter": self.max_iter,
             "learn_width": moving,
         }
-        begin = learn.starts(self.n_starts, seen.candidates.size == seen.c.size, moving)
-        watch = journal.watch()
-        kernels, sparse, links = [], [], []
-        for y in seen.labels:
+        watch, out = journal.watch(), []
+        for j, y in enumerate(seen.labels):
             start, held = begin[0], None
             if H is not None:
                 folds = [self._fold(kernel, seen, y, h) for h in H.T]
-                start, held = learn.choose_start(kernel, folds, options, begin, watch)
+                notes = journal.folder(f"machine{j}")
+                start, held = learn.choose_start(kernel, folds, options, begin, watch, notes)
             rows = self._rows(kernel, seen, y, seen.c, np.arange(seen.candidates.size))
             at, found = learn.run(kernel, rows, start, watch=watch, **options)
-            kernels.append(at)
-            sparse.append(_unsigned(found, y[seen.candidates]))
-            links.append(self._link(held))
-        if moving and len(kernels) > 1:  # the machines share their columns: settle on one width
-            mean = np.mean([at.theta for at in kernels], axis=0)
-            return self._power(kernel.with_theta(mean), seen, H, journal, moving=False)
-        return Found(kernels[0], sparse, links)
+            out.append((at, _unsigned(found, y[seen.candidates]), self._link(held)))
+        return out
 
     def _fold(self, kernel: Any, seen: Seen, y: Array, h: Array) -> tuple[learn.Rows, learn.Rows]:
         left = seen.c - h

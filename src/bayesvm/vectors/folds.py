@@ -1,9 +1,11 @@
-"""Rows held out in turn, such that a row of weight two is a row twice."""
+"""Rows held out in turn, such that a row of weight two is a row twice; what is said of them."""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import log_expit
 
+from ..calibration import fit_link
 from ..types import Array
 
 MOST_PIECES = 10**6  # of a class; beyond, counts are drawn instead
@@ -63,3 +65,10 @@ def fold_count(y: Array, c: Array, most: int) -> int:
     unit = piece(c)
     fewest = min(int(np.floor(w.sum() / unit + 1e-9)) for w in weights)
     return min(most, fewest) if min(most, fewest) >= 2 else 0
+
+
+def row_losses(y: Array, m: Array, v: Array, c: Array) -> Array:
+    """Log loss of each row, counted once, under the link fitted to all of them."""
+    link = fit_link(y, m, v, c)
+    out: Array = -log_expit(y * link.logit(m, v))
+    return out

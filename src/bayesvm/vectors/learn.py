@@ -12,9 +12,10 @@ from sklearn.svm import SVC
 from ..inference.loop import Progress, Watch, silent
 from ..types import Array
 from . import power, relevance
+from .folds import row_losses
 from .machine import Sparse
 from .newton import local
-from .tune import link_loss
+from .process import Notes
 from .widths import can_stretch, scales, stretched
 
 SETTLED = 1e-3  # step of the log width below which it stays
@@ -62,11 +63,11 @@ class Start:
         return np.where(w * rows.sign > RAISED, w * rows.sign, RAISED)
 
 
-def starts(count: int, square: bool, learn_width: bool) -> list[Start]:
-    """Random starts over several widths, the support vectors and the relevance vectors."""
+def starts(count: int, support: bool, learn_width: bool) -> list[Start]:
+    """Random starts over several widths, support vectors if there are any, relevance vectors."""
     widths = (0.0, -1.0, 1.0) if learn_width else (0.0,)
     chance = [Start("random", widths[k % len(widths)], k) for k in range(count)]
-    return [*chance, *([Start("svm")] if square else []), Start("rvm")]
+    return [*chance, *([Start("svm")] if support else []), Start("rvm")]
 
 
 def run(
@@ -109,7 +110,7 @@ def run(
 
     moves = move if learn_width and can_stretch(kernel) else None
     how: dict[str, Any] = {"solver": solver, "tol": tol, "max_iter": max_iter}
-    sparse, _ = power.fit(A, rows.y, rows.c, x, shape, move=moves, watch=watch, **how)
+    sparse = power.fit(A, rows.y, rows.c, x, shape, move=moves, watch=watch, **how)
     return now, sparse
 
 
@@ -119,20 +120,27 @@ def choose_start(
     options: dict[str, Any],
     begin: Sequence[Start],
     watch: Watch = silent,
+    notes: Notes | None = None,
 ) -> tuple[Start, tuple[Array, Array, Array, Array]]:
     """The start whose runs say most of rows left out, and what they say of them.
 
     Each fold is a pair: rows fitted, and rows held out with the same candidates.
     """
     best, found = np.inf, None
+    y, c = (np.concatenate([getattr(outside, of) for _, outside in folds]) for of in ("y", "c"))
     for number, start in enumerate(begin, 1):
-        held = []
-        for inside, outside in folds:
-            at, sparse = run(kernel, inside, start, **options)
-            B = outside.signed(at, np.arange(outside.sign.size))
-            held.append((outside.y, *sparse.moments(B[:, :-1]), outside.c))
-        y, m, v, c = (np.concatenate(part) for part in zip(*held, strict=True))
-        loss = float(link_loss(y, m, v, c).sum())
+        known = notes.recall(f"start{number}") if notes else {}
+        if not known:
+            said = []
+            for inside, outside in folds:
+                at, sparse = run(kernel, inside, start, **options)
+                B = outside.signed(at, np.arange(outside.sign.size))
+                said.append(sparse.moments(B[:, :-1]))
+            known = dict(zip("mv", map(np.concatenate, zip(*said, strict=True)), strict=True))
+            if notes:
+                notes.note(f"start{number}", **known)
+        m, v = known["m"], known["v"]
+        loss = float(c @ row_losses(y, m, v, c))
         if loss < best or found is None:
             best, found = loss, (start, (y, m, v, c))
         if watch(Progress("starts", number, len(begin), -loss, best - loss), None):

@@ -39,7 +39,7 @@ def fit(
     max_iter: int = 500,
     move: Callable[[Array, Array], Array | None] | None = None,
     watch: Watch = silent,
-) -> tuple[Sparse, Array]:
+) -> Sparse:
     r"""Alternate :math:`\bar\alpha` and a maximisation over weights, pruning what dies.
 
     ``solver="em"`` makes one EM step for each :math:`\bar\alpha`, as the paper does but with the
@@ -50,8 +50,6 @@ def fit(
     -------
     sparse : Sparse
         The machine; its columns are numbered as those of ``A``.
-    alpha : array
-        Precisions of the survivors.
     """
     weight = 2.0 * shape + 1.0
     columns = np.flatnonzero(x[:-1] > 0)
@@ -83,7 +81,7 @@ def fit(
             break
     alpha = weight / x[:-1] ** 2
     sparse = survivors(A, y, c, x, np.diag(alpha), path[-1], path, n_iter, converged, change)
-    return sparse._replace(columns=columns), alpha
+    return sparse._replace(columns=columns)
 
 
 def width_step(at: Callable[[float], Array], y: Array, c: Array, x: Array, slope: float) -> float:

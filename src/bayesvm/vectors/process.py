@@ -16,13 +16,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import cho_solve
-from scipy.special import log_expit
 
-from ..calibration import fit_link, leave_one_out
+from ..calibration import leave_one_out
 from ..gram import Labels, Sites, factor, moments
 from ..inference.loop import Progress, Watch, silent
 from ..likelihoods import Probit
 from ..types import Array, Local
+from .folds import row_losses
 
 PROBIT = Probit()
 LEVEL = 1e4  # prior variance of the level of f: flat
@@ -103,13 +103,6 @@ def _sites(labels: Labels, f: Array) -> Sites:
     row = PROBIT.expected(labels.y, f[labels.at], 0.0).times(labels.c)
     w = labels.total(row.h)
     return Sites(w, labels.total(row.g) + w * f)
-
-
-def row_losses(y: Array, m: Array, v: Array, c: Array) -> Array:
-    """Log loss of each row, counted once, under the link fitted to all of them."""
-    link = fit_link(y, m, v, c)
-    out: Array = -log_expit(y * link.logit(m, v))
-    return out
 
 
 class Notes(Protocol):

@@ -29,9 +29,10 @@ import numpy as np
 from ..inference.loop import Progress, Watch, silent
 from ..types import Array
 from . import laplace
+from .folds import row_losses
 from .machine import Sparse
 from .newton import Gram, maximise
-from .process import Reference, row_losses
+from .process import Reference
 
 RATIO = 0.5  # of one rate to the next
 LENGTH = 24  # rates tried at most

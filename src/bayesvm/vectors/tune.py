@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import log_expit
 
-from ..calibration import fit_link
 from ..inference.loop import Progress, Watch, silent
 from ..types import Array
 from . import laplace
+from .folds import row_losses
 from .newton import Gram, largest_rate, maximise
+from .process import Notes
 
 RATIO = 0.25  # of one rate of a path to the next
 LENGTH = 9  # rates of a path
@@ -104,20 +104,19 @@ def whole_path(top: float, ratio: float = RATIO, length: int = LENGTH) -> list[f
     return [float(first * ratio**k) for k in range(length)]
 
 
-def link_loss(y: Array, m: Array, v: Array, c: Array) -> Array:
-    """Log loss of each row under the link fitted to all of them."""
-    link = fit_link(y, m, v, c)
-    out: Array = -c * log_expit(y * link.logit(m, v))
-    return out
-
-
 class Trials:
     """One machine fitted to all folds but one, for each, at any rate."""
 
     def __init__(
-        self, columns: Candidates, y: Array, c: Array, H: Array, watch: Watch = silent
+        self,
+        columns: Candidates,
+        y: Array,
+        c: Array,
+        H: Array,
+        watch: Watch = silent,
+        notes: Notes | None = None,
     ) -> None:
-        self.watch, self.count, self.stopped = watch, 0, False
+        self.watch, self.notes, self.count, self.stopped = watch, notes, 0, False
         self.folds = [columns.fold(y, c, h) for h in H.T]
         self.labels = np.concatenate([y[f.out] for f in self.folds])
         self.weights = np.concatenate([f.weight for f in self.folds])
@@ -136,12 +135,10 @@ class Trials:
         path = Path([], [], [], [])
         best, behind = np.inf, 0
         for rate in rates:
-            xs = [
-                maximise(f.A, f.y, f.c, laplace.penalty(x.size, rate), x, *LOOSE)[0]
-                for f, x in zip(self.folds, xs, strict=True)
-            ]
+            xs = self._fitted(rate, xs)
             m = np.concatenate([f.B @ x for f, x in zip(self.folds, xs, strict=True)])
-            loss = link_loss(self.labels, m, np.zeros_like(m), self.weights)
+            losses = row_losses(self.labels, m, np.zeros_like(m), self.weights)
+            loss = self.weights * losses
             each = np.bincount(self.number, loss) / np.bincount(self.number, self.weights)
             path.rates.append(rate)
             path.scores.append(float(loss.sum()))
@@ -157,6 +154,19 @@ class Trials:
             if self.stopped or behind >= (1 if crowded else PATIENCE):
                 break
         return path
+
+    def _fitted(self, rate: float, start: list[Array]) -> list[Array]:
+        """Coefficients in all folds; those that are noted are not found again."""
+        held = self.notes.recall(f"rate{self.count}") if self.notes else {}
+        if held:
+            return [held[f"fold{k}"] for k in range(len(self.folds))]
+        xs = [
+            maximise(f.A, f.y, f.c, laplace.penalty(x.size, rate), x, *LOOSE)[0]
+            for f, x in zip(self.folds, start, strict=True)
+        ]
+        if self.notes:
+            self.notes.note(f"rate{self.count}", **{f"fold{k}": x for k, x in enumerate(xs)})
+        return xs
 
     def finer(self, path: Path, within: float = EQUAL) -> Path:
         """The path with the rate between the one chosen and the next above it."""

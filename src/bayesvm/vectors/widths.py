@@ -25,6 +25,11 @@ def can_stretch(kernel: Any) -> bool:
     return kernel is not None and bool(np.any(scales(kernel)))
 
 
+def keeps_size(kernel: Any, X: Array) -> bool:
+    """Whether its length scales leave f's size alone; those of an inner product are amplitudes."""
+    return bool(np.allclose(kernel.diag(X), stretched(kernel, 1.0).diag(X)))
+
+
 def stretched(kernel: Any, doublings: float) -> Any:
     """The kernel with all its length scales multiplied by two to a power."""
     if doublings == 0.0 or not can_stretch(kernel):
