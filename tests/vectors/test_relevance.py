@@ -58,7 +58,7 @@ def test_increment_is_exact_for_the_linearised_model():
         return -0.5 * np.linalg.slogdet(V)[1] - 0.5 * targets @ np.linalg.solve(V, targets)
 
     base = log_evidence(active, alpha)
-    s, q = relevance.factors(Phi, C, mode)
+    s, q = relevance.factors(Phi, Phi**2, C, mode)
     for j in (0, 4, 12):  # add
         want = log_evidence([*active, j], [*alpha, 0.9]) - base
         assert relevance.gain_of(0.9, s[j], q[j]) == pytest.approx(want, abs=1e-5)

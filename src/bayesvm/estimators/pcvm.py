@@ -399,13 +399,16 @@ class PCVC(VectorClassifier):
         # support vectors need all rows as candidates and a kernel with a norm
         support = seen.candidates.size == seen.c.size and not self._without_norm(kernel, K)
         starts = learn.starts(self.n_starts, support, moving)
-        found = self._from_starts(kernel, seen, H, starts, moving, journal)
+        size = float(np.abs(K).max()) or 1.0  # starts expect columns of about one
+        found = self._from_starts(kernel, seen, H, starts, None if moving else K / size, journal)
         if moving and len(found) > 1:  # the machines share their columns: settle on one width
             kernel = kernel.with_theta(np.mean([at.theta for at, *_ in found], axis=0))
             starts = learn.starts(self.n_starts, support, False)
-            found = self._from_starts(kernel, seen, H, starts, False, journal.folder("shared"))
+            fixed = self._values(kernel, seen)
+            found = self._from_starts(kernel, seen, H, starts, fixed, journal.folder("shared"))
         kernels, sparse, links = zip(*found, strict=True)
-        return Found(kernels[0], list(sparse), list(links))
+        back = 1.0 if moving else size
+        return Found(kernels[0], [s.with_columns_times(back) for s in sparse], list(links))
 
     def _from_starts(
         self,
@@ -413,42 +416,48 @@ class PCVC(VectorClassifier):
         seen: Seen,
         H: Array | None,
         begin: list[learn.Start],
-        moving: bool,
+        K: Array | None,
         journal: Journal,
     ) -> list[tuple[Any, Sparse, Link]]:
-        """For each machine the kernel, the weights and the link that the best start leads to."""
+        """For each machine the kernel, the weights and the link that the best start leads to.
+
+        ``K`` holds kernel values of rows with candidates; without them the width may move.
+        """
         options: dict[str, Any] = {
             "shape": float(self.shape),
             "solver": self.solver,
             "tol": self.tol,
             "max_iter": self.max_iter,
-            "learn_width": moving,
+            "learn_width": K is None,
         }
         watch, out = journal.watch(), []
         for j, y in enumerate(seen.labels):
             start, held = begin[0], None
             if H is not None:
-                folds = [self._fold(kernel, seen, y, h) for h in H.T]
+                folds = [self._fold(K, seen, y, h) for h in H.T]
                 notes = journal.folder(f"machine{j}")
                 start, held = learn.choose_start(kernel, folds, options, begin, watch, notes)
-            rows = self._rows(kernel, seen, y, seen.c, np.arange(seen.candidates.size))
+            rows = self._rows(K, seen, y, seen.c, np.arange(seen.candidates.size))
             at, found = learn.run(kernel, rows, start, watch=watch, **options)
             out.append((at, _unsigned(found, y[seen.candidates]), self._link(held)))
         return out
 
-    def _fold(self, kernel: Any, seen: Seen, y: Array, h: Array) -> tuple[learn.Rows, learn.Rows]:
+    def _fold(
+        self, K: Array | None, seen: Seen, y: Array, h: Array
+    ) -> tuple[learn.Rows, learn.Rows]:
         left = seen.c - h
         keep = np.flatnonzero(left[seen.candidates] > 0)
-        return tuple(self._rows(kernel, seen, y, c, keep) for c in (left, h))  # type: ignore[return-value]
+        return self._rows(K, seen, y, left, keep), self._rows(K, seen, y, h, keep)
 
     @staticmethod
-    def _rows(kernel: Any, seen: Seen, y: Array, c: Array, keep: Array) -> learn.Rows:
+    def _rows(K: Array | None, seen: Seen, y: Array, c: Array, keep: Array) -> learn.Rows:
         """Rows of positive weight and some of the candidates."""
         rows, chosen = np.flatnonzero(c > 0), seen.candidates[keep]
+        labels = y[rows], c[rows], y[chosen]
+        if K is not None:
+            return learn.Rows(None, None, K[np.ix_(rows, keep)], *labels)
         at, to = seen.at[rows], seen.at[chosen]
-        if kernel is None:
-            return learn.Rows(None, None, seen.points[np.ix_(at, to)], y[rows], c[rows], y[chosen])
-        return learn.Rows(seen.points[at], seen.points[to], None, y[rows], c[rows], y[chosen])
+        return learn.Rows(seen.points[at], seen.points[to], None, *labels)
 
 
 def is_positive(K: Array) -> bool:
@@ -465,5 +474,4 @@ def is_positive(K: Array) -> bool:
 
 def _unsigned(sparse: Sparse, sign: Array) -> Sparse:
     """Coefficients of kernel values instead of signed ones."""
-    s = np.append(sign[sparse.columns], 1.0)
-    return sparse._replace(mean=s * sparse.mean, precision=sparse.precision * np.outer(s, s))
+    return sparse.with_columns_times(sign[sparse.columns])

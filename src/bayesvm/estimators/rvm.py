@@ -58,8 +58,8 @@ class RVC(VectorClassifier):
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, times ``sample_weight``.
     max_iter, tol : int and float, default=1000 and 1e-3
-        Most rounds, and the gain in log evidence (change of a log precision under ``"em"``) below
-        which to stop.
+        Most rounds, and the gain in log evidence (of ten rounds under ``"em"``) below which to
+        stop.
     engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.engines`, default="auto"
         Who visits the rows in prediction.
     random_state : int, RandomState, Generator or None, default=0
@@ -183,6 +183,8 @@ class RVC(VectorClassifier):
 
     def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator, journal: Journal) -> Found:
         K = self._values(kernel, seen)
+        size = float(np.abs(K).max()) or 1.0  # solvers expect columns of about one
+        K = K / size
         sparse = []
         for j, y in enumerate(seen.labels):
             key = f"machine{j}"
@@ -190,12 +192,12 @@ class RVC(VectorClassifier):
             start = relevance.Standing(**held) if held else None
             sparse.append(self._solve(K, y, seen.c, start=start, watch=journal.watch(key)))
         links = self._links(K, seen, sparse, rng, journal)
-        return Found(kernel, sparse, links)
+        return Found(kernel, [s.with_columns_times(size) for s in sparse], links)
 
     def _links(
         self, K: Array, seen: Seen, sparse: list[Sparse], rng: np.random.Generator, journal: Journal
     ) -> list[Link]:
-        """From rows left out, if there is time for them."""
+        """From rows held out by folds; from the fit itself where there are none."""
         plain = plain_link(self.probability, Probit())
         if plain is not None:
             return [plain] * len(sparse)
@@ -203,8 +205,9 @@ class RVC(VectorClassifier):
         parts: list[list[Any]] = [[] for _ in sparse]
         H = held_out(seen.codes, seen.c, count, rng) if self.tune and count else np.empty((0, 0))
         for k, h in enumerate(H.T, 1):
-            for part, y in zip(parts, seen.labels, strict=True):
-                part.append(self._left_out(K, seen, y, h))
+            for j, (part, y) in enumerate(zip(parts, seen.labels, strict=True)):
+                notes = journal.folder(f"machine{j}")
+                part.append(self._left_out(K, seen, y, h, notes, f"fold{k}"))
             if journal.report(Progress("folds", k, count, sum(s.value for s in sparse), 0.0)):
                 break
         else:
@@ -214,14 +217,19 @@ class RVC(VectorClassifier):
         pairs = zip(sparse, seen.labels, strict=True)
         return [fit_link(*self._in_sample(s, K, y, seen.c)) for s, y in pairs]
 
-    def _left_out(self, K: Array, seen: Seen, y: Array, h: Array) -> Held:
+    def _left_out(self, K: Array, seen: Seen, y: Array, h: Array, notes: Journal, key: str) -> Held:
         """What a machine fitted to the other folds says of one."""
         left = seen.c - h
         rows, out = np.flatnonzero(left > 0), np.flatnonzero(h > 0)
         # a point is a candidate while any of its rows is left
         keep = np.flatnonzero(np.bincount(seen.at, left)[seen.at[seen.candidates]] > 0)
-        sparse = self._solve(K[np.ix_(rows, keep)], y[rows], left[rows], max(LOOSE, self.tol))
-        return (y[out], *sparse.moments(K[np.ix_(out, keep)]), h[out])
+        held = notes.recall(key)
+        if not held:
+            sparse = self._solve(K[np.ix_(rows, keep)], y[rows], left[rows], max(LOOSE, self.tol))
+            m, v = sparse.moments(K[np.ix_(out, keep)])
+            held = {"m": m, "v": v}
+            notes.note(key, m=m, v=v)
+        return y[out], held["m"], held["v"], h[out]
 
     @staticmethod
     def _in_sample(sparse: Sparse, K: Array, y: Array, c: Array) -> Held:

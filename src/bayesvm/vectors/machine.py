@@ -37,6 +37,11 @@ class Sparse(NamedTuple):
     def covariance(self) -> FullCovariance:
         return FullCovariance(*scaled_cholesky(self.precision))
 
+    def with_columns_times(self, factor: Array | float) -> Sparse:
+        """The same machine of columns that are so many times as large."""
+        s = np.append(np.broadcast_to(factor, self.columns.shape), 1.0)
+        return self._replace(mean=self.mean / s, precision=self.precision * np.outer(s, s))
+
 
 @dataclass(frozen=True)
 class OnColumns:

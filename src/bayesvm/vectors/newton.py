@@ -18,7 +18,7 @@ from .nnls import nnls
 PROBIT = Probit()
 BIAS = 1e-8  # precision of the bias: flat, but for a trace that keeps separable data finite
 ENTER = 10  # columns that may join a working set at once, or a third of those in it
-FLOOR = 1e-10  # added to the curvature, which vanishes where rows are all far on their side
+FLOOR = 1e-10  # least curvature of a row: it vanishes where all are far on their side
 
 
 class Gram(NamedTuple):
@@ -91,6 +91,11 @@ def only_last(K: int) -> Array:
     return free
 
 
+def size_of(A: Array) -> float:
+    """The largest value of the columns but the constant."""
+    return float(np.abs(A[:, :-1]).max(initial=0.0))
+
+
 def local(A: Array, y: Array, c: Array, x: Array) -> Local:
     return PROBIT.expected(y, A @ x, 0.0).times(c)
 
@@ -122,6 +127,7 @@ def newton(
     so the objective never falls.
     """
     free, t, Q = only_last(x.size), penalty.t, penalty.matrix()
+    floor = FLOOR * np.append(np.full(x.size - 1, size_of(A) ** 2), 1.0)
 
     def density(z: Array, x: Array) -> float:
         return float(c @ PROBIT.log_prob(y, z)) - float((t + 0.5 * (Q @ x)) @ x)
@@ -132,7 +138,7 @@ def newton(
         row = PROBIT.expected(y, z, 0.0).times(c)
         B = A * np.sqrt(row.h)[:, None]
         G = B.T @ B + Q
-        G.flat[:: x.size + 1] += FLOOR
+        G.flat[:: x.size + 1] += floor
         slope = A.T @ row.g - t - Q @ x
         step = nnls(G, G @ x + slope, free, x > 0) - x
         gain = float(slope @ step)
@@ -166,7 +172,7 @@ def maximise(
     conditions then hold to that slack.
     """
     K = x.size
-    allowed = slack * np.maximum(penalty.t, 1e-3)
+    allowed = slack * np.maximum(penalty.t, 1e-3 * size_of(A))
     work = np.flatnonzero((x > 0) | only_last(K))
     steps = 0
     for _ in range(10 + K):

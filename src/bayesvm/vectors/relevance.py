@@ -81,11 +81,14 @@ def gain_of(alpha: Array, s: Array, q: Array) -> Array:
     return np.where(np.isinf(alpha), 0.0, out)
 
 
-def factors(Phi: Array, C: Array, mode: Mode) -> tuple[Array, Array]:
-    r"""Sparsity :math:`S_j = \phi_j^\top C^{-1}\phi_j` and quality :math:`Q_j` of every column."""
+def factors(Phi: Array, squares: Array, C: Array, mode: Mode) -> tuple[Array, Array]:
+    r"""Sparsity :math:`S_j = \phi_j^\top C^{-1}\phi_j` and quality :math:`Q_j` of every column.
+
+    ``squares`` are those of ``Phi``, which rounds share.
+    """
     B = (C * mode.h[:, None]).T @ Phi
     T = solve_triangular(mode.L, B, lower=True, check_finite=False)
-    S = mode.h @ (Phi * Phi) - np.einsum("ij,ij->j", T, T)
+    S = mode.h @ squares - np.einsum("ij,ij->j", T, T)
     return np.maximum(S, np.finfo(float).tiny), Phi.T @ mode.g
 
 
@@ -104,7 +107,7 @@ def sequential(
     if the evidence, re-linearised, did not rise, it makes the single best move instead, and moves
     that do not raise it are not tried again before another has.  So the evidence never falls.
     """
-    M = Phi.shape[1]
+    M, squares = Phi.shape[1], Phi * Phi
     ones = np.ones((Phi.shape[0], 1))
     alpha, theta = start or Standing(np.full(M, np.inf), np.zeros(M + 1))
     bias, theta = float(theta[-1]), theta[:-1].copy()
@@ -118,7 +121,7 @@ def sequential(
     active, C, mode = build(alpha, theta, bias)
     path, barred, last = [mode.evidence], np.zeros(M, dtype=bool), np.inf
     for n_iter in range(1, max_iter + 1):
-        s, q = factors(Phi, C, mode)
+        s, q = factors(Phi, squares, C, mode)
         rest = np.maximum(1.0 - s[active] / alpha[active], 1e-12)
         s[active], q[active] = s[active] / rest, q[active] / rest
         wanted = np.where(q * q > s, s * s / np.maximum(q * q - s, SLIGHT), np.inf)
