@@ -161,7 +161,7 @@ class VectorClassifier(BayesianClassifier):
             self._candidates(data, rng),
         )
         threads = check.blas_threads(points.shape[0], "dense")
-        with threads, Reporter(self.callbacks, self.verbose) as report:
+        with threads, self._reporting() as report:
             journal = Journal(report, self._file(seen))
             if self.tune and can_stretch(kernel):
                 kernel, amplitude = self._tuned(kernel, named, seen, rng, journal)
