@@ -97,6 +97,11 @@ class Reporter:
         self.verbose = verbose
         self.stopped = False
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether there is anybody to tell."""
+        return bool(self.callbacks or self.verbose)
+
     def __enter__(self) -> Reporter:
         if self.bar is not None:
             self.bar.start()
