@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from tests.problems import Z
 
 from bayesvm import BayesianLinearSVC, MixedSVC
-from bayesvm.estimators._factors import Asked
+from bayesvm.estimators._groups import Asked
 from bayesvm.inference import EM, SVI, VB, Gibbs
 from bayesvm.priors import Fixed, InverseWishart, LaplaceZero, Lasso, Ridge
 

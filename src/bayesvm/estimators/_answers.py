@@ -14,7 +14,7 @@ from ..engines.lazy import at_hand, lazily
 from ..types import Array
 from ._coefficients import CoefficientReport
 from ._effects import EffectReport
-from ._factors import Asked, asked, beside
+from ._groups import Asked, asked, beside
 
 
 class GroupAnswers(EffectReport, CoefficientReport):

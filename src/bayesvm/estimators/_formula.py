@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..types import Array
-from ._factors import Effects
+from ._groups import Effects
 
 INTERCEPT = "Intercept"
 

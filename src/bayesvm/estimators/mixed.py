@@ -20,8 +20,8 @@ from ..priors import Fixed
 from ..types import Array, Term
 from ._answers import GroupAnswers
 from ._effects import second_moments
-from ._factors import Effects, effects, has_groups, learn_groups
 from ._formula import Formula
+from ._groups import Effects, effects, has_groups, learn_groups
 from ._missing import MissingCells
 from ._warm import starts_of
 
