@@ -288,6 +288,18 @@ def read_source(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
     return X, read_labels(y, n)
 
 
+def labels_of(X: Any, y: Any) -> Any:
+    """Labels to judge predictions by: those given, else those that come with the rows."""
+    if y is not None:
+        return y
+    if not getattr(X, "labelled", False):
+        raise ValueError(
+            "score needs y, one label for each row, unless X is a source that has labels (target= "
+            "of from_parquet, pairs of rows and labels for from_iterable)."
+        )
+    return np.concatenate([chunk.y for chunk in X.chunks()])
+
+
 def read_labels(y: Any, n: int) -> Array:
     """Labels as an array, one for each row."""
     y = column_or_1d(y, warn=True)
