@@ -284,24 +284,6 @@ def choose_kernel(value: Any, p: int) -> tuple[Any, bool]:
     return choose("kernel", value, table, ("theta", "with_theta", "diag", "pull")), False
 
 
-def check_gram(K: Any) -> Array:
-    """A matrix of kernel values of the training rows with each other."""
-    K = np.asarray(K, dtype=float)
-    if K.shape[0] != K.shape[1]:
-        raise ValueError(
-            "kernel='precomputed' needs the square matrix of kernel values of the training rows; "
-            f"got shape {K.shape}."
-        )
-    own = np.diag(K)
-    if np.any(own < 0) or not np.allclose(K, K.T, rtol=1e-8, atol=1e-8 * max(own.max(), 1e-300)):
-        raise ValueError(
-            "kernel='precomputed' needs a symmetric matrix with a diagonal of at least 0; this one "
-            f"has a smallest diagonal entry of {own.min():.3g} and differs from its transpose by "
-            f"up to {np.abs(K - K.T).max():.3g}."
-        )
-    return K
-
-
 def check_positive(name: str, value: Any) -> None:
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < np.inf:
         raise ValueError(f"{name} must be a positive number; got {value!r}.")
