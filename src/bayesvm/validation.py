@@ -224,6 +224,21 @@ def choose_form(value: str, n: int, K: int, scheme: Any, sparse_rows: bool = Fal
     return form
 
 
+def settle_form(
+    model: Any, n: int, scheme: Any, value: str = "auto", sparse_rows: bool = False
+) -> str:
+    """The form of S that all terms of a model can work with."""
+    K = model.width - sum(model.terms[k].design.width for k in model.grouped)
+    form = "arrow" if model.grouped else choose_form(value, n, K, scheme, sparse_rows)
+    if model.is_latent and form != "arrow":
+        form = check_latent_form(form, K)
+    for term in model.terms:
+        form = check_selection(form, term.prior, scheme, K)
+    if form == "factored" and np.any(model.precision(model.init()) == 0):
+        return "dense"  # the dual form divides by prior precisions
+    return form
+
+
 def choose_bound(value: str, scheme: Any, auto: str = "tight") -> tuple[Any, str]:
     """The scheme that climbs the bound asked for, and the name of that bound."""
     if value not in ("auto", "tight", "augmented"):

@@ -282,8 +282,8 @@ def test_what_groups_have_is_said_in_many_ways():
     ("random", "message"),
     [
         ("slopes", "is not known"),
-        (["z"], "X does not have"),
-        ([7], "X does not have"),
+        (["z"], r"random=\['z'\]: column 'z' is not in X, whose columns are 'x0', 'x1', 'x2'"),
+        ([7], r"random=\[7\]: column 7 does not exist: X has 3 columns"),
         ([0, 0], "twice"),
         (3, "must be 'intercept'"),
         ({"h": "slope"}, "not in groups"),

@@ -205,17 +205,10 @@ class AdditiveSVC(TableReader, EffectReport):
         n, K = X.shape[0], model.width
         widths = {model.terms[k].name: model.terms[k].design.width for k in model.grouped}
         check.check_corner(K - sum(widths.values()), widths)
-        form = "arrow" if widths else check.choose_form("full", n, K, scheme)
-        if model.is_latent and form != "arrow":
-            form = check.check_latent_form(form, K)
-        for term in model.terms:
-            form = check.check_selection(form, term.prior, scheme, K - sum(widths.values()))
-        if form == "factored" and np.any(model.precision(model.init()) == 0):
-            form = "dense"  # the dual form divides by prior precisions
+        form = check.settle_form(model, n, scheme, "full")
         engine = check.choose_engine(self.engine, n, K, self.n_jobs)
-        size = n if form == "factored" else block_rows(K)
-        problem = Problem(model, Blocks(X, np.empty(n), c, size, copies=copies), engine, form)
-        return problem.assembled() if form == "factored" else problem
+        blocks = Blocks(X, np.empty(n), c, block_rows(K), copies=copies)
+        return Problem.posed(model, blocks, engine, form)
 
     # ----- asking
 
