@@ -61,8 +61,9 @@ class ImputedCells(BayesianClassifier):
         -------
         mean, std : arrays of shape (n, n_features)
             Expected value and standard deviation of each cell; those that were observed are
-            returned as they are, with 0.  What was learned of training cells, which saw the labels
-            too, is in ``imputed_``.
+            returned as they are, with 0.  Columns that name groups are left out, those that no term
+            reads are NaN.  What was learned of training cells, which saw the labels too, is in
+            ``imputed_``.
         """
         check_is_fitted(self, "machines_")
         terms = self._latent_terms()
@@ -75,7 +76,12 @@ class ImputedCells(BayesianClassifier):
             filled = m * design.scale + design.center
             mean[:, columns] = np.where(known, cells[:, columns], filled)
             std[:, columns] = np.where(known, 0.0, np.sqrt(v) * design.scale)
+        mean[:, self._unread()] = np.nan
         return mean, std
+
+    def _unread(self) -> Array:
+        """Columns of numbers that no term reads."""
+        return np.empty(0, dtype=int)
 
     def _filled_in(self, k: int, X: Any) -> tuple[Array, Array]:
         """Columns of a term at new rows, on the scale of the model, and variances of its cells."""

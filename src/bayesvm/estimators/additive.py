@@ -257,27 +257,10 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
             self.machines_[0].posterior.variance()  # a point estimate refuses
         return (mean, std) if return_std else mean
 
-    def impute(self, X: Any) -> tuple[Array, Array]:
-        """Missing cells of rows without labels, from the other cells that their term reads.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            Rows, with NaN where cells are missing.
-
-        Returns
-        -------
-        mean, std : arrays of shape (n, columns)
-            For every column that does not name groups, the expected value and standard deviation of
-            each cell; those that were observed are returned as they are, with 0, and columns that
-            no term reads as NaN.  What was learned of training cells, which saw the labels too, is
-            in ``imputed_``.
-        """
-        mean, std = super().impute(X)
+    def _unread(self) -> Array:
         layout = self._layout()
         read = [j for _, part, _ in self._parts for j in self._reads(layout, part)]
-        mean[:, np.setdiff1d(np.arange(mean.shape[1]), read)] = np.nan
-        return mean, std
+        return np.setdiff1d(np.arange(len(self._names())), read)
 
     @property
     def inclusion_proba_(self) -> Array:
