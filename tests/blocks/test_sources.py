@@ -4,6 +4,7 @@ import itertools
 import subprocess
 import sys
 import textwrap
+import warnings
 
 import numpy as np
 import pytest
@@ -250,6 +251,17 @@ def test_a_source_that_has_labels_is_scored_without(tmp_path):
         model.score(from_memmap(saved(tmp_path, X)))
     with pytest.raises(ValueError, match="score needs y"):
         model.score(X)
+
+
+def test_groups_that_are_left_aside_are_warned_of():
+    """Other libraries' generators give weights in that place."""
+    source = from_iterable(lambda: [(X, Y, np.ones(700))])
+    with pytest.warns(UserWarning, match="give them to fit as sample_weight") as said:
+        BayesianLinearSVC().fit(source)
+    assert said[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        MixedSVC().fit(from_iterable(lambda: [(X, Y, np.arange(700) % 7)]))
 
 
 def test_a_source_that_has_groups_is_scored_without_labels():

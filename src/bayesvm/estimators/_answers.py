@@ -20,6 +20,8 @@ from ._groups import Asked, asked, beside
 class GroupAnswers(EffectReport, CoefficientReport):
     """What a machine with groups answers, rows being in groups that it knows or does not."""
 
+    _has_effects = True
+
     def _new_rows(self, X: Any) -> Any:
         check_is_fitted(self, "machines_")
         X, groups = X if isinstance(X, Asked) else (X, None)

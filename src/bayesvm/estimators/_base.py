@@ -33,6 +33,7 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
     """Base of the estimators; a subclass builds the terms and this class does the rest."""
 
     _accept_sparse: Any = "csr"
+    _has_effects = False  # of groups that rows are in
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
