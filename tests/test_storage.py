@@ -1,13 +1,15 @@
 """Models in files."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import bayesvm
-from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC
+from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
+from bayesvm.estimators._formula import Code
 from bayesvm.inference import Gibbs
 from bayesvm.terms import Columns, Intercept, Process
 
@@ -43,6 +45,44 @@ def test_code_of_ones_own_is_refused_when_saving(tmp_path):
     with pytest.raises(ValueError, match="set them to None"):
         bayesvm.save(model, tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+FRAME = pd.DataFrame({"x": X[:, 0], "kind": np.where(X[:, 1] > 3, "a", "b"), "y": y > 0})
+FRAME["g"] = np.arange(150) % 7
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("text", ["y ~ x * kind + (1 + x | g)", "y ~ scale(x) + C(g)"])
+def test_a_formula_without_functions_comes_back(text, tmp_path):
+    pytest.importorskip("formulae")
+    model = MixedSVC.from_formula(text, FRAME)
+    bayesvm.save(model, tmp_path / "model")
+    back = bayesvm.load(tmp_path / "model")
+    assert np.array_equal(back.predict_proba(FRAME), model.predict_proba(FRAME))
+    assert list(back.summary().index) == list(model.summary().index)
+    assert back.random_effects_.equals(model.random_effects_)
+
+
+def test_a_formula_that_is_code_is_neither_saved_nor_run(tmp_path, monkeypatch):
+    formulae = pytest.importorskip("formulae")
+    model = MixedSVC.from_formula("y ~ np.exp(x) + (1 | g)", FRAME)
+    with pytest.raises(
+        ValueError, match=r"'y ~ np.exp\(x\) .*' calls functions, and they are code"
+    ):
+        bayesvm.save(model, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+    # a file that somebody else has made of such a formula
+    forged = object.__new__(Code)
+    forged.__dict__.update(text="y ~ np.exp(x)", frame=None)
+    with monkeypatch.context() as patch:
+        patch.setattr(Code, "__getstate__", lambda self: self.__dict__)
+        sio.dump({"format": 1, "version": "0", "model": forged}, tmp_path / "model")
+
+    def run(*_, **__):
+        raise AssertionError("the formula was run")
+
+    monkeypatch.setattr(formulae, "design_matrices", run)
+    assert vars(bayesvm.load(tmp_path / "model")) == {"text": "y ~ np.exp(x)", "frame": None}
 
 
 class Trap:

@@ -210,6 +210,13 @@ class Problem:
     form: str = "dense"
     latents: latent.Latents = ()  # entries that are not known, where they stand now
 
+    @classmethod
+    def posed(cls, model: Model, blocks: Blocks, engine: Engine, form: str) -> Problem:
+        """The problem in a form of S; the dual one keeps its columns, all rows in one block."""
+        if form != "factored":
+            return cls(model, blocks, engine, form)
+        return cls(model, replace(blocks, size=blocks.n), engine, form).assembled()
+
     def at(self, latents: latent.Latents) -> Problem:
         """The problem with its latent entries somewhere."""
         return replace(self, latents=latents) if latents else self

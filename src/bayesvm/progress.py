@@ -82,7 +82,10 @@ class Checkpoint:
 
 
 class Reporter:
-    """Passes progress on to callbacks and, when asked, to the terminal."""
+    """Passes progress on to callbacks and, when asked, to the terminal.
+
+    ``stopped`` says whether a callback has asked for the end.
+    """
 
     def __init__(self, callbacks: Sequence[Callable[[Progress], Any]] | None, verbose: int) -> None:
         if callable(callbacks):
@@ -92,6 +95,12 @@ class Reporter:
         self.tasks: dict[str, Any] = {}
         self._said = 0.0
         self.verbose = verbose
+        self.stopped = False
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether there is anybody to tell."""
+        return bool(self.callbacks or self.verbose)
 
     def __enter__(self) -> Reporter:
         if self.bar is not None:
@@ -113,7 +122,9 @@ class Reporter:
             )
         # every callback hears of every step, even when an earlier one has asked to stop
         answers = [callback(progress) for callback in self.callbacks]
-        return any(isinstance(answer, bool | np.bool_) and bool(answer) for answer in answers)
+        stop = any(isinstance(answer, bool | np.bool_) and bool(answer) for answer in answers)
+        self.stopped |= stop
+        return stop
 
     def _draw(self, progress: Progress) -> None:
         if progress.stage not in self.tasks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -260,6 +261,13 @@ def read_source(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
     n, p = X.shape
     if not n:
         raise ValueError("X has no rows.")
+    if reset and getattr(X, "grouped", False) and not estimator._has_effects:
+        warnings.warn(
+            f"the source has groups, which {type(estimator).__name__} leaves aside: MixedSVC has "
+            "effects of groups. If they are weights of rows, give them to fit as sample_weight.",
+            UserWarning,
+            stacklevel=4,
+        )
     if reset:
         estimator.n_features_in_ = p
         estimator.__dict__.pop("feature_names_in_", None)
@@ -286,6 +294,18 @@ def read_source(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
             )
         return X, None  # they come with the rows
     return X, read_labels(y, n)
+
+
+def labels_of(X: Any, y: Any) -> Any:
+    """Labels to judge predictions by: those given, else those that come with the rows."""
+    if y is not None:
+        return y
+    if not getattr(X, "labelled", False):
+        raise ValueError(
+            "score needs y, one label for each row, unless X is a source that has labels (target= "
+            "of from_parquet, pairs of rows and labels for from_iterable)."
+        )
+    return np.concatenate([chunk.y for chunk in X.chunks()])
 
 
 def read_labels(y: Any, n: int) -> Array:

@@ -72,9 +72,8 @@ def save(model: Any, path: str | Path) -> None:
         foreign = _foreign(data)
     except Exception as error:  # skops raises whatever an object's own code does
         raise ValueError(
-            f"{type(model).__name__} cannot be put into a safe file ({error}). Models made by "
-            "from_formula are the usual reason: their formula is code. Use pickle among people you "
-            "trust."
+            f"{type(model).__name__} cannot be put into a safe file: {error}. Use pickle among "
+            "people you trust; of a formula, compute such columns beforehand."
         ) from error
     if foreign:
         raise ValueError(

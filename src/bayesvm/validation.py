@@ -224,6 +224,21 @@ def choose_form(value: str, n: int, K: int, scheme: Any, sparse_rows: bool = Fal
     return form
 
 
+def settle_form(
+    model: Any, n: int, scheme: Any, value: str = "auto", sparse_rows: bool = False
+) -> str:
+    """The form of S that all terms of a model can work with."""
+    K = model.width - sum(model.terms[k].design.width for k in model.grouped)
+    form = "arrow" if model.grouped else choose_form(value, n, K, scheme, sparse_rows)
+    if model.is_latent and form != "arrow":
+        form = check_latent_form(form, K)
+    for term in model.terms:
+        form = check_selection(form, term.prior, scheme, K)
+    if form == "factored" and np.any(model.precision(model.init()) == 0):
+        return "dense"  # the dual form divides by prior precisions
+    return form
+
+
 def choose_bound(value: str, scheme: Any, auto: str = "tight") -> tuple[Any, str]:
     """The scheme that climbs the bound asked for, and the name of that bound."""
     if value not in ("auto", "tight", "augmented"):
@@ -282,24 +297,6 @@ def choose_kernel(value: Any, p: int) -> tuple[Any, bool]:
         return Function(value), False
     table = {**KERNELS, "precomputed": None}
     return choose("kernel", value, table, ("theta", "with_theta", "diag", "pull")), False
-
-
-def check_gram(K: Any) -> Array:
-    """A matrix of kernel values of the training rows with each other."""
-    K = np.asarray(K, dtype=float)
-    if K.shape[0] != K.shape[1]:
-        raise ValueError(
-            "kernel='precomputed' needs the square matrix of kernel values of the training rows; "
-            f"got shape {K.shape}."
-        )
-    own = np.diag(K)
-    if np.any(own < 0) or not np.allclose(K, K.T, rtol=1e-8, atol=1e-8 * max(own.max(), 1e-300)):
-        raise ValueError(
-            "kernel='precomputed' needs a symmetric matrix with a diagonal of at least 0; this one "
-            f"has a smallest diagonal entry of {own.min():.3g} and differs from its transpose by "
-            f"up to {np.abs(K - K.T).max():.3g}."
-        )
-    return K
 
 
 def check_positive(name: str, value: Any) -> None:

@@ -4,14 +4,16 @@ import itertools
 import subprocess
 import sys
 import textwrap
+import warnings
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
-from bayesvm import BayesianLinearSVC, BayesianSVC, reading
-from bayesvm.blocks import Blocks, block_rows, from_iterable, from_memmap, from_parquet
+from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC, reading
+from bayesvm.blocks import Blocks, Source, block_rows, from_iterable, from_memmap, from_parquet
 from bayesvm.inference import SVI, Gibbs
 from bayesvm.kernels import RBF
 
@@ -205,6 +207,68 @@ def test_what_is_wrong_is_said(tmp_path):
             from_iterable(lambda items=items: items)
     with pytest.raises(ValueError, match="some items have groups"):  # not a model without
         from_iterable(lambda: [(*both, np.arange(300)), (X[300:], Y[300:])])
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        (
+            sparse.csr_array(X),
+            r"must be dense; got a csr_array of shape \(700, 3\). Give its toarray",
+        ),
+        ((sparse.csr_matrix(X), Y), "or give fit all rows as one sparse matrix"),
+        ((X, Y, Y, np.ones(700)), "got a tuple of 4. Weights of rows are given to fit"),
+        ((), "got a tuple of 0"),
+        ([X, Y], "got a list that cannot be read as rows of numbers .* are a tuple, not a list"),
+        ({"X": X, "y": Y}, "got a dict that cannot be read as rows of numbers"),
+        (Y, "got a ndarray that cannot be read as rows of numbers .*yes.* Encode text"),
+        (X[0], r"got rows of shape \(3,\)\."),
+        ((X, Y[:5]), r"got rows of shape \(700, 3\) and labels of shape \(5,\)"),
+        ((X, X), r"and labels of shape \(700, 3\)"),
+        (X[:, :2], r"got 3 columns first and 2 in a later item of shape \(700, 2\)"),
+    ],
+)
+def test_items_that_are_no_rows_are_refused(item, message):
+    with pytest.raises(ValueError, match=message):
+        from_iterable(lambda: [(X, Y), item])
+
+
+def test_a_reader_of_ones_own_is_checked_too():
+    for item, message in (((X, Y, Y, Y), "tuple of 4"), ((sparse.csr_array(X), Y), "be dense")):
+        with pytest.raises(ValueError, match=message):
+            BayesianLinearSVC().fit(Source(lambda item=item: iter([item]), X.shape, labelled=True))
+
+
+def test_a_source_that_has_labels_is_scored_without(tmp_path):
+    model = BayesianLinearSVC().fit(X, Y)
+    want, c = model.score(X, Y), np.linspace(0, 1, 700)
+    assert 0.5 < want < 1
+    assert model.score(chunks({100, 350})) == want
+    assert model.score(chunks({100}), sample_weight=c) == model.score(X, Y, c)
+    flipped = np.where(Y == "yes", "no", "yes")  # labels given go before those of the source
+    assert model.score(chunks({100}), flipped) == pytest.approx(1 - want)
+    with pytest.raises(ValueError, match="score needs y"):
+        model.score(from_memmap(saved(tmp_path, X)))
+    with pytest.raises(ValueError, match="score needs y"):
+        model.score(X)
+
+
+def test_groups_that_are_left_aside_are_warned_of():
+    """Other libraries' generators give weights in that place."""
+    source = from_iterable(lambda: [(X, Y, np.ones(700))])
+    with pytest.warns(UserWarning, match="give them to fit as sample_weight") as said:
+        BayesianLinearSVC().fit(source)
+    assert said[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        MixedSVC().fit(from_iterable(lambda: [(X, Y, np.arange(700) % 7)]))
+
+
+def test_a_source_that_has_groups_is_scored_without_labels():
+    g = np.arange(700) % 7
+    model = MixedSVC().fit(X, Y, groups=g)
+    source = from_iterable(lambda: [(X[:300], Y[:300], g[:300]), (X[300:], Y[300:], g[300:])])
+    assert model.score(source) == model.score(X, Y, groups=g)
 
 
 def test_columns_of_files_that_are_not_numbers_are_named(tmp_path):

@@ -16,7 +16,7 @@ from bayesvm.arrow import Bordered
 from bayesvm.blocks import block_rows, from_iterable, from_memmap, from_parquet
 from bayesvm.engines import Dask, Gpu, Serial, Threads
 from bayesvm.engines.dask import DaskRows
-from bayesvm.estimators._factors import learn_groups
+from bayesvm.estimators._groups import learn_groups
 from bayesvm.inference import Gibbs
 from bayesvm.model import Problem
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.feature_selection import SelectFromModel
 
 from bayesvm import AdditiveSVC, BayesianLinearSVC, MixedSVC
 from bayesvm.inference import Gibbs
@@ -258,3 +259,94 @@ def test_arviz_has_the_effects_of_groups():
     got = tree["effect_h"].mean(("chain", "draw")).values[:, 0]
     sd = model.random_effects_["sd"].to_numpy()
     assert np.all(np.abs(got - model.random_effects_["mean"]) < 4.5 * sd / np.sqrt(1000))
+
+
+# ----- cells and columns
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("inference", ["vb", Gibbs(draws=30, burn_in=20, chains=2)])
+def test_cells_are_filled_in_as_by_the_mixed_machine(inference):
+    X, y = ward()
+    X = X.assign(c=X.c + 2.0 * X.d)
+    terms = [("i", Intercept()), ("x", Missing(Columns(list("abcd")))), ("h", Groups("h"))]
+    sums = AdditiveSVC(terms, inference, random_state=0).fit(X, y)
+    mixed = MixedSVC(missing="model", inference=inference, random_state=0)
+    mixed.fit(X[list("abcd")], y, groups=X["h"])
+    for a, b in zip(sums.impute(X), mixed.impute(X[list("abcd")]), strict=True):
+        assert np.allclose(a, b, atol=1e-5)
+    for a, b in zip(sums.imputed_, mixed.imputed_, strict=True):
+        assert np.allclose(a, b, atol=1e-5)
+    filled = sums.impute(X)[0][:41, 2]
+    assert np.corrcoef(filled, X.d[:41])[0, 1] > 0.95
+
+
+def test_cells_of_several_terms_are_each_filled_in_from_their_own():
+    X, y = ward()
+    X["d"] = 3.0 * X.b - 5.0 + 0.1 * X.d
+    X.loc[100:150, "d"] = np.nan
+    X = X.assign(note="text", h2=X.h)[["h", "c", "note", "b", "a", "d"]]
+    terms = [
+        ("h", Groups("h")),
+        ("pair", Missing(Columns(["d", "b"]))),
+        ("plain", Columns("a")),
+        ("alone", Missing(Columns("c"))),
+    ]
+    model = AdditiveSVC(terms).fit(X, y, sample_weight=np.where(np.arange(240) < 10, 0, 1))
+    mean, std = model.impute(X)
+    names = ["c", "note", "b", "a", "d"]  # all that do not name groups
+    assert mean.shape == std.shape == (240, 5)
+    gone = np.isnan(X[["c", "b", "a", "d"]].to_numpy())
+    some = [names.index(k) for k in ("c", "b", "a", "d")]
+    assert np.array_equal(std[:, some] > 0, gone)
+    assert np.array_equal(mean[:, some][~gone], X[["c", "b", "a", "d"]].to_numpy()[~gone])
+    assert np.isnan(mean[:, 1]).all()
+    assert np.abs(mean[100:151, 4] - (3.0 * X.b[100:151] - 5.0)).max() < 0.3
+    assert std[100:151, 4].max() < 0.2
+    assert np.ptp(mean[:41, 0]) == pytest.approx(0.0, abs=1e-9)  # nothing else is in its term
+    row, column, _, sd = model.imputed_
+    assert sorted(zip(row, column, strict=True)) == [
+        *((i, 0) for i in range(10, 41)),
+        *((i, 4) for i in range(100, 151)),
+    ]
+    assert np.all(sd > 0)
+
+
+def test_without_such_terms_there_is_nothing_to_fill_in_or_to_select():
+    X, y = wave(60)
+    model = AdditiveSVC([("i", Intercept()), ("x", Columns())]).fit(X, y)
+    with pytest.raises(AttributeError, match="there is none"):
+        model.impute(X)
+    assert not hasattr(model, "imputed_")
+    with pytest.raises(AttributeError, match="needs a term with a selection prior"):
+        model.inclusion_proba_  # noqa: B018
+
+
+def test_inclusion_of_all_columns_is_that_of_the_linear_machine():
+    X, y = wave()
+    terms = [("intercept", Intercept()), ("coef", Columns(), LaplaceZero())]
+    sums = AdditiveSVC(terms, random_state=0).fit(X, y)
+    linear = BayesianLinearSVC(LaplaceZero(), random_state=0).fit(X, y)
+    assert np.allclose(sums.inclusion_proba_, linear.inclusion_proba_, atol=1e-8)
+    three = np.where(X.c > 7.5, "other", y)
+    sums, linear = sums.fit(X, three), linear.fit(X, three)
+    assert np.allclose(sums.inclusion_proba_, linear.inclusion_proba_, atol=1e-8)
+
+
+def test_inclusion_is_said_of_every_column_of_the_input():
+    X, y = ward()
+    X = X.assign(name="bob")[["name", "d", "h", "c", "b", "a"]].fillna(0.0)
+    terms = [
+        ("h", Groups("h")),
+        ("some", Columns(["a", "d"]), LaplaceZero()),
+        ("more", Columns(["d"]), LaplaceZero()),
+        ("f", Process("b", n_inducing=5)),
+    ]
+    model = AdditiveSVC(terms, random_state=0).fit(X, y)
+    table = model.summary()["inclusion"]
+    both = 1 - (1 - table["some", "d"]) * (1 - table["more", "d"])
+    want = [0.0, both, 1.0, 0.0, 1.0, table["some", "a"]]
+    assert np.allclose(model.inclusion_proba_, want)
+    assert table["some", "a"] > 0.9
+    keep = SelectFromModel(model, importance_getter="inclusion_proba_", threshold=0.5).fit(X, y)
+    assert list(keep.get_feature_names_out()) == ["h", "b", "a"]

@@ -16,7 +16,8 @@ from sklearn.preprocessing import StandardScaler
 from tests.problems import Z
 
 from bayesvm import BayesianLinearSVC, MixedSVC
-from bayesvm.estimators._factors import Asked
+from bayesvm.estimators._formula import Code, Formula, Recipe
+from bayesvm.estimators._groups import Asked
 from bayesvm.inference import EM, SVI, VB, Gibbs
 from bayesvm.priors import Fixed, InverseWishart, LaplaceZero, Lasso, Ridge
 
@@ -282,8 +283,8 @@ def test_what_groups_have_is_said_in_many_ways():
     ("random", "message"),
     [
         ("slopes", "is not known"),
-        (["z"], "X does not have"),
-        ([7], "X does not have"),
+        (["z"], r"random=\['z'\]: column 'z' is not in X, whose columns are 'x0', 'x1', 'x2'"),
+        ([7], r"random=\[7\]: column 7 does not exist: X has 3 columns"),
         ([0, 0], "twice"),
         (3, "must be 'intercept'"),
         ({"h": "slope"}, "not in groups"),
@@ -472,6 +473,54 @@ def test_nested_factors_transforms_and_no_intercept(formulae):
     np.testing.assert_allclose(found.predict_proba(some), found.predict_proba(DATA)[:5])
     slope = MixedSVC.from_formula("ill ~ visit + (0 + visit | patient)", DATA)
     assert set(slope.random_effects_.index.get_level_values("effect")) == {"visit"}
+
+
+PLAIN = {
+    "columns": "ill ~ visit * treat",
+    "three": "ill ~ visit:treat:site + site",
+    "no constant": "ill ~ 0 + treat + visit",
+    "every cell": "ill ~ 0 + site:treat",
+    "numbers as labels": "ill ~ visit + C(ward)",
+    "reference": "ill ~ T(treat, 'old') + S(site)",
+    "standard": "ill ~ scale(visit) * center(ward)",
+    "order": "ill ~ grade + late:visit",
+    "odd name": "ill ~ visit + `how old`",
+}
+RICH = DATA.assign(
+    ward=G % 3,
+    late=X[:, 2] > 0,
+    grade=pd.Categorical(np.array(["mild", "bad", "worst"])[G % 3], ["mild", "bad", "worst"], True),
+    **{"how old": X[:, 2] + 40.0},
+)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_formulas_without_functions_are_plain_data(formulae, name):
+    read = Formula.learn(PLAIN[name], RICH)
+    assert isinstance(read.design, Recipe)
+    new = RICH.sample(40, random_state=1).assign(visit=np.linspace(-2, 2, 40))
+    common = formulae.design_matrices(PLAIN[name], RICH).common
+    wanted = np.asarray(common.evaluate_new_data(new).design_matrix)
+    X = read.design.columns(new)
+    np.testing.assert_allclose(X, wanted[:, wanted.shape[1] - X.shape[1] :], rtol=1e-12)
+    assert X.shape[1] == len(read.names)
+
+
+@pytest.mark.parametrize(
+    "text", ["ill ~ np.exp(visit)", "ill ~ {visit**2}", "ill ~ bs(visit, df=4)", "ill ~ scale(OUT)"]
+)
+def test_formulas_with_functions_are_code(formulae, text):
+    OUT = X[:, 0]  # noqa: F841  a name that is no column
+    read = Formula.learn(text, RICH)
+    assert isinstance(read.design, Code)
+
+
+def test_new_levels_and_columns_that_lack_are_named(formulae):
+    found = MixedSVC.from_formula("ill ~ visit + treat + (1 | patient)", DATA)
+    with pytest.raises(ValueError, match="'treat' has levels newest that no training row had"):
+        found.predict(DATA.assign(treat="newest"))
+    with pytest.raises(ValueError, match="reads a column 'treat', which the data frame does not"):
+        found.predict(DATA.drop(columns="treat"))
 
 
 @pytest.mark.parametrize(

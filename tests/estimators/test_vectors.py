@@ -179,6 +179,24 @@ def test_precomputed_and_callable_kernels(kind):
         kind("precomputed").fit(Z, Y)
 
 
+@pytest.mark.parametrize("kind", [PCVC, RVC])
+def test_kernel_values_that_are_not_symmetric_are_warned_of(kind):
+    """They are a mistake mostly, but a vector may bring any function: here a one-sided one."""
+    side = rbf_kernel(X) * (X[:, :1] <= X[:, 0])  # at row i, of vector j
+    with pytest.warns(UserWarning, match=r"differs from its transpose by up to 1\.") as said:
+        model = kind("precomputed", tune=False).fit(side, Y)
+    assert said[0].filename == __file__
+    assert model.score(side, Y) > 0.75
+    f = side[:, model.support_] @ model.dual_coef_[0] + model.intercept_
+    assert_allclose(model.machines_[0].moments(side)[0], f, atol=1e-10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        kind("precomputed", tune=False).fit(side + side.T, Y)
+        rounded = rbf_kernel(X).astype(np.float32)
+        rounded[0, 1] *= np.float32(1 + 1e-6)
+        kind("precomputed", tune=False).fit(rounded, Y)
+
+
 @pytest.mark.parametrize("model", [PCVC(), PCVC(prior="power", n_starts=1, n_folds=2), RVC()])
 def test_more_than_two_classes(model):
     iris = load_iris()
@@ -368,7 +386,8 @@ def test_a_kernel_without_a_norm_is_left_to_the_rate():
     with pytest.raises(ValueError, match="not symmetric and positive"):
         PCVC(kernel, ridge=0.1).fit(X, Y)
     K = np.tril(rbf_kernel(X))
-    with pytest.raises(ValueError, match="not symmetric and positive"):
+    refused = pytest.raises(ValueError, match="not symmetric and positive")
+    with pytest.warns(UserWarning, match="its transpose"), refused:
         PCVC("precomputed", ridge=0.1).fit(K, Y)
 
 

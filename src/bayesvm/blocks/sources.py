@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from ..levels import some_of
 from ..namespace import double, inner, joined
@@ -17,6 +18,10 @@ from ..types import Array, Block, Rows
 from .arrays import Blocks, balanced_rows
 
 CHUNK_BYTES = 2**24  # read at once
+EXPECTED = (
+    "every item must be rows of shape (k, p), or a tuple of rows and k labels, or a tuple of rows, "
+    "labels and groups"
+)
 
 
 class Chunk(NamedTuple):
@@ -25,6 +30,23 @@ class Chunk(NamedTuple):
     X: Any
     y: Array | None = None
     groups: Any = None
+
+    @classmethod
+    def of(cls, item: Any) -> Chunk:
+        """What a reader gave, if it is rows, or rows with labels, or with labels and groups."""
+        parts = item if isinstance(item, tuple) else (item,)
+        if not 1 <= len(parts) <= 3:
+            raise ValueError(
+                f"{EXPECTED}; got a tuple of {len(parts)}. Weights of rows are given to fit, as "
+                "sample_weight."
+            )
+        if sparse.issparse(parts[0]):
+            raise ValueError(
+                f"the rows of a source must be dense; got a {type(parts[0]).__name__} of shape "
+                f"{parts[0].shape}. Give its toarray(), a chunk at a time; or give fit all rows as "
+                "one sparse matrix."
+            )
+        return cls(*parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +84,7 @@ class Source:
         """Chunks in order, checked to be what was promised."""
         seen = 0
         for item in self.read():
-            chunk = Chunk(*item)
+            chunk = Chunk.of(item)
             X = inner(chunk.X)
             if X.ndim != 2 or X.shape[1] != self.shape[1]:
                 raise ValueError(
@@ -83,7 +105,7 @@ class Source:
         def read() -> Iterator[Chunk]:
             first = 0
             for item in self.read():
-                chunk = Chunk(*item)
+                chunk = Chunk.of(item)
                 yield chunk._replace(X=make(chunk, first))
                 first += chunk.X.shape[0]
 
@@ -363,8 +385,8 @@ def from_iterable(make: Callable[[], Iterable[Any]]) -> Source:
     make : callable
         Returns a new iterator each time; it gives rows ``(k, p)``, or tuples of rows and labels, or
         of rows, labels and labels of groups (an array, a dict of arrays or a data frame, for
-        :class:`~bayesvm.MixedSVC`).  It is called once at the start to count, and once for every
-        pass.
+        :class:`~bayesvm.MixedSVC`).  Rows are dense.  It is called once at the start to count, and
+        once for every pass.  Weights of rows are given to ``fit``.
 
     Returns
     -------
@@ -391,25 +413,41 @@ def from_iterable(make: Callable[[], Iterable[Any]]) -> Source:
 
     def read() -> Iterator[Chunk]:
         for item in make():
-            chunk = Chunk(*item) if isinstance(item, tuple) else Chunk(item)
+            chunk = Chunk.of(item)
             y = None if chunk.y is None else np.asarray(chunk.y)
-            yield Chunk(_floats(np.asarray(chunk.X)), y, chunk.groups)
+            yield Chunk(_numbers(chunk.X), y, chunk.groups)
 
-    n, p = 0, 0
+    n, p = 0, None
     kinds: set[tuple[bool, bool]] = set()  # whether with labels, whether with groups
     for X, y, groups in read():
         if X.ndim != 2 or (y is not None and y.shape != X.shape[:1]):
             raise ValueError(
-                "every item must be rows of shape (k, p), or a pair of rows and k labels; got "
-                f"{X.shape}" + ("." if y is None else f" and {y.shape}.")
+                f"{EXPECTED}; got rows of shape {X.shape}"
+                + ("." if y is None else f" and labels of shape {y.shape}.")
+            )
+        if p is not None and p != X.shape[1]:
+            raise ValueError(
+                f"all rows must have the same columns; got {p} columns first and {X.shape[1]} "
+                f"in a later item of shape {X.shape}."
             )
         n, p, kinds = n + X.shape[0], X.shape[1], kinds | {(y is not None, groups is not None)}
-    if not n:
+    if not n or p is None:
         raise ValueError("the iterator gave no rows.")
     for what, some in zip(("labels", "groups"), map(set, zip(*kinds, strict=True)), strict=True):
         if len(some) > 1:
             raise ValueError(f"some items have {what} and some have none; give them with all.")
     return Source(read, (n, p), None, *kinds.pop())
+
+
+def _numbers(X: Any) -> Array:
+    """Rows that a user gave as an array of numbers."""
+    try:
+        return _floats(np.asarray(X))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{EXPECTED}; got a {type(X).__name__} that cannot be read as rows of numbers "
+            f"({error}). Encode text as numbers; rows and labels together are a tuple, not a list."
+        ) from error
 
 
 def _floats(X: Array) -> Array:

@@ -14,11 +14,13 @@ from ..engines.lazy import at_hand, lazily
 from ..types import Array
 from ._coefficients import CoefficientReport
 from ._effects import EffectReport
-from ._factors import Asked, asked, beside
+from ._groups import Asked, asked, beside
 
 
 class GroupAnswers(EffectReport, CoefficientReport):
     """What a machine with groups answers, rows being in groups that it knows or does not."""
+
+    _has_effects = True
 
     def _new_rows(self, X: Any) -> Any:
         check_is_fitted(self, "machines_")
@@ -134,16 +136,16 @@ class GroupAnswers(EffectReport, CoefficientReport):
         return super().predict_interval(asked(X, groups), level)
 
     def score(  # type: ignore[override]
-        self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None
+        self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None
     ) -> float:
         """Accuracy of ``predict``.
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features)
+        X : array-like of shape (n, n_features), or a source
             Rows.
         y : array-like of shape (n,)
-            Their labels.
+            Their labels; not needed where the source has them.
         groups : array-like or data frame, optional
             Labels of groups, as in ``fit``.
         sample_weight : array-like of shape (n,), optional
@@ -154,7 +156,7 @@ class GroupAnswers(EffectReport, CoefficientReport):
         score : float
             Share of rows predicted right.
         """
-        y, found, c = at_hand(y, self.predict(X, groups), sample_weight)
+        y, found, c = at_hand(reading.labels_of(X, y), self.predict(X, groups), sample_weight)
         return float(accuracy_score(y, found, sample_weight=c))
 
     def sample_posterior(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.metrics import accuracy_score
 
-from .. import namespace
+from .. import namespace, reading
 from ..blocks import block_rows, cut
 from ..engines.dask import is_dask
 from ..engines.lazy import at_hand, lazily
@@ -58,15 +58,15 @@ class Away:
         """Two answers side by side."""
         return np.column_stack(getattr(self, ask)(X, **options, **groups))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy of ``predict``.
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features)
+        X : array-like of shape (n, n_features), or a source
             Rows.
         y : array-like of shape (n,)
-            Their labels.
+            Their labels; not needed where the source has them.
         sample_weight : array-like of shape (n,), optional
             Weights of rows.
 
@@ -75,7 +75,7 @@ class Away:
         score : float
             Share of rows predicted right.
         """
-        y, found, c = at_hand(y, self.predict(X), sample_weight)
+        y, found, c = at_hand(reading.labels_of(X, y), self.predict(X), sample_weight)
         return float(accuracy_score(y, found, sample_weight=c))
 
     # ----- draws of f

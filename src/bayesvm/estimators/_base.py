@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -32,6 +33,7 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
     """Base of the estimators; a subclass builds the terms and this class does the rest."""
 
     _accept_sparse: Any = "csr"
+    _has_effects = False  # of groups that rows are in
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -78,7 +80,7 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
         threads = check.blas_threads(problem.model.width, problem.form)
         if namespace.is_foreign(problem.blocks.X):
             codes = problem.engine.place(codes)  # type: ignore[attr-defined]
-        with threads, Reporter(self.callbacks, self.verbose) as report:
+        with threads, self._reporting() as report:
             # rows that are not held may be very many: a byte for the label of each
             kind = np.int8 if hasattr(problem.blocks.X, "chunks") else np.float64
             for j, y in enumerate(self._targets(codes, kind)):
@@ -102,6 +104,13 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
                 machines.append(machine)
         return machines
 
+    @contextmanager
+    def _reporting(self) -> Iterator[Reporter]:
+        """Tells people how the fit is going, and remembers whether one of them has stopped it."""
+        with Reporter(self.callbacks, self.verbose) as report:
+            yield report
+        self._stopped = report.stopped
+
     def _fingerprint(self, problem: Problem, scheme: Any, codes: Any) -> str:
         """What must be equal for a checkpoint to belong to this fit."""
         X, terms = problem.blocks.X, problem.model.terms
@@ -119,14 +128,17 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
         )
 
     def _conclude(self, machines: list[Machine]) -> None:
-        """Set what is common to all estimators and warn, once, of anything unfinished."""
+        """Set what is common to all estimators and warn, once, of anything unfinished.
+
+        What a callback has stopped was meant to end there.
+        """
         self.machines_ = machines
         self.n_iter_ = max(m.n_iter for m in machines)
         self.converged_ = all(m.converged for m in machines)
         self.elbo_ = float(sum(m.bound for m in machines))
         paths = [np.asarray(m.path) for m in machines]
         self.elbo_path_ = paths[0] if len(paths) == 1 else paths
-        if not self.converged_:
+        if not self.converged_ and not self._stopped:
             worst = max(abs(m.change) for m in machines)
             text = (
                 ("too few draws to judge the chains. " if np.isnan(worst) else "")

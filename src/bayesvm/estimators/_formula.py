@@ -4,14 +4,92 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from ..types import Array
-from ._factors import Effects
+from ._groups import Effects
 
 INTERCEPT = "Intercept"
+CENTRED = ("center", "scale", "standardize")
+
+
+@dataclass(frozen=True, eq=False)
+class Number:
+    """A column of numbers, perhaps centred and scaled as in training."""
+
+    column: str
+    center: float = 0.0
+    scale: float = 1.0
+
+    def values(self, data: Any) -> Array:
+        x = np.asarray(_column(data, self.column), dtype=float)
+        return ((x - self.center) / self.scale)[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """A column of labels, each of which stands for a row of contrasts."""
+
+    column: str
+    levels: tuple[Any, ...]
+    contrasts: Array  # (levels, columns)
+
+    def values(self, data: Any) -> Array:
+        place = {level: k for k, level in enumerate(self.levels)}
+        labels = np.asarray(_column(data, self.column)).tolist()
+        found = [place.get(label, -1) for label in labels]
+        if -1 in found:
+            new = sorted({str(v) for v, k in zip(labels, found, strict=True) if k < 0})
+            raise ValueError(
+                f"column {self.column!r} has levels {', '.join(new[:5])} that no training row had; "
+                f"those had {', '.join(map(str, self.levels[:10]))}. Leave such rows out."
+            )
+        rows: Array = np.asarray(self.contrasts, dtype=float)[found]
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """Columns of a formula without functions: products of its parts.  Plain data, no code."""
+
+    terms: tuple[tuple[Number | Levels, ...], ...]
+
+    @classmethod
+    def of(cls, common: Any) -> Recipe | None:
+        """The recipe of formulae's matrix; ``None`` if that is computed otherwise."""
+        terms = [t for name, t in common.terms.items() if name != INTERCEPT]
+        parts = [tuple(_part(component) for component in t.components) for t in terms]
+        if any(part is None or part.column not in common.data for term in parts for part in term):
+            return None
+        found = cls(tuple(parts))  # type: ignore[arg-type]
+        wanted = _without_intercept(common)
+        made = found.columns(common.data)
+        return found if made.shape == wanted.shape and np.allclose(made, wanted) else None
+
+    def columns(self, data: Any) -> Array:
+        return np.hstack([reduce(_crossed, (p.values(data) for p in term)) for term in self.terms])
+
+
+@dataclass(frozen=True, eq=False)
+class Code:
+    """Columns of a formula that calls functions, which only formulae can compute."""
+
+    text: str
+    frame: Any  # the columns of the training data that the formula names
+    common: Any  # formulae's matrix
+
+    def columns(self, data: Any) -> Array:
+        return _without_intercept(self.common.evaluate_new_data(data))
+
+    def __reduce__(self) -> Any:
+        # formulae's matrices hold modules, which cannot be pickled; they are made again
+        return _learned_again, (self.text, self.frame)
+
+    def __getstate__(self) -> Any:  # asked for by safe files, which must not make it again
+        raise TypeError(f"the formula {self.text!r} calls functions, and they are code")
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,8 +97,7 @@ class Formula:
     """A formula and the design it gave, which new frames are read by."""
 
     text: str
-    frame: Any  # the columns of the training data that the formula names
-    common: Any  # formulae's matrix of the columns that all groups share
+    design: Recipe | Code  # the columns that all groups share
     names: tuple[str, ...]
     response: str
     fit_intercept: bool
@@ -86,24 +163,57 @@ class Formula:
             slopes = tuple(names.index(label) for label in found if label != INTERCEPT)
             random[factor] = Effects(INTERCEPT in found, slopes)
         used = [c for c in data.columns if c in set(design.common.terms) or str(c) in text]
-        return cls(
-            text, data[used], design.common, names, response, INTERCEPT in labels, factors, random
-        )
+        made = Recipe.of(design.common) or Code(text, data[used], design.common)
+        return cls(text, made, names, response, INTERCEPT in labels, factors, random)
 
     def rows(self, data: Any) -> tuple[Array, dict[str, Array] | None]:
         """Columns and groups of a frame; a factor whose columns are not there is not given."""
-        matrix = np.asarray(self.common.evaluate_new_data(data).design_matrix, dtype=float)
-        X = matrix[:, 1:] if self.fit_intercept else matrix
+        X = self.design.columns(data)
         if not self.factors:
             return X, None
         return X, {name: _joined(data, columns) for name, columns in self.factors.items()}
 
-    def __getstate__(self) -> dict[str, Any]:
-        # formulae's matrices hold modules, which cannot be pickled; they are made again
-        return {"text": self.text, "frame": self.frame}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(Formula.learn(state["text"], state["frame"]).__dict__)
+def _learned_again(text: str, frame: Any) -> Recipe | Code:
+    return Formula.learn(text, frame).design
+
+
+def _part(component: Any) -> Number | Levels | None:
+    """A component of a term as plain data: a column, its contrasts, or its standard form."""
+    column, call = component.name, getattr(component, "call", None)
+    state = getattr(call, "stateful_transform", None)
+    if call is not None:
+        column = getattr(call.args[0], "name", None) if call.args else None
+        known = ("C", "S", "T") if component.kind == "categoric" else CENTRED
+        if column is None or call.callee not in known:
+            return None
+    if component.kind == "categoric":
+        return Levels(column, tuple(component.levels), np.array(component.contrast_matrix.matrix))
+    if component.kind != "numeric":
+        return None
+    if state is None:
+        return Number(column)
+    return Number(column, float(state.mean), float(getattr(state, "std", 1.0)))
+
+
+def _without_intercept(common: Any) -> Array:
+    """The columns of formulae's matrix but the constant, which comes first."""
+    matrix = np.asarray(common.design_matrix, dtype=float)
+    return matrix[:, 1:] if INTERCEPT in common.terms else matrix
+
+
+def _crossed(a: Array, b: Array) -> Array:
+    """Products of the columns of two matrices, those of the second running fastest."""
+    out: Array = (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)
+    return out
+
+
+def _column(data: Any, name: str) -> Any:
+    if name not in data:
+        raise ValueError(
+            f"the formula reads a column {name!r}, which the data frame does not have."
+        )
+    return data[name]
 
 
 def _joined(data: Any, columns: tuple[str, ...]) -> Array:

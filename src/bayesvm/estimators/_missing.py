@@ -32,8 +32,107 @@ class Imputed(NamedTuple):
     std: Array
 
 
-class MissingCells(BayesianClassifier):
+class ImputedCells(BayesianClassifier):
+    """What an estimator says of cells for which some of its terms have a distribution."""
+
+    _no_cells = "no term has a distribution for missing cells."
+
+    def _latent_terms(self) -> list[tuple[int, Missing, Array]]:
+        """Terms with such cells: number, design, and which columns of numbers they read."""
+        terms = self.machines_[0].model.terms
+        found = [
+            (k, t.design, getattr(t.design.inner, "where", np.arange(t.design.width)))
+            for k, t in enumerate(terms)
+            if isinstance(t.design, Missing)
+        ]
+        if not found:
+            raise AttributeError(self._no_cells)
+        return found
+
+    def impute(self, X: Any) -> tuple[Array, Array]:
+        """Missing cells of rows without labels, from the other cells of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows, with NaN where cells are missing.
+
+        Returns
+        -------
+        mean, std : arrays of shape (n, n_features)
+            Expected value and standard deviation of each cell; those that were observed are
+            returned as they are, with 0.  Columns that name groups are left out, those that no term
+            reads are NaN.  What was learned of training cells, which saw the labels too, is in
+            ``imputed_``.
+        """
+        check_is_fitted(self, "machines_")
+        terms = self._latent_terms()
+        X = self._new_rows(X)
+        cells = np.array(numbers(X), dtype=float)
+        mean, std = cells.copy(), np.zeros_like(cells)
+        for k, design, columns in terms:
+            known = ~np.isnan(cells[:, columns])
+            m, v = self._filled_in(k, X)
+            filled = m * design.scale + design.center
+            mean[:, columns] = np.where(known, cells[:, columns], filled)
+            std[:, columns] = np.where(known, 0.0, np.sqrt(v) * design.scale)
+        mean[:, self._unread()] = np.nan
+        return mean, std
+
+    def _unread(self) -> Array:
+        """Columns of numbers that no term reads."""
+        return np.empty(0, dtype=int)
+
+    def _filled_in(self, k: int, X: Any) -> tuple[Array, Array]:
+        """Columns of a term at new rows, on the scale of the model, and variances of its cells."""
+        means, variances = [], []
+        for machine in self.machines_:
+            model, pairs = machine.model, getattr(machine.posterior, "pairs", ())
+            params = [p.params for p in pairs] or [
+                tuple(each and each.params for each in machine.state.latents)
+            ]
+            params = list({id(p[k]): p for p in params}.values())  # chains may share one
+            m, v = _averaged(filled_in(model, X, model.slices[k], p) for p in params)
+            means.append(m)
+            variances.append(v)
+        return mixture(np.stack(means), np.stack(variances))
+
+    @property
+    def imputed_(self) -> Imputed:
+        """Missing cells of the training rows, given the other cells and the labels."""
+        check_is_fitted(self, "machines_")
+        parts = [self._cells_of(*term) for term in self._latent_terms()]
+        row, column, mean, std = (np.concatenate(x) for x in zip(*parts, strict=True))
+        order = np.lexsort((column, row))
+        return Imputed(row[order], column[order], mean[order], std[order])
+
+    def _cells_of(self, k: int, design: Missing, columns: Array) -> Imputed:
+        """Training cells of one term."""
+        each = []
+        for machine in self.machines_:
+            parts = [
+                (
+                    np.repeat(cells.rows, cells.columns.shape[1]),
+                    cells.columns.ravel(),
+                    cells.mean.ravel(),
+                    np.diagonal(cells.cov, axis1=1, axis2=2).ravel(),
+                )
+                for cells in machine.state.latents[k].cells
+            ]
+            none = (np.empty(0, int), np.empty(0, int), np.empty(0), np.empty(0))
+            each.append([np.concatenate(x) for x in zip(none, *parts, strict=True)])
+        row, column = each[0][:2]
+        mean, var = mixture(np.stack([e[2] for e in each]), np.stack([e[3] for e in each]))
+        center, scale = design.center[column], design.scale[column]
+        return Imputed(
+            self._training_rows[row], columns[column], mean * scale + center, np.sqrt(var) * scale
+        )
+
+
+class MissingCells(ImputedCells):
     """What an estimator with a parameter ``missing`` shares."""
+
+    _no_cells = "missing cells are modelled with missing='model' only."
 
     def _kind(self) -> dict[str, Any]:
         kind = super()._kind()
@@ -119,77 +218,6 @@ class MissingCells(BayesianClassifier):
         if check.models_missing(self.missing) and reading.is_sparse(X):
             raise ValueError("missing='model' needs dense rows; give X.toarray().")
         return X
-
-    def _latent_term(self) -> int:
-        model = self.machines_[0].model
-        found = [k for k, t in enumerate(model.terms) if isinstance(t.design, Missing)]
-        if not found:
-            raise AttributeError("missing cells are modelled with missing='model' only.")
-        return found[0]
-
-    def impute(self, X: Any) -> tuple[Array, Array]:
-        """Missing cells of rows without labels, from the other cells of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            Rows, with NaN where cells are missing.
-
-        Returns
-        -------
-        mean, std : arrays of shape (n, n_features)
-            Expected value and standard deviation of each cell; those that were observed are
-            returned as they are, with 0.  What was learned of training cells, which saw the labels
-            too, is in ``imputed_``.
-        """
-        check_is_fitted(self, "machines_")
-        k = self._latent_term()
-        X = self._new_rows(X)
-        means, variances = [], []
-        for machine in self.machines_:
-            model, pairs = machine.model, getattr(machine.posterior, "pairs", ())
-            where, design = model.slices[k], model.terms[k].design
-            params = [p.params for p in pairs] or [
-                tuple(each and each.params for each in machine.state.latents)
-            ]
-            params = list({id(p[k]): p for p in params}.values())  # chains may share one
-            m, v = _averaged(filled_in(model, X, where, p) for p in params)
-            means.append(m * design.scale + design.center)
-            variances.append(v * design.scale**2)
-        mean, var = mixture(np.stack(means), np.stack(variances))
-        cells = numbers(X)
-        known = ~np.isnan(cells)
-        return np.where(known, cells, mean), np.where(known, 0.0, np.sqrt(var))
-
-    @property
-    def imputed_(self) -> Imputed:
-        """Missing cells of the training rows, given the other cells and the labels."""
-        check_is_fitted(self, "machines_")
-        k = self._latent_term()
-        each = []
-        for machine in self.machines_:
-            design, latent = machine.model.terms[k].design, machine.state.latents[k]
-            parts = [
-                (
-                    np.repeat(cells.rows, cells.columns.shape[1]),
-                    cells.columns.ravel(),
-                    cells.mean.ravel(),
-                    np.diagonal(cells.cov, axis1=1, axis2=2).ravel(),
-                )
-                for cells in latent.cells
-            ]
-            row, column, mean, var = (
-                (np.concatenate(x) for x in zip(*parts, strict=True))
-                if parts
-                else (np.empty(0, int), np.empty(0, int), np.empty(0), np.empty(0))
-            )
-            scale = design.scale[column]
-            each.append((row, column, mean * scale + design.center[column], var * scale**2))
-        row, column = each[0][:2]
-        mean, var = mixture(np.stack([e[2] for e in each]), np.stack([e[3] for e in each]))
-        row = self._training_rows[row]
-        order = np.lexsort((column, row))
-        return Imputed(row[order], column[order], mean[order], np.sqrt(var)[order])
 
 
 def _averaged(pairs: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:

@@ -12,6 +12,7 @@ from ..designs import Standardised, choose_points, fit_columns, whiten
 from ..designs.gp import scattered
 from ..distinct import Distinct, merge
 from ..kernels import Precomputed, column_scales
+from ..kernels.precomputed import check_gram
 from ..types import Array
 
 ALL_ROWS = 1000  # up to here every distinct row is an inducing point
@@ -49,7 +50,7 @@ def find_places(
     if not is_precomputed(kernel):
         inputs = scale_of(data, standardize)
         return Places(data, inputs, *check.choose_kernel(kernel, inputs.width))
-    K = check.check_gram(X)
+    K = check_gram(X)
     # rows with the same kernel values are the same row; from here on a row is its number
     first = kept[np.unique(data.at[data.back], return_index=True)[1]]
     plain = Standardised(np.zeros(1), np.ones(1))

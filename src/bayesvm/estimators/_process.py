@@ -28,7 +28,6 @@ from ..machine import Machine
 from ..memory import keep_what_is_freed
 from ..model import Model, Problem
 from ..priors import Fixed
-from ..progress import Reporter
 from ..stats import sandwich
 from ..types import Array, Coef, Rows, Term
 from ._kernel_report import KernelReport
@@ -142,7 +141,7 @@ class ProcessClassifier(KernelReport):
                 "checkpoint= is not kept for approximation='fitc' or tune='sample'; leave it out."
             )
         threads = check.blas_threads(model.width, "dense")
-        with threads, Reporter(self.callbacks, self.verbose) as report:
+        with threads, self._reporting() as report:
             yield lambda progress, state: report(progress)
 
     def _model(self, design: Whitened, likelihood: Any) -> Model:

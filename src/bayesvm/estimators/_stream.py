@@ -13,11 +13,13 @@ from .. import validation as check
 from ..blocks import Blocks, block_rows
 from ..calibration import fit_link, plain_link
 from ..inference import SVI
-from ..inference.loop import State
+from ..inference.loop import Progress, State
 from ..inference.svi import Leaky, coefficients
+from ..inference.vb import bound_of
 from ..machine import Machine
 from ..model import Model, Problem
 from ..posterior import GaussianPosterior
+from ..progress import Reporter
 from ..types import Array
 
 RECENT = 5000  # rows whose predictions, made before they were learned from, fit the link
@@ -78,7 +80,9 @@ class Stream:
             estimator._generator(),
         )
 
-    def learn(self, estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any) -> Stream:
+    def learn(
+        self, estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any, report: Reporter
+    ) -> Stream:
         if classes is not None and not np.array_equal(np.unique(classes), estimator.classes_):
             raise ValueError(
                 f"classes={classes!r} differ from those of the first call, {estimator.classes_!r}."
@@ -97,18 +101,23 @@ class Stream:
         ):
             blocks = Blocks(X, target, c, block_rows(self.model.width))
             problem = Problem(self.model, blocks, engine)
+            share = n_seen / n_new
             now = old._replace(precision=grown * old.precision, potential=grown * old.potential)
             if known:
                 m, v = problem.moments(coefficients(now))
                 seen = np.vstack([seen, np.stack([target, m, v, c], axis=1)])[-RECENT:]
             for batch in blocks.minibatches(self.scheme.batch_size, self.rng):
-                scaled = replace(batch, c=batch.c * (n_seen / n_new))
+                scaled = replace(batch, c=batch.c * share)
                 now = self.scheme.step(replace(problem, blocks=scaled), now)
             if not known:  # nothing was predicted in advance yet: leave each row out instead
                 m, v = GaussianPosterior(coefficients(now)).left_out(problem)
                 seen = np.stack([target, m, v, c], axis=1)[-RECENT:]
             leaky.append(now)
             recent.append(seen)
+            if report.is_heard:
+                whole = replace(problem, blocks=replace(blocks, c=c * share))
+                bound = bound_of(whole, State(coefficients(now), now.priors))
+                report(Progress("stream", now.t, now.t, bound, np.nan))
         return replace(self, leaky=tuple(leaky), recent=tuple(recent), n_seen=n_seen)
 
     def machines(self, estimator: Any) -> list[Machine]:
@@ -158,6 +167,12 @@ class Streaming:
         (and, for a kernel machine, kernel and inducing points) is fixed by the first call.
         Probabilities are calibrated on rows predicted before they were learned from.
 
+        Callbacks are called once a call (and class, where there are more than two), after the rows
+        were learned from: ``iteration`` counts the minibatches since the stream began and ``bound``
+        is that of all rows seen, as far as the new ones speak for them.  A stream has no end to
+        stop before, so what they return does not matter.  There is no ``checkpoint``: the model is
+        all there is to keep, see :func:`bayesvm.save`.
+
         Parameters
         ----------
         X : array-like or sparse of shape (n, n_features)
@@ -176,6 +191,12 @@ class Streaming:
         """
         me: Any = self
         reading.check_in_memory(X, "partial_fit")
+        if me.checkpoint is not None:
+            raise ValueError(
+                f"a stream keeps no checkpoint; got checkpoint={me.checkpoint!r}. Its state is the "
+                "model itself: set checkpoint=None, save the model between calls by "
+                "bayesvm.save(model, path), and go on from bayesvm.load(path)."
+            )
         fitted = hasattr(self, "machines_")
         X, y = me._read(X, y, reset=not fitted)
         stream = getattr(self, "_stream", None)
@@ -183,7 +204,8 @@ class Streaming:
             stream = (
                 Stream.resume(self) if fitted else Stream.begin(self, X, y, classes, sample_weight)
             )
-        stream = stream.learn(self, X, y, classes, sample_weight)
+        with me._reporting() as report:
+            stream = stream.learn(self, X, y, classes, sample_weight, report)
         me._conclude(stream.machines(self))
         me._streamed(stream.n_seen)
         self._stream: Stream | None = stream

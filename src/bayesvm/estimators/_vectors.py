@@ -20,6 +20,7 @@ from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
 from ..distinct import Distinct, merge
 from ..inference.loop import Progress, State, Watch
 from ..kernels import Scaled, with_columns
+from ..kernels.precomputed import check_square, skew
 from ..likelihoods import Probit
 from ..machine import Machine
 from ..model import Model
@@ -134,10 +135,13 @@ class VectorClassifier(BayesianClassifier):
         rng = self._generator()
         kept = np.flatnonzero(c > 0)
         if self._precomputed:
-            if X.shape[0] != X.shape[1]:
-                raise ValueError(
-                    "kernel='precomputed' needs the square matrix of kernel values of the training "
-                    f"rows; got shape {X.shape}."
+            if gap := skew(check_square(X)):
+                warnings.warn(
+                    f"the matrix of kernel values differs from its transpose by up to {gap:.3g}. "
+                    "Entry (i, j) is taken as the value at row i of the function that vector j "
+                    "brings, which need not be symmetric; if it should be, give (K + K.T) / 2.",
+                    UserWarning,
+                    stacklevel=3,
                 )
             inputs: Any = None
             data = Distinct(kept, np.arange(kept.size), codes[kept], c[kept], np.arange(kept.size))
@@ -161,7 +165,7 @@ class VectorClassifier(BayesianClassifier):
             self._candidates(data, rng),
         )
         threads = check.blas_threads(points.shape[0], "dense")
-        with threads, Reporter(self.callbacks, self.verbose) as report:
+        with threads, self._reporting() as report:
             journal = Journal(report, self._file(seen))
             if self.tune and can_stretch(kernel):
                 kernel, amplitude = self._tuned(kernel, named, seen, rng, journal)

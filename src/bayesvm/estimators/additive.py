@@ -21,10 +21,11 @@ from ..terms import Source, read_terms
 from ..types import Array, Coef, Rows, Term
 from ._base import arviz_tree, pandas_for
 from ._effects import EffectReport, second_moments
+from ._missing import ImputedCells
 from ._tables import TableReader
 
 
-class AdditiveSVC(TableReader, EffectReport):
+class AdditiveSVC(TableReader, EffectReport, ImputedCells):
     r"""Support vector machine whose predictor is any sum of terms.
 
     .. math:: f_i = \sum_t c_{t,i}^\top \theta_t, \qquad \theta_t \sim \text{prior of term } t .
@@ -70,6 +71,11 @@ class AdditiveSVC(TableReader, EffectReport):
         Terms with their parts bound to the training rows; groups come last.
     random_effects_, variance_components_, intraclass_share_ : data frames
         Of the terms that are groups, as in :class:`~bayesvm.MixedSVC`.
+    inclusion_proba_ : array of shape (n_features,)
+        Where a term has a selection prior: posterior probability of each column to matter.
+    imputed_ : Imputed
+        Where a term is ``Missing``: row, column, mean and standard deviation of each missing cell
+        of the training rows, columns counted without those that name groups.
     elbo_, elbo_path_, n_iter_, converged_
         As of the other estimators.
 
@@ -104,6 +110,7 @@ class AdditiveSVC(TableReader, EffectReport):
     """
 
     _accept_sparse: Any = False
+    _no_cells = "missing cells are modelled by terms with Missing(Columns(...)); there is none."
 
     def __init__(
         self,
@@ -171,6 +178,7 @@ class AdditiveSVC(TableReader, EffectReport):
             if check.is_sampler(scheme):
                 each = reading.repeated(X[rows], copies)
                 rows, (c, copies) = rows[each], reading.shared(c, copies, each)
+        self._training_rows = rows
         problem = self._problem(self._coded(X[rows], labels, rows), c, copies, scheme)
         self._second = second_moments(problem)
         count = 1 if len(classes) == 2 else len(classes)
@@ -205,17 +213,10 @@ class AdditiveSVC(TableReader, EffectReport):
         n, K = X.shape[0], model.width
         widths = {model.terms[k].name: model.terms[k].design.width for k in model.grouped}
         check.check_corner(K - sum(widths.values()), widths)
-        form = "arrow" if widths else check.choose_form("full", n, K, scheme)
-        if model.is_latent and form != "arrow":
-            form = check.check_latent_form(form, K)
-        for term in model.terms:
-            form = check.check_selection(form, term.prior, scheme, K - sum(widths.values()))
-        if form == "factored" and np.any(model.precision(model.init()) == 0):
-            form = "dense"  # the dual form divides by prior precisions
+        form = check.settle_form(model, n, scheme, "full")
         engine = check.choose_engine(self.engine, n, K, self.n_jobs)
-        size = n if form == "factored" else block_rows(K)
-        problem = Problem(model, Blocks(X, np.empty(n), c, size, copies=copies), engine, form)
-        return problem.assembled() if form == "factored" else problem
+        blocks = Blocks(X, np.empty(n), c, block_rows(K), copies=copies)
+        return Problem.posed(model, blocks, engine, form)
 
     # ----- asking
 
@@ -255,6 +256,36 @@ class AdditiveSVC(TableReader, EffectReport):
         if return_std and not self.machines_[0].posterior.has_spread:
             self.machines_[0].posterior.variance()  # a point estimate refuses
         return (mean, std) if return_std else mean
+
+    def _unread(self) -> Array:
+        layout = self._layout()
+        read = [j for _, part, _ in self._parts for j in self._reads(layout, part)]
+        return np.setdiff1d(np.arange(len(self._names())), read)
+
+    @property
+    def inclusion_proba_(self) -> Array:
+        """Posterior probability of each column of the input to matter, ``(n_features,)``.
+
+        Columns matter for certain where a term without a selection prior reads them, and not at all
+        where none does.
+        """
+        self._check_fitted()
+        if self.machines_[0].inclusion is None:
+            raise AttributeError(
+                "inclusion_proba_ needs a term with a selection prior, such as "
+                "('x', Columns(), 'laplace_zero') or 'spike_slab'."
+            )
+        layout, parts = self._layout(), {t.name: t.design for t in self._parts}
+        plain = np.setdiff1d(np.arange(layout.count), layout.groups)
+        out = np.ones(layout.count)  # probability to be in no term of any machine
+        out[list(layout.groups)] = 0.0
+        for machine in self.machines_:
+            for term, where in zip(machine.model.terms, machine.model.slices, strict=True):
+                read = plain[self._reads(layout, parts[term.name])]
+                # a coefficient for each column, or a function that needs all of them
+                single = hasattr(term.design, "labels") and len(read) == term.design.width
+                out[read] *= 1.0 - (machine.inclusion[where] if single else 1.0)
+        return 1.0 - out
 
     def _reported(self, machine: Machine) -> tuple[list[tuple[str, str]], Array, Any]:
         """Coefficients that have a name: names, positions, and the matrix that takes theta to them.

@@ -27,7 +27,7 @@ from ..inference.loop import Progress
 from ..machine import AGREED, Machine
 from ..model import Model, Problem
 from ..priors import Fixed
-from ..progress import Checkpoint, Reporter, mark_of
+from ..progress import Checkpoint, mark_of
 from ..types import Array, Term
 from ._loadings import LoadingReport
 
@@ -352,7 +352,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
                 f"bias {self.bias}, tune {self.tune}, data {mark:08x}"
             )
             store = Checkpoint(self.checkpoint, about)
-        with Reporter(self.callbacks, self.verbose) as report:
+        with self._reporting() as report:
             machines = fit_kernel(
                 sheet, Y, c, check.choose_likelihood(self.likelihood, scheme), prior, kernel,
                 (q, scores), scheme, bias=float(self.bias), tune=bool(self.tune), joint=self.joint,

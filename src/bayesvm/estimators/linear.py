@@ -243,25 +243,20 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
     def _problem(self, X: Any, c: Array, scheme: Any, copies: Array | float = 1.0) -> Problem:
         n, p = X.shape
         K = p + bool(self.fit_intercept)
-        form = check.choose_form(self.covariance, n, K, scheme, reading.is_sparse(X))
         engine = check.choose_engine(self.engine, n, K, self.n_jobs, X)
         check.check_engine(engine, scheme, X)
         X, c = check.placed(engine, X, c)
-        size = n if form == "factored" else check.choose_size(engine, K)
-        blocks = cut(X, np.broadcast_to(0.0, (n,)), c, size)
+        blocks = cut(X, np.broadcast_to(0.0, (n,)), c, check.choose_size(engine, K))
         columns: Any = fit_columns(blocks, engine, self.standardize)
         if check.models_missing(self.missing) and np.isnan(X).any():
-            blocks = replace(blocks, copies=copies, size=check.choose_size(engine, K))
+            blocks = replace(blocks, copies=copies)
             columns = self._latent(columns, blocks, engine)
-            form = check.check_latent_form(form, K)
         model = self._model(columns, scheme)
-        form = check.check_selection(form, model.terms[-1].prior, scheme, K)
-        if form == "factored" and np.any(model.precision(model.init()) == 0):
-            form = "dense"  # the dual form divides by prior precisions
+        form = check.settle_form(model, n, scheme, self.covariance, reading.is_sparse(X))
         dtype = check.choose_precision(self.dtype, form, model.is_latent)
-        problem = Problem(replace(model, dtype=dtype), blocks, engine, form)
-        # sparse columns are joined once; the dual solve keeps its rows anyway
-        return problem.assembled() if reading.is_sparse(X) or form == "factored" else problem
+        problem = Problem.posed(replace(model, dtype=dtype), blocks, engine, form)
+        join = reading.is_sparse(X) and not problem.blocks.ready  # columns with the intercept, once
+        return problem.assembled() if join else problem
 
     def _model(self, columns: Any, scheme: Any) -> Model:
         terms = [Term("coef", columns, check.choose_prior(self.prior, scheme))]

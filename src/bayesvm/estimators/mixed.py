@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import namespace, reading
 from .. import validation as check
-from ..blocks import Blocks, block_rows, cut
+from ..blocks import Blocks, cut
 from ..designs import Grouped, Intercept, fit_columns
 from ..designs.table import numbers
 from ..inference.loop import Progress
@@ -20,8 +20,8 @@ from ..priors import Fixed
 from ..types import Array, Term
 from ._answers import GroupAnswers
 from ._effects import second_moments
-from ._factors import Effects, effects, has_groups, learn_groups
 from ._formula import Formula
+from ._groups import Effects, effects, has_groups, learn_groups
 from ._missing import MissingCells
 from ._warm import starts_of
 
@@ -309,26 +309,18 @@ class MixedSVC(GroupAnswers, MissingCells):
         engine = check.choose_engine(self.engine, n, total, self.n_jobs, X)
         check.check_engine(engine, scheme, X)
         X, c = check.placed(engine, X, c)
-        form = "arrow" if own else check.choose_form("auto", n, K, scheme)
-        size = n if form == "factored" else check.choose_size(engine, K, total)
-        blocks = cut(X, np.broadcast_to(0.0, (n,)), c, size)
+        blocks = cut(X, np.broadcast_to(0.0, (n,)), c, check.choose_size(engine, K, total))
         if isinstance(blocks, Blocks):
             blocks = replace(blocks, copies=copies)
         columns: Any = fit_columns(blocks, engine, self.standardize)
         cells = numbers(X)
         if check.models_missing(self.missing) and np.isnan(cells).any():
             reading.check_slopes(cells, own, self._names())
-            if form != "arrow":
-                form, blocks = check.check_latent_form(form, K), replace(blocks, size=block_rows(K))
             columns = self._latent(columns, blocks, engine)
         model = self._model(columns, scheme, own)
-        prior = model.find("coef")[0].prior
-        form = check.check_selection(form, prior, scheme, K)
-        if form == "factored" and np.any(model.precision(model.init()) == 0):
-            form = "dense"  # the dual form divides by prior precisions
+        form = check.settle_form(model, n, scheme)
         dtype = check.choose_precision(self.dtype, form, model.is_latent)
-        problem = Problem(replace(model, dtype=dtype), blocks, engine, form)
-        return problem.assembled() if form == "factored" else problem
+        return Problem.posed(replace(model, dtype=dtype), blocks, engine, form)
 
     def _model(self, columns: Any, scheme: Any, own: list[Effects]) -> Model:
         terms = [Term("coef", columns, check.choose_prior(self.prior, scheme))]

@@ -36,7 +36,9 @@ class RVC(VectorClassifier):
         ``"rbf"``, ``"matern"``, ``"linear"`` or ``"poly"``; a kernel object, from whose values
         tuning starts; a function of two arrays of rows; or ``"precomputed"``, X then being the
         matrix of kernel values with the training rows.  For a kernel given by name tuning also
-        decides between one length scale and one per column.
+        decides between one length scale and one per column.  A kernel need be neither positive nor
+        symmetric: :math:`k(x, x_j)` is just a function that vector *j* brings.  A matrix that is
+        not symmetric is mostly a mistake, though, and warned of.
     solver : {"sequential", "em"}, default="sequential"
         ``"sequential"`` adds, re-estimates and deletes one vector at a time (Tipping & Faul 2003);
         ``"em"`` begins with all and prunes (Tipping 2001), which is what Chen et al. compare with.

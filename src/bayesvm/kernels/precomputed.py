@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -73,3 +73,33 @@ class Precomputed(Algebra):
 
 def _numbers(A: Array) -> Array:
     return A[:, 0].astype(np.intp)
+
+
+def check_square(K: Any) -> Array:
+    """A matrix of kernel values of the training rows with each other."""
+    K = np.asarray(K)
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(
+            "kernel='precomputed' needs the square matrix of kernel values of the training rows; "
+            f"got shape {K.shape}."
+        )
+    return K
+
+
+def skew(K: Array) -> float:
+    """How far a matrix is from its transpose; 0 where no more than rounding is between them."""
+    gap, rounding = float(np.abs(K - K.T).max()), 1e-5 if K.dtype == np.float32 else 1e-8
+    return gap if gap > rounding * float(np.abs(K).max()) else 0.0
+
+
+def check_gram(K: Any) -> Array:
+    """Kernel values of the training rows that may be those of a Gaussian process."""
+    K = check_square(K)
+    own, gap = np.diag(K), skew(K)
+    if np.any(own < 0) or gap > 0:
+        raise ValueError(
+            "kernel='precomputed' needs a symmetric matrix with a diagonal of at least 0; this one "
+            f"has a smallest diagonal entry of {own.min():.3g} and differs from its transpose by "
+            f"up to {gap:.3g}."
+        )
+    return np.asarray(K, dtype=float)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import namespace
-from ..designs import Table
+from ..designs.table import Layout, Table
 from ..levels import Factors, Met
 
 
@@ -48,26 +48,11 @@ def _effects(random: Any, names: Sequence[str]) -> Effects:
             "random must be 'intercept', 'slope', a list of columns or a dict by factor; got "
             f"{random!r}."
         )
-    slopes = tuple(_column(column, names) for column in random)
-    if len(set(slopes)) != len(slopes):
-        raise ValueError(f"random={random!r} names a column twice.")
-    return Effects(slopes=slopes)
-
-
-def _column(column: Any, names: Sequence[str]) -> int:
-    if isinstance(column, str):
-        if column in names:
-            return list(names).index(column)
-    elif (
-        isinstance(column, int | np.integer)
-        and not isinstance(column, bool)
-        and -len(names) <= column < len(names)
-    ):
-        return int(column) % len(names)
-    raise ValueError(
-        f"random names a column {column!r} that X does not have; its {len(names)} columns are "
-        f"{', '.join(list(names)[:8])}{', ...' if len(names) > 8 else ''}."
-    )
+    try:
+        slopes = Layout(tuple(names), len(names)).find(random) if len(random) else ()
+    except ValueError as error:
+        raise ValueError(f"random={random!r}: {error}") from error
+    return Effects(slopes=tuple(int(j) for j in slopes))
 
 
 class Asked(NamedTuple):

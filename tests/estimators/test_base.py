@@ -1,0 +1,60 @@
+"""What every estimator shares."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
+from bayesvm.inference import EM, SVI, VB, Gibbs
+from bayesvm.terms import Columns, Intercept
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((60, 3))
+Y = (X[:, 0] - X[:, 1] + RNG.standard_normal(60) > 0).astype(int)
+CHAINS = Gibbs(draws=30, burn_in=10, chains=2)
+SCHEMES = {"vb": VB(tol=0.0), "em": EM(exact=False, tol=0.0), "gibbs": CHAINS, "svi": SVI()}
+FITC = {"approximation": "fitc", "n_inducing": 10, "tune": False}
+STOPPED = {
+    **{f"linear {name}": BayesianLinearSVC(inference=s) for name, s in SCHEMES.items()},
+    "linear tight": BayesianLinearSVC(bound="tight", tol=0.0),
+    "linear, gates": BayesianLinearSVC("laplace_zero", VB(tol=0.0)),
+    **{f"mixed {name}": MixedSVC(inference=s) for name, s in SCHEMES.items()},
+    **{f"kernel {n}": BayesianSVC(inference=s, tune=False, tol=0.0) for n, s in SCHEMES.items()},
+    "kernel fitc": BayesianSVC(tol=0.0, **FITC),
+    "kernel fitc gibbs": BayesianSVC(inference=CHAINS, **FITC),
+    "additive": AdditiveSVC([("level", Intercept()), ("x", Columns())], inference=VB(tol=0.0)),
+    "factor linear": FactorSVC(1, "linear", VB(tol=0.0)),
+    "factor linear gibbs": FactorSVC(1, "linear", CHAINS),
+    "factor kernel": FactorSVC(1, "kernel", VB(tol=0.0)),
+    "factor kernel gibbs": FactorSVC(1, "kernel", CHAINS),
+    "rvc": RVC(tune=False),
+    "rvc em": RVC(solver="em", tune=False),
+    "pcvc": PCVC(prior="power", n_starts=0, n_folds=2, tune=False),
+}
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_who_stops_a_fit_is_not_warned_that_it_stopped(name):
+    asked = []
+
+    def stop(progress):
+        asked.append(progress)
+        return True
+
+    model = clone(STOPPED[name]).set_params(callbacks=[stop], random_state=0)
+    more = {"groups": np.arange(60) % 6} if isinstance(model, MixedSVC) else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model.fit(X, Y, **more)
+    assert asked
+    assert not model.converged_
+    assert np.all(np.isfinite(model.predict_proba(X, **more)))
+
+
+def test_a_fit_after_a_stopped_one_may_warn_again():
+    model = BayesianLinearSVC(max_iter=2, callbacks=[lambda progress: True]).fit(X, Y)
+    with pytest.warns(ConvergenceWarning, match="Raise max_iter"):
+        model.set_params(callbacks=None).fit(X, Y)
