@@ -32,14 +32,37 @@ def merge(X: Array, codes: Array, c: Array) -> Distinct:
     order, first = _gathered(X)
     points = X[order[first]]
     by_value = np.argsort(_along(points), kind="stable")
+    return _paired(points[by_value], _points(order, first, by_value), codes, c)
+
+
+def merge_values(K: Array, codes: Array, c: Array) -> Distinct:
+    """The same for rows known by their kernel values with each other, a symmetric matrix.
+
+    Points are again kernel values, of the distinct rows with each other.
+    """
+    K = np.ascontiguousarray(K, dtype=float) + 0.0
+    order, first = _gathered(K)
+    one = order[first]  # a row for every point
+    points = K[np.ix_(one, one)]
+    by_value = np.argsort(points.sum(axis=1), kind="stable")
+    points = points[np.ix_(by_value, by_value)]
+    return _paired(points, _points(order, first, by_value), codes, c)
+
+
+def _points(order: Array, first: Array, by_value: Array) -> Array:
+    """The point of each row: equal ones are neighbours, and points have their own order."""
     place = np.empty_like(by_value)
     place[by_value] = np.arange(by_value.size)
-    point = np.empty(X.shape[0], dtype=np.intp)
+    point = np.empty(order.size, dtype=np.intp)
     point[order] = place[np.cumsum(first) - 1]
+    return point
+
+
+def _paired(points: Array, point: Array, codes: Array, c: Array) -> Distinct:
     classes = int(codes.max()) + 1
     pairs, back = np.unique(point * classes + codes, return_inverse=True)
     weight = np.bincount(back, c, pairs.size)
-    return Distinct(points[by_value], pairs // classes, pairs % classes, weight, back)
+    return Distinct(points, pairs // classes, pairs % classes, weight, back)
 
 
 def _gathered(X: Array) -> tuple[Array, Array]:

@@ -1,5 +1,6 @@
 """PCVC and RVC as their users meet them."""
 
+import importlib
 import pickle
 import warnings
 
@@ -15,6 +16,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, train_test_split
 
 from bayesvm import PCVC, RVC
+from bayesvm.estimators import rvm
 from bayesvm.kernels import RBF, Linear
 
 X, Y = make_moons(150, noise=0.25, random_state=0)
@@ -295,6 +297,27 @@ def test_two_rows(model):
     assert np.all(p >= 0)
 
 
+@pytest.mark.parametrize("model", [PCVC(), RVC()])
+@pytest.mark.parametrize("gap", [1.0, 100.0])
+def test_two_rows_are_told_apart(model, gap):
+    model = clone(model).fit([[0.0], [gap]], ["a", "b"])
+    assert_array_equal(model.predict([[0.0], [gap]]), ["a", "b"])
+    p = model.predict_proba([[0.0], [gap]])
+    assert_allclose(p, p[::-1, ::-1], atol=1e-6)
+
+
+def test_a_rare_class_leaves_the_others_alone():
+    """A class of one row cannot be divided into folds; nothing of the default needs any."""
+    y = Y.copy()
+    y[-1] = 2
+    model = PCVC().fit(X, y)
+    assert np.unique(model.rate_).size > 1
+    assert np.unique(model.ridge_).size > 1
+    assert np.all(model.offset_ != 0.0)  # links are fitted
+    two = PCVC().fit(X[:-1], Y[:-1])
+    assert np.mean(model.predict(X[:-1]) == two.predict(X[:-1])) > 0.95
+
+
 @pytest.mark.parametrize("n", [2, 3])
 def test_very_few_rows_all_speak(n):
     model = PCVC().fit(np.arange(n)[:, None], [0] + [1] * (n - 1))
@@ -372,6 +395,45 @@ def test_linear_kernel():
 
 
 # ----- the norm of f
+
+
+@pytest.mark.filterwarnings("ignore:the matrix of kernel values differs")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_power_prior_needs_no_norm():
+    """A support vector machine, which is one of its starts, may not end where there is none."""
+    K = np.random.default_rng(0).normal(size=(40, 40))
+    model = PCVC("precomputed", prior="power", n_starts=1, n_folds=2, max_iter=20).fit(K, Y[:40])
+    assert np.all(np.isfinite(model.predict_proba(K)))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_linear_kernel_has_no_width_to_move():
+    model = PCVC("linear", prior="power", n_starts=1, n_folds=2).fit(X, Y)
+    start = PCVC("linear").fit(X, Y)
+    assert_allclose(model.kernel_.theta, start.kernel_.theta)
+
+
+@pytest.mark.parametrize(
+    "model", [RVC("precomputed"), PCVC("precomputed", prior="power", n_starts=1, n_folds=2)]
+)
+@pytest.mark.parametrize("size", [1e-6, 1e5])
+def test_the_size_of_kernel_values_does_not_matter(model, size):
+    K, new = rbf_kernel(X, gamma=1.0), rbf_kernel(NEW, X, gamma=1.0)
+    a, b = clone(model).fit(K, Y), clone(model).fit(size * K, Y)
+    assert_array_equal(a.support_, b.support_)
+    assert_allclose(b.predict_proba(size * new), a.predict_proba(new), atol=1e-8)
+
+
+@pytest.mark.parametrize("model", [PCVC(), PCVC(ridge=0), RVC()], ids=["pcvc", "plain", "rvc"])
+def test_precomputed_copies_are_weights(model):
+    rng = np.random.default_rng(0)
+    c = rng.integers(0, 3, len(Y))
+    twice = rng.permutation(np.repeat(np.arange(len(Y)), c))
+    K, new = rbf_kernel(X), rbf_kernel(NEW, X)
+    model = clone(model).set_params(kernel="precomputed")
+    a = clone(model).fit(K, Y, sample_weight=c).predict_proba(new)
+    b = clone(model).fit(K[np.ix_(twice, twice)], Y[twice]).predict_proba(new[:, twice])
+    assert_allclose(a, b, atol=1e-6)
 
 
 def test_a_kernel_without_a_norm_is_left_to_the_rate():
@@ -476,6 +538,53 @@ def test_a_fit_goes_on_from_its_checkpoint(name, tmp_path):
     patch.undo()
     with pytest.raises(ValueError, match="belongs to another fit"):
         clone(model).fit(X, 1 - Y)
+
+
+@pytest.mark.parametrize(
+    ("model", "solver"),
+    [
+        (PCVC(prior="power", n_starts=2, n_folds=2, max_iter=50), "learn.run"),
+        (PCVC(ridge=0), "tune.maximise"),
+        (RVC(), "relevance.sequential"),
+    ],
+    ids=["power", "plain", "rvc"],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_what_a_checkpoint_holds_is_not_done_again(model, solver, tmp_path, monkeypatch):
+    home, name = solver.split(".")
+    module = importlib.import_module(f"bayesvm.vectors.{home}")
+    calls, real = [], getattr(module, name)
+
+    def counted(*args, **kwargs):
+        calls.append(1)
+        return real(*args, **kwargs)
+
+    if home == "relevance":
+        monkeypatch.setitem(rvm.SOLVERS, name, counted)
+    else:
+        monkeypatch.setattr(module, name, counted)
+    model = clone(model).set_params(checkpoint=tmp_path / "fit.npz")
+    first = model.fit(X, Y).predict_proba(NEW)
+    once = len(calls)
+    again = clone(model).fit(X, Y).predict_proba(NEW)
+    assert len(calls) - once <= 0.5 * once
+    assert_allclose(again, first, atol=1e-6)
+
+
+def test_a_checkpoint_knows_its_function(tmp_path):
+    """Two lambdas have the same name, not the same values."""
+    file = tmp_path / "fit.npz"
+    PCVC(lambda A, B: rbf_kernel(A, B, gamma=1.0), checkpoint=file).fit(X, Y)
+    with pytest.raises(ValueError, match="belongs to another fit"):
+        PCVC(lambda A, B: rbf_kernel(A, B, gamma=30.0), checkpoint=file).fit(X, Y)
+
+
+def test_a_fit_that_was_stopped_has_not_converged():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = PCVC(callbacks=[lambda progress: progress.stage == "rates"]).fit(X, Y)
+    assert not model.converged_
+    assert PCVC().fit(X, Y).converged_
 
 
 @pytest.mark.parametrize("name", ["laplace", "rvc"])

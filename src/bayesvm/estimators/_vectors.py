@@ -17,7 +17,7 @@ from .. import validation as check
 from ..blocks import Blocks, block_rows
 from ..calibration import Link
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
-from ..distinct import Distinct, merge
+from ..distinct import Distinct, merge, merge_values
 from ..inference.loop import Progress, State, Watch
 from ..kernels import Scaled, with_columns
 from ..kernels.precomputed import check_square, skew
@@ -135,7 +135,10 @@ class VectorClassifier(BayesianClassifier):
         rng = self._generator()
         kept = np.flatnonzero(c > 0)
         if self._precomputed:
-            if gap := skew(check_square(X)):
+            X, inputs, named = check_square(X), None, False
+            kernel: Any = None
+            values = np.asarray(X[np.ix_(kept, kept)], dtype=float)
+            if gap := skew(X):
                 warnings.warn(
                     f"the matrix of kernel values differs from its transpose by up to {gap:.3g}. "
                     "Entry (i, j) is taken as the value at row i of the function that vector j "
@@ -143,10 +146,11 @@ class VectorClassifier(BayesianClassifier):
                     UserWarning,
                     stacklevel=3,
                 )
-            inputs: Any = None
-            data = Distinct(kept, np.arange(kept.size), codes[kept], c[kept], np.arange(kept.size))
-            points, kernel, named = np.asarray(X[np.ix_(kept, kept)], dtype=float), None, False
-            first = kept
+                each = np.arange(kept.size)  # equal rows may still bring other functions
+                data = Distinct(values, each, codes[kept], c[kept], each)
+            else:
+                data = merge_values(values, codes[kept], c[kept])
+            points = data.X
         else:
             data = merge(X[kept], codes[kept], c[kept])
             inputs = self._inputs(data)
@@ -154,8 +158,8 @@ class VectorClassifier(BayesianClassifier):
             kernel, named = check.choose_kernel(self.kernel, points.shape[1])
             kernel = kernel.kernel if named and isinstance(kernel, Scaled) else kernel
             kernel, named = self._last_kernel(kernel, named)
-            # where each merged row first stands in X
-            first = kept[np.unique(data.back, return_index=True)[1]]
+        # where each merged row first stands in X
+        first = kept[np.unique(data.back, return_index=True)[1]]
         seen = Seen(
             points,
             data.at,
@@ -166,7 +170,7 @@ class VectorClassifier(BayesianClassifier):
         )
         threads = check.blas_threads(points.shape[0], "dense")
         with threads, self._reporting() as report:
-            journal = Journal(report, self._file(seen))
+            journal = Journal(report, self._file(kernel, seen))
             if self.tune and can_stretch(kernel):
                 kernel, amplitude = self._tuned(kernel, named, seen, rng, journal)
                 seen = seen._replace(amplitude=amplitude)
@@ -182,7 +186,7 @@ class VectorClassifier(BayesianClassifier):
         fits = last.names in (kernel.names, columns.names)
         return (last, False) if fits else (kernel, named)
 
-    def _file(self, seen: Seen) -> Checkpoint | None:
+    def _file(self, kernel: Any, seen: Seen) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
         apart = ("verbose", "callbacks", "checkpoint", "warm_start", "n_jobs", "engine")
@@ -191,7 +195,9 @@ class VectorClassifier(BayesianClassifier):
             for name, value in self.get_params(deep=False).items()
             if name not in apart
         }
-        mark = mark_of([seen.points, seen.at, seen.c, seen.codes])
+        # functions may have the same name, as all lambdas have: their values tell them apart
+        some = seen.points if kernel is None else kernel(seen.points[:50])
+        mark = mark_of([seen.points, seen.at, seen.c, seen.codes, some])
         return Checkpoint(self.checkpoint, f"{type(self).__name__} {given}, data {mark:08x}")
 
     @staticmethod
@@ -276,7 +282,7 @@ class VectorClassifier(BayesianClassifier):
                     sparse.value,
                     sparse.path,
                     sparse.n_iter,
-                    sparse.converged,
+                    sparse.converged and not self._stopped,
                     sparse.change,
                 )
             )
@@ -291,7 +297,7 @@ class VectorClassifier(BayesianClassifier):
             warnings.warn(self._empty_hint, ConvergenceWarning, stacklevel=4)
 
     _empty_hint = (
-        "no vector survived: the machine predicts the frequency of the classes everywhere. The "
+        "no vector survived: the machine predicts about the classes' frequencies everywhere. The "
         "kernel may not see the classes, or its length scale is far off."
     )
 

@@ -58,16 +58,17 @@ class PCVC(VectorClassifier):
     :math:`\tau` chooses vectors; of these, one after another is left out while *f* stays within
     0.07 posterior standard deviations of the process, and the weights of the rest are found
     without :math:`\tau`.  The kernel is that of most evidence.  Rows left out one by one, in closed
-    form, choose :math:`\lambda` and calibrate the probabilities.  Nothing is drawn.  The paper's
-    own prior is ``prior="power"``.
+    form, choose :math:`\lambda` and calibrate the probabilities.  Nothing is drawn up to 400 rows;
+    beyond, the rows that tune the kernel are.  The paper's own prior is ``prior="power"``.
 
     Parameters
     ----------
     kernel : str, object of :mod:`bayesvm.kernels`, callable or "precomputed", default="rbf"
         ``"rbf"``, ``"matern"``, ``"linear"`` or ``"poly"``; a kernel object, from whose values
         tuning starts; a function of two arrays of rows; or ``"precomputed"``, X then being the
-        matrix of kernel values with the training rows.  For a kernel given by name tuning also
-        decides between one length scale and one per column.
+        matrix of kernel values with the training rows (a warning says so if it is not symmetric;
+        f has no norm then, as with ``ridge=0``).  For a kernel given by name tuning also decides
+        between one length scale and one per column.
     prior : {"laplace", "power"}, default="laplace"
         The one-sided prior of weights.  ``"power"`` is :math:`p(w) \propto |w|^{-(2c+1)}`: sparser,
         with local maxima, so several starts are tried.
@@ -108,7 +109,8 @@ class PCVC(VectorClassifier):
     engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.engines`, default="auto"
         Who visits the rows in prediction.
     random_state : int, RandomState, Generator or None, default=0
-        Seed of folds and candidates, where there are any.
+        Seed of what is drawn: rows that tune the kernel (beyond 400) and the norm (beyond 1,000),
+        candidates (beyond 3,000), and folds and starts, where there are any.
     n_jobs : int, optional
         Threads in prediction.
     verbose : int, default=0
@@ -257,7 +259,8 @@ class PCVC(VectorClassifier):
 
     def _check_number(self, name: str, above: float, closed: bool = False) -> None:
         value = getattr(self, name)
-        good = isinstance(value, Real) and np.isfinite(float(value)) and float(value) >= above
+        real = isinstance(value, Real) and not isinstance(value, bool)
+        good = real and np.isfinite(float(value)) and float(value) >= above
         if not good or (value == above and not closed):
             raise ValueError(
                 f"{name} must be a number {'of at least' if closed else 'above'} {above:g}; "

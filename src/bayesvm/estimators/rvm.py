@@ -208,7 +208,7 @@ class RVC(VectorClassifier):
         H = held_out(seen.codes, seen.c, count, rng) if self.tune and count else np.empty((0, 0))
         for k, h in enumerate(H.T, 1):
             for j, (part, y) in enumerate(zip(parts, seen.labels, strict=True)):
-                notes = journal.folder(f"machine{j}")
+                notes = journal.folder(f"folds{j}")
                 part.append(self._left_out(K, seen, y, h, notes, f"fold{k}"))
             if journal.report(Progress("folds", k, count, sum(s.value for s in sparse), 0.0)):
                 break

@@ -130,7 +130,8 @@ def choose_start(
     y, c = (np.concatenate([getattr(outside, of) for _, outside in folds]) for of in ("y", "c"))
     for number, start in enumerate(begin, 1):
         known = notes.recall(f"start{number}") if notes else {}
-        if not known:
+        new = not known
+        if new:
             said = []
             for inside, outside in folds:
                 at, sparse = run(kernel, inside, start, **options)
@@ -143,7 +144,7 @@ def choose_start(
         loss = float(c @ row_losses(y, m, v, c))
         if loss < best or found is None:
             best, found = loss, (start, (y, m, v, c))
-        if watch(Progress("starts", number, len(begin), -loss, best - loss), None):
+        if new and watch(Progress("starts", number, len(begin), -loss, best - loss), None):
             break
     assert found is not None
     return found
