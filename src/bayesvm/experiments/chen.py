@@ -67,7 +67,7 @@ def settings(method: str, parts: int) -> str:
     if method == "kNN":
         return f"median of {parts}; k 1-{NEIGHBOURS[-1]}, folds shuffled"
     if method == "PCVC":
-        return "kernel of most evidence, norm by rows left out"
+        return "kernel of most evidence, norm by rows left out, vectors left out one by one"
     if method in SPARSE:
         return "kernel of most evidence"
     return "default"
