@@ -15,6 +15,7 @@ import numpy as np
 
 from ..datasets import load_benchmark, load_raetsch, simulate_chen
 from ..datasets.simulators import CHEN
+from ..plot.vectors import VectorDisplay, wrong_signed
 from . import chen
 from .runner import Experiment, Task
 
@@ -68,12 +69,6 @@ def fixed_width(machine: Any, width: float) -> dict[str, Any]:
     return {f"{name}__{key}": value for key, value in fixed.items() if key in known}
 
 
-def wrong_signed(model: Any, y: Any) -> Any:
-    """Which vectors have a weight of the other class's sign."""
-    machine = model[-1]
-    return np.sign(np.ravel(machine.dual_coef_)) * y[machine.support_] < 0
-
-
 def solve(task: Task) -> dict[str, float]:
     """Fit, score, count vectors and those of the wrong sign."""
     X, y, X_test, y_test = data(task)
@@ -110,7 +105,7 @@ def report(frame: Any, console: Any) -> None:
 
 
 def draw(frame: Any) -> Any:
-    """Fig. 4 (boundaries of all methods), then Figs 1 and 2 (a panel per method and width)."""
+    """Fig. 4, then Figs 1 and 2: a panel per method and width, squares about wrong signs."""
     import matplotlib.pyplot as plt
 
     cases = list(dict.fromkeys(zip(frame["set"], frame["width"])))
@@ -124,28 +119,12 @@ def draw(frame: Any) -> Any:
             X, y, _, _ = data(task)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # as in assess
-                panel(ax, model_of(task, X, y).fit(X, y), X, y, STYLES[method])
+                model = model_of(task, X, y).fit(X, y)
+            VectorDisplay.from_estimator(model, X, y, ax=ax, linestyles=STYLES[method])
             kind = f"width {width:g}" if width else "width chosen"
+            ax.set(xticks=[], yticks=[])
             ax.set_title(f"{name}, {method}, {kind}: {task['vectors']:.0f} vectors", fontsize=9)
     return figure
-
-
-def panel(ax: Any, model: Any, X: Any, y: Any, style: str = "-") -> None:
-    """Points, the boundary, vectors ringed; rings are red where the weight has the wrong sign."""
-    low, high = X.min(0) - 0.3, X.max(0) + 0.3
-    grid = np.meshgrid(*(np.linspace(a, b, 120) for a, b in zip(low, high)))
-    rows = np.column_stack([g.ravel() for g in grid])
-    if hasattr(model, "predict_proba"):
-        height = model.predict_proba(rows)[:, 1] - 0.5
-    else:
-        height = model.decision_function(rows)
-    ax.contour(*grid, height.reshape(grid[0].shape), levels=[0.0], colors="k", linestyles=style)
-    for label, marker in ((1, "+"), (-1, ".")):
-        ax.plot(*X[y == label].T, marker, ms=4, color="C0" if label > 0 else "C1", zorder=0)
-    V, wrong = X[model[-1].support_], wrong_signed(model, y)
-    ax.scatter(*V[~wrong].T, s=40, facecolors="none", edgecolors="grey", lw=0.8)
-    ax.scatter(*V[wrong].T, s=40, facecolors="none", edgecolors="red", lw=1.2)
-    ax.set(xticks=[], yticks=[])
 
 
 EXPERIMENT = Experiment(
