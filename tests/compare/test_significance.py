@@ -95,7 +95,7 @@ def test_critical_values_of_demsar(test, alpha):
         assert q == pytest.approx(printed, abs=1e-3)
 
 
-# Chen, Tino and Yao (2009), Table I, error: SVM_soft, SVM_hard, SVM_PCVM, RVM, PCVM on 13 sets.
+# Chen, Tiňo and Yao (2009), Table I, error: SVM_soft, SVM_hard, SVM_PCVM, RVM, PCVM on 13 sets.
 CHEN = np.array(
     [
         [11.56, 26.38, 24.34, 32.54, 24.14, 17.82, 2.78, 1.66, 10.70, 4.79, 22.69, 2.69, 10.25],

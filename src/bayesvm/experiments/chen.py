@@ -1,4 +1,4 @@
-"""What the experiments of Chen, Tiño & Yao (2009) share: methods, tuning, measurements.
+"""What the experiments of Chen, Tiňo & Yao (2009) share: methods, tuning, measurements.
 
 The soft-margin machine and k of the nearest neighbours are tuned as in section III-B: on each of
 the first five training parts of a set (quick: the first) by cross-validation, then the median.
@@ -67,7 +67,7 @@ def settings(method: str, parts: int) -> str:
     if method == "kNN":
         return f"median of {parts}; k 1-{NEIGHBOURS[-1]}, folds shuffled"
     if method == "PCVC":
-        return "kernel of most evidence, norm by rows left out"
+        return "kernel of most evidence, norm by rows left out, vectors left out one by one"
     if method in SPARSE:
         return "kernel of most evidence"
     return "default"

@@ -1,4 +1,4 @@
-"""Chen, Tiño & Yao (2009), Figs 1, 2 and 4: boundaries and vectors in the plane.
+"""Chen, Tiňo & Yao (2009), Figs 1, 2 and 4: boundaries and vectors in the plane.
 
 Figs 1 and 2: Ripley's set and the first division of banana, with kernels of one fixed width: which
 vectors have a weight of the other class's sign?  Fig. 4: the four synthetic sets, simulated
@@ -33,7 +33,14 @@ def tasks(quick: bool, seed: int) -> list[Task]:
     if not quick:
         cases += [(name, width) for name, widths in WIDTHS.items() for width in widths]
     return [
-        {"version": __version__, "seed": seed, "set": name, "width": width, "method": method}
+        {
+            "version": __version__,
+            "seed": seed,
+            "set": name,
+            "width": width,
+            "method": method,
+            "settings": chen.settings(method, 1),
+        }
         for name, width in cases
         for method in METHODS
     ]
@@ -129,7 +136,7 @@ def draw(frame: Any) -> Any:
 
 EXPERIMENT = Experiment(
     name="chen-synthetic",
-    title="Chen, Tiño & Yao (2009), Figs 1, 2 and 4: boundaries in the plane",
+    title="Chen, Tiňo & Yao (2009), Figs 1, 2 and 4: boundaries in the plane",
     tasks=tasks,
     solve=solve,
     measured=(*chen.MEASURED, "wrong_signed"),

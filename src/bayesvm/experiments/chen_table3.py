@@ -1,4 +1,4 @@
-"""Chen, Tiño & Yao (2009), Table III: how many vectors the sparse machines keep.
+"""Chen, Tiňo & Yao (2009), Table III: how many vectors the sparse machines keep.
 
 The fits are those of Table I and share its file, so that none is made twice.
 """
@@ -73,7 +73,7 @@ def draw(frame: Any) -> Any:
 
 EXPERIMENT = Experiment(
     name="chen-table3",
-    title="Chen, Tiño & Yao (2009), Table III: numbers of vectors",
+    title="Chen, Tiňo & Yao (2009), Table III: numbers of vectors",
     tasks=tasks,
     solve=chen.solve,
     measured=chen.MEASURED,
