@@ -296,6 +296,7 @@ def test_vectors_are_counted():
         (lambda: evaluate(MODELS, {"a": (X, Y[:9])}, 2), "'a': .*inconsistent numbers"),
         (lambda: evaluate(MODELS, DATA, [([0, 1], [2, 99])]), "'one', which has 60; got row 99"),
         (lambda: evaluate(MODELS, DATA, []), "which has 60; got none"),
+        (lambda: evaluate(MODELS, DATA, 2, error_score="nan"), "'raise' or a number; got 'nan'"),
         (lambda: evaluate(MODELS, DATA, 2, {"dataset": len}), "needs itself; got 'dataset'"),
         (lambda: evaluate(MODELS, DATA, 2, ["fit_seconds"]), "needs itself; got 'fit_seconds'"),
     ],

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
 
@@ -71,8 +72,8 @@ class _Plan:
 
 
 def evaluate(
-    estimators: Mapping[str, Any],
-    datasets: Mapping[str, Any],
+    estimators: Mapping[Any, Any],
+    datasets: Mapping[Any, Any],
     splits: Any = None,
     metrics: str | Sequence[str] | Mapping[str, Callable[[Any, Any, Any], float]] = "error",
     *,
@@ -110,8 +111,8 @@ def evaluate(
     error_score : 'raise' or float, default='raise'
         What a fit or a score that fails is worth.  'raise' stops there and says which it was; what
         was done before is in the file of ``path``.  A number (``np.nan``, say) goes on, stands in
-        the table and gives a FitFailedWarning; the file keeps the reason, and a line deleted from
-        it is tried again.
+        table and file, and gives a FitFailedWarning with the reasons, which the file keeps too;
+        lines deleted from it are tried again.
 
     Returns
     -------
@@ -142,7 +143,10 @@ def evaluate(
             raise ValueError(
                 f"estimators must be estimators of scikit-learn's kind; {name!r} is {estimator!r}."
             )
+    if error_score != "raise" and not isinstance(error_score, Real):
+        raise ValueError(f"error_score must be 'raise' or a number; got {error_score!r}.")
     scorers = _scorers(metrics)
+    prints = {name: fingerprint(estimator) for name, estimator in estimators.items()}
     splits = list(splits) if isinstance(splits, Iterator) else splits
     tasks: list[Task] = []
     divisions: dict[tuple[Any, int], Any] = {}
@@ -153,10 +157,9 @@ def evaluate(
         known = fingerprint(X, y, metrics)
         for number, pair in enumerate(_divide(splits, dataset, X, y, own)):
             divisions[dataset, number] = pair
-            for name, estimator in estimators.items():
-                key = fingerprint(known, pair, estimator)
+            for name in estimators:
                 task = dict(zip(KEYS, (dataset, number, name)))
-                tasks.append(task | {"key": key})
+                tasks.append(task | {"key": fingerprint(known, pair, prints[name])})
     solve = partial(_solve, dict(estimators), held, divisions, scorers, error_score)
     plan = _Plan(solve, (*scorers, *CLOCKS, FAILURE))
     with tempfile.TemporaryDirectory() as folder:
@@ -225,10 +228,11 @@ def _solve(
         try:
             yield
         except Exception as error:
-            reasons.append(f"{what}: {type(error).__name__}: {error}".replace("\n", " "))
+            reasons.append(" ".join(f"{what}: {type(error).__name__}: {error}".split()))
             if error_score == "raise":
                 raise RuntimeError(
-                    f"{_name(task)}: {reasons[-1]} (error_score=np.nan would go on without it.)"
+                    f"{_name(task)}: {reasons[-1]} (error_score=np.nan would go on without it, "
+                    "and path= keeps what is done.)"
                 ) from error
 
     found = dict.fromkeys((*scorers, *CLOCKS), error_score)
