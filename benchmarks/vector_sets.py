@@ -47,7 +47,7 @@ FOLDS = StratifiedKFold(5, shuffle=True, random_state=0)
 MEASURES = ("error", "auc", "log_loss", "brier", "one_minus_rmse", "vectors", "seconds")
 FIELDS = ("set", "realisation", "method", *MEASURES)
 
-# Chen, Tino & Yao (2009), Tables I and III: mean and standard deviation over 100 realisations
+# Chen, Tiňo & Yao (2009), Tables I and III: mean and standard deviation over 100 realisations
 ORDER = ("banana", "breast_cancer", "diabetis", "flare_solar", "german", "heart", "image",
          "ringnorm", "splice", "thyroid", "titanic", "twonorm", "waveform")  # fmt: skip
 PRINTED = {

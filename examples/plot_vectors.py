@@ -5,7 +5,7 @@ Vectors that speak for their class
 A support vector machine, a relevance vector machine and a probabilistic classification vector
 machine are the same kind of function, :math:`f(x) = \\sum_j w_j k(x, x_j) + b`.  They differ in
 which rows become vectors and in what signs their weights may have.  The figures follow the first
-two of Chen, Tino and Yao (2009).
+two of Chen, Tiňo and Yao (2009).
 """
 
 # %%
@@ -51,8 +51,9 @@ draw(0.5)
 # %%
 # A kernel that is too narrow
 # ---------------------------
-# With a shorter length scale the relevance vector machine takes more vectors of the wrong sign to
-# bend its boundary; the others have fewer ways to follow the noise.
+# With a shorter length scale every machine keeps more vectors and errs more: a vector reaches less
+# far, and boundaries follow the noise.  Signs do not help against that; the length scale matters
+# more than the prior of the weights.
 
 draw(0.2)
 
@@ -60,7 +61,9 @@ draw(0.2)
 # Left to itself
 # --------------
 # By default the length scale is that of most evidence.  Rows left out choose how smooth the
-# function is and calibrate the probabilities; the prior's rate is as large as it hardly notices.
+# function is and calibrate the probabilities.  A rate chooses vectors, then one after another is
+# left out while the function stays within 0.07 posterior standard deviations of the process that
+# has them all.
 
 for model in (PCVC(), RVC()):
     model.fit(X, y)

@@ -1,11 +1,15 @@
 """Running estimators over data sets: the same divisions for all, work not repeated."""
 
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.dummy import DummyClassifier
+from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
@@ -14,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils import Bunch
 
-from bayesvm.compare import evaluate, five_by_two, score_table
+from bayesvm.compare import evaluate, five_by_two, score_table, win_loss_tie
 
 X, Y = make_classification(60, 4, random_state=0)
 MODELS = {"logistic": LogisticRegression(), "dummy": DummyClassifier()}
@@ -39,6 +43,15 @@ class Counting(ClassifierMixin, BaseEstimator):
 
     def predict(self, X):
         return np.full(len(X), self.classes_[0])
+
+
+class Failing(DummyClassifier):
+    """Cannot learn from fewer than 30 rows."""
+
+    def fit(self, X, y):
+        if len(X) < 30:
+            raise ArithmeticError("too few rows")
+        return super().fit(X, y)
 
 
 def test_values():
@@ -85,6 +98,116 @@ def test_kinds_of_data_and_divisions():
         evaluate(MODELS, {"two": DATA["two"]})
     with pytest.raises(ValueError, match="splits has nothing for the data set 'two'"):
         evaluate(MODELS, DATA, {"one": 3})
+
+
+def test_more_kinds_of_data():
+    one = score_table(evaluate(MODELS, {"a": (X, Y)}, 3, n_jobs=1), "error").to_numpy()
+    sources = {
+        "lists": (X.tolist(), Y.tolist()),
+        "coo": (sparse.coo_matrix(X), Y),
+        "dict": {"data": X, "target": Y},
+        "series": (pd.DataFrame(X, index=range(7, 67)), pd.Series(Y, index=range(7, 67))),
+    }
+    found = score_table(evaluate(MODELS, sources, 3, n_jobs=1), "error")
+    np.testing.assert_allclose(found, np.repeat(one, 4, axis=0))
+
+
+def test_a_generator_of_divisions_serves_all_data_sets():
+    pairs = list(KFold(2).split(X[:40]))
+    frame = evaluate(MODELS, DATA, iter(pairs), n_jobs=1)
+    pd.testing.assert_series_equal(
+        frame.query("metric == 'error'")["value"],
+        evaluate(MODELS, DATA, pairs, n_jobs=1).query("metric == 'error'")["value"],
+    )
+    assert set(frame["dataset"]) == {"one", "two"}
+
+
+@pytest.mark.parametrize(
+    "names", [("1", "3"), ("NA", "x"), (1, 3), (1, "a"), ("01", "1"), (" a", "a,b"), ("", "\x85")]
+)
+def test_names_are_kept_as_given(names, tmp_path):
+    """Also when a file that must be read again would spell them differently."""
+    models = dict(zip(names, MODELS.values()))
+    data = dict(zip(names, DATA.values()))
+    plain = score_table(evaluate(MODELS, DATA, 3, n_jobs=1), "error")
+    for _ in range(2):
+        frame = evaluate(models, data, 3, n_jobs=1, path=tmp_path / "results.csv")
+        table = score_table(frame, "error")
+        assert list(table.columns) == list(table.index) == list(names)
+        np.testing.assert_allclose(table, plain)
+    assert (win_loss_tie(frame, names[1], "error").sum(axis=1) == 2).all()
+
+
+def test_what_fails_is_named(tmp_path):
+    path = tmp_path / "results.csv"
+    models = {"ok": DummyClassifier(), "bad": Failing()}
+    with pytest.raises(
+        RuntimeError, match="'bad', data set 'two', split 0: fit: ArithmeticError: too few rows"
+    ):
+        evaluate(models, DATA, 3, n_jobs=1, path=path)
+    assert path.read_text().count("\n") == 1 + 6 + 1  # what was done before is kept
+    seen = []
+    with pytest.warns(FitFailedWarning, match="3 of 12 fits failed") as caught:
+        frame = evaluate(
+            models,
+            DATA,
+            3,
+            n_jobs=1,
+            path=path,
+            error_score=np.nan,
+            progress=lambda done, total: seen.append(done),
+        )
+    assert seen[0] == 7
+    assert "'bad', data set 'two', split 2: fit: ArithmeticError" in str(caught[0].message)
+    table = score_table(frame, "error")
+    assert np.isnan(table.loc["two", "bad"])
+    assert table.isna().to_numpy().sum() == 1
+    with pytest.raises(RuntimeError, match="Delete their lines"):
+        evaluate(models, DATA, 3, n_jobs=1, path=path)
+
+
+def test_a_score_that_fails_leaves_the_others():
+    metrics = {"fine": lambda model, X, y: 1.0, "broken": lambda model, X, y: 1 / 0}
+    with pytest.warns(FitFailedWarning, match="split 1: broken: ZeroDivisionError"):
+        frame = evaluate(MODELS, {"a": (X, Y)}, 2, metrics, n_jobs=1, error_score=-1)
+    means = frame.groupby("metric")["value"].mean()
+    assert means["fine"] == 1.0
+    assert means["broken"] == -1.0
+    assert (frame.query("metric == 'fit_seconds'")["value"] > 0).all()
+
+
+def test_long_arrays_and_functions_are_told_apart(tmp_path):
+    """By their values: printed, an array leaves out its middle and a function is an address."""
+    path, count = tmp_path / "results.csv", tmp_path / "count"
+
+    def fits(note, metrics="error"):
+        before = len(count.read_text()) if count.exists() else 0
+        data = {"one": (X, Y)}
+        evaluate({"c": Counting(count, note=note)}, data, 2, metrics, path=path, n_jobs=1)
+        return len(count.read_text()) - before
+
+    long = np.zeros(2000)
+    other = long.copy()
+    other[1000] = 5.0
+    power = [lambda x, k=k: x**k for k in (1, 2)]
+    again = [lambda x, k=k: x**k for k in (1, 2)]
+    held = [lambda x, s=s: (lambda: x in s)() for s in ({"a", "b"}, {"a", "c"})]
+    kinds = [long, other, *power, *held, {"f": power[0]}, LogisticRegression(C=2.0)]
+    assert [fits(note) for note in kinds] == [2] * len(kinds)
+    same = [long.copy(), other.copy(), *again, {"f": again[0]}]
+    fitted = LogisticRegression(C=2.0).fit(X, Y)  # is cloned, hence the same
+    assert [fits(note) for note in [*same, fitted]] == [0] * (len(same) + 1)
+    path.unlink()
+    assert fits(0, {"m": lambda model, X, y: 1.0}) == 2
+    assert fits(0, {"m": lambda model, X, y: 1.0}) == 0
+    assert fits(0, {"m": lambda model, X, y: 2.0}) == 2
+
+
+def test_pandas_is_asked_for_first(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"evaluate needs pandas: pip install 'bayesvm\[cli\]'"):
+        evaluate({"c": Counting(tmp_path / "count")}, DATA, 2, n_jobs=1)
+    assert not (tmp_path / "count").exists()
 
 
 def test_five_by_two():
@@ -143,6 +266,12 @@ def test_vectors_are_counted():
     part = frame.query("metric == 'n_vectors'").pivot(
         index="split", columns="estimator", values="value"
     )
+    table = score_table(frame, "n_vectors")
+    assert list(table.columns) == ["plain", "search", "none"]
+    assert table["none"].isna().all()
+    counts = win_loss_tie(frame, "plain", "n_vectors")
+    assert counts.loc["none"].tolist() == [0, 0, 0]  # neither is known
+    assert counts.loc["search"].tolist() == [0, 0, 1]
     assert part["none"].isna().all()
     assert (part["plain"] == part["search"]).all()
     assert (part["plain"] > 10).all()
@@ -159,6 +288,17 @@ def test_vectors_are_counted():
             "divide alike every time: give it a random_state",
         ),
         (lambda: score_table(evaluate(MODELS, DATA, 2, n_jobs=1), "auc"), "must be one of 'error'"),
+        (lambda: evaluate([DummyClassifier()], DATA, 2), "estimators must be a dict.*got list"),
+        (lambda: evaluate(MODELS, (X, Y), 2), "datasets must be a dict.*got tuple"),
+        (lambda: evaluate({"c": SVC}, DATA, 2), "'c' is <class"),
+        (lambda: evaluate({"a\nb": SVC()}, DATA, 2), "without line breaks"),
+        (lambda: evaluate(MODELS, {"a": X}, 2), r"'a' must be \(X, y\).*got ndarray"),
+        (lambda: evaluate(MODELS, {"a": (X, Y[:9])}, 2), "'a': .*inconsistent numbers"),
+        (lambda: evaluate(MODELS, DATA, [([0, 1], [2, 99])]), "'one', which has 60; got row 99"),
+        (lambda: evaluate(MODELS, DATA, []), "which has 60; got none"),
+        (lambda: evaluate(MODELS, DATA, 2, error_score="nan"), "'raise' or a number; got 'nan'"),
+        (lambda: evaluate(MODELS, DATA, 2, {"dataset": len}), "needs itself; got 'dataset'"),
+        (lambda: evaluate(MODELS, DATA, 2, ["fit_seconds"]), "needs itself; got 'fit_seconds'"),
     ],
 )
 def test_bad_input(call, message):

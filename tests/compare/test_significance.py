@@ -95,7 +95,7 @@ def test_critical_values_of_demsar(test, alpha):
         assert q == pytest.approx(printed, abs=1e-3)
 
 
-# Chen, Tino and Yao (2009), Table I, error: SVM_soft, SVM_hard, SVM_PCVM, RVM, PCVM on 13 sets.
+# Chen, Tiňo and Yao (2009), Table I, error: SVM_soft, SVM_hard, SVM_PCVM, RVM, PCVM on 13 sets.
 CHEN = np.array(
     [
         [11.56, 26.38, 24.34, 32.54, 24.14, 17.82, 2.78, 1.66, 10.70, 4.79, 22.69, 2.69, 10.25],
@@ -119,6 +119,32 @@ def test_bonferroni_dunn_of_chen():
     np.testing.assert_allclose(result.differences, [1.27, 2.62, 1.00, 2.42], atol=5e-3)
     assert result.significant.tolist() == [False, True, False, True]
     assert friedman(CHEN, lower_is_better=True).pvalue < 0.005  # printed as 0.00
+
+
+@pytest.mark.parametrize(
+    ("columns", "control", "at"),
+    [
+        ([1, 2, 3, 4, 5], 1, 0),
+        ([1, 2, 3, 4, 5], np.int64(5), 4),
+        ([1, 2, 3, 4, 5], "2", 1),
+        ([1, 2, 3, 4, 5], 0, 0),  # no such label: a place
+        (list("abcde"), np.int64(1), 1),
+        (list("abcde"), "b", 1),
+        (["4", "3", "2", "1", "0"], 1, 1),
+        (["4", "3", "2", "1", "0"], "1", 3),
+        (None, np.int64(1), 1),
+        (None, "1", 1),
+    ],
+)
+def test_the_control_is_found(columns, control, at):
+    """By the label of its column, by the label as text, by its place."""
+    scores = CHEN if columns is None else pd.DataFrame(CHEN, columns=columns)
+    result = bonferroni_dunn(scores, control, lower_is_better=True)
+    names = [str(name) for name in (range(5) if columns is None else columns)]
+    assert result.control == names.pop(at)
+    assert result.names == names
+    plain = bonferroni_dunn(CHEN, at, lower_is_better=True)
+    np.testing.assert_array_equal(result.differences, plain.differences)
 
 
 def test_f_test_of_alpaydin():
@@ -245,8 +271,12 @@ def test_win_loss_tie():
     assert tested.loc["theirs"].to_dict() == {"win": 0, "loss": 1, "tie": 2}
     upside_down = win_loss_tie(frame, "ours", "error", lower_is_better=False)
     assert upside_down.loc["theirs"].to_dict() == {"win": 2, "loss": 0, "tie": 1}
-    with pytest.raises(ValueError, match="control must be one of 'ours', 'theirs'; got 'nobody'"):
+    with pytest.raises(ValueError, match=r"control must be one of 'ours', 'theirs', or.*'nobody'"):
         win_loss_tie(frame, "nobody", "error")
+    frame.loc[(frame["estimator"] == "theirs") & (frame["split"] == 3), "value"] = np.nan
+    for alpha in (None, 0.05):  # on no data set are both known
+        unknown = win_loss_tie(frame, "ours", "error", alpha=alpha)
+        assert unknown.loc["theirs"].to_dict() == {"win": 0, "loss": 0, "tie": 0}
 
 
 @pytest.mark.parametrize(
@@ -262,6 +292,9 @@ def test_win_loss_tie():
         (lambda: critical_difference(3, 5, test="tukey"), "got 'tukey'"),
         (lambda: bonferroni_dunn(DEMSAR, "C5"), "control must be one of 'C4.5'.*got 'C5'"),
         (lambda: bonferroni_dunn(CHEN, 5), "a column below 5; got 5"),
+        (lambda: bonferroni_dunn(CHEN, -1), "a column below 5; got -1"),
+        (lambda: bonferroni_dunn(CHEN, True), "a column below 5; got True"),
+        (lambda: friedman(DEMSAR.set_axis(list("aabc"), axis=1)), "different names; got a, a"),
     ],
 )
 def test_bad_input(call, message):

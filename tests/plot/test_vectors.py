@@ -1,13 +1,30 @@
-"""Boundaries with their vectors."""
+"""Boundaries with their vectors, and vectors against error."""
 
+import warnings
+
+import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_moons
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bayesvm import PCVC, RVC
-from bayesvm.plot import VectorDisplay
+from bayesvm.compare import evaluate, score_table
+from bayesvm.plot import SparsityDisplay, VectorDisplay
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
 
 
 @pytest.fixture(scope="module")
@@ -35,3 +52,108 @@ def test_boundaries_need_two_columns():
     model = PCVC(tune=False).fit(np.column_stack([X, X]), y)
     with pytest.raises(ValueError, match="two columns and two classes"):
         VectorDisplay.from_estimator(model, np.column_stack([X, X]), y)
+
+
+def test_frames_keep_their_names(moons):
+    X, y = moons
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model = PCVC(tune=False, rate=1.0, ridge=1.0).fit(frame, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        display = VectorDisplay.from_estimator(model, frame, y, size=10)
+    with pytest.warns(UserWarning, match="feature names"):
+        plain = VectorDisplay.from_estimator(model, X, y, size=10)
+    assert_allclose(display.values, plain.values)
+    assert_allclose(display.vectors, X[model.support_])
+
+
+def test_machines_inside_others(moons):
+    """Vectors are drawn among the rows that went in, not among those that the machine saw."""
+    X, y = moons
+    pipeline = make_pipeline(StandardScaler(), SVC())
+    search = GridSearchCV(pipeline, {"svc__C": [1.0]}, cv=2)
+    for model in (pipeline.fit(X, y), search.fit(X, y)):
+        display = VectorDisplay.from_estimator(model, X, y, size=10)
+        assert_allclose(display.vectors, X[pipeline[-1].support_])
+        assert not display.wrong.any()
+        at = np.array([[display.grid[0, 3], display.grid[1, 7]]])
+        assert display.values[7, 3] == pytest.approx(model.decision_function(at)[0])
+
+
+X, Y = make_moons(40, noise=0.2, random_state=0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: VectorDisplay.from_estimator(SVC().fit(X, Y), X[:9], Y[:9]), "X has 9 rows, y 9"),
+        (lambda: VectorDisplay.from_estimator(SVC().fit(X, Y), X, Y[:39]), "X has 40 rows, y 39"),
+        (
+            lambda: VectorDisplay.from_estimator(KNeighborsClassifier().fit(X, Y), X, Y),
+            "must keep support_ and dual_coef_.*got KNeighborsClassifier",
+        ),
+        (
+            lambda: VectorDisplay.from_estimator(SVC(kernel=rbf_kernel).fit(X, Y), X[:, 0], Y),
+            r"two columns and two classes; got X of shape \(40,\)",
+        ),
+        (
+            lambda: VectorDisplay.from_estimator(
+                SVC(kernel="precomputed").fit(rbf_kernel(X), Y), X, Y
+            ),
+            "cannot be drawn for kernel='precomputed'",
+        ),
+    ],
+    ids=["rows", "labels", "neighbours", "shape", "precomputed"],
+)
+def test_what_cannot_be_drawn(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("model", [PCVC(), make_pipeline(SVC())], ids=["machine", "pipeline"])
+def test_machines_must_be_fitted(model):
+    with pytest.raises(NotFittedError):
+        VectorDisplay.from_estimator(model, X, Y)
+
+
+@pytest.fixture(scope="module")
+def results():
+    data = {1: (X, Y), "few": (X[:20], Y[:20])}
+    models = {"soft": SVC(C=0.1), 3: KNeighborsClassifier(3), "hard": SVC(C=100.0)}
+    return evaluate(models, data, 2, ["error", "accuracy", "n_vectors"], n_jobs=1)
+
+
+def test_vectors_against_error(results):
+    display = SparsityDisplay.from_results(results, marker="x")
+    assert display.datasets == [1, "few"]
+    assert display.estimators == ["soft", "hard"]  # the neighbours have no vectors
+    assert_allclose(display.vectors, score_table(results, "n_vectors")[["soft", "hard"]])
+    assert_allclose(display.errors, score_table(results, "error")[["soft", "hard"]])
+    points = {line.get_label(): line for line in display.ax_.lines}
+    assert_allclose(points["hard"].get_xdata(), display.vectors[:, 1])
+    assert_allclose(points["hard"].get_ydata(), display.errors[:, 1])
+    assert points["hard"].get_marker() == "x"
+    assert display.ax_.get_xscale() == "log"
+    assert display.ax_.get_ylabel() == "error"
+
+
+def test_vectors_as_a_share_of_rows(results):
+    display = SparsityDisplay.from_results(results, metric="accuracy", rows={1: 20, "few": 10})
+    points = {line.get_label(): line for line in display.ax_.lines}
+    assert_allclose(points["soft"].get_xdata(), display.vectors[:, 0] / [20, 10])
+    assert display.ax_.get_ylabel() == "accuracy"
+    with pytest.raises(ValueError, match="it lacks 'few'"):
+        SparsityDisplay.from_results(results, rows={1: 20})
+    with pytest.raises(ValueError, match="n_vectors is NaN throughout"):
+        SparsityDisplay.from_results(results[results["estimator"] == 3])
+    with pytest.raises(ValueError, match="must be one of 'error'"):
+        SparsityDisplay.from_results(results[results["metric"] != "n_vectors"])
+
+
+def test_zero_has_no_logarithm():
+    ax = (
+        SparsityDisplay(["a"], ["p", "q"], np.array([[3.0, 9.0]]), np.array([[0.0, 0.1]]))
+        .plot()
+        .ax_
+    )
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "linear")

@@ -51,15 +51,20 @@ class CriticalDifferenceDisplay:
         alpha: float = 0.05,
         lower_is_better: bool = False,
         test: Literal["nemenyi", "bonferroni-dunn"] = "nemenyi",
-        control: str | int | None = None,
+        control: Any = None,
         **kwargs: Any,
     ) -> CriticalDifferenceDisplay:
         """Test and draw: a row per data set, a column per classifier.
 
         ``test='bonferroni-dunn'`` compares with ``control``, by default the classifier of the best
-        rank.
+        rank; the default test, of all pairs, takes none.
         """
         if test == "nemenyi":
+            if control is not None:
+                raise ValueError(
+                    "Nemenyi's test compares all pairs and has no control; got "
+                    f"control={control!r}: give test='bonferroni-dunn' with it."
+                )
             pairs = nemenyi(scores, alpha, lower_is_better)
             display = cls(pairs.names, pairs.ranks, pairs.critical_difference, pairs.groups)
             return display.plot(**kwargs)
@@ -73,16 +78,10 @@ class CriticalDifferenceDisplay:
 
     def plot(self, ax: Any = None, **kwargs: Any) -> CriticalDifferenceDisplay:
         """Draw; what else is given goes to the lines from the axis to the names."""
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            k = len(self.names)
-            size = (6.4, 1.4 + 0.25 * ((k + 1) // 2) + 0.15 * len(self.groups))
-            _, ax = plt.subplots(figsize=size, layout="constrained")
-        ax = axes_for(self, ax)
         k = len(self.names)
-        order = np.argsort(self.ranks, kind="stable")
         half = (k + 1) // 2
+        ax = axes_for(self, ax, size=(6.4, 1.4 + 0.25 * half + 0.15 * len(self.groups)))
+        order = np.argsort(self.ranks, kind="stable")
         bars = self._bars()
         top = -0.25 * len(bars) - 0.45  # height of the first name
         style = {"color": "black", "lw": 0.8} | kwargs

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import joblib
 import numpy as np
 from sklearn.base import clone
+from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import check_scoring, log_loss
 from sklearn.model_selection import RepeatedStratifiedKFold, check_cv
-from sklearn.utils import Bunch
+from sklearn.utils import indexable
 
+from ..estimators._base import pandas_for
 from ..experiments.runner import Task, complete, results
+from ..plot._panels import machine_inside
+from .fingerprint import fingerprint
 
+KEYS = ("dataset", "split", "estimator")
 CLOCKS = ("fit_seconds", "score_seconds")
+FAILURE = "failure"  # column of the file: what went wrong, empty if nothing did
+RESERVED = (*KEYS, *CLOCKS, FAILURE, "key", "metric", "value")
 
 
 def _error(model: Any, X: Any, y: Any) -> float:
@@ -48,8 +57,7 @@ LOWER_IS_BETTER = frozenset(METRICS) | frozenset(CLOCKS)
 
 def count_vectors(model: Any) -> float:
     """Vectors that a kernel machine keeps; those of the machine inside a search or a pipeline."""
-    model = getattr(model, "best_estimator_", model)
-    model = model[-1] if hasattr(model, "steps") else model
+    model = machine_inside(model)
     if hasattr(model, "n_vectors_"):
         return float(model.n_vectors_)
     return float(np.sum(model.n_support_)) if hasattr(model, "n_support_") else float("nan")
@@ -59,19 +67,20 @@ def count_vectors(model: Any) -> float:
 class _Plan:
     """What the runner needs: the work of one task, and the names of what it measures."""
 
-    solve: Callable[[Task], dict[str, float]]
+    solve: Callable[[Task], dict[str, Any]]
     measured: tuple[str, ...]
 
 
 def evaluate(
-    estimators: Mapping[str, Any],
-    datasets: Mapping[str, Any],
+    estimators: Mapping[Any, Any],
+    datasets: Mapping[Any, Any],
     splits: Any = None,
     metrics: str | Sequence[str] | Mapping[str, Callable[[Any, Any, Any], float]] = "error",
     *,
     path: str | Path | None = None,
     n_jobs: int | None = None,
     progress: bool | Callable[[int, int], Any] = False,
+    error_score: float | Literal["raise"] = "raise",
 ) -> Any:
     """Fit every estimator to every division of every data set, and score what was left out.
 
@@ -80,8 +89,9 @@ def evaluate(
     estimators : dict of name to estimator
         Cloned before each fit.
     datasets : dict of name to data
-        ``(X, y)``, a Bunch with ``data`` and ``target``, or a function without arguments that gives
-        either (called where needed, so that large data need not travel between processes).
+        ``(X, y)``, a Bunch or dict with ``data`` and ``target``, or a function without arguments
+        that gives either (called where needed, so that large data need not travel between
+        processes).  X is an array, a sparse matrix, a data frame or a list of rows.
     splits : cross-validation splitter, int, list of (train, test), or dict; default=None
         How to divide the rows: a splitter with a fixed ``random_state``, a number of folds, lists
         of row numbers, or one of these for each data set by name.  ``None`` takes ``splits`` of the
@@ -91,18 +101,24 @@ def evaluate(
         name of any scorer of scikit-learn, or ``function(model, X, y)``.
     path : path-like, default=None
         A CSV file that every result is added to as soon as it is known.  A later call with the same
-        file does only what is missing; a change of an estimator's parameters, of the data or of the
-        divisions makes results missing.  Other metrics need another file.
+        file does only what is missing; a change of an estimator's parameters, of the data, of the
+        divisions or of a metric's function makes results missing.  Metrics of other names need
+        another file.
     n_jobs : int, default=None
         Fits at a time, each on one core; ``None`` is one per core.
     progress : bool or function, default=False
         Show a bar on the terminal, or call ``function(done, total)`` after each fit.
+    error_score : 'raise' or float, default='raise'
+        What a fit or a score that fails is worth.  'raise' stops there and says which it was; what
+        was done before is in the file of ``path``.  A number (``np.nan``, say) goes on, stands in
+        table and file, and gives a FitFailedWarning with the reasons, which the file keeps too;
+        lines deleted from it are tried again.
 
     Returns
     -------
     frame : pandas.DataFrame
         Tidy: columns ``dataset``, ``split``, ``estimator``, ``metric``, ``value``, one row per
-        number; seconds to fit and to score are metrics too.
+        number; seconds to fit and to score are metrics too.  Names are those given.
 
     Examples
     --------
@@ -119,34 +135,40 @@ def evaluate(
     dataset
     tumours     0.028  0.095
     """
-    if not estimators or not datasets:
-        raise ValueError("evaluate needs at least one estimator and one data set; got none.")
+    pandas_for("evaluate")
+    _check_names("estimators", estimators)
+    _check_names("datasets", datasets)
+    for name, estimator in estimators.items():
+        if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
+            raise ValueError(
+                f"estimators must be estimators of scikit-learn's kind; {name!r} is {estimator!r}."
+            )
+    if error_score != "raise" and not isinstance(error_score, Real):
+        raise ValueError(f"error_score must be 'raise' or a number; got {error_score!r}.")
     scorers = _scorers(metrics)
+    prints = {name: fingerprint(estimator) for name, estimator in estimators.items()}
+    splits = list(splits) if isinstance(splits, Iterator) else splits
     tasks: list[Task] = []
-    divisions: dict[tuple[str, int], Any] = {}
+    divisions: dict[tuple[Any, int], Any] = {}
+    held = {}
     for dataset, source in datasets.items():
-        X, y, own = _open(source)
-        prints = {name: joblib.hash((repr(type(e)), _plain(e))) for name, e in estimators.items()}
-        data_print = joblib.hash((X, np.asarray(y)))
+        X, y, own = _open(source, dataset)
+        held[dataset] = source if callable(source) else (X, y)
+        known = fingerprint(X, y, metrics)
         for number, pair in enumerate(_divide(splits, dataset, X, y, own)):
             divisions[dataset, number] = pair
             for name in estimators:
-                key = joblib.hash((prints[name], data_print, pair, sorted(scorers)))
-                tasks.append(
-                    {"dataset": dataset, "split": number, "estimator": name, "key": key[:12]}
-                )
-    held = {name: s if callable(s) else _open(s)[:2] for name, s in datasets.items()}
-    solve = partial(_solve, dict(estimators), held, divisions, scorers)
-    plan = _Plan(solve, (*scorers, *CLOCKS))
+                task = dict(zip(KEYS, (dataset, number, name)))
+                tasks.append(task | {"key": fingerprint(known, pair, prints[name])})
+    solve = partial(_solve, dict(estimators), held, divisions, scorers, error_score)
+    plan = _Plan(solve, (*scorers, *CLOCKS, FAILURE))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "results.csv" if path is None else Path(path)
         _follow(complete(plan, tasks, file, n_jobs), len(tasks), progress)
         frame = results(tasks, file)
-    order = {(t["dataset"], t["split"], t["estimator"]): i for i, t in enumerate(tasks)}
-    keys = ["dataset", "split", "estimator"]
-    frame = frame.iloc[np.argsort([order[k] for k in frame[keys].itertuples(index=False)])]
-    long = frame.drop(columns="key").melt(keys, var_name="metric", value_name="value")
-    return long.reset_index(drop=True)
+    _tell(frame, error_score, path)
+    numbers = frame.drop(columns=["key", FAILURE])
+    return numbers.melt(list(KEYS), var_name="metric", value_name="value")
 
 
 def five_by_two(random_state: int = 0) -> RepeatedStratifiedKFold:
@@ -159,44 +181,113 @@ def five_by_two(random_state: int = 0) -> RepeatedStratifiedKFold:
 
 
 def score_table(frame: Any, metric: str) -> Any:
-    """Means over the divisions: a table of data sets by estimators, from :func:`evaluate`."""
+    """Means over the divisions: a table of data sets by estimators, from :func:`evaluate`.
+
+    NaN where a number is missing, as that of the vectors of a machine that has none.
+    """
     known = list(frame["metric"].unique())
     if metric not in known:
         raise ValueError(f"metric must be one of {', '.join(map(repr, known))}; got {metric!r}.")
     part = frame[frame["metric"] == metric]
-    table = part.pivot_table(index="dataset", columns="estimator", values="value", sort=False)
+    cells = part.groupby(["dataset", "estimator"], sort=False)["value"]
+    # a mean over what happens to be known would compare different divisions
+    table = cells.agg(lambda values: values.mean(skipna=False)).unstack(sort=False)
     return table.loc[part["dataset"].unique(), list(part["estimator"].unique())]
 
 
+def _check_names(what: str, given: Any) -> None:
+    """A dictionary whose names fit into a line of a file."""
+    if not isinstance(given, Mapping):
+        raise ValueError(
+            f"{what} must be a dict by name, as in {what}={{'name': ...}}; got "
+            f"{type(given).__name__}."
+        )
+    if not given:
+        raise ValueError("evaluate needs at least one estimator and one data set; got none.")
+    for name in given:
+        if set(str(name)) & set("\r\n"):
+            raise ValueError(f"names must be without line breaks; {what} has {name!r}.")
+
+
 def _solve(
-    estimators: Mapping[str, Any],
-    datasets: Mapping[str, Any],
-    divisions: Mapping[tuple[str, int], Any],
+    estimators: Mapping[Any, Any],
+    datasets: Mapping[Any, Any],
+    divisions: Mapping[tuple[Any, int], Any],
     scorers: Mapping[str, Callable[..., float]],
+    error_score: float | Literal["raise"],
     task: Task,
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """One fit, scored."""
-    X, y, _ = _open(datasets[task["dataset"]])
+    X, y, _ = _open(datasets[task["dataset"]], task["dataset"])
     train, test = divisions[task["dataset"], task["split"]]
     model = clone(estimators[task["estimator"]])
+    reasons: list[str] = []
+
+    @contextmanager
+    def noting(what: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            reasons.append(" ".join(f"{what}: {type(error).__name__}: {error}".split()))
+            if error_score == "raise":
+                raise RuntimeError(
+                    f"{_name(task)}: {reasons[-1]} (error_score=np.nan would go on without it, "
+                    "and path= keeps what is done.)"
+                ) from error
+
+    found = dict.fromkeys((*scorers, *CLOCKS), error_score)
     start = time.perf_counter()
-    model.fit(_rows(X, train), np.asarray(y)[train])
-    fitted = time.perf_counter()
-    X_test, y_test = _rows(X, test), np.asarray(y)[test]
-    found = {name: float(score(model, X_test, y_test)) for name, score in scorers.items()}
-    return found | dict(zip(CLOCKS, (fitted - start, time.perf_counter() - fitted)))
+    with noting("fit"):
+        model.fit(_rows(X, train), y[train])
+        found["fit_seconds"] = time.perf_counter() - start
+    if not reasons:
+        X_test, y_test = _rows(X, test), y[test]
+        start = time.perf_counter()
+        for name, score in scorers.items():
+            with noting(name):
+                found[name] = float(score(model, X_test, y_test))
+        found["score_seconds"] = time.perf_counter() - start
+    return found | {FAILURE: "; ".join(reasons)}
 
 
-def _open(source: Any) -> tuple[Any, Any, Any]:
+def _name(task: Any) -> str:
+    return f"estimator {task['estimator']!r}, data set {task['dataset']!r}, split {task['split']}"
+
+
+def _tell(frame: Any, error_score: Any, path: Any) -> None:
+    """Say what has failed, now or in an earlier run."""
+    failed = frame[frame[FAILURE].notna()].to_dict("records")
+    if not failed:
+        return
+    some = "".join(f"\n  {_name(row)}: {row[FAILURE]}" for row in failed[:5])
+    more = f"\n  and {len(failed) - 5} more" if len(failed) > 5 else ""
+    said = f"{len(failed)} of {len(frame)} fits failed:{some}{more}"
+    if error_score == "raise":
+        raise RuntimeError(f"{said}\nDelete their lines in {path} to have them tried again.")
+    warnings.warn(f"{said}\nTheir scores are {error_score}.", FitFailedWarning, stacklevel=3)
+
+
+def _open(source: Any, name: Any) -> tuple[Any, Any, Any]:
     """X, y and the divisions that come with the data, if any."""
     source = source() if callable(source) else source
-    if isinstance(source, Bunch):
-        return source.data, source.target, source.get("splits")
-    X, y = source
-    return X, y, None
+    own = None
+    if isinstance(source, Mapping) and {"data", "target"} <= set(source):
+        X, y, own = source["data"], source["target"], source.get("splits")
+    elif isinstance(source, tuple | list) and len(source) == 2:
+        X, y = source
+    else:
+        raise ValueError(
+            f"the data set {name!r} must be (X, y), a Bunch or dict with data and target, or a "
+            f"function that gives one of these; got {type(source).__name__}."
+        )
+    try:
+        X, y = indexable(np.asarray(X) if isinstance(X, list | tuple) else X, np.asarray(y))
+    except ValueError as error:
+        raise ValueError(f"the data set {name!r}: {error}") from error
+    return X, y, own
 
 
-def _divide(splits: Any, dataset: str, X: Any, y: Any, own: Any) -> list[tuple[Any, Any]]:
+def _divide(splits: Any, dataset: Any, X: Any, y: Any, own: Any) -> list[tuple[Any, Any]]:
     """Row numbers to learn from and to test on."""
     if isinstance(splits, Mapping):
         if dataset not in splits:
@@ -209,7 +300,14 @@ def _divide(splits: Any, dataset: str, X: Any, y: Any, own: Any) -> list[tuple[A
             "splits=5 or splits=five_by_two()."
         )
     if isinstance(splits, Iterable) and not hasattr(splits, "split"):
-        return [(np.asarray(train), np.asarray(test)) for train, test in splits]
+        pairs = [(np.asarray(train), np.asarray(test)) for train, test in splits]
+        last = max((int(rows.max()) for pair in pairs for rows in pair if rows.size), default=-1)
+        if last < 0 or last >= len(y):
+            raise ValueError(
+                f"splits must name rows of the data set {dataset!r}, which has {len(y)}; got "
+                + (f"row {last}." if pairs else "none.")
+            )
+        return pairs
     pairs = list(check_cv(splits, y, classifier=True).split(X, y))
     again = check_cv(splits, y, classifier=True).split(X, y)
     if any(not np.array_equal(a[1], b[1]) for a, b in zip(pairs, again)):
@@ -218,11 +316,17 @@ def _divide(splits: Any, dataset: str, X: Any, y: Any, own: Any) -> list[tuple[A
 
 
 def _scorers(metrics: Any) -> dict[str, Callable[..., float]]:
-    if isinstance(metrics, Mapping):
-        return dict(metrics)
     names = [metrics] if isinstance(metrics, str) else list(metrics)
     if not names:
         raise ValueError("metrics must name at least one metric; got none.")
+    for name in names:
+        if name in RESERVED or not isinstance(name, str):
+            raise ValueError(
+                f"metrics must have names, and others than {', '.join(RESERVED)}, which the table "
+                f"needs itself; got {name!r}."
+            )
+    if isinstance(metrics, Mapping):
+        return dict(metrics)
     return {name: METRICS.get(name) or _sklearn_scorer(name) for name in names}
 
 
@@ -234,11 +338,6 @@ def _sklearn_scorer(name: str) -> Any:
             f"metrics knows {', '.join(map(repr, METRICS))} and the scorers of scikit-learn; got "
             f"{name!r}."
         ) from error
-
-
-def _plain(estimator: Any) -> dict[str, str]:
-    """Parameters in words, those of parts included, for telling whether they have changed."""
-    return {name: repr(value) for name, value in sorted(estimator.get_params().items())}
 
 
 def _rows(X: Any, rows: Any) -> Any:

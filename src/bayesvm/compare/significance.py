@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import stats
 
+from ..estimators._base import pandas_for
 from ..types import Array
 
 
@@ -287,7 +289,7 @@ class BonferroniDunn:
 
 
 def bonferroni_dunn(
-    scores: Any, control: str | int, alpha: float = 0.05, lower_is_better: bool = False
+    scores: Any, control: Any, alpha: float = 0.05, lower_is_better: bool = False
 ) -> BonferroniDunn:
     """The test of Bonferroni and Dunn: all against one, to follow a Friedman test that rejects.
 
@@ -296,7 +298,8 @@ def bonferroni_dunn(
     scores : DataFrame or array-like of shape (n, k)
         A row per data set, a column per classifier.
     control : str or int
-        The classifier that the others are compared with: its name or its column.
+        The classifier that the others are compared with: the label of its column, that label as
+        text, or the number of the column.
     alpha : float, default=0.05
         Level of all comparisons together.
     lower_is_better : bool, default=False
@@ -319,7 +322,7 @@ def bonferroni_dunn(
     """
     base = friedman(scores, lower_is_better)
     k, n = len(base.names), base.n_datasets
-    at = _column(base.names, control)
+    at = _column(_labels(scores, k), control)
     others = [j for j in range(k) if j != at]
     differences = base.ranks[others] - base.ranks[at]
     pvalues = np.minimum(1.0, (k - 1) * 2 * stats.norm.sf(np.abs(differences) / _unit(k, n)))
@@ -335,7 +338,7 @@ def bonferroni_dunn(
 
 def win_loss_tie(
     frame: Any,
-    control: str,
+    control: Any,
     metric: str,
     lower_is_better: bool | None = None,
     alpha: float | None = None,
@@ -361,26 +364,27 @@ def win_loss_tie(
     Returns
     -------
     table : DataFrame
-        Columns ``win``, ``loss``, ``tie``; a row per classifier other than the control.
+        Columns ``win``, ``loss``, ``tie``; a row per classifier other than the control.  Data sets
+        on which either has no number (NaN) count nowhere.
     """
-    import pandas as pd
-
     from .evaluation import LOWER_IS_BETTER, score_table
 
+    pd = pandas_for("win_loss_tie")
     table = score_table(frame, metric)
-    _column(list(table.columns), control)
+    control = table.columns[_column(list(table.columns), control)]
     sign = (
         -1.0 if (metric in LOWER_IS_BETTER if lower_is_better is None else lower_is_better) else 1.0
     )
     part = frame[frame["metric"] == metric]
-    cells = {key: cell.sort_values("split") for key, cell in part.groupby(["dataset", "estimator"])}
+    groups = part.groupby(["dataset", "estimator"], sort=False)
+    cells = {key: cell.sort_values("split")["value"].to_numpy() for key, cell in groups}
     rows = {}
     for name in table.columns.drop(control):
         verdicts = np.sign(sign * (table[name] - table[control]).to_numpy())
         if alpha is not None:
-            pairs = [(cells[d, name]["value"], cells[d, control]["value"]) for d in table.index]
-            pvalues = [f_test_5x2(a.to_numpy() - b.to_numpy()).pvalue for a, b in pairs]
-            verdicts = np.where(np.array(pvalues) < alpha, verdicts, 0.0)
+            for at in np.flatnonzero(np.isfinite(verdicts)):
+                pair = (cells[table.index[at], which] for which in (name, control))
+                verdicts[at] *= f_test_5x2(np.subtract(*pair)).pvalue < alpha
         rows[name] = [int((verdicts == v).sum()) for v in (1, -1, 0)]
     return pd.DataFrame.from_dict(rows, orient="index", columns=["win", "loss", "tie"])
 
@@ -395,17 +399,29 @@ def _table(scores: Any) -> tuple[list[str], Array]:
         )
     if not np.isfinite(table).all():
         raise ValueError("scores must be finite: leave out data sets that not all could be run on.")
-    return [str(name) for name in getattr(scores, "columns", range(table.shape[1]))], table
+    names = [str(label) for label in _labels(scores, table.shape[1])]
+    if len(set(names)) < len(names):
+        raise ValueError(f"columns of scores must have different names; got {', '.join(names)}.")
+    return names, table
 
 
-def _column(names: Sequence[Any], control: str | int) -> int:
-    if isinstance(control, int) and control not in names:
-        if not 0 <= control < len(names):
-            raise ValueError(f"control must be a column below {len(names)}; got {control}.")
-        return control
-    if control not in names:
-        raise ValueError(f"control must be one of {', '.join(map(repr, names))}; got {control!r}.")
-    return list(names).index(control)
+def _labels(scores: Any, k: int) -> list[Any]:
+    """What the columns are called: whatever the frame has, else their numbers."""
+    return list(getattr(scores, "columns", range(k)))
+
+
+def _column(labels: Sequence[Any], control: Any) -> int:
+    """Place of the control, given by its label, by the label as text, or by its place."""
+    if not isinstance(control, bool | np.bool_):
+        for names in (labels, [str(label) for label in labels]):
+            if control in names:
+                return names.index(control)
+        if isinstance(control, Integral) and 0 <= int(control) < len(labels):
+            return int(control)
+    raise ValueError(
+        f"control must be one of {', '.join(map(repr, labels))}, or a column below {len(labels)}; "
+        f"got {control!r}."
+    )
 
 
 def _unit(k: int, n: int) -> float:

@@ -49,7 +49,7 @@ CHEN = ("spiral", "overlap", "bumpy", "relevance")
 def simulate_chen(
     name: str, n: int, rng: np.random.Generator, n_test: int = 1000
 ) -> tuple[Array, Array, Array, Array]:
-    r"""The four synthetic sets in the plane of Chen, Tiño & Yao (2009), section III-A.
+    r"""The four synthetic sets in the plane of Chen, Tiňo & Yao (2009), section III-A.
 
     The paper describes them in words and a figure.  The numbers here are ours:
 

@@ -32,9 +32,9 @@ from ..vectors.newton import BIAS
 from ..vectors.widths import by_evidence, can_stretch
 from ._base import BayesianClassifier, arviz_tree, pandas_for
 
-ALL_CANDIDATES = 3000  # rows beyond which only some may become vectors
-HELD = 3 * 10**7  # kernel values of all rows with the candidates
-FEWEST = 500
+MOST = 3000  # rows that may become vectors, if it is left to us;
+HELD = 3 * 10**7  # or so many kernel values of all rows with them,
+FEWEST = 500  # but no fewer
 
 
 class Seen(NamedTuple):
@@ -233,7 +233,7 @@ class VectorClassifier(BayesianClassifier):
             rows = rows[np.unique(data.at, return_index=True)[1]]
         most = self.n_candidates
         if most == "auto":
-            most = rows.size if rows.size <= ALL_CANDIDATES else max(FEWEST, HELD // data.c.size)
+            most = min(MOST, max(FEWEST, HELD // data.c.size))
         elif not (isinstance(most, int | np.integer) and most >= 2):
             raise ValueError(
                 f"n_candidates must be 'auto' or a whole number of at least 2; got {most!r}."

@@ -96,7 +96,7 @@ class PCVC(VectorClassifier):
         Folds, under the power prior and where ``ridge=0``.
     n_candidates : int or "auto", default="auto"
         How many rows may become vectors, drawn from every class alike; ``"auto"`` is all up to 3000
-        rows.
+        rows, then 3000, and fewer beyond 10,000 rows (1,000 of 30,000; at least 500).
     standardize : bool, default=True
         Centre and scale columns inside; length scales are then in units of a column's spread.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
@@ -154,7 +154,7 @@ class PCVC(VectorClassifier):
 
     References
     ----------
-    Chen, Tino & Yao (2009), *Probabilistic classification vector machines*.
+    Chen, Tiňo & Yao (2009), *Probabilistic classification vector machines*.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What the experiments of Chen, Tiño & Yao (2009) share: methods, tuning, measurements.
+"""What the experiments of Chen, Tiňo & Yao (2009) share: methods, tuning, measurements.
 
 The soft-margin machine and k of the nearest neighbours are tuned as in section III-B: on each of
 the first five training parts of a set (quick: the first) by cross-validation, then the median.

@@ -1,4 +1,4 @@
-"""Numbers printed in Chen, Tiño & Yao (2009), for showing beside ours."""
+"""Numbers printed in Chen, Tiňo & Yao (2009), for showing beside ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chen, Tiño & Yao (2009), Figs 1, 2 and 4: boundaries and vectors in the plane.
+"""Chen, Tiňo & Yao (2009), Figs 1, 2 and 4: boundaries and vectors in the plane.
 
 Figs 1 and 2: Ripley's set and the first division of banana, with kernels of one fixed width: which
 vectors have a weight of the other class's sign?  Fig. 4: the four synthetic sets, simulated
@@ -15,6 +15,7 @@ import numpy as np
 
 from ..datasets import load_benchmark, load_raetsch, simulate_chen
 from ..datasets.simulators import CHEN
+from ..plot.vectors import VectorDisplay, wrong_signed
 from . import chen
 from .runner import Experiment, Task
 
@@ -32,7 +33,14 @@ def tasks(quick: bool, seed: int) -> list[Task]:
     if not quick:
         cases += [(name, width) for name, widths in WIDTHS.items() for width in widths]
     return [
-        {"version": __version__, "seed": seed, "set": name, "width": width, "method": method}
+        {
+            "version": __version__,
+            "seed": seed,
+            "set": name,
+            "width": width,
+            "method": method,
+            "settings": chen.settings(method, 1),
+        }
         for name, width in cases
         for method in METHODS
     ]
@@ -66,12 +74,6 @@ def fixed_width(machine: Any, width: float) -> dict[str, Any]:
     fixed = {"kernel": kernel, "tune": False, "standardize": False}
     known = machine.get_params()
     return {f"{name}__{key}": value for key, value in fixed.items() if key in known}
-
-
-def wrong_signed(model: Any, y: Any) -> Any:
-    """Which vectors have a weight of the other class's sign."""
-    machine = model[-1]
-    return np.sign(np.ravel(machine.dual_coef_)) * y[machine.support_] < 0
 
 
 def solve(task: Task) -> dict[str, float]:
@@ -110,7 +112,7 @@ def report(frame: Any, console: Any) -> None:
 
 
 def draw(frame: Any) -> Any:
-    """Fig. 4 (boundaries of all methods), then Figs 1 and 2 (a panel per method and width)."""
+    """Fig. 4, then Figs 1 and 2: a panel per method and width, squares about wrong signs."""
     import matplotlib.pyplot as plt
 
     cases = list(dict.fromkeys(zip(frame["set"], frame["width"])))
@@ -124,33 +126,17 @@ def draw(frame: Any) -> Any:
             X, y, _, _ = data(task)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # as in assess
-                panel(ax, model_of(task, X, y).fit(X, y), X, y, STYLES[method])
+                model = model_of(task, X, y).fit(X, y)
+            VectorDisplay.from_estimator(model, X, y, ax=ax, linestyles=STYLES[method])
             kind = f"width {width:g}" if width else "width chosen"
+            ax.set(xticks=[], yticks=[])
             ax.set_title(f"{name}, {method}, {kind}: {task['vectors']:.0f} vectors", fontsize=9)
     return figure
 
 
-def panel(ax: Any, model: Any, X: Any, y: Any, style: str = "-") -> None:
-    """Points, the boundary, vectors ringed; rings are red where the weight has the wrong sign."""
-    low, high = X.min(0) - 0.3, X.max(0) + 0.3
-    grid = np.meshgrid(*(np.linspace(a, b, 120) for a, b in zip(low, high)))
-    rows = np.column_stack([g.ravel() for g in grid])
-    if hasattr(model, "predict_proba"):
-        height = model.predict_proba(rows)[:, 1] - 0.5
-    else:
-        height = model.decision_function(rows)
-    ax.contour(*grid, height.reshape(grid[0].shape), levels=[0.0], colors="k", linestyles=style)
-    for label, marker in ((1, "+"), (-1, ".")):
-        ax.plot(*X[y == label].T, marker, ms=4, color="C0" if label > 0 else "C1", zorder=0)
-    V, wrong = X[model[-1].support_], wrong_signed(model, y)
-    ax.scatter(*V[~wrong].T, s=40, facecolors="none", edgecolors="grey", lw=0.8)
-    ax.scatter(*V[wrong].T, s=40, facecolors="none", edgecolors="red", lw=1.2)
-    ax.set(xticks=[], yticks=[])
-
-
 EXPERIMENT = Experiment(
     name="chen-synthetic",
-    title="Chen, Tiño & Yao (2009), Figs 1, 2 and 4: boundaries in the plane",
+    title="Chen, Tiňo & Yao (2009), Figs 1, 2 and 4: boundaries in the plane",
     tasks=tasks,
     solve=solve,
     measured=(*chen.MEASURED, "wrong_signed"),

@@ -1,4 +1,4 @@
-"""Chen, Tiño & Yao (2009), Table I: error, AUC and 1 - RMSE on the 13 sets of Rätsch.
+"""Chen, Tiňo & Yao (2009), Table I: error, AUC and 1 - RMSE on the 13 sets of Rätsch.
 
 Divisions are those of the data folder (the authors' where known, else of the same sizes): 100 of
 each set, 20 of image and splice; ``quick`` takes three.  Tuning is described in ``chen``.
@@ -45,7 +45,7 @@ def summary(frame: Any, metric: str) -> tuple[Any, Any]:
 
 
 def report(frame: Any, console: Any) -> None:
-    """A table per metric, ours and in brackets the paper's; then what the issue of it is."""
+    """A table per metric, ours and in brackets the paper's; then on how many sets ours keeps up."""
     from rich.table import Table
 
     for metric in chen.METRICS:
@@ -132,7 +132,7 @@ def draw(frame: Any) -> Any:
 
 EXPERIMENT = Experiment(
     name="chen-table1",
-    title="Chen, Tiño & Yao (2009), Table I: the 13 sets of Rätsch",
+    title="Chen, Tiňo & Yao (2009), Table I: the 13 sets of Rätsch",
     tasks=tasks,
     solve=chen.solve,
     measured=chen.MEASURED,

@@ -1,4 +1,4 @@
-"""Chen, Tiño & Yao (2009), Table III: how many vectors the sparse machines keep.
+"""Chen, Tiňo & Yao (2009), Table III: how many vectors the sparse machines keep.
 
 The fits are those of Table I and share its file, so that none is made twice.
 """
@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from ..plot import SparsityDisplay
 from . import chen, chen_paper, chen_table1
 from .runner import Experiment, Task
 
@@ -55,26 +58,22 @@ def _printed(method: str) -> list[float]:
 
 def draw(frame: Any) -> Any:
     """Sparsity against error: a point per set and method, sets joined."""
-    import matplotlib.pyplot as plt
-
     mean, _ = counts(frame)
     error, _ = chen_table1.summary(frame, "Error")
-    figure, ax = plt.subplots(figsize=(7, 5), layout="constrained")
-    share = mean.div([chen_paper.TRAIN[chen_paper.SETS.index(s)] for s in mean.index], axis=0)
-    for name in mean.index:
-        ax.plot(share.loc[name], error.loc[name, mean.columns], color="lightgrey", lw=0.8, zorder=0)
-    for method in mean.columns:
-        ax.plot(share[method], error[method], "o", ms=5, label=method)
-    ax.set(xscale="log", yscale="log", xlabel="vectors / rows", ylabel="error in %")
-    ax.set_title("Sparsity against error on 13 sets; lines join the methods on one set")
-    ax.legend()
-    ax.grid(alpha=0.3)
-    return figure
+    display: Any = SparsityDisplay(
+        list(mean.index),
+        list(mean.columns),
+        mean.to_numpy(),
+        error.loc[mean.index, mean.columns].to_numpy(),
+        np.array([chen_paper.TRAIN[chen_paper.SETS.index(s)] for s in mean.index], float),
+        "error in %",
+    )
+    return display.plot().figure_
 
 
 EXPERIMENT = Experiment(
     name="chen-table3",
-    title="Chen, Tiño & Yao (2009), Table III: numbers of vectors",
+    title="Chen, Tiňo & Yao (2009), Table III: numbers of vectors",
     tasks=tasks,
     solve=chen.solve,
     measured=chen.MEASURED,

@@ -1,4 +1,4 @@
-"""Chen, Tiño & Yao (2009), Tables IV to VI: is one machine better than the others?
+"""Chen, Tiňo & Yao (2009), Tables IV to VI: is one machine better than the others?
 
 On each set, five replications of two halves; every half has about as many rows as the set's
 training part, drawn from all rows of the set (the paper does not say).  Tuning is that of Table I.
@@ -135,7 +135,7 @@ def draw(frame: Any) -> Any:
 
 EXPERIMENT = Experiment(
     name="chen-tests",
-    title="Chen, Tiño & Yao (2009), Tables IV to VI: tests",
+    title="Chen, Tiňo & Yao (2009), Tables IV to VI: tests",
     tasks=tasks,
     solve=solve,
     measured=chen.MEASURED,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from typing import Any, Protocol
 
 from joblib import Parallel, cpu_count, delayed
 from threadpoolctl import threadpool_limits
+
+from ..estimators._base import pandas_for
 
 Task = dict[str, Any]  # flat: what the task is, and every setting its result depends on
 
@@ -87,14 +90,21 @@ def complete(
 
 
 def results(tasks: Sequence[Task], path: Path) -> Any:
-    """Lines of the file that belong to these tasks, as a data frame."""
-    import pandas as pd
+    """What the file says of these tasks, as a data frame in their order.
 
+    What a task is comes from the task: a file would give 1 for the name "1" and nothing for "NA".
+    """
+    pd = pandas_for("a table of results")
     keys = list(tasks[0])
-    wanted = {_key(task) for task in tasks}
     texts = pd.read_csv(path, dtype=str, usecols=keys, keep_default_na=False)[keys]
-    mine = [tuple(row) in wanted for row in texts.itertuples(index=False)]
-    return pd.read_csv(path)[mine].drop_duplicates(keys).reset_index(drop=True)
+    lines: dict[tuple[str, ...], int] = {}
+    for line, key in enumerate(texts.itertuples(index=False, name=None)):
+        lines.setdefault(key, line)
+    held = [task for task in tasks if _key(task) in lines]
+    measured = pd.read_csv(path).drop(columns=keys).iloc[[lines[_key(task)] for task in held]]
+    return pd.concat(
+        [pd.DataFrame(held, columns=keys), measured.reset_index(drop=True)], axis="columns"
+    )
 
 
 def _key(task: Task) -> tuple[str, ...]:
@@ -116,12 +126,13 @@ def _held(path: Path, header: list[str]) -> list[dict[str, str]]:
     whole = text[: text.rfind(b"\n") + 1]
     if whole != text:
         os.truncate(path, len(whole))
-    rows = list(csv.reader(whole.decode().splitlines()))
+    rows = list(csv.reader(io.StringIO(whole.decode(), newline="")))
     if not rows:
         return []
     if rows[0] != header:
         raise ValueError(
-            f"{path} holds results of another kind (columns {', '.join(rows[0])}); move it away or "
-            "choose another folder with --output."
+            f"{path} holds results of another kind: it has the columns {', '.join(rows[0])}, and "
+            f"{', '.join(header)} were expected. Move it away, or have results written elsewhere "
+            "(`path` of evaluate, --output on the command line)."
         )
     return [dict(zip(header, row)) for row in rows[1:]]

@@ -3,6 +3,7 @@
 A Display stores the arrays it draws.  ``from_estimator`` computes them and hands what else it is
 given to ``plot``; ``plot(ax=None)`` draws them, hands what else it is given to Matplotlib, leaves
 ``ax_`` and ``figure_`` behind and returns the Display.  ``label`` is a class, by default the last.
+``from_results`` draws tables of :func:`bayesvm.compare.evaluate`.
 """
 
 from .coefficients import CoefficientDisplay, InclusionDisplay
@@ -18,7 +19,7 @@ from .kernel import DecisionBandDisplay, RelevanceDisplay
 from .missing import MissingDisplay
 from .path import PathDisplay, coefficient_path
 from .predictions import CalibrationDisplay, ProbabilityDisplay
-from .vectors import VectorDisplay
+from .vectors import SparsityDisplay, VectorDisplay
 
 __all__ = [
     "ConvergenceDisplay",
@@ -34,6 +35,7 @@ __all__ = [
     "DecisionBandDisplay",
     "RelevanceDisplay",
     "VectorDisplay",
+    "SparsityDisplay",
     "LoadingHeatDisplay",
     "TopLoadingDisplay",
     "FactorScoreDisplay",

@@ -1,4 +1,4 @@
-"""What displays share: axes to draw on, and the machine that speaks for a class."""
+"""What displays share: axes to draw on, and the machine that is asked."""
 
 from __future__ import annotations
 
@@ -33,3 +33,9 @@ def machine_for(estimator: Any, label: Any) -> tuple[Any, int, Any]:
     if label not in known:
         raise ValueError(f"label must be one of the classes {known}; got {label!r}.")
     return estimator.machines_[known.index(label)], known.index(label), label
+
+
+def machine_inside(model: Any) -> Any:
+    """The estimator itself, the last step of a pipeline, the best of a search."""
+    model = getattr(model, "best_estimator_", model)
+    return machine_inside(model[-1]) if hasattr(model, "steps") else model
