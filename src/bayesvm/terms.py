@@ -20,6 +20,7 @@ from .designs import missing as latent
 from .designs.groups import Grouped
 from .designs.table import Layout, numbers
 from .engines import Serial
+from .inference.evidence import extent_of
 from .priors import Fixed
 from .types import Array, Term
 from .types import Columns as Matrix
@@ -184,10 +185,11 @@ class Process:
     def bind(self, source: Source) -> Smooth:
         check.check_inducing(self.inducing, self.n_inducing)
         inputs = Columns(self.columns, self.standardize).bind(source)
-        kernel, named = check.choose_kernel(self.kernel, inputs.width)
+        points = np.unique(inputs.columns(source.X), axis=0)
+        extent = extent_of(points, self.standardize)
+        kernel, named = check.choose_kernel(self.kernel, extent)
         if named:
             kernel = kernel.kernel  # its amplitude is the prior's
-        points = np.unique(inputs.columns(source.X), axis=0)
         m = len(points) if self.n_inducing is None else int(self.n_inducing)
         Z = gp.choose_points(points, m, self.inducing, source.rng)
         return Smooth(gp.whiten(kernel, Z, inputs))

@@ -286,13 +286,13 @@ def choose_tuning(value: Any, scheme: Any) -> str | None:
     return str(value)
 
 
-def choose_kernel(value: Any, p: int) -> tuple[Any, bool]:
+def choose_kernel(value: Any, extent: float) -> tuple[Any, bool]:
     """The kernel to start from, and whether its form was left to us by giving a name only.
 
-    On standardised columns two rows are about ``sqrt(2 p)`` apart.
+    Two rows are about ``sqrt(2 extent)`` apart; standardised columns have an extent of one each.
     """
     if isinstance(value, str) and value in KERNELS:
-        return Scaled(4.0, KERNELS[value](length_scale=float(np.sqrt(p)))), True
+        return Scaled(4.0, KERNELS[value](length_scale=float(np.sqrt(extent)))), True
     if callable(value) and not hasattr(value, "pull") and not isinstance(value, type):
         return Function(value), False
     table = {**KERNELS, "precomputed": None}

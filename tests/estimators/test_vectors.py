@@ -15,7 +15,7 @@ from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, train_test_split
 
-from bayesvm import PCVC, RVC
+from bayesvm import PCVC, RVC, BayesianSVC
 from bayesvm.estimators import rvm
 from bayesvm.kernels import RBF, Linear
 
@@ -234,6 +234,15 @@ def test_tuning_inside_pipelines_and_searches():
     search = GridSearchCV(PCVC(RBF(0.7), tune=False), {"rate": [0.3, 3.0]}, cv=2).fit(X, Y)
     assert set(search.best_params_) == {"rate"}
     assert PCVC(RBF(0.7), rate=0.3, tune=False).fit(X, Y).rate_ == [0.3]
+
+
+@pytest.mark.parametrize("model", [PCVC(), RVC(), BayesianSVC()], ids=["pcvc", "rvc", "svc"])
+def test_columns_of_any_unit_need_no_standardising(model):
+    model = clone(model).set_params(standardize=False)
+    a = clone(model).fit(X, Y)
+    b = clone(model).fit(300.0 * X, Y)
+    assert_allclose(b.kernel_.theta[-1] - a.kernel_.theta[-1], np.log(300.0), atol=1e-3)
+    assert_allclose(b.predict_proba(300.0 * NEW), a.predict_proba(NEW), atol=1e-3)
 
 
 # ----- what the parameters do

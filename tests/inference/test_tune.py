@@ -50,7 +50,7 @@ def simulated(n=30, seed=0, p=2):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, p))
     y = np.where(X[:, 0] ** 2 - 0.7 + 0.3 * rng.standard_normal(n) > 0, 1.0, -1.0)
-    return Seen(X, (Labels(y, np.ones(n), np.arange(n), n),), 4.0)
+    return Seen(X, (Labels(y, np.ones(n), np.arange(n), n),), 4.0, X.shape[1])
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: str(k)[:50])
@@ -127,7 +127,7 @@ def test_columns_that_bend_are_found_among_idle_ones():
     rng = np.random.default_rng(0)
     moons, side = make_moons(200, noise=0.25, random_state=0)
     X = np.hstack([moons / moons.std(axis=0), rng.standard_normal((200, 4))])
-    seen = Seen(X, (Labels(2.0 * side - 1.0, np.ones(200), np.arange(200), 200),), 9.0)
+    seen = Seen(X, (Labels(2.0 * side - 1.0, np.ones(200), np.arange(200), 200),), 9.0, X.shape[1])
     kernel = Scaled(16.0, RBF(np.sqrt(6.0)))
     shared = maximise_evidence(kernel, seen, Logistic().tight, 16.0, rng)
     assert shared.kernel.length_scale > 5.0
@@ -153,7 +153,7 @@ def test_columns_that_matter_alike_share_a_length_scale():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((150, 5))
     y = np.where(X.sum(axis=1) + rng.standard_normal(150) > 0, 1.0, -1.0)
-    seen = Seen(X, (Labels(y, np.ones(150), np.arange(150), 150),), 4.0)
+    seen = Seen(X, (Labels(y, np.ones(150), np.arange(150), 150),), 4.0, X.shape[1])
     kernel = Scaled(16.0, RBF(np.sqrt(5.0)))
     found = maximise_evidence(kernel, seen, Logistic().tight, 16.0, rng, per_column=True)
     assert isinstance(found.kernel.length_scale, float)
@@ -267,7 +267,7 @@ def test_amplitude_through_points_is_that_of_columns_made_anew(fitc):
     A = rng.standard_normal((60, 2))
     y = np.where(A[:, 0] + A[:, 1] ** 2 > 0.8, 1.0, -1.0)
     labels = Labels(y, np.ones(60), np.arange(60), 60)
-    seen, Z = Seen(A, (labels,), 4.0), A[:9]
+    seen, Z = Seen(A, (labels,), 4.0, A.shape[1]), A[:9]
     unit = Scaled(1.0, RBF(0.8))
     plain = Standardised(np.zeros(2), np.ones(2))
     for t in (-1.0, 0.5, 2.0):
@@ -289,7 +289,7 @@ def test_the_amplitude_is_judged_through_the_points_of_the_fit():
         asked.append(kernel)
         return Through(A[:20], False)
 
-    seen = Seen(A, (labels,), 4.0)
+    seen = Seen(A, (labels,), 4.0, A.shape[1])
     found = tune("evidence", Scaled(1.0, RBF(1.0)), seen, Hinge(), rng, through=through)
     assert len(asked) == 1
     assert asked[0].kernel == found.kernel.kernel  # length scales were settled before

@@ -22,10 +22,10 @@ def test_the_evidence_finds_the_column_that_matters():
     X = rng.standard_normal((150, 3))
     y = np.where(np.sin(2 * X[:, 1]) > 0, 1.0, -1.0)
     rows = np.arange(150)
-    found = by_evidence(RBF(1.7), True, X, rows, [y], np.ones(150), np.random.default_rng(1))
+    found = by_evidence(RBF(1.7), True, X, rows, [y], np.ones(150), 3, np.random.default_rng(1))
     scale = np.array(found.kernel.length_scale)
     assert scale.argmin() == 1
     assert scale[1] < 0.2 * np.delete(scale, 1).min()
-    shared = by_evidence(RBF(1.7), False, X, rows, [y], np.ones(150), np.random.default_rng(1))
+    shared = by_evidence(RBF(1.7), False, X, rows, [y], np.ones(150), 3, np.random.default_rng(1))
     assert isinstance(shared.kernel.length_scale, float)
     assert found.weight > 0

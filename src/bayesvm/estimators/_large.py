@@ -15,7 +15,7 @@ from ..designs import Whitened, fit_columns, whiten
 from ..distinct import merge
 from ..engines import Threads
 from ..gram import Labels
-from ..inference.evidence import START, Seen
+from ..inference.evidence import START, Seen, extent_of
 from ..inference.streamed import ROWS, guided, refine
 from ..inference.tight import Tight
 from ..inference.tune import tune
@@ -72,12 +72,13 @@ def fit_large(
     few = blocks.take(np.sort(rng.choice(n, min(n, SAMPLED), replace=False)))
     data = merge(*(namespace.to_numpy(x) for x in (few.X, few.y, few.c)))
     points = inputs.columns(data.X)
-    kernel, named = check.choose_kernel(svc.kernel, p)
+    extent = extent_of(points, svc.standardize)
+    kernel, named = check.choose_kernel(svc.kernel, extent)
     with check.blas_threads(points.shape[0], "dense"):
         if rule is not None:
             weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
             labels = [Labels(t, data.c, data.at, len(points)) for t in svc._targets(data.codes)]
-            seen = Seen(points, tuple(labels), float(svc.bias) ** 2)
+            seen = Seen(points, tuple(labels), float(svc.bias) ** 2, extent)
             further = partial(_refined, svc, blocks, engine, inputs, points, rng)
             kernel = tune(rule, weighted, seen, likelihood, rng, named, refine=further).kernel
         design = whiten(
@@ -133,4 +134,4 @@ def _refined(
     some = replace(some, size=check.choose_size(engine, design.width))
     problem = guided(Problem(svc._model(design, guide), some, engine), guide)
     each = [replace(problem, blocks=replace(some, y=y)) for y in svc._targets(codes)]
-    return refine(kernel, each, points.shape[1], START)
+    return refine(kernel, each, extent_of(points, svc.standardize), START)

@@ -11,6 +11,7 @@ from ..blocks import Blocks, block_rows
 from ..designs import Standardised, choose_points, fit_columns, whiten
 from ..designs.gp import scattered
 from ..distinct import Distinct, merge
+from ..inference.evidence import extent_of
 from ..kernels import Precomputed, column_scales
 from ..kernels.precomputed import check_gram
 from ..types import Array
@@ -49,7 +50,8 @@ def find_places(
     data = merge(X[kept], codes[kept], c[kept])
     if not is_precomputed(kernel):
         inputs = scale_of(data, standardize)
-        return Places(data, inputs, *check.choose_kernel(kernel, inputs.width))
+        extent = extent_of(inputs.columns(data.X), standardize)
+        return Places(data, inputs, *check.choose_kernel(kernel, extent))
     K = check_gram(X)
     # rows with the same kernel values are the same row; from here on a row is its number
     first = kept[np.unique(data.at[data.back], return_index=True)[1]]

@@ -18,7 +18,7 @@ from ..designs import Intercept, Whitened, whiten
 from ..distinct import Distinct
 from ..gaussian import covariance
 from ..gram import Labels, Predictor, Sites, fit_sites
-from ..inference.evidence import Seen, Through
+from ..inference.evidence import Seen, Through, extent_of
 from ..inference.loop import State, Watch
 from ..inference.process import Sampled
 from ..inference.tune import kernel_prior, tune
@@ -100,7 +100,8 @@ class ProcessClassifier(KernelReport):
             sites = None
             if rule is not None:
                 weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
-                seen = Seen(points, machines, float(self.bias) ** 2)
+                extent = extent_of(points, self.standardize)
+                seen = Seen(points, machines, float(self.bias) ** 2, extent)
                 kernel, sites = tune(rule, weighted, seen, likelihood, rng, named, through)
             design = whiten(kernel, choose(kernel), inputs)
         self.inducing_points_ = design.Z * inputs.scale + inputs.center
@@ -120,7 +121,8 @@ class ProcessClassifier(KernelReport):
         self, ready: Prepared, model: Model, scheme: Any, likelihood: Any, fitc: bool, drawn: bool
     ) -> list[Machine]:
         kernel, X, Z = ready.kernel, ready.points, ready.design.Z
-        prior = kernel_prior(kernel, X.shape[1], likelihood) if drawn else None
+        extent = extent_of(X, self.standardize)
+        prior = kernel_prior(kernel, extent, likelihood) if drawn else None
         level = float(self.bias) ** 2
         how = (ready.design, model, scheme, self.probability, ready.rng)
         with self._watched(model) as watch:

@@ -18,6 +18,7 @@ from ..blocks import Blocks, block_rows
 from ..calibration import Link
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
 from ..distinct import Distinct, merge, merge_values
+from ..inference.evidence import extent_of
 from ..inference.loop import Progress, State, Watch
 from ..kernels import Scaled, with_columns
 from ..kernels.precomputed import check_square, skew
@@ -155,7 +156,8 @@ class VectorClassifier(BayesianClassifier):
             data = merge(X[kept], codes[kept], c[kept])
             inputs = self._inputs(data)
             points = inputs.columns(data.X)
-            kernel, named = check.choose_kernel(self.kernel, points.shape[1])
+            extent = extent_of(points, self.standardize)
+            kernel, named = check.choose_kernel(self.kernel, extent)
             kernel = kernel.kernel if named and isinstance(kernel, Scaled) else kernel
             kernel, named = self._last_kernel(kernel, named)
         # where each merged row first stands in X
@@ -200,9 +202,8 @@ class VectorClassifier(BayesianClassifier):
         mark = mark_of([seen.points, seen.at, seen.c, seen.codes, some])
         return Checkpoint(self.checkpoint, f"{type(self).__name__} {given}, data {mark:08x}")
 
-    @staticmethod
     def _tuned(
-        kernel: Any, named: bool, seen: Seen, rng: np.random.Generator, journal: Journal
+        self, kernel: Any, named: bool, seen: Seen, rng: np.random.Generator, journal: Journal
     ) -> tuple[Any, float]:
         """The kernel of most evidence, on the scale of values it came with, and its amplitude."""
         weight = kernel.weight if isinstance(kernel, Scaled) else 1.0
@@ -215,7 +216,8 @@ class VectorClassifier(BayesianClassifier):
             found = Scaled(float(held["amplitude"]), like.with_theta(held["theta"]))
         else:
             data = (seen.points, seen.at, seen.labels, seen.c)
-            found = by_evidence(plain, named, *data, apart)
+            extent = extent_of(seen.points, self.standardize)
+            found = by_evidence(plain, named, *data, extent, apart)
             journal.note("kernel", theta=found.kernel.theta, amplitude=found.weight)
         tuned = Scaled(weight, found.kernel) if isinstance(kernel, Scaled) else found.kernel
         return tuned, found.weight / weight

@@ -50,7 +50,7 @@ def found(rule: str, X: Array, y: Array) -> float:
     labels = Labels(np.where(y > 0, 1.0, -1.0), np.ones(n), np.arange(n), n)
     prior = LogNormal(np.array([0.5 * np.log(p)]), np.array([[SPREAD**-2]]))
     start = RBF(float(np.sqrt(p)))
-    climb = Evidence(start, Seen(A, (labels,), BIAS**2), RULES[rule], prior).climb  # type: ignore[arg-type]
+    climb = Evidence(start, Seen(A, (labels,), BIAS**2, p), RULES[rule], prior).climb  # type: ignore[arg-type]
     return float(np.exp(climb(start.theta, 40).theta[0]))
 
 

@@ -39,6 +39,7 @@ class Seen:
     X: Array
     machines: tuple[Labels, ...]
     bias: float
+    extent: float  # squared size of the cloud of points: one a column, if they are standardised
 
     def thinned(self, most: int, rng: np.random.Generator) -> Seen:
         """At most so many points, drawn at random."""
@@ -48,7 +49,7 @@ class Seen:
         keep = np.zeros(n, dtype=bool)
         keep[rng.choice(n, most, replace=False)] = True
         kept = tuple(k.take(np.flatnonzero(keep[k.at]))[0] for k in self.machines)
-        return Seen(self.X[keep], kept, self.bias)
+        return Seen(self.X[keep], kept, self.bias, self.extent)
 
     def propped(self, K: Array) -> Array:
         """A kernel matrix with its jitter and the level."""
@@ -72,8 +73,13 @@ class LogNormal:
         return -self.precision @ (theta - self.mean)
 
 
-def parameter_prior(kernel: Scaled, p: int, amplitude: float, own: float) -> LogNormal:
-    """Length scales about the square root of the number of columns, the rest about their start.
+def extent_of(X: Array, standardised: bool) -> float:
+    """Squared size of a cloud of points: the variances of its columns together."""
+    return float(X.shape[1] if standardised else X.var(axis=0).sum() or 1.0)
+
+
+def parameter_prior(kernel: Scaled, extent: float, amplitude: float, own: float) -> LogNormal:
+    """Length scales about the size of the cloud of points, the rest about their start.
 
     Columns share most of a length scale: deviations of their own have standard deviation ``own``.
     """
@@ -84,7 +90,7 @@ def parameter_prior(kernel: Scaled, p: int, amplitude: float, own: float) -> Log
     stems = [name.split("[")[0] for name in names]
     for stem in {s for s in stems if s.endswith("length_scale")}:
         where = np.flatnonzero([s == stem for s in stems])
-        mean[where] = 0.5 * np.log(p)
+        mean[where] = 0.5 * np.log(extent)
         cov[np.ix_(where, where)] = 1.0
         if where.size > 1:
             cov[where, where] += own**2
@@ -246,7 +252,8 @@ def maximise_evidence(
     def climb(
         kernel: Scaled, part: Seen, evaluations: int, after: Summit | None = None, **how: Any
     ) -> tuple[Scaled, Summit]:
-        one = Evidence(kernel, part, site, parameter_prior(kernel, p, amplitude, OWN_SCALES))
+        prior = parameter_prior(kernel, seen.extent, amplitude, OWN_SCALES)
+        one = Evidence(kernel, part, site, prior)
         one.sites[:] = sites if part is few else one.sites
         top = one.climb(kernel.theta, evaluations, root=after and after.root, **how)
         sites[:] = one.sites

@@ -109,9 +109,9 @@ class StreamedEvidence:
         return value + self.prior.value(theta), slope + self.prior.slope(theta)
 
 
-def refine(kernel: Scaled, problems: list[Problem], p: int, amplitude: float) -> Scaled:
+def refine(kernel: Scaled, problems: list[Problem], extent: float, amplitude: float) -> Scaled:
     """A few steps uphill from a kernel that a sample has chosen."""
-    prior = parameter_prior(kernel, p, amplitude, OWN_SCALES)
+    prior = parameter_prior(kernel, extent, amplitude, OWN_SCALES)
     top = StreamedEvidence(kernel, problems, prior).climb(kernel.theta, EVALUATIONS)
     return kernel.with_theta(top.theta)
 

@@ -229,10 +229,10 @@ def cross_validate(kernel: Scaled, seen: Seen, site: Site, rng: np.random.Genera
 # The three rules
 
 
-def kernel_prior(kernel: Scaled, p: int, likelihood: Any) -> LogNormal:
+def kernel_prior(kernel: Scaled, extent: float, likelihood: Any) -> LogNormal:
     """The prior under which a chain draws the kernel."""
     amplitude = START if likelihood.normalised else PAPERS_START
-    return parameter_prior(kernel, p, amplitude, OWN_SCALES)
+    return parameter_prior(kernel, extent, amplitude, OWN_SCALES)
 
 
 class Tuned(NamedTuple):
@@ -263,7 +263,7 @@ def tune(
     if rule == "cv":
         return Tuned(cross_validate(kernel, seen, likelihood.expected, rng))
     if rule == "bound" and (points := through(kernel)) is not None:
-        prior = parameter_prior(kernel, seen.X.shape[1], PAPERS_START, OWN_SCALES)
+        prior = parameter_prior(kernel, seen.extent, PAPERS_START, OWN_SCALES)
         some = seen.thinned(MOST, rng)
         climb = SparseEvidence(kernel, some, likelihood.expected, prior, points).climb
         return Tuned(kernel.with_theta(climb(kernel.theta, 40).theta))

@@ -44,6 +44,7 @@ def by_evidence(
     at: Array,
     labels: Sequence[Array],
     c: Array,
+    extent: float,
     rng: np.random.Generator,
 ) -> Scaled:
     """The kernel and its amplitude where a logistic Gaussian process has most evidence.
@@ -52,5 +53,5 @@ def by_evidence(
     """
     machines = tuple(Labels(y, c, at, points.shape[0]) for y in labels)
     start = Scaled(START, kernel)
-    seen = Seen(points, machines, LEVEL**2)
+    seen = Seen(points, machines, LEVEL**2, extent)
     return maximise_evidence(start, seen, Logistic().tight, START, rng, per_column)
