@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pickle import PicklingError
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -37,7 +38,7 @@ def _content(value: Any) -> Any:
         return [_content(part) for part in value]
     try:
         return joblib.hash(value)
-    except Exception:  # cannot be pickled: a function somewhere inside
+    except (PicklingError, TypeError, AttributeError):  # a function somewhere inside
         return _class(value), _content(vars(value)) if hasattr(value, "__dict__") else repr(value)
 
 
