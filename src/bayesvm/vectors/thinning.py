@@ -21,6 +21,7 @@ be missed.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -114,24 +115,39 @@ def thinned(
 def leave_out(A: Array, sparse: Sparse, enough: Enough) -> Array:
     """Weights of a machine's vectors but for those that are not missed.
 
-    ``A`` holds the signed columns of all candidates, and weights that turn negative on the way go
-    first; one vector stays.
+    ``A`` holds the signed columns of all candidates.  Weights that turn negative on the way go
+    first, and one vector stays.  What is missed grows with the number left out, so that halving
+    finds where it becomes too much.
     """
-    on, x = np.append(sparse.columns, A.shape[1] - 1), sparse.mean
-    S = sparse.covariance().dense()
-    kept = on, x
-    while on.size > 2:
-        j = int(np.argmin(x[:-1] * np.abs(x[:-1]) / np.diag(S)[:-1]))
-        pull, others = S[:, j] / S[j, j], np.arange(on.size) != j
-        on, x = on[others], (x - pull * x[j])[others]
-        S = (S - np.outer(pull, S[j]))[np.ix_(others, others)]
-        if np.all(x[:-1] >= 0):
-            if not enough(A[:, on] @ x):
-                break
-            kept = on, x
+    steps = _eliminated(A, sparse)
+
+    def too_few(count: int) -> bool:
+        on, x = steps[count]
+        return not enough(A[:, on] @ x)
+
+    on, x = steps[bisect_left(range(1, len(steps)), True, key=too_few)]
     out = np.zeros(A.shape[1])
-    out[kept[0]] = kept[1]
+    out[on] = x
     return out
+
+
+def _eliminated(A: Array, sparse: Sparse) -> list[tuple[Array, Array]]:
+    """Columns and coefficients: all, then without one after another, down to one vector."""
+    # the bias first, so that who leaves can change places with the last
+    on, x = np.append(A.shape[1] - 1, sparse.columns), np.roll(sparse.mean, 1)
+    S = np.roll(sparse.covariance().dense(), 1, axis=(0, 1))
+    steps = [(on.copy(), x.copy())]
+    for k in range(on.size - 1, 1, -1):  # so many stay, the bias among them
+        cost = x[1 : k + 1] * np.abs(x[1 : k + 1]) / np.diag(S)[1 : k + 1]
+        pair = [1 + int(np.argmin(cost)), k]
+        for part in (on, x, S, S.T):  # rows of S, then its columns
+            part[pair] = part[pair[::-1]]
+        pull = S[:k, k] / S[k, k]
+        x[:k] -= pull * x[k]
+        S[:k, :k] -= np.outer(pull, S[k, :k])
+        if np.all(x[1:k] >= 0):
+            steps.append((on[:k].copy(), x[:k].copy()))
+    return steps
 
 
 def _own(A: Array, y: Array, c: Array, x: Array, f: Array, gram: Gram) -> Reference:
