@@ -42,6 +42,7 @@ from .posterior import (
 from .selection import seen
 from .types import Array, Block, Coef, Rows, Term
 
+FLAT = 100.0  # posterior variances; a response beyond is the prior's, not that of the rows
 CALIBRATION_ROWS = 50_000  # three numbers need no more
 JUDGED = 4000  # draws of a chain that are sorted to see whether chains agree
 AGREED = 1.1  # largest R-hat at which chains are taken to agree
@@ -253,9 +254,11 @@ def _response(problem: Problem, state: State, gate: Array | None) -> Any:
         return None
     H = problem.at(state.latents).stats(coef, curved=True).H
     try:
-        return covariance(H, problem.model.precision(priors), retry=False)
+        found = covariance(H, problem.model.precision(priors), retry=False)
     except np.linalg.LinAlgError:  # few rows have any curvature
         return None
+    # where classes are far apart none has, and along a flat prior the mean would fly away
+    return None if np.max(found.diag() / coef.cov.diag()) > FLAT else found
 
 
 def make_link(post: Posterior, problem: Problem, probability: str) -> Link:

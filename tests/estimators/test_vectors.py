@@ -237,12 +237,13 @@ def test_tuning_inside_pipelines_and_searches():
 
 
 @pytest.mark.parametrize("model", [PCVC(), RVC(), BayesianSVC()], ids=["pcvc", "rvc", "svc"])
-def test_columns_of_any_unit_need_no_standardising(model):
+@pytest.mark.parametrize("unit", [300.0, 1e8, 1e-9])
+def test_columns_of_any_unit_need_no_standardising(model, unit):
     model = clone(model).set_params(standardize=False)
     a = clone(model).fit(X, Y)
-    b = clone(model).fit(300.0 * X, Y)
-    assert_allclose(b.kernel_.theta[-1] - a.kernel_.theta[-1], np.log(300.0), atol=1e-3)
-    assert_allclose(b.predict_proba(300.0 * NEW), a.predict_proba(NEW), atol=1e-3)
+    b = clone(model).fit(unit * X, Y)
+    assert_allclose(b.kernel_.theta[-1] - a.kernel_.theta[-1], np.log(unit), atol=1e-3)
+    assert_allclose(b.predict_proba(unit * NEW), a.predict_proba(NEW), atol=1e-3)
 
 
 # ----- what the parameters do

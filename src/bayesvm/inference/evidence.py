@@ -29,7 +29,7 @@ NATS_A_SCALE = 1.0  # what a length scale of its own must add to the evidence,
 NATS_AT_LEAST = 5.0  # and all of them together: very strong evidence by any table
 SHOWN = 0.75  # share of that which few points must show where there are more
 SMALL_GAIN = 1e-3  # relative gain of a step that ends a climb
-FARTHEST = 12.0  # largest log parameter that is tried
+FARTHEST = 12.0  # how far from their prior's mean log parameters are tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +71,11 @@ class LogNormal:
 
     def slope(self, theta: Array) -> Array:
         return -self.precision @ (theta - self.mean)
+
+    @property
+    def reach(self) -> tuple[Array, Array]:
+        """The least and the largest that are tried."""
+        return self.mean - FARTHEST, self.mean + FARTHEST
 
 
 def extent_of(X: Array, standardised: bool) -> float:
@@ -145,7 +150,7 @@ class Evidence:
         unit, values = 1.0, [-np.inf]
 
         def place(z: Array) -> Array:
-            return np.clip(theta + root @ z, -FARTHEST, FARTHEST)
+            return np.clip(theta + root @ z, *self.prior.reach)
 
         def minus(z: Array) -> tuple[float, Array]:
             nonlocal unit

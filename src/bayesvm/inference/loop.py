@@ -224,7 +224,7 @@ def _try(step: Callable[[State], Step], state: State) -> Step:
     try:
         with np.errstate(all="ignore"):
             out = step(state)
-    except (np.linalg.LinAlgError, FloatingPointError, ValueError):
+    except (np.linalg.LinAlgError, ArithmeticError, ValueError):
         return Step(-np.inf, lambda: state)
     return out if np.isfinite(out.bound) else out._replace(bound=-np.inf)
 

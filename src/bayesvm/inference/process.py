@@ -157,9 +157,9 @@ def _move(what: Sampled, at: At, value: Any, rng: np.random.Generator) -> At:
             return out
 
         def log_density(x: float, known: dict[float, LowRank] = known, moved: Any = moved) -> float:
-            if abs(x) > FARTHEST:
-                return -np.inf
             there = moved(x)
+            if np.max(np.abs(there - prior.mean)) > FARTHEST:
+                return -np.inf
             try:
                 low = known.get(x) or what.process(there)
             except np.linalg.LinAlgError:  # a kernel that is no longer one in floating point

@@ -164,7 +164,8 @@ def shorten(found: Scaled, judged: Callable[[Scaled], Amplitude]) -> tuple[Scale
         if score(at) - other(at) < HEARD * enough:  # the best amplitude is not far
             break
         there = best_amplitude(other, at)
-        if score(at) - other(there) < enough or short.theta.min() < -FARTHEST:
+        far = 0.5 * np.log(score.seen.extent) - FARTHEST
+        if score(at) - other(there) < enough or short.theta[scales > 0].min() < far:
             break
         found, score, at = short, other, there
     return Scaled(float(np.exp(at)), found.kernel), score
