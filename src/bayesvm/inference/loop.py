@@ -180,9 +180,9 @@ def ascend(
             if getattr(x1.coef.cov, "patched", False):  # singular: no further
                 return Ascent(x0, bound0, path, n_iter, False, change)
             raise BoundFell(
-                f"the bound fell from {bound0!r} to {bound1!r} in a step that cannot lower it. Very "
-                "large columns can do that by rounding: let them be standardised (standardize=True). "
-                "If they are, a likelihood, prior or design has an error."
+                f"the bound fell from {bound0!r} to {bound1!r} in a step that cannot lower it. "
+                "Very large columns can do that by rounding: let them be standardised "
+                "(standardize=True). If they are, a likelihood, prior or design has an error."
             )
         path.append(bound1)
         x2 = from1.safe() if patience or from1.bold is None else from1.bold
