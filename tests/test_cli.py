@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -49,12 +51,25 @@ def test_demo(tmp_path):
 
 
 def test_what_is_absent_is_said_in_one_line():
-    code = "import sys; sys.modules['rich'] = None; from bayesvm.cli import app; app()"
+    code = "import sys; sys.modules['rich'] = None; import bayesvm.__main__ as m; m.app()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "needs rich" in done.stderr
     assert "pip install 'bayesvm[cli,plot]'" in done.stderr
+
+
+def test_python_m():
+    done = subprocess.run(
+        [sys.executable, "-m", "bayesvm", "--version"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (0, f"bayesvm {__version__}\n")
+
+
+def test_the_extra_of_the_command_brings_all_it_imports():
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    assert set(extras["skops"]) <= set(extras["cli"])
 
 
 @pytest.mark.parametrize(

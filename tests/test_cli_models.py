@@ -1,5 +1,7 @@
 """Models of a user's own tables on the command line."""
 
+import sys
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
@@ -92,3 +94,12 @@ def test_other_mistakes(table, tmp_path):
     assert "name the column" in flat(invoke("report", model, table))
     pd.read_csv(table).drop(columns="site").to_csv(table, index=False)
     assert "lacks columns the model was fitted to: site" in flat(invoke("predict", model, table))
+
+
+def test_what_writes_models_is_asked_for_before_the_work(table, monkeypatch):
+    monkeypatch.setitem(sys.modules, "skops", None)
+    monkeypatch.setattr(bayesvm.BayesianLinearSVC, "fit", lambda *_: pytest.fail("fitted"))
+    done = invoke("fit", table, "-t", "diagnosis")
+    assert done.exit_code == 2
+    assert "the package skops: pip install 'bayesvm[skops]'" in flat(done)
+    assert "formula" not in done.output

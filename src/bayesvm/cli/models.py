@@ -50,11 +50,12 @@ def fit(
     Columns of text become indicators of their values; empty cells of a linear model are latent
     variables.
     """
-    from ..storage import save
+    from ..storage import save, skops_io
 
     console = Console(highlight=False)
     options = {k: v for k, v in {"prior": prior, "inference": inference}.items() if v is not None}
     with complaints():
+        skops_io()  # rather than after the work
         X, y = split(read(data), target, drop or [])
         model = build(kind, X, {**options, "random_state": seed})
         model.fit(X, y)
