@@ -73,14 +73,23 @@ def test_the_extra_of_the_command_brings_all_it_imports():
 
 
 @pytest.mark.parametrize(
-    ("args", "code"), [((), 0), (("luts",), 2), (("luts", "nothing"), 2), (("who", "what"), 2)]
+    ("args", "code"), [(("luts",), 2), (("luts", "nothing"), 2), (("who", "what"), 2)]
 )
 def test_unknown_experiments_are_answered_with_a_list(args, code):
     out = invoke("reproduce", *args)
     assert out.exit_code == code
     assert "bayesvm reproduce luts simulation" in out.output
-    if args:
-        assert " ".join(args) in out.output
+    assert f"There is no experiment '{' '.join(args)}'." in out.output
+
+
+@pytest.mark.parametrize("args", [(), ("list",)], ids=str)
+def test_experiments_are_listed_by_paper(args):
+    out = invoke("reproduce", *args)
+    assert out.exit_code == 0
+    first, *rows = out.output.splitlines()
+    assert first == "Experiments of the papers that can be repeated:"
+    assert rows == sorted(rows)
+    assert len(rows) == len(REGISTRY)
 
 
 @pytest.mark.parametrize("key", REGISTRY)
