@@ -24,6 +24,7 @@ from ..gaussian import DiagonalCovariance, DualCovariance, FullCovariance, Point
 from ..inference.loop import Progress, State, pack, unpack
 from ..machine import Machine, fit_machine
 from ..model import Model, Problem
+from ..parameters import check_parameters
 from ..progress import Checkpoint, Reporter, mark_of
 from ..types import Array, Coef, Rows
 from ._away import Away
@@ -55,6 +56,7 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
         )
 
     def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
+        check_parameters(self.get_params(deep=False))
         if reading.is_source(X):
             return reading.read_source(self, X, y, reset)
         if namespace.is_foreign(X):

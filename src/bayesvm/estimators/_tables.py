@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 from .. import reading
 from ..designs.table import Layout, Table
 from ..levels import Factors
+from ..parameters import check_parameters
 from ..types import Array
 from ._base import BayesianClassifier
 
@@ -62,6 +63,7 @@ class TableReader(BayesianClassifier):
         if not self._is_table(X):
             X, y = super()._read(X, y, reset=True)
             return X, y, {}
+        check_parameters(self.get_params(deep=False))
         validate_data(self, X, reset=True, skip_check_array=True)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
