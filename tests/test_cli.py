@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -49,7 +51,7 @@ def test_demo(tmp_path):
 
 
 def test_what_is_absent_is_said_in_one_line():
-    code = "import sys; sys.modules['rich'] = None; from bayesvm.cli import app; app()"
+    code = "import sys; sys.modules['rich'] = None; import bayesvm.__main__ as m; m.app()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
@@ -57,15 +59,37 @@ def test_what_is_absent_is_said_in_one_line():
     assert "pip install 'bayesvm[cli,plot]'" in done.stderr
 
 
+def test_python_m():
+    done = subprocess.run(
+        [sys.executable, "-m", "bayesvm", "--version"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (0, f"bayesvm {__version__}\n")
+
+
+def test_the_extra_of_the_command_brings_all_it_imports():
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    assert set(extras["skops"]) <= set(extras["cli"])
+
+
 @pytest.mark.parametrize(
-    ("args", "code"), [((), 0), (("luts",), 2), (("luts", "nothing"), 2), (("who", "what"), 2)]
+    ("args", "code"), [(("luts",), 2), (("luts", "nothing"), 2), (("who", "what"), 2)]
 )
 def test_unknown_experiments_are_answered_with_a_list(args, code):
     out = invoke("reproduce", *args)
     assert out.exit_code == code
     assert "bayesvm reproduce luts simulation" in out.output
-    if args:
-        assert " ".join(args) in out.output
+    assert f"There is no experiment '{' '.join(args)}'." in out.output
+
+
+@pytest.mark.parametrize("args", [(), ("list",)], ids=str)
+def test_experiments_are_listed_by_paper(args):
+    out = invoke("reproduce", *args)
+    assert out.exit_code == 0
+    first, *rows = out.output.splitlines()
+    assert first == "Experiments of the papers that can be repeated:"
+    assert rows == sorted(rows)
+    assert len(rows) == len(REGISTRY)
 
 
 @pytest.mark.parametrize("key", REGISTRY)

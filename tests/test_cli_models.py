@@ -1,5 +1,7 @@
 """Models of a user's own tables on the command line."""
 
+import sys
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
@@ -10,6 +12,9 @@ from bayesvm.cli import app
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("skops")
+
+
+COLUMNS = ("mean radius", "mean texture", "mean perimeter", "mean area", "site")
 
 
 def invoke(*args):
@@ -75,6 +80,7 @@ def test_predictions_go_to_the_screen(table):
         (("-t", "diagnosis", "-m", "forest"), "choose one of linear, kernel"),
         (("-t", "diagnosis", "-m", "kernel", "--prior", "lasso"), "no meaning for --model kernel"),
         (("-t", "diagnosis", "--prior", "rigde"), "'rigde' is not known"),
+        (("-t", "diagnosis", *sum((("--drop", c) for c in COLUMNS), ())), "no columns to learn"),
     ],
 )
 def test_errors_are_one_line(args, message, table):
@@ -92,3 +98,59 @@ def test_other_mistakes(table, tmp_path):
     assert "name the column" in flat(invoke("report", model, table))
     pd.read_csv(table).drop(columns="site").to_csv(table, index=False)
     assert "lacks columns the model was fitted to: site" in flat(invoke("predict", model, table))
+
+
+def test_what_writes_models_is_asked_for_before_the_work(table, monkeypatch):
+    monkeypatch.setitem(sys.modules, "skops", None)
+    monkeypatch.setattr(bayesvm.BayesianLinearSVC, "fit", lambda *_: pytest.fail("fitted"))
+    done = invoke("fit", table, "-t", "diagnosis")
+    assert done.exit_code == 2
+    assert "the package skops: pip install 'bayesvm[skops]'" in flat(done)
+    assert "formula" not in done.output
+
+
+def test_names_of_rows_are_not_learned_from(table):
+    frame = pd.read_csv(table)
+    frame["patient"] = [f"p{i}" for i in range(len(frame))]
+    frame.to_csv(table, index=False)
+    done = invoke("fit", table, "-t", "diagnosis")
+    assert done.exit_code == 2
+    assert "'patient' has 200 different texts in 200 rows" in flat(done)
+    assert "--drop patient" in flat(done)
+    assert invoke("fit", table, "-t", "diagnosis", "--drop", "patient", "--no-check").exit_code == 0
+
+
+def test_empty_cells_of_text_are_latent(table):
+    frame = pd.read_csv(table)
+    rng = np.random.default_rng(0)
+    sick = frame["diagnosis"] == "malignant"
+    frame["site"] = np.where(sick ^ (rng.random(200) < 0.1), "left", "right")
+    frame = frame[["mean texture", "site", "diagnosis"]]
+    frame.loc[rng.random(200) < 0.2, "site"] = None
+    frame.to_csv(table, index=False)
+    done = invoke("fit", table, "-t", "diagnosis")
+    assert done.exit_code == 0, done.output
+    assert "site_left" in done.output
+    assert "site_nan" not in done.output
+    machine = bayesvm.load(table.with_suffix(".bayesvm"))
+    rows = machine[:-1].transform(frame)
+    gone = frame["site"].isna().to_numpy()
+    for name in ("site_left", "site_right"):
+        np.testing.assert_array_equal(rows[name].isna(), gone)
+    new = pd.DataFrame({"mean texture": 18.0, "site": ["left", None, "right"]})
+    left, unknown, right = machine.predict_proba(new)[:, 1]
+    assert right + 0.1 < unknown < left - 0.1
+    nothing = new.assign(site=np.nan)  # a column that is empty throughout
+    assert machine.predict_proba(nothing)[:, 1] == pytest.approx(unknown)
+    done = invoke("fit", table, "-t", "diagnosis", "-m", "kernel")
+    assert f"{gone.sum()} cells are empty" in flat(done)
+
+
+def test_a_value_that_some_folds_have_not_seen(table):
+    frame = pd.read_csv(table)
+    frame.loc[0, "site"] = "middle"
+    frame.loc[5:20, "site"] = None
+    frame.to_csv(table, index=False)
+    done = invoke("fit", table, "-t", "diagnosis")
+    assert done.exit_code == 0, done.output
+    assert "site_middle" in done.output

@@ -1,9 +1,102 @@
-"""Labels and weights as they come."""
+"""Rows, labels and weights as they come."""
 
 import numpy as np
+import pandas as pd
+import polars
 import pytest
+from scipy import sparse
 
+from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
 from bayesvm.reading import check_two_sided, check_weights, encode
+from bayesvm.terms import Columns
+
+WAYS = {
+    BayesianLinearSVC: r"BayesianLinearSVC\(missing='model'\)",
+    MixedSVC: r"MixedSVC\(missing='model'\)",
+    BayesianSVC: r"BayesianSVC needs complete rows.* FactorSVC\(\) learn from incomplete",
+    PCVC: r"PCVC needs complete rows.* BayesianLinearSVC\(missing='model'\)",
+    RVC: "RVC needs complete rows",
+    AdditiveSVC: r"Missing\(Columns\(\.\.\.\)\)",
+}
+
+
+def fitted(kind, X):
+    y = np.arange(12) % 2
+    if kind is AdditiveSVC:
+        return AdditiveSVC([("x", Columns(), "ridge")]).fit(X, y)
+    return kind().fit(X, y, **({"groups": np.arange(12) % 3} if kind is MixedSVC else {}))
+
+
+@pytest.fixture
+def frame():
+    X = np.random.default_rng(0).normal(size=(12, 4))
+    return pd.DataFrame(X, columns=["age", "size", "dose", "mass"])
+
+
+@pytest.mark.parametrize("kind", WAYS)
+def test_missing_cells_are_refused_with_what_can_be_done(kind, frame):
+    frame.loc[3, "size"] = frame.loc[4:5, "mass"] = np.nan
+    with pytest.raises(
+        ValueError, match="NaN: 3 cells in columns 'size', 'mass'.*" + WAYS[kind]
+    ) as e:
+        fitted(kind, frame)
+    assert "HistGradientBoosting" not in str(e.value)
+    assert e.value.__suppress_context__
+    with pytest.raises(ValueError, match="NaN: 3 cells in columns 1, 3"):
+        fitted(kind, frame.to_numpy())
+
+
+@pytest.mark.parametrize("kind", [BayesianLinearSVC, AdditiveSVC])
+def test_missing_cells_of_new_rows_are_refused_likewise(kind, frame):
+    model = fitted(kind, frame)
+    frame.loc[3, "dose"] = np.nan
+    with pytest.raises(ValueError, match="NaN: 1 cell in column 'dose'.*" + WAYS[kind]):
+        model.predict(frame)
+
+
+@pytest.mark.parametrize("kind", [*WAYS, FactorSVC])
+def test_infinite_cells_and_text_are_placed(kind, frame):
+    text = frame.assign(dose=["low", "high"] * 6)
+    with pytest.raises(ValueError, match=r"column 'dose'.*cannot be read as numbers.*'low'"):
+        fitted(kind, text)
+    frame.loc[3, "size"] = np.inf
+    with pytest.raises(ValueError, match=r"X contains infinity.*column 'size'"):
+        fitted(kind, frame)
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda X: sparse.csr_array(X.to_numpy()), "1 cell in column 1"),
+        (lambda X: X.astype("Float64"), "1 cell in column 'size'"),
+        (lambda X: X.astype(object), "1 cell in column 'size'"),
+        (lambda X: X.to_numpy().tolist(), "1 cell in column 1"),
+        (lambda X: polars.DataFrame(X.to_dict("list")), "1 cell in column 'size'"),
+    ],
+    ids=["sparse", "masked", "objects", "lists", "polars"],
+)
+def test_missing_cells_are_found_in_any_table(change, found, frame):
+    frame.loc[3, "size"] = np.nan
+    with pytest.raises(ValueError, match=f"Input X contains NaN: {found}"):
+        fitted(BayesianLinearSVC, change(frame))
+
+
+def test_many_columns_are_counted():
+    X = np.full((12, 9), np.nan)
+    with pytest.raises(ValueError, match="108 cells in columns 0, 1, 2, 3, 4 and 4 others"):
+        fitted(BayesianLinearSVC, X)
+
+
+def test_texts_that_are_numbers_are_no_offence():
+    X = np.array([["1", "x"], ["2", "3"]] * 6, dtype=object)
+    with pytest.raises(ValueError, match="column 1 of X cannot be read as numbers"):
+        fitted(BayesianLinearSVC, X)
+
+
+def test_class_weights_name_plain_labels():
+    y, classes = np.array([0, 1]), np.array([0, 1])
+    with pytest.raises(ValueError, match=r"names \[7\], but the classes are \[0, 1\]\."):
+        check_weights(None, {np.int64(7): 1.0}, y, classes)
 
 
 @pytest.mark.parametrize(

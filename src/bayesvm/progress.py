@@ -88,8 +88,6 @@ class Reporter:
     """
 
     def __init__(self, callbacks: Sequence[Callable[[Progress], Any]] | None, verbose: int) -> None:
-        if callable(callbacks):
-            raise ValueError("callbacks must be a list of callables; wrap the one given in [ ].")
         self.callbacks = list(callbacks or ())
         self.bar: Any = terminal_bar() if verbose else None
         self.tasks: dict[str, Any] = {}

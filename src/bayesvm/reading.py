@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,85 @@ from .weights import class_factors
 
 MERGED_ROWS = 50_000  # beyond it equal rows are not looked for
 FEW = 4  # classes that are looked for one by one
+
+
+@contextmanager
+def explained(estimator: Any, X: Any, names: Sequence[str] | None = None) -> Iterator[None]:
+    """Refusals of scikit-learn's checks with the columns they are about and what can be done."""
+    try:
+        yield
+    except ValueError as error:  # what it recommends instead is not shown
+        text = str(error)
+        if text.startswith("Input X contains NaN"):
+            found, count = _columns_with(X, _is_gone, names)
+            more = f": {count} cell{'s' * (count > 1)} in {found}. {estimator._of_missing_cells()}"
+            raise ValueError(f"Input X contains NaN{more}") from None
+        if text.startswith("Input X contains infinity"):
+            found, _ = _columns_with(X, _is_endless, names)
+            raise ValueError(f"{text} See {found}.") from None
+        if text.startswith("could not convert string"):
+            found, _ = _columns_with(X, _is_text, names)
+            raise ValueError(
+                f"{found} of X cannot be read as numbers ({text}). Encode text, for instance by "
+                "sklearn.preprocessing.OneHotEncoder in a pipeline, or leave it out."
+            ) from None
+        raise
+
+
+def _columns_with(
+    X: Any, wrong: Callable[[Any], Array], names: Sequence[str] | None
+) -> tuple[str, int]:
+    """Columns with cells of a kind, in words, and the number of such cells."""
+    if is_sparse(X):
+        cells = X.tocoo()
+        counts = np.bincount(cells.col[wrong(cells.data)], minlength=X.shape[1])
+    else:
+        plain = hasattr(X, "iloc") or isinstance(X, np.ndarray)
+        rows = X if plain else np.array(X, dtype=object)
+        counts = np.array([wrong(column_of(rows, j)).sum() for j in range(rows.shape[1])])
+    if names is None:
+        names = getattr(X, "column_names", getattr(X, "columns", None))
+    at = np.flatnonzero(counts)
+    which = [str(j) if names is None else repr(str(names[j])) for j in at[:5]]
+    rest = f" and {at.size - 5} others" if at.size > 5 else ""
+    return f"column{'s' * (at.size > 1)} {', '.join(which)}{rest}", int(counts.sum())
+
+
+def column_of(rows: Any, j: int) -> Any:
+    """A column of a frame, whichever library's, or of an array."""
+    return rows.iloc[:, j] if hasattr(rows, "iloc") else rows[:, j]
+
+
+def _is_gone(column: Any) -> Array:
+    return np.isnan(_numbers(column))
+
+
+def _is_endless(column: Any) -> Array:
+    return np.isinf(_numbers(column))
+
+
+def _is_text(column: Any) -> Array:
+    given = np.asarray(column)
+    if given.dtype.kind in "biuf":
+        return np.zeros(given.shape, dtype=bool)
+    texts = np.array([isinstance(cell, str | bytes) for cell in given], dtype=bool)
+    texts[texts] = np.isnan(_numbers(given[texts]))
+    return texts
+
+
+def _numbers(column: Any) -> Array:
+    """Cells as numbers; NaN for what is none."""
+    try:
+        return np.asarray(column, dtype=float)
+    except (TypeError, ValueError):
+        return np.array([_number(cell) for cell in np.asarray(column)], dtype=float)
+
+
+def _number(cell: Any) -> float:
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return np.nan
 
 
 def check_complete(X: Array, columns: Sequence[int], names: Sequence[str]) -> None:

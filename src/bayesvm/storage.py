@@ -9,7 +9,8 @@ from typing import Any
 FORMAT = 1
 
 
-def _skops() -> Any:
+def skops_io() -> Any:
+    """The package that reads and writes, or an error that says where to get it."""
     try:
         import skops.io
     except ImportError as error:
@@ -37,7 +38,7 @@ def _is_ours(name: str) -> bool:
 
 
 def _foreign(data: bytes) -> list[str]:
-    return [name for name in _skops().get_untrusted_types(data=data) if not _is_ours(name)]
+    return [name for name in skops_io().get_untrusted_types(data=data) if not _is_ours(name)]
 
 
 def save(model: Any, path: str | Path) -> None:
@@ -67,8 +68,9 @@ def save(model: Any, path: str | Path) -> None:
     """
     from . import __version__
 
+    io = skops_io()
     try:
-        data = _skops().dumps({"format": FORMAT, "version": __version__, "model": model})
+        data = io.dumps({"format": FORMAT, "version": __version__, "model": model})
         foreign = _foreign(data)
     except Exception as error:  # skops raises whatever an object's own code does
         raise ValueError(
@@ -100,7 +102,7 @@ def load(path: str | Path) -> Any:
     model : estimator
         As it was saved.
     """
-    data = Path(path).read_bytes()
+    io, data = skops_io(), Path(path).read_bytes()
     try:
         foreign = _foreign(data)
     except Exception as error:  # skops raises whatever its parsing meets
@@ -110,8 +112,7 @@ def load(path: str | Path) -> Any:
             f"{path} names {', '.join(foreign)}, which bayesvm.save never writes. It was not "
             "opened."
         )
-    known = _skops().get_untrusted_types(data=data)
-    held = _skops().loads(data, trusted=known)
+    held = io.loads(data, trusted=io.get_untrusted_types(data=data))
     if not isinstance(held, dict) or held.get("format") != FORMAT:
         found = held.get("version", "unknown") if isinstance(held, dict) else "unknown"
         raise ValueError(

@@ -19,6 +19,7 @@ from .inference.tight import TightVB
 from .kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
 from .likelihoods import Hinge, Logistic, Probit, SkewedLaplace
 from .namespace import inner, is_foreign
+from .parameters import check_jobs
 from .priors import Bridge, Fixed, InverseWishart, LaplaceZero, Lasso, Ridge, SpikeSlab
 from .reading import is_source
 from .types import Array
@@ -150,8 +151,7 @@ def check_streamed(likelihood: Any) -> None:
 
 
 def choose_engine(value: Any, n: int, K: int, n_jobs: int | None, X: Any = None) -> Any:
-    if n_jobs is not None and not isinstance(n_jobs, int | np.integer):
-        raise ValueError(f"n_jobs must be a whole number or None; got {n_jobs!r}.")
+    check_jobs("n_jobs", n_jobs)
     if value == "auto":
         if is_foreign(X):
             return Gpu.of(X)

@@ -23,8 +23,9 @@ def class_factors(class_weight: Any, masses: Array, classes: Array) -> Array:
         raise ValueError(f"class_weight must be 'balanced', a dict or None; got {class_weight!r}.")
     unknown = [k for k in class_weight if k not in set(classes.tolist())]
     if unknown:
+        plain = [k.item() if isinstance(k, np.generic) else k for k in unknown]
         raise ValueError(
-            f"class_weight names {unknown[:3]}, but the classes are {list(classes)[:10]}."
+            f"class_weight names {plain[:3]}, but the classes are {classes.tolist()[:10]}."
         )
     factors = np.array([float(class_weight.get(k, 1.0)) for k in classes])
     if np.any(factors < 0) or not np.all(np.isfinite(factors)):

@@ -47,14 +47,15 @@ def fit(
 ) -> None:
     """Fit a model to a table and write it to a file.
 
-    Columns of text become indicators of their values; empty cells of a linear model are latent
-    variables.
+    Columns of text become indicators of their values; empty cells, of numbers or text, are latent
+    variables of a linear model.
     """
-    from ..storage import save
+    from ..storage import save, skops_io
 
     console = Console(highlight=False)
     options = {k: v for k, v in {"prior": prior, "inference": inference}.items() if v is not None}
     with complaints():
+        skops_io()  # rather than after the work
         X, y = split(read(data), target, drop or [])
         model = build(kind, X, {**options, "random_state": seed})
         model.fit(X, y)
@@ -167,6 +168,18 @@ def columns_of(machine: Any, frame: pd.DataFrame) -> pd.DataFrame:
     return frame[wanted]
 
 
+def check_repeated(column: pd.Series) -> None:
+    """Refuse text that tells rows apart, such as names of rows: there is nothing to learn of it."""
+    seen = column.dropna()
+    distinct = seen.nunique()
+    if distinct > 0.9 * len(seen) and len(seen) > 1:
+        raise typer.BadParameter(
+            f"column {column.name!r} has {distinct} different texts in {len(seen)} rows, so its "
+            f"indicators would tell rows apart rather than kinds of rows; leave it out: --drop "
+            f"{column.name}"
+        )
+
+
 # ---------------------------------------------------------------------------------------------
 # Models
 
@@ -175,15 +188,19 @@ def build(kind: str, X: pd.DataFrame, options: dict[str, Any]) -> Any:
     """The estimator behind a step that turns columns of text into indicators."""
     from sklearn.compose import make_column_transformer
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder
 
     import bayesvm
 
+    from .indicators import Indicators
+
     if kind not in KINDS:
         raise typer.BadParameter(f"--model {kind} is not known; choose one of {', '.join(KINDS)}")
-    numeric = [c for c in X if pd.api.types.is_numeric_dtype(X[c])]
-    text = [c for c in X if c not in numeric]
-    cells = X[numeric].isna().to_numpy().sum()
+    if not X.shape[1]:
+        raise typer.BadParameter("no columns to learn from are left beside the labels")
+    text = [c for c in X if not pd.api.types.is_numeric_dtype(X[c])]
+    for name in text:
+        check_repeated(X[name])
+    cells = X.isna().to_numpy().sum()
     if kind == "linear" and options.get("inference", "vb") in ("vb", "gibbs"):
         options["missing"] = "model"  # rows to be predicted may have empty cells too
     elif cells:
@@ -197,7 +214,7 @@ def build(kind: str, X: pd.DataFrame, options: dict[str, Any]) -> Any:
         if name not in known:
             raise typer.BadParameter(f"--{name} has no meaning for --model {kind}")
     encode = make_column_transformer(
-        (OneHotEncoder(handle_unknown="ignore", sparse_output=False), text),
+        (Indicators([sorted(X[c].dropna().astype(object).unique(), key=str) for c in text]), text),
         remainder="passthrough",
         verbose_feature_names_out=False,
     ).set_output(transform="pandas")

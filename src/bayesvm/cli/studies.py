@@ -38,16 +38,20 @@ def reproduce(
 ) -> None:
     """Repeat an experiment of a paper: table, figure and a file of all results.
 
-    Without arguments, lists what exists.  A run that was interrupted goes on where it stopped.
+    Without arguments, or with "list", says what exists.  A run that was interrupted goes on where
+    it stopped.
     """
-    from ..experiments import find
+    from ..experiments import find, listing
 
     console = Console(highlight=False)
+    if paper is None or paper == "list":
+        console.print(listing(), soft_wrap=True)
+        return
     try:
         found = find(paper, experiment)
     except LookupError as error:
         console.print(error.args[0], soft_wrap=True)
-        raise typer.Exit(2 if paper else 0) from None
+        raise typer.Exit(2) from None
     _run(found, found.tasks(quick, seed), output, jobs, console)
 
 

@@ -24,6 +24,7 @@ from ..gaussian import DiagonalCovariance, DualCovariance, FullCovariance, Point
 from ..inference.loop import Progress, State, pack, unpack
 from ..machine import Machine, fit_machine
 from ..model import Model, Problem
+from ..parameters import check_parameters
 from ..progress import Checkpoint, Reporter, mark_of
 from ..types import Array, Coef, Rows
 from ._away import Away
@@ -46,12 +47,22 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
         """What rows must be like."""
         return {"accept_sparse": self._accept_sparse, "dtype": [np.float64, np.float32]}
 
+    def _of_missing_cells(self) -> str:
+        """What can be done about them."""
+        return (
+            f"{type(self).__name__} needs complete rows: fill the cells in, for instance by "
+            "sklearn.impute.SimpleImputer in a pipeline, or leave such rows out. "
+            "BayesianLinearSVC(missing='model') and FactorSVC() learn from incomplete rows."
+        )
+
     def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
+        check_parameters(self.get_params(deep=False))
         if reading.is_source(X):
             return reading.read_source(self, X, y, reset)
         if namespace.is_foreign(X):
             return reading.read_foreign(self, X, y, reset)
-        X, y = validate_data(self, X, y, reset=reset, **self._kind())
+        with reading.explained(self, X):
+            X, y = validate_data(self, X, y, reset=reset, **self._kind())
         check_classification_targets(y)
         return reading.as_rows(X), y
 
@@ -171,7 +182,8 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
             return reading.read_source(self, X, None, reset=False)[0]
         if namespace.is_foreign(X):
             return reading.read_foreign(self, X, None, reset=False)[0]
-        X = validate_data(self, X, reset=False, **self._kind())
+        with reading.explained(self, X):
+            X = validate_data(self, X, reset=False, **self._kind())
         return reading.as_rows(X)
 
     def _moments(self, X: Any) -> tuple[Array, Array]:

@@ -148,6 +148,13 @@ class MissingCells(ImputedCells):
             tags.input_tags.sparse = False
         return tags
 
+    def _of_missing_cells(self) -> str:
+        return (
+            f"{type(self).__name__}(missing='model'), by inference='vb' or 'gibbs' and of dense "
+            "rows, learns a distribution of such cells; else fill them in, for instance by "
+            "sklearn.impute.SimpleImputer in a pipeline, or leave such rows out."
+        )
+
     def _check_cells(self, X: Any) -> None:
         """Refuse what no distribution can fill in; warn of rows that say nothing but a label."""
         if reading.is_sparse(X):

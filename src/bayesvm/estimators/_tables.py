@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 from .. import reading
 from ..designs.table import Layout, Table
 from ..levels import Factors
+from ..parameters import check_parameters
 from ..types import Array
 from ._base import BayesianClassifier
 
@@ -32,6 +33,12 @@ class TableReader(BayesianClassifier):
         if self._incomplete():
             kind["ensure_all_finite"] = "allow-nan"
         return kind
+
+    def _of_missing_cells(self) -> str:
+        return (
+            "A term Missing(Columns(...)) learns a distribution of the missing cells of its "
+            "columns; else fill them in, or leave such rows out."
+        )
 
     def _layout(self) -> Layout:
         """Names of columns, and which of them name groups."""
@@ -56,6 +63,7 @@ class TableReader(BayesianClassifier):
         if not self._is_table(X):
             X, y = super()._read(X, y, reset=True)
             return X, y, {}
+        check_parameters(self.get_params(deep=False))
         validate_data(self, X, reset=True, skip_check_array=True)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
@@ -105,7 +113,7 @@ class TableReader(BayesianClassifier):
                 "rows with groups must be a data frame or a dense array of two dimensions; got "
                 f"{type(X).__name__} of shape {np.shape(X)}."
             )
-        labels = {names[j]: _column(rows, j) for j in layout.groups}
+        labels = {names[j]: np.asarray(reading.column_of(rows, j)) for j in layout.groups}
         plain = [j for j in range(layout.count) if j not in layout.groups]
         read: set[int] = set()
         for name, part, _ in self._parts:
@@ -118,7 +126,7 @@ class TableReader(BayesianClassifier):
             if k not in read:
                 continue
             try:
-                out[:, k] = np.asarray(_column(rows, j), dtype=float)
+                out[:, k] = np.asarray(reading.column_of(rows, j), dtype=float)
             except (TypeError, ValueError) as error:
                 raise ValueError(
                     f"column {names[j]!r} cannot be read as numbers ({error}). Encode it, or leave "
@@ -127,7 +135,9 @@ class TableReader(BayesianClassifier):
         finite = "allow-nan" if self._incomplete() else True
         if not plain:
             return out, labels
-        return check_array(out, dtype=float, ensure_all_finite=finite), labels
+        with reading.explained(self, out, self._names()):
+            out = check_array(out, dtype=float, ensure_all_finite=finite, input_name="X")
+        return out, labels
 
     def _check_known(self, X: Array) -> None:
         """Cells may be missing where a part has a distribution for them."""
@@ -171,10 +181,3 @@ class TableReader(BayesianClassifier):
                     stacklevel=3,
                 )
             taken |= set(some)
-
-
-def _column(rows: Any, j: int) -> Array:
-    """A column of a frame, whichever library's, or of an array."""
-    if not hasattr(rows, "columns"):
-        return np.asarray(rows[:, j])
-    return np.asarray(rows.iloc[:, j] if hasattr(rows, "iloc") else rows[:, j])

@@ -223,6 +223,7 @@ class BayesianSVC(Streaming, ProcessClassifier):
         fitc = check.check_approximation(self.approximation, scheme, likelihood)
         check.check_probability(self.probability)
         check.check_positive("bias", self.bias)
+        check.choose_dtype(self.dtype, scheme)
         if self._precomputed:
             reading.check_in_memory(X, "kernel='precomputed'")
         X, y = self._read(X, y, reset=True)

@@ -36,7 +36,7 @@ REGISTRY = {
 }
 
 
-def find(paper: str | None, experiment: str | None) -> Experiment:
+def find(paper: str, experiment: str | None) -> Experiment:
     """The experiment of that name; ``LookupError`` with a list of what exists if there is none.
 
     Examples
@@ -45,12 +45,19 @@ def find(paper: str | None, experiment: str | None) -> Experiment:
     >>> find("luts", "simulation").name
     'luts-simulation'
     """
-    key = (paper or "", experiment or "")
+    key = (paper, experiment or "")
     if key in REGISTRY:
         found: Experiment = import_module(f".{REGISTRY[key][0]}", __name__).EXPERIMENT
         return found
     asked = " ".join(name for name in key if name)
-    lines = [f"There is no experiment {asked!r}." if asked else "Say which experiment."]
-    lines += ["What exists:"]
-    lines += [f"  bayesvm reproduce {p} {e}   {what}" for (p, e), (_, what) in REGISTRY.items()]
-    raise LookupError("\n".join(lines))
+    raise LookupError(f"There is no experiment {asked!r}.\n{listing()}")
+
+
+def listing() -> str:
+    """The commands that repeat an experiment, by paper."""
+    width = max(len(p) + len(e) + 1 for p, e in REGISTRY)
+    rows = [
+        f"  bayesvm reproduce {f'{p} {e}':<{width}}   {what}"
+        for (p, e), (_, what) in sorted(REGISTRY.items())
+    ]
+    return "\n".join(["Experiments of the papers that can be repeated:", *rows])
