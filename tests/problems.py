@@ -1,6 +1,9 @@
 """Small problems for the tests of components and schemes: arrays in, ``Problem`` out."""
 
+import os
+
 import numpy as np
+import pytest
 from scipy import sparse
 
 from bayesvm.blocks import Blocks
@@ -12,6 +15,10 @@ from bayesvm.priors import Fixed
 from bayesvm.types import Local, Term
 
 Z = 4.5  # bound on a z-score: P(|z| > 4.5) = 7e-6 for one comparison of a right answer
+
+
+# real data are not in the repository
+needs_data = pytest.mark.skipif("BAYESVM_DATA" not in os.environ, reason="BAYESVM_DATA is not set")
 
 
 def frozen(*arrays):

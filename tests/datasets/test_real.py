@@ -6,12 +6,12 @@ import os
 import numpy as np
 import pytest
 from sklearn.utils import Bunch
+from tests.problems import needs_data
 
 from bayesvm import datasets
 from bayesvm.datasets import sources
 
 REAL = os.environ.get("BAYESVM_DATA")
-real = pytest.mark.skipif(not REAL, reason="needs the data folder in $BAYESVM_DATA")
 
 
 @pytest.fixture(autouse=True)
@@ -233,7 +233,7 @@ SHAPES = {  # rows, columns, rows labelled +1
 }
 
 
-@real
+@needs_data
 @pytest.mark.parametrize("name", SHAPES)
 def test_real_set(name):
     bunch = LOADERS[name](data_home=REAL)
@@ -241,7 +241,7 @@ def test_real_set(name):
     assert (*bunch.data.shape, int((bunch.target == 1).sum())) == SHAPES[name]
 
 
-@real
+@needs_data
 @pytest.mark.parametrize("name", sources.RAETSCH)
 def test_real_raetsch(name):
     """Every division of a set holds the same rows: its patterns, as often as each occurs."""
@@ -258,7 +258,7 @@ def test_real_raetsch(name):
         assert bunch.target.sum() + bunch.target_test.sum() == expected[1]
 
 
-@real
+@needs_data
 def test_real_missing_values():
     acath = datasets.load_acath(REAL)
     assert np.isnan(acath.data).sum(0).tolist() == [0, 0, 0, 1246]

@@ -5,6 +5,7 @@ import io
 import numpy as np
 import pytest
 from rich.console import Console
+from tests.problems import needs_data
 from typer.testing import CliRunner
 
 from bayesvm.cli import app
@@ -39,13 +40,10 @@ def said(experiment, frame):
     return console.export_text()
 
 
+@needs_data
 def test_names_of_the_real_data():
     """The variables that the papers speak of are called so in the data."""
-    try:
-        bunch = load_spam()
-    except OSError:
-        pytest.skip("the spam data are not here")
-    names = [str(n).removeprefix("word_freq_") for n in bunch.feature_names]
+    names = [str(n).removeprefix("word_freq_") for n in load_spam().feature_names]
     assert len(names) == 57
     assert {*luts_spam.LOWER, *luts_spam.LOWEST, *polson_spam.WILD} <= set(names)
 

@@ -1,16 +1,14 @@
 """The toenail experiment: its tasks, one split of the real data, its tables."""
 
 import io
-import os
 
 import pandas as pd
 import pytest
 from rich.console import Console
+from tests.problems import needs_data
 
 from bayesvm.experiments import find
 from bayesvm.experiments.luts_toenail import METHODS, data, solve, tasks
-
-needs_data = pytest.mark.skipif("BAYESVM_DATA" not in os.environ, reason="BAYESVM_DATA is not set")
 
 
 def test_tasks_are_splits_by_methods():

@@ -103,6 +103,23 @@ def test_sequential_and_em_agree_on_the_evidence(seed):
     assert one.value == pytest.approx(other.value, abs=0.02 * 80)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_where_one_solver_ends_the_other_stays(seed):
+    """The heights differ by the maximum that was found, not by what a maximum is."""
+    Phi, y, c = problem(80, seed)
+    solvers = {"sequential": relevance.sequential, "em": relevance.em}
+    ends, values = {}, {}
+    for name, solve in solvers.items():
+
+        def keep(progress, standing, name=name):
+            ends[name] = standing
+
+        values[name] = solve(Phi, y, c, tol=1e-6, max_iter=20000, watch=keep).value
+    for name, other in (("sequential", "em"), ("em", "sequential")):
+        there = solvers[name](Phi, y, c, tol=1e-6, max_iter=20000, start=ends[other])
+        assert there.value == pytest.approx(values[other], abs=0.01)
+
+
 def test_precisions_are_stationary():
     """At the end of EM each precision solves alpha = (1 - alpha Sigma_jj) / w_j^2."""
     Phi, y, c = problem(50, 5)

@@ -227,7 +227,7 @@ def _solve(
     def noting(what: str) -> Iterator[None]:
         try:
             yield
-        except Exception as error:
+        except Exception as error:  # whatever an estimator or a score of others may raise
             reasons.append(" ".join(f"{what}: {type(error).__name__}: {error}".split()))
             if error_score == "raise":
                 raise RuntimeError(
