@@ -28,12 +28,9 @@ class Places(NamedTuple):
 
     data: Distinct
     inputs: Standardised
+    points: Array  # distinct rows as the kernel sees them
     kernel: Any
     named: bool
-
-    @property
-    def points(self) -> Array:
-        return self.inputs.columns(self.data.X)  # type: ignore[no-any-return]
 
 
 def is_precomputed(kernel: Any) -> bool:
@@ -50,15 +47,17 @@ def find_places(
     data = merge(X[kept], codes[kept], c[kept])
     if not is_precomputed(kernel):
         inputs = scale_of(data, standardize)
-        extent = extent_of(inputs.columns(data.X), standardize)
-        return Places(data, inputs, *check.choose_kernel(kernel, extent))
+        points: Any = inputs.columns(data.X)
+        start = check.choose_kernel(kernel, extent_of(points, standardize))
+        return Places(data, inputs, points, *start)
     K = check_gram(X)
     # rows with the same kernel values are the same row; from here on a row is its number
     first = kept[np.unique(data.at[data.back], return_index=True)[1]]
     plain = Standardised(np.zeros(1), np.ones(1))
     own = np.diag(K)[first].mean()
     values = Precomputed(K, float(own) if tuned and own > 0 else 1.0)
-    return Places(data._replace(X=first[:, None].astype(float)), plain, values, False)
+    numbers = first[:, None].astype(float)
+    return Places(data._replace(X=numbers), plain, numbers, values, False)
 
 
 def scale_of(data: Distinct, standardize: bool) -> Standardised:

@@ -75,9 +75,9 @@ class ProcessClassifier(KernelReport):
         rng = self._generator()
         kept = np.flatnonzero(c > 0)
         tuned = rule is not None
-        places = find_places(self.kernel, self.standardize, tuned, X, codes, c, kept)
-        data, inputs, kernel, named = places
-        points = places.points
+        data, inputs, points, kernel, named = find_places(
+            self.kernel, self.standardize, tuned, X, codes, c, kept
+        )
         machines = tuple(
             Labels(t, data.c, data.at, points.shape[0]) for t in self._targets(data.codes)
         )
