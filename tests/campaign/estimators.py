@@ -18,7 +18,7 @@ LINEAR = ("BayesianLinearSVC", "MixedSVC")
 
 
 def terms():
-    return [("level", Intercept()), ("x", Columns()), ("f", Process(n_inducing=8))]
+    return [("level", Intercept()), ("x", Columns()), ("f", Process(n_inducing=None))]
 
 
 def table(seed=0, n=24, p=3):

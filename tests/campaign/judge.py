@@ -108,7 +108,9 @@ def require_valid(model, X):
     require(P.min() >= 0 and P.max() <= 1, "probabilities are not in [0, 1]")
     require(np.allclose(P.sum(axis=1), 1, atol=1e-9), "probabilities do not add up to one")
     labels = model.predict(X)
-    require(np.all(labels == model.classes_[P.argmax(axis=1)]), "predict is not the likeliest class")
+    require(
+        np.all(labels == model.classes_[P.argmax(axis=1)]), "predict is not the likeliest class"
+    )
     f = np.asarray(model.decision_function(X))
     require(not np.isnan(f).any(), "decision_function is NaN")
     if k == 2:
@@ -116,6 +118,6 @@ def require_valid(model, X):
         require(np.all(agree | (P[:, 0] == P[:, 1])), "decision_function contradicts predict")
     if hasattr(model, "predict_interval"):
         low, high = model.predict_interval(X)
-        inside = (low <= P + 1e-9) & (P <= high + 1e-9)
+        inside = (low <= P + 1e-9) & (high + 1e-9 >= P)
         require(np.all(inside), "an interval does not hold its probability")
         require(low.min() >= 0 and high.max() <= 1, "an interval leaves [0, 1]")

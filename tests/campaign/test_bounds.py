@@ -103,13 +103,13 @@ def additive(rng):
     return model.fit(X, y, sample_weight=weight)
 
 
-@pytest.mark.parametrize("fit", [linear, mixed, kernel, missing, additive], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "fit", [linear, mixed, kernel, missing, additive], ids=lambda f: f.__name__
+)
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_the_bound_never_falls(fit, shard, tally):
     for seed in range(shard * PROBLEMS, (shard + 1) * PROBLEMS):
-        tally.judge(
-            f"{fit.__name__}, seed {seed}", lambda: rises(fit(np.random.default_rng(seed)))
-        )
+        tally.judge(f"{fit.__name__}, seed {seed}", lambda: rises(fit(np.random.default_rng(seed))))
     tally.close()
 
 
@@ -136,7 +136,9 @@ def evidence(likelihood, precision, X, y, weight):
     return top + np.log(total * cell)
 
 
-@pytest.mark.parametrize("likelihood", [Hinge(), Logistic(), Probit()], ids=lambda k: type(k).__name__)
+@pytest.mark.parametrize(
+    "likelihood", [Hinge(), Logistic(), Probit()], ids=lambda k: type(k).__name__
+)
 @pytest.mark.parametrize("shard", range(2))
 def test_the_bound_is_below_the_evidence(likelihood, shard, tally):
     for seed in range(60 * shard, 60 * (shard + 1)):

@@ -52,7 +52,20 @@ def places(value, path=()):
             yield from places(value[key])
 
 
-JUNK = (None, 5, -1, 1e30, "", "os.system", "builtins", [], {}, True, "../../etc/passwd", [1e9, 1e9])
+JUNK = (
+    None,
+    5,
+    -1,
+    1e30,
+    "",
+    "os.system",
+    "builtins",
+    [],
+    {},
+    True,
+    "../../etc/passwd",
+    [1e9, 1e9],
+)
 CODE = ("os.system", "builtins.eval", "subprocess.Popen", "bayesvm.storage.load", "numpy.load")
 
 

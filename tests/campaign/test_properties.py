@@ -13,9 +13,10 @@ from tests.campaign.judge import require
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 SEEDS = range(12)
-# Largest difference of a probability.  A linear machine ends within 1e-8 of its bound; where a
-# kernel or factors are searched for, the search ends within its own tolerance.
-TOLERANCE = {name: 1e-6 if name in LINEAR else 1e-3 for name in SEVEN}
+# Largest difference of a probability.  A linear machine ends within 1e-8 of its bound, some 30 in
+# size, and the bound is quadratic at its top: 8e-4 posterior sd, about 1e-4 in a probability.
+# Where a kernel or factors are searched for, the search ends within its own tolerance.
+TOLERANCE = {name: 1e-4 if name in LINEAR else 1e-3 for name in SEVEN}
 
 
 def draw(seed, n=60, p=4):
