@@ -16,7 +16,7 @@ PYTEST := $(ONE_THREAD) MPLBACKEND=Agg $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow test-torch lint format types docs bench clean
+.PHONY: help demo test test-slow test-campaign test-torch lint format types docs bench clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -28,7 +28,10 @@ test: $(VENV)/.dev-stamp ## run the tests and the doctests (ARGS= is passed on t
 	$(PYTEST) $(ARGS)
 
 test-slow: $(VENV)/.dev-stamp ## run the tests marked slow
-	$(PYTEST) -m slow $(ARGS)
+	$(PYTEST) -m slow --ignore=tests/campaign $(ARGS)
+
+test-campaign: $(VENV)/.dev-stamp ## run the campaign of generated cases and print its table
+	$(PYTEST) -m slow tests/campaign $(ARGS)
 
 test-torch: $(TORCH)/.stamp ## run the tests of array libraries and engines with torch on the CPU
 	$(ONE_THREAD) MPLBACKEND=Agg $(TORCH)/bin/python -m pytest -n $(WORKERS) tests/engines tests/test_namespace.py $(ARGS)

@@ -1,0 +1,172 @@
+"""Hostile and damaged files."""
+
+import io
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+import bayesvm
+from bayesvm import PCVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC
+from tests.campaign.estimators import table, terms
+from tests.campaign.judge import require
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+pytest.importorskip("skops.io")
+
+X, Y = table(n=40)
+MODELS = {
+    "linear": lambda **how: BayesianLinearSVC(**how),
+    "kernel": lambda **how: BayesianSVC(n_inducing=6, tune=False, random_state=0, **how),
+    "vectors": lambda **how: PCVC(tune=False, **how),
+    "additive": lambda **how: AdditiveSVC(terms(), random_state=0, **how),
+}
+each = pytest.mark.parametrize("name", MODELS)
+
+
+def damaged(data, rng):
+    """Bytes changed, taken out, put in or cut off."""
+    data = bytearray(data)
+    i = int(rng.integers(len(data)))
+    match int(rng.integers(5)):
+        case 0:
+            data[i] ^= 1 << int(rng.integers(8))
+        case 1:
+            del data[i : i + int(rng.integers(1, 200))]
+        case 2:
+            data[i:i] = rng.bytes(int(rng.integers(1, 200)))
+        case 3:
+            del data[i:]
+        case 4:
+            j = int(rng.integers(len(data)))
+            data[i : i + 64] = data[j : j + 64]
+    return bytes(data)
+
+
+def places(value, path=()):
+    """Every place in a nest of dicts and lists."""
+    if isinstance(value, dict | list):
+        for key in list(value) if isinstance(value, dict) else range(len(value)):
+            yield value, key
+            yield from places(value[key])
+
+
+JUNK = (
+    None,
+    5,
+    -1,
+    1e30,
+    "",
+    "os.system",
+    "builtins",
+    [],
+    {},
+    True,
+    "../../etc/passwd",
+    [1e9, 1e9],
+)
+CODE = ("os.system", "builtins.eval", "subprocess.Popen", "bayesvm.storage.load", "numpy.load")
+
+
+def edited(data, rng):
+    """The list of contents with one entry replaced, left out or pointed at code."""
+    source = zipfile.ZipFile(io.BytesIO(data))
+    parts = {name: source.read(name) for name in source.namelist()}
+    schema = json.loads(parts["schema.json"])
+    spots = list(places(schema))
+    where, key = spots[int(rng.integers(len(spots)))]
+    match int(rng.integers(4)):
+        case 0:
+            where[key] = JUNK[int(rng.integers(len(JUNK)))]
+        case 1 if isinstance(where, dict):
+            del where[key]
+        case 2:
+            classes = [(w, k) for w, k in spots if k in ("__class__", "__module__", "__loader__")]
+            where, key = classes[int(rng.integers(len(classes)))]
+            module, _, attribute = CODE[int(rng.integers(len(CODE)))].rpartition(".")
+            where[key] = module if key == "__module__" else attribute
+        case _:
+            other, k = spots[int(rng.integers(len(spots)))]
+            where[key] = json.loads(json.dumps(other[k]))
+    parts["schema.json"] = json.dumps(schema).encode()
+    return packed(parts)
+
+
+def packed(parts, method=zipfile.ZIP_DEFLATED):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as target:
+        for name, content in parts.items():
+            target.writestr(name, content)
+    return out.getvalue()
+
+
+def array_edited(data, rng):
+    """One array replaced by a file of another shape, kind or declared size."""
+    source = zipfile.ZipFile(io.BytesIO(data))
+    parts = {name: source.read(name) for name in source.namelist()}
+    arrays = [name for name in parts if name.endswith(".npy")]
+    name = arrays[int(rng.integers(len(arrays)))]
+    header = "{'descr': '<f8', 'fortran_order': False, 'shape': (%s,), }"
+    match int(rng.integers(5)):
+        case 0:
+            parts[name] = npy(header % 10**13)
+        case 1:
+            parts[name] = npy(header % 10**30)
+        case 2:
+            parts[name] = npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }")
+        case 3:
+            parts[name] = npy(header % -5)
+        case 4:
+            parts[name] = rng.bytes(50)
+    return packed(parts)
+
+
+def npy(header):
+    text = header.encode().ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + b"\0" * 64
+
+
+@each
+@pytest.mark.parametrize("harm", [damaged, edited, array_edited], ids=lambda f: f.__name__)
+def test_a_model_file(name, harm, tally, tmp_path, monkeypatch):
+    canary = []
+    monkeypatch.setattr("os.system", lambda *a: canary.append(a))
+    monkeypatch.setattr("subprocess.Popen", lambda *a, **k: canary.append(a))
+    model = MODELS[name]().fit(X, Y)
+    whole = model.predict_proba(X)
+    bayesvm.save(model, tmp_path / "model")
+    data = (tmp_path / "model").read_bytes()
+    for seed in range(130):
+        (tmp_path / "harmed").write_bytes(harm(data, np.random.default_rng(seed)))
+
+        def action():
+            back = bayesvm.load(tmp_path / "harmed")
+            require(not canary, f"code was run: {canary}")
+            require(hasattr(back, "fit"), f"load returned {type(back).__name__}")
+            try:
+                same = np.allclose(back.predict_proba(X), whole, equal_nan=True)
+            except Exception as error:  # an edited model may be broken inside, not dangerous
+                same = harm is edited or f"predict raised {error!r}"
+            require(same is True or harm is edited, f"another model was loaded: {same}")
+
+        tally.judge(f"{name}, {harm.__name__}, {seed}", action)
+        require(not canary, f"code was run: {canary}")
+    tally.close()
+
+
+@each
+def test_a_checkpoint(name, tally, tmp_path):
+    path = tmp_path / "fit.npz"
+    whole = MODELS[name](checkpoint=path).fit(X, Y).predict_proba(X)
+    data = path.read_bytes()
+    for seed in range(60):
+        path.write_bytes(damaged(data, np.random.default_rng(seed)))
+
+        def action():
+            back = MODELS[name](checkpoint=path).fit(X, Y)
+            gap = np.abs(back.predict_proba(X) - whole).max()
+            require(gap <= 1e-10, f"a damaged checkpoint moves the fit by {gap:.2g}")
+
+        tally.judge(f"{name}, checkpoint, {seed}", action)
+    tally.close()
