@@ -309,9 +309,10 @@ class Problem:
     def stats(self, coef: Coef, curved: bool = False) -> Stats:
         """One pass over the rows, seen by a distribution of theta."""
         read, lik, form = self.reader, self.model.likelihood, self.form
-        return self.engine.sum(  # type: ignore[no-any-return]
+        sums: Stats = self.engine.sum(
             lambda b: pass_block(read(b), b.y, b.c, coef, lik, form, curved), self.blocks
         )
+        return sums.completed()
 
     def draw(self, theta: Array, key: tuple[int, ...]) -> Stats:
         """One pass with latent rows drawn; block b of a sweep has a generator of its own."""

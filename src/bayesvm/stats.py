@@ -229,16 +229,18 @@ def gather(
 
     Rows with latent entries also need the ``mean`` of theta at which they said it.
     """
-    H = None
+    H, left, weight = None, 0.0, 0.0
     if curved:
-        some = namespace.of(local.h).nonzero(is_curved(local))[0]
+        bent = is_curved(local)
+        some = namespace.of(local.h).nonzero(bent)[0]
         H = sandwich(pick(rows.C, some), pick(local.h, some), form)
+        left, weight = namespace.total(local.h * ~bent), namespace.total(local.w)
     S, g = sandwich(rows.C, local.w, form), double(rows.C.T @ like(local.g, rows.C))
     for where, cells in rows.V:
         spread = scattered(cells, local.w, where.stop - where.start)
         S, H = S.plus(where, spread), None if H is None else H.plus(where, spread)
         g[where] -= spread @ mean[where]  # type: ignore[index]
-    return Stats(S, g, namespace.total(local.bound), H)
+    return Stats(S, g, namespace.total(local.bound), H, left, weight)
 
 
 def pass_block(

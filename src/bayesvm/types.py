@@ -13,7 +13,7 @@ large ``w_i`` grows on the margin, and ``b_i`` does not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -129,16 +129,34 @@ class Own(NamedTuple):
 
 @dataclass(frozen=True)
 class Stats:
-    """Sums over rows; ``a + b`` joins two sets of rows.  H, the sum of curvatures, is optional."""
+    """Sums over rows; ``a + b`` joins two sets of rows.
+
+    H, the sum of curvatures, is optional.  Rows of little curvature are left out of it: ``left`` is
+    the curvature of those, ``weight`` the total of all rows' w.
+    """
 
     S: Any
     g: Array
     bound: Any  # a number; where rows are on a device, one that is there
     H: Any = None
+    left: Any = 0.0
+    weight: Any = 0.0
 
     def __add__(self, other: Stats) -> Stats:
         H = None if self.H is None else self.H + other.H
-        return Stats(self.S + other.S, self.g + other.g, self.bound + other.bound, H)
+        left, weight = self.left + other.left, self.weight + other.weight
+        return Stats(self.S + other.S, self.g + other.g, self.bound + other.bound, H, left, weight)
+
+    def completed(self) -> Stats:
+        """H with what was left out of it, as a share of S.
+
+        It is little unless next to no row is near the margin, as with a very rare label: then it is
+        all there is.
+        """
+        if self.H is None or not self.left:
+            return self
+        share = float(self.left / self.weight)
+        return replace(self, H=self.H + self.S * share, left=0.0)
 
 
 class Likelihood(Protocol):

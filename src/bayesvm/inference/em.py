@@ -17,7 +17,7 @@ from .draws import Position
 from .gibbs import Gibbs
 from .interior import finish_with_corners
 from .loop import Ascent, Progress, State, Step, Watch, ascend, require, silent
-from .vb import VB, attempt, bold_mean
+from .vb import VB, attempt, between, bold_mean
 
 MOST = 200  # columns that a narrowed problem may always have
 ROUNDS = 30  # of narrowing
@@ -219,7 +219,11 @@ class EM:
             return State(new, learned)
 
         safe = cache(partial(reach, stats.S, by_S))
-        return Step(value, safe, attempt(lambda: reach(stats.H, by_H)) if bold else None)
+
+        def newton(caution: float) -> State:
+            return reach(between(stats.H, stats.S, caution), between(by_H, by_S, caution))
+
+        return Step(value, safe, attempt(newton) if bold else None)
 
     def _finish(
         self, problem: Problem, state: State, eps: float

@@ -16,6 +16,8 @@ from ..model import Model, States
 from ..types import Array, Coef
 
 LONGEST_STEP = 256.0
+FIRST_CAUTION = 2.0**-6  # share of the safe curvature in a bold step, after the first that failed
+LEAST_CAUTION = 1e-4  # less counts as none
 
 
 class State(NamedTuple):
@@ -128,12 +130,15 @@ class Pace(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Steps from a state: a safe one that cannot lower the bound, made when called for, perhaps a
-    bold one, and the bound of the state itself."""
+    """Steps from a state, made when called for, and the bound of the state itself.
+
+    The safe one cannot lower the bound.  A bold one, where there is one, is by the curvature of the
+    bound, of which a share (its argument) is replaced by the larger one of the safe step.
+    """
 
     bound: float
     safe: Callable[[], State]
-    bold: State | None = None
+    bold: Callable[[float], State | None] | None = None
 
 
 def ascend(
@@ -161,19 +166,19 @@ def ascend(
     x0, from0, n_iter = state, step(state), 1  # from0 leaves x0 and knows its bound
     if np.isfinite(from0.bound):
         path.append(from0.bound)
-    patience = rest = 0  # safe steps still to make after a bold one failed, and how many it was
+    trail: list[State] = []
+    caution = 0.0  # share of the safe curvature in a bold step
     while n_iter < max_iter:
         bound0 = from0.bound
-        brave = patience == 0 and from0.bold is not None
-        x1 = from0.bold if brave and from0.bold is not None else from0.safe()
-        from1, n_iter = _try(step, x1) if brave else step(x1), n_iter + 1
-        patience = max(patience - 1, 0)
-        if brave and not from1.bound >= bound0:
-            patience = rest = 2 * rest + 1
+        bold = _bold(from0, caution)
+        rose = bold is None
+        if bold is not None:
+            x1, from1, n_iter = bold, _try(step, bold), n_iter + 1
+            rose = from1.bound >= bound0
+        if bold is None or not rose:
             x1 = from0.safe()
             from1, n_iter = step(x1), n_iter + 1
-        elif brave:
-            rest = 0
+        caution = _cautious(caution, rose)
         bound1, size = from1.bound, max(1.0, abs(from1.bound))
         change = bound1 - bound0
         if not change >= -1e-8 * size:
@@ -185,16 +190,23 @@ def ascend(
                 "(standardize=True). If they are, a likelihood, prior or design has an error."
             )
         path.append(bound1)
-        x2 = from1.safe() if patience or from1.bold is None else from1.bold
+        x2 = _bold(from1, caution) or from1.safe()
         settled = change < tol * size and _shift(x1.coef, x2.coef) < shift_tol
         stop = watch(Progress(stage, n_iter, max_iter, bound1, change), x1)
         if settled or stop:
             return Ascent(x1, bound1, path, n_iter, settled, change)
-        if accelerate and np.isfinite(bound0) and n_iter < max_iter:
-            with np.errstate(all="ignore"):  # it may lead anywhere
-                long = _long_step(model, x0, x1, x2)
+        trail = [*trail, x0] if np.isfinite(bound0) else []
+        if accelerate and trail and n_iter < max_iter:
+            # a bold step takes mean and covariance each by the other's last value, so that iterates
+            # come in two series: every other one shows the way
+            apart = 1 if from1.bold is None else 2
+            last = [*trail, x1, x2][::-apart][:3]
+            long = None
+            if len(last) == 3:
+                with np.errstate(all="ignore"):  # it may lead anywhere
+                    long = _long_step(model, *last[::-1])
             if long is not None:
-                after, n_iter = _try(step, long), n_iter + 1
+                trail, after, n_iter = [], _try(step, long), n_iter + 1
                 if after.bound >= bound1:
                     path.append(after.bound)
                     x0, from0 = long, after
@@ -204,6 +216,18 @@ def ascend(
         x0 = from0.safe()
         return Ascent(x0, step(x0).bound, path, n_iter, False, change)
     return Ascent(x0, from0.bound, path, n_iter, False, change)
+
+
+def _bold(step: Step, caution: float) -> State | None:
+    """The bold step, where there is one that is bolder than the safe one."""
+    return None if step.bold is None or caution >= 1.0 else step.bold(caution)
+
+
+def _cautious(caution: float, rose: bool) -> float:
+    """More after a bold step that failed, less after one that did not."""
+    if rose:
+        return caution / 4.0 if caution > LEAST_CAUTION else 0.0
+    return min(max(8.0 * caution, FIRST_CAUTION), 1.0)
 
 
 def require(owner: object, least: dict[str, float], most: dict[str, float] | None = None) -> None:

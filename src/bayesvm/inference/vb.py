@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import namespace
 from ..designs.latent import begin, refreshed, summed
 from ..gaussian import covariance, mode
 from ..model import Problem
@@ -20,6 +21,7 @@ THIN_ROWS = 20_000  # below this a full pass is cheaper than arranging a smaller
 THIN_BY = 10
 MOST_THIN = 10**6  # rows that are gathered for a start,
 MOST_ENTRIES = 2**25  # and entries of them
+RARE = 10  # rows of a label in a subset, below which its fit is no start: of one it knows nothing
 STILL = 1e-5  # largest change of a gate in a sweep at which Newton's mean is tried
 STARTS = 3  # of gates: open, as before the data, at random
 
@@ -125,19 +127,26 @@ class VB:
         model, rough = problem.model, replace(self, tol=max(self.tol, 1e-6))
         whole = not self.warm_rows or model.is_latent
         found = None if whole else from_few(rough, problem, rng, watch)
-        return State(model.start(), model.init(), begin(problem)) if found is None else found
+        if found is not None:
+            return found
+        return State(model.start(), model.init(), begin(problem))
 
 
 def from_few(scheme: Any, problem: Problem, rng: np.random.Generator, watch: Watch) -> State | None:
-    """Where a fit to a tenth of the rows ends, its spread that of all; ``None`` for few rows.
+    """Where a fit to a tenth of the rows ends, its spread that of all.
 
-    The fit to a tenth begins with a fit to a tenth of those: subsets grow until all rows are in.
+    ``None`` where rows are few, or those of one label among the tenth.  The fit to a tenth begins
+    with a fit to a tenth of those: subsets grow until all rows are in.
     """
     widest = max(problem.model.width, problem.blocks.width)
     keep = min(problem.n // THIN_BY, MOST_THIN, MOST_ENTRIES // widest)
     if problem.n < THIN_ROWS or keep < 10 * problem.model.width:
         return None
-    coef, priors, _ = scheme.fit(problem.thinned(keep, rng), rng, watch=watch).state
+    few = problem.thinned(keep, rng)
+    positive = int(namespace.total(few.blocks.y > 0))
+    if min(positive, keep - positive) < RARE:
+        return None
+    coef, priors, _ = scheme.fit(few, rng, watch=watch).state
     return State(Coef(coef.mean, coef.cov.shrunk(problem.n / keep)), priors)
 
 
@@ -174,8 +183,9 @@ def sweep(problem: Problem, state: State, bold: bool = False, frozen: bool = Fal
     if not bold:
         return Step(bound, safe)
 
-    def newton() -> State:
-        return reach(mode(covariance(stats.H, P, retry=False), stats.g, P, coef.mean, by_H))
+    def newton(caution: float) -> State:
+        M, product = between(stats.H, stats.S, caution), between(by_H, by_S, caution)
+        return reach(mode(covariance(M, P, retry=False), stats.g, P, coef.mean, product))
 
     return Step(bound, safe, attempt(newton))
 
@@ -206,8 +216,9 @@ def _gated_sweep(problem: Problem, state: State, gate: Array, bold: bool, frozen
     if not bold or np.max(np.abs(model.gates(safe.priors) - gate)) > STILL:  # type: ignore[operator]
         return Step(bound, lambda: safe)
 
-    def newton() -> State:
-        new = reach(mode(covariance(inner.H, P, retry=False), inner.g, P, coef.mean))
+    def newton(caution: float) -> State:
+        M = between(inner.H, inner.S, caution)
+        new = reach(mode(covariance(M, P, retry=False), inner.g, P, coef.mean))
         hurried = tuple(
             t.prior.hasten(s, own) if hasattr(t.prior, "hasten") else s
             for t, s, own in zip(model.terms, new.priors, model.own(new.coef), strict=True)
@@ -233,13 +244,26 @@ def searched(problem: Problem, state: State) -> State:
     return state._replace(priors=model.gated(priors, np.where(active, OPEN, -OPEN)))
 
 
-def attempt(make: Callable[[], State]) -> State | None:
+def between(H: Any, S: Any, caution: float) -> Any:
+    """A share of S and the rest of H."""
+    if H is None or caution == 0:
+        return H
+    if callable(H):
+        return lambda x: caution * S(x) + (1.0 - caution) * H(x)
+    return S * caution + H * (1.0 - caution)
+
+
+def attempt(make: Callable[[float], State]) -> Callable[[float], State | None]:
     """A bold step, unless its matrix is singular: few rows may have any curvature."""
-    try:
-        with np.errstate(all="ignore"):
-            return make()
-    except np.linalg.LinAlgError:
-        return None
+
+    def bold(caution: float) -> State | None:
+        try:
+            with np.errstate(all="ignore"):
+                return make(caution)
+        except np.linalg.LinAlgError:
+            return None
+
+    return bold
 
 
 def bound_of(problem: Problem, state: State, stats: Stats | None = None) -> float:
