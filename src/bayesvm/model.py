@@ -14,6 +14,7 @@ from scipy import sparse
 from . import namespace
 from .arrow import Arrow
 from .blocks import Blocks, balanced_rows
+from .centred import Centred
 from .designs import latent
 from .designs.columns import Assembled
 from .distributions import LOG_2PI
@@ -62,8 +63,7 @@ class Model:
     def rows(self, X: Any, out: Any = None) -> Rows:
         """Columns of all terms at a block of input, written to ``out`` if that is given."""
         if sparse.issparse(X):
-            parts = [t.design.columns(X) for t in self.terms]
-            return Rows(sparse.csr_array(sparse.hstack(parts, format="csr")))
+            return Rows(Centred.beside([t.design.columns(X) for t in self.terms]))
         plain = self.terms[: len(self.terms) - len(self.grouped)]
         width = self.slices[len(plain)].start if self.grouped else self.width
         C = namespace.empty(X, width, self.dtype) if out is None else out

@@ -399,8 +399,14 @@ def read_labels(y: Any, n: int) -> Array:
 
 
 def as_rows(X: Any) -> Any:
-    """CSR for sparse input (row slices must be cheap); arrays as they are."""
-    return sparse.csr_array(X) if sparse.issparse(X) else X
+    """CSR for sparse input (row slices must be cheap), each cell once; arrays as they are."""
+    if not sparse.issparse(X):
+        return X
+    X = sparse.csr_array(X)
+    if not X.has_canonical_format:  # entries of one cell add up
+        X = X.copy()
+        X.sum_duplicates()
+    return X
 
 
 def is_sparse(X: Any) -> bool:

@@ -18,6 +18,7 @@ from scipy import sparse
 
 from . import namespace
 from .arrow import Arrow, Bordered
+from .centred import Centred
 from .namespace import double, like, pick
 from .types import Array, Cells, Coef, Columns, Hidden, Likelihood, Local, Rows, Stats
 
@@ -114,10 +115,12 @@ def sandwich(C: Columns, w: Array, form: str) -> Any:
     """``C' diag(w) C`` in the form asked for; knows dense and sparse columns, and codes."""
     if isinstance(C, Arrow) and form != "arrow":
         C = C.toarray()
+    if isinstance(C, Centred) and form == "dense":
+        return Dense(C.sandwich(w))
     if form == "arrow":
         return Bordered.of(C, w)
     if form == "factored":
-        return Factored(C.toarray() if sparse.issparse(C) else C, w)
+        return Factored(C.toarray() if hasattr(C, "toarray") else C, w)
     if form == "diagonal":
         return Diagonal(squared(C).T @ w)
     if sparse.issparse(C):
@@ -128,7 +131,7 @@ def sandwich(C: Columns, w: Array, form: str) -> Any:
 
 def squared(C: Columns) -> Columns:
     """Columns squared entry by entry."""
-    if isinstance(C, Arrow):
+    if isinstance(C, Arrow | Centred):
         return C.squared()
     if sparse.issparse(C):
         out = C.copy()
@@ -139,7 +142,7 @@ def squared(C: Columns) -> Columns:
 
 def scaled(C: Columns, s: Array) -> Columns:
     """Columns times numbers."""
-    if isinstance(C, Arrow):
+    if isinstance(C, Arrow | Centred):
         return C.scaled(s)
     return C.multiply(s).tocsr() if sparse.issparse(C) else C * s
 

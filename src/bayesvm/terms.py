@@ -36,6 +36,7 @@ class Source(NamedTuple):
     c: Array
     levels: Sequence[int]  # groups of each factor, in the order of the layout's
     rng: np.random.Generator
+    centred: bool = True  # whether there is an intercept to take up what centring takes away
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ class Columns:
     columns : list of names or positions, optional
         Which; by default all that do not name groups.
     standardize : bool, default=True
-        Centre and scale them inside.  Coefficients are reported on the scale of the input.
+        Centre and scale them inside; without an :class:`Intercept` among the terms, only scale.
+        Coefficients are reported on the scale of the input.
     """
 
     columns: Any = None
@@ -72,7 +74,8 @@ class Columns:
         where = source.layout.find(self.columns)
         X = numbers(source.X)[:, where]
         blocks = Blocks(X, np.empty(len(X)), source.c, block_rows(X.shape[1]))
-        return Picked(where, plain.fit_columns(blocks, Serial(), self.standardize))
+        inner = plain.fit_columns(blocks, Serial(), self.standardize, source.centred)
+        return Picked(where, inner)
 
 
 @dataclass(frozen=True)
@@ -110,9 +113,9 @@ class Missing:
     def bind(self, source: Source) -> latent.Missing:
         inner = self.part.bind(source)
         level, spread = np.zeros(inner.width), np.ones(inner.width)
-        if not self.part.standardize:
-            seen = Columns(self.part.columns).bind(source)
-            level, spread = seen.center, seen.scale
+        if not (self.part.standardize and source.centred):
+            seen = Columns(self.part.columns).bind(source._replace(centred=True))
+            level, spread = seen.center / inner.scale, seen.scale / inner.scale
         imputer = check.choose_imputer(self.imputer, len(source.c), inner.width)
         return latent.Missing(inner, level, spread, imputer)
 
@@ -184,7 +187,7 @@ class Process:
 
     def bind(self, source: Source) -> Smooth:
         check.check_inducing(self.inducing, self.n_inducing)
-        inputs = Columns(self.columns, self.standardize).bind(source)
+        inputs = Columns(self.columns, self.standardize).bind(source._replace(centred=True))
         points = np.unique(inputs.columns(source.X), axis=0)
         extent = extent_of(points, self.standardize)
         kernel, named = check.choose_kernel(self.kernel, extent)

@@ -10,6 +10,7 @@ import numpy as np
 from .. import namespace
 from ..arrow import Factor
 from ..types import Array
+from .columns import Standardised
 from .table import numbers
 
 
@@ -55,9 +56,10 @@ class Grouped:
         foreign = namespace.is_foreign(X)
         one: Any = namespace.constant(X, 1.0) if foreign else np.broadcast_to(1.0, X.shape[:1])
         columns = [one] if self.intercept else []
-        for j, center, scale in zip(self.slopes, self.center, self.scale, strict=True):
-            x = namespace.double(numbers(X)[:, int(j)])
-            columns.append((x - float(center)) / float(scale))
+        if self.slopes.size:
+            some = namespace.of(X).stack([numbers(X)[:, int(j)] for j in self.slopes], axis=1)
+            slopes = Standardised(self.center, self.scale).columns(some)
+            columns += [slopes[:, j] for j in range(self.slopes.size)]
         if len(columns) == 1:
             return columns[0][:, None]  # type: ignore[no-any-return]
         return namespace.of(X).stack(columns, axis=1)  # type: ignore[no-any-return]

@@ -59,7 +59,7 @@ class CoefficientReport(BayesianClassifier):
         for machine in self.machines_:
             (_, design, _), where = machine.model.find("coef")
             cov = machine.posterior.covariance(where)
-            covs.append(cov / np.outer(design.scale, design.scale))
+            covs.append(cov / design.scale / design.scale[:, None])
         return covs[0] if len(covs) == 1 else np.stack(covs)
 
     @property

@@ -88,7 +88,7 @@ class LoadingReport(BayesianClassifier):
         self._check_fitted()
         parts = self._sample(n, self._generator())
         single = len(parts) == 1
-        psi = [found.psi[..., None] / self.scale_**2 for found in parts]
+        psi = [found.psi[..., None] / self.scale_ / self.scale_ for found in parts]
         group: dict[str, Any] = {
             "loadings": np.concatenate([found.A for found in parts], axis=3),
             "noise_precision": psi[0] if single else np.stack(psi, axis=2),

@@ -181,13 +181,12 @@ class MissingCells(ImputedCells):
 
     def _latent(self, columns: Standardised, blocks: Blocks, engine: Engine) -> Missing:
         """The columns with a distribution for cells that are missing."""
-        none, one = np.zeros(columns.width), np.ones(columns.width)
-        if not self.standardize:
+        level, spread = np.zeros(columns.width), np.ones(columns.width)
+        if not (self.standardize and self.fit_intercept):
             seen = fit_columns(blocks, engine, standardize=True)
-            none, one = seen.center, seen.scale
-        return Missing(
-            columns, none, one, check.choose_imputer(self.missing, blocks.n, columns.width)
-        )
+            level, spread = seen.center / columns.scale, seen.scale / columns.scale
+        imputer = check.choose_imputer(self.missing, blocks.n, columns.width)
+        return Missing(columns, level, spread, imputer)
 
     def _attach(self, machines: list[Machine], design: Missing, blocks: Blocks) -> list[Machine]:
         """Machines fitted on complete rows, with the distribution of these beside.

@@ -17,7 +17,7 @@ from ..inference.loop import Progress
 from ..machine import Machine
 from ..model import Model, Problem, arranged
 from ..stats import moments
-from ..terms import Source, read_terms
+from ..terms import Intercept, Source, read_terms
 from ..types import Array, Coef, Rows, Term
 from ._base import arviz_tree, pandas_for
 from ._effects import EffectReport, second_moments
@@ -197,7 +197,8 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
 
     def _problem(self, X: Any, c: Array, copies: Array, scheme: Any) -> Problem:
         sizes = [level.size for level in self._factors.levels]
-        source = Source(self._layout(), X, c, sizes, self._generator())
+        level = any(isinstance(part, Intercept) for _, part, _ in self._parts)
+        source = Source(self._layout(), X, c, sizes, self._generator(), level)
         bound = []
         for name, part, prior in self._parts:
             try:

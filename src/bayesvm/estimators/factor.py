@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import reading
 from .. import validation as check
-from ..blocks import Blocks
-from ..designs import FactorScores, Intercept
+from ..blocks import Blocks, block_rows
+from ..designs import FactorScores, Intercept, Standardised
+from ..designs.columns import FAR, RAW_FAR, column_moments
 from ..diagnostics import r_hat
 from ..engines import Serial
 from ..factors.fitted import Fitted, LinearDraws, LinearFit, ProjectedScores
@@ -248,7 +249,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
             c, copies = c / np.maximum(copies, 1e-300), np.ones_like(copies)
         X, codes, c, copies = X[rows].astype(float), codes[rows], c[rows], copies[rows]
         self._scale_columns(X, copies)
-        sheet = Sheet.of((X - self.mean_) / self.scale_, copies)
+        sheet = Sheet.of(self._standard(X), copies)
         with check.blas_threads(sheet.n, "dense"):
             machines = self._learn(sheet, codes, self.label_weight * c, scheme)
         self._conclude(machines)
@@ -296,16 +297,16 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
 
     def _scale_columns(self, X: Array, copies: Array) -> None:
         """Mean and spread of the cells seen; refuses columns that say nothing."""
-        seen = ~np.isnan(X)
-        count = copies @ seen
-        self._refuse(count == 0, "no cell that was seen")
-        filled = np.where(seen, X, 0.0)
-        self.mean_ = (copies @ filled) / count
-        gap = np.where(seen, X - self.mean_, 0.0)
-        spread = np.sqrt((copies @ gap**2) / count)
-        flat = spread <= 1e-12 * np.maximum(np.abs(self.mean_), 1e-300)
-        self._refuse(flat | (spread == 0), "the same value in every row")
+        self._refuse(np.asarray(np.isnan(X).all(axis=0)), "no cell that was seen")
+        blocks = Blocks(X, np.empty(copies.size), copies, block_rows(X.shape[1]))
+        self.mean_, spread, constant = column_moments(blocks, Serial())
+        self._refuse(constant, "the same value in every row")
         self.scale_ = spread if self.standardize else np.ones_like(spread)
+
+    def _standard(self, X: Array) -> Array:
+        """Rows on the scale of the model."""
+        far = FAR if self.standardize else RAW_FAR
+        return np.asarray(Standardised(self.mean_, self.scale_, far).columns(X))
 
     def _refuse(self, bad: Array, what: str) -> None:
         if not np.any(bad):
@@ -399,15 +400,16 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
             shares.append(slopes / max(float(slopes.sum()), 1e-300))
         self.loadings_, self.loadings_std_ = np.hstack(means), np.hstack(stds)
         self.factor_relevance_ = np.concatenate(shares)
-        self.noise_precision_ = np.mean([part.psi for part in self._parts]) / self.scale_**2
+        psi = np.mean([part.psi for part in self._parts])
+        with np.errstate(over="ignore"):  # of columns in tiny units it may be too large a number
+            self.noise_precision_ = psi / self.scale_ / self.scale_
         self.offset_ = np.array([m.link.offset for m in self.machines_])
         self._n_features_out = self.loadings_.shape[1]
 
     # ----- asking
 
     def _new_rows(self, X: Any) -> Array:
-        rows: Array = (super()._new_rows(X) - self.mean_) / self.scale_
-        return rows
+        return self._standard(super()._new_rows(X))
 
     def _moments(self, X: Any) -> tuple[Array, Array]:
         X = self._new_rows(X)

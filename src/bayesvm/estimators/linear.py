@@ -54,7 +54,8 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         which makes standard deviations too small, with many rows by half; it takes somewhat more
         passes.
     fit_intercept : bool, default=True
-        Add an intercept, with a wide prior of its own.
+        Add an intercept, with a wide prior of its own.  Without one f is ``X @ coef_``: columns are
+        scaled and not centred.
     missing : {"error", "model"} or an object, default="error"
         What to do with NaN in X: refuse it, or give missing cells a distribution that is learned
         together with the coefficients.  ``"model"`` is :class:`~bayesvm.designs.Unstructured`, a
@@ -247,7 +248,7 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         check.check_engine(engine, scheme, X)
         X, c = check.placed(engine, X, c)
         blocks = cut(X, np.broadcast_to(0.0, (n,)), c, check.choose_size(engine, K))
-        columns: Any = fit_columns(blocks, engine, self.standardize)
+        columns: Any = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
         if check.models_missing(self.missing) and np.isnan(X).any():
             blocks = replace(blocks, copies=copies)
             columns = self._latent(columns, blocks, engine)
@@ -276,6 +277,7 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         n, K = X.shape[0], X.shape[1] + bool(self.fit_intercept)
         engine = check.choose_engine(self.engine, n, K, self.n_jobs)
         blocks = cut(X, np.empty(n), c, check.choose_size(engine, K))
-        return self._model(fit_columns(blocks, engine, self.standardize), scheme)
+        columns = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
+        return self._model(columns, scheme)
 
     _streamed = CoefficientReport._report

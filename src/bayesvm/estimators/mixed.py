@@ -312,7 +312,7 @@ class MixedSVC(GroupAnswers, MissingCells):
         blocks = cut(X, np.broadcast_to(0.0, (n,)), c, check.choose_size(engine, K, total))
         if isinstance(blocks, Blocks):
             blocks = replace(blocks, copies=copies)
-        columns: Any = fit_columns(blocks, engine, self.standardize)
+        columns: Any = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
         cells = numbers(X)
         if check.models_missing(self.missing) and np.isnan(cells).any():
             reading.check_slopes(cells, own, self._names())
