@@ -28,6 +28,7 @@ from .precision import Precision, add_precision, blocks_of
 from .types import Array, Columns
 
 HELD = 2**21  # numbers held at once where rows meet a wide corner
+ROUNDING = 1e-14  # of a difference, as a share of what it is a difference of
 
 
 class Legs(NamedTuple):
@@ -89,7 +90,14 @@ class ArrowCovariance:
         """``(S + P)^-1``."""
         legs, Q = eliminate(S, P, retry)
         add_precision(Q, P)
-        L, propped = scaled_cholesky(Q, retry)
+        try:
+            L, propped = scaled_cholesky(Q, retry=False)
+        except np.linalg.LinAlgError:
+            if not retry:
+                raise
+            # groups can take all but the rounding of a corner's precision, which weights make large
+            Q[np.diag_indices_from(Q)] += ROUNDING * np.diag(S.M)
+            L, propped = scaled_cholesky(Q)[0], True
         return cls(L, legs.R, legs.U, legs.V, legs.patched or propped)
 
     @property

@@ -80,6 +80,8 @@ class Fit:
 
     def slope(self) -> Array:
         """Gradient of the optimal bound in the entries of K."""
+        if not self.on.size:  # LAPACK would print a complaint
+            return 0.5 * np.outer(self.alpha, self.alpha)
         inverse, _ = lapack.dlauum(self.R, lower=1)
         inverse += np.tril(inverse, -1).T  # R has zeros above the diagonal
         s = np.sqrt(self.sites.w[self.on])

@@ -304,6 +304,13 @@ def check_positive(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a positive number; got {value!r}.")
 
 
+def check_between(name: str, value: Any, low: float, high: float) -> None:
+    """Refuse numbers so small or large that nothing could be computed with them."""
+    check_positive(name, value)
+    if not low <= float(value) <= high:
+        raise ValueError(f"{name} must lie between {low:g} and {high:g}; got {value!r}.")
+
+
 def check_inducing(how: str, m: Any) -> None:
     if how not in ("kmeans", "random"):
         raise ValueError(

@@ -291,8 +291,9 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
                 "other fits are short. Leave checkpoint out."
             )
         check.check_probability(self.probability)
-        for name in ("bias", "label_weight", *(() if self.nu is None else ("nu",))):
-            check.check_positive(name, getattr(self, name))
+        check.check_positive("label_weight", self.label_weight)
+        for name in ("bias", *(() if self.nu is None else ("nu",))):
+            check.check_between(name, getattr(self, name), 1e-6, 1e6)
         return scheme
 
     def _scale_columns(self, X: Array, copies: Array) -> None:

@@ -32,13 +32,14 @@ from scipy.optimize import brentq, minimize
 
 from ..distributions import LOG_2PI, slice_sample
 from ..gram import Fit, Labels, Sites, factor, fit_sites, target_sites
-from ..inference.loop import BoundFell, Progress, Watch, silent
+from ..inference.loop import Progress, Watch, silent
 from ..types import Array, Likelihood
 from .bordered import Inverse
 from .loadings import Drawn, FactorPrior, Loadings, project
 from .sheet import Scores, Sheet
 
 SPREAD = 0.25  # prior standard deviation of the kernel's log parameters around their start
+FARTHEST = 12.0  # how far from there they are tried: with very large weights they would run away
 FIRST_PASSES = 20  # of coordinate ascent, before anything else is learned
 JITTER = 1e-8  # of the kernel's variance, where a factor of the kernel itself is needed
 SETTLED = 0.1  # change of f in a cycle, in its standard deviations, at which it has settled
@@ -96,7 +97,8 @@ class KernelFactors:
         if not self.unit:
             return 1.0
         c = self.sheet.c
-        return float(np.sqrt(c @ np.square(W).sum(axis=1) / (c.sum() * W.shape[1])))
+        square = float(c @ np.square(W).sum(axis=1) / (c.sum() * W.shape[1]))
+        return np.sqrt(square) if square > 0 else 1.0  # rows of next to no weight: scores are zero
 
     def gram(self, kernel: Any, W: Array) -> Array:
         K: Array = kernel(W / self.spread(W))
@@ -270,7 +272,12 @@ def maximise(problem: KernelFactors, state: KernelState, steps: int = 10) -> Ker
 
     if not any(free):
         return state
-    found = minimize(loss, flat(Z, theta), jac=True, method="L-BFGS-B", options={"maxiter": steps})
+    around = problem.kernel.theta
+    near = list(zip(around - FARTHEST, around + FARTHEST, strict=True))[: free[1]]
+    found = minimize(
+        loss, flat(Z, theta), jac=True, method="L-BFGS-B", options={"maxiter": steps},
+        bounds=[(None, None)] * free[0] + near,
+    )  # fmt: skip
     Z, theta = read(found.x)
     W = frame.scores(Z) if problem.joint else state.W
     return state._replace(W=W, kernel=state.kernel.with_theta(theta))
@@ -325,8 +332,8 @@ def climb(
         new = cycle(problem, state)
         path.append(bound(problem, new))
         change, size = path[-1] - path[-2], max(1.0, abs(path[-1]), least)
-        if change < -1e-8 * size:
-            raise BoundFell(f"the bound fell from {path[-2]!r} to {path[-1]!r} in a safe cycle")
+        if change < -1e-8 * size:  # q(f) has not settled, as with very large weights: no further
+            return state, path[:-1], False
         shift = max(
             float(np.sqrt(np.mean((b.m - a.m) ** 2) / np.mean(b.v)))
             for a, b in zip(state.fits, new.fits, strict=True)
