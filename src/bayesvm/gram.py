@@ -33,6 +33,7 @@ Site = Callable[[Array, Array, Array], Local]
 
 NOTHING = 1e-10  # precision of a site, in units of the prior's, that changes nothing
 FIRST = 2.0  # size of f before anything is known, with unit variance
+ROUNDING = 1e-12  # of a factorisation, as a share of the diagonal
 STRONG = 1e-4  # and one that leaves twelve digits in a difference from one
 
 
@@ -119,12 +120,21 @@ class Predictor:
 
 
 def factor(K: Array, w: Array, on: Array) -> Array:
-    """The factor of B for the points that have precision."""
+    """The factor of B for the points that have precision.
+
+    Very large ones can leave less of its identity than rounding takes; that much is added then.
+    """
     s = np.sqrt(w)
-    B = K[_square(on, K)] * s
-    B *= s[:, None]
-    B[np.diag_indices_from(B)] += 1.0
-    return factor_in_place(B)
+    for more in (0.0, ROUNDING):
+        B = K[_square(on, K)] * s
+        B *= s[:, None]
+        B[np.diag_indices_from(B)] += 1.0 + more * np.diag(B)
+        try:
+            return factor_in_place(B)
+        except np.linalg.LinAlgError:
+            if more:
+                raise
+    raise AssertionError("not reached")
 
 
 def factor_in_place(B: Array) -> Array:

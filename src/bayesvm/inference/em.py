@@ -17,7 +17,7 @@ from .draws import Position
 from .gibbs import Gibbs
 from .interior import finish_with_corners
 from .loop import Ascent, Progress, State, Step, Watch, ascend, require, silent
-from .vb import VB, attempt, between, bold_mean
+from .vb import ROUNDING, VB, attempt, between, bold_mean
 
 MOST = 200  # columns that a narrowed problem may always have
 ROUNDS = 30  # of narrowing
@@ -175,6 +175,7 @@ class EM:
                 max_iter=min(self.max_iter, 20) if rough else self.max_iter,
                 tol=self.tol,
                 shift_tol=1e-4,
+                rounding=ROUNDING * problem.blocks.weight,
                 accelerate=self.accelerate,
                 watch=watch,
                 stage=f"em, smoothing {eps:g}",

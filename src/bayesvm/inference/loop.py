@@ -149,6 +149,7 @@ def ascend(
     max_iter: int,
     tol: float,
     shift_tol: float,
+    rounding: float = 0.0,
     accelerate: bool = True,
     watch: Watch = silent,
     stage: str = "",
@@ -159,7 +160,8 @@ def ascend(
     extrapolation are judged by a pass that would have been made anyway; one that lowered the bound
     is dropped for the safe step and leaves no trace.  The climb ends when a step raises the bound
     by less than ``tol`` of its size and moves no coefficient by more than ``shift_tol`` posterior
-    standard deviations.
+    standard deviations.  ``rounding`` is that of the bound itself, which rows of very large weight
+    may have.
     """
     path = History()
     change = np.inf
@@ -181,7 +183,7 @@ def ascend(
         caution = _cautious(caution, rose)
         bound1, size = from1.bound, max(1.0, abs(from1.bound))
         change = bound1 - bound0
-        if not change >= -1e-8 * size:
+        if not change >= -1e-8 * size - rounding:
             if getattr(x1.coef.cov, "patched", False):  # singular: no further
                 return Ascent(x0, bound0, path, n_iter, False, change)
             raise BoundFell(

@@ -21,7 +21,8 @@ THIN_ROWS = 20_000  # below this a full pass is cheaper than arranging a smaller
 THIN_BY = 10
 MOST_THIN = 10**6  # rows that are gathered for a start,
 MOST_ENTRIES = 2**25  # and entries of them
-RARE = 10  # rows of a label in a subset, below which its fit is no start: of one it knows nothing
+RARE = 10  # rows of a label, below which a subset is drawn from each label
+ROUNDING = 1e-15  # of f at a row, and so of a row's part in the bound
 STILL = 1e-5  # largest change of a gate in a sweep at which Newton's mean is tried
 STARTS = 3  # of gates: open, as before the data, at random
 
@@ -118,6 +119,7 @@ class VB:
             max_iter=self.max_iter,
             tol=self.tol,
             shift_tol=10.0 * np.sqrt(self.tol),
+            rounding=ROUNDING * problem.blocks.weight,
             accelerate=self.accelerate,
             watch=watch,
             stage="vb",
@@ -133,10 +135,10 @@ class VB:
 
 
 def from_few(scheme: Any, problem: Problem, rng: np.random.Generator, watch: Watch) -> State | None:
-    """Where a fit to a tenth of the rows ends, its spread that of all.
+    """Where a fit to a tenth of the rows ends, its spread that of all; ``None`` for few rows.
 
-    ``None`` where rows are few, or those of one label among the tenth.  The fit to a tenth begins
-    with a fit to a tenth of those: subsets grow until all rows are in.
+    The fit to a tenth begins with a fit to a tenth of those: subsets grow until all rows are in.
+    Of a rare label all rows are in, those of the other counted by how many they stand for.
     """
     widest = max(problem.model.width, problem.blocks.width)
     keep = min(problem.n // THIN_BY, MOST_THIN, MOST_ENTRIES // widest)
@@ -145,7 +147,9 @@ def from_few(scheme: Any, problem: Problem, rng: np.random.Generator, watch: Wat
     few = problem.thinned(keep, rng)
     positive = int(namespace.total(few.blocks.y > 0))
     if min(positive, keep - positive) < RARE:
-        return None
+        few, share = problem.balanced(keep, rng)
+        few = replace(few, blocks=replace(few.blocks, c=few.blocks.c * share))
+        return scheme.fit(few, rng, watch=watch).state._replace(latents=())
     coef, priors, _ = scheme.fit(few, rng, watch=watch).state
     return State(Coef(coef.mean, coef.cov.shrunk(problem.n / keep)), priors)
 

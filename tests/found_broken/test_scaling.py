@@ -1,0 +1,382 @@
+"""Columns of any scale, sparse rows, weights and labels at their extremes."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from bayesvm import (
+    PCVC,
+    RVC,
+    AdditiveSVC,
+    BayesianLinearSVC,
+    BayesianSVC,
+    FactorSVC,
+    MixedSVC,
+)
+from bayesvm.blocks import from_iterable
+from bayesvm.terms import Columns, Intercept, Process
+
+N = 40
+RNG = np.random.default_rng(3)
+X = RNG.standard_normal((N, 4)) + [0.0, 0.5, -1.0, 0.0]
+Y = (X[:, 0] - X[:, 1] + 0.5 + 0.4 * RNG.standard_normal(N) > 0).astype(int)
+GROUPS = RNG.integers(0, 4, N)
+COUNTS = sparse.csr_array(RNG.poisson(0.8, (N, 4)).astype(float))
+
+MAKERS = {
+    "linear": BayesianLinearSVC,
+    "mixed": MixedSVC,
+    "kernel": lambda: BayesianSVC(tune=False, random_state=0),
+    "pcvc": lambda: PCVC(random_state=0),
+    "rvc": lambda: RVC(random_state=0),
+    "factor": lambda: FactorSVC(n_factors=2, random_state=0),
+    "linear factor": lambda: FactorSVC(n_factors=2, classifier="linear", random_state=0),
+    "additive": lambda: AdditiveSVC(
+        [("level", Intercept()), ("x", Columns([0, 1])), ("s", Process([2, 3], n_inducing=8))],
+        random_state=0,
+    ),
+}
+
+
+def fitted(name, rows=X, labels=Y, **options):
+    if name == "mixed":
+        options["groups"] = GROUPS
+    return MAKERS[name]().fit(rows, labels, **options)
+
+
+def check_valid(proba):
+    assert np.all(np.isfinite(proba))
+    assert np.all((proba >= 0) & (proba <= 1))
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-12)
+
+
+# ----- scale of the columns
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_columns_of_any_scale_give_the_probabilities_of_unit_scale(name):
+    """Powers of two change no digit; 1e-6 is what an optimiser's tolerance leaves."""
+    expected = fitted(name).predict_proba(X)
+    for scale in (2.0**-990, 2.0**540, 2.0 ** np.array([990, -990, -600, 600])):
+        model = fitted(name, X * scale)
+        np.testing.assert_allclose(model.predict_proba(X * scale), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e154, 1e300])
+def test_coefficients_of_extreme_columns_are_those_of_unit_scale(scale):
+    plain, model = BayesianLinearSVC().fit(X, Y), BayesianLinearSVC().fit(X * scale, Y)
+    np.testing.assert_allclose(model.coef_ * scale, plain.coef_, rtol=1e-8)
+    np.testing.assert_allclose(model.intercept_, plain.intercept_, rtol=1e-8)
+    np.testing.assert_allclose(model.coef_std_ * scale, plain.coef_std_, rtol=1e-8)
+
+
+def test_extreme_columns_have_the_same_scale_in_blocks_and_sparse():
+    wide = COUNTS.toarray() * [1e300, 1e-300, 1e200, 1.0]
+    sd = wide[:, 3].std()
+    dense = BayesianLinearSVC().fit(wide, Y)
+    blocks = from_iterable(lambda: ((wide[i : i + 7], Y[i : i + 7]) for i in range(0, N, 7)))
+    away = BayesianLinearSVC().fit(blocks)
+    np.testing.assert_allclose(away.coef_, dense.coef_, rtol=1e-6)
+    thin = BayesianLinearSVC().fit(sparse.csr_array(wide), Y)
+    unit = BayesianLinearSVC().fit(COUNTS, Y)
+    np.testing.assert_allclose(
+        thin.predict_proba(sparse.csr_array(wide)), unit.predict_proba(COUNTS), atol=1e-9
+    )
+    assert sd > 0
+
+
+def test_extreme_columns_have_the_same_scale_on_dask():
+    import dask.array as da
+
+    wide = X * [1e300, 1e-300, 1e200, 1.0]
+    dense = BayesianLinearSVC().fit(wide, Y)
+    away = BayesianLinearSVC().fit(da.from_array(wide, (11, 4)), da.from_array(Y, 11))
+    np.testing.assert_allclose(away.coef_, dense.coef_, rtol=1e-6)
+
+
+def test_missing_cells_of_extreme_columns():
+    holes = X.copy()
+    holes[::5, 1] = np.nan
+    plain = BayesianLinearSVC(missing="model").fit(holes, Y)
+    model = BayesianLinearSVC(missing="model").fit(holes * 2.0**900, Y)
+    np.testing.assert_allclose(
+        model.predict_proba(holes * 2.0**900), plain.predict_proba(holes), atol=1e-8
+    )
+
+
+def test_a_constant_column_of_any_size_changes_nothing():
+    plain = BayesianLinearSVC("fixed").fit(X, Y)
+    for level in (1e300 / 3, 1e-300 / 3):
+        wide = np.column_stack([X, np.full(N, level)])
+        model = BayesianLinearSVC("fixed").fit(wide, Y)
+        np.testing.assert_allclose(model.predict_proba(wide), plain.predict_proba(X), atol=1e-8)
+
+
+# ----- rows beyond what was seen
+
+
+@pytest.mark.parametrize("far", [1e100, 1e300, 1.79e308])
+@pytest.mark.parametrize("name", MAKERS)
+def test_rows_far_beyond_what_was_seen_have_probabilities(name, far):
+    rows = X[:4].copy()
+    rows[0], rows[1, 0], rows[2], rows[3] = far, -far, -far, [far, -far, far, -far]
+    model = fitted(name)
+    check_valid(model.predict_proba(rows))
+    np.testing.assert_array_equal(
+        model.predict(rows), model.classes_[model.predict_proba(rows).argmax(axis=1)]
+    )
+
+
+@pytest.mark.parametrize("name", ["linear", "linear factor"])
+def test_far_rows_keep_their_direction(name):
+    """All cells of a row shrink alike, so a far row has the probability of one less far."""
+    model = fitted(name)
+    rows = np.array([[1.0, -1.0, 0.0, 0.0], [-1.0, 1.0, 0.0, 0.0], [3.0, 2.9, 0.1, 0.0]])
+    near = model.predict_proba(1e12 * rows)
+    np.testing.assert_allclose(model.predict_proba(1e300 * rows), near, atol=1e-9)
+
+
+@pytest.mark.parametrize("probability", ["calibrated", "normalised", "probit"])
+@pytest.mark.parametrize("likelihood", ["hinge", "logistic", "probit"])
+def test_far_rows_have_probabilities_under_every_link(probability, likelihood):
+    model = BayesianLinearSVC(likelihood=likelihood, probability=probability).fit(X, Y)
+    rows = np.array([[1.7e308, -1.7e308, 0, 0], [-1.7e308, 1.7e308, 0, 0], [1.7e308] * 4])
+    check_valid(model.predict_proba(rows))
+    check_valid(model.predict_proba(sparse.csr_array(rows)))
+    assert np.all(np.isfinite(model.decision_function(rows)))
+
+
+def test_far_rows_under_columns_as_given():
+    model = BayesianLinearSVC(standardize=False).fit(X, Y)
+    check_valid(model.predict_proba(np.array([[1e300, 0, 0, 0], [-1.79e308] * 4])))
+
+
+# ----- sparse rows
+
+
+def test_sparse_rows_are_centred_as_the_dense_rows_of_the_fit():
+    rows = COUNTS.toarray() + [0.0, 3.0, 0.0, 40.0]
+    thin = sparse.csr_array(rows)
+    model = BayesianLinearSVC().fit(rows, Y)
+    np.testing.assert_allclose(model.predict_proba(thin), model.predict_proba(rows), atol=1e-12)
+    both = model.decision_function(thin, return_std=True), model.decision_function(rows, True)
+    np.testing.assert_allclose(both[0], both[1], rtol=1e-9)
+    np.testing.assert_allclose(model.predict_interval(thin), model.predict_interval(rows))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"inference": "em", "prior": "fixed"},
+        {"inference": "gibbs", "random_state": 0},
+        {"covariance": "diagonal"},
+        {"prior": "spike_slab", "random_state": 0},
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore:.*chains.*")
+def test_sparse_rows_are_centred_under_every_posterior(options):
+    rows = COUNTS.toarray() + [0.0, 3.0, 0.0, 40.0]
+    if options.get("inference") == "gibbs":
+        from bayesvm.inference import Gibbs
+
+        options = {**options, "inference": Gibbs(draws=50, burn_in=20, chains=1)}
+    model = BayesianLinearSVC(**options).fit(rows, Y)
+    np.testing.assert_allclose(
+        model.predict_proba(sparse.csr_array(rows)), model.predict_proba(rows), atol=1e-9
+    )
+
+
+def test_sparse_rows_are_centred_with_more_columns_than_rows():
+    rows = np.random.default_rng(0).poisson(0.5, (12, 30)) + 5.0
+    labels = np.arange(12) % 2
+    model = BayesianLinearSVC("fixed").fit(rows, labels)
+    np.testing.assert_allclose(
+        model.predict_proba(sparse.csr_array(rows)), model.predict_proba(rows), atol=1e-9
+    )
+
+
+def test_a_stream_of_dense_rows_goes_on_with_sparse_ones():
+    rows = COUNTS.toarray() + [0.0, 3.0, 0.0, 40.0]
+    dense, mixed = BayesianLinearSVC(random_state=0), BayesianLinearSVC(random_state=0)
+    for model, second in ((dense, rows[20:]), (mixed, sparse.csr_array(rows[20:]))):
+        model.partial_fit(rows[:20], Y[:20], classes=[0, 1]).partial_fit(second, Y[20:])
+    np.testing.assert_allclose(mixed.coef_, dense.coef_, rtol=1e-7)
+    np.testing.assert_allclose(mixed.intercept_, dense.intercept_, rtol=1e-7)
+
+
+def repeated(S):
+    """Every stored entry as two halves."""
+    return sparse.csr_array(
+        (np.repeat(S.data / 2, 2), np.repeat(S.indices, 2), S.indptr * 2), shape=S.shape
+    )
+
+
+def test_duplicate_entries_of_sparse_rows_are_summed():
+    twice = repeated(COUNTS)
+    before = twice.data.copy()
+    model, same = BayesianLinearSVC().fit(COUNTS, Y), BayesianLinearSVC().fit(twice, Y)
+    np.testing.assert_allclose(same.coef_, model.coef_, rtol=1e-12)
+    np.testing.assert_allclose(model.predict_proba(twice), model.predict_proba(COUNTS))
+    np.testing.assert_array_equal(twice.data, before)  # the user's matrix stays as it was
+
+
+def test_duplicate_entries_are_summed_in_a_stream():
+    model, same = (
+        BayesianLinearSVC(random_state=0).partial_fit(rows, Y, classes=[0, 1])
+        for rows in (COUNTS, repeated(COUNTS))
+    )
+    np.testing.assert_allclose(same.coef_, model.coef_, rtol=1e-12)
+
+
+# ----- no intercept
+
+
+@pytest.mark.parametrize("rows", [X + 5.0, sparse.csr_array(X + 5.0)], ids=["dense", "sparse"])
+def test_without_an_intercept_f_is_the_product_with_the_coefficients(rows):
+    model = BayesianLinearSVC(fit_intercept=False, probability="normalised").fit(rows, Y)
+    f = rows @ model.coef_[0]
+    assert model.intercept_ == [0.0]
+    np.testing.assert_allclose(model.sample_posterior(2000, rows).mean(axis=0), f, atol=0.3)
+    np.testing.assert_array_equal(model.predict(rows), (f > 0).astype(int))
+    _, intercept = model.sample_posterior(5, return_intercept=True)
+    np.testing.assert_array_equal(intercept, 0.0)
+
+
+def test_without_an_intercept_f_is_zero_at_the_origin():
+    origin = np.zeros((1, 4))
+    plain = {"fit_intercept": False, "probability": "probit"}
+    for model in (
+        BayesianLinearSVC(**plain).fit(X + 5.0, Y),
+        BayesianLinearSVC(**plain).partial_fit(X + 5.0, Y, classes=[0, 1]),
+        MixedSVC(**plain).fit(X + 5.0, Y),
+        AdditiveSVC([("x", Columns())], probability="probit").fit(X + 5.0, Y),
+    ):
+        np.testing.assert_allclose(model.decision_function(origin), 0.0, atol=1e-12)
+
+
+def test_without_an_intercept_scaling_columns_changes_nothing():
+    model = BayesianLinearSVC(fit_intercept=False).fit(X + 5.0, Y)
+    same = BayesianLinearSVC(fit_intercept=False).fit((X + 5.0) * 1e-3, Y)
+    np.testing.assert_allclose(same.coef_ * 1e-3, model.coef_, rtol=1e-6)
+
+
+def test_without_an_intercept_missing_cells_are_imputed_at_their_level():
+    holes = X + 50.0
+    holes[::5, 2] = np.nan
+    model = BayesianLinearSVC(fit_intercept=False, missing="model").fit(holes, Y)
+    found = model.impute(holes)
+    found = found[0] if isinstance(found, tuple) else found
+    assert np.all(np.abs(found[::5, 2] - np.nanmean(holes[:, 2])) < 5 * np.nanstd(holes[:, 2]))
+
+
+# ----- labels of which one is rare
+
+
+def rare(others, seed=0):
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((others + 1, 3))
+    rows[others // 2] += 2.0
+    return rows, (np.arange(others + 1) == others // 2).astype(int)
+
+
+@pytest.mark.parametrize("others", [1000, 20_000])
+def test_one_positive_among_many_takes_few_passes(others):
+    """Few, where a thousand and more were made; the answer is the optimum, which is unique."""
+    rows, labels = rare(others)
+    model = BayesianLinearSVC().fit(rows, labels)
+    assert model.converged_
+    assert model.n_iter_ <= 40
+    proba = model.predict_proba(rows)[:, 1]
+    check_valid(model.predict_proba(rows))
+    assert 0.5 / others < proba.mean() < 2 / others
+    tight = BayesianLinearSVC(tol=1e-12).fit(rows, labels)
+    assert model.elbo_ == pytest.approx(tight.elbo_, rel=1e-6)
+
+
+def test_weights_that_make_a_million_to_one_take_few_passes():
+    rng = np.random.default_rng(0)
+    rows, labels = rng.standard_normal((200, 3)), np.arange(200) % 2
+    rows[labels == 1] += 1.0
+    weight = np.where(labels == 1, 1e-2, 1e4)  # 100 of each
+    model = BayesianLinearSVC().fit(rows, labels, sample_weight=weight)
+    assert model.converged_
+    assert model.n_iter_ <= 60
+    assert model.predict_proba(rows)[:, 1].mean() < 1e-4
+
+
+@pytest.mark.slow
+def test_one_positive_in_a_million():
+    rows, labels = rare(1_000_000)
+    model = BayesianLinearSVC().fit(rows, labels)
+    assert model.converged_
+    assert model.n_iter_ <= 40
+    proba = model.predict_proba(rows)[:, 1]
+    assert 0.5e-6 < proba.mean() < 2e-6
+    assert proba[labels == 1] > proba.mean()
+
+
+# ----- weights
+
+
+WEIGHTS = {
+    "1e-12": np.full(N, 1e-12),
+    "1e12": np.full(N, 1e12),
+    "one of 1e12": np.r_[1e12, np.ones(N - 1)],
+    "one of 1e-12": np.r_[1e-12, np.ones(N - 1)],
+    "mixed": 10.0 ** np.linspace(-12, 12, N),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("kind", WEIGHTS)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:the precision matrix was numerically singular")
+def test_weights_of_any_size_give_probabilities(name, kind):
+    model = MAKERS[name]()
+    if name in ("linear", "mixed", "additive"):
+        model.set_params(max_iter=200)  # very large weights ask for very many passes
+    options = {"groups": GROUPS} if name == "mixed" else {}
+    model.fit(X, Y, sample_weight=WEIGHTS[kind], **options)
+    check_valid(model.predict_proba(X))
+
+
+SILENT = """
+import warnings
+import numpy as np
+from bayesvm import PCVC, RVC, BayesianSVC
+
+warnings.simplefilter("ignore")
+X = np.random.default_rng(0).standard_normal((30, 2))
+y = (X[:, 0] > 0).astype(int)
+for model in (BayesianSVC(), PCVC(), RVC()):
+    model.fit(X, y, sample_weight=np.full(30, 1e-12)).predict_proba(X)
+"""
+
+
+def test_nothing_is_printed_for_tiny_weights():
+    """LAPACK writes past Python, so only another process can tell."""
+    done = subprocess.run(
+        [sys.executable, "-c", SILENT], capture_output=True, text=True, env=os.environ, check=True
+    )
+    assert done.stdout == ""
+    assert done.stderr == ""
+
+
+# ----- parameters
+
+
+@pytest.mark.parametrize("bias", [1e300, 1e-300])
+def test_a_level_beyond_all_numbers_is_refused_by_name(bias):
+    for model in (BayesianSVC(bias=bias), FactorSVC(n_factors=2, bias=bias)):
+        with pytest.raises(ValueError, match="bias must lie between"):
+            model.fit(X, Y)
+
+
+def test_a_rate_beyond_all_numbers_is_refused_by_name():
+    with pytest.raises(ValueError, match="nu must lie between"):
+        FactorSVC(n_factors=2, nu=2**70).fit(X, Y)
