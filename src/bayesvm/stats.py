@@ -234,10 +234,11 @@ def gather(
     """
     H, left, weight = None, 0.0, 0.0
     if curved:
-        bent = is_curved(local)
-        some = namespace.of(local.h).nonzero(bent)[0]
+        bent, xp = is_curved(local), namespace.of(local.h)
+        some = xp.nonzero(bent)[0]
         H = sandwich(pick(rows.C, some), pick(local.h, some), form)
-        left, weight = namespace.total(local.h * ~bent), namespace.total(local.w)
+        left = namespace.total(xp.where(bent, xp.zeros_like(local.h), local.h))
+        weight = namespace.total(local.w)
     S, g = sandwich(rows.C, local.w, form), double(rows.C.T @ like(local.g, rows.C))
     for where, cells in rows.V:
         spread = scattered(cells, local.w, where.stop - where.start)

@@ -693,3 +693,28 @@ def test_gibbs_predictions_need_no_matrix_of_rows_by_draws():
     theta = model.machines_[0].extra["draws"].theta.reshape(-1, 6)
     f = np.column_stack([np.ones(len(Y)), X]) @ theta.T
     assert_allclose(std, f.std(axis=1), rtol=1e-9)
+
+
+# ----- columns at their extremes
+
+
+def test_a_constant_column_of_any_size_changes_nothing():
+    plain = BayesianLinearSVC("fixed").fit(X, Y)
+    for level in (1e300 / 3, 1e-300 / 3):
+        wide = np.column_stack([X, np.full(len(X), level)])
+        model = BayesianLinearSVC("fixed").fit(wide, Y)
+        assert_allclose(model.predict_proba(wide), plain.predict_proba(X), atol=1e-8)
+
+
+def test_without_an_intercept_scaling_columns_changes_nothing():
+    model = BayesianLinearSVC(fit_intercept=False).fit(X + 5.0, Y)
+    same = BayesianLinearSVC(fit_intercept=False).fit((X + 5.0) * 1e-3, Y)
+    assert_allclose(same.coef_ * 1e-3, model.coef_, rtol=1e-6)
+
+
+def test_without_an_intercept_missing_cells_are_imputed_at_their_level():
+    holes = X + 50.0
+    holes[::5, 2] = np.nan
+    model = BayesianLinearSVC(fit_intercept=False, missing="model").fit(holes, Y)
+    found, _ = model.impute(holes)
+    assert np.all(np.abs(found[::5, 2] - np.nanmean(holes[:, 2])) < 5 * np.nanstd(holes[:, 2]))

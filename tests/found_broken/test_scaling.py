@@ -75,27 +75,26 @@ def test_coefficients_of_extreme_columns_are_those_of_unit_scale(scale):
 
 
 def test_extreme_columns_have_the_same_scale_in_blocks_and_sparse():
-    wide = COUNTS.toarray() * [1e300, 1e-300, 1e200, 1.0]
-    sd = wide[:, 3].std()
-    dense = BayesianLinearSVC().fit(wide, Y)
+    scale = np.array([1e300, 1e-300, 1e200, 1.0])
+    wide = COUNTS.toarray() * scale
+    dense = BayesianLinearSVC().fit(COUNTS.toarray(), Y)
     blocks = from_iterable(lambda: ((wide[i : i + 7], Y[i : i + 7]) for i in range(0, N, 7)))
     away = BayesianLinearSVC().fit(blocks)
-    np.testing.assert_allclose(away.coef_, dense.coef_, rtol=1e-6)
+    np.testing.assert_allclose(away.coef_ * scale, dense.coef_, rtol=1e-6)
     thin = BayesianLinearSVC().fit(sparse.csr_array(wide), Y)
     unit = BayesianLinearSVC().fit(COUNTS, Y)
     np.testing.assert_allclose(
         thin.predict_proba(sparse.csr_array(wide)), unit.predict_proba(COUNTS), atol=1e-9
     )
-    assert sd > 0
 
 
 def test_extreme_columns_have_the_same_scale_on_dask():
     import dask.array as da
 
-    wide = X * [1e300, 1e-300, 1e200, 1.0]
-    dense = BayesianLinearSVC().fit(wide, Y)
-    away = BayesianLinearSVC().fit(da.from_array(wide, (11, 4)), da.from_array(Y, 11))
-    np.testing.assert_allclose(away.coef_, dense.coef_, rtol=1e-6)
+    scale = np.array([1e300, 1e-300, 1e200, 1.0])
+    plain = BayesianLinearSVC().fit(X, Y)
+    away = BayesianLinearSVC().fit(da.from_array(X * scale, (11, 4)), da.from_array(Y, 11))
+    np.testing.assert_allclose(away.coef_ * scale, plain.coef_, rtol=1e-6)
 
 
 def test_missing_cells_of_extreme_columns():
@@ -106,14 +105,6 @@ def test_missing_cells_of_extreme_columns():
     np.testing.assert_allclose(
         model.predict_proba(holes * 2.0**900), plain.predict_proba(holes), atol=1e-8
     )
-
-
-def test_a_constant_column_of_any_size_changes_nothing():
-    plain = BayesianLinearSVC("fixed").fit(X, Y)
-    for level in (1e300 / 3, 1e-300 / 3):
-        wide = np.column_stack([X, np.full(N, level)])
-        model = BayesianLinearSVC("fixed").fit(wide, Y)
-        np.testing.assert_allclose(model.predict_proba(wide), plain.predict_proba(X), atol=1e-8)
 
 
 # ----- rows beyond what was seen
@@ -257,21 +248,6 @@ def test_without_an_intercept_f_is_zero_at_the_origin():
         AdditiveSVC([("x", Columns())], probability="probit").fit(X + 5.0, Y),
     ):
         np.testing.assert_allclose(model.decision_function(origin), 0.0, atol=1e-12)
-
-
-def test_without_an_intercept_scaling_columns_changes_nothing():
-    model = BayesianLinearSVC(fit_intercept=False).fit(X + 5.0, Y)
-    same = BayesianLinearSVC(fit_intercept=False).fit((X + 5.0) * 1e-3, Y)
-    np.testing.assert_allclose(same.coef_ * 1e-3, model.coef_, rtol=1e-6)
-
-
-def test_without_an_intercept_missing_cells_are_imputed_at_their_level():
-    holes = X + 50.0
-    holes[::5, 2] = np.nan
-    model = BayesianLinearSVC(fit_intercept=False, missing="model").fit(holes, Y)
-    found = model.impute(holes)
-    found = found[0] if isinstance(found, tuple) else found
-    assert np.all(np.abs(found[::5, 2] - np.nanmean(holes[:, 2])) < 5 * np.nanstd(holes[:, 2]))
 
 
 # ----- labels of which one is rare
