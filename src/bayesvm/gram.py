@@ -124,17 +124,21 @@ def factor(K: Array, w: Array, on: Array) -> Array:
 
     Very large ones can leave less of its identity than rounding takes; that much is added then.
     """
+    try:
+        return factor_in_place(_matrix(K, w, on))
+    except np.linalg.LinAlgError:
+        B = _matrix(K, w, on)
+        B[np.diag_indices_from(B)] *= 1.0 + ROUNDING
+        return factor_in_place(B)
+
+
+def _matrix(K: Array, w: Array, on: Array) -> Array:
+    """B for the points that have precision."""
     s = np.sqrt(w)
-    for more in (0.0, ROUNDING):
-        B = K[_square(on, K)] * s
-        B *= s[:, None]
-        B[np.diag_indices_from(B)] += 1.0 + more * np.diag(B)
-        try:
-            return factor_in_place(B)
-        except np.linalg.LinAlgError:
-            if more:
-                raise
-    raise AssertionError("not reached")
+    B = K[_square(on, K)] * s
+    B *= s[:, None]
+    B[np.diag_indices_from(B)] += 1.0
+    return B
 
 
 def factor_in_place(B: Array) -> Array:
