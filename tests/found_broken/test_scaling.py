@@ -1,9 +1,5 @@
 """Columns of any scale, sparse rows, weights and labels at their extremes."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -314,33 +310,19 @@ WEIGHTS = {
 @pytest.mark.filterwarnings("ignore:the precision matrix was numerically singular")
 def test_weights_of_any_size_give_probabilities(name, kind):
     model = MAKERS[name]()
-    if name in ("linear", "mixed", "additive"):
-        model.set_params(max_iter=200)  # very large weights ask for very many passes
+    if name in ("linear", "mixed", "additive", "rvc"):
+        model.set_params(max_iter=50)  # very large weights need very many passes
     options = {"groups": GROUPS} if name == "mixed" else {}
     model.fit(X, Y, sample_weight=WEIGHTS[kind], **options)
     check_valid(model.predict_proba(X))
 
 
-SILENT = """
-import warnings
-import numpy as np
-from bayesvm import PCVC, RVC, BayesianSVC
-
-warnings.simplefilter("ignore")
-X = np.random.default_rng(0).standard_normal((30, 2))
-y = (X[:, 0] > 0).astype(int)
-for model in (BayesianSVC(), PCVC(), RVC()):
-    model.fit(X, y, sample_weight=np.full(30, 1e-12)).predict_proba(X)
-"""
-
-
-def test_nothing_is_printed_for_tiny_weights():
-    """LAPACK writes past Python, so only another process can tell."""
-    done = subprocess.run(
-        [sys.executable, "-c", SILENT], capture_output=True, text=True, env=os.environ, check=True
-    )
-    assert done.stdout == ""
-    assert done.stderr == ""
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_nothing_is_printed_for_tiny_weights(capfd):
+    """LAPACK writes past Python, to the file descriptors."""
+    for model in (BayesianSVC(random_state=0), PCVC(random_state=0), RVC(random_state=0)):
+        model.fit(X[:, :2], Y, sample_weight=WEIGHTS["1e-12"]).predict_proba(X[:, :2])
+    assert capfd.readouterr() == ("", "")
 
 
 # ----- parameters
