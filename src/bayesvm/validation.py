@@ -299,15 +299,11 @@ def choose_kernel(value: Any, extent: float) -> tuple[Any, bool]:
     return choose("kernel", value, table, ("theta", "with_theta", "diag", "pull")), False
 
 
-def check_positive(name: str, value: Any) -> None:
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < np.inf:
+def check_positive(name: str, value: Any, low: float = 0.0, high: float = np.inf) -> None:
+    """Refuse all but positive numbers with which something can be computed."""
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < value < np.inf:  # type: ignore[operator]
         raise ValueError(f"{name} must be a positive number; got {value!r}.")
-
-
-def check_between(name: str, value: Any, low: float, high: float) -> None:
-    """Refuse numbers so small or large that nothing could be computed with them."""
-    check_positive(name, value)
-    if not low <= float(value) <= high:
+    if not low <= value <= high:  # type: ignore[operator]
         raise ValueError(f"{name} must lie between {low:g} and {high:g}; got {value!r}.")
 
 

@@ -293,7 +293,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
         check.check_probability(self.probability)
         check.check_positive("label_weight", self.label_weight)
         for name in ("bias", *(() if self.nu is None else ("nu",))):
-            check.check_between(name, getattr(self, name), 1e-6, 1e6)
+            check.check_positive(name, getattr(self, name), 1e-6, 1e6)
         return scheme
 
     def _scale_columns(self, X: Array, copies: Array) -> None:

@@ -222,7 +222,7 @@ class BayesianSVC(Streaming, ProcessClassifier):
         rule = check.choose_tuning(self.tune, scheme)
         fitc = check.check_approximation(self.approximation, scheme, likelihood)
         check.check_probability(self.probability)
-        check.check_between("bias", self.bias, 1e-6, 1e6)
+        check.check_positive("bias", self.bias, 1e-6, 1e6)
         check.choose_dtype(self.dtype, scheme)
         if self._precomputed:
             reading.check_in_memory(X, "kernel='precomputed'")
@@ -285,7 +285,7 @@ class BayesianSVC(Streaming, ProcessClassifier):
         """Kernel and inducing points from the first rows."""
         likelihood = check.choose_likelihood(self.likelihood, scheme)
         rule = check.choose_tuning(self.tune, scheme)
-        check.check_between("bias", self.bias, 1e-6, 1e6)
+        check.check_positive("bias", self.bias, 1e-6, 1e6)
         if rule is not None and len(set(codes[c > 0].tolist())) < len(self.classes_):
             raise ValueError(
                 "the first call of partial_fit tunes the kernel and needs rows of every class; "
