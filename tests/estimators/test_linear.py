@@ -373,7 +373,7 @@ class Interrupt(Exception):
 
 @pytest.mark.parametrize("inference", [VB(tol=1e-12), Gibbs(draws=60, burn_in=20, chains=2)])
 def test_an_interrupted_fit_goes_on_from_its_checkpoint(inference, tmp_path, monkeypatch):
-    monkeypatch.setattr("bayesvm.progress.SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("bayesvm.checkpoint.SAVE_SECONDS", 0.0)
     whole = BayesianLinearSVC(inference=inference, random_state=0).fit(X, Y)
     file = tmp_path / "state.npz"
     count = [0]

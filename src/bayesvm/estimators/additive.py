@@ -197,7 +197,7 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
 
     def _problem(self, X: Any, c: Array, copies: Array, scheme: Any) -> Problem:
         sizes = [level.size for level in self._factors.levels]
-        source = Source(self._layout(), X, c, sizes, self._generator())
+        source = Source(self._layout(), X, c, sizes, self._fit_generator("places"))
         bound = []
         for name, part, prior in self._parts:
             try:
