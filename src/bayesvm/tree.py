@@ -44,7 +44,7 @@ def filled(like: Any, held: Mapping[str, Array], name: str = "") -> Any:
     parts = None if like is None else _parts(like)
     if parts is None:
         return _leaf(like, held.get(name), name)
-    if not any(key == name or key.startswith(f"{name}/") for key in held) and parts:
+    if any(True for _ in leaves(like)) and not any(key.startswith(f"{name}/") for key in held):
         return None
     new = {key: filled(part, held, f"{name}/{key}") for key, part in parts}
     if is_dataclass(like):

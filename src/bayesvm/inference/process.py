@@ -194,7 +194,7 @@ def run_chain(
         said = Progress(f"gibbs, chain {seed[-1] + 1}", t + 1, total, value, np.nan)
         stop = watch(said, at)
         due = t >= scheme.burn_in and (t - scheme.burn_in) % scheme.thin == 0
-        if due or (stop and not kept["z"]):  # a chain that is stopped leaves a draw at least
+        if due or (stop and not kept["z"]):  # of a chain stopped at once, where it stands
             if len(kept["z"]) % every == 0:
                 kept["f"].append(now)
             kept["theta"].append(at.theta)
