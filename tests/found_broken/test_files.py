@@ -139,7 +139,11 @@ GOING_ON = {
     "vb, dual": (BayesianLinearSVC(max_iter=40), WIDE, WIDE_Y),
     "vb, scale": (BayesianLinearSVC(likelihood="skewed_laplace"), X, Y),
     "em": (BayesianLinearSVC(inference="em"), X, Y),
-    "em, lasso, dual": (BayesianLinearSVC(prior="lasso", inference="em"), WIDE, WIDE_Y),
+    "em, lasso, dual": (
+        BayesianLinearSVC(prior="lasso", inference=EM(learn="mode")),
+        WIDE,
+        WIDE_Y,
+    ),
     "kernel": (BayesianSVC(n_inducing=10, tune=False, tol=1e-8, random_state=0), X, Y),
     "kernel, tuned": (BayesianSVC(random_state=0), X, Y),
     "pcvc": (PCVC(), X, Y),
