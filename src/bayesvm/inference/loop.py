@@ -83,7 +83,7 @@ class Ascent:
 class Kept(NamedTuple):
     """What a checkpoint holds of an ascent: the top of its loop, or where it ended."""
 
-    state: State
+    state: Any
     numbers: list[float]  # the loop's own
     path: History
     ended: bool
@@ -99,7 +99,7 @@ class Page:
     def __init__(self, store: Any = None, key: str = "") -> None:
         self.store, self.key = store, key
 
-    def recall(self, like: Callable[[], State]) -> Kept | None:
+    def recall(self, like: Callable[[], Any]) -> Kept | None:
         """What is held, its state shaped like another one."""
         held = {} if self.store is None else self.store.get(self.key)
         if not held:
@@ -116,7 +116,7 @@ class Page:
 
     def keep(
         self,
-        state: State,
+        state: Any,
         numbers: tuple[float, ...],
         path: History,
         count: int,
