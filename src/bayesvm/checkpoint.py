@@ -17,7 +17,7 @@ from .types import Array
 
 FORMAT = 2  # of what is held
 SAVE_SECONDS = 5.0  # from one writing to the next,
-SHARE = 20  # or so many times as long as the last one took
+QUICK = 0.25  # if it takes no more seconds than this; else as many times as long as it is slower
 ABOUT, DIGEST = "about", "digest"
 
 
@@ -68,7 +68,7 @@ class Checkpoint:
         The file is written every few seconds, or ``now``; writing takes a small part of the time.
         """
         since = time.monotonic() - self._last
-        if not now and since < max(SAVE_SECONDS, SHARE * self._took):
+        if not now and since < SAVE_SECONDS * max(1.0, self._took / QUICK):
             return
         mark = key + "/"
         held = {k: v for k, v in self.arrays.items() if not k.startswith(mark)}

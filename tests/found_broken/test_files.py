@@ -48,8 +48,6 @@ def written_at_once(monkeypatch):
             module = importlib.import_module(name)
             if hasattr(module, "SAVE_SECONDS"):
                 monkeypatch.setattr(module, "SAVE_SECONDS", 0.0)
-            if hasattr(module, "SHARE"):
-                monkeypatch.setattr(module, "SHARE", 0.0)
 
 
 def ending_at(number, calls):
