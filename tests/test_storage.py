@@ -1,5 +1,7 @@
 """Models in files."""
 
+import zipfile
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -82,7 +84,8 @@ def test_a_formula_that_is_code_is_neither_saved_nor_run(tmp_path, monkeypatch):
         raise AssertionError("the formula was run")
 
     monkeypatch.setattr(formulae, "design_matrices", run)
-    assert vars(bayesvm.load(tmp_path / "model")) == {"text": "y ~ np.exp(x)", "frame": None}
+    with pytest.raises(ValueError, match="holds no model"):
+        bayesvm.load(tmp_path / "model")
 
 
 class Trap:
@@ -123,3 +126,25 @@ def test_another_skops_file_is_named_as_such(tmp_path):
     sio.dump(StandardScaler(), tmp_path / "other")
     with pytest.raises(ValueError, match="not written by"):
         bayesvm.load(tmp_path / "other")
+
+
+def test_flipped_bits_of_a_model_file_are_found(tmp_path):
+    file, model = tmp_path / "model", BayesianLinearSVC().fit(X, y)
+    bayesvm.save(model, file)
+    data, wanted = file.read_bytes(), model.predict_proba(X)
+    with zipfile.ZipFile(file) as archive:
+        arrays = [m for m in archive.infolist() if m.filename.endswith(".npy")]
+    within = [m.header_offset + 30 + len(m.filename) + k for m in arrays[:6] for k in (7, 30, -1)]
+    for place in [*np.linspace(0, len(data) - 1, 30).astype(int), *within]:
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << (place % 8)
+        file.write_bytes(damaged)
+        refusal = ""
+        try:
+            found = bayesvm.load(file)
+        except ValueError as error:
+            refusal = str(error)
+        if refusal:
+            assert str(file) in refusal
+        else:
+            np.testing.assert_array_equal(found.predict_proba(X), wanted)

@@ -12,7 +12,7 @@ short).  Each form of S has its covariance; that of groups is in :mod:`bayesvm.e
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -26,6 +26,7 @@ from .elimination import ArrowCovariance
 from .namespace import double, like
 from .precision import Precision, add_precision
 from .stats import Dense, Factored, squared
+from .tree import DATA
 from .types import Array, Columns, Covariance
 
 # ---------------------------------------------------------------------------------------------
@@ -117,7 +118,7 @@ class DualCovariance:
     is_point: ClassVar[bool] = False
     by_rows: ClassVar[bool] = True
 
-    C: Array
+    C: Array = field(metadata=DATA)
     w: Array
     P: Array
 

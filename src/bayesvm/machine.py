@@ -187,7 +187,7 @@ def fit_machine(
 ) -> Machine:
     """Run a scheme on a problem and fit the link."""
     if not hasattr(scheme, "draws"):  # a sampler draws what is not known
-        problem, start = learned(problem, scheme, rng, start)
+        problem, start = learned(problem, scheme, rng, start, watch)
     result = scheme.fit(problem, rng, start=start, watch=watch, **options)
     if hasattr(result, "theta"):
         problem = result.typical(problem)

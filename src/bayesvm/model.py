@@ -22,6 +22,7 @@ from .gaussian import Point
 from .namespace import joined
 from .precision import Blocked, Precision
 from .stats import draw_block, expected, filled, moments, pass_block, sandwich
+from .streams import stream
 from .types import Array, Block, Coef, Engine, Likelihood, Own, Rows, Stats, Term
 
 States = tuple[Any, ...]
@@ -319,7 +320,7 @@ class Problem:
         read, lik, form = self.reader, self.model.likelihood, self.form
 
         def visit(b: Block) -> Stats:
-            rng = np.random.default_rng((*key, b.number))
+            rng = stream(key[0], "rows", *key[1:], b.number)
             return draw_block(read(b), b.y, b.c, theta, lik, form, rng)
 
         return self.engine.sum(visit, self.blocks)  # type: ignore[no-any-return]

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import io
+import re
 from pathlib import Path
 from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from .files import check_archive, replace_file
 
 FORMAT = 1
 
@@ -53,7 +59,7 @@ def save(model: Any, path: str | Path) -> None:
         An estimator of this package, or a scikit-learn pipeline around one; of a search save
         ``best_estimator_``.
     path : str or path
-        Where to.
+        Where to; the file is replaced when the new one is complete.
 
     Examples
     --------
@@ -68,9 +74,13 @@ def save(model: Any, path: str | Path) -> None:
     """
     from . import __version__
 
-    io = skops_io()
+    if not isinstance(model, BaseEstimator):
+        raise ValueError(
+            "save takes an estimator of bayesvm or a pipeline around one; got an object of type "
+            f"{type(model).__name__}."
+        )
     try:
-        data = io.dumps({"format": FORMAT, "version": __version__, "model": model})
+        data = skops_io().dumps({"format": FORMAT, "version": __version__, "model": model})
         foreign = _foreign(data)
     except Exception as error:  # skops raises whatever an object's own code does
         raise ValueError(
@@ -83,14 +93,17 @@ def save(model: Any, path: str | Path) -> None:
             "would be code to whoever loads it. Callbacks, kernels or engines of your own are the "
             "usual reason; set them to None after fitting, or use pickle among people you trust."
         )
-    Path(path).write_bytes(data)
+    replace_file(path, lambda file: file.write(data))
 
 
 def load(path: str | Path) -> Any:
     """Read a model that :func:`save` has written.
 
     No code in the file is run, whoever wrote it: it is refused if it names anything but classes of
-    this package and what skops takes for harmless (arrays, scikit-learn's estimators).
+    this package and what skops takes for harmless (arrays, scikit-learn's estimators).  Sizes are
+    checked before memory is taken: arrays are no larger than the file, or little so where they are
+    compressed.  A file that is damaged, of another kind or of a later version of the package is
+    refused with a ``ValueError``.
 
     Parameters
     ----------
@@ -102,21 +115,55 @@ def load(path: str | Path) -> Any:
     model : estimator
         As it was saved.
     """
-    io, data = skops_io(), Path(path).read_bytes()
+    skops, data = skops_io(), Path(path).read_bytes()
     try:
+        check_archive(io.BytesIO(data))
         foreign = _foreign(data)
     except Exception as error:  # skops raises whatever its parsing meets
-        raise ValueError(f"{path} is not a file written by bayesvm.save: {error}") from error
+        raise _refusal(path, error) from error
     if foreign:
         raise ValueError(
             f"{path} names {', '.join(foreign)}, which bayesvm.save never writes. It was not "
             "opened."
         )
-    held = io.loads(data, trusted=io.get_untrusted_types(data=data))
+    try:
+        held = skops.loads(data, trusted=skops.get_untrusted_types(data=data))
+    except Exception as error:
+        raise _refusal(path, error) from error
     if not isinstance(held, dict) or held.get("format") != FORMAT:
         found = held.get("version", "unknown") if isinstance(held, dict) else "unknown"
         raise ValueError(
             f"{path} was not written by bayesvm.save of this kind (version found: {found}). Fit "
             "the model again, or load it with the version that wrote it."
         )
-    return held["model"]
+    _check_version(path, held.get("version"))
+    model = held.get("model")
+    if not isinstance(model, BaseEstimator):
+        raise ValueError(
+            f"{path} holds no model: an estimator was expected, and an object of type "
+            f"{type(model).__name__} was found."
+        )
+    return model
+
+
+def _refusal(path: str | Path, error: Exception) -> ValueError:
+    return ValueError(f"{path} is not a file written by bayesvm.save, or it is damaged: {error}")
+
+
+def _check_version(path: str | Path, found: Any) -> None:
+    """Refuse files of later versions, which may hold what this one does not know."""
+    from . import __version__
+
+    if not isinstance(found, str) or (theirs := _numbers(found)) is None:
+        raise ValueError(f"{path} does not say which version of bayesvm wrote it: got {found!r}.")
+    if theirs > (_numbers(__version__) or ()):
+        raise ValueError(
+            f"{path} was written by bayesvm {found}, which is later than this one, {__version__}. "
+            "Install that version, or fit the model again."
+        )
+
+
+def _numbers(version: str) -> tuple[int, ...] | None:
+    """Major and minor version; patches write the same files."""
+    found = re.match(r"(\d{1,9})(?:\.(\d{1,9}))?", version)
+    return None if found is None else tuple(int(x or 0) for x in found.groups())

@@ -93,7 +93,7 @@ def edited(data, rng):
     return packed(parts)
 
 
-def packed(parts, method=zipfile.ZIP_DEFLATED):
+def packed(parts, method=zipfile.ZIP_STORED):  # as save writes
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", method) as target:
         for name, content in parts.items():

@@ -363,7 +363,7 @@ def test_chains_remember_the_covariance_of_effects():
     record = Record(found.model, state.priors, 2, 5, 1)
     rng = np.random.default_rng(1)
     at = Position(state.coef.mean, state.priors, 0.5)
-    back = Record(found.model, state.priors, 2, 5, 1).load(record.arrays(at, rng), rng)
+    back = Record(found.model, state.priors, 2, 5, 1).load(record.arrays(at, rng), at, rng)
     np.testing.assert_allclose(back.theta, at.theta)
     np.testing.assert_allclose(back.priors[2].covariance, at.priors[2].covariance, rtol=1e-12)
 

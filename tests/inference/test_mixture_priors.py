@@ -420,8 +420,8 @@ def test_selection_chains_resume():
     scheme, store = Gibbs(20, 5, 2), Memory()
     whole = scheme.fit(problem, np.random.default_rng(2))
     scheme.fit(problem, np.random.default_rng(2), watch=lambda p, s: p.iteration >= 12, store=store)
-    resumed = scheme.fit(problem, np.random.default_rng(9), start=whole.start, store=store)
-    np.testing.assert_allclose(resumed.theta, whole.theta, rtol=1e-10)
+    resumed = scheme.fit(problem, np.random.default_rng(2), store=store)
+    np.testing.assert_array_equal(resumed.theta, whole.theta)
     np.testing.assert_allclose(resumed.inclusion, whole.inclusion, rtol=1e-10)
 
 

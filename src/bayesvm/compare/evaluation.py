@@ -22,8 +22,8 @@ from sklearn.utils import indexable
 
 from ..estimators._base import pandas_for
 from ..experiments.runner import Task, complete, results
+from ..fingerprint import fingerprint
 from ..plot._panels import machine_inside
-from .fingerprint import fingerprint
 
 KEYS = ("dataset", "split", "estimator")
 CLOCKS = ("fit_seconds", "score_seconds")

@@ -25,6 +25,7 @@ import numpy as np
 
 from ..distributions import LOG_2PI
 from ..stats import corners, expected, filled, plain, second_moment
+from ..streams import stream
 from ..types import Array, Cells, Coef, Hidden, Local, Rows
 
 if TYPE_CHECKING:
@@ -281,7 +282,7 @@ def _moved(
         X, count = b.X[some], _count(problem, b)[some]
         rows = filled(model.rows(X), near)
         C, numbers = rows.C, plain(rows.C)
-        dice = None if key is None else np.random.default_rng((*key, b.number, 1))
+        dice = None if key is None else stream(key[0], "entries", *key[1:], b.number)
         # one copy of a row: each of several has an entry of its own
         m, local = say(rows, b.y[some], b.c[some] / count, dice)
         out = []

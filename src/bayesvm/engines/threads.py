@@ -6,9 +6,11 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add
+from threading import Lock
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -44,10 +46,7 @@ class Threads:
         return max(1, self.n_jobs)
 
     def collect(self, fn: Callable[[Block], Any], blocks: Sequence[Block]) -> Iterator[Any]:
-        with (
-            blas().limit(limits=1, user_api="blas"),
-            ThreadPoolExecutor(self.workers) as pool,
-        ):
+        with one_blas_thread(), ThreadPoolExecutor(self.workers) as pool:
             # a few ahead: blocks that are read from a file are not to pile up
             ahead: deque[Future[Any]] = deque()
             for block in blocks:
@@ -61,11 +60,66 @@ class Threads:
         return reduce(add, self.collect(fn, blocks))
 
 
-_CONTROLLER: list[ThreadpoolController] = []
+class _OneThread:
+    """BLAS held to one thread as long as anyone holds it.
+
+    The limit of most libraries is the process's, not the thread's that sets it.  So it is set by
+    the first who comes and lifted by the last who leaves, in whatever order they do.  (OpenBLAS on
+    OpenMP has a limit for each thread: everyone sets and lifts their own.)
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.holders, self.before = Lock(), 0, [0]
+
+    @cached_property
+    def libraries(self) -> tuple[list[Any], list[Any]]:
+        """Those with one limit, and those with one for each thread; finding them takes
+        milliseconds, so once."""
+        shared: list[Any] = []
+        apart: list[Any] = []
+        for library in ThreadpoolController().select(user_api="blas").lib_controllers:
+            openmp = getattr(library, "threading_layer", "") == "openmp"
+            (apart if openmp and library.internal_api == "openblas" else shared).append(library)
+        return shared, apart
+
+    def enter(self) -> list[int]:
+        """Hold it; the limits of this thread before, to be given to :meth:`leave`."""
+        with self.lock:
+            shared, apart = self.libraries
+            if self.holders == 0:
+                self.before = _limited(shared, [1] * len(shared))
+            self.holders += 1
+            return _limited(apart, [1] * len(apart))
+
+    def leave(self, before: list[int]) -> None:
+        with self.lock:
+            shared, apart = self.libraries
+            _limited(apart, before)
+            self.holders -= 1
+            if self.holders == 0:
+                _limited(shared, self.before)
 
 
-def blas() -> ThreadpoolController:
-    """The controller of this process's BLAS; finding the libraries takes milliseconds, so once."""
-    if not _CONTROLLER:
-        _CONTROLLER.append(ThreadpoolController())
-    return _CONTROLLER[0]
+def _limited(libraries: list[Any], limits: list[int]) -> list[int]:
+    """Set the number of threads of each library; the numbers before."""
+    before = [library.num_threads for library in libraries]
+    for library, limit in zip(libraries, limits, strict=True):
+        library.set_num_threads(limit)
+        # newer versions of threadpoolctl ignore all threads but the first that sets a limit, until
+        # that one lets go
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread()
+    return before
+
+
+_ONE_THREAD = _OneThread()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread; fits in several threads of a process may do so at once."""
+    own = _ONE_THREAD.enter()
+    try:
+        yield
+    finally:
+        _ONE_THREAD.leave(own)

@@ -12,6 +12,7 @@ from .. import namespace, reading
 from ..blocks import block_rows, cut
 from ..engines.dask import is_dask
 from ..engines.lazy import at_hand, lazily
+from ..streams import stream
 from ..types import Array
 
 PIECE = 1000  # rows at which f is drawn jointly, and held for all draws
@@ -109,7 +110,7 @@ class Away:
         """Draws of f, a row for each row: ``(rows, draws * machines)``."""
         parts = []
         for k, X in enumerate(pieces):
-            f = self._drawn_at(X, thetas, np.random.default_rng((seed, number, k)))
+            f = self._drawn_at(X, thetas, stream(seed, "rows of f", number, k))
             parts.append(np.stack(f, axis=1).reshape(-1, X.shape[0]).T)
         return np.concatenate(parts)
 

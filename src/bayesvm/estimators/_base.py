@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,26 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .. import namespace, reading
 from .. import validation as check
 from ..blocks import cut
+from ..checkpoint import opened, seed_in
 from ..designs import Table
-from ..gaussian import DiagonalCovariance, DualCovariance, FullCovariance, Point, covariance
-from ..inference.loop import Progress, State, pack, unpack
+from ..engines.dask import is_dask
+from ..fingerprint import fingerprint
+from ..inference.loop import Monitor, State
 from ..machine import Machine, fit_machine
-from ..model import Model, Problem
+from ..model import Problem
 from ..parameters import check_parameters
-from ..progress import Checkpoint, Reporter, mark_of
-from ..types import Array, Coef, Rows
+from ..progress import Reporter
+from ..streams import stream
+from ..tree import leaves
+from ..types import Array, Rows
 from ._away import Away
+
+# parameters that change what is told, kept or run where, not what is found; the seed is known apart
+APART = (
+    "verbose", "callbacks", "checkpoint", "warm_start", "n_jobs", "engine", "memory",
+    "random_state",
+)  # fmt: skip
+SAMPLED = 1000  # rows by which a source is known
 
 
 class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -57,6 +69,8 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
         check_parameters(self.get_params(deep=False))
+        if reset and self.checkpoint is not None:
+            self._seed = self._first_seed()
         if reading.is_source(X):
             return reading.read_source(self, X, y, reset)
         if namespace.is_foreign(X):
@@ -73,6 +87,24 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
             return seed
         return np.random.default_rng(check_random_state(seed).randint(2**31 - 1))
 
+    def _fit_generator(self, purpose: str) -> np.random.Generator:
+        """A generator for one part of a fit; with a checkpoint that of the fit that began it."""
+        seed = self.random_state if self.checkpoint is None else self._seed
+        if isinstance(seed, np.random.Generator):
+            return seed
+        return stream(int(check_random_state(seed).randint(2**31 - 1)), purpose)
+
+    def _first_seed(self) -> int:
+        """A seed where ``random_state`` is none: the checkpoint's, if there is one, or a new one.
+
+        With it a fit that goes on draws what it would have drawn.
+        """
+        given = self.random_state
+        if isinstance(given, Integral):
+            return int(given)
+        held = seed_in(self.checkpoint)
+        return int(self._generator().integers(2**31 - 1)) if held is None else held
+
     def _targets(self, codes: Any, kind: Any = np.float64) -> Iterator[Array]:
         """Labels in {-1, +1} for each machine: one for two classes, else one per class."""
         k = len(self.classes_)
@@ -82,37 +114,26 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
     def _fit_machines(
         self, problem: Problem, codes: Any, scheme: Any, starts: list[State | None]
     ) -> list[Machine]:
-        rng = self._generator()
-        store = None
-        if self.checkpoint is not None:
-            store = Checkpoint(self.checkpoint, self._fingerprint(problem, scheme, codes))
+        rng = self._fit_generator("machines")
         machines = []
         sampler = check.is_sampler(scheme)
         threads = check.blas_threads(problem.model.width, problem.form)
         if namespace.is_foreign(problem.blocks.X):
             codes = problem.engine.place(codes)  # type: ignore[attr-defined]
-        with threads, self._reporting() as report:
+
+        def about() -> dict[str, str]:
+            return self._about(*_content(problem, codes), [_vector(state) for state in starts])
+
+        with opened(self.checkpoint, about) as store, threads, self._reporting() as report:
             # rows that are not held may be very many: a byte for the label of each
             kind = np.int8 if hasattr(problem.blocks.X, "chunks") else np.float64
             for j, y in enumerate(self._targets(codes, kind)):
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
-                start, options = starts[j], {}
-                scope = _Scope(store, f"machine{j}") if store is not None else None
-                if scope is not None and not sampler:
-                    start = scope.state(one, scheme) or start
-                if sampler:
-                    options = {"n_jobs": self.n_jobs, "store": scope}
-
-                def watch(progress: Progress, state: Any, scope: Any = scope) -> bool:
-                    if scope is not None and isinstance(state, State):
-                        scope.put("state", lambda: {"vector": _vector(problem, state)})
-                    return report(progress)
-
-                machine = fit_machine(one, scheme, self.probability, rng, start, watch, **options)
-                if scope is not None and not sampler:
-                    final = machine.state
-                    scope.put("state", lambda s=final: {"vector": _vector(problem, s)}, now=True)
-                machines.append(machine)
+                part = None if store is None else store.part(f"machine{j}")
+                options = {"n_jobs": self.n_jobs, "store": part} if sampler else {}
+                watch = Monitor(lambda progress, _: report(progress), part)
+                args = (one, scheme, self.probability, rng, starts[j], watch)
+                machines.append(fit_machine(*args, **options))
         return machines
 
     @contextmanager
@@ -122,21 +143,15 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
             yield report
         self._stopped = report.stopped
 
-    def _fingerprint(self, problem: Problem, scheme: Any, codes: Any) -> str:
+    def _about(self, *data: Any) -> dict[str, str]:
         """What must be equal for a checkpoint to belong to this fit."""
-        X, terms = problem.blocks.X, problem.model.terms
-        if reading.is_source(X):  # to read a source once more would cost as much as a pass
-            X = np.array(X.shape)
-        parts = [X.data, X.indices, X.indptr] if reading.is_sparse(X) else [X]
-        if isinstance(X, Table):
-            parts = [X.numbers, X.codes]
-        parts = [namespace.to_numpy(part) for part in [*parts, problem.blocks.c, codes]]
-        parts += [part for t in terms for part in _described((t.name, t.design))]
-        return (
-            f"{type(self).__name__} by {scheme} with {[t.prior for t in terms]} and "
-            f"{problem.model.likelihood}, {problem.n} rows, {problem.form}, "
-            f"data {mark_of(parts):08x}"
-        )
+        given = {k: v for k, v in self.get_params(deep=False).items() if k not in APART}
+        return {
+            "estimator": type(self).__name__,
+            "parameters": fingerprint(given),
+            "data": fingerprint(*data),
+            "seed": str(self._seed),
+        }
 
     def _conclude(self, machines: list[Machine]) -> None:
         """Set what is common to all estimators and warn, once, of anything unfinished.
@@ -347,9 +362,26 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
         return np.stack([e[0] for e in ends], axis=1), np.stack([e[1] for e in ends], axis=1)
 
 
-def _vector(problem: Problem, state: State) -> Array:
-    """What a checkpoint holds: latent entries are found again from the rest."""
-    return pack(problem.model, state._replace(latents=()))
+def _content(problem: Problem, codes: Any) -> Iterator[Any]:
+    """What data are made of: arrays by every number, sources by some rows all over them."""
+    blocks = problem.blocks
+    X, c = blocks.X, blocks.c
+    yield X.shape
+    if reading.is_source(X):  # to read all of it would cost as much as a pass
+        rows = np.unique(np.linspace(0, X.shape[0] - 1, SAMPLED).astype(np.intp))
+        X = blocks.take(rows).X
+        c, codes = (np.asarray(x[rows]) if is_dask(x) else x for x in (c, codes))
+    parts = [X.data, X.indices, X.indptr] if reading.is_sparse(X) else [X]
+    if isinstance(X, Table):
+        parts = [X.numbers, X.codes]
+    yield from (namespace.to_numpy(part) for part in [*parts, c, codes])
+    yield [(term.name, term.design, term.prior) for term in problem.model.terms]
+    yield problem.form
+
+
+def _vector(state: State | None) -> list[Any]:
+    """A start as plain arrays."""
+    return [] if state is None else [*leaves(state)]
 
 
 def pandas_for(what: str) -> Any:
@@ -370,51 +402,3 @@ def arviz_tree(group: dict[str, Any], dims: dict[str, list[str]], coords: dict[s
             "to_arviz needs the package arviz-base: pip install 'bayesvm[arviz]'"
         ) from error
     return from_dict({"posterior": group}, dims=dims, coords=coords)
-
-
-def _described(x: Any) -> Iterator[Array]:
-    """What a design is made of, as arrays."""
-    if isinstance(x, np.ndarray):
-        yield x if x.dtype != object else np.frombuffer(repr(x.tolist()).encode(), np.uint8)
-    elif isinstance(x, tuple | list):
-        for part in x:
-            yield from _described(part)
-    elif is_dataclass(x) and not isinstance(x, type):
-        yield from _described(type(x).__name__)
-        for field in fields(x):
-            yield from _described(getattr(x, field.name))
-    else:
-        text = repr(x)  # an address means nothing in the next process
-        yield np.frombuffer((type(x).__name__ if " at 0x" in text else text).encode(), np.uint8)
-
-
-class _Scope:
-    """One machine's corner of a checkpoint."""
-
-    def __init__(self, store: Checkpoint, name: str) -> None:
-        self.store, self.name = store, name
-
-    def get(self, key: str) -> dict[str, Array]:
-        return self.store.get(f"{self.name}/{key}")
-
-    def put(self, key: str, make: Any, now: bool = False) -> None:
-        self.store.put(f"{self.name}/{key}", make, now=now)
-
-    def state(self, problem: Problem, scheme: Any) -> State | None:
-        """The state last written, if any."""
-        held = self.get("state")
-        if not held:
-            return None
-        model: Model = problem.model
-        K = model.width
-        covs: dict[str, Any] = {
-            "dense": lambda: FullCovariance(np.eye(K)),
-            "diagonal": lambda: DiagonalCovariance(np.ones(K)),
-            "factored": lambda: DualCovariance(
-                problem.rows(problem.blocks[0]).C, np.ones(problem.n), np.ones(K)
-            ),
-            "arrow": lambda: covariance(problem.stats(model.start()).S, np.ones(K)),
-        }
-        cov = Point(K) if check.is_point(scheme) else covs[problem.form]()
-        like = State(Coef(np.zeros(K), cov), model.init())
-        return unpack(model, like, held["vector"])

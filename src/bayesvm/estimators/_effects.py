@@ -10,6 +10,7 @@ from scipy.special import ndtri
 from .. import validation as check
 from ..machine import Machine, covariances
 from ..model import Problem
+from ..streams import stream
 from ..types import Array, Block
 from ._base import BayesianClassifier, pandas_for
 
@@ -111,7 +112,8 @@ class EffectReport(BayesianClassifier):
         term, held = machine.model.terms[k], machine.extra.get("draws")
         if held is not None and term.name in held.hyper:
             return covariances(term, held.hyper[term.name])
-        s, rng = machine.state.priors[k], np.random.default_rng(0)
+        j = next(j for j, one in enumerate(self.machines_) if one is machine)
+        s, rng = machine.state.priors[k], stream(0, "scatter", j, k)
         draws: Array = term.prior.scatter(s, term.design.width, SCATTER, rng)
         if held is not None:  # as many as of the factors that were sampled
             draws = draws[np.arange(held.log_prob.size) % SCATTER]

@@ -62,7 +62,7 @@ def fit_large(
             f"n_inducing=None asks for an exact process with {X.shape[0]} points; give a number, "
             "or 'auto', for more than 50,000 rows."
         )
-    rng = svc._generator()
+    rng = svc._fit_generator("places")
     n, p = X.shape
     engine = check.choose_engine(svc.engine, n, p, svc.n_jobs, X)
     check.check_engine(engine, scheme, X)

@@ -72,7 +72,7 @@ class ProcessClassifier(KernelReport):
         ``how`` is the fit to come: ``"variational"``, ``"fitc"`` or a ``"stream"``.
         """
         keep_what_is_freed()
-        rng = self._generator()
+        rng = self._fit_generator("places")
         kept = np.flatnonzero(c > 0)
         tuned = rule is not None
         data, inputs, points, kernel, named = find_places(

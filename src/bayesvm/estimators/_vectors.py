@@ -16,6 +16,7 @@ from .. import reading
 from .. import validation as check
 from ..blocks import Blocks, block_rows
 from ..calibration import Link
+from ..checkpoint import Checkpoint, opened
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
 from ..distinct import Distinct, merge, merge_values
 from ..inference.evidence import extent_of
@@ -26,7 +27,7 @@ from ..likelihoods import Probit
 from ..machine import Machine
 from ..model import Model
 from ..priors import Fixed
-from ..progress import Checkpoint, Reporter, mark_of
+from ..progress import Reporter
 from ..types import Array, Coef, Term
 from ..vectors import OnColumns, Sparse
 from ..vectors.newton import BIAS
@@ -133,7 +134,7 @@ class VectorClassifier(BayesianClassifier):
         c = reading.check_weights(sample_weight, self.class_weight, codes, classes)
         reading.check_two_sided(codes, c, classes)
         self.classes_ = classes
-        rng = self._generator()
+        rng = self._fit_generator("vectors")
         kept = np.flatnonzero(c > 0)
         if self._precomputed:
             X, inputs, named = check_square(X), None, False
@@ -171,8 +172,14 @@ class VectorClassifier(BayesianClassifier):
             self._candidates(data, rng),
         )
         threads = check.blas_threads(points.shape[0], "dense")
-        with threads, self._reporting() as report:
-            journal = Journal(report, self._file(kernel, seen))
+
+        def about() -> dict[str, str]:
+            # functions may have the same name, as all lambdas have: their values tell them apart
+            some = seen.points if kernel is None else kernel(seen.points[:50])
+            return self._about(seen.points, seen.at, seen.c, seen.codes, some)
+
+        with opened(self.checkpoint, about) as store, threads, self._reporting() as report:
+            journal = Journal(report, store)
             if self.tune and can_stretch(kernel):
                 kernel, amplitude = self._tuned(kernel, named, seen, rng, journal)
                 seen = seen._replace(amplitude=amplitude)
@@ -187,20 +194,6 @@ class VectorClassifier(BayesianClassifier):
         columns = with_columns(kernel, self.n_features_in_)
         fits = last.names in (kernel.names, columns.names)
         return (last, False) if fits else (kernel, named)
-
-    def _file(self, kernel: Any, seen: Seen) -> Checkpoint | None:
-        if self.checkpoint is None:
-            return None
-        apart = ("verbose", "callbacks", "checkpoint", "warm_start", "n_jobs", "engine")
-        given = {
-            name: getattr(value, "__qualname__", value)
-            for name, value in self.get_params(deep=False).items()
-            if name not in apart
-        }
-        # functions may have the same name, as all lambdas have: their values tell them apart
-        some = seen.points if kernel is None else kernel(seen.points[:50])
-        mark = mark_of([seen.points, seen.at, seen.c, seen.codes, some])
-        return Checkpoint(self.checkpoint, f"{type(self).__name__} {given}, data {mark:08x}")
 
     def _tuned(
         self, kernel: Any, named: bool, seen: Seen, rng: np.random.Generator, journal: Journal
@@ -218,6 +211,8 @@ class VectorClassifier(BayesianClassifier):
             data = (seen.points, seen.at, seen.labels, seen.c)
             extent = extent_of(seen.points, self.standardize)
             found = by_evidence(plain, named, *data, extent, apart)
+            # as a checkpoint gives it back, to the last digit
+            found = Scaled(found.weight, found.kernel.with_theta(found.kernel.theta))
             journal.note("kernel", theta=found.kernel.theta, amplitude=found.weight)
         tuned = Scaled(weight, found.kernel) if isinstance(kernel, Scaled) else found.kernel
         return tuned, found.weight / weight

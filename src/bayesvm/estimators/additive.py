@@ -198,7 +198,7 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
     def _problem(self, X: Any, c: Array, copies: Array, scheme: Any) -> Problem:
         sizes = [level.size for level in self._factors.levels]
         level = any(isinstance(part, Intercept) for _, part, _ in self._parts)
-        source = Source(self._layout(), X, c, sizes, self._generator(), level)
+        source = Source(self._layout(), X, c, sizes, self._fit_generator("places"), level)
         bound = []
         for name, part, prior in self._parts:
             try:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import reading
 from .. import validation as check
 from ..blocks import Blocks, block_rows
+from ..checkpoint import opened
 from ..designs import FactorScores, Intercept, Standardised
 from ..designs.columns import FAR, RAW_FAR, column_moments
 from ..diagnostics import r_hat
@@ -28,7 +29,6 @@ from ..inference.loop import Progress
 from ..machine import AGREED, Machine
 from ..model import Model, Problem
 from ..priors import Fixed
-from ..progress import Checkpoint, mark_of
 from ..types import Array, Term
 from ._loadings import LoadingReport
 
@@ -346,20 +346,16 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
             return self._fit_linear(sheet, codes, c, scheme, prior, q)
         Y = np.stack(list(self._targets(codes)), axis=1)
         kernel, _ = check.choose_kernel(self.kernel, K)
-        store = None
-        if self.checkpoint is not None:
-            mark = mark_of((sheet.table(), sheet.c, codes, c))
-            about = (
-                f"FactorSVC by {scheme} with {K} factors, {kernel}, {prior}, {self.likelihood}, "
-                f"bias {self.bias}, tune {self.tune}, data {mark:08x}"
-            )
-            store = Checkpoint(self.checkpoint, about)
-        with self._reporting() as report:
+
+        def about() -> dict[str, str]:
+            return self._about(sheet.table(), sheet.c, codes, c)
+
+        with opened(self.checkpoint, about) as store, self._reporting() as report:
             machines = fit_kernel(
                 sheet, Y, c, check.choose_likelihood(self.likelihood, scheme), prior, kernel,
                 (q, scores), scheme, bias=float(self.bias), tune=bool(self.tune), joint=self.joint,
-                probability=self.probability, rng=self._generator(), n_jobs=self.n_jobs,
-                report=report, store=store,
+                probability=self.probability, rng=self._fit_generator("factors"),
+                n_jobs=self.n_jobs, report=report, store=store,
             )  # fmt: skip
         self._parts: list[Fitted] = [machines[0].fitted]
         return machines

@@ -12,12 +12,14 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from ..calibration import fit_link, plain_link
+from ..checkpoint import Checkpoint
 from ..diagnostics import r_hat
 from ..gram import Sites
+from ..inference.draws import worth_keeping
 from ..inference.gibbs import Gibbs
 from ..inference.loop import Progress
 from ..machine import AGREED
-from ..progress import Checkpoint
+from ..streams import stream
 from ..types import Array, Likelihood
 from .fitted import KernelDraws, KernelFit, KernelMachine
 from .kernel import (
@@ -113,23 +115,22 @@ def _draw(
     at = first_draw(problem, state)
     free = replace(problem, unit=False)
     seed = int(rng.integers(2**32))
-    if store is not None:
-        seed = int(store.get("gibbs").get("seed", seed))
-        store.put("gibbs", lambda: {"seed": np.array(seed)}, now=True)
     total = scheme.burn_in + scheme.draws * scheme.thin
 
     def watch(stage: str, number: int, here: KernelDraw) -> bool:
         return bool(report(Progress(stage, number, total, here.fit, np.nan)))
 
     if n_jobs in (None, 1) or store is not None:
-        names = [f"gibbs, chain {k + 1}" for k in range(scheme.chains)]
-        parts = [
-            _chain(free, at, scheme, (seed, k), partial(watch, name), store)
-            for k, name in enumerate(names)
-        ]
+        parts = []
+        for k in range(scheme.chains):
+            tell = partial(watch, f"gibbs, chain {k + 1}")
+            parts.append(_chain(free, at, scheme, (seed, k), tell, store))
+            if parts[-1][2]:
+                break
     else:
         work = (delayed(_chain)(free, at, scheme, (seed, k)) for k in range(scheme.chains))
         parts = Parallel(n_jobs=n_jobs)(work)
+    parts = worth_keeping(parts, [len(part[0]) for part in parts])
     fits = np.array([part[1][: min(len(p[1]) for p in parts)] for part in parts])
     least = min(len(part[0]) for part in parts)  # a callback may have stopped one early
     draws = [draw for part in parts for draw in part[0][:least]]
@@ -145,11 +146,12 @@ def _chain(
     seed: tuple[int, int],
     watch: Any = lambda number, here: False,
     store: Checkpoint | None = None,
-) -> tuple[list[KernelDraw], list[float]]:
-    """Draws kept of one chain, at least its last, and the log likelihood of every sweep."""
+) -> tuple[list[KernelDraw], list[float], bool]:
+    """Draws kept of one chain, at least its last, the log likelihood of every sweep, and whether
+    a callback has stopped it."""
     total = scheme.burn_in + scheme.draws * scheme.thin
     every = max(scheme.thin, -(-scheme.draws * scheme.thin * scheme.chains // KEPT))
-    rng, key = np.random.default_rng(seed), f"chain{seed[1]}"
+    rng, key = stream(seed[0], "factor chain", seed[1]), f"chain{seed[1]}"
     kept: list[KernelDraw] = []
     fits: list[float] = []
     held = store.get(key) if store is not None else {}
@@ -162,6 +164,7 @@ def _chain(
         state = np.array(json.dumps(rng.bit_generator.state))
         return packed([*kept, at]) | {"fits": np.array(fits), "rng": state}
 
+    stop = False
     for number in range(len(fits), total):
         at = sweep(problem, at, number, rng)
         fits.append(at.fit)
@@ -172,7 +175,7 @@ def _chain(
             store.put(key, remember, now=stop or number + 1 == total)
         if stop:
             break
-    return kept or [at], fits
+    return kept or [at], fits, stop
 
 
 def packed(draws: Sequence[KernelDraw]) -> dict[str, Array]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..designs.latent import Latents
 from ..model import Model, Problem, States
+from ..tree import filled, leaves
 from ..types import Array
 from .learn import with_likelihood
 
@@ -50,7 +51,7 @@ class Draws(NamedTuple):
 
     @classmethod
     def joined(cls, chains: list[Draws], start: Any) -> Draws:
-        """Chains side by side; a callback may have stopped one early."""
+        """Chains side by side, as long as the shortest."""
         least = min(c.log_prob.size for c in chains)
         names, chances = chains[0].hyper, [c.inclusion for c in chains]
         some = min(len(c.pairs) for c in chains)
@@ -62,6 +63,15 @@ class Draws(NamedTuple):
             None if chances[0] is None else np.stack(chances),  # type: ignore[arg-type]
             tuple(pair for c in chains for pair in c.pairs[:some]),
         )
+
+
+def worth_keeping(chains: list[Any], sizes: list[int]) -> list[Any]:
+    """Chains without the last, if that was stopped so early that all would have to be cut short.
+
+    Chains side by side are as long as the shortest; those kept leave most draws.
+    """
+    few = len(chains) * sizes[-1] < (len(chains) - 1) * sizes[0]
+    return chains[:-1] if few else chains
 
 
 def entries(latents: Latents) -> Array:
@@ -237,20 +247,20 @@ class Record:
 
     def arrays(self, at: Position, rng: np.random.Generator) -> dict[str, Array]:
         """The record, the chain's position and its generator, for a checkpoint."""
-        terms = zip(self.model.terms, at.priors, strict=True)
+        here = Position(at.theta, at.priors, at.fit, at.inclusion)
         early, kept = self.early.arrays(min(self.t, self.burn_in)), self.kept.arrays(self.count)
         return {
             "t": np.array(self.t),
             "generator": np.array(json.dumps(rng.bit_generator.state)),
             "chances": np.append(self.chances, self.decided),
             "scales": np.array(self.scales),
-            "at": np.concatenate([at.theta, [at.fit], *(t.prior.vector(s) for t, s in terms)]),
+            **dict(leaves(here, "at")),
             **{f"early/{name}": x for name, x in early.items()},
             **{f"kept/{name}": x for name, x in kept.items()},
         }
 
-    def load(self, held: dict[str, Array], rng: np.random.Generator) -> Position:
-        """Undo :meth:`arrays`."""
+    def load(self, held: dict[str, Array], at: Position, rng: np.random.Generator) -> Position:
+        """Undo :meth:`arrays`; ``at`` is any position of the chain."""
         self.t = int(held["t"])
         rng.bit_generator.state = json.loads(str(held["generator"]))
         self.chances, self.decided = held["chances"][:-1].copy(), int(held["chances"][-1])
@@ -258,9 +268,6 @@ class Record:
         for name, rows in (("early/", self.early), ("kept/", self.kept)):
             part = {k.removeprefix(name): x for k, x in held.items() if k.startswith(name)}
             rows.load(part)
-        terms = self.model.terms
-        sizes = [t.prior.vector(t.prior.init(t.design.width)).size for t in terms]
-        theta, (fit,), *priors = np.split(held["at"], np.cumsum([self.model.width, 1, *sizes])[:-1])
-        states = tuple(t.prior.restore(x) for t, x in zip(terms, priors, strict=True))
-        likelihood = self.model.likelihood.with_scale(self.scales[-1]) if self.scales else None  # type: ignore[attr-defined]
-        return Position(theta, states, float(fit), likelihood=likelihood)
+        likelihood = at.likelihood and at.likelihood.with_scale(self.scales[-1])
+        found: Position = filled(at._replace(latents=(), likelihood=None), held, "at")
+        return found._replace(likelihood=likelihood)

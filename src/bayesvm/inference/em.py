@@ -103,7 +103,7 @@ class EM:
         if self.learn == "evidence" and unknown:
             warm = start if start is not None and not start.coef.cov.is_point else None
             rough = 1e-4 if problem.form == "factored" else 1e-6  # a scale needs no more digits
-            learned = VB(tol=rough).fit(problem, rng, warm)
+            learned = VB(tol=rough).fit(problem, rng, warm, watch)
             state = State(start.coef if start else learned.state.coef, learned.state.priors)
         if self.anneal:
             state = annealed(problem, state, self.anneal, rng, watch)
@@ -111,7 +111,7 @@ class EM:
         if problem.form == "factored" and corner.any() and model.programme(state.priors):
             held = replace(self, learn="evidence")
             run = held._narrow(problem, state, corner, watch)
-            while self.learn == "mode":
+            while self.learn == "mode" and not run.stopped:
                 coef, priors = run.state.coef, run.state.priors
                 moved = State(coef, tuple(model.each("mode", priors, coef)))
                 if objective(problem, moved) - run.bound <= 1e-10 * max(1.0, abs(run.bound)):
@@ -140,13 +140,17 @@ class EM:
             mean = np.zeros(model.width)
             mean[keep], n_iter = run.state.coef.mean, n_iter + run.n_iter
             path.append(run.bound)
+            if run.stopped:
+                break
             force = np.abs(pull(problem, run.dual))
             pushing = bent & ~keep & (force > corner * (1.0 + 1e-9))
         state = expecting(model, State(Coef(mean, Point(model.width)), state.priors))
         u, _, c = margins(problem, mean)
         cert = certificate(problem, mean, u, c, run.dual, *penalty(problem, state))
-        bound, good = objective(problem, state), run.converged and not pushing.any()
-        return Mode(state, bound, [*path, bound], n_iter, good, cert.gap, cert, run.dual)
+        bound = objective(problem, state)
+        good = run.converged and not pushing.any() and not run.stopped
+        end = (n_iter, good, cert.gap, run.stopped, cert, run.dual)
+        return Mode(state, bound, [*path, bound], *end)
 
     def _climb(self, problem: Problem, state: State, watch: Watch) -> Mode:
         model = problem.model
@@ -182,27 +186,31 @@ class EM:
             )
             state, n_iter = run.state, n_iter + run.n_iter
             path += run.path
+            if run.stopped:
+                break
             if rough or (exact and not interior and eps <= 1e-2):
                 done = self._finish(problem, state, eps)
                 if done is not None:
                     state, cert, dual, bound = done
-                    return Mode(state, bound, [*path, bound], n_iter, True, 0.0, cert, dual)
+                    return Mode(state, bound, [*path, bound], n_iter, True, 0.0, False, cert, dual)
         if not smooth:
             mean = model.settled(state.priors, state.coef.mean, eps)
             state = expecting(model, State(Coef(mean, Point(model.width)), state.priors))
-            return Mode(state, run.bound, path, n_iter, run.converged, run.change)
+            good = run.converged and not run.stopped
+            return Mode(state, run.bound, path, n_iter, good, run.change, run.stopped)
         mean = model.settled(state.priors, state.coef.mean, eps)
         state = expecting(model, State(Coef(mean, Point(model.width)), state.priors))
-        if steep and self.exact and problem.form not in ("diagonal", "arrow"):
+        if steep and self.exact and not run.stopped and problem.form not in ("diagonal", "arrow"):
             least = descend_steep(problem, state)
             if least is not None:
                 state, cert, dual = least
                 bound = objective(problem, state)
-                return Mode(state, bound, [*path, bound], n_iter, True, 0.0, cert, dual)
+                return Mode(state, bound, [*path, bound], n_iter, True, 0.0, False, cert, dual)
         cert, dual = certify(problem, state, eps)
         proved = cert.kkt < 1e-3 and not cert.gap > 1e-5  # smoothed duals prove no more than that
         bound = objective(problem, state)
-        return Mode(state, bound, path, n_iter, run.converged and proved, cert.gap, cert, dual)
+        good = run.converged and proved and not run.stopped
+        return Mode(state, bound, path, n_iter, good, cert.gap, run.stopped, cert, dual)
 
     def sweep(self, problem: Problem, state: State) -> Step:
         """One EM step; its bound is minus the smoothed objective."""

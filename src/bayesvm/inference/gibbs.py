@@ -17,8 +17,9 @@ from ..engines import Serial
 from ..gaussian import Point, covariance
 from ..model import Problem, States
 from ..selection import draw_subset
+from ..streams import stream
 from ..types import Array, Coef
-from .draws import Draws, Position, Record, Run
+from .draws import Draws, Position, Record, Run, worth_keeping
 from .leaps import Proposal, can_leap, leap, learn
 from .learn import is_learned, learned, standing, with_likelihood
 from .loop import Progress, State, Watch, require, silent
@@ -95,9 +96,6 @@ class Gibbs:
             start = start._replace(latents=begin(problem))
         first = None if known is problem else known.model.likelihood
         seed = int(rng.integers(2**32))
-        if store is not None:
-            seed = int(store.get("gibbs").get("seed", seed))
-            store.put("gibbs", lambda: {"seed": np.array(seed)}, now=True)
         size = problem.n * problem.model.width
         if size < 2**21 and not problem.blocks.ready and not model.is_latent:
             problem = problem.assembled()  # columns are built once, not once a sweep
@@ -105,16 +103,19 @@ class Gibbs:
         if size < 2**22 and not remote:
             problem = replace(problem, engine=Serial())  # chains, not rows, share the cores
         if n_jobs in (None, 1) or size >= 2**22 or remote or store is not None:
-            parts = [
-                self._chain(problem, start, first, seed, k, watch, store)
-                for k in range(self.chains)
-            ]
+            parts = []
+            for k in range(self.chains):
+                part, stopped = self._chain(problem, start, first, seed, k, watch, store)
+                parts.append(part)
+                if stopped:
+                    break
         else:
-            parts = Parallel(n_jobs=n_jobs)(
+            chains = Parallel(n_jobs=n_jobs)(
                 delayed(self._chain)(problem, start, first, seed, k, silent, None)
                 for k in range(self.chains)
             )
-        return Draws.joined(parts, start)
+            parts = [part for part, _ in chains]
+        return Draws.joined(worth_keeping(parts, [c.log_prob.size for c in parts]), start)
 
     def _chain(
         self,
@@ -125,8 +126,9 @@ class Gibbs:
         k: int,
         watch: Watch,
         store: Any,
-    ) -> Draws:
-        rng = np.random.default_rng((seed, k))
+    ) -> tuple[Draws, bool]:
+        """One chain, and whether a callback has stopped it."""
+        rng = stream(seed, "chain", k)
         theta = start.coef.mean + start.coef.cov.sample(1, rng)[0]
         latents = thrown(start.latents, rng)
         at = Position(theta, start.priors, latents=latents, likelihood=likelihood)
@@ -138,7 +140,7 @@ class Gibbs:
         proposal, stop, key = None, False, f"gibbs/chain{k}"
         held = store.get(key) if store is not None else {}
         if held:
-            at, proposal = record.load(held, rng), Proposal.restore(held)
+            at, proposal = record.load(held, at, rng), Proposal.restore(held)
         while record.t < total and not stop:
             ahead = (self.burn_in - record.t) % CYCLE  # draws before the next sweep is due
             if proposal is None or ahead == 0:
@@ -156,7 +158,7 @@ class Gibbs:
             if store is not None:
                 state = partial(_remember, record, at, proposal, rng)
                 store.put(key, state, now=stop or record.t == total)
-        return record.draws(at)
+        return record.draws(at), stop
 
     def sweep(
         self, problem: Problem, at: Position, rng: np.random.Generator, key: tuple[int, ...]

@@ -10,7 +10,7 @@ import numpy as np
 from ..model import Problem
 from ..selection import seen
 from ..types import Coef
-from .loop import State
+from .loop import State, Watch, silent
 from .vb import VB
 
 ROUNDS = 200
@@ -33,7 +33,11 @@ def standing(problem: Problem, coef: Coef, fit: float | None = None) -> tuple[fl
 
 
 def learned(
-    problem: Problem, scheme: Any, rng: np.random.Generator, start: State | None = None
+    problem: Problem,
+    scheme: Any,
+    rng: np.random.Generator,
+    start: State | None = None,
+    watch: Watch = silent,
 ) -> tuple[Problem, State | None]:
     """The problem with the scale of its likelihood known, and a state to go on from.
 
@@ -48,14 +52,15 @@ def learned(
     last = np.inf
     for k in range(ROUNDS):
         now = with_likelihood(problem, likelihood)
-        state = climber.fit(now, rng, start).state
+        run = climber.fit(now, rng, start, watch)
+        state = run.state
         seen_by_rows = seen(state.coef, now.model.gates(state.priors))
         new = likelihood.update(*standing(now.at(state.latents), seen_by_rows))
         step, start = float(np.log(new.scale / likelihood.scale)), state
         rate = min(step / last, 0.9) if k % 3 == 2 and 0 < step / last < 1 else 0.0
         left = step / (1.0 - rate)
         likelihood = new if rate == 0 else likelihood.with_scale(likelihood.scale * np.exp(left))
-        if abs(step) < STILL:
+        if abs(step) < STILL or run.stopped:
             break
         last = step
     return with_likelihood(problem, likelihood), start

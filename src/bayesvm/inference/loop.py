@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from time import perf_counter
@@ -13,6 +13,7 @@ import numpy as np
 from ..designs import latent
 from ..designs.latent import Latents
 from ..model import Model, States
+from ..tree import filled, leaves
 from ..types import Array, Coef
 
 LONGEST_STEP = 256.0
@@ -42,14 +43,16 @@ Watch = Callable[[Progress, Any], bool]
 
 
 class History(list[float]):
-    """Values as they come, and the seconds since the first was asked for.
+    """Values as they come, and the seconds from the start to each.
 
-    A safe file keeps the values only.
+    A history that is gone on with goes on from its last second.  A model file keeps the values
+    only.
     """
 
     def __init__(self, values: Iterable[float] = (), seconds: Iterable[float] = ()) -> None:
         super().__init__(values)
-        self.start, self.seconds = perf_counter(), list(seconds)
+        self.seconds = list(seconds)
+        self.start = perf_counter() - (self.seconds[-1] if self.seconds else 0.0)
 
     def append(self, value: float) -> None:
         super().append(value)
@@ -65,7 +68,10 @@ def silent(progress: Progress, state: Any) -> bool:
 
 @dataclass(frozen=True)
 class Ascent:
-    """Where an ascent ended; ``bound`` belongs to ``state`` exactly."""
+    """Where an ascent ended; ``bound`` belongs to ``state`` exactly.
+
+    ``stopped`` says that a callback has ended it.
+    """
 
     state: State
     bound: float
@@ -73,6 +79,102 @@ class Ascent:
     n_iter: int = 0
     converged: bool = False
     change: float = np.nan
+    stopped: bool = False
+
+
+class Kept(NamedTuple):
+    """What a checkpoint holds of an ascent: the top of its loop, or where it ended."""
+
+    state: Any
+    numbers: list[float]  # the loop's own
+    path: History
+    ended: bool
+    before: list[Any]  # earlier states that the loop needs
+
+    def ascent(self) -> Ascent:
+        bound, n_iter, converged, change = self.numbers
+        return Ascent(self.state, bound, self.path, int(n_iter), bool(converged), change)
+
+
+class Page:
+    """The place of one ascent in a checkpoint; without a store it holds nothing."""
+
+    def __init__(self, store: Any = None, key: str = "") -> None:
+        self.store, self.key = store, key
+
+    def recall(self, like: Callable[[], Any]) -> Kept | None:
+        """What is held, its state shaped like another one."""
+        held = {} if self.store is None else self.store.get(self.key)
+        if not held:
+            return None
+        try:
+            path = History(held["path"].tolist(), held["seconds"].tolist())
+            one = like()
+            state, pair = filled(one, held, "state"), filled((one, one), held, "before")
+            before = [x for x in pair or () if x is not None]
+            return Kept(state, held["numbers"].tolist(), path, bool(held["ended"]), before)
+        except (KeyError, ValueError) as error:
+            raise ValueError(
+                f"checkpoint {self.store.path!r} does not hold what this fit has written: {error}. "
+                "Delete the file or choose another name."
+            ) from error
+
+    def keep(
+        self,
+        state: Any,
+        numbers: tuple[float, ...],
+        path: History,
+        count: int,
+        before: Sequence[Any] = (),
+        ended: bool = False,
+        now: bool = False,
+    ) -> None:
+        """Hold a state, the loop's own numbers, so many values of its path, and earlier states."""
+        if self.store is None:
+            return
+
+        def arrays() -> dict[str, Array]:
+            own = {"path": path[:count], "seconds": path.seconds[:count], "numbers": numbers}
+            made = {name: np.array(x, dtype=float) for name, x in own.items()}
+            states = {**dict(leaves(state, "state")), **dict(leaves(before, "before"))}
+            return {**made, "ended": np.array(ended), **states}
+
+        self.store.put(self.key, arrays, now=now)
+
+    def end(self, run: Ascent) -> Ascent:
+        """Hold where an ascent ended, unless a callback has stopped it."""
+        if not run.stopped:
+            numbers = (run.bound, run.n_iter, run.converged, run.change)
+            path = run.path if isinstance(run.path, History) else History(run.path)
+            self.keep(run.state, numbers, path, len(path), ended=True, now=True)
+        return run
+
+
+class Monitor:
+    """Whom a fit reports to, and where it keeps its ascents.
+
+    A fit makes its ascents in a fixed order, so their numbers are their names: one that goes on
+    from a checkpoint makes the same calls, those that had ended return what they had found, and the
+    next goes on from the top of its loop.  After a callback has stopped the fit nothing is kept,
+    for what follows is not what would have followed.
+    """
+
+    def __init__(self, tell: Watch, store: Any = None) -> None:
+        self.tell, self.store = tell, store
+        self.count, self.stopped = 0, False
+
+    def __call__(self, progress: Progress, state: Any) -> bool:
+        self.stopped = self.stopped or bool(self.tell(progress, state))
+        return self.stopped
+
+    def page(self) -> Page:
+        self.count += 1
+        return Page() if self.stopped else Page(self.store, f"ascent{self.count}")
+
+
+def page_of(watch: Watch) -> Page:
+    """The place for the next ascent; plain functions have none."""
+    return watch.page() if isinstance(watch, Monitor) else Page()
 
 
 class BoundFell(RuntimeError):
@@ -162,15 +264,35 @@ def ascend(
     by less than ``tol`` of its size and moves no coefficient by more than ``shift_tol`` posterior
     standard deviations.  ``rounding`` is that of the bound itself, which rows of very large weight
     may have.
+
+    What the next turn of the loop depends on is known at its top, and is kept there: a climb that
+    goes on from a checkpoint makes the same steps, bit for bit.
     """
-    path = History()
-    change = np.inf
-    x0, from0, n_iter = state, step(state), 1  # from0 leaves x0 and knows its bound
-    if np.isfinite(from0.bound):
-        path.append(from0.bound)
-    trail: list[State] = []
-    caution = 0.0  # share of the safe curvature in a bold step
+    page = page_of(watch)
+    held = page.recall(lambda: step(state).safe())
+    if held is not None and held.ended:
+        return held.ascent()
+
+    def ended(
+        x: State, bound: float, converged: bool, change: float, stopped: bool = False
+    ) -> Ascent:
+        return page.end(Ascent(x, bound, path, n_iter, converged, change, stopped))
+
+    if held is None:
+        path, change, x0, n_iter = History(), np.inf, state, 1
+        trail: list[State] = []  # iterates before x0, two at most
+        caution = 0.0  # share of the safe curvature in a bold step
+        from0 = step(x0)  # leaves x0 and knows its bound
+        if np.isfinite(from0.bound):
+            path.append(from0.bound)
+    else:
+        x0, path, trail = held.state, held.path, held.before
+        n_iter, (caution, change) = int(held.numbers[0]), held.numbers[1:]
+        from0 = step(x0)
     while n_iter < max_iter:
+        top = (x0, (n_iter, caution, change), path, len(path), trail)
+        if x0 is not state:
+            page.keep(*top)
         bound0 = from0.bound
         bold = _bold(from0, caution)
         rose = bold is None
@@ -185,7 +307,7 @@ def ascend(
         change = bound1 - bound0
         if not change >= -1e-8 * size - rounding:
             if getattr(x1.coef.cov, "patched", False):  # singular: no further
-                return Ascent(x0, bound0, path, n_iter, False, change)
+                return ended(x0, bound0, False, change)
             raise BoundFell(
                 f"the bound fell from {bound0!r} to {bound1!r} in a step that cannot lower it. "
                 "Very large columns can do that by rounding: let them be standardised "
@@ -195,8 +317,10 @@ def ascend(
         x2 = _bold(from1, caution) or from1.safe()
         settled = change < tol * size and _shift(x1.coef, x2.coef) < shift_tol
         stop = watch(Progress(stage, n_iter, max_iter, bound1, change), x1)
+        if stop and x0 is not state:
+            page.keep(*top, now=True)
         if settled or stop:
-            return Ascent(x1, bound1, path, n_iter, settled, change)
+            return ended(x1, bound1, settled, change, stop)
         trail = [*trail, x0] if np.isfinite(bound0) else []
         if accelerate and trail and n_iter < max_iter:
             # a bold step takes mean and covariance each by the other's last value, so that iterates
@@ -213,11 +337,11 @@ def ascend(
                     path.append(after.bound)
                     x0, from0 = long, after
                     continue
-        x0, from0 = x1, from1
+        x0, from0, trail = x1, from1, trail[-2:]
     if not np.isfinite(from0.bound):  # stopped at the start, which is a point: go one step on
         x0 = from0.safe()
-        return Ascent(x0, step(x0).bound, path, n_iter, False, change)
-    return Ascent(x0, from0.bound, path, n_iter, False, change)
+        return ended(x0, step(x0).bound, False, change)
+    return ended(x0, from0.bound, False, change)
 
 
 def _bold(step: Step, caution: float) -> State | None:

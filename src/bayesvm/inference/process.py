@@ -28,7 +28,9 @@ from ..designs.gp import whiten
 from ..distributions import slice_sample
 from ..gram import Labels, Sites
 from ..lowrank import LowRank
+from ..streams import stream
 from ..types import Array
+from .draws import worth_keeping
 from .evidence import FARTHEST, LogNormal
 from .gibbs import Gibbs
 from .learn import is_learned
@@ -174,9 +176,9 @@ def _move(what: Sampled, at: At, value: Any, rng: np.random.Generator) -> At:
 
 def run_chain(
     what: Sampled, scheme: Gibbs, seed: tuple[int, ...], start: Array, watch: Watch = silent
-) -> Chains:
-    """One chain, from coefficients drawn around ``start``'s."""
-    rng = np.random.default_rng(seed)
+) -> tuple[Chains, bool]:
+    """One chain, from coefficients drawn around ``start``'s, and whether a callback stopped it."""
+    rng = stream(seed[0], "process chain", *seed[1:])
     low = what.process(what.kernel.theta)
     e: Array = rng.standard_normal((what.X.shape[0],))
     z = start + 0.3 * rng.standard_normal(start.size)
@@ -184,11 +186,15 @@ def run_chain(
     total = scheme.burn_in + scheme.draws * scheme.thin
     every = max(1, -(-scheme.draws * scheme.chains // SPARED))
     kept: dict[str, list[Any]] = {name: [] for name in Chains._fields}
+    stop = False
     for t in range(total):
         at = sweep(what, at, rng)
         now = at.f()
         value = log_likelihood(what, at.likelihood, now)
-        if t >= scheme.burn_in and (t - scheme.burn_in) % scheme.thin == 0:
+        said = Progress(f"gibbs, chain {seed[-1] + 1}", t + 1, total, value, np.nan)
+        stop = watch(said, at)
+        due = t >= scheme.burn_in and (t - scheme.burn_in) % scheme.thin == 0
+        if due or (stop and not kept["z"]):  # of a chain stopped at once, where it stands
             if len(kept["z"]) % every == 0:
                 kept["f"].append(now)
             kept["theta"].append(at.theta)
@@ -196,10 +202,9 @@ def run_chain(
             kept["fit"].append(value)
             if is_learned(what.likelihood):
                 kept["scale"].append(at.likelihood.scale)
-        said = Progress(f"gibbs, chain {seed[-1] + 1}", t + 1, total, value, np.nan)
-        if watch(said, at) and kept["z"]:
+        if stop:
             break
-    return Chains(**{name: np.array(x) for name, x in kept.items()})
+    return Chains(**{name: np.array(x) for name, x in kept.items()}), stop
 
 
 def run_chains(
@@ -213,11 +218,18 @@ def run_chains(
     """All chains side by side; ``start`` are whitened coefficients to begin from."""
     seed = int(rng.integers(2**32))
     if n_jobs in (None, 1):
-        parts = [run_chain(what, scheme, (seed, k), start, watch) for k in range(scheme.chains)]
+        parts = []
+        for k in range(scheme.chains):
+            part, stopped = run_chain(what, scheme, (seed, k), start, watch)
+            parts.append(part)
+            if stopped:
+                break
     else:
-        parts = Parallel(n_jobs=n_jobs)(
+        chains = Parallel(n_jobs=n_jobs)(
             delayed(run_chain)(what, scheme, (seed, k), start) for k in range(scheme.chains)
         )
+        parts = [part for part, _ in chains]
+    parts = worth_keeping(parts, [part.fit.size for part in parts])
     least = [min(len(x) for x in field) for field in zip(*parts, strict=True)]
     fields = zip(zip(*parts, strict=True), least, strict=True)
     return Chains(*(np.stack([x[:m] for x in field]) for field, m in fields))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from ..model import Model, Problem, States
 from ..precision import add_precision
 from ..types import Array, Coef
 from .local import Effects, minibatches, remembered, settle, some_groups
-from .loop import Ascent, History, Progress, State, Watch, require, silent
+from .loop import Ascent, History, Page, Progress, State, Watch, page_of, require, silent
 from .vb import bound_of
 
 SETTLED = 1e-2  # a last epoch that moves the bound by more of its size was not the last
@@ -57,6 +58,50 @@ class Leaky(NamedTuple):
     priors: States
     t: int
     drift: Drift | None = None  # where the rate adapts
+
+
+class Epoch(NamedTuple):
+    """What the next epoch depends on; a checkpoint keeps it."""
+
+    leaky: Leaky
+    effects: Effects | None = None  # of groups
+    dice: str = ""  # state of the generator
+
+
+class Epochs:
+    """Epochs that have been made, and where they are kept."""
+
+    def __init__(self, page: Page, start: Epoch, rng: np.random.Generator, adaptive: bool) -> None:
+        self.page, self.rng, self.at, self.path = page, rng, start, History()
+        self.count, self.change, self.converged, self.ended = 0, np.inf, False, False
+        precision, potential, *_ = start.leaky
+        drift = Drift(precision, potential, 0.0, 1.0, 0) if adaptive else None
+        held = page.recall(lambda: start._replace(leaky=start.leaky._replace(drift=drift)))
+        if held is not None:
+            self.at, self.path, self.ended = held.state, held.path, held.ended
+            count, self.change, converged = held.numbers
+            self.count, self.converged = int(count), bool(converged)
+            rng.bit_generator.state = json.loads(self.at.dice)
+
+    def add(self, leaky: Leaky, effects: Effects | None, bound: float, tol: float) -> None:
+        """Count an epoch that has ended at a bound."""
+        self.at, self.count = Epoch(leaky, effects), self.count + 1
+        self.change = bound - self.path[-1] if self.path else np.inf
+        self.path.append(bound)
+        still = abs(self.change) / max(1.0, abs(bound))
+        self.converged, self.ended = still < max(tol, SETTLED), still < tol
+
+    def keep(self, now: bool) -> None:
+        if self.page.store is not None:
+            at = self.at._replace(dice=json.dumps(self.rng.bit_generator.state))
+            numbers = (self.count, self.change, self.converged)
+            self.page.keep(
+                at, numbers, self.path, len(self.path), ended=self.ended, now=now
+            )
+
+    def ascent(self, state: State) -> Ascent:
+        end = (self.path, self.count, self.converged, self.change)
+        return Ascent(state, self.path[-1], *end)
 
 
 @dataclass(frozen=True)
@@ -156,21 +201,25 @@ class SVI:
         if start is not None and not start.coef.cov.is_point:
             L = np.linalg.inv(start.coef.cov.dense())
             leaky = Leaky(L, L @ start.coef.mean, start.priors, 0)
-        path = History()
-        change, converged = np.inf, False
-        for epoch in range(1, self.max_iter + 1):
+        epochs = Epochs(page_of(watch), Epoch(leaky), rng, self.adaptive)
+        leaky = epochs.at.leaky
+        state, stop = State(coefficients(leaky), leaky.priors), False
+        while not (epochs.ended or stop):
             for batch in problem.blocks.minibatches(self.batch_size, rng):
                 leaky = self.step(replace(problem, blocks=batch), leaky)
             state = State(coefficients(leaky), leaky.priors)
-            bound = bound_of(problem, state)  # one full pass an epoch: exact
-            change = bound - path[-1] if path else np.inf
-            path.append(bound)
-            still = abs(change) / max(1.0, abs(bound))
-            converged = still < max(self.tol, SETTLED)
-            stop = watch(Progress("svi", epoch, self.max_iter, bound, change), state)
-            if stop or still < self.tol:
-                break
-        return Ascent(state, bound, path, epoch, converged, change)
+            # one full pass an epoch: exact
+            epochs.add(leaky, None, bound_of(problem, state), self.tol)
+            stop = self._told(epochs, state, watch)
+        return epochs.ascent(state)
+
+    def _told(self, epochs: Epochs, state: State, watch: Watch) -> bool:
+        """Report an epoch and keep it; whether a callback ends the fit."""
+        bound, change = epochs.path[-1], epochs.change
+        stop = watch(Progress("svi", epochs.count, self.max_iter, bound, change), state)
+        epochs.ended = epochs.ended or epochs.count >= self.max_iter
+        epochs.keep(now=epochs.ended or stop)
+        return stop
 
     def _fit_groups(
         self, problem: Problem, rng: np.random.Generator, start: State | None, watch: Watch
@@ -187,9 +236,18 @@ class SVI:
             mean = start.coef.mean
             leaky = Leaky(L, L @ mean[:q], start.priors, 0)
             effects = Effects(mean[q:].reshape(-1, r), held.blocks(where, r).copy())  # type: ignore[attr-defined]
-        path: list[float] = []
-        change, converged = np.inf, False
-        for epoch in range(1, self.max_iter + 1):
+        epochs = Epochs(page_of(watch), Epoch(leaky, effects), rng, False)
+        leaky, stop = epochs.at.leaky, False
+        assert epochs.at.effects is not None
+        effects = Effects(*(x.copy() for x in epochs.at.effects))
+
+        def reached() -> State:
+            P = model.precision(leaky.priors)
+            whole = settle(problem.stats, leaky.precision, leaky.potential, P, effects.mean)
+            return State(whole.coef, leaky.priors)
+
+        state = reached()
+        while not (epochs.ended or stop):
             for chosen, see in minibatches(problem, self.batch_size, rng):
                 P = some_groups(model.precision(leaky.priors), q, r, chosen)
                 seen = settle(see, leaky.precision, leaky.potential, P, effects.mean[chosen])
@@ -205,18 +263,10 @@ class SVI:
                 new = tuple(t.prior.update(s, own) for t, s, own in owns)
                 priors = averaged(leaky.priors, new, rho)
                 leaky = Leaky(precision, potential, priors, leaky.t + 1)
-            P = model.precision(leaky.priors)
-            whole = settle(problem.stats, leaky.precision, leaky.potential, P, effects.mean)
-            state = State(whole.coef, leaky.priors)
-            bound = bound_of(problem, state)
-            change = bound - path[-1] if path else np.inf
-            path.append(bound)
-            still = abs(change) / max(1.0, abs(bound))
-            converged = still < max(self.tol, SETTLED)
-            stop = watch(Progress("svi", epoch, self.max_iter, bound, change), state)
-            if stop or still < self.tol:
-                break
-        return Ascent(state, bound, path, epoch, converged, change)
+            state = reached()
+            epochs.add(leaky, effects, bound_of(problem, state), self.tol)
+            stop = self._told(epochs, state, watch)
+        return epochs.ascent(state)
 
 
 def averaged(old: States, new: States, rho: float) -> States:

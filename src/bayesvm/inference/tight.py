@@ -22,7 +22,7 @@ from ..gaussian import blended, mode
 from ..model import Problem
 from ..types import Array, Coef, Local, Stats
 from .learn import is_learned
-from .loop import Ascent, History, Pace, Progress, State, Watch, silent
+from .loop import Ascent, History, Pace, Progress, State, Watch, page_of, silent
 from .vb import VB, bound_of, from_few
 
 SMALLEST_RATE = 1e-5
@@ -131,11 +131,25 @@ def climb(
     stage: str = "vb",
 ) -> Ascent:
     """Climb until a full step raises the bound by less than ``tol`` of its size."""
+    page, start = page_of(watch), state
+    held = page.recall(lambda: start)
+    if held is not None and held.ended:
+        return held.ascent()
+
+    def ended(converged: bool, change: float, stopped: bool = False) -> Ascent:
+        return page.end(Ascent(state, bound, path, n_iter, converged, change, stopped))
+
     path, n_iter, change = History(), 1, np.inf
+    if held is not None:
+        state, path, (count, change, *rates) = held.state, held.path, held.numbers
+        n_iter, pace = int(count), Pace(*rates)
     stats = problem.stats(state.coef)
     bound = bound_of(problem, state, stats)
-    path.append(bound)
+    if held is None:
+        path.append(bound)
     while n_iter < max_iter:
+        top = (state, (n_iter, change, *pace), path, len(path))
+        page.keep(*top)
         new = _step(problem, state, stats, pace.rate)
         after = problem.stats(new.coef)
         reached, n_iter = bound_of(problem, new, after), n_iter + 1
@@ -143,7 +157,7 @@ def climb(
         if not reached >= bound - 1e-11 * size:
             pace = pace.slower()
             if pace.rate < SMALLEST_RATE:  # nothing above rounding is left to gain
-                return Ascent(state, bound, path, n_iter, True, 0.0)
+                return ended(True, 0.0)
             continue
         change = reached - bound
         settled = change < tol * pace.rate * size
@@ -151,9 +165,11 @@ def climb(
         path.append(bound)
         pace = pace.faster()
         stop = watch(Progress(stage, n_iter, max_iter, bound, change), state)
+        if stop:
+            page.keep(*top, now=True)
         if settled or stop:
-            return Ascent(state, bound, path, n_iter, settled, change)
-    return Ascent(state, bound, path, n_iter, False, change)
+            return ended(settled, change, stop)
+    return ended(False, change)
 
 
 def _step(problem: Problem, state: State, stats: Stats, rate: float) -> State:

@@ -106,9 +106,10 @@ class VB:
         best = max((rough._climb(problem, x, watch) for x in starts), key=lambda run: run.bound)
         while True:
             run = rough._climb(problem, searched(problem, best.state), watch)
-            if run.bound <= best.bound + 1e-4 * abs(best.bound):
+            better = run.bound > best.bound + 1e-4 * abs(best.bound)
+            best = run if better else best
+            if run.stopped or not better:
                 return best.state
-            best = run
 
     def _climb(self, problem: Problem, start: State, watch: Watch, frozen: bool = False) -> Ascent:
         bold = self.accelerate and bold_mean(problem)

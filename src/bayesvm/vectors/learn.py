@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.svm import SVC
 
 from ..inference.loop import Progress, Watch, silent
+from ..streams import stream
 from ..types import Array
 from . import power, relevance
 from .folds import row_losses
@@ -50,7 +51,7 @@ class Start:
     def weights(self, A: Array, rows: Rows) -> Array:
         m = A.shape[1] - 1
         if self.kind == "random":
-            return np.random.default_rng(self.seed).uniform(0.05, 0.5, m)
+            return stream(self.seed, "start").uniform(0.05, 0.5, m)
         K = A[:, :-1] * rows.sign
         if self.kind == "svm":
             w = np.zeros(m)

@@ -131,7 +131,7 @@ def norm_weight(
         nonlocal f, stopped
         held = notes.recall(f"norm{k}") if notes else {}
         if held:
-            scores[k] = float(held["score"])
+            scores[k], f = float(held["score"]), held["f"]  # the next starts there
             return scores[k]
         found = reference(K, labels, centre * float(np.exp(k * STEP)), f)
         f = found.f[rows]
@@ -140,7 +140,7 @@ def norm_weight(
         best = min(scores.values(), default=np.inf)
         scores[k] = loss + 0.5 * (k * STEP / SPREAD) ** 2
         if notes:
-            notes.note(f"norm{k}", score=scores[k])
+            notes.note(f"norm{k}", score=scores[k], f=f)
         told = Progress("norms", len(scores), 2 * FARTHEST + 1, -scores[k], best - scores[k])
         stopped = watch(told, None)
         return scores[k]

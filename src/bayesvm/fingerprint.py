@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from functools import partial
 from pickle import PicklingError
 from types import CodeType, FunctionType
@@ -24,6 +25,9 @@ def _content(value: Any) -> Any:
     """Plain parts that make a value what it is."""
     if hasattr(value, "get_params") and not isinstance(value, type):
         return _class(value), _content(value.get_params(deep=False))
+    if is_dataclass(value) and not isinstance(value, type):
+        # what it has computed and kept is no part of it
+        return _class(value), [_content(getattr(value, field.name)) for field in fields(value)]
     if isinstance(value, partial):
         return _content((value.func, value.args, value.keywords))
     if isinstance(value, FunctionType):
