@@ -21,6 +21,7 @@ from ..terms import Source, read_terms
 from ..types import Array, Coef, Rows, Term
 from ._base import arviz_tree, pandas_for
 from ._effects import EffectReport, second_moments
+from ._groups import random_prior
 from ._missing import ImputedCells
 from ._tables import TableReader
 
@@ -203,7 +204,7 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
             try:
                 design = part.bind(source)
                 if hasattr(design, "part"):
-                    prior = check.choose_random_prior(prior, design.r, name, scheme)
+                    prior = random_prior(prior, design.r, name, scheme)
                 else:
                     prior = check.choose_prior(prior, scheme)
             except ValueError as error:

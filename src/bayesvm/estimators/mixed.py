@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from ..types import Array, Term
 from ._answers import GroupAnswers
 from ._effects import second_moments
 from ._formula import Formula
-from ._groups import Effects, effects, has_groups, learn_groups
+from ._groups import Effects, effects, has_groups, learn_groups, random_priors
 from ._missing import MissingCells
 from ._warm import starts_of
 
@@ -258,14 +258,7 @@ class MixedSVC(GroupAnswers, MissingCells):
         self.classes_, self._factors = classes, factors
         self.factors_ = list(factors.names)
         self.levels_ = dict(zip(factors.names, factors.levels, strict=True))
-        own = effects(random, self.factors_, self._names()) if self.factors_ else []
-        if isinstance(self.random_prior, Mapping):
-            unknown = [k for k in self.random_prior if k not in self.factors_]
-            if unknown:
-                raise ValueError(
-                    f"random_prior names factors {unknown} that are not in groups; groups has "
-                    f"{self.factors_}."
-                )
+        own = effects(random, self.factors_, self._names())
         problem = self._problem(table, c, copies, scheme, own)
         self._second = second_moments(problem)
         starts = starts_of(self, problem)
@@ -326,7 +319,11 @@ class MixedSVC(GroupAnswers, MissingCells):
         terms = [Term("coef", columns, check.choose_prior(self.prior, scheme))]
         if self.fit_intercept:
             terms.insert(0, Term("intercept", Intercept(), Fixed(self.intercept_precision)))
-        for k, (name, e) in enumerate(zip(self.factors_, own, strict=True)):
+        sizes = {
+            name: e.intercept + len(e.slopes) for name, e in zip(self.factors_, own, strict=True)
+        }
+        priors = random_priors(self.random_prior, sizes, scheme)
+        for k, (name, e, prior) in enumerate(zip(self.factors_, own, priors, strict=True)):
             slopes = np.array(e.slopes, dtype=int)
             design = Grouped(
                 k,
@@ -336,9 +333,5 @@ class MixedSVC(GroupAnswers, MissingCells):
                 columns.scale[slopes],
                 e.intercept,
             )
-            given = self.random_prior
-            if isinstance(given, Mapping):
-                given = given.get(name, "auto")
-            prior = check.choose_random_prior(given, design.r, name, scheme)
             terms.append(Term(f"groups of {name}", design, prior))
         return Model(arranged(terms), check.choose_likelihood(self.likelihood, scheme))

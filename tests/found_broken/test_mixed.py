@@ -1,0 +1,137 @@
+"""Machines with groups and sums of terms: their parameters, and draws for rows of large weight."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from bayesvm import AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
+from bayesvm.inference import EM, SVI, Gibbs
+from bayesvm.likelihoods import Logistic, Probit
+from bayesvm.priors import Fixed
+from bayesvm.terms import Groups, Intercept, Process
+
+RNG = np.random.default_rng(0)
+GROUP = np.repeat(np.arange(10), 6)
+X = RNG.standard_normal((60, 2))
+Y = (X[:, 0] + RNG.standard_normal(10)[GROUP] > 0).astype(int)
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_stochastic_steps_without_a_delay_begin_with_a_whole_one(adaptive):
+    found = BayesianLinearSVC(
+        inference=SVI(delay=0, batch_size=20, adaptive=adaptive), random_state=0
+    ).fit(X, Y)
+    assert np.all(np.isfinite(found.coef_))
+    assert SVI(delay=0).rate(0) == 1.0
+    # nothing changes where the rate was defined
+    for delay in (0.5, 1.0, 5.0):
+        for t in range(4):
+            assert SVI(delay=delay).rate(t) == min(1.0, (t + delay) ** -0.6)
+
+
+def test_stochastic_steps_without_a_delay_fit_groups():
+    found = MixedSVC(inference=SVI(delay=0, batch_size=20), random_state=0)
+    assert np.all(np.isfinite(found.fit(X, Y, groups=GROUP).coef_))
+
+
+@pytest.mark.parametrize("prior", [Fixed(0), {"group": Fixed(0.0)}])
+def test_effects_of_groups_cannot_vary_without_bound(prior):
+    with pytest.raises(ValueError, match="precision of 0 groups not seen would vary"):
+        MixedSVC(random_prior=prior).fit(X, Y, groups=GROUP).predict_proba(X)
+
+
+def test_effects_of_a_term_cannot_vary_without_bound():
+    terms = [("level", Intercept()), ("g", Groups(2), Fixed(0))]
+    with pytest.raises(ValueError, match="precision of 0 groups not seen would vary"):
+        AdditiveSVC(terms).fit(np.column_stack([X, GROUP]), Y).variance_components()
+
+
+def test_a_smooth_term_chooses_its_points_as_the_kernel_machine_does():
+    own = AdditiveSVC([("level", Intercept()), ("f", Process(n_inducing="auto"))]).fit(X, Y)
+    every = AdditiveSVC([("level", Intercept()), ("f", Process(n_inducing=None))]).fit(X, Y)
+    np.testing.assert_array_equal(own.predict_proba(X), every.predict_proba(X))
+    assert len(BayesianSVC(n_inducing="auto", tune=False).fit(X, Y).inducing_points_) == len(X)
+
+
+def test_a_smooth_term_of_many_rows_chooses_few_points():
+    x = np.linspace(-3, 3, 1200)[:, None]
+    found = AdditiveSVC(
+        [("level", Intercept()), ("f", Process(n_inducing="auto"))], random_state=0, max_iter=3
+    )
+    with pytest.warns(ConvergenceWarning, match="stopped after"):
+        found.fit(x, np.sin(2 * x[:, 0]) > 0)
+    assert found.terms_[1].design.width == 100
+
+
+def test_annealing_works_with_slopes():
+    found = MixedSVC(inference=EM(anneal=5), random="slope", random_state=0)
+    plain = MixedSVC(inference=EM(), random="slope", random_state=0)
+    # the objective is concave: wherever a climb begins, it ends there
+    np.testing.assert_allclose(
+        found.fit(X, Y, groups=GROUP).coef_, plain.fit(X, Y, groups=GROUP).coef_, rtol=1e-4
+    )
+
+
+def counted(draw, most):
+    """A function that draws, and refuses to do so more than ``most`` times."""
+    calls = []
+
+    def draw_and_count(at, rng):
+        calls.append(at)
+        assert len(calls) <= most, "a draw for each copy of a row"
+        return draw(at, rng)
+
+    return draw_and_count
+
+
+@pytest.mark.parametrize("f", [-6.0, 0.0, 0.2, 3.0])
+@pytest.mark.parametrize("kind", [Logistic(), Probit()], ids=["logistic", "probit"])
+def test_draws_of_a_heavy_row_have_the_moments_of_as_many_rows(kind, f, monkeypatch):
+    """A row of weight 10,000 against ten thousand rows, each drawn exactly."""
+    from bayesvm.likelihoods import logistic, probit
+
+    n, rows, count = 100_000, 4000, 10_000
+    single = kind.draw(np.ones(n), np.full(n, f), np.ones(n), np.random.default_rng(0))
+    for module, name in ((logistic, "polya_gamma"), (probit, "truncated_normal_positive")):
+        monkeypatch.setattr(module, name, counted(getattr(module, name), 1000))
+    rng = np.random.default_rng(1)
+    heavy = kind.draw(np.ones(rows), np.full(rows, f), np.full(rows, float(count)), rng)
+    for one, many in ((single.w, heavy.w), (single.g, heavy.g)):
+        # mean: 5 standard errors of both averages; the spread of a sum is sqrt(count) times
+        # that of one, and a variance of 4,000 nearly normal numbers is known to 2.2 %: 5 of those
+        error = np.sqrt(one.var() / one.size + many.var() / count**2 / rows)
+        assert abs(many.mean() / count - one.mean()) <= 5 * error + 1e-12
+        np.testing.assert_allclose(many.var() / count, one.var(), rtol=0.12, atol=1e-12)
+
+
+def test_a_chain_of_heavy_rows_finds_the_log_odds(monkeypatch):
+    """Two rows of 10,000 trials: the posterior of each log odds is nearly normal."""
+    from bayesvm.likelihoods import logistic
+
+    monkeypatch.setattr(logistic, "polya_gamma", counted(logistic.polya_gamma, 1000))
+    rows, weight = np.eye(2)[[0, 0, 1, 1]], np.array([7000.0, 3000.0, 1000.0, 9000.0])
+    found = BayesianLinearSVC(
+        prior=Fixed(1e-6),
+        inference=Gibbs(draws=150, burn_in=50, chains=2),
+        likelihood="logistic",
+        fit_intercept=False,
+        standardize=False,
+        random_state=0,
+    )
+    found.fit(rows, [1, 0, 1, 0], sample_weight=weight)
+    odds = np.log(np.array([7000 / 3000, 1000 / 9000]))
+    sd = np.sqrt(1 / np.array([7000, 1000]) + 1 / np.array([3000, 9000]))
+    # a mean of 300 draws is good to sd / 10 for an autocorrelation time of 3; 5 of those
+    assert np.all(np.abs(found.coef_[0] - odds) < 0.5 * sd)
+
+
+@pytest.mark.parametrize("random", ["bogus", ["no such column"], {"patient": "slope"}, 3])
+def test_effects_that_cannot_be_are_refused_without_groups_too(random):
+    with pytest.raises(ValueError, match="random"):
+        MixedSVC(random=random).fit(X, Y)
+
+
+@pytest.mark.parametrize("prior", ["bogus", object()])
+def test_priors_of_effects_are_checked_without_groups_too(prior):
+    with pytest.raises(ValueError, match="random_prior"):
+        MixedSVC(random_prior=prior).fit(X, Y)
