@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import log_expit, logsumexp
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
@@ -28,9 +28,10 @@ from ..parameters import check_parameters
 from ..progress import Checkpoint, Reporter, mark_of
 from ..types import Array, Coef, Rows
 from ._away import Away
+from ._nested import NestedParameters
 
 
-class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: ignore[misc]
     """Base of the estimators; a subclass builds the terms and this class does the rest."""
 
     _accept_sparse: Any = "csr"

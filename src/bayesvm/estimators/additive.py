@@ -192,7 +192,9 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
         tags = super().__sklearn_tags__()
         parts = self.terms if isinstance(self.terms, Sequence) else ()
         tags.input_tags.allow_nan = any(
-            getattr(part, "incomplete", False) for t in parts if len(t) > 1 for part in (t[1],)
+            getattr(t[1], "incomplete", False)
+            for t in parts
+            if isinstance(t, Sequence) and len(t) > 1
         )
         return tags
 
