@@ -100,7 +100,7 @@ def reference():
     patch = pytest.MonkeyPatch()
     shrink(patch)
     held = {
-        name: MixedSVC(random=random, engine=Serial(), random_state=0).fit(X, Y, groups)
+        name: MixedSVC(random=random, engine=Serial(), random_state=0).fit(X, Y, groups=groups)
         for name, (groups, random) in MODELS.items()
     }
     patch.undo()
@@ -124,7 +124,7 @@ def gap(have, want):
 def test_the_same_fit(way, model, reference):
     (groups, random), want = MODELS[model], reference[model]
     data, labels, members, options = WAYS[way](groups)
-    have = MixedSVC(random=random, random_state=0, **options).fit(data, labels, members)
+    have = MixedSVC(random=random, random_state=0, **options).fit(data, labels, groups=members)
     assert gap(have, want) < 1e-8
     np.testing.assert_allclose(have.elbo_, want.elbo_, rtol=1e-10)
     for level in ("variance_components_", "intraclass_share_", "random_effects_"):
@@ -141,7 +141,7 @@ def test_float32_columns(way, reference):
     (groups, random), want = MODELS["slopes, crossed"], reference["slopes, crossed"]
     data, labels, members, options = WAYS[way](groups)
     have = MixedSVC(random=random, dtype="float32", random_state=0, **options)
-    have.fit(data, labels, members)
+    have.fit(data, labels, groups=members)
     assert have.machines_[0].model.dtype == "float32"
     assert 0 < gap(have, want) < 1e-4
     p = have.predict_proba(data, groups=members)
@@ -152,7 +152,7 @@ def test_rows_that_do_not_fit_the_device_are_sent_block_by_block(reference, monk
     monkeypatch.setattr(Gpu, "available", lambda self: X.nbytes // 2)
     groups, random = MODELS["slopes, crossed"]
     have = MixedSVC(random=random, engine=Gpu("default", "array_api_strict"), random_state=0)
-    assert gap(have.fit(X, Y, groups), reference["slopes, crossed"]) < 1e-8
+    assert gap(have.fit(X, Y, groups=groups), reference["slopes, crossed"]) < 1e-8
 
 
 @settings(max_examples=6, deadline=None)
@@ -163,7 +163,7 @@ def test_any_partition_gives_the_same_fit(cuts, reference):
     data, labels, members = dasked(ONE, sizes)
     for have in (
         MixedSVC(random_state=0).fit(filed(ONE, edges)),
-        MixedSVC(random_state=0).fit(data, labels, members),
+        MixedSVC(random_state=0).fit(data, labels, groups=members),
     ):
         assert gap(have, want) < 1e-8
 
@@ -174,12 +174,12 @@ def test_any_partition_gives_the_same_fit(cuts, reference):
 def test_draws_are_the_same_where_blocks_are(way, leaps, monkeypatch):
     monkeypatch.setattr("bayesvm.blocks.arrays.CACHE_BYTES", 8 * (1 + P + PATIENTS) * (N // 2))
     scheme = Gibbs(draws=6, burn_in=4, chains=1, leaps=leaps)
-    want = MixedSVC(inference=scheme, engine="serial", random_state=0).fit(X, Y, ONE)
+    want = MixedSVC(inference=scheme, engine="serial", random_state=0).fit(X, Y, groups=ONE)
     data, labels, members, options = WAYS[way](ONE)
     if way == "dask":  # partitions of whole blocks
         assert block_rows(1 + P + PATIENTS) == N // 2
         data = data.rechunk((N // 2, P))
-    have = MixedSVC(inference=scheme, random_state=0, **options).fit(data, labels, members)
+    have = MixedSVC(inference=scheme, random_state=0, **options).fit(data, labels, groups=members)
     assert gap(have, want) < 1e-7
 
 
@@ -360,7 +360,7 @@ def test_what_cannot_be_done_is_said():
         (filed({"group": gone}), None),
     ):
         with pytest.raises(ValueError, match=f"{(WHO == 3).sum()} of {N} rows have no value"):
-            MixedSVC().fit(data, Y, members)
+            MixedSVC().fit(data, Y, groups=members)
     halves = [(X[:800], Y[:800], SITE[:800]), (X[800:], Y[800:], PATIENT[800:])]
     with pytest.raises(ValueError, match="of several kinds"):
         MixedSVC().fit(from_iterable(lambda: iter(halves)))
@@ -374,7 +374,7 @@ def test_what_cannot_be_done_is_said():
     with pytest.raises(ValueError, match="positive weights"):
         MixedSVC().fit(filed(ONE), sample_weight=np.arange(float(N)))
     with pytest.raises(ValueError, match="dtype='float16' is not known"):
-        MixedSVC(dtype="float16").fit(X, Y, ONE)
+        MixedSVC(dtype="float16").fit(X, Y, groups=ONE)
 
 
 @pytest.mark.slow
@@ -400,12 +400,12 @@ def test_groups_on_a_real_cluster(reference):
                 os.kill(next(iter(pids.values())), signal.SIGKILL)
 
         have = MixedSVC(random={"patient": [1]}, random_state=0, callbacks=[strike])
-        have.fit(data, labels, members)
+        have.fit(data, labels, groups=members)
         assert set(client.run(os.getpid).values()) != set(pids.values())
         want = reference["slopes, crossed"]
         assert gap(have, want) < 1e-8
         p = have.predict_proba(data, groups=members).compute()
         np.testing.assert_allclose(p, want.predict_proba(X, groups=TWO), rtol=1e-8)
         scheme = Gibbs(draws=4, burn_in=2, chains=1)
-        drawn = MixedSVC(inference=scheme, random_state=0).fit(data, labels, members)
+        drawn = MixedSVC(inference=scheme, random_state=0).fit(data, labels, groups=members)
         assert np.isfinite(drawn.coef_).all()

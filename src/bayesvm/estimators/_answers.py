@@ -29,8 +29,8 @@ class GroupAnswers(EffectReport, CoefficientReport):
         if formula is not None and hasattr(X, "columns"):
             if groups is not None:
                 raise ValueError(
-                    "a model fitted by from_formula reads groups from the data frame; give "
-                    "predict the frame alone."
+                    "a model with a formula reads groups from the data frame; give predict the "
+                    "frame alone."
                 )
             X, groups = formula.rows(X)
         X = super()._new_rows(X)
@@ -53,7 +53,7 @@ class GroupAnswers(EffectReport, CoefficientReport):
         X, groups = X if isinstance(X, Asked) else (X, None)
         if is_dask(X) and getattr(self, "_formula", None) is not None:
             raise ValueError(
-                "a model fitted by from_formula reads pandas frames; ask it partition by "
+                "a model with a formula reads pandas frames; ask it partition by "
                 "partition, such as data.map_partitions(model.predict)."
             )
         return lazily(self, method, X, groups, **options) if is_dask(X) else None
@@ -136,7 +136,7 @@ class GroupAnswers(EffectReport, CoefficientReport):
         return super().predict_interval(asked(X, groups), level)
 
     def score(  # type: ignore[override]
-        self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
     ) -> float:
         """Accuracy of ``predict``.
 
@@ -146,10 +146,10 @@ class GroupAnswers(EffectReport, CoefficientReport):
             Rows.
         y : array-like of shape (n,)
             Their labels; not needed where the source has them.
-        groups : array-like or data frame, optional
-            Labels of groups, as in ``fit``.
         sample_weight : array-like of shape (n,), optional
             Weights of rows.
+        groups : array-like or data frame, optional
+            Labels of groups, as in ``fit``.
 
         Returns
         -------
