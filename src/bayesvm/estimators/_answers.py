@@ -66,7 +66,7 @@ class GroupAnswers(EffectReport, CoefficientReport):
         X : array-like of shape (n, n_features)
             Rows.
         return_std : bool, default=False
-            Also return the posterior standard deviation of f.
+            Return the posterior mean and standard deviation of f instead.
         groups : array-like of shape (n,) or (n, n_factors), or data frame, optional
             Labels of groups, as in ``fit``.  A group that was not seen, is missing (NaN, ``None``)
             or is not given at all is averaged over.
@@ -74,9 +74,10 @@ class GroupAnswers(EffectReport, CoefficientReport):
         Returns
         -------
         values : array of shape (n,) or (n, n_classes)
-            They rank rows as ``predict_proba`` does.
+            They rank rows as ``predict_proba`` does.  With ``return_std`` the posterior mean of f,
+            moved by the offset of the link and not shrunk.
         std : array of the same shape
-            Only with ``return_std``.
+            Only with ``return_std``.  Posterior standard deviation of f.
         """
         return super().decision_function(asked(X, groups), return_std)
 
