@@ -130,6 +130,7 @@ def test_the_same_fit(way, model, reference):
     for level in ("variance_components_", "intraclass_share_", "random_effects_"):
         a, b = getattr(have, level), getattr(want, level)
         assert list(a.index) == list(b.index)
+        a, b = (frame.drop(columns="note", errors="ignore") for frame in (a, b))
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-10)
     p = have.predict_proba(data, groups=members)
     np.testing.assert_allclose(computed(p), want.predict_proba(X, groups=groups), rtol=1e-8)

@@ -209,3 +209,54 @@ def test_the_third_argument_is_the_weights_as_in_scikit_learn():
     wrong = grouped.predict(X, groups=GROUP) != Y
     score = grouped.score(X, Y, weights, groups=GROUP)
     assert score == pytest.approx(1.0 - weights[wrong].sum() / weights.sum())
+
+
+# ----- variances of effects
+
+
+@pytest.fixture(scope="module")
+def trials():
+    """Binary outcomes of 60 patients seen four times; the variance of patients is 9."""
+    rng = np.random.default_rng(1)
+    patient, time = np.repeat(np.arange(60), 4), np.tile(np.arange(4.0), 60)[:, None]
+    f = 1.0 - time[:, 0] + 3.0 * rng.standard_normal(60)[patient]
+    return time, rng.random(240) < 1 / (1 + np.exp(-f)), patient
+
+
+def test_variances_that_vb_takes_for_too_small_are_said_to_be(trials):
+    X, y, g = trials
+    model = MixedSVC(likelihood="logistic").fit(X, y, groups=g)
+    frame = model.variance_components_
+    assert frame["upper"].iloc[0] < 9.0  # far too sure: the truth is outside of its interval
+    for table in (frame, model.intraclass_share_):
+        assert table["note"].tolist() == ["biased low by vb; draw by gibbs"]
+        assert "biased low by vb" in str(table)
+        assert "too small" in table.attrs["note"]
+    assert "use inference='gibbs'" in model.summary().attrs["note"]
+    assert frame[["mean", "lower", "upper"]].dtypes.eq(float).all()
+    slopes = MixedSVC(random="slope").fit(X, y, groups=g).variance_components_
+    assert slopes["note"].astype(bool).tolist() == [True, True, False]  # variances, correlation
+    table = np.column_stack([X, g])
+    additive = AdditiveSVC([("level", Intercept()), ("g", Groups(1))]).fit(table, y)
+    assert additive.variance_components_["note"].all()
+    assert "too small" in additive.summary().attrs["note"]
+    several = MixedSVC().fit(X, np.arange(240) % 3, groups=g)
+    assert several.variance_components_["note"].all()
+    assert "too small" in several.variance_components_.attrs["note"]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_variances_that_were_drawn_or_given_have_no_note(trials):
+    X, y, g = trials
+    drawn = MixedSVC(
+        inference=Gibbs(draws=200, burn_in=100, chains=1), likelihood="logistic", random_state=0
+    ).fit(X, y, groups=g)
+    given = MixedSVC(random_prior=Fixed(0.2)).fit(X, y, groups=g)
+    none = MixedSVC().fit(X, y)
+    for model in (drawn, given, none):
+        assert "note" not in model.variance_components_
+        assert "note" not in model.summary().attrs
+    learned = MixedSVC(likelihood="logistic").fit(X, y, groups=g)
+    assert "note" in learned.summary().attrs
+    mean = [m.variance_components_["mean"].iloc[0] for m in (learned, drawn)]
+    assert mean[0] < 0.7 * mean[1]

@@ -198,6 +198,23 @@ class GroupAnswers(EffectReport, CoefficientReport):
         effects = self._drawn_effects(rng)
         return group | effects[0], dims | effects[1], coords | effects[2]
 
+    def summary(self, level: float = 0.9) -> Any:
+        """Coefficients that all groups share with their uncertainty, as a data frame.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior mass of the interval.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            As of :class:`~bayesvm.BayesianLinearSVC`.  Where variances of the effects of groups are
+            known to be biased, ``frame.attrs["note"]`` says so; they are in
+            :meth:`variance_components`.
+        """
+        return self._cautioned(super().summary(level))
+
     def _names(self) -> list[str]:
         formula = getattr(self, "_formula", None)
         return super()._names() if formula is None else list(formula.names)

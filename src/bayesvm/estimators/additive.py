@@ -417,9 +417,7 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
                 table["r_hat"], table["ess"] = r_hat(user), ess(user)
             index = pd.MultiIndex.from_tuples(labels, names=["term", "name"])
             frames.append(pd.DataFrame(table, index=index))
-        if len(frames) == 1:
-            return frames[0]
-        return pd.concat(frames, keys=list(self.classes_), names=["class"])
+        return self._cautioned(self._stacked(frames, pd))
 
 
 def _alone(machine: Machine, X: Any, where: slice) -> tuple[Array, Array]:
