@@ -188,7 +188,7 @@ def test_draws_are_the_same_where_blocks_are(way, leaps, monkeypatch):
 def test_exact_modes_from_files(model):
     (groups, random), few = MODELS[model], slice(0, 600)
     want = MixedSVC(random=random, inference="em", engine="serial", random_state=0)
-    want.fit(X[few], Y[few], rows_of(groups, few))
+    want.fit(X[few], Y[few], groups=rows_of(groups, few))
     parts = [slice(i, i + 150) for i in range(0, 600, 150)]
     source = from_iterable(lambda: ((X[s], Y[s], rows_of(groups, s)) for s in parts))
     have = MixedSVC(random=random, inference="em", random_state=0).fit(source)
@@ -351,10 +351,11 @@ def test_what_cannot_be_done_is_said():
     da = pytest.importorskip("dask.array")
     with pytest.raises(ValueError, match="all rows of a group at once"):
         MixedSVC(inference="svi").fit(filed(ONE))
+    data, labels, members = dasked(ONE)
     with pytest.raises(ValueError, match="inference='vb' or 'gibbs'"):
-        MixedSVC(inference="em").fit(*dasked(ONE))
+        MixedSVC(inference="em").fit(data, labels, groups=members)
     with pytest.raises(ValueError, match="inference='vb'"):
-        MixedSVC(inference="gibbs").fit(array_api_strict.asarray(X), Y, ONE)
+        MixedSVC(inference="gibbs").fit(array_api_strict.asarray(X), Y, groups=ONE)
     gone = np.where(WHO == 3, np.nan, WHO.astype(float))
     for data, members in (
         (da.from_array(X, chunks=(500, P)), da.from_array(gone, chunks=800)),
@@ -369,7 +370,7 @@ def test_what_cannot_be_done_is_said():
     with pytest.raises(ValueError, match="all parts must have the same"):
         MixedSVC().fit(from_iterable(lambda: iter(halves)))
     with pytest.raises(ValueError, match="groups 'group' has shape"):
-        MixedSVC().fit(da.from_array(X), Y, da.from_array(SITE[:70]))
+        MixedSVC().fit(da.from_array(X), Y, groups=da.from_array(SITE[:70]))
     with pytest.raises(ValueError, match="missing='model'"):
         MixedSVC(missing="model").fit(filed(ONE))
     with pytest.raises(ValueError, match="positive weights"):
