@@ -11,9 +11,11 @@ from bayesvm.distributions import (
     inverse_gaussian,
     mills,
     polya_gamma,
+    polya_gamma_cumulants,
     slice_sample,
     slice_sample_on,
     tilted_stable,
+    truncated_normal_cumulants,
     truncated_normal_positive,
 )
 from tests.problems import Z, frozen, z_score
@@ -220,3 +222,29 @@ def test_slice_on_an_interval_samples_its_density():
         draws[i] = x
     law = lambda t: (t**4 - 0.1**4) / (2.0**4 - 0.1**4)  # noqa: E731
     assert stats.kstest(draws[::10], law).pvalue > 1e-5
+
+
+@pytest.mark.parametrize("z", [0.0, 0.1, 0.499, 0.501, -1.0, 3.0, 20.0, 200.0])
+def test_cumulants_of_polya_gamma_are_sums_over_its_gamma_variables(z):
+    """PG(1, z) is a sum of exponential variables with means 1 / d, d = 2 (pi k)^2 + z^2 / 2."""
+    k = np.arange(1, 200_001) - 0.5
+    d = 2.0 * np.pi**2 * k**2 + 0.5 * z * z
+    rest = 1.0 / (2.0 * np.pi**2 * 200_000)  # of the first sum; those of squares and cubes are done
+    want = [np.sum(1.0 / d) + rest, np.sum(d**-2.0), 2.0 * np.sum(d**-3.0)]
+    have = [float(each) for each in polya_gamma_cumulants(np.array(z))]
+    np.testing.assert_allclose(have, want, rtol=1e-5)
+    np.testing.assert_allclose(have[:2], want[:2], rtol=1e-7)
+
+
+@pytest.mark.parametrize("mean", [-300.0, -100.5, -99.5, -20.0, -3.0, 0.0, 1.0, 5.0])
+def test_cumulants_of_a_truncated_normal_are_its_integrals(mean):
+    reach = 40.0 / max(1.0, -mean) if mean < 0 else mean + 12.0
+    at, share = np.polynomial.legendre.leggauss(400)
+    x = 0.5 * reach * (at + 1.0)
+    p = share * np.exp(-0.5 * x * x + x * mean - 0.5 * max(mean, 0.0) ** 2)
+    p /= p.sum()
+    m = p @ x
+    want = [m, p @ (x - m) ** 2, p @ (x - m) ** 3]
+    have = [float(each) for each in truncated_normal_cumulants(np.array(mean))]
+    np.testing.assert_allclose(have[:2], want[:2], rtol=1e-7)
+    np.testing.assert_allclose(have, want, rtol=1e-4)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.special import expit, log_expit, log_ndtr, ndtr
+from scipy.special import expit, log_expit, log_ndtr, logsumexp, ndtr
 
 from .types import Array, Likelihood, Local
 
@@ -246,6 +246,35 @@ def _derivatives(x: Array, t: Array, m: Array, v: Array, c: Array) -> Slopes:
     bend[:2, 2] = bend[2, :2] = -0.5 * D[:2] @ (e * share)
     bend[2, 2] = -0.5 * e @ (D[2] * share + z * share / q)
     return Slopes(D @ e, fisher + bend, fisher)
+
+
+def normalised(logits: Array) -> Array:
+    """Probabilities of classes from log odds of each against the rest, along the last axis."""
+    logs = log_expit(logits)
+    out: Array = np.exp(logs - logsumexp(logs, axis=-1, keepdims=True))
+    return out
+
+
+def normalised_odds(logits: Array) -> Array:
+    """Log odds of the normalised probabilities, accurate for certain classes too."""
+    logs = log_expit(logits)
+    logs -= logsumexp(logs, axis=-1, keepdims=True)
+    first = np.argmax(logs, axis=-1)[..., None]  # all others are below one half
+    rest = logs.copy()
+    np.put_along_axis(rest, first, -np.inf, axis=-1)
+    against = np.log1p(-np.exp(rest))
+    np.put_along_axis(against, first, logsumexp(rest, axis=-1, keepdims=True), axis=-1)
+    return logs - against
+
+
+def enclosing(odds: Array, low: Array, middle: Array, high: Array) -> tuple[Array, Array]:
+    """Ends of an interval of a probability that has the averaged probability inside.
+
+    All are log odds: ``odds`` averages over f; the others are lower end, median and upper end if f
+    were known.  As far as averaging moves the median, it moves the end on that side outwards.
+    """
+    moved = odds - middle
+    return expit(low + np.minimum(moved, 0.0)), expit(high + np.maximum(moved, 0.0))
 
 
 def decisive(p: Array, score: Array) -> Array:

@@ -20,6 +20,7 @@ from .designs import missing as latent
 from .designs.groups import Grouped
 from .designs.table import Layout, numbers
 from .engines import Serial
+from .inducing import inducing_points
 from .inference.evidence import extent_of
 from .priors import Fixed
 from .types import Array, Term
@@ -169,32 +170,33 @@ class Process:
         Inputs of the function; by default all columns that do not name groups.
     kernel : str or an object of :mod:`bayesvm.kernels`, default="rbf"
         A name stands for the kernel with length scale :math:`\sqrt p` of *p* standardised columns.
-    n_inducing : int or None, default=50
-        Number of points; ``None`` takes every distinct row.
-    inducing : {"kmeans", "random"}, default="kmeans"
-        How they are chosen.
+    n_inducing : int, "auto" or None, default=50
+        Number of points; ``None`` takes every distinct row, ``"auto"`` as many as
+        :class:`~bayesvm.BayesianSVC` does: every distinct row up to 1,000, of more up to 500.
+    inducing : {"kmeans", "random"} or array of shape (m, p), default="kmeans"
+        How they are chosen, or the points themselves.
     standardize : bool, default=True
         Centre and scale the columns inside.
     """
 
     columns: Any = None
     kernel: Any = "rbf"
-    n_inducing: int | None = 50
-    inducing: str = "kmeans"
+    n_inducing: int | str | None = 50
+    inducing: Any = "kmeans"
     standardize: bool = True
 
     default_prior = "ridge"
 
     def bind(self, source: Source) -> Smooth:
-        check.check_inducing(self.inducing, self.n_inducing)
         inputs = Columns(self.columns, self.standardize).bind(source._replace(centred=True))
         points = np.unique(inputs.columns(source.X), axis=0)
         extent = extent_of(points, self.standardize)
         kernel, named = check.choose_kernel(self.kernel, extent)
         if named:
             kernel = kernel.kernel  # its amplitude is the prior's
-        m = len(points) if self.n_inducing is None else int(self.n_inducing)
-        Z = gp.choose_points(points, m, self.inducing, source.rng)
+        Z = inducing_points(
+            self.inducing, self.n_inducing, points, kernel, inputs.inner, source.rng
+        )
         return Smooth(gp.whiten(kernel, Z, inputs))
 
 

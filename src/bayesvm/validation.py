@@ -21,7 +21,7 @@ from .kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
 from .likelihoods import Hinge, Logistic, Probit, SkewedLaplace
 from .namespace import inner, is_foreign
 from .parameters import check_jobs
-from .priors import Bridge, Fixed, InverseWishart, LaplaceZero, Lasso, Ridge, SpikeSlab
+from .priors import Bridge, Fixed, LaplaceZero, Lasso, Ridge, SpikeSlab
 from .reading import is_source
 from .types import Array
 
@@ -92,11 +92,11 @@ def choose_scheme(value: Any, max_iter: int | None, tol: float | None) -> Any:
     return replace(scheme, **changes) if changes else scheme
 
 
-def choose_prior(value: Any, scheme: Any) -> Any:
+def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:
     """The prior; ``"ridge"`` means the variant that suits the scheme."""
     table = {"ridge": RIDGE.get(type(scheme), Ridge()), **PRIORS}
     common = ("init", "precisions", "vector", "restore")
-    prior = choose("prior", value, table, common)
+    prior = choose(parameter, value, table, common)
     name = repr(value) if isinstance(value, str) else type(prior).__name__
     needs: tuple[str, ...] = ("update", "bound")
     if is_sampler(scheme):
@@ -119,24 +119,6 @@ def choose_prior(value: Any, scheme: Any) -> Any:
         raise ValueError(
             f"prior={name} cannot be fitted by SVI, whose sums forget too much to decide about a "
             "column; use inference='vb' or 'gibbs'."
-        )
-    return prior
-
-
-def choose_random_prior(value: Any, r: int, factor: str, scheme: Any) -> Any:
-    """The prior of a factor's effects, r to a group."""
-    if isinstance(value, str) and value == "auto":
-        return Ridge(half_cauchy=1.0) if r == 1 else InverseWishart(r)
-    prior = choose_prior(value, scheme)
-    if not hasattr(prior, "spread"):
-        raise ValueError(
-            f"{type(prior).__name__} cannot be the prior of the effects of {factor!r}: it does not "
-            "say how groups not seen vary. Use Ridge, Fixed or InverseWishart."
-        )
-    if hasattr(prior, "matrix") and prior.size != r:
-        raise ValueError(
-            f"InverseWishart(size={prior.size}) cannot be the prior of the effects of {factor!r}, "
-            f"which are {r} to a group; use InverseWishart({r})."
         )
     return prior
 

@@ -348,3 +348,16 @@ def test_true_likelihoods_sum_to_one_over_labels(lik):
     f = np.linspace(-30, 30, 61)
     total = np.exp(lik.log_prob(np.ones_like(f), f)) + np.exp(lik.log_prob(-np.ones_like(f), f))
     np.testing.assert_allclose(total, 1.0, rtol=1e-14)
+
+
+@pytest.mark.parametrize("kind", [Logistic(), Probit()], ids=["logistic", "probit"])
+def test_draws_are_exact_and_approximate_alike_where_they_meet(kind):
+    """Sums of 200 draws, exactly, and of 201 by their cumulants: one law but for a draw."""
+    n, rng = 4000, np.random.default_rng(2)
+    y, f = np.ones(n), np.full(n, -0.5)
+    exact, near = (kind.draw(y, f, np.full(n, c), rng).g for c in (200.0, 201.0))
+    # 201 draws against 200: mean and spread move by 1/200 and 1/400, which scaling takes out
+    standard = [(x - x.mean()) / x.std() for x in (exact, near)]
+    assert stats.kstest(*standard).pvalue > 1e-3
+    # skewness of 4,000 numbers has a standard error of sqrt(6/4000) = 0.039; 5 of their difference
+    assert abs(stats.skew(exact) - stats.skew(near)) < 5 * 0.039 * np.sqrt(2)

@@ -1,8 +1,9 @@
 r"""Gaussian distributions of whole rows, from which missing entries are filled in.
 
-Both work from the same sums over rows (:class:`Moments`), on columns of about unit spread.  What
-rows need of them is a precision matrix *R* of their entries, expected or drawn: products with it,
-and its blocks.
+Both work from the same sums over rows (:class:`Moments`), on the scale of the model's columns:
+standardised ones, for which the defaults are meant, or with ``standardize=False`` those of the
+input.  What rows need of them is a precision matrix *R* of their entries, expected or drawn:
+products with it, and its blocks.
 """
 
 from __future__ import annotations

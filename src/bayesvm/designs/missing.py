@@ -26,10 +26,9 @@ class Missing:
     inner : a design
         Makes the columns, NaN where entries are missing.
     level, spread : arrays of shape (d,)
-        Where the observed entries of these columns lie: the distribution of rows is that of
-        columns less ``level`` over ``spread``.
+        Where the observed entries of these columns lie, at which missing ones begin.
     imputer : object of :mod:`bayesvm.designs.imputation`
-        The distribution of rows.
+        The distribution of rows, on the scale on which ``inner`` gives them.
 
     Examples
     --------
@@ -84,26 +83,20 @@ class Missing:
             found.append(Cells(rows, columns, self.level[columns], cov))
         return tuple(found)
 
-    def _standard(self, C: Array) -> Array:
-        out: Array = (C - self.level) / self.spread
-        return out
-
     def sums(self, X: Any, C: Array, count: Array, cells: tuple[Cells, ...]) -> Moments:
-        Z = self._standard(C)
-        A = Z * np.sqrt(count)[:, None]
+        A = C * np.sqrt(count)[:, None]
         square = A.T @ A
         spread = tuple(part for part in cells if part.cov is not None)
         if spread:
-            square += scattered(spread, count, self.width) / self.spread / self.spread[:, None]
-        return Moments(float(count.sum()), count @ Z, square)
+            square += scattered(spread, count, self.width)
+        return Moments(float(count.sum()), count @ C, square)
 
     def pull(self, params: Any, X: Any, C: Array, cells: Cells) -> tuple[Array, Array]:
         """Precision of missing entries given the others of their row, and slope where they are."""
-        gap = self._standard(C[cells.rows]) - params.mean
-        scale = self.spread[cells.columns]
-        slope = -np.take_along_axis(params.times(gap), cells.columns, axis=1) / scale
-        precision = params.corners(cells.columns) / (scale[:, :, None] * scale[:, None, :])
-        return precision, slope
+        slope = -np.take_along_axis(
+            params.times(C[cells.rows] - params.mean), cells.columns, axis=1
+        )
+        return params.corners(cells.columns), slope
 
     def begin(self, sums: Moments) -> Any:
         return self.imputer.begin(sums)
@@ -112,8 +105,7 @@ class Missing:
         return self.imputer.update(params, sums)
 
     def bound(self, params: Any, sums: Moments) -> float:
-        stretch = sums.n * float(np.log(self.spread).sum())
-        return float(self.imputer.bound(params, sums)) - stretch
+        return float(self.imputer.bound(params, sums))
 
     def vector(self, params: Any) -> Array:
         return params.vector()  # type: ignore[no-any-return]

@@ -29,8 +29,8 @@ class GroupAnswers(EffectReport, CoefficientReport):
         if formula is not None and hasattr(X, "columns"):
             if groups is not None:
                 raise ValueError(
-                    "a model fitted by from_formula reads groups from the data frame; give "
-                    "predict the frame alone."
+                    "a model with a formula reads groups from the data frame; give predict the "
+                    "frame alone."
                 )
             X, groups = formula.rows(X)
         X = super()._new_rows(X)
@@ -53,7 +53,7 @@ class GroupAnswers(EffectReport, CoefficientReport):
         X, groups = X if isinstance(X, Asked) else (X, None)
         if is_dask(X) and getattr(self, "_formula", None) is not None:
             raise ValueError(
-                "a model fitted by from_formula reads pandas frames; ask it partition by "
+                "a model with a formula reads pandas frames; ask it partition by "
                 "partition, such as data.map_partitions(model.predict)."
             )
         return lazily(self, method, X, groups, **options) if is_dask(X) else None
@@ -66,7 +66,7 @@ class GroupAnswers(EffectReport, CoefficientReport):
         X : array-like of shape (n, n_features)
             Rows.
         return_std : bool, default=False
-            Also return the posterior standard deviation of f.
+            Return the posterior mean and standard deviation of f instead.
         groups : array-like of shape (n,) or (n, n_factors), or data frame, optional
             Labels of groups, as in ``fit``.  A group that was not seen, is missing (NaN, ``None``)
             or is not given at all is averaged over.
@@ -74,9 +74,10 @@ class GroupAnswers(EffectReport, CoefficientReport):
         Returns
         -------
         values : array of shape (n,) or (n, n_classes)
-            They rank rows as ``predict_proba`` does.
+            They rank rows as ``predict_proba`` does.  With ``return_std`` the posterior mean of f,
+            moved by the offset of the link and not shrunk.
         std : array of the same shape
-            Only with ``return_std``.
+            Only with ``return_std``.  Posterior standard deviation of f.
         """
         return super().decision_function(asked(X, groups), return_std)
 
@@ -136,7 +137,7 @@ class GroupAnswers(EffectReport, CoefficientReport):
         return super().predict_interval(asked(X, groups), level)
 
     def score(  # type: ignore[override]
-        self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
     ) -> float:
         """Accuracy of ``predict``.
 
@@ -146,10 +147,10 @@ class GroupAnswers(EffectReport, CoefficientReport):
             Rows.
         y : array-like of shape (n,)
             Their labels; not needed where the source has them.
-        groups : array-like or data frame, optional
-            Labels of groups, as in ``fit``.
         sample_weight : array-like of shape (n,), optional
             Weights of rows.
+        groups : array-like or data frame, optional
+            Labels of groups, as in ``fit``.
 
         Returns
         -------
@@ -196,6 +197,23 @@ class GroupAnswers(EffectReport, CoefficientReport):
         group, dims, coords = super()._drawn(rng)
         effects = self._drawn_effects(rng)
         return group | effects[0], dims | effects[1], coords | effects[2]
+
+    def summary(self, level: float = 0.9) -> Any:
+        """Coefficients that all groups share with their uncertainty, as a data frame.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior mass of the interval.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            As of :class:`~bayesvm.BayesianLinearSVC`.  Where variances of the effects of groups are
+            known to be biased, ``frame.attrs["note"]`` says so; they are in
+            :meth:`variance_components`.
+        """
+        return self._cautioned(super().summary(level))
 
     def _names(self) -> list[str]:
         formula = getattr(self, "_formula", None)

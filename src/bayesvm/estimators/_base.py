@@ -10,8 +10,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.special import log_expit, logsumexp
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
@@ -20,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .. import namespace, reading
 from .. import validation as check
 from ..blocks import cut
+from ..calibration import enclosing, normalised, normalised_odds
 from ..checkpoint import opened, seed_in
 from ..designs import Table
 from ..engines.dask import is_dask
@@ -33,6 +33,11 @@ from ..streams import stream
 from ..tree import leaves
 from ..types import Array, Rows
 from ._away import Away
+from ._nested import NestedParameters
+
+BEYOND = 10  # joint draws beyond either end of an interval of several classes' probabilities,
+FEWEST = 200  # of at least so many in all;
+HELD = 2**22  # numbers of them that are held at a time
 
 # parameters that change what is told, kept or run where, not what is found; the seed is known apart
 APART = (
@@ -42,7 +47,7 @@ APART = (
 SAMPLED = 1000  # rows by which a source is known
 
 
-class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: ignore[misc]
     """Base of the estimators; a subclass builds the terms and this class does the rest."""
 
     _accept_sparse: Any = "csr"
@@ -250,7 +255,7 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
         X : array-like or sparse of shape (n, n_features)
             Rows.
         return_std : bool, default=False
-            Also return the posterior standard deviation of f.
+            Return the posterior mean and standard deviation of f instead.
 
         Returns
         -------
@@ -258,6 +263,9 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
             They rank rows as ``predict_proba`` does.  Two classes: the posterior mean of f, moved
             by the offset of the link (``offset_``) and shrunk where f is uncertain, as much as the
             link shrinks it.  More: log-odds of each class against the rest.
+
+            With ``return_std``: the posterior mean of f (of each class's f), moved by the offset of
+            the link and not shrunk, whatever the link.  For two classes its sign is the same.
         std : array of the same shape
             Only with ``return_std``.  Posterior standard deviation of f (of each class's f).
         """
@@ -268,14 +276,15 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
         if lazy is not None:
             return lazy
         m, v = self._moments(X)
-        if return_std and not self.machines_[0].posterior.has_spread:
-            self.machines_[0].posterior.variance()  # a point estimate refuses
-        if len(self.machines_) == 1:
-            values, v = self.machines_[0].link.score(m[:, 0], v[:, 0]), v[:, 0]
-        else:
-            values = self._logits(m, v)
-        values = namespace.back(values, X)
-        return (values, namespace.back(np.sqrt(v), X)) if return_std else values
+        single = len(self.machines_) == 1
+        if return_std:
+            if not self.machines_[0].posterior.has_spread:
+                self.machines_[0].posterior.variance()  # a point estimate refuses
+            both = m + [k.link.offset for k in self.machines_], np.sqrt(v)
+            mean, std = (part[:, 0] if single else part for part in both)
+            return namespace.back(mean, X), namespace.back(std, X)
+        values = self.machines_[0].link.score(m[:, 0], v[:, 0]) if single else self._logits(m, v)
+        return namespace.back(values, X)
 
     def _logits(self, m: Array, v: Array) -> Array:
         return np.stack(
@@ -286,9 +295,7 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
         if len(self.machines_) == 1:
             p = self.machines_[0].proba(m[:, 0], v[:, 0])
             return np.stack([1.0 - p, p], axis=1)
-        logs = log_expit(self._logits(m, v))
-        out: Array = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
-        return out
+        return normalised(self._logits(m, v))
 
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities.
@@ -340,26 +347,45 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
         Returns
         -------
         lower, upper : arrays of shape (n, n_classes)
-            They enclose ``predict_proba``.  With more than two classes each class is taken against
-            the rest.
+            They enclose ``predict_proba``.  Two classes: the ends of the interval of f, through the
+            link.  More: those of the normalised probabilities, with f of all classes drawn; the
+            draws are the same every time.
         """
         tails = check.tails(level)
         if (lazy := self._halves(X, "predict_interval", level=level)) is not None:
             return lazy  # type: ignore[no-any-return]
-        p = self.predict_proba(X)
-        parts = [self._bands(rows, tails) for rows in self._pieces(self._new_rows(X))]
-        low, high = (np.concatenate(ends) for ends in zip(*parts, strict=True))
-        if len(self.machines_) == 1:
-            low, high = np.hstack([1.0 - high, low]), np.hstack([1.0 - low, high])
-        return np.minimum(low, p), np.maximum(high, p)
+        m, v = self._moments(X)
+        p, logit, single = self._proba(m, v), self._logits(m, v), len(self.machines_) == 1
+        odds = np.hstack([-logit, logit]) if single else normalised_odds(logit)
+        bands = self._bands if single else self._joint_bands
+        parts = [bands(rows, tails) for rows in self._pieces(self._new_rows(X))]
+        low, high = enclosing(odds, *np.concatenate(parts, axis=1))
+        return namespace.back(np.minimum(low, p), X), namespace.back(np.maximum(high, p), X)
 
-    def _bands(self, X: Any, tails: tuple[float, float]) -> tuple[Array, Array]:
-        """Probabilities at quantiles of each machine's f, two of ``(n, machines)``."""
-        ends = []
-        for machine, rows in zip(self.machines_, self._columns_at(X), strict=True):
-            f = machine.quantiles(X, tails, rows)
-            ends.append([machine.link.proba(q, np.zeros_like(q)) for q in f])
-        return np.stack([e[0] for e in ends], axis=1), np.stack([e[1] for e in ends], axis=1)
+    def _bands(self, X: Any, tails: tuple[float, float]) -> Array:
+        """Log odds of both classes at lower end, median and upper end of f, ``(3, n, 2)``."""
+        machine, rows = self.machines_[0], next(self._columns_at(X))
+        f = machine.quantiles(X, (tails[0], 0.5, tails[1]), rows)
+        logit = machine.link.logit(f, np.zeros_like(f))
+        return np.stack([-logit[::-1], logit], axis=2)
+
+    def _joint_bands(self, X: Any, tails: tuple[float, float]) -> Array:
+        """Quantiles of the log odds of several classes, ``(3, n, classes)``.
+
+        A Latin hypercube: each machine's f takes evenly spaced quantiles, in an order of its own.
+        """
+        rng, count = np.random.default_rng(0), max(FEWEST, int(np.ceil(BEYOND / tails[0])))
+        levels = tuple((np.arange(count) + 0.5) / count)
+        order = [rng.permutation(count) for _ in self.machines_]
+        size, parts = max(1, HELD // (count * len(order))), []
+        for first in range(0, X.shape[0], size):
+            some, logits = X[first : first + size], []
+            for machine, at, rows in zip(self.machines_, order, self._columns_at(some)):
+                f = machine.quantiles(some, levels, rows)
+                logits.append(machine.link.logit(f, np.zeros_like(f))[at])
+            odds = normalised_odds(np.stack(logits, axis=-1))  # (draws, rows, classes)
+            parts.append(np.quantile(odds, (tails[0], 0.5, tails[1]), axis=0))
+        return np.concatenate(parts, axis=1)
 
 
 def _content(problem: Problem, codes: Any) -> Iterator[Any]:

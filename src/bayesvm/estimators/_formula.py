@@ -105,6 +105,18 @@ class Formula:
     random: dict[str, Effects]
 
     @classmethod
+    def of_labelled(cls, text: str, data: Any, y: Any, depth: int = 0) -> Formula:
+        """Read a formula whose left side need not be in the frame, because labels are given."""
+        if not hasattr(data, "columns"):
+            raise ValueError(
+                f"the formula {text!r} reads a pandas data frame; got {type(data).__name__}."
+            )
+        response = text.partition("~")[0].strip().strip("`")
+        if y is not None and response and response not in data:
+            data = data.assign(**{response: np.asarray(y)})
+        return cls.learn(text, data, depth + 1)
+
+    @classmethod
     def learn(cls, text: str, data: Any, depth: int = 0) -> Formula:
         """Read a formula; names that are not columns are looked up ``depth`` calls further out."""
         try:

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import namespace
+from .. import validation as check
 from ..designs.table import Layout, Table
 from ..levels import Factors, Met
+from ..priors import Fixed, InverseWishart, Ridge
 
 
 class Effects(NamedTuple):
@@ -53,6 +55,48 @@ def _effects(random: Any, names: Sequence[str]) -> Effects:
     except ValueError as error:
         raise ValueError(f"random={random!r}: {error}") from error
     return Effects(slopes=tuple(int(j) for j in slopes))
+
+
+def random_priors(given: Any, sizes: Mapping[str, int], scheme: Any) -> list[Any]:
+    """The prior of each factor's effects, from the argument ``random_prior``.
+
+    ``sizes`` has the number of effects to a group, by factor.
+    """
+    if isinstance(given, Mapping):
+        unknown = [k for k in given if k not in sizes]
+        if unknown:
+            raise ValueError(
+                f"random_prior names factors {unknown} that are not in groups; groups has "
+                f"{list(sizes)}."
+            )
+        return [random_prior(given.get(k, "auto"), r, k, scheme) for k, r in sizes.items()]
+    if not (isinstance(given, str) and given == "auto"):
+        check.choose_prior(given, scheme, "random_prior")  # even where there are no groups
+    return [random_prior(given, r, k, scheme) for k, r in sizes.items()]
+
+
+def random_prior(value: Any, r: int, factor: str, scheme: Any) -> Any:
+    """The prior of a factor's effects, r to a group."""
+    if isinstance(value, str) and value == "auto":
+        return Ridge(half_cauchy=1.0) if r == 1 else InverseWishart(r)
+    prior = check.choose_prior(value, scheme, "random_prior")
+    if not hasattr(prior, "spread"):
+        raise ValueError(
+            f"{type(prior).__name__} cannot be the prior of the effects of {factor!r}: it does not "
+            "say how groups not seen vary. Use Ridge, Fixed or InverseWishart."
+        )
+    if isinstance(prior, Fixed) and not np.all(np.asarray(prior.precision) > 0):
+        raise ValueError(
+            f"Fixed({prior.precision!r}) cannot be the prior of the effects of {factor!r}: with a "
+            "precision of 0 groups not seen would vary without bound. Give a precision above 0, "
+            "such as Fixed(0.01), or use Ridge, which learns it."
+        )
+    if hasattr(prior, "matrix") and prior.size != r:
+        raise ValueError(
+            f"InverseWishart(size={prior.size}) cannot be the prior of the effects of {factor!r}, "
+            f"which are {r} to a group; use InverseWishart({r})."
+        )
+    return prior
 
 
 class Asked(NamedTuple):

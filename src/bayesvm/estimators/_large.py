@@ -15,6 +15,7 @@ from ..designs import Whitened, fit_columns, whiten
 from ..distinct import merge
 from ..engines import Threads
 from ..gram import Labels
+from ..inducing import inducing_points
 from ..inference.evidence import START, Seen, extent_of
 from ..inference.streamed import ROWS, guided, refine
 from ..inference.tight import Tight
@@ -23,7 +24,6 @@ from ..kernels import Scaled
 from ..memory import Plan
 from ..model import Problem
 from ..types import Array, Columns
-from ._points import inducing_points
 
 SAMPLED = 20_000  # rows for tuning and for the places of inducing points
 

@@ -1,4 +1,4 @@
-"""Where a kernel machine's process lives: distinct rows, their scale, and the inducing points."""
+"""Where a kernel machine's process lives: distinct rows and their scale."""
 
 from __future__ import annotations
 
@@ -8,19 +8,12 @@ import numpy as np
 
 from .. import validation as check
 from ..blocks import Blocks, block_rows
-from ..designs import Standardised, choose_points, fit_columns, whiten
-from ..designs.gp import scattered
+from ..designs import Standardised, fit_columns
 from ..distinct import Distinct, merge
 from ..inference.evidence import extent_of
-from ..kernels import Precomputed, column_scales
+from ..kernels import Precomputed
 from ..kernels.precomputed import check_gram
 from ..types import Array
-
-ALL_ROWS = 1000  # up to here every distinct row is an inducing point
-FIRST_INDUCING = 100
-MOST_INDUCING = 500
-RESIDUAL = 1.0  # prior variance that inducing points may leave unexplained,
-RESIDUAL_SHARE = 0.1  # and as a share of it all
 
 
 class Places(NamedTuple):
@@ -65,39 +58,3 @@ def scale_of(data: Distinct, standardize: bool) -> Standardised:
     blocks = Blocks(data.X[data.at], np.empty(data.c.size), data.c, block_rows(data.X.shape[1]))
     engine = check.choose_engine("serial", data.c.size, 1, None)
     return fit_columns(blocks, engine, standardize)
-
-
-def inducing_points(
-    inducing: Any,
-    n_inducing: Any,
-    X: Array,
-    kernel: Any,
-    inputs: Standardised,
-    rng: np.random.Generator,
-) -> Array:
-    """Inducing points on the standardised scale; ``X`` itself where every row is one."""
-    if not isinstance(inducing, str):
-        return check.check_points(inducing, inputs)
-    check.check_inducing(inducing, n_inducing)
-    n = X.shape[0]
-    if n_inducing is None or (n_inducing == "auto" and n <= ALL_ROWS):
-        return X
-    reach = column_scales(kernel, X.shape[1])
-
-    def choose(m: int) -> Array:
-        if isinstance(getattr(kernel, "kernel", kernel), Precomputed) and inducing == "kmeans":
-            return scattered(kernel, X, m, rng)  # there are no rows to take means of
-        return choose_points(X, m, inducing, rng, reach)
-
-    if n_inducing != "auto":
-        return choose(int(n_inducing))
-    m, sample = FIRST_INDUCING, X[rng.choice(n, min(n, 1000), replace=False)]
-    plain = Standardised(np.zeros(X.shape[1]), np.ones(X.shape[1]))
-    allowed = min(RESIDUAL, RESIDUAL_SHARE * kernel.diag(sample).mean())
-    while True:
-        Z = choose(m)
-        design = whiten(kernel, Z, plain)
-        left = design.residual(sample, design.columns(sample)).mean()
-        if 2 * m > MOST_INDUCING or left < allowed:
-            return Z
-        m *= 2

@@ -18,6 +18,7 @@ from ..designs import Intercept, Whitened, whiten
 from ..distinct import Distinct
 from ..gaussian import covariance
 from ..gram import Labels, Predictor, Sites, fit_sites
+from ..inducing import inducing_points
 from ..inference.evidence import Seen, Through, extent_of
 from ..inference.loop import State, Watch
 from ..inference.process import Sampled
@@ -31,7 +32,7 @@ from ..priors import Fixed
 from ..stats import sandwich
 from ..types import Array, Coef, Rows, Term
 from ._kernel_report import KernelReport
-from ._points import find_places, inducing_points, is_precomputed
+from ._points import find_places, is_precomputed
 from ._sites import fit_by_chains, fit_by_sites
 
 STREAM_INDUCING = 250  # points of a stream, where their number is left to us

@@ -21,6 +21,7 @@ from ..terms import Intercept, Source, read_terms
 from ..types import Array, Coef, Rows, Term
 from ._base import arviz_tree, pandas_for
 from ._effects import EffectReport, second_moments
+from ._groups import random_prior
 from ._missing import ImputedCells
 from ._tables import TableReader
 
@@ -191,7 +192,9 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
         tags = super().__sklearn_tags__()
         parts = self.terms if isinstance(self.terms, Sequence) else ()
         tags.input_tags.allow_nan = any(
-            getattr(part, "incomplete", False) for t in parts if len(t) > 1 for part in (t[1],)
+            getattr(t[1], "incomplete", False)
+            for t in parts
+            if isinstance(t, Sequence) and len(t) > 1
         )
         return tags
 
@@ -204,7 +207,7 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
             try:
                 design = part.bind(source)
                 if hasattr(design, "part"):
-                    prior = check.choose_random_prior(prior, design.r, name, scheme)
+                    prior = random_prior(prior, design.r, name, scheme)
                 else:
                     prior = check.choose_prior(prior, scheme)
             except ValueError as error:
@@ -415,9 +418,7 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
                 table["r_hat"], table["ess"] = r_hat(user), ess(user)
             index = pd.MultiIndex.from_tuples(labels, names=["term", "name"])
             frames.append(pd.DataFrame(table, index=index))
-        if len(frames) == 1:
-            return frames[0]
-        return pd.concat(frames, keys=list(self.classes_), names=["class"])
+        return self._cautioned(self._stacked(frames, pd))
 
 
 def _alone(machine: Machine, X: Any, where: slice) -> tuple[Array, Array]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array
+from sklearn.utils._set_output import _wrap_data_with_container
 from sklearn.utils.validation import check_is_fitted
 
 from .. import reading
@@ -436,7 +437,11 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
             mean, sd = part.scores(sheet)
             means.append(mean[:, at] * sign)
             stds.append(sd[:, at])
-        return (np.hstack(means), np.hstack(stds)) if return_std else np.hstack(means)
+        scores = np.hstack(means)
+        if not return_std:
+            return scores
+        # of two answers scikit-learn makes the first what set_output asked for
+        return scores, _wrap_data_with_container("transform", np.hstack(stds), X, self)
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows that scores stand for, without noise.

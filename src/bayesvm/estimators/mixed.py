@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from ..types import Array, Term
 from ._answers import GroupAnswers
 from ._effects import second_moments
 from ._formula import Formula
-from ._groups import Effects, effects, has_groups, learn_groups
+from ._groups import Effects, effects, has_groups, learn_groups, random_priors
 from ._missing import MissingCells
 from ._warm import starts_of
 
@@ -59,6 +59,10 @@ class MixedSVC(GroupAnswers, MissingCells):
         Prior of the groups' effects, for all factors or by factor.  ``"auto"`` is
         ``Ridge(half_cauchy=1)`` for one effect to a group and
         :class:`~bayesvm.priors.InverseWishart` for several, on the scale of standardised columns.
+    formula : str, optional
+        Such as ``"y ~ visit * treat + (1 + visit | patient)"``: X is a data frame then, from which
+        columns, groups and their effects are read, see :meth:`from_formula`.  ``random`` is left
+        out, and ``fit_intercept`` must be False where the formula has no intercept.
     fit_intercept : bool, default=True
         Add an intercept, with a wide prior of its own.
     missing : {"error", "model"} or an object, default="error"
@@ -139,6 +143,7 @@ class MixedSVC(GroupAnswers, MissingCells):
         *,
         random: Any = "intercept",
         random_prior: Any = "auto",
+        formula: str | None = None,
         fit_intercept: bool = True,
         missing: Any = "error",
         standardize: bool = True,
@@ -161,6 +166,7 @@ class MixedSVC(GroupAnswers, MissingCells):
         self.likelihood = likelihood
         self.random = random
         self.random_prior = random_prior
+        self.formula = formula
         self.fit_intercept = fit_intercept
         self.missing = missing
         self.standardize = standardize
@@ -180,35 +186,49 @@ class MixedSVC(GroupAnswers, MissingCells):
 
     # ----- fitting
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> MixedSVC:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
+    ) -> MixedSVC:
         """Fit to rows ``X`` with labels ``y`` in ``groups``.
 
         Parameters
         ----------
         X : array-like of shape (n, n_features), or a source of :mod:`bayesvm.blocks`
             Rows: NumPy, pandas or polars, a Dask array or data frame, a tensor, or files that are
-            read in blocks.
+            read in blocks.  With ``formula``, a pandas data frame that it is applied to.
         y : array-like of shape (n,)
-            Labels, two or more distinct; not needed where the source has them.
+            Labels, two or more distinct; not needed where the source has them, nor where the
+            formula's left side is a column of the frame.
+        sample_weight : array-like of shape (n,), optional
+            A weight of 2 equals the row twice; 0 leaves it out.
         groups : array-like of shape (n,) or (n, n_factors), or data frame, optional
             Labels of groups, of any kind; a column for each factor; Dask's where X is.  Without it
             groups are those of the source; if it has none there are no effects of groups.
-        sample_weight : array-like of shape (n,), optional
-            A weight of 2 equals the row twice; 0 leaves it out.
 
         Returns
         -------
         self : MixedSVC
             The fitted estimator.
         """
-        self._formula: Formula | None = None
-        return self._fit(X, y, groups, sample_weight, self.random)
+        if self.formula is None:
+            self._formula: Formula | None = None
+            return self._fit(X, y, groups, sample_weight, self.random)
+        if groups is not None:
+            raise ValueError("a model with a formula reads groups from the data frame alone.")
+        return self._fit_formula(
+            Formula.of_labelled(self.formula, X, y, depth=1), X, y, sample_weight
+        )
 
     @classmethod
     def from_formula(
         cls, formula: str, data: Any, *, sample_weight: Any = None, **params: Any
     ) -> MixedSVC:
         """Fit a formula such as ``"y ~ visit * treat + (1 + visit | patient)"`` to a data frame.
+
+        The model is ``MixedSVC(formula=formula)`` fitted to the frame, so that it can be cloned and
+        cross-validated on data frames.  Names in the formula that are no columns are looked up
+        where ``from_formula`` or ``fit`` is called; in cross-validation that leaves ``np`` and the
+        functions of the package formulae.
 
         Parameters
         ----------
@@ -231,10 +251,25 @@ class MixedSVC(GroupAnswers, MissingCells):
             if name in params:
                 raise ValueError(f"from_formula reads {name} from the formula; do not give it.")
         read = Formula.learn(formula, data, depth=1)
-        model = cls(fit_intercept=read.fit_intercept, random=read.random or "intercept", **params)
+        model = cls(formula=formula, fit_intercept=read.fit_intercept, **params)
+        return model._fit_formula(read, data, None, sample_weight)
+
+    def _fit_formula(self, read: Formula, data: Any, y: Any, sample_weight: Any) -> MixedSVC:
+        """Fit the columns and groups of a frame, as a formula has read them."""
+        if not (isinstance(self.random, str) and self.random == "intercept"):
+            raise ValueError(
+                f"the formula says which effects groups have; got random={self.random!r} beside "
+                "it. Leave random out, or give groups to fit instead of a formula."
+            )
+        if bool(self.fit_intercept) != read.fit_intercept:
+            raise ValueError(
+                f"the formula {read.text!r} has {'an' if read.fit_intercept else 'no'} intercept; "
+                f"set fit_intercept={read.fit_intercept}."
+            )
         X, groups = read.rows(data)
-        model._formula = read
-        return model._fit(X, data[read.response], groups, sample_weight, model.random)
+        self._formula = read
+        y = data[read.response] if y is None else y
+        return self._fit(X, y, groups, sample_weight, read.random or "intercept")
 
     def _fit(self, X: Any, y: Any, groups: Any, sample_weight: Any, random: Any) -> MixedSVC:
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
@@ -258,14 +293,7 @@ class MixedSVC(GroupAnswers, MissingCells):
         self.classes_, self._factors = classes, factors
         self.factors_ = list(factors.names)
         self.levels_ = dict(zip(factors.names, factors.levels, strict=True))
-        own = effects(random, self.factors_, self._names()) if self.factors_ else []
-        if isinstance(self.random_prior, Mapping):
-            unknown = [k for k in self.random_prior if k not in self.factors_]
-            if unknown:
-                raise ValueError(
-                    f"random_prior names factors {unknown} that are not in groups; groups has "
-                    f"{self.factors_}."
-                )
+        own = effects(random, self.factors_, self._names())
         problem = self._problem(table, c, copies, scheme, own)
         self._second = second_moments(problem)
         starts = starts_of(self, problem)
@@ -326,7 +354,11 @@ class MixedSVC(GroupAnswers, MissingCells):
         terms = [Term("coef", columns, check.choose_prior(self.prior, scheme))]
         if self.fit_intercept:
             terms.insert(0, Term("intercept", Intercept(), Fixed(self.intercept_precision)))
-        for k, (name, e) in enumerate(zip(self.factors_, own, strict=True)):
+        sizes = {
+            name: e.intercept + len(e.slopes) for name, e in zip(self.factors_, own, strict=True)
+        }
+        priors = random_priors(self.random_prior, sizes, scheme)
+        for k, (name, e, prior) in enumerate(zip(self.factors_, own, priors, strict=True)):
             slopes = np.array(e.slopes, dtype=int)
             design = Grouped(
                 k,
@@ -336,9 +368,5 @@ class MixedSVC(GroupAnswers, MissingCells):
                 columns.scale[slopes],
                 e.intercept,
             )
-            given = self.random_prior
-            if isinstance(given, Mapping):
-                given = given.get(name, "auto")
-            prior = check.choose_random_prior(given, design.r, name, scheme)
             terms.append(Term(f"groups of {name}", design, prior))
         return Model(arranged(terms), check.choose_likelihood(self.likelihood, scheme))

@@ -113,7 +113,8 @@ class SVI:
     .. math::
 
         \Lambda \leftarrow (1-\rho_t)\Lambda + \rho_t (E[P] + \hat S), \qquad
-        \eta \leftarrow (1-\rho_t)\eta + \rho_t \hat r, \qquad \rho_t = (t + t_0)^{-\kappa},
+        \eta \leftarrow (1-\rho_t)\eta + \rho_t \hat r, \qquad
+        \rho_t = \max(1, t + t_0)^{-\kappa}, \quad t = 0, 1, \dots,
 
     and :math:`\mu = \Lambda^{-1}\eta`.  Scales of the prior follow with the same rate.  The
     adaptive rate is the share of drift in recent natural gradients
@@ -139,7 +140,7 @@ class SVI:
     kappa : float, default=0.6
         Decay of the rate, in (0.5, 1].
     delay : float, default=5
-        :math:`t_0`, which damps the first steps.
+        :math:`t_0`, which damps the first steps; with 0 the first minibatch replaces the start.
     adaptive : bool, default=False
         Let the gradients' own noise set the rate; ``kappa`` and ``delay`` then only begin it.
     tol : float, default=0
@@ -163,7 +164,7 @@ class SVI:
         require(self, least, {"kappa": 1.0})
 
     def rate(self, t: int) -> float:
-        return min(1.0, (t + self.delay) ** -self.kappa)
+        return max(1.0, t + self.delay) ** -self.kappa
 
     def begin(self, model: Model) -> Leaky:
         return Leaky(np.eye(model.width), np.zeros(model.width), model.init(), 0)

@@ -10,10 +10,10 @@ from numpy.polynomial.legendre import leggauss
 from scipy.special import expit, log_expit, ndtr
 
 from .. import namespace
-from ..distributions import polya_gamma
+from ..distributions import polya_gamma, polya_gamma_cumulants
 from ..namespace import at_least
 from ..types import Array, Local
-from ._shared import NODES, NODES_AND_WEIGHTS, WEIGHTS, whole
+from ._shared import NODES, NODES_AND_WEIGHTS, WEIGHTS, summed, whole
 
 _at, _share = leggauss(64)  # on (-1, 1); quantiles of the logistic law
 LOGITS, SHARES = np.log1p(_at) - np.log1p(-_at), _share / 2.0
@@ -76,11 +76,13 @@ class Logistic:
         return Local(w, y * miss, bound, w)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
-        copies = whole(c, "logistic")
-        w = np.zeros(np.shape(f))
-        for k in range(int(copies.max(initial=1))):  # PG(c, f) is a sum of c independent PG(1, f)
-            more = copies > k
-            w[more] += polya_gamma(f[more], rng)
+        # PG(c, f) is a sum of c independent PG(1, f)
+        w = summed(
+            whole(c, "logistic"),
+            lambda rows: polya_gamma(f[rows], rng),
+            lambda rows: polya_gamma_cumulants(f[rows]),
+            rng,
+        )
         return Local(w, 0.5 * c * y - w * f, c * self.log_prob(y, f), w)
 
     def log_prob(self, y: Array, f: Array) -> Array:

@@ -9,9 +9,9 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from .. import namespace
-from ..distributions import mills, truncated_normal_positive
+from ..distributions import mills, truncated_normal_cumulants, truncated_normal_positive
 from ..types import Array, Local
-from ._shared import NODES_AND_WEIGHTS, whole
+from ._shared import NODES_AND_WEIGHTS, summed, whole
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,13 @@ class Probit:
         return Local(w, g, bound, w)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
-        copies = whole(c, "probit")
-        total = np.zeros(np.shape(f))
-        for k in range(int(copies.max(initial=1))):
-            more = copies > k
-            total[more] += truncated_normal_positive(y[more] * f[more], rng)
+        z = y * f
+        total = summed(
+            whole(c, "probit"),
+            lambda rows: truncated_normal_positive(z[rows], rng),
+            lambda rows: truncated_normal_cumulants(z[rows]),
+            rng,
+        )
         return Local(c.copy(), y * total - c * f, c * self.log_prob(y, f), c)
 
     def log_prob(self, y: Array, f: Array) -> Array:

@@ -158,6 +158,9 @@ class InverseWishart:
     def corner(self, s: WishartState, p: int) -> Array:
         return np.zeros(p)
 
+    def cooled(self, s: WishartState, temperature: float) -> _Known:
+        return _Known(self.size, temperature * s.covariance)
+
     def draw(self, s: WishartState, theta: Array, rng: np.random.Generator) -> WishartState:
         u = theta.reshape(-1, self.size)
         return WishartState(inverse_wishart(self.Psi + u.T @ u, self.nu + u.shape[0], rng))
@@ -190,6 +193,23 @@ class InverseWishart:
         L[np.tril_indices_from(L)] = vector
         L[np.diag_indices_from(L)] = np.exp(np.diag(L))
         return WishartState(L @ L.T)
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """Groups of *r* coefficients whose covariance is given: what annealing draws under."""
+
+    size: int
+    covariance: Array
+
+    def init(self, p: int) -> WishartState:
+        return WishartState(self.covariance)
+
+    def draw(self, s: WishartState, theta: Array, rng: np.random.Generator) -> WishartState:
+        return s
+
+    matrix = InverseWishart.matrix
+    precisions = InverseWishart.precisions
 
 
 def _logdet(M: Array) -> float:

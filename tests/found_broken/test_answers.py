@@ -1,0 +1,135 @@
+"""What estimators answer of new rows: f with its spread, and intervals of probabilities."""
+
+import numpy as np
+import pytest
+from scipy.special import expit, log_expit, logsumexp, ndtri
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris
+
+from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
+from bayesvm.inference import Gibbs
+from bayesvm.terms import Columns, Intercept
+
+LINKS = ["calibrated", "probit", "normalised"]
+IRIS = load_iris(return_X_y=True)
+CANCER = load_breast_cancer(return_X_y=True)
+
+
+# ----- f and its standard deviation
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_mean_and_deviation_are_both_those_of_f(link):
+    X, y = CANCER
+    model = BayesianLinearSVC(probability=link).fit(X, y)
+    mean, std = model.decision_function(X, return_std=True)
+    f = X @ model.coef_[0] + model.intercept_[0]
+    np.testing.assert_allclose(mean, f + model.offset_[0], rtol=1e-9, atol=1e-9)
+    draws = model.sample_posterior(1000, X, random_state=0)
+    # a standard deviation of 1,000 draws is known to 2.2 %: 5 of those
+    np.testing.assert_allclose(draws.std(axis=0), std, rtol=0.12)
+    np.testing.assert_allclose(draws.mean(axis=0), f, atol=5 * std.max() / np.sqrt(1000))
+    # and the sign is that of the decision, which stays as it was
+    values = model.decision_function(X)
+    np.testing.assert_array_equal(values > 0, mean > 0)
+    np.testing.assert_array_equal(values > 0, model.predict(X) == model.classes_[1])
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_mean_and_deviation_of_each_class_are_those_of_its_f(link):
+    X, y = IRIS
+    model = BayesianLinearSVC(probability=link).fit(X, y)
+    mean, std = model.decision_function(X, return_std=True)
+    f = X @ model.coef_.T + model.intercept_
+    np.testing.assert_allclose(mean, f + model.offset_, rtol=1e-9, atol=1e-9)
+    assert std.shape == mean.shape == (150, 3)
+
+
+MODELS = [
+    MixedSVC(probability="probit"),
+    AdditiveSVC([("level", Intercept()), ("x", Columns())], probability="probit"),
+    BayesianSVC(tune=False, probability="probit"),
+    FactorSVC(2, "linear", probability="probit", max_iter=20),
+    PCVC(tune=False, probability="probit"),
+    RVC(tune=False, probability="probit"),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_every_machine_gives_the_mean_before_the_link_shrinks_it(model):
+    X, y = CANCER[0][::6, :4], CANCER[1][::6]
+    model.set_params(**{k: 0 for k in ("random_state",) if k in model.get_params()}).fit(X, y)
+    mean, std = model.decision_function(X, return_std=True)
+    np.testing.assert_allclose(
+        model.decision_function(X), mean / np.sqrt(1.0 + std**2), rtol=1e-9, atol=1e-12
+    )
+
+
+# ----- intervals of probabilities
+
+
+def draws_of_probabilities(model, X, n=800):
+    """Normalised probabilities if f were known, drawn: ``(n, rows, classes)``."""
+    f = model.sample_posterior(n, X, random_state=0)  # (n, classes, rows)
+    logs = [
+        log_expit(machine.link.logit(f[:, j], np.zeros_like(f[:, j])))
+        for j, machine in enumerate(model.machines_)
+    ]
+    logs = np.stack(logs, axis=-1)
+    return np.exp(logs - logsumexp(logs, axis=-1, keepdims=True))
+
+
+def few_digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:100], y[:100]
+
+
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("data", [IRIS, few_digits()], ids=["iris", "digits"])
+def test_intervals_of_several_classes_enclose_their_probabilities(data, link):
+    X, y = data
+    model = BayesianLinearSVC(probability=link).fit(X, y)
+    p = model.predict_proba(X)
+    for level in (0.9, 0.5):
+        low, high = model.predict_interval(X, level)
+        far = (p > 1e-12) & (p < 1 - 1e-12)  # from the ends, where rounding leaves no room
+        assert np.all((low < p)[far])
+        assert np.all((p < high)[far])
+        assert np.all((low >= 0) & (high <= 1))
+        np.testing.assert_array_equal(model.predict_interval(X, level), (low, high))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_intervals_of_several_classes_are_those_of_normalised_probabilities():
+    X, y = IRIS
+    model = BayesianLinearSVC(
+        inference=Gibbs(150, 50, 1), random_state=0, likelihood="logistic"
+    ).fit(X, y)
+    drawn = draws_of_probabilities(model, X)
+    for level in (0.9, 0.5):
+        low, high = model.predict_interval(X, level)
+        mass = np.mean((drawn >= low) & (drawn <= high))
+        # not less than promised (a mass of 800 draws, averaged over rows, is good to a hundredth),
+        # nor much more: averaging over f moves the probabilities that the interval must hold
+        assert level - 0.02 < mass < level + 0.15
+
+
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("level", [0.9, 0.5])
+def test_intervals_of_two_classes_enclose_their_probabilities(link, level):
+    X, y = CANCER
+    model = BayesianLinearSVC(probability=link).fit(X, y)
+    p = model.predict_proba(X)
+    low, high = model.predict_interval(X, level)
+    far = (p > 1e-12) & (p < 1 - 1e-12)
+    assert np.all((low < p)[far])
+    assert np.all((p < high)[far])
+    np.testing.assert_allclose(low[:, 0], 1.0 - high[:, 1], atol=1e-12)
+    # what the posterior of f says by itself is inside
+    f, std = model.decision_function(X, return_std=True)
+    reach = ndtri(0.5 + level / 2) * std
+    ends = [
+        model.machines_[0].link.logit(f - model.offset_[0] + k * reach, 0.0 * f) for k in (-1, 1)
+    ]
+    assert np.all(low[:, 1] <= expit(ends[0]) * (1 + 1e-9))
+    assert np.all(high[:, 1] >= expit(ends[1]) * (1 - 1e-9))
