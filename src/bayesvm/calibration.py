@@ -8,7 +8,7 @@ that row is left out; those moments are analytic.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.special import expit, log_expit, log_ndtr, ndtr
@@ -190,32 +190,12 @@ def targets(y: Array, both: Array) -> Array:
     return np.where(y > 0, high, low)
 
 
-@dataclass(frozen=True)
-class Slopes:
+class Slopes(NamedTuple):
     """Sums over rows: slope, curvature and expected curvature of the loss in (log a, b, log c)."""
 
     slope: Array
     curvature: Array
     fisher: Array
-
-    def __add__(self, other: Slopes) -> Slopes:
-        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        return Slopes(*(a + b for a, b in pairs))
-
-
-def slopes(link: Calibrated, t: Array, m: Array, v: Array, c: Array) -> Slopes:
-    """What some rows say of a link."""
-    return _derivatives(_parameters(link), t, m, v, c)
-
-
-def stepped(link: Calibrated, sums: Slopes) -> Calibrated:
-    """The link one Newton step on."""
-    x = _parameters(link)
-    return _link(x - _newton(x, sums)[0])
-
-
-def _parameters(link: Calibrated) -> Array:
-    return np.array([np.log(link.a), link.b, np.log(link.c)])
 
 
 def _link(x: Array) -> Calibrated:

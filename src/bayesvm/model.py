@@ -291,15 +291,13 @@ class Problem:
         within = (rng.random(keep) * np.diff(edges)).astype(np.intp)
         return self.some(edges[:-1] + within)
 
-    def balanced(self, most: int, rng: np.random.Generator) -> tuple[Problem, Array | float]:
-        """At most so many rows, as many of each label as there are, and how many each is for."""
+    def balanced(self, most: int, rng: np.random.Generator) -> tuple[Problem, Array]:
+        """At most so many rows, half of each label if it has them; rows that each stands for."""
         if not self.latents:
             blocks, share = self.blocks.balanced(most, rng)
             return replace(self, blocks=blocks), share
-        if self.n <= most:
-            return self, 1.0
         rows, share = balanced_rows(self.blocks.y, most, rng)
-        return self.some(rows), share
+        return (self if rows.size == self.n else self.some(rows)), share
 
     def some(self, rows: Array) -> Problem:
         """Chosen rows, in ascending order."""

@@ -130,6 +130,12 @@ class SVI:
         stats = problem.stats(coef)
         target = stats.S.M + np.diag(model.precision(leaky.priors))
         potential = stats.g + stats.S @ coef.mean
+        moved, rho = self._move(leaky, target, potential)
+        new = tuple(model.each("update", leaky.priors, coef))
+        return moved._replace(priors=averaged(leaky.priors, new, rho))
+
+    def _move(self, leaky: Leaky, target: Array, potential: Array) -> tuple[Leaky, float]:
+        """Natural parameters moved towards those of a minibatch, and the rate of the move."""
         rho, drift = self.rate(leaky.t), None
         if self.adaptive:
             drift = leaky.drift or Drift(0.0 * target, 0.0 * potential, 0.0, 1.0, 0)
@@ -139,8 +145,7 @@ class SVI:
                 drift = drift._replace(window=drift.window * (1 - rho) + 1)
         precision = (1 - rho) * leaky.precision + rho * target
         potential = (1 - rho) * leaky.potential + rho * potential
-        new = tuple(model.each("update", leaky.priors, coef))
-        return Leaky(precision, potential, averaged(leaky.priors, new, rho), leaky.t + 1, drift)
+        return Leaky(precision, potential, leaky.priors, leaky.t + 1, drift), rho
 
     def fit(
         self,
@@ -186,7 +191,9 @@ class SVI:
             L = np.linalg.inv(held.solve(np.eye(model.width, q))[:q])
             mean = start.coef.mean
             leaky = Leaky(L, L @ mean[:q], start.priors, 0)
-            effects = Effects(mean[q:].reshape(-1, r), held.blocks(where, r).copy())  # type: ignore[attr-defined]
+            # copies: the effects are overwritten below, and the start belongs to an earlier fit
+            own = held.blocks(where, r).copy()  # type: ignore[attr-defined]
+            effects = Effects(mean[q:].reshape(-1, r).copy(), own)
         path: list[float] = []
         change, converged = np.inf, False
         for epoch in range(1, self.max_iter + 1):
@@ -195,16 +202,14 @@ class SVI:
                 seen = settle(see, leaky.precision, leaky.potential, P, effects.mean[chosen])
                 effects.mean[chosen] = seen.coef.mean[q:].reshape(-1, r)
                 effects.cov[chosen] = seen.coef.cov.blocks(slice(q, P.size), r)  # type: ignore[attr-defined]
-                rho, scale = self.rate(leaky.t), design.G / chosen.size
-                corner = np.zeros((q, q))
+                scale, corner = design.G / chosen.size, np.zeros((q, q))
                 add_precision(corner, P)
-                precision = (1 - rho) * leaky.precision + rho * (corner + scale * seen.S)
-                potential = (1 - rho) * leaky.potential + rho * scale * seen.potential
-                shared = coefficients(leaky._replace(precision=precision, potential=potential))
-                owns = zip(model.terms, leaky.priors, remembered(problem, shared, effects))
-                new = tuple(t.prior.update(s, own) for t, s, own in owns)
-                priors = averaged(leaky.priors, new, rho)
-                leaky = Leaky(precision, potential, priors, leaky.t + 1)
+                target = corner + scale * seen.S
+                leaky, rho = self._move(leaky, target, scale * seen.potential)
+                owns = remembered(problem, coefficients(leaky), effects)
+                each = zip(model.terms, leaky.priors, owns, strict=True)
+                new = tuple(t.prior.update(s, own) for t, s, own in each)
+                leaky = leaky._replace(priors=averaged(leaky.priors, new, rho))
             P = model.precision(leaky.priors)
             whole = settle(problem.stats, leaky.precision, leaky.potential, P, effects.mean)
             state = State(whole.coef, leaky.priors)
