@@ -138,13 +138,24 @@ def leave_one_out_draws(f: Array, log_lik: Array, c: Array) -> tuple[Array, Arra
     return mean, np.einsum("ij,ij->i", weight, (f - mean[:, None]) ** 2)
 
 
-def fit_link(y: Array, m: Array, v: Array, c: Array) -> Calibrated:
-    """Fit the calibrated link to moments of f at rows left out."""
+def fit_link(
+    y: Array, m: Array, v: Array, c: Array, *, earlier: tuple[Link, float] | None = None
+) -> Calibrated:
+    """Fit the calibrated link to moments of f at rows left out.
+
+    ``earlier`` is a link fitted to rows that are no longer at hand, and their weight: they count as
+    rows like these with the probabilities that it gives.
+    """
     start = PRIOR_MEAN
     if y.size > FIRST_ROWS:  # most steps on a part of the rows, the last few on all
         some = slice(None, None, -(-y.size // FIRST_ROWS))
         start = score_link(y[some], m[some], v[some], c[some])[0].vector
-    return score_link(y, m, v, c, start)[0]
+    if earlier is None:
+        return score_link(y, m, v, c, start)[0]
+    link, weight = earlier
+    more = c * (weight / c.sum())
+    t = (c * targets(y, masses(y, c)) + more * link.proba(m, v)) / (c + more)
+    return minimise_loss(t, m, v, c + more, start)[0]
 
 
 def score_link(
@@ -156,7 +167,13 @@ def score_link(
     :math:`\log a \sim N(\log 2, 1)`, :math:`b \sim N(0, 1)` and
     :math:`\log c \sim N(\log 0.4, 1.5^2)`.  Without a prior the slope of separable data runs away.
     """
-    t = targets(y, masses(y, c))
+    return minimise_loss(targets(y, masses(y, c)), m, v, c, start, max_iter)
+
+
+def minimise_loss(
+    t: Array, m: Array, v: Array, c: Array, start: Array, max_iter: int = 100
+) -> tuple[Calibrated, float]:
+    """The link of least loss for target probabilities ``t``, and the loss."""
 
     def loss(x: Array) -> float:
         with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be absurd

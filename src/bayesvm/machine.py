@@ -172,6 +172,19 @@ def fit_machine(
     **options: Any,
 ) -> Machine:
     """Run a scheme on a problem and fit the link."""
+    machine, problem = find_posterior(problem, scheme, rng, start, watch, **options)
+    return replace(machine, link=make_link(machine.posterior, problem, probability))
+
+
+def find_posterior(
+    problem: Problem,
+    scheme: Any,
+    rng: np.random.Generator,
+    start: State | None = None,
+    watch: Watch = silent,
+    **options: Any,
+) -> tuple[Machine, Problem]:
+    """Run a scheme on a problem; the machine has no link yet, the problem is where it ended."""
     if not hasattr(scheme, "draws"):  # a sampler draws what is not known
         problem, start = learned(problem, scheme, rng, start)
     result = scheme.fit(problem, rng, start=start, watch=watch, **options)
@@ -180,8 +193,7 @@ def fit_machine(
         machine = _from_draws(problem, result)
     else:
         machine = _from_ascent(problem, result)
-    problem = problem.at(machine.state.latents)
-    return replace(machine, link=make_link(machine.posterior, problem, probability))
+    return machine, problem.at(machine.state.latents)
 
 
 def _from_draws(problem: Problem, draws: Draws) -> Machine:

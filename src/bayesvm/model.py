@@ -19,6 +19,7 @@ from .designs.columns import Assembled
 from .distributions import LOG_2PI
 from .gaussian import Point
 from .namespace import joined
+from .past import Past
 from .precision import Blocked, Precision
 from .stats import draw_block, expected, filled, moments, pass_block, sandwich
 from .types import Array, Block, Coef, Engine, Likelihood, Own, Rows, Stats, Term
@@ -209,6 +210,7 @@ class Problem:
     engine: Engine
     form: str = "dense"
     latents: latent.Latents = ()  # entries that are not known, where they stand now
+    past: Past | None = None  # rows of a stream that are no longer at hand
 
     @classmethod
     def posed(cls, model: Model, blocks: Blocks, engine: Engine, form: str) -> Problem:
@@ -238,6 +240,11 @@ class Problem:
     @property
     def n(self) -> int:
         return self.blocks.n
+
+    @property
+    def weight(self) -> float:
+        """Total weight of the rows, of those no longer at hand too."""
+        return self.blocks.weight + (0.0 if self.past is None else self.past.weight)
 
     @property
     def shape(self) -> tuple[str, int]:
@@ -307,9 +314,10 @@ class Problem:
     def stats(self, coef: Coef, curved: bool = False) -> Stats:
         """One pass over the rows, seen by a distribution of theta."""
         read, lik, form = self.reader, self.model.likelihood, self.form
-        return self.engine.sum(  # type: ignore[no-any-return]
+        stats: Stats = self.engine.sum(
             lambda b: pass_block(read(b), b.y, b.c, coef, lik, form, curved), self.blocks
         )
+        return stats if self.past is None else stats + self.past.stats(coef, curved)
 
     def draw(self, theta: Array, key: tuple[int, ...]) -> Stats:
         """One pass with latent rows drawn; block b of a sweep has a generator of its own."""

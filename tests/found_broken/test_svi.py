@@ -88,10 +88,8 @@ def test_a_warm_refit_leaves_an_earlier_copy_as_it_was():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_adaptive_rate_is_used_with_groups():
     X, y, groups = grouped()
-    plain, adaptive = (
-        MixedSVC(inference=SVI(batch_size=24, max_iter=4, adaptive=on), random_state=0).fit(X, y, groups=groups)
-        for on in (False, True)
-    )
+    each = [SVI(batch_size=24, max_iter=4, adaptive=on) for on in (False, True)]
+    plain, adaptive = (MixedSVC(inference=k, random_state=0).fit(X, y, groups=groups) for k in each)
     assert np.abs(plain.coef_ - adaptive.coef_).max() > 1e-3
     best = MixedSVC(random_state=0).fit(X, y, groups=groups)
     # as near to the batch optimum as any SVI of these sizes, see tests/inference/test_groups.py
