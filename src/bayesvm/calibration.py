@@ -144,7 +144,7 @@ def fit_link(
     """Fit the calibrated link to moments of f at rows left out.
 
     ``earlier`` is a link fitted to rows that are no longer at hand, and their weight: they count as
-    rows like these with the probabilities that it gives.
+    rows on either side of the margins with the probabilities that it gives.
     """
     start = PRIOR_MEAN
     if y.size > FIRST_ROWS:  # most steps on a part of the rows, the last few on all
@@ -153,9 +153,10 @@ def fit_link(
     if earlier is None:
         return score_link(y, m, v, c, start)[0]
     link, weight = earlier
-    more = c * (weight / c.sum())
-    t = (c * targets(y, masses(y, c)) + more * link.proba(m, v)) / (c + more)
-    return minimise_loss(t, m, v, c + more, start)[0]
+    old = np.linspace(-2.0, 2.0, 9), np.full(9, v.mean())
+    t = np.concatenate([targets(y, masses(y, c)), link.proba(*old)])
+    m, v = np.concatenate([m, old[0]]), np.concatenate([v, old[1]])
+    return minimise_loss(t, m, v, np.concatenate([c, np.full(9, weight / 9)]), start)[0]
 
 
 def score_link(
