@@ -122,7 +122,8 @@ class Fitted:
         S = (Q * np.maximum(size, 0.0)) @ Q.T  # draws may spread further than the prior
         coef = Coef(post.mean, FullCovariance(*scaled_cholesky(S + np.diag(P))))
         prior = sum(model.each("bound", priors, coef)) + model.entropy(coef)
-        return Fitted(S, coef, P * post.mean, machine.bound - prior, machine.link, weight)
+        bound = machine.bound - prior if post.has_spread else np.nan
+        return Fitted(S, coef, P * post.mean, bound, machine.link, weight)
 
     def past(self, problem: Problem) -> Past:
         """The fitted rows as rows that have gone.
