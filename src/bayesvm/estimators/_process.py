@@ -94,7 +94,7 @@ class ProcessClassifier(KernelReport):
 
         with check.blas_threads(points.shape[0], "dense"):
             sites = None
-            # a class that a stream has not met yet teaches nothing about the kernel
+            # a class that a stream has no rows of yet has no part in the choice
             met = tuple(m for m in machines if np.ptp(m.y) > 0)
             if rule is not None and met:
                 weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)

@@ -205,6 +205,7 @@ class Stream:
                 if report.is_heard:
                     now, bound = stream.calls, machines[-1].bound
                     report(Progress("stream", now, now, bound, machines[-1].change))
+            # no pass was made for a class not met yet, and there is no state to go on from
             states = tuple(m.state if m.n_iter else None for m in machines)
             stream = replace(stream, states=states)
             return stream._condensed(problems), machines
@@ -218,8 +219,14 @@ class Stream:
             problem = estimator._stream_problem(kept.X, kept.codes, kept.c, scheme)
             count = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
             made, states = (kept.n, classes), (None,) * count
-            return replace(self, model=problem.model, made=made, states=states), problem
-        engine = check.choose_engine(estimator.engine, kept.n, self.model.width, estimator.n_jobs)
+            stream = replace(self, model=problem.model, made=made, states=states)
+            if not hasattr(problem.engine, "place"):
+                return stream, problem
+            engine = check.choose_engine("auto", kept.n, problem.model.width, estimator.n_jobs)
+            return stream, replace(problem, blocks=problem.blocks.home(), engine=engine)
+        how = estimator.engine
+        how = "auto" if how == "gpu" or hasattr(how, "place") else how  # so few rows stay here
+        engine = check.choose_engine(how, kept.n, self.model.width, estimator.n_jobs)
         blocks = Blocks(kept.X, kept.codes, kept.c, block_rows(self.model.width))
         return self, Problem(self.model, blocks, engine)
 
@@ -257,7 +264,7 @@ class Stream:
         for problem, state, old in zip(
             problems, self.states, self.past or [None] * len(problems), strict=True
         ):
-            if state is None:  # of a class not met yet: once it is, the sample speaks for these
+            if state is None:  # of a class not met yet: once it is, the sample stands for these
                 past.append(None)
                 states.append(None)
                 continue
