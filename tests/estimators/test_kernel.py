@@ -522,7 +522,7 @@ def test_a_stream_says_what_it_needs():
     with pytest.raises(ValueError, match="needs classes="):
         BayesianSVC().partial_fit(X, y)
     with pytest.raises(ValueError, match="row of positive weight"):
-        BayesianSVC().partial_fit(X, y, classes=[0, 1], sample_weight=np.zeros(len(y)))
+        BayesianSVC(class_weight={0: 0.0, 1: 1.0}).partial_fit(X[y == 0], y[y == 0], classes=[0, 1])
     for options in (
         {"kernel": "precomputed"},
         {"tune": "sample"},
