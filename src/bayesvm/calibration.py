@@ -8,7 +8,7 @@ that row is left out; those moments are analytic.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.special import expit, log_expit, log_ndtr, logsumexp, ndtr
@@ -138,13 +138,25 @@ def leave_one_out_draws(f: Array, log_lik: Array, c: Array) -> tuple[Array, Arra
     return mean, np.einsum("ij,ij->i", weight, (f - mean[:, None]) ** 2)
 
 
-def fit_link(y: Array, m: Array, v: Array, c: Array) -> Calibrated:
-    """Fit the calibrated link to moments of f at rows left out."""
+def fit_link(
+    y: Array, m: Array, v: Array, c: Array, *, earlier: tuple[Link, float] | None = None
+) -> Calibrated:
+    """Fit the calibrated link to moments of f at rows left out.
+
+    ``earlier`` is a link fitted to rows that are no longer at hand, and their weight: they count as
+    rows on either side of the margins with the probabilities that it gives.
+    """
     start = PRIOR_MEAN
     if y.size > FIRST_ROWS:  # most steps on a part of the rows, the last few on all
         some = slice(None, None, -(-y.size // FIRST_ROWS))
         start = score_link(y[some], m[some], v[some], c[some])[0].vector
-    return score_link(y, m, v, c, start)[0]
+    if earlier is None:
+        return score_link(y, m, v, c, start)[0]
+    link, weight = earlier
+    old = np.linspace(-2.0, 2.0, 9), np.full(9, v.mean())
+    t = np.concatenate([targets(y, masses(y, c)), link.proba(*old)])
+    m, v = np.concatenate([m, old[0]]), np.concatenate([v, old[1]])
+    return minimise_loss(t, m, v, np.concatenate([c, np.full(9, weight / 9)]), start)[0]
 
 
 def score_link(
@@ -156,7 +168,13 @@ def score_link(
     :math:`\log a \sim N(\log 2, 1)`, :math:`b \sim N(0, 1)` and
     :math:`\log c \sim N(\log 0.4, 1.5^2)`.  Without a prior the slope of separable data runs away.
     """
-    t = targets(y, masses(y, c))
+    return minimise_loss(targets(y, masses(y, c)), m, v, c, start, max_iter)
+
+
+def minimise_loss(
+    t: Array, m: Array, v: Array, c: Array, start: Array, max_iter: int = 100
+) -> tuple[Calibrated, float]:
+    """The link of least loss for target probabilities ``t``, and the loss."""
 
     def loss(x: Array) -> float:
         with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be absurd
@@ -190,32 +208,12 @@ def targets(y: Array, both: Array) -> Array:
     return np.where(y > 0, high, low)
 
 
-@dataclass(frozen=True)
-class Slopes:
+class Slopes(NamedTuple):
     """Sums over rows: slope, curvature and expected curvature of the loss in (log a, b, log c)."""
 
     slope: Array
     curvature: Array
     fisher: Array
-
-    def __add__(self, other: Slopes) -> Slopes:
-        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        return Slopes(*(a + b for a, b in pairs))
-
-
-def slopes(link: Calibrated, t: Array, m: Array, v: Array, c: Array) -> Slopes:
-    """What some rows say of a link."""
-    return _derivatives(_parameters(link), t, m, v, c)
-
-
-def stepped(link: Calibrated, sums: Slopes) -> Calibrated:
-    """The link one Newton step on."""
-    x = _parameters(link)
-    return _link(x - _newton(x, sums)[0])
-
-
-def _parameters(link: Calibrated) -> Array:
-    return np.array([np.log(link.a), link.b, np.log(link.c)])
 
 
 def _link(x: Array) -> Calibrated:

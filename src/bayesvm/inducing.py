@@ -26,13 +26,17 @@ def inducing_points(
     kernel: Any,
     inputs: Standardised,
     rng: np.random.Generator,
+    every: int = ALL_ROWS,
 ) -> Array:
-    """Inducing points on the standardised scale; ``X`` itself where every row is one."""
+    """Inducing points on the standardised scale; ``X`` itself where every row is one.
+
+    By default that is up to ``every`` rows.
+    """
     if not isinstance(inducing, str):
         return check.check_points(inducing, inputs)
     check.check_inducing(inducing, n_inducing)
     n = X.shape[0]
-    if n_inducing is None or (n_inducing == "auto" and n <= ALL_ROWS):
+    if n_inducing is None or (n_inducing == "auto" and n <= every):
         return X
     reach = column_scales(kernel, X.shape[1])
 

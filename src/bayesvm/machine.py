@@ -9,23 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from .blocks import Blocks
-from .calibration import (
-    Calibrated,
-    Link,
-    ProbitLink,
-    Slopes,
-    decisive,
-    fit_link,
-    masses,
-    plain_link,
-    slopes,
-    stepped,
-    targets,
-)
+from .calibration import Link, ProbitLink, decisive, fit_link, plain_link
 from .designs.latent import predicted
 from .diagnostics import indicator_r_hat, r_hat
-from .engines import Serial
 from .gaussian import Point, covariance
 from .incomplete import by_coef, by_pairs, mixture, with_latents
 from .inference.draws import Draws, Pair
@@ -40,7 +26,7 @@ from .posterior import (
     Posterior,
 )
 from .selection import seen
-from .types import Array, Block, Coef, Rows, Term
+from .types import Array, Coef, Rows, Term
 
 FLAT = 100.0  # posterior variances; a response beyond is the prior's, not that of the rows
 CALIBRATION_ROWS = 50_000  # three numbers need no more
@@ -186,6 +172,19 @@ def fit_machine(
     **options: Any,
 ) -> Machine:
     """Run a scheme on a problem and fit the link."""
+    machine, problem = find_posterior(problem, scheme, rng, start, watch, **options)
+    return replace(machine, link=make_link(machine.posterior, problem, probability))
+
+
+def find_posterior(
+    problem: Problem,
+    scheme: Any,
+    rng: np.random.Generator,
+    start: State | None = None,
+    watch: Watch = silent,
+    **options: Any,
+) -> tuple[Machine, Problem]:
+    """Run a scheme on a problem; the machine has no link yet, the problem is where it ended."""
     if not hasattr(scheme, "draws"):  # a sampler draws what is not known
         problem, start = learned(problem, scheme, rng, start, watch)
     result = scheme.fit(problem, rng, start=start, watch=watch, **options)
@@ -194,8 +193,7 @@ def fit_machine(
         machine = _from_draws(problem, result)
     else:
         machine = _from_ascent(problem, result)
-    problem = problem.at(machine.state.latents)
-    return replace(machine, link=make_link(machine.posterior, problem, probability))
+    return machine, problem.at(machine.state.latents)
 
 
 def _from_draws(problem: Problem, draws: Draws) -> Machine:
@@ -267,25 +265,4 @@ def make_link(post: Posterior, problem: Problem, probability: str) -> Link:
     if plain is not None:
         return plain
     some, share = problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
-    link = fit_link(some.blocks.y, *post.left_out(some), some.blocks.c * share)
-    if some.n < problem.n and hasattr(post, "coef") and getattr(problem.blocks, "remote", False):
-        return _moved(link, post, problem)
-    return link
-
-
-def _moved(link: Calibrated, post: Posterior, problem: Problem) -> Link:
-    """The link that all rows want, by sums over them that are made where they are.
-
-    From where a sample has led, one Newton step leaves an error of the order of the square of the
-    sample's, and takes one pass.
-    """
-    model, form = problem.model, problem.form
-    both = problem.engine.sum(lambda b: masses(b.y, b.c), problem.blocks)
-
-    def visit(b: Block) -> Slopes:
-        here = Blocks(b.X, b.y, b.c, b.y.shape[0])
-        here = here if b.rows is None else here.assembled(b.rows)
-        m, v = post.left_out(Problem(model, here, Serial(), form))
-        return slopes(link, targets(b.y, both), m, v, b.c)
-
-    return stepped(link, problem.engine.sum(visit, problem.blocks))
+    return fit_link(some.blocks.y, *post.left_out(some), some.blocks.c * share)

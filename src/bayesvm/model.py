@@ -20,6 +20,7 @@ from .designs.columns import Assembled
 from .distributions import LOG_2PI
 from .gaussian import Point
 from .namespace import joined
+from .past import Past
 from .precision import Blocked, Precision
 from .stats import draw_block, expected, filled, moments, pass_block, sandwich
 from .streams import stream
@@ -210,6 +211,7 @@ class Problem:
     engine: Engine
     form: str = "dense"
     latents: latent.Latents = ()  # entries that are not known, where they stand now
+    past: Past | None = None  # rows of a stream that are no longer at hand
 
     @classmethod
     def posed(cls, model: Model, blocks: Blocks, engine: Engine, form: str) -> Problem:
@@ -239,6 +241,11 @@ class Problem:
     @property
     def n(self) -> int:
         return self.blocks.n
+
+    @property
+    def weight(self) -> float:
+        """Total weight of the rows, of those no longer at hand too."""
+        return self.blocks.weight + (0.0 if self.past is None else self.past.weight)
 
     @property
     def shape(self) -> tuple[str, int]:
@@ -292,15 +299,13 @@ class Problem:
         within = (rng.random(keep) * np.diff(edges)).astype(np.intp)
         return self.some(edges[:-1] + within)
 
-    def balanced(self, most: int, rng: np.random.Generator) -> tuple[Problem, Array | float]:
-        """At most so many rows, as many of each label as there are, and how many each is for."""
+    def balanced(self, most: int, rng: np.random.Generator) -> tuple[Problem, Array]:
+        """At most so many rows, half of each label if it has them; rows that each stands for."""
         if not self.latents:
             blocks, share = self.blocks.balanced(most, rng)
             return replace(self, blocks=blocks), share
-        if self.n <= most:
-            return self, 1.0
         rows, share = balanced_rows(self.blocks.y, most, rng)
-        return self.some(rows), share
+        return (self if rows.size == self.n else self.some(rows)), share
 
     def some(self, rows: Array) -> Problem:
         """Chosen rows, in ascending order."""
@@ -313,7 +318,8 @@ class Problem:
         sums: Stats = self.engine.sum(
             lambda b: pass_block(read(b), b.y, b.c, coef, lik, form, curved), self.blocks
         )
-        return sums.completed()
+        sums = sums.completed()
+        return sums if self.past is None else sums + self.past.stats(coef, curved)
 
     def draw(self, theta: Array, key: tuple[int, ...]) -> Stats:
         """One pass with latent rows drawn; block b of a sweep has a generator of its own."""

@@ -94,6 +94,7 @@ def test_minibatches_of_a_source_visit_every_row_once():
     batches = list(source.minibatches(48, np.random.default_rng(0)))
     np.testing.assert_array_equal(np.sort(np.concatenate([b.y for b in batches])), y)
     for b in batches:
+        assert 46 <= len(b.y) <= 48  # fifteen of equal size, wherever chunks end
         assert b.c.sum() == pytest.approx(700)
         np.testing.assert_array_equal(b.X, X[b.y.astype(int)])
     BayesianLinearSVC(inference=SVI(max_iter=20), random_state=0).fit(chunks({100, 350}))

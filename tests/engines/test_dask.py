@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC
+from bayesvm.blocks import Blocks
 from bayesvm.engines import Dask
 from bayesvm.engines.dask import DaskBlocks, DaskRows, _cut
 from bayesvm.kernels import RBF
@@ -45,6 +46,9 @@ def test_rows_are_taken_by_their_place():
 
 def test_balanced_rows_stand_for_all():
     some, share = blocks().balanced(600, np.random.default_rng(0))
+    here = Blocks(X, np.where(Y == "b", 1.0, -1.0), C, 128)
+    np.testing.assert_array_equal(some.X, here.balanced(600, np.random.default_rng(0))[0].X)
+    assert blocks().balanced(N, np.random.default_rng(0))[0].n == N
     assert (some.y > 0).sum() == (some.y < 0).sum() == 300
     for side, label in ((1.0, "b"), (-1.0, "a")):
         np.testing.assert_allclose(share[some.y == side].sum(), (label == Y).sum())
@@ -180,24 +184,19 @@ def test_columns_kept_on_workers(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["linear", "kernel"])
-def test_the_link_is_that_of_all_rows(kind, monkeypatch):
-    """A sample begins, one step over all partitions ends: as if all rows had been taken here."""
+def test_the_link_is_that_of_rows_in_memory(kind, monkeypatch):
+    """Fitted to the same sample of the rows, wherever they are."""
     monkeypatch.setattr("bayesvm.reading.MERGED_ROWS", 1000)
+    monkeypatch.setattr("bayesvm.machine.CALIBRATION_ROWS", 1200)
     make = {
         "linear": lambda: BayesianLinearSVC(random_state=0),
         "kernel": lambda: BayesianSVC(RBF(1.5), 12, tune=False, random_state=0, dtype="float64"),
     }[kind]
     data = da.from_array(X, chunks=(700, P))
-
-    def link(rows):
-        found = make().fit(rows, Y, sample_weight=C).machines_[0].link
-        return np.array([np.log(found.a), found.b, np.log(found.c)])
-
-    want = link(X)
-    monkeypatch.setattr("bayesvm.machine.CALIBRATION_ROWS", 1200)
-    sample, have = link(X), link(data)
-    assert np.abs(have - want)[:2].max() < 0.1 * np.abs(sample - want)[:2].max()
-    assert np.abs(have - want)[:2].max() < 0.01
+    have, want = (
+        make().fit(rows, Y, sample_weight=C).machines_[0].link.vector for rows in (data, X)
+    )
+    np.testing.assert_allclose(have, want, atol=1e-7)
 
 
 @pytest.fixture(scope="module")

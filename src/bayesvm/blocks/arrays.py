@@ -82,12 +82,10 @@ class Blocks(Sequence[Block]):
         copies = self.copies if isinstance(self.copies, float) else pick(self.copies, rows)
         return replace(self, X=X, y=y, c=scale * c, extra=extra, copies=copies)
 
-    def balanced(self, most: int, rng: np.random.Generator) -> tuple[Blocks, Array | float]:
-        """At most so many rows, as many of each label as there are, and how many each is for."""
-        if self.n <= most:
-            return self.home(), 1.0
+    def balanced(self, most: int, rng: np.random.Generator) -> tuple[Blocks, Array]:
+        """At most so many rows, half of each label if it has them; rows that each stands for."""
         rows, share = balanced_rows(self.y, most, rng)
-        return self.take(rows).home(), share
+        return (self if rows.size == self.n else self.take(rows)).home(), share
 
     def home(self) -> Blocks:
         """The same rows on the host."""
@@ -99,27 +97,54 @@ class Blocks(Sequence[Block]):
 
     def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Blocks]:
         """Random minibatches that together visit every row once, scaled up to all rows."""
-        order = rng.permutation(self.n)
-        for i in range(0, self.n, size):
-            rows = order[i : i + size]
+        for rows in even_parts(rng.permutation(self.n), size):
             yield self.take(rows, self.n / rows.size)
+
+
+def even_sizes(n: int, size: int) -> Array:
+    """Sizes of as few parts of at most ``size`` as hold ``n``: none larger by more than one.
+
+    Every minibatch is scaled up to all rows.  A last one of the few rows left over would count each
+    of them many times, and the end of an epoch is where its noise stays.
+    """
+    parts = max(-(-n // size), 1)
+    return np.diff(np.arange(parts + 1) * n // parts)
+
+
+def even_parts(order: Array, size: int) -> list[Array]:
+    """Consecutive parts of at most ``size``, of equal length but for one."""
+    return np.split(order, np.cumsum(even_sizes(order.size, size))[:-1])
 
 
 def balanced_rows(y: Array, most: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """Rows drawn from each label in ascending order, and how many each stands for."""
     up = to_numpy(y > 0)  # a byte a row, if it has to travel
     positive = int(np.count_nonzero(up))
-    rows, share = [], []
-    for side, count in ((True, positive), (False, up.size - positive)):
-        drawn = rng.choice(count, min(count, most // 2), replace=False)
-        rows.append(_nth(up, side, np.sort(drawn)))
-        share.append(np.full(drawn.size, count / max(drawn.size, 1)))
+    both = balanced_ranks((positive, up.size - positive), most, rng)
+    rows = [nth(up, side, ranks) for side, (ranks, _) in zip((True, False), both, strict=True)]
+    share = [np.full(ranks.size, each) for ranks, each in both]
     found = np.concatenate(rows)
     order = np.argsort(found)
     return found[order], np.concatenate(share)[order]
 
 
-def _nth(up: Array, side: bool, ranks: Array) -> Array:
+def balanced_ranks(
+    counts: tuple[int, int], most: int, rng: np.random.Generator
+) -> list[tuple[Array, float]]:
+    """Which rows of either label to take, by their ranks among these, and what each stands for.
+
+    All of them up to ``most`` rows; beyond, half of ``most`` of each label, or all it has.  The
+    ranks depend on the counts alone: wherever rows are, the same ones are taken.
+    """
+    out = []
+    for count in counts:
+        take = count if sum(counts) <= most else min(count, most // 2)
+        ranks = np.arange(count) if take == count else np.sort(rng.choice(count, take, False))
+        out.append((ranks, count / max(take, 1)))
+    return out
+
+
+def nth(up: Array, side: bool, ranks: Array) -> Array:
     """Places of the rows on a side, by their ranks among these; of all rows no list is made."""
     parts, before = [np.empty(0, dtype=np.intp)], 0
     for i in range(0, up.size, PIECE):

@@ -15,7 +15,7 @@ from scipy import sparse
 from ..levels import some_of
 from ..namespace import double, inner, joined
 from ..types import Array, Block, Rows
-from .arrays import Blocks, balanced_rows
+from .arrays import Blocks, balanced_rows, even_sizes
 
 CHUNK_BYTES = 2**24  # read at once
 EXPECTED = (
@@ -188,15 +188,25 @@ class Streamed:
         return self.take(rows), share
 
     def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Blocks]:
-        """Minibatches that visit every row once, shuffled within chunks: shuffle files first."""
-        start = 0
+        """Minibatches that visit every row once, shuffled within chunks: shuffle files first.
+
+        They are those of :meth:`Blocks.minibatches` in size: what a chunk leaves over is completed
+        by the next.
+        """
+        sizes, first = iter(even_sizes(self.n, size)), 0
+        wanted, parts, held = next(sizes, 0), [], 0  # parts: rows of the minibatch to come
         for X, *_ in self.X.chunks():
-            order = rng.permutation(X.shape[0])
-            for i in range(0, order.size, size):
-                some = order[i : i + size]
-                y, c = self.y[start + some], self.c[start + some]
-                yield Blocks(X[some], y, c * (self.n / some.size), self.size)
-            start += X.shape[0]
+            order, i = rng.permutation(X.shape[0]), 0
+            while i < order.size:
+                some = order[i : i + wanted - held]
+                parts.append((X[some], first + some))
+                i, held = i + some.size, held + some.size
+                if held == wanted:
+                    rows = np.concatenate([at for _, at in parts])
+                    c = self.c[rows] * (self.n / held)
+                    yield Blocks(joined([x for x, _ in parts]), self.y[rows], c, self.size)
+                    wanted, parts, held = next(sizes, 0), [], 0
+            first += X.shape[0]
 
 
 def check_finite(X: Any) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..blocks import Blocks
+from ..blocks.arrays import balanced_ranks, nth
 from ..blocks.sources import check_finite
 from ..levels import read
 from ..memory import SHARE, available
@@ -321,41 +322,27 @@ class DaskBlocks:
 
     def take(self, rows: Array, scale: float = 1.0) -> Blocks:
         """Chosen rows, in ascending order, brought here."""
-        ends = np.cumsum(self.X.lengths)
-        edges = np.searchsorted(rows, np.concatenate([[0], ends]))
-        starts = ends - np.array(self.X.lengths)
-        parts = [
-            rows[a:b] - start for a, b, start in zip(edges[:-1], edges[1:], starts, strict=True)
-        ]
-        return self._gather(parts, scale)
+        lengths = np.array(self.X.lengths)
+        cuts = _cuts(rows, np.cumsum(lengths), lengths)
+        return self._gather([rows[a:b] - first for a, b, first in cuts], scale)
 
     def balanced(self, most: int, rng: np.random.Generator) -> tuple[Blocks, Array]:
-        """Rows drawn from each label on the workers, and how many each stands for."""
+        """The rows that :meth:`Blocks.balanced` takes, found on the workers."""
         from dask.base import compute
         from dask.delayed import delayed
 
-        sides = compute(*[delayed(_count_sides)(y) for y in _split(self.y, len(self.X.lengths))])
-        counts = np.array(sides)  # (parts, 2)
-        wanted, shares = [], []
-        for side in (0, 1):
-            total = int(counts[:, side].sum())
-            take = min(total, most // 2)
-            wanted.append(
-                rng.multivariate_hypergeometric(counts[:, side], take, method="marginals")
-            )
-            shares.append(total / max(take, 1))
-        seeds = rng.integers(2**32, size=len(counts))
-        draw = delayed(_draw_sides, pure=False)
-        picks = compute(
-            *[
-                draw(y, a, b, seed)
-                for y, a, b, seed in zip(
-                    _split(self.y, len(counts)), *wanted, seeds.tolist(), strict=True
-                )
-            ]
-        )
+        labels = _split(self.y, len(self.X.lengths))
+        counts = np.array(compute(*[delayed(_count_sides)(y) for y in labels]))  # (parts, 2)
+        ends = np.cumsum(counts, axis=0)
+        both = balanced_ranks((int(ends[-1, 0]), int(ends[-1, 1])), most, rng)
+        wanted = [
+            [ranks[a:b] - first for a, b, first in _cuts(ranks, ends[:, side], counts[:, side])]
+            for side, (ranks, _) in enumerate(both)
+        ]
+        find = delayed(_find_sides, pure=False)
+        picks = compute(*[find(y, a, b) for y, a, b in zip(labels, *wanted, strict=True)])
         some = self._gather(list(picks))
-        return some, np.where(some.y > 0, shares[0], shares[1])
+        return some, np.where(some.y > 0, both[0][1], both[1][1])
 
 
 def _split(x: Any, parts: int) -> list[Any]:
@@ -387,13 +374,16 @@ def _count_sides(y: Array) -> tuple[int, int]:
     return int((y > 0).sum()), int((y < 0).sum())
 
 
-def _draw_sides(y: Array, positive: int, negative: int, seed: int) -> Array:
-    rng = np.random.default_rng(seed)
-    some = [
-        rng.choice(np.flatnonzero(side), k, replace=False)
-        for side, k in ((y > 0, positive), (y < 0, negative))
-    ]
-    return np.sort(np.concatenate(some))
+def _find_sides(y: Array, positive: Array, negative: Array) -> Array:
+    """Rows of either label by their ranks among these, in ascending order."""
+    up = y > 0
+    return np.sort(np.concatenate([nth(up, True, positive), nth(up, False, negative)]))
+
+
+def _cuts(numbers: Array, ends: Array, lengths: Array) -> Iterator[tuple[int, int, int]]:
+    """Where sorted numbers of rows fall into partitions: from, to, and the partition's first."""
+    edges = np.searchsorted(numbers, np.concatenate([[0], ends]))
+    return zip(edges[:-1].tolist(), edges[1:].tolist(), (ends - lengths).tolist(), strict=True)
 
 
 def lazy_columns(groups: Any) -> dict[str, Any] | None:

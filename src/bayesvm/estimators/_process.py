@@ -18,7 +18,7 @@ from ..designs import Intercept, Whitened, whiten
 from ..distinct import Distinct
 from ..gaussian import covariance
 from ..gram import Labels, Predictor, Sites, fit_sites
-from ..inducing import inducing_points
+from ..inducing import ALL_ROWS, FIRST_INDUCING, inducing_points
 from ..inference.evidence import Seen, Through, extent_of
 from ..inference.loop import State, Watch
 from ..inference.process import Sampled
@@ -34,8 +34,6 @@ from ..types import Array, Coef, Rows, Term
 from ._kernel_report import KernelReport
 from ._points import find_places, is_precomputed
 from ._sites import fit_by_chains, fit_by_sites
-
-STREAM_INDUCING = 250  # points of a stream, where their number is left to us
 
 
 class Prepared(NamedTuple):
@@ -82,15 +80,13 @@ class ProcessClassifier(KernelReport):
         machines = tuple(
             Labels(t, data.c, data.at, points.shape[0]) for t in self._targets(data.codes)
         )
-        count = (
-            STREAM_INDUCING if how == "stream" and self.n_inducing == "auto" else self.n_inducing
-        )
-
+        every = FIRST_INDUCING if how == "stream" else ALL_ROWS
+        given = (self.inducing, self.n_inducing)
         chosen: list[Array] = []
 
         def choose(kernel: Any) -> Array:
             if not chosen:
-                chosen.append(inducing_points(self.inducing, count, points, kernel, inputs, rng))
+                chosen.append(inducing_points(*given, points, kernel, inputs, rng, every))
             return chosen[0]
 
         def through(kernel: Any) -> Through | None:
@@ -99,10 +95,12 @@ class ProcessClassifier(KernelReport):
 
         with check.blas_threads(points.shape[0], "dense"):
             sites = None
-            if rule is not None:
+            # a class that a stream has no rows of yet has no part in the choice
+            met = tuple(m for m in machines if np.ptp(m.y) > 0)
+            if rule is not None and met:
                 weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
                 extent = extent_of(points, self.standardize)
-                seen = Seen(points, machines, float(self.bias) ** 2, extent)
+                seen = Seen(points, met, float(self.bias) ** 2, extent)
                 kernel, sites = tune(rule, weighted, seen, likelihood, rng, named, through)
             design = whiten(kernel, choose(kernel), inputs)
         self.inducing_points_ = design.Z * inputs.scale + inputs.center

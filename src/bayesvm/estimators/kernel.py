@@ -9,10 +9,11 @@ import numpy as np
 
 from .. import namespace, reading
 from .. import validation as check
+from ..blocks import block_rows, cut
 from ..inference import SVI
 from ..inference.loop import Progress
-from ..inference.tight import Tight
-from ..model import Model
+from ..inference.tight import Tight, TightVB
+from ..model import Problem
 from ..types import Array
 from ._large import fit_large
 from ._process import ProcessClassifier
@@ -214,10 +215,7 @@ class BayesianSVC(Streaming, ProcessClassifier):
         self : BayesianSVC
             The fitted estimator.
         """
-        tol = 1e-5 if self.tol is None and self.inference == "vb" else self.tol
-        scheme, bound = check.choose_bound(
-            self.bound, check.choose_scheme(self.inference, self.max_iter, tol)
-        )
+        scheme, bound = self._scheme_and_bound()
         likelihood = check.choose_likelihood(self.likelihood, scheme)
         rule = check.choose_tuning(self.tune, scheme)
         fitc = check.check_approximation(self.approximation, scheme, likelihood)
@@ -266,10 +264,20 @@ class BayesianSVC(Streaming, ProcessClassifier):
         self._mark_support(problem, data, ready.kept, X.shape[0])
         return self
 
+    def _scheme_and_bound(self) -> tuple[Any, str]:
+        tol = 1e-5 if self.tol is None and self.inference == "vb" else self.tol
+        scheme = check.choose_scheme(self.inference, self.max_iter, tol)
+        return check.choose_bound(self.bound, scheme)
+
+    def _scheme(self) -> Any:
+        return self._scheme_and_bound()[0]
+
     # ----- streams
 
+    _stream_growth = 1.05  # of the rows, before kernel and points are chosen anew
+
     def _check_stream(self) -> None:
-        check.choose_bound(self.bound, check.choose_scheme(self.inference, self.max_iter, self.tol))
+        self._scheme()
         if self.approximation not in ("variational", "fitc"):
             raise ValueError(
                 f"approximation={self.approximation!r} is not known; choose 'variational' or "
@@ -281,19 +289,17 @@ class BayesianSVC(Streaming, ProcessClassifier):
             raise ValueError("tune='sample' needs all rows at once; use tune='evidence'.")
         check.check_streamed(check.choose_likelihood(self.likelihood, SVI()))
 
-    def _stream_model(self, X: Any, codes: Array, c: Array, scheme: Any) -> Model:
-        """Kernel and inducing points from the first rows."""
+    def _stream_problem(self, X: Any, codes: Array, c: Array, scheme: Any) -> Problem:
+        """Kernel and inducing points for the rows so far."""
         likelihood = check.choose_likelihood(self.likelihood, scheme)
-        rule = check.choose_tuning(self.tune, scheme)
         check.check_positive("bias", self.bias, 1e-6, 1e6)
-        if rule is not None and len(set(codes[c > 0].tolist())) < len(self.classes_):
-            raise ValueError(
-                "the first call of partial_fit tunes the kernel and needs rows of every class; "
-                "give a longer first part, or tune=False."
-            )
+        rule = check.choose_tuning(self.tune, scheme)
         ready = self._prepared(X, codes, c, rule, likelihood, "stream")
         self.kernel_ = ready.kernel
-        return self._model(ready.design, likelihood)
+        tight = isinstance(scheme, TightVB)
+        model = self._model(ready.design, Tight(likelihood) if tight else likelihood)
+        engine = check.choose_engine(self.engine, len(c), model.width, self.n_jobs)
+        return Problem(model, cut(X, codes, c, block_rows(model.width)), engine)
 
     def _streamed(self, weight: float) -> None:
         self.total_weight_ = weight

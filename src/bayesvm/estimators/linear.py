@@ -206,8 +206,7 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         self : BayesianLinearSVC
             The fitted estimator.
         """
-        scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
-        scheme, _ = check.choose_bound(self.bound, scheme, auto="augmented")
+        scheme = self._scheme()
         check.check_probability(self.probability)
         check.check_missing(self.missing, scheme, self.checkpoint)
         X, y = self._read(X, y, reset=True)
@@ -241,6 +240,10 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         self._report(float(c.sum()))
         return self
 
+    def _scheme(self) -> Any:
+        scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
+        return check.choose_bound(self.bound, scheme, auto="augmented")[0]
+
     def _problem(self, X: Any, c: Array, scheme: Any, copies: Array | float = 1.0) -> Problem:
         n, p = X.shape
         K = p + bool(self.fit_intercept)
@@ -273,11 +276,7 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         check.check_missing(self.missing, SVI())
         check.check_streamed(check.choose_likelihood(self.likelihood, SVI()))
 
-    def _stream_model(self, X: Any, codes: Array, c: Array, scheme: Any) -> Model:
-        n, K = X.shape[0], X.shape[1] + bool(self.fit_intercept)
-        engine = check.choose_engine(self.engine, n, K, self.n_jobs)
-        blocks = cut(X, np.empty(n), c, check.choose_size(engine, K))
-        columns = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
-        return self._model(columns, scheme)
+    def _stream_problem(self, X: Any, codes: Array, c: Array, scheme: Any) -> Problem:
+        return self._problem(X, c, scheme)
 
     _streamed = CoefficientReport._report

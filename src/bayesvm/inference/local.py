@@ -21,6 +21,7 @@ import numpy as np
 from scipy.linalg import cho_solve
 
 from ..arrow import Arrow, Factor
+from ..blocks.arrays import even_parts
 from ..cholesky import scaled_cholesky
 from ..elimination import ArrowCovariance, eliminate
 from ..gaussian import Point
@@ -79,9 +80,8 @@ def minibatches(
     order = np.argsort(codes, kind="stable")
     ends = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=design.G))])
     count = max(1, round(size * design.G / problem.n))
-    turns = rng.permutation(design.G)
-    for i in range(0, design.G, count):
-        chosen = np.sort(turns[i : i + count])
+    for turn in even_parts(rng.permutation(design.G), count):
+        chosen = np.sort(turn)
         rows = np.concatenate([order[ends[g] : ends[g + 1]] for g in chosen])
         C = model.rows(blocks.X[rows]).C
         last = C.factors[-1]

@@ -95,9 +95,7 @@ class Epochs:
         if self.page.store is not None:
             at = self.at._replace(dice=json.dumps(self.rng.bit_generator.state))
             numbers = (self.count, self.change, self.converged)
-            self.page.keep(
-                at, numbers, self.path, len(self.path), ended=self.ended, now=now
-            )
+            self.page.keep(at, numbers, self.path, len(self.path), ended=self.ended, now=now)
 
     def ascent(self, state: State) -> Ascent:
         end = (self.path, self.count, self.converged, self.change)
@@ -176,6 +174,12 @@ class SVI:
         stats = problem.stats(coef)
         target = stats.S.M + np.diag(model.precision(leaky.priors))
         potential = stats.g + stats.S @ coef.mean
+        moved, rho = self._move(leaky, target, potential)
+        new = tuple(model.each("update", leaky.priors, coef))
+        return moved._replace(priors=averaged(leaky.priors, new, rho))
+
+    def _move(self, leaky: Leaky, target: Array, potential: Array) -> tuple[Leaky, float]:
+        """Natural parameters moved towards those of a minibatch, and the rate of the move."""
         rho, drift = self.rate(leaky.t), None
         if self.adaptive:
             drift = leaky.drift or Drift(0.0 * target, 0.0 * potential, 0.0, 1.0, 0)
@@ -185,8 +189,7 @@ class SVI:
                 drift = drift._replace(window=drift.window * (1 - rho) + 1)
         precision = (1 - rho) * leaky.precision + rho * target
         potential = (1 - rho) * leaky.potential + rho * potential
-        new = tuple(model.each("update", leaky.priors, coef))
-        return Leaky(precision, potential, averaged(leaky.priors, new, rho), leaky.t + 1, drift)
+        return Leaky(precision, potential, leaky.priors, leaky.t + 1, drift), rho
 
     def fit(
         self,
@@ -236,10 +239,11 @@ class SVI:
             L = np.linalg.inv(held.solve(np.eye(model.width, q))[:q])
             mean = start.coef.mean
             leaky = Leaky(L, L @ mean[:q], start.priors, 0)
-            effects = Effects(mean[q:].reshape(-1, r), held.blocks(where, r).copy())  # type: ignore[attr-defined]
-        epochs = Epochs(page_of(watch), Epoch(leaky, effects), rng, False)
+            effects = Effects(mean[q:].reshape(-1, r), held.blocks(where, r))  # type: ignore[attr-defined]
+        epochs = Epochs(page_of(watch), Epoch(leaky, effects), rng, self.adaptive)
         leaky, stop = epochs.at.leaky, False
         assert epochs.at.effects is not None
+        # copies: the effects are overwritten below, and the start belongs to an earlier fit
         effects = Effects(*(x.copy() for x in epochs.at.effects))
 
         def reached() -> State:
@@ -254,16 +258,14 @@ class SVI:
                 seen = settle(see, leaky.precision, leaky.potential, P, effects.mean[chosen])
                 effects.mean[chosen] = seen.coef.mean[q:].reshape(-1, r)
                 effects.cov[chosen] = seen.coef.cov.blocks(slice(q, P.size), r)  # type: ignore[attr-defined]
-                rho, scale = self.rate(leaky.t), design.G / chosen.size
-                corner = np.zeros((q, q))
+                scale, corner = design.G / chosen.size, np.zeros((q, q))
                 add_precision(corner, P)
-                precision = (1 - rho) * leaky.precision + rho * (corner + scale * seen.S)
-                potential = (1 - rho) * leaky.potential + rho * scale * seen.potential
-                shared = coefficients(leaky._replace(precision=precision, potential=potential))
-                owns = zip(model.terms, leaky.priors, remembered(problem, shared, effects))
-                new = tuple(t.prior.update(s, own) for t, s, own in owns)
-                priors = averaged(leaky.priors, new, rho)
-                leaky = Leaky(precision, potential, priors, leaky.t + 1)
+                target = corner + scale * seen.S
+                leaky, rho = self._move(leaky, target, scale * seen.potential)
+                owns = remembered(problem, coefficients(leaky), effects)
+                each = zip(model.terms, leaky.priors, owns, strict=True)
+                new = tuple(t.prior.update(s, own) for t, s, own in each)
+                leaky = leaky._replace(priors=averaged(leaky.priors, new, rho))
             state = reached()
             epochs.add(leaky, effects, bound_of(problem, state), self.tol)
             stop = self._told(epochs, state, watch)

@@ -157,7 +157,7 @@ def from_few(scheme: Any, problem: Problem, rng: np.random.Generator, watch: Wat
 
 def bold_mean(problem: Problem) -> bool:
     """Whether to try Newton's mean: with few rows the scale of the prior is what is slow."""
-    return problem.blocks.weight > 2 * problem.model.width
+    return problem.weight > 2 * problem.model.width
 
 
 def sweep(problem: Problem, state: State, bold: bool = False, frozen: bool = False) -> Step:

@@ -1,0 +1,225 @@
+"""Streams: after every chunk as good as a fit to the rows so far."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, make_moons
+from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
+
+from bayesvm import BayesianLinearSVC, BayesianSVC
+
+LINEAR = BayesianLinearSVC(random_state=0)
+KERNEL = BayesianSVC(random_state=0)
+FEWEST = 100  # rows from which on the stream is judged
+RATIO = 1.1  # of its log loss to that of a fit
+
+
+def linear(n, seed, scale=1.0):
+    """Five columns of unequal level and scale, logistic labels."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 5))
+    y = (2.0 * X @ [1.0, -1.0, 0.5, 0.0, 0.0] + rng.logistic(size=n) > 0.5).astype(int)
+    return scale * (X * np.exp(rng.standard_normal(5)) + 3.0 * rng.standard_normal(5)), y
+
+
+def three(n, seed):
+    """Five columns, three classes of a multinomial logit."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 5))
+    p = np.exp(1.5 * X @ rng.standard_normal((5, 3)))
+    share = np.cumsum(p / p.sum(axis=1, keepdims=True), axis=1)
+    return X, (share > rng.random((n, 1))).argmax(axis=1)
+
+
+def moons(n, seed):
+    return make_moons(n, noise=0.25, random_state=seed)
+
+
+def judge(model, X, y, X_new, y_new, chunk, every=1, classes=None):
+    """Log loss after every chunk (every k-th), over that of a fit and of the class frequencies.
+
+    Held-out rows are those of classes met so far; a fit knows no others.
+    """
+    classes = np.unique(y_new) if classes is None else np.asarray(classes)
+    stream, judged = clone(model), 0
+    for k, i in enumerate(range(0, len(y), chunk)):
+        n = min(i + chunk, len(y))
+        stream.partial_fit(X[i:n], y[i:n], classes=classes)
+        met = np.unique(y[:n])
+        if n < FEWEST or len(met) < 2 or (k % every and n < len(y)):
+            continue
+        known = np.isin(y_new, met)
+        loss = {"stream": stream.predict_proba(X_new[known])}
+        whole = np.zeros_like(loss["stream"])
+        whole[:, np.isin(classes, met)] = clone(model).fit(X[:n], y[:n]).predict_proba(X_new[known])
+        loss["fit"] = whole
+        share = np.array([np.mean(y[:n] == k) for k in classes])
+        loss["frequency"] = np.broadcast_to(share, whole.shape)
+        loss = {name: log_loss(y_new[known], p, labels=classes) for name, p in loss.items()}
+        assert loss["stream"] <= RATIO * loss["fit"], (n, loss)
+        assert loss["stream"] <= loss["frequency"], (n, loss)
+        judged += 1
+    assert judged
+    return stream
+
+
+def split(make, n, seed, n_new=2000, **options):
+    X, y = make(n + n_new, seed, **options)
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+def test_the_stream_of_the_quick_start_is_as_accurate_as_a_fit():
+    """569 rows, 30 columns, four chunks; it predicted the majority class, .629."""
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    X, X_new, y, y_new = train_test_split(X, y, random_state=0)
+    stream = BayesianLinearSVC(random_state=0)
+    for chunk in np.array_split(np.arange(len(y)), 4):
+        stream.partial_fit(X.iloc[chunk], y.iloc[chunk], classes=[0, 1])
+    fit = BayesianLinearSVC().fit(X, y)
+    assert stream.score(X_new, y_new) >= fit.score(X_new, y_new) - 0.01  # one row of 143
+
+
+@pytest.mark.parametrize(
+    ("chunk", "n", "every"), [(1, 120, 5), (10, 300, 2), (30, 900, 3), (300, 3000, 1)]
+)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_linear_stream_is_as_good_as_a_fit(chunk, n, every, seed):
+    judge(LINEAR, *split(linear, n, seed), chunk, every)
+
+
+@pytest.mark.parametrize(("chunk", "n", "every"), [(10, 110, 1), (30, 150, 1)])
+def test_a_kernel_stream_is_as_good_as_a_fit(chunk, n, every):
+    judge(KERNEL, *split(moons, n, 0), chunk, every)
+
+
+def without_the_third_at_first(n, late, seed):
+    """Three classes, the third of which has no rows among the first ``late``."""
+    X, y, X_new, y_new = split(three, n, seed)
+    rows = np.flatnonzero((y < 2) | (np.arange(n) >= late))
+    return X[rows], y[rows], X_new, y_new
+
+
+@pytest.mark.parametrize("late", [60, 150])
+@pytest.mark.parametrize("chunk", [10, 30])
+def test_a_class_may_first_appear_late(chunk, late):
+    judge(LINEAR, *without_the_third_at_first(260, late, 0), chunk, every=60 // chunk)
+
+
+@pytest.mark.parametrize("model", [LINEAR, KERNEL], ids=["linear", "kernel"])
+def test_the_second_class_may_first_appear_late(model):
+    """Rows sorted by label: while one class was met the stream predicts it, but not for sure."""
+    X, y, X_new, y_new = split(linear if model is LINEAR else moons, 120, 1)
+    order = np.argsort(y, kind="stable")
+    X, y = X[order], y[order]
+    stream = clone(model).partial_fit(X[:1], y[:1], classes=[0, 1])
+    np.testing.assert_allclose(stream.predict_proba(X_new)[:, 1], 0.25)  # half a count of two
+    first = np.count_nonzero(y == 0)
+    stream = clone(model).partial_fit(X[:first], y[:first], classes=[0, 1])
+    np.testing.assert_allclose(stream.predict_proba(X_new)[:, 1], 0.5 / (first + 1.0))
+    judge(model, X, y, X_new, y_new, 20, every=2)
+
+
+@pytest.mark.parametrize("chunk", [30, 300])
+def test_a_stream_of_more_rows_than_are_kept_is_as_good_as_a_fit(chunk, monkeypatch):
+    monkeypatch.setattr("bayesvm.estimators._stream.LEAST_KEPT", 400, raising=False)
+    monkeypatch.setattr("bayesvm.estimators._stream.MOST_KEPT", 400, raising=False)
+    judge(LINEAR, *split(linear, 3000, 2), chunk, every=1500 // chunk)
+
+
+@pytest.mark.parametrize("late", [600, 1500])
+def test_a_class_may_first_appear_after_rows_have_left(late, monkeypatch):
+    monkeypatch.setattr("bayesvm.estimators._stream.LEAST_KEPT", 400, raising=False)
+    monkeypatch.setattr("bayesvm.estimators._stream.MOST_KEPT", 400, raising=False)
+    judge(LINEAR, *without_the_third_at_first(2000, late, 1), 100, every=5)
+
+
+def test_rows_may_come_dense_and_then_sparse():
+    """The columns are the same in either format, centred or not."""
+    X, y, X_new, y_new = split(linear, 200, 3)
+    mixed, dense = clone(LINEAR), clone(LINEAR)
+    for i in range(0, 200, 20):
+        rows = X[i : i + 20] if i % 40 == 0 else sparse.csr_array(X[i : i + 20])
+        mixed.partial_fit(rows, y[i : i + 20], classes=[0, 1])
+        dense.partial_fit(X[i : i + 20], y[i : i + 20], classes=[0, 1])
+    np.testing.assert_allclose(mixed.predict_proba(X_new), dense.predict_proba(X_new), rtol=1e-10)
+    fit = clone(LINEAR).fit(X, y)
+    assert log_loss(y_new, mixed.predict_proba(X_new)) <= RATIO * log_loss(
+        y_new, fit.predict_proba(X_new)
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_columns_are_scaled_by_all_rows_so_far(scale):
+    """A first chunk of one row has no scale."""
+    judge(LINEAR, *split(linear, 110, 4, scale=scale), 1, every=5)
+
+
+@pytest.mark.parametrize("n", [30, 100])
+def test_a_stream_goes_on_from_a_fit(n):
+    """It judged its link by the new rows alone, of which there may be one."""
+    X, y, X_new, y_new = split(linear, n + 40, 5)
+    model = clone(LINEAR).fit(X[:n], y[:n])
+    for i in range(n, n + 40):
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+        if i % 5 == 0 and i >= FEWEST:
+            loss = [
+                log_loss(y_new, k.predict_proba(X_new))
+                for k in (model, clone(LINEAR).fit(X[: i + 1], y[: i + 1]))
+            ]
+            assert loss[0] <= RATIO * loss[1]
+    frequency = log_loss(y_new, np.full(len(y_new), y.mean()))
+    assert log_loss(y_new, model.predict_proba(X_new)) < frequency
+
+
+# ----- more sets
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("chunk", "n", "every"), [(1, 400, 10), (10, 2500, 5), (30, 6000, 7), (300, 20_000, 4)]
+)
+@pytest.mark.parametrize("seed", range(2, 8))
+def test_linear_streams_are_as_good_as_fits(chunk, n, every, seed):
+    judge(LINEAR, *split(linear, n, seed), chunk, every)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("chunk", "n", "every"), [(1, 160, 7), (10, 300, 1), (30, 600, 2)])
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_kernel_streams_are_as_good_as_fits(chunk, n, every, seed):
+    judge(KERNEL, *split(moons, n, seed), chunk, every)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("late", [60, 150])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_class_may_first_appear_late_in_chunks_of_one(seed, late):
+    judge(LINEAR, *without_the_third_at_first(late + 100, late, seed), 1, every=5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("late", [60, 150])
+@pytest.mark.parametrize("chunk", [10, 30])
+def test_a_class_of_a_kernel_stream_may_first_appear_late(chunk, late):
+    """The third class are rows far to the right."""
+    X, y, X_new, y_new = split(moons, 300, 0)
+    y, y_new = np.where(X[:, 0] > 1.3, 2, y), np.where(X_new[:, 0] > 1.3, 2, y_new)
+    rows = np.flatnonzero((y < 2) | (np.arange(300) >= late))
+    judge(KERNEL, X[rows], y[rows], X_new, y_new, chunk, every=30 // chunk)
+
+
+@pytest.mark.slow
+def test_a_long_kernel_stream_is_as_good_as_a_fit():
+    judge(KERNEL, *split(moons, 3600, 0), 300, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", [30, 300])
+@pytest.mark.parametrize("seed", range(4))
+def test_sorted_streams_are_as_good_as_fits(chunk, seed):
+    """All rows of one class first, and more rows than are kept."""
+    X, y, X_new, y_new = split(linear, 6000, seed)
+    order = np.argsort(y, kind="stable")
+    judge(LINEAR, X[order], y[order], X_new, y_new, chunk, 2100 // chunk)
