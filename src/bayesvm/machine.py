@@ -29,8 +29,9 @@ from .engines import Serial
 from .gaussian import Point, covariance
 from .incomplete import by_coef, by_pairs, mixture, with_latents
 from .inference.draws import Draws, Pair
-from .inference.learn import learned
+from .inference.learn import learned, with_likelihood
 from .inference.loop import Ascent, State, Watch, silent
+from .inference.rotated import Basis, Rotation, bases
 from .model import Model, Problem
 from .posterior import (
     CURVATURE_EPS,
@@ -183,31 +184,39 @@ def fit_machine(
     rng: np.random.Generator,
     start: State | None = None,
     watch: Watch = silent,
+    rotation: tuple[Basis | None, ...] | None = None,
     **options: Any,
 ) -> Machine:
-    """Run a scheme on a problem and fit the link."""
+    """Run a scheme on a problem, in the columns of its rotation, and fit the link.
+
+    ``rotation`` may be at hand: problems that differ in labels only have the same.
+    """
+    turn = Rotation(problem, bases(problem, scheme) if rotation is None else rotation)
+    small = turn.small()
+    start = turn.into(start, small)
     if not hasattr(scheme, "draws"):  # a sampler draws what is not known
-        problem, start = learned(problem, scheme, rng, start)
-    result = scheme.fit(problem, rng, start=start, watch=watch, **options)
+        small, start = learned(small, scheme, rng, start)
+        problem = with_likelihood(problem, small.model.likelihood)
+    found = scheme.fit(small, rng, start=start, watch=turn.watching(watch), **options)
+    result = turn.back(found, rng)
     if hasattr(result, "theta"):
         problem = result.typical(problem)
-        machine = _from_draws(problem, result)
+        machine = _from_draws(problem, result, disagreement(found))
     else:
         machine = _from_ascent(problem, result)
     problem = problem.at(machine.state.latents)
     return replace(machine, link=make_link(machine.posterior, problem, probability))
 
 
-def _from_draws(problem: Problem, draws: Draws) -> Machine:
+def disagreement(draws: Draws) -> float:
+    """The largest R-hat; coefficients that no row informs, drawn from their prior, have none."""
     if draws.inclusion is not None:
         # indicators mix slowest; a coefficient that is mostly zero says little by its size
-        worst = float(np.max(indicator_r_hat(draws.theta != 0)))
-        return _drawn(problem, draws, worst)
-    worst = float(np.max(r_hat(draws.theta[:, :: max(1, draws.theta.shape[1] // JUDGED)])))
-    return _drawn(problem, draws, worst)
+        return float(np.max(indicator_r_hat(draws.theta != 0)))
+    return float(np.max(r_hat(draws.theta[:, :: max(1, draws.theta.shape[1] // JUDGED)])))
 
 
-def _drawn(problem: Problem, draws: Draws, worst: float) -> Machine:
+def _from_draws(problem: Problem, draws: Draws, worst: float) -> Machine:
     return Machine(
         problem.model,
         DrawsPosterior(draws.theta, draws.pairs),

@@ -22,6 +22,7 @@ from ..blocks import cut
 from ..designs import Table
 from ..gaussian import DiagonalCovariance, DualCovariance, FullCovariance, Point, covariance
 from ..inference.loop import Progress, State, pack, unpack
+from ..inference.rotated import bases
 from ..machine import Machine, fit_machine
 from ..model import Model, Problem
 from ..parameters import check_parameters
@@ -94,14 +95,15 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
         with threads, self._reporting() as report:
             # rows that are not held may be very many: a byte for the label of each
             kind = np.int8 if hasattr(problem.blocks.X, "chunks") else np.float64
+            rotation = bases(problem, scheme)
             for j, y in enumerate(self._targets(codes, kind)):
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
-                start, options = starts[j], {}
+                start, options = starts[j], {"rotation": rotation}
                 scope = _Scope(store, f"machine{j}") if store is not None else None
                 if scope is not None and not sampler:
                     start = scope.state(one, scheme) or start
                 if sampler:
-                    options = {"n_jobs": self.n_jobs, "store": scope}
+                    options |= {"n_jobs": self.n_jobs, "store": scope}
 
                 def watch(progress: Progress, state: Any, scope: Any = scope) -> bool:
                     if scope is not None and isinstance(state, State):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -65,6 +65,8 @@ class Ridge:
     >>> round(1 / state.variance, 6)
     1.333333
     """
+
+    is_isotropic: ClassVar[bool] = True  # the same in every orthonormal basis
 
     a: float = 0.01
     b: float = 0.01
