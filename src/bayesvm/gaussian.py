@@ -154,7 +154,9 @@ class DualCovariance:
 
     def block(self, where: slice) -> Array:
         T = self._half(self.C[:, where] / self.P[where])
-        return np.diag(1.0 / self.P[where]) - T.T @ T
+        out = T.T @ -T  # the one array of this size
+        out[np.diag_indices_from(out)] += 1.0 / self.P[where]
+        return out
 
     @cached_property
     def _diag(self) -> Array:
@@ -165,15 +167,14 @@ class DualCovariance:
         return self._diag
 
     def solve(self, x: Array) -> Array:
-        z = x / self.P
+        z = (x.T / self.P).T  # a vector, or columns
         t = solve_triangular(
             self.L, self._half(self.C @ z), lower=True, trans=1, check_finite=False
         )
-        return z - (self.C.T @ (np.sqrt(self.w) * t)) / self.P
+        return z - ((self.C.T @ (np.sqrt(self.w) * t.T).T).T / self.P).T
 
     def dense(self) -> Array:
-        T = self._half(self.C / self.P)
-        return np.diag(1.0 / self.P) - T.T @ T
+        return self.block(slice(0, self.P.size))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         # delta ~ N(0, P^-1) corrected by the data: (7) of Bhattacharya et al. 2016, one row a draw
@@ -216,7 +217,7 @@ class DiagonalCovariance:
         return self.variance
 
     def solve(self, x: Array) -> Array:
-        return self.variance * x
+        return (self.variance * x.T).T
 
     def dense(self) -> Array:
         return np.diag(self.variance)

@@ -59,7 +59,9 @@ class CoefficientReport(BayesianClassifier):
         for machine in self.machines_:
             (_, design, _), where = machine.model.find("coef")
             cov = machine.posterior.covariance(where)
-            covs.append(cov / np.outer(design.scale, design.scale))
+            cov /= design.scale
+            cov /= design.scale[:, None]
+            covs.append(cov)
         return covs[0] if len(covs) == 1 else np.stack(covs)
 
     @property
@@ -162,7 +164,10 @@ class CoefficientReport(BayesianClassifier):
         Returns
         -------
         tree : xarray.DataTree
-            Group ``posterior`` with ``coef`` and ``intercept`` (and the prior's scale if sampled).
+            Group ``posterior`` with ``coef`` and ``intercept``.  Where sampled, also what was drawn
+            of the prior, on the scale on which the model is fitted: ``coef_variance`` of ridge and
+            spike_slab, ``coef_scale`` of lasso and bridge (their nu) and of laplace_zero (sigma),
+            and ``coef_power`` and ``coef_inclusion`` if they are learned.
         """
         self._check_fitted()
         group, dims, coords = self._drawn(self._generator())
@@ -183,8 +188,10 @@ class CoefficientReport(BayesianClassifier):
         if not single:
             dims["intercept"], coords["class"] = ["class"], list(self.classes_)
         held = self.machines_[0].extra.get("draws")
-        if single and held is not None and "coef" in held.hyper:
-            group["coef_variance"] = held.hyper["coef"][..., 0]
+        prior = self.machines_[0].model.find("coef")[0].prior
+        if single and held is not None and "coef" in held.hyper and hasattr(prior, "reported"):
+            drawn = prior.reported(held.hyper["coef"])
+            group |= {f"coef_{name}": values for name, values in drawn.items()}
         return group, dims, coords
 
     def summary(self, level: float = 0.9) -> Any:

@@ -150,6 +150,10 @@ class LaplaceZero:
         variance = rate / rng.gamma(self.a + 0.5 * int(inside.sum()))
         return LaplaceZeroState(float(variance), mixing, s.eta)
 
+    def reported(self, hyper: Array) -> dict[str, Array]:
+        """Kept draws by name: the scale of the slab, whose variance is twice its square."""
+        return {"scale": np.sqrt(hyper[..., 0])}
+
     def stretch(self, s: LaplaceZeroState, own: Own) -> Callable[[float], float]:
         return lambda t: -self.b * math.exp(-2 * t) / s.variance - 2 * self.a * t
 

@@ -154,6 +154,10 @@ class Ridge:
         variance = (B + 0.5 * float(theta @ theta)) / rng.gamma(A + 0.5 * theta.size)
         return RidgeState(variance, float(self._draw_xi(variance, rng)))
 
+    def reported(self, hyper: Array) -> dict[str, Array]:
+        """Kept draws by name; the first number of each is the variance."""
+        return {"variance": hyper[..., 0]}
+
     def _draw_xi(self, variance: Any, rng: np.random.Generator) -> Any:
         if self.half_cauchy is None:
             return np.ones_like(variance)

@@ -152,6 +152,11 @@ class SpikeSlab:
             lean = math.log(inside / rng.gamma(few + theta.size - size))
         return SpikeSlabState(float(variance), float(lean), s.eta)
 
+    def reported(self, hyper: Array) -> dict[str, Array]:
+        """Kept draws by name: variance of the slab, and prior odds if they are drawn."""
+        out = {"variance": hyper[..., 0]}
+        return out | ({"inclusion": expit(hyper[..., 1])} if self.learn_inclusion else {})
+
     def stretch(self, s: SpikeSlabState, own: Own) -> Callable[[float], float]:
         if self.nu is None:
             return lambda t: -self.b * math.exp(-2 * t) / s.variance - 2 * self.a * t
