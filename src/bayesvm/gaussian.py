@@ -25,7 +25,7 @@ from .cholesky import scaled_cholesky as scaled_cholesky
 from .elimination import ArrowCovariance
 from .namespace import double, like
 from .precision import Precision, add_precision
-from .stats import Dense, Factored, squared
+from .stats import Dense, Factored, GatedRows, squared
 from .types import Array, Columns, Covariance
 
 # ---------------------------------------------------------------------------------------------
@@ -160,11 +160,16 @@ class DualCovariance:
 
     @cached_property
     def _diag(self) -> Array:
-        T = self._half(self.C / self.P)
+        T = self.root
         return np.maximum(1.0 / self.P - np.einsum("ij,ij->j", T, T), 1e-14 / self.P)
 
     def diag(self) -> Array:
         return self._diag
+
+    @cached_property
+    def root(self) -> Array:
+        """T with ``Sigma = diag(1 / P) - T'T``, (n, K)."""
+        return self._half(self.C / self.P)
 
     def solve(self, x: Array) -> Array:
         z = (x.T / self.P).T  # a vector, or columns
@@ -300,6 +305,8 @@ def covariance(S: Any, P: Precision, retry: bool = True) -> Covariance:
         return ArrowCovariance.of(S, P, retry)
     if isinstance(S, Factored):
         return DualCovariance(S.C, S.w, P)
+    if isinstance(S, GatedRows):
+        return DualCovariance(S.C, S.w, P + S.d)
     return DiagonalCovariance(1.0 / (S.d + P))
 
 

@@ -251,7 +251,7 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         if check.models_missing(self.missing) and np.isnan(X).any():
             blocks = replace(blocks, copies=copies)
             columns = self._latent(columns, blocks, engine)
-        model = self._model(columns, scheme)
+        model = self._model(columns, scheme).sized(blocks.weight)
         form = check.settle_form(model, n, scheme, self.covariance, reading.is_sparse(X))
         dtype = check.choose_precision(self.dtype, form, model.is_latent)
         problem = Problem.posed(replace(model, dtype=dtype), blocks, engine, form)

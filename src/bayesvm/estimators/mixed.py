@@ -317,7 +317,7 @@ class MixedSVC(GroupAnswers, MissingCells):
         if check.models_missing(self.missing) and np.isnan(cells).any():
             reading.check_slopes(cells, own, self._names())
             columns = self._latent(columns, blocks, engine)
-        model = self._model(columns, scheme, own)
+        model = self._model(columns, scheme, own).sized(blocks.weight)
         form = check.settle_form(model, n, scheme)
         dtype = check.choose_precision(self.dtype, form, model.is_latent)
         return Problem.posed(replace(model, dtype=dtype), blocks, engine, form)
