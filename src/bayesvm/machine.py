@@ -118,8 +118,15 @@ class Machine:
         )
 
     def absent(self, X: Any) -> Array | float:
-        """Variance of f that groups not seen in training, or not given, add to rows."""
+        """Variance of f outside the coefficients: of groups that were not seen in training, or are
+        not given, and of cells that were filled in."""
         total: Array | float = 0.0
+        for term, where in zip(self.model.terms, self.model.slices, strict=True):
+            if hasattr(term.design, "variances"):
+                cells = term.design.variances(X)
+                if cells is not None:
+                    square = self.posterior.mean[where] ** 2 + self.posterior.variance()[where]
+                    total = total + cells @ square
         for k in self.model.grouped:
             total = total + self.model.terms[k].design.absent(X, self.spread(k))
         return total

@@ -6,6 +6,7 @@ from .factors import FactorScores
 from .gp import Mixture, Whitened, choose_points, whiten
 from .groups import Grouped
 from .imputation import Factors, Unstructured
+from .filled import Filled
 from .missing import Missing
 from .table import Table
 
@@ -16,6 +17,7 @@ __all__ = [
     "Factors",
     "Grouped",
     "Intercept",
+    "Filled",
     "Missing",
     "Mixture",
     "Standardised",

@@ -232,10 +232,7 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         problem = self._problem(X, c, scheme, copies)
         starts = starts_of(self, problem)
         machines = self._fit_machines(problem, codes, scheme, starts)
-        if check.models_missing(self.missing) and not problem.model.is_latent:
-            design = self._latent(problem.model.terms[-1].design, problem.blocks, problem.engine)
-            machines = self._attach(machines, design, replace(problem.blocks, X=X, ready=False))
-        self._conclude(machines)
+        self._conclude(self._attached(machines, problem, X))
         self._stream: Stream | None = None
         self._report(float(c.sum()))
         return self
@@ -248,9 +245,9 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         X, c = check.placed(engine, X, c)
         blocks = cut(X, np.broadcast_to(0.0, (n,)), c, check.choose_size(engine, K))
         columns: Any = fit_columns(blocks, engine, self.standardize)
-        if check.models_missing(self.missing) and np.isnan(X).any():
+        if check.models_missing(self.missing):
             blocks = replace(blocks, copies=copies)
-            columns = self._latent(columns, blocks, engine)
+            columns = self._with_cells(columns, blocks, engine)
         model = self._model(columns, scheme).sized(blocks.weight)
         form = check.settle_form(model, n, scheme, self.covariance, reading.is_sparse(X))
         dtype = check.choose_precision(self.dtype, form, model.is_latent)
