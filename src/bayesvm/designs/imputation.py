@@ -224,7 +224,7 @@ class Loadings:
         d, r = self.L.shape
         scaled = self.L / self.psi[:, None]
         square = (scaled[:, :, None] * self.L[:, None, :]).reshape(d, r * r)
-        precision = np.eye(r) + (known @ square).reshape(-1, r, r)
+        precision = np.eye(r) + (known @ square).reshape(len(Z), r, r)
         cov = np.linalg.inv(precision)
         gap = np.where(known > 0, Z - self.mean, 0.0)
         return np.einsum("nij,nj->ni", cov, gap @ scaled), cov
@@ -291,7 +291,7 @@ class Factors:
         known = (~np.isnan(Z)).astype(float)
         X, weight = np.where(known > 0, Z, 0.0), known * count[:, None]
         n = weight.sum(axis=0)
-        q = self._first(X, weight, n)
+        q = self._first(X, weight, n, count)
         for _ in range(ROUNDS):
             z, cov = q.scores(X, known)
             mean = (weight * (X - z @ q.L.T)).sum(axis=0) / (n + q.psi / self.mean_variance)
@@ -309,13 +309,16 @@ class Factors:
             q = Loadings(mean, L, psi)
             if moved < STILL:
                 break
-        return q
+        # a new entry is as far from a regression on e numbers, fitted to n rows, as (n + e)/(n - e)
+        # times what the rows leave: e counts the loadings less their shrinkage, and the mean
+        spent = 1.0 + r - q.psi * np.trace(np.linalg.inv(lhs), axis1=1, axis2=2)
+        return replace(q, psi=q.psi * (n + spent) / np.maximum(n - spent, 1.0))
 
-    def _first(self, X: Array, weight: Array, n: Array) -> Loadings:
+    def _first(self, X: Array, weight: Array, n: Array, count: Array) -> Loadings:
         """Principal components of rows whose missing entries are at the mean of their column."""
         mean = (weight * X).sum(axis=0) / n
-        gap = np.where(weight > 0, X - mean, 0.0) * np.sqrt(weight.max(axis=1))[:, None]
-        total = float(weight.max(axis=1).sum())
+        gap = np.where(weight > 0, X - mean, 0.0) * np.sqrt(count)[:, None]
+        total = float(count.sum())
         r = max(1, min(self.rank, X.shape[0] - 1, X.shape[1]))
         value, U = eigh(gap @ gap.T, subset_by_index=[X.shape[0] - r, X.shape[0] - 1])
         L = 0.95 * (gap.T @ U) / np.sqrt(total)  # 0.9 of the variance, as in ``begin``

@@ -60,7 +60,10 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         together with the coefficients.  ``"model"`` is :class:`~bayesvm.designs.Unstructured`, a
         Gaussian of any covariance, and :class:`~bayesvm.designs.Factors` beyond 100 columns (10 if
         there are fewer than three rows a column).  Right where the chance to be missing depends
-        only on what was observed, labels included.
+        only on what was observed, labels included.  Beyond 300 columns the factors are learned
+        first, without the labels, and missing cells replaced by their expectation; with no cell
+        missing in training nothing is learned of them, and those of new rows are filled in by the
+        mean of their column.
     standardize : bool, default=True
         Centre and scale columns inside (sparse ones are only scaled).  The margin is 1, so the
         scale of the columns matters; results are reported on the scale of the input.
@@ -103,6 +106,10 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         Labels.
     coef_, intercept_ : arrays of shape (1, n_features) and (1,), or one row per class
         Posterior means (the estimate itself under EM), on the scale of the input.
+    feature_importances_ : array of shape (n_features,)
+        ``inclusion_proba_`` under a selection prior, else sizes of standardised coefficients.
+        ``SelectFromModel`` reads ``coef_``, which depends on units, unless it is given
+        ``importance_getter="feature_importances_"``.
     inclusion_proba_ : array of shape (n_features,)
         Selection priors: posterior probability that a column matters (to any class, if there are
         more than two; ``summary()`` has each).  Coefficients are averaged over models.

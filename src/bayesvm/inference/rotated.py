@@ -45,7 +45,9 @@ def bases(problem: Problem, scheme: Any) -> tuple[Basis | None, ...]:
     that searches for one is left alone.
     """
     C, model = problem.blocks.X, problem.model
-    usable = isinstance(problem.blocks, Blocks) and (isinstance(C, np.ndarray) or sparse.issparse(C))
+    usable = isinstance(problem.blocks, Blocks) and (
+        isinstance(C, np.ndarray) or sparse.issparse(C)
+    )
     if problem.form != "factored" or not usable or getattr(scheme, "learn", None) == "mode":
         return (None,) * len(model.terms)
     return tuple(
@@ -166,9 +168,7 @@ class Rotation:
     def _offset(self, state: State) -> float:
         """What coefficients outside the span of the rows add to the bound: a constant."""
         total, point = 0.0, state.coef.cov.is_point
-        for (term, where, B), own, s in zip(
-            self._terms(), self._small, state.priors, strict=True
-        ):
+        for (term, where, B), own, s in zip(self._terms(), self._small, state.priors, strict=True):
             if B is None:
                 continue
             none, more = np.zeros(own.stop - own.start), where.stop - where.start - B.shape[1]
@@ -186,9 +186,7 @@ class Rotation:
         C, small = self.whole.blocks.X, draws.theta[k]
         out = np.empty((len(small), self.whole.model.width))
         state = draws.start
-        for j, ((term, where, B), own) in enumerate(
-            zip(self._terms(), self._small, strict=True)
-        ):
+        for j, ((term, where, B), own) in enumerate(zip(self._terms(), self._small, strict=True)):
             if B is None:
                 out[:, where] = small[:, own]
                 continue
