@@ -3,10 +3,10 @@
 from .basis import Basis, Chosen
 from .columns import Intercept, Standardised, fit_columns
 from .factors import FactorScores
+from .filled import Filled
 from .gp import Mixture, Whitened, choose_points, whiten
 from .groups import Grouped
 from .imputation import Factors, Unstructured
-from .filled import Filled
 from .missing import Missing
 from .table import Table
 

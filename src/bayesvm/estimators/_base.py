@@ -98,7 +98,7 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
             rotation = bases(problem, scheme)
             for j, y in enumerate(self._targets(codes, kind)):
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
-                start, options = starts[j], {"rotation": rotation}
+                start, options = starts[j], dict[str, Any](rotation=rotation)
                 scope = _Scope(store, f"machine{j}") if store is not None else None
                 if scope is not None and not sampler:
                     start = scope.state(one, scheme) or start
@@ -419,4 +419,9 @@ class _Scope:
         }
         cov = Point(K) if check.is_point(scheme) else covs[problem.form]()
         like = State(Coef(np.zeros(K), cov), model.init())
-        return unpack(model, like, held["vector"])
+        state = unpack(model, like, held["vector"])
+        gate = model.gates(state.priors)
+        if problem.form == "factored" and gate is not None:  # the rows that its covariance has seen
+            dual: Any = state.coef.cov
+            state = state._replace(coef=Coef(state.coef.mean, replace(dual, C=dual.C * gate)))
+        return state

@@ -17,6 +17,7 @@ A prior :math:`\theta \sim N(0, \sigma^2 I_p)` is the same in every orthonormal 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -163,7 +164,7 @@ class Rotation:
             where.stop - where.start if B is None else B.shape[1] for _, where, B in self._terms()
         ]
         ends = np.cumsum([0, *widths])
-        return [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
     def _offset(self, state: State) -> float:
         """What coefficients outside the span of the rows add to the bound: a constant."""
