@@ -337,15 +337,13 @@ def check_selection(form: str, prior: Any, scheme: Any, K: int) -> str:
             f"{type(prior).__name__} climbs the augmented bound, under which columns that are in "
             "or out have updates in closed form. Use bound='augmented'."
         )
-    if form == "factored":
-        return form
-    if K > FULL_COLUMNS:
+    if form != "factored" and K > FULL_COLUMNS:
         raise ValueError(
             f"{type(prior).__name__} by inference='vb' needs the full covariance of {K} "
             f"coefficients, which with more than {DUAL_ROWS} rows is kept for {FULL_COLUMNS} at "
             "most. Use fewer columns or rows, or prior='lasso' with inference='em'."
         )
-    return "dense"
+    return form if form == "factored" else "dense"
 
 
 def check_corner(K: int, widths: Mapping[str, int]) -> None:
