@@ -29,6 +29,7 @@ import kernel as kernels
 import machine
 import problems
 import selection as selecting
+import wide as wider
 from bayesvm.datasets import load_gene_expression, load_spam
 from bayesvm.inference import Gibbs
 from tables import CONFIG, PRINTERS, RESULTS, WIDTH, Number, Table, ranked_nuts, read, write
@@ -266,6 +267,29 @@ def selection(book: Book, args: argparse.Namespace) -> None:
 
 
 # ---------------------------------------------------------------------------------------------
+# More columns than rows
+
+
+def wide(book: Book, args: argparse.Namespace) -> None:
+    """Each prior at its defaults, and missing cells, where columns outnumber rows."""
+    chosen = [x for x in wider.METHODS if not args.only or x in args.only]
+    for n, p in wider.SIZES[: 1 if args.quick else None]:
+        for repeat in range(args.repeats):
+            for method in chosen:
+                command = [sys.executable, str(HERE / "wide.py"), method, str(n), str(p)]
+                done = subprocess.run(command, capture_output=True, text=True)
+                if done.returncode:
+                    raise RuntimeError(f"{method} failed:\n{done.stderr}")
+                out = json.loads(done.stdout.splitlines()[-1])
+                book.add(f"wide {n:,} x {p:,}", method, repeat, out)
+                console.print(
+                    f"  {n:,} x {p:,} {method}: {out['seconds']:.2f} s (cpu "
+                    f"{out['cpu_seconds']:.2f}), {out['peak_mb']:.0f} MB, {out['passes']:.0f} "
+                    f"passes, log loss {out['log_loss']:.3f}"
+                )
+
+
+# ---------------------------------------------------------------------------------------------
 # Factor models
 
 
@@ -343,13 +367,14 @@ BENCHMARKS = {
     "scaling": scaling,
     "selection": selection,
     "vector": vector,
+    "wide": wide,
     "factor": factor,
     "kernel": kernel,
     "scale": scale,
 }
 
 
-FILES = {"mixed": "mixed.csv", "factor": "factor.csv"}  # of their own
+FILES = {"mixed": "mixed.csv", "factor": "factor.csv", "wide": "wide.csv"}  # of their own
 
 
 def configure(folder: Path, args: argparse.Namespace) -> None:
@@ -380,7 +405,7 @@ def main() -> None:
     args = parser.parse_args()
     known = (
         *(*LIBRARIES, *VECTOR_LIBRARIES, *grouped.LIBRARIES, *kernels.METHODS),
-        *(*selecting.SELECTORS, *selecting.SPAM, *genes.METHODS),
+        *(*selecting.SELECTORS, *selecting.SPAM, *genes.METHODS, *wider.METHODS),
     )
     unknown = set(args.only or ()) - set(known)
     if unknown:

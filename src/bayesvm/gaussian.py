@@ -25,7 +25,7 @@ from .cholesky import scaled_cholesky as scaled_cholesky
 from .elimination import ArrowCovariance
 from .namespace import double, like
 from .precision import Precision, add_precision
-from .stats import Dense, Factored, squared
+from .stats import Dense, Factored, GatedRows, squared
 from .tree import DATA
 from .types import Array, Columns, Covariance
 
@@ -155,26 +155,32 @@ class DualCovariance:
 
     def block(self, where: slice) -> Array:
         T = self._half(self.C[:, where] / self.P[where])
-        return np.diag(1.0 / self.P[where]) - T.T @ T
+        out = T.T @ -T  # the one array of this size
+        out[np.diag_indices_from(out)] += 1.0 / self.P[where]
+        return out
 
     @cached_property
     def _diag(self) -> Array:
-        T = self._half(self.C / self.P)
+        T = self.root
         return np.maximum(1.0 / self.P - np.einsum("ij,ij->j", T, T), 1e-14 / self.P)
 
     def diag(self) -> Array:
         return self._diag
 
+    @cached_property
+    def root(self) -> Array:
+        """T with ``Sigma = diag(1 / P) - T'T``, (n, K)."""
+        return self._half(self.C / self.P)
+
     def solve(self, x: Array) -> Array:
-        z = x / self.P
+        z = (x.T / self.P).T  # a vector, or columns
         t = solve_triangular(
             self.L, self._half(self.C @ z), lower=True, trans=1, check_finite=False
         )
-        return z - (self.C.T @ (np.sqrt(self.w) * t)) / self.P
+        return z - ((self.C.T @ (np.sqrt(self.w) * t.T).T).T / self.P).T
 
     def dense(self) -> Array:
-        T = self._half(self.C / self.P)
-        return np.diag(1.0 / self.P) - T.T @ T
+        return self.block(slice(0, self.P.size))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         # delta ~ N(0, P^-1) corrected by the data: (7) of Bhattacharya et al. 2016, one row a draw
@@ -192,7 +198,14 @@ class DualCovariance:
 
     def restore(self, vector: Array) -> DualCovariance:
         n = self.w.size
-        return DualCovariance(self.C, np.exp(vector[:n]), np.exp(vector[n:]))
+        return type(self)(self.C, np.exp(vector[:n]), np.exp(vector[n:]))
+
+
+@dataclass(frozen=True)
+class GatedCovariance(DualCovariance):
+    """The same where columns are multiplied by gates, which belong to the state of a fit."""
+
+    C: Array
 
 
 @dataclass(frozen=True)
@@ -217,7 +230,7 @@ class DiagonalCovariance:
         return self.variance
 
     def solve(self, x: Array) -> Array:
-        return self.variance * x
+        return (self.variance * x.T).T
 
     def dense(self) -> Array:
         return np.diag(self.variance)
@@ -300,6 +313,8 @@ def covariance(S: Any, P: Precision, retry: bool = True) -> Covariance:
         return ArrowCovariance.of(S, P, retry)
     if isinstance(S, Factored):
         return DualCovariance(S.C, S.w, P)
+    if isinstance(S, GatedRows):
+        return GatedCovariance(S.C, S.w, P + S.d)
     return DiagonalCovariance(1.0 / (S.d + P))
 
 

@@ -15,8 +15,9 @@ from .diagnostics import indicator_r_hat, r_hat
 from .gaussian import Point, covariance
 from .incomplete import by_coef, by_pairs, mixture, with_latents
 from .inference.draws import Draws, Pair
-from .inference.learn import learned
+from .inference.learn import learned, with_likelihood
 from .inference.loop import Ascent, State, Watch, silent
+from .inference.rotated import Basis, Rotation, bases
 from .model import Model, Problem
 from .posterior import (
     CURVATURE_EPS,
@@ -103,8 +104,15 @@ class Machine:
         )
 
     def absent(self, X: Any) -> Array | float:
-        """Variance of f that groups not seen in training, or not given, add to rows."""
+        """Variance of f outside the coefficients: of groups that were not seen in training, or are
+        not given, and of cells that were filled in."""
         total: Array | float = 0.0
+        for term, where in zip(self.model.terms, self.model.slices, strict=True):
+            if hasattr(term.design, "variances"):
+                cells = term.design.variances(X)
+                if cells is not None:
+                    square = self.posterior.mean[where] ** 2 + self.posterior.variance()[where]
+                    total = total + cells @ square
         for k in self.model.grouped:
             total = total + self.model.terms[k].design.absent(X, self.spread(k))
         return total
@@ -169,10 +177,14 @@ def fit_machine(
     rng: np.random.Generator,
     start: State | None = None,
     watch: Watch = silent,
+    rotation: tuple[Basis | None, ...] | None = None,
     **options: Any,
 ) -> Machine:
-    """Run a scheme on a problem and fit the link."""
-    machine, problem = find_posterior(problem, scheme, rng, start, watch, **options)
+    """Run a scheme on a problem and fit the link.
+
+    ``rotation`` may be at hand: problems that differ in labels only have the same.
+    """
+    machine, problem = find_posterior(problem, scheme, rng, start, watch, rotation, **options)
     return replace(machine, link=make_link(machine.posterior, problem, probability))
 
 
@@ -182,30 +194,38 @@ def find_posterior(
     rng: np.random.Generator,
     start: State | None = None,
     watch: Watch = silent,
+    rotation: tuple[Basis | None, ...] | None = None,
     **options: Any,
 ) -> tuple[Machine, Problem]:
-    """Run a scheme on a problem; the machine has no link yet, the problem is where it ended."""
+    """Run a scheme on a problem, in the columns of its rotation.
+
+    The machine has no link yet; the problem is where it ended.
+    """
+    turn = Rotation(problem, bases(problem, scheme) if rotation is None else rotation)
+    small, watch = turn.small(), turn.watching(watch)
+    start = turn.into(start, small)
     if not hasattr(scheme, "draws"):  # a sampler draws what is not known
-        problem, start = learned(problem, scheme, rng, start, watch)
-    result = scheme.fit(problem, rng, start=start, watch=watch, **options)
+        small, start = learned(small, scheme, rng, start, watch)
+        problem = with_likelihood(problem, small.model.likelihood)
+    found = scheme.fit(small, rng, start=start, watch=watch, **options)
+    result = turn.back(found, rng)
     if hasattr(result, "theta"):
         problem = result.typical(problem)
-        machine = _from_draws(problem, result)
+        machine = _from_draws(problem, result, disagreement(found))
     else:
         machine = _from_ascent(problem, result)
     return machine, problem.at(machine.state.latents)
 
 
-def _from_draws(problem: Problem, draws: Draws) -> Machine:
+def disagreement(draws: Draws) -> float:
+    """The largest R-hat; coefficients that no row informs, drawn from their prior, have none."""
     if draws.inclusion is not None:
         # indicators mix slowest; a coefficient that is mostly zero says little by its size
-        worst = float(np.max(indicator_r_hat(draws.theta != 0)))
-        return _drawn(problem, draws, worst)
-    worst = float(np.max(r_hat(draws.theta[:, :: max(1, draws.theta.shape[1] // JUDGED)])))
-    return _drawn(problem, draws, worst)
+        return float(np.max(indicator_r_hat(draws.theta != 0)))
+    return float(np.max(r_hat(draws.theta[:, :: max(1, draws.theta.shape[1] // JUDGED)])))
 
 
-def _drawn(problem: Problem, draws: Draws, worst: float) -> Machine:
+def _from_draws(problem: Problem, draws: Draws, worst: float) -> Machine:
     return Machine(
         problem.model,
         DrawsPosterior(draws.theta, draws.pairs),

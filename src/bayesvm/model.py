@@ -57,6 +57,16 @@ class Model:
         """Which terms are effects of groups: the last ones, by width (see :func:`arranged`)."""
         return tuple(k for k, t in enumerate(self.terms) if hasattr(t.design, "part"))
 
+    def sized(self, weight: float) -> Model:
+        """The model with defaults of priors settled that depend on how many rows there are."""
+        terms = tuple(
+            t._replace(prior=t.prior.sized(weight, t.design.width))
+            if hasattr(t.prior, "sized")
+            else t
+            for t in self.terms
+        )
+        return replace(self, terms=terms)
+
     def find(self, name: str) -> tuple[Term, slice]:
         """A term and where its coefficients are."""
         pairs = zip(self.terms, self.slices, strict=True)

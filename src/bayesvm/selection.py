@@ -22,9 +22,11 @@ from .arrow import Bordered
 from .elimination import eliminate
 from .gaussian import scaled_cholesky
 from .precision import Blocked, Precision, add_precision
-from .stats import Dense, Factored, scaled, squared
+from .stats import Dense, Factored, GatedRows, scaled, squared
 from .types import Array, Coef, Columns, Stats
 
+TOGETHER = 128  # columns whose gates are updated in one go, where columns outnumber rows
+SAME = 1e-9  # change of a gate that others in the same go need not know of
 OPEN = 40.0  # log odds at which a gate is open to the last digit
 SWAPS = {Dense: 8, Factored: 2}  # exchanges offered in a sweep: rows of S cost more if factored
 KINSHIP = 4  # power of the squared correlation by which partners of an exchange are chosen
@@ -114,6 +116,8 @@ def _gated(S: Any, gate: Array) -> Any:
     r""":math:`S \odot E[\gamma\gamma^\top]`."""
     if isinstance(S, Bordered):
         return S.gated(gate)
+    if isinstance(S, Factored):
+        return GatedRows(S.C * gate, S.w, gate * (1.0 - gate) * S.diag())
     M = gate[:, None] * S.M * gate
     M[np.diag_indices_from(M)] += gate * (1.0 - gate) * S.diag()
     return Dense(M)
@@ -124,6 +128,8 @@ def reopen(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Array) -> Ar
 
     Luts & Ormerod, Algorithm 3, the loop over k.
     """
+    if isinstance(stats.S, Factored):
+        return _reopen_by_rows(stats, old, coef, odds, gate)
     h, free = stats.g + stats.S @ old, np.flatnonzero(np.isfinite(odds))
     unit = np.zeros((gate.size, free.size))
     unit[free, np.arange(free.size)] = 1.0
@@ -133,6 +139,44 @@ def reopen(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Array) -> Ar
     for a, k in zip(A, free, strict=True):
         eta[k] = odds[k] + pull[k] - 0.5 * a[k] - (a @ gate - a[k] * gate[k])
         gate[k] = expit(eta[k])
+    return eta
+
+
+def _reopen_by_rows(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Array) -> Array:
+    r"""The same for more columns than rows, without a matrix of the columns.
+
+    With :math:`\Sigma = D^{-1} - T^\top T` the sum over the other gates is
+
+    .. math::
+
+        \sum_{j \ne k} g_j S_{kj}(\Sigma_{kj} + \mu_k\mu_j)
+            = c_k^\top W\Big(\mu_k \sum_j g_j\mu_j c_j
+              - \sum_j g_j c_j t_j^\top\, t_k\Big) - \text{the summand of k},
+
+    and the two sums over *j*, n and n by n, are kept up to date, a few columns at a time.
+    """
+    cov: Any = coef.cov
+    C, w, T, mu = stats.S.C, stats.S.w, cov.root, coef.mean
+    push, own = mu * (stats.g + stats.S @ old), stats.S.diag()
+    gate, eta = gate.copy(), np.full(gate.size, np.inf)
+    f, M = C @ (gate * mu), (C * gate) @ T.T
+    free = np.flatnonzero(np.isfinite(odds))
+    for few in np.split(free, np.arange(TOGETHER, free.size, TOGETHER)):
+        near, t, m, before = C[:, few], T[:, few], mu[few], gate[few]
+        pulled = near * w[:, None]
+        across = m * (pulled.T @ f) - np.einsum("ij,ij->j", pulled, M @ t)
+        itself = own[few] * (m * m - np.einsum("ij,ij->j", t, t))
+        alone = odds[few] + push[few] - 0.5 * (itself + own[few] / cov.P[few])
+        alone += itself * before - across  # as if no other of these few moved
+        eta[few], change = alone, expit(alone) - before
+        if np.max(np.abs(change)) > SAME:
+            A = (pulled.T @ near) * (np.outer(m, m) - t.T @ t)
+            for i, k in enumerate(few):
+                eta[k] = alone[i] - A[i, :i] @ change[:i]
+                change[i] = expit(eta[k]) - before[i]
+        gate[few] = before + change
+        f += near @ (m * change)
+        M += (near * change) @ t.T
     return eta
 
 

@@ -99,6 +99,18 @@ class Factored:
 
 
 @dataclass(frozen=True)
+class GatedRows:
+    """S of columns behind gates, factored: columns times gates, and what gates add to its diagonal.
+
+    All that is asked of it is a covariance.
+    """
+
+    C: Array
+    w: Array
+    d: Array
+
+
+@dataclass(frozen=True)
 class Diagonal:
     """The diagonal of S only: for models too wide for a matrix, whose q(theta) is factorised."""
 

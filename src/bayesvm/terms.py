@@ -17,6 +17,7 @@ from .blocks import Blocks, block_rows
 from .designs import columns as plain
 from .designs import gp
 from .designs import missing as latent
+from .designs.filled import Filled
 from .designs.groups import Grouped
 from .designs.table import Layout, numbers
 from .engines import Serial
@@ -111,13 +112,15 @@ class Missing:
     def columns(self) -> Any:
         return self.part.columns
 
-    def bind(self, source: Source) -> latent.Missing:
+    def bind(self, source: Source) -> latent.Missing | Filled:
         inner = self.part.bind(source)
         level, spread = np.zeros(inner.width), np.ones(inner.width)
         if not (self.part.standardize and source.centred):
             seen = Columns(self.part.columns).bind(source._replace(centred=True))
             level, spread = seen.center / inner.scale, seen.scale / inner.scale
         imputer = check.choose_imputer(self.imputer, len(source.c), inner.width)
+        if check.fills_in(imputer, inner.width):
+            return Filled.learned(inner, level, spread, imputer, source.X, source.c)
         return latent.Missing(inner, level, spread, imputer)
 
 

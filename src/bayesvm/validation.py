@@ -51,6 +51,7 @@ SHARED_COLUMNS = 3000  # K-sized algebra below this is not worth several threads
 DUAL_ROWS = 4000  # largest n-sized factor
 DUAL_COLUMNS = 256  # up to here a K-sized factor is as quick
 FULL_COLUMNS = 5000  # largest K-sized factor
+JOINT_COLUMNS = 300  # beyond which missing cells and coefficients are not learned together
 WIDE = 100  # columns beyond which a covariance of any shape is too much to learn
 MOST_DRAWN = 2**30  # numbers kept of chains: 8 GB
 SPARSE_COLUMNS = 1000  # beyond it a dense factor undoes what sparse rows save
@@ -322,13 +323,13 @@ def check_selection(form: str, prior: Any, scheme: Any, K: int) -> str:
             f"{type(prior).__name__} climbs the augmented bound, under which columns that are in "
             "or out have updates in closed form. Use bound='augmented'."
         )
-    if K > FULL_COLUMNS:
+    if form != "factored" and K > FULL_COLUMNS:
         raise ValueError(
             f"{type(prior).__name__} by inference='vb' needs the full covariance of {K} "
-            f"coefficients, which is kept for {FULL_COLUMNS} at most. Use inference='gibbs', which "
-            "works with the columns that are in, or prior='lasso' with inference='em'."
+            f"coefficients, which with more than {DUAL_ROWS} rows is kept for {FULL_COLUMNS} at "
+            "most. Use fewer columns or rows, or prior='lasso' with inference='em'."
         )
-    return "dense"
+    return form if form == "factored" else "dense"
 
 
 def check_corner(K: int, widths: Mapping[str, int]) -> None:
@@ -380,6 +381,11 @@ def choose_imputer(value: Any, n: int, d: int) -> Any:
     wide = d > WIDE or (d > 10 and n < 3 * d)
     table = {"model": Factors() if wide else Unstructured()}
     return choose("missing", value, table, IMPUTER)
+
+
+def fills_in(imputer: Any, d: int) -> bool:
+    """Whether missing cells are filled in before the fit, rather than learned in it."""
+    return d > JOINT_COLUMNS and hasattr(imputer, "learn")
 
 
 def check_missing(value: Any, scheme: Any, checkpoint: Any = None) -> None:

@@ -3,6 +3,7 @@
 from .basis import Basis, Chosen
 from .columns import Intercept, Standardised, fit_columns
 from .factors import FactorScores
+from .filled import Filled
 from .gp import Mixture, Whitened, choose_points, whiten
 from .groups import Grouped
 from .imputation import Factors, Unstructured
@@ -16,6 +17,7 @@ __all__ = [
     "Factors",
     "Grouped",
     "Intercept",
+    "Filled",
     "Missing",
     "Mixture",
     "Standardised",

@@ -21,6 +21,8 @@ from ..gaussian import FullCovariance
 from ..stats import corners
 from ..types import Array
 
+ROUNDS = 30  # of EM on rows, where columns are too many for their moments
+STILL = 0.02  # largest change of the log noise of a column that ends it
 STEPS = 5  # of EM in a sweep: it is slow, and cheap beside the rows
 
 
@@ -218,6 +220,24 @@ class Loadings:
         out: Array = Z / self.psi - (Z @ self.root) @ self.root.T
         return out
 
+    def scores(self, Z: Array, known: Array) -> tuple[Array, Array]:
+        """Means (n, r) and covariances (n, r, r) of the factors given the known entries of rows."""
+        d, r = self.L.shape
+        scaled = self.L / self.psi[:, None]
+        square = (scaled[:, :, None] * self.L[:, None, :]).reshape(d, r * r)
+        precision = np.eye(r) + (known @ square).reshape(len(Z), r, r)
+        cov = np.linalg.inv(precision)
+        gap = np.where(known > 0, Z - self.mean, 0.0)
+        return np.einsum("nij,nj->ni", cov, gap @ scaled), cov
+
+    def given(self, Z: Array) -> tuple[Array, Array]:
+        """Rows with missing entries at their expectation, and the variances of these."""
+        gone = np.isnan(Z)
+        z, cov = self.scores(Z, 1.0 - gone)
+        mean = np.where(gone, self.mean + z @ self.L.T, Z)
+        spread = np.einsum("nij,di,dj->nd", cov, self.L, self.L, optimize=True)
+        return mean, np.where(gone, self.psi + spread, 0.0)
+
     def corners(self, columns: Array) -> Array:
         F = self.root[columns]  # (k, m, r)
         out = -(F @ F.swapaxes(1, 2))
@@ -262,6 +282,49 @@ class Factors:
         value, vector = eigh(S, subset_by_index=[d - r, d - 1])
         psi = np.maximum(np.diag(S) - (vector**2) @ value * 0.9, 0.05)
         return Loadings(mean, vector * np.sqrt(np.maximum(0.9 * value, 1e-3)), psi)
+
+    def learn(self, Z: Array, count: Array) -> Loadings:
+        """Estimates from rows with missing entries (NaN), without a matrix of the columns.
+
+        EM with the factors latent; missing entries are integrated out and need no estimate.  Rows
+        count so often.
+        """
+        known = (~np.isnan(Z)).astype(float)
+        X, weight = np.where(known > 0, Z, 0.0), known * count[:, None]
+        n = weight.sum(axis=0)
+        q = self._first(X, weight, n, count)
+        for _ in range(ROUNDS):
+            z, cov = q.scores(X, known)
+            mean = (weight * (X - z @ q.L.T)).sum(axis=0) / (n + q.psi / self.mean_variance)
+            gap = known * (X - mean)
+            r = z.shape[1]
+            second = (cov + z[:, :, None] * z[:, None, :]).reshape(-1, r * r)
+            square = (weight.T @ second).reshape(-1, r, r)  # (d, r, r)
+            across = (count[:, None] * gap).T @ z  # (d, r)
+            lhs = square + q.psi[:, None, None] * np.eye(r)
+            L = np.linalg.solve(lhs, across[:, :, None])[:, :, 0]
+            fit = np.einsum("dr,drs,ds->d", L, square, L, optimize=True)
+            left = count @ gap**2 - 2.0 * np.einsum("dr,dr->d", across, L) + fit
+            psi = (self.b + 0.5 * np.maximum(left, 0.0)) / (self.a + 1.0 + 0.5 * n)
+            moved = float(np.max(np.abs(np.log(psi / q.psi))))
+            q = Loadings(mean, L, psi)
+            if moved < STILL:
+                break
+        # a new entry is as far from a regression on e numbers, fitted to n rows, as (n + e)/(n - e)
+        # times what the rows leave: e counts the loadings less their shrinkage, and the mean
+        spent = 1.0 + r - q.psi * np.trace(np.linalg.inv(lhs), axis1=1, axis2=2)
+        return replace(q, psi=q.psi * (n + spent) / np.maximum(n - spent, 1.0))
+
+    def _first(self, X: Array, weight: Array, n: Array, count: Array) -> Loadings:
+        """Principal components of rows whose missing entries are at the mean of their column."""
+        mean = (weight * X).sum(axis=0) / n
+        gap = np.where(weight > 0, X - mean, 0.0) * np.sqrt(count)[:, None]
+        total = float(count.sum())
+        r = max(1, min(self.rank, X.shape[0] - 1, X.shape[1]))
+        value, U = eigh(gap @ gap.T, subset_by_index=[X.shape[0] - r, X.shape[0] - 1])
+        L = 0.95 * (gap.T @ U) / np.sqrt(total)  # 0.9 of the variance, as in ``begin``
+        psi = np.maximum(np.einsum("ij,ij->j", gap, gap) / n - np.sum(L**2, axis=1), 0.05)
+        return Loadings(mean, L, psi)
 
     def update(self, q: Loadings, sums: Moments) -> Loadings:
         for _ in range(STEPS):

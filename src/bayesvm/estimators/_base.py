@@ -25,6 +25,7 @@ from ..designs import Table
 from ..engines.dask import is_dask
 from ..fingerprint import fingerprint
 from ..inference.loop import Monitor, State
+from ..inference.rotated import bases
 from ..machine import Machine, fit_machine
 from ..model import Problem
 from ..parameters import check_parameters
@@ -132,12 +133,13 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
         with opened(self.checkpoint, about) as store, threads, self._reporting() as report:
             # rows that are not held may be very many: a byte for the label of each
             kind = np.int8 if hasattr(problem.blocks.X, "chunks") else np.float64
+            rotation = bases(problem, scheme)
             for j, y in enumerate(self._targets(codes, kind)):
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
                 part = None if store is None else store.part(f"machine{j}")
                 options = {"n_jobs": self.n_jobs, "store": part} if sampler else {}
                 watch = Monitor(lambda progress, _: report(progress), part)
-                args = (one, scheme, self.probability, rng, starts[j], watch)
+                args = (one, scheme, self.probability, rng, starts[j], watch, rotation)
                 machines.append(fit_machine(*args, **options))
         return machines
 

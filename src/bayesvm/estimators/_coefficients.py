@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -28,7 +30,7 @@ class CoefficientReport(BayesianClassifier):
 
     def _report(self, weight: float) -> None:
         pairs = [self._to_user(m.posterior.mean, m.model) for m in self.machines_]
-        self.coef_ = np.stack([beta for beta, _ in pairs])
+        self._coef = np.stack([beta for beta, _ in pairs])
         self.intercept_ = np.array([float(b) if self.fit_intercept else 0.0 for _, b in pairs])
         self.offset_ = np.array([m.link.offset for m in self.machines_])
         self.total_weight_ = weight
@@ -39,6 +41,40 @@ class CoefficientReport(BayesianClassifier):
         if certificates:
             self.kkt_residual_ = max(k.kkt for k in certificates)
             self.duality_gap_ = max(k.gap for k in certificates)
+
+    @property
+    def coef_(self) -> Array:
+        """Posterior means (the estimate itself under EM), on the scale of the input."""
+        coef: Array = self._coef
+        # importance_getter="auto" takes coef_ wherever there is one, and cannot be told otherwise
+        caller = sys._getframe(1).f_globals.get("__name__", "")
+        if (
+            caller.startswith("sklearn.feature_selection")
+            and self.machines_[0].inclusion is not None
+        ):
+            warnings.warn(
+                "columns are ranked by coef_, which depends on their units. Give the selector "
+                "importance_getter='feature_importances_' to rank them by their probability to "
+                "matter.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return coef
+
+    @property
+    def feature_importances_(self) -> Array:
+        """How much each column matters, whatever its unit, ``(p,)``.
+
+        Under a selection prior its posterior probability to matter (``inclusion_proba_``), else the
+        size of its coefficient on the scale of the model (standardised columns unless
+        ``standardize=False``), averaged over classes.
+        """
+        self._check_fitted()
+        if self.machines_[0].inclusion is not None:
+            return self.inclusion_proba_
+        sizes = [np.abs(m.posterior.mean[m.model.find("coef")[1]]) for m in self.machines_]
+        out: Array = np.mean(sizes, axis=0)
+        return out
 
     def _rows_to_user(self, machine: Machine) -> Any:
         """Sparse matrix that takes theta to the user's (intercept, coefficients)."""
@@ -59,7 +95,9 @@ class CoefficientReport(BayesianClassifier):
         for machine in self.machines_:
             (_, design, _), where = machine.model.find("coef")
             cov = machine.posterior.covariance(where)
-            covs.append(cov / design.scale / design.scale[:, None])
+            cov /= design.scale
+            cov /= design.scale[:, None]
+            covs.append(cov)
         return covs[0] if len(covs) == 1 else np.stack(covs)
 
     @property
@@ -162,7 +200,10 @@ class CoefficientReport(BayesianClassifier):
         Returns
         -------
         tree : xarray.DataTree
-            Group ``posterior`` with ``coef`` and ``intercept`` (and the prior's scale if sampled).
+            Group ``posterior`` with ``coef`` and ``intercept``.  Where sampled, also what was drawn
+            of the prior, on the scale on which the model is fitted: ``coef_variance`` of ridge and
+            spike_slab, ``coef_scale`` of lasso and bridge (their nu) and of laplace_zero (sigma),
+            and ``coef_power`` and ``coef_inclusion`` if they are learned.
         """
         self._check_fitted()
         group, dims, coords = self._drawn(self._generator())
@@ -183,8 +224,10 @@ class CoefficientReport(BayesianClassifier):
         if not single:
             dims["intercept"], coords["class"] = ["class"], list(self.classes_)
         held = self.machines_[0].extra.get("draws")
-        if single and held is not None and "coef" in held.hyper:
-            group["coef_variance"] = held.hyper["coef"][..., 0]
+        prior = self.machines_[0].model.find("coef")[0].prior
+        if single and held is not None and "coef" in held.hyper and hasattr(prior, "reported"):
+            drawn = prior.reported(held.hyper["coef"])
+            group |= {f"coef_{name}": values for name, values in drawn.items()}
         return group, dims, coords
 
     def summary(self, level: float = 0.9) -> Any:

@@ -13,12 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from .. import reading
 from .. import validation as check
 from ..blocks import Blocks
-from ..designs import Missing, Standardised, fit_columns
+from ..designs import Filled, Missing, Standardised, fit_columns
 from ..designs.latent import Latent, settled
 from ..designs.table import numbers
 from ..incomplete import filled_in, mixture
 from ..inference.draws import PAIRS, Pair
 from ..machine import Machine
+from ..model import Problem
 from ..types import Array, Engine
 from ._base import BayesianClassifier
 
@@ -37,13 +38,13 @@ class ImputedCells(BayesianClassifier):
 
     _no_cells = "no term has a distribution for missing cells."
 
-    def _latent_terms(self) -> list[tuple[int, Missing, Array]]:
+    def _latent_terms(self) -> list[tuple[int, Missing | Filled, Array]]:
         """Terms with such cells: number, design, and which columns of numbers they read."""
         terms = self.machines_[0].model.terms
         found = [
             (k, t.design, getattr(t.design.inner, "where", np.arange(t.design.width)))
             for k, t in enumerate(terms)
-            if isinstance(t.design, Missing)
+            if isinstance(t.design, Missing | Filled)
         ]
         if not found:
             raise AttributeError(self._no_cells)
@@ -85,6 +86,10 @@ class ImputedCells(BayesianClassifier):
 
     def _filled_in(self, k: int, X: Any) -> tuple[Array, Array]:
         """Columns of a term at new rows, on the scale of the model, and variances of its cells."""
+        design = self.machines_[0].model.terms[k].design
+        if isinstance(design, Filled):
+            C, var = np.asarray(design.columns(X)), design.variances(X)
+            return C, np.zeros_like(C) if var is None else var
         means, variances = [], []
         for machine in self.machines_:
             model, pairs = machine.model, getattr(machine.posterior, "pairs", ())
@@ -106,8 +111,18 @@ class ImputedCells(BayesianClassifier):
         order = np.lexsort((column, row))
         return Imputed(row[order], column[order], mean[order], std[order])
 
-    def _cells_of(self, k: int, design: Missing, columns: Array) -> Imputed:
+    def _cells_of(self, k: int, design: Missing | Filled, columns: Array) -> Imputed:
         """Training cells of one term."""
+        row, column, mean, var = (
+            design.cells if isinstance(design, Filled) else self._learned_cells(k)
+        )
+        center, scale = design.center[column], design.scale[column]
+        return Imputed(
+            self._training_rows[row], columns[column], mean * scale + center, np.sqrt(var) * scale
+        )
+
+    def _learned_cells(self, k: int) -> tuple[Array, Array, Array, Array]:
+        """Row, column, mean and variance of training cells, on the scale of the model."""
         each = []
         for machine in self.machines_:
             parts = [
@@ -123,10 +138,7 @@ class ImputedCells(BayesianClassifier):
             each.append([np.concatenate(x) for x in zip(none, *parts, strict=True)])
         row, column = each[0][:2]
         mean, var = mixture(np.stack([e[2] for e in each]), np.stack([e[3] for e in each]))
-        center, scale = design.center[column], design.scale[column]
-        return Imputed(
-            self._training_rows[row], columns[column], mean * scale + center, np.sqrt(var) * scale
-        )
+        return row, column, mean, var
 
 
 class MissingCells(ImputedCells):
@@ -179,20 +191,36 @@ class MissingCells(ImputedCells):
                 stacklevel=4,
             )
 
-    def _latent(self, columns: Standardised, blocks: Blocks, engine: Engine) -> Missing:
+    def _with_cells(self, columns: Standardised, blocks: Blocks, engine: Engine) -> Any:
+        """Columns of training rows, with a distribution of missing cells where that is needed."""
+        design, complete = (
+            self._latent(columns, blocks, engine),
+            not np.isnan(numbers(blocks.X)).any(),
+        )
+        return columns if complete and isinstance(design, Missing) else design
+
+    def _latent(self, columns: Standardised, blocks: Blocks, engine: Engine) -> Missing | Filled:
         """The columns with a distribution for cells that are missing."""
         level, spread = np.zeros(columns.width), np.ones(columns.width)
         if not (self.standardize and self.fit_intercept):
             seen = fit_columns(blocks, engine, standardize=True)
             level, spread = seen.center / columns.scale, seen.scale / columns.scale
         imputer = check.choose_imputer(self.missing, blocks.n, columns.width)
+        if check.fills_in(imputer, columns.width):
+            count = np.broadcast_to(blocks.copies, (blocks.n,))
+            return Filled.learned(columns, level, spread, imputer, blocks.X, count)
         return Missing(columns, level, spread, imputer)
 
-    def _attach(self, machines: list[Machine], design: Missing, blocks: Blocks) -> list[Machine]:
-        """Machines fitted on complete rows, with the distribution of these beside.
+    def _attached(self, machines: list[Machine], problem: Problem, X: Any) -> list[Machine]:
+        """Machines fitted on complete rows ``X``, with the distribution of these beside.
 
-        With no cell missing the two have nothing to say to each other.
+        With no cell missing, neither depends on the other.
         """
+        columns = problem.model.find("coef")[0].design
+        if not isinstance(columns, Standardised) or not check.models_missing(self.missing):
+            return machines
+        blocks: Any = replace(problem.blocks, X=X, ready=False)
+        design: Any = self._latent(columns, blocks, problem.engine)
         total: Any = None
         for b in blocks:
             first = b.number * blocks.size

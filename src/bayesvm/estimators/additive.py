@@ -213,7 +213,8 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
             except ValueError as error:
                 raise ValueError(f"term {name!r}: {error}") from error
             bound.append(Term(name, design, prior))
-        model = Model(arranged(bound), check.choose_likelihood(self.likelihood, scheme))
+        likelihood = check.choose_likelihood(self.likelihood, scheme)
+        model = Model(arranged(bound), likelihood).sized(float(c.sum()))
         n, K = X.shape[0], model.width
         widths = {model.terms[k].name: model.terms[k].design.width for k in model.grouped}
         check.check_corner(K - sum(widths.values()), widths)

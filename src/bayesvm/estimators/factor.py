@@ -370,7 +370,8 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
             Term("intercept", Intercept(), Fixed(float(self.bias) ** -2)),
             Term("factors", design, check.choose_prior(self.prior, scheme)),
         )
-        model = Model(terms, check.choose_likelihood(self.likelihood, scheme))
+        likelihood = check.choose_likelihood(self.likelihood, scheme)
+        model = Model(terms, likelihood).sized(float(c.sum()))
         X = sheet.table()
         blocks = Blocks(X, np.empty(sheet.n), c, sheet.n, copies=sheet.c)
         problem = Problem(model, blocks, Serial())

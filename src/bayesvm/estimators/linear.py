@@ -61,7 +61,10 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         together with the coefficients.  ``"model"`` is :class:`~bayesvm.designs.Unstructured`, a
         Gaussian of any covariance, and :class:`~bayesvm.designs.Factors` beyond 100 columns (10 if
         there are fewer than three rows a column).  Right where the chance to be missing depends
-        only on what was observed, labels included.
+        only on what was observed, labels included.  Beyond 300 columns the factors are learned
+        first, without the labels, and missing cells replaced by their expectation; with no cell
+        missing in training nothing is learned of them, and those of new rows are filled in by the
+        mean of their column.
     standardize : bool, default=True
         Centre and scale columns inside (sparse ones are only scaled).  The margin is 1, so the
         scale of the columns matters; results are reported on the scale of the input.
@@ -104,6 +107,10 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         Labels.
     coef_, intercept_ : arrays of shape (1, n_features) and (1,), or one row per class
         Posterior means (the estimate itself under EM), on the scale of the input.
+    feature_importances_ : array of shape (n_features,)
+        ``inclusion_proba_`` under a selection prior, else sizes of standardised coefficients.
+        ``SelectFromModel`` reads ``coef_``, which depends on units, unless it is given
+        ``importance_getter="feature_importances_"``.
     inclusion_proba_ : array of shape (n_features,)
         Selection priors: posterior probability that a column matters (to any class, if there are
         more than two; ``summary()`` has each).  Coefficients are averaged over models.
@@ -232,10 +239,7 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         problem = self._problem(X, c, scheme, copies)
         starts = starts_of(self, problem)
         machines = self._fit_machines(problem, codes, scheme, starts)
-        if check.models_missing(self.missing) and not problem.model.is_latent:
-            design = self._latent(problem.model.terms[-1].design, problem.blocks, problem.engine)
-            machines = self._attach(machines, design, replace(problem.blocks, X=X, ready=False))
-        self._conclude(machines)
+        self._conclude(self._attached(machines, problem, X))
         self._stream: Stream | None = None
         self._report(float(c.sum()))
         return self
@@ -252,10 +256,10 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         X, c = check.placed(engine, X, c)
         blocks = cut(X, np.broadcast_to(0.0, (n,)), c, check.choose_size(engine, K))
         columns: Any = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
-        if check.models_missing(self.missing) and np.isnan(X).any():
+        if check.models_missing(self.missing):
             blocks = replace(blocks, copies=copies)
-            columns = self._latent(columns, blocks, engine)
-        model = self._model(columns, scheme)
+            columns = self._with_cells(columns, blocks, engine)
+        model = self._model(columns, scheme).sized(blocks.weight)
         form = check.settle_form(model, n, scheme, self.covariance, reading.is_sparse(X))
         dtype = check.choose_precision(self.dtype, form, model.is_latent)
         problem = Problem.posed(replace(model, dtype=dtype), blocks, engine, form)

@@ -298,11 +298,7 @@ class MixedSVC(GroupAnswers, MissingCells):
         self._second = second_moments(problem)
         starts = starts_of(self, problem)
         machines = self._fit_machines(problem, codes, scheme, starts)
-        if check.models_missing(self.missing) and not problem.model.is_latent:
-            columns = problem.model.find("coef")[0].design
-            design = self._latent(columns, problem.blocks, problem.engine)
-            machines = self._attach(machines, design, replace(problem.blocks, X=table, ready=False))
-        self._conclude(machines)
+        self._conclude(self._attached(machines, problem, table))
         self._report(problem.blocks.weight)
         return self
 
@@ -341,11 +337,10 @@ class MixedSVC(GroupAnswers, MissingCells):
         if isinstance(blocks, Blocks):
             blocks = replace(blocks, copies=copies)
         columns: Any = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
-        cells = numbers(X)
-        if check.models_missing(self.missing) and np.isnan(cells).any():
-            reading.check_slopes(cells, own, self._names())
-            columns = self._latent(columns, blocks, engine)
-        model = self._model(columns, scheme, own)
+        if check.models_missing(self.missing):
+            reading.check_slopes(numbers(X), own, self._names())
+            columns = self._with_cells(columns, blocks, engine)
+        model = self._model(columns, scheme, own).sized(blocks.weight)
         form = check.settle_form(model, n, scheme)
         dtype = check.choose_precision(self.dtype, form, model.is_latent)
         return Problem.posed(replace(model, dtype=dtype), blocks, engine, form)

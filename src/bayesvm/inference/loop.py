@@ -167,6 +167,12 @@ class Monitor:
         self.stopped = self.stopped or bool(self.tell(progress, state))
         return self.stopped
 
+    def told(self, tell: Watch) -> Monitor:
+        """One that reports otherwise and keeps in the same place, from here on."""
+        other = Monitor(tell, self.store)
+        other.count, other.stopped = self.count, self.stopped
+        return other
+
     def page(self) -> Page:
         self.count += 1
         return Page() if self.stopped else Page(self.store, f"ascent{self.count}")

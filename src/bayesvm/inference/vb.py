@@ -112,7 +112,7 @@ class VB:
                 return best.state
 
     def _climb(self, problem: Problem, start: State, watch: Watch, frozen: bool = False) -> Ascent:
-        bold = self.accelerate and bold_mean(problem)
+        bold = self.accelerate
         return ascend(
             lambda state: sweep(problem, state, bold, frozen),
             problem.model,
@@ -170,6 +170,7 @@ def sweep(problem: Problem, state: State, bold: bool = False, frozen: bool = Fal
     gate = model.gates(priors)
     if gate is not None:
         return _gated_sweep(problem, state, gate, bold, frozen)
+    bold = bold and bold_mean(problem)
     stats = problem.stats(coef, curved=bold)
     bound = -np.inf if point else bound_of(problem, state, stats)
     by_S, by_H = problem.products(coef) if problem.form == "diagonal" else (None, None)
@@ -198,39 +199,50 @@ def sweep(problem: Problem, state: State, bold: bool = False, frozen: bool = Fal
 def _gated_sweep(problem: Problem, state: State, gate: Array, bold: bool, frozen: bool) -> Step:
     """A sweep where some coefficients have gates, frozen or not.
 
-    Newton's mean is tried only while gates stand still: a long step of the mean can shut a gate for
-    good that small ones would have left open.
+    Bold steps are tried only while gates stand still: a long step of the mean can shut a gate for
+    good that small ones would have left open.  With many rows the mean is Newton's.  With few, the
+    scale of the prior is what is slow: coefficients that are out only repeat it.
     """
     model, coef, priors = problem.model, state.coef, state.priors
-    bold = bold and not coef.cov.is_point
+    bend = bold and bold_mean(problem)
     view = seen(coef, gate)
-    stats = problem.stats(view, curved=bold)
+    stats = problem.stats(view, curved=bend)
     bound = -np.inf if coef.cov.is_point else bound_of(problem, state, stats)
     P, inner, odds = model.precision(priors), through(stats, gate, coef.mean), model.odds(priors)
     cov = covariance(inner.S, P)
 
-    def reach(mean: Array) -> State:
-        new = Coef(mean, cov)
-        updated = tuple(model.each("update", priors, new))
+    def reach(mean: Array, spread: Any, scales: Any) -> State:
+        new = Coef(mean, spread)
+        updated = tuple(model.each("update", scales, new))
         if not frozen:
             eta = reopen(stats, view.mean, new, odds, gate)  # type: ignore[arg-type]
             updated = model.gated(updated, eta)
         return State(new, updated, refreshed(problem, view, seen(new, model.gates(updated))))
 
-    safe = reach(mode(cov, inner.g, P, coef.mean))
+    safe = reach(mode(cov, inner.g, P, coef.mean), cov, priors)
     if not bold or np.max(np.abs(model.gates(safe.priors) - gate)) > STILL:  # type: ignore[operator]
         return Step(bound, lambda: safe)
 
+    def hastened(new: State, scales: Any) -> tuple[Any, ...]:
+        return tuple(
+            t.prior.hasten(s, own) if hasattr(t.prior, "hasten") else s
+            for t, s, own in zip(model.terms, scales, model.own(new.coef), strict=True)
+        )
+
     def newton(caution: float) -> State:
         M = between(inner.H, inner.S, caution)
-        new = reach(mode(covariance(M, P, retry=False), inner.g, P, coef.mean))
-        hurried = tuple(
-            t.prior.hasten(s, own) if hasattr(t.prior, "hasten") else s
-            for t, s, own in zip(model.terms, new.priors, model.own(new.coef), strict=True)
-        )
-        return new._replace(priors=hurried)
+        new = reach(mode(covariance(M, P, retry=False), inner.g, P, coef.mean), cov, priors)
+        return new._replace(priors=hastened(new, new.priors))
 
-    return Step(bound, lambda: safe, attempt(newton))
+    def rescaled(caution: float) -> State | None:
+        if caution > 0:  # there is no shorter one
+            return None
+        quick = hastened(safe, priors)  # from the scales that made its spread
+        R = model.precision(quick)
+        spread = covariance(inner.S, R)
+        return reach(mode(spread, inner.g, R, coef.mean), spread, quick)
+
+    return Step(bound, lambda: safe, attempt(newton if bend else rescaled))
 
 
 def searched(problem: Problem, state: State) -> State:
@@ -258,7 +270,7 @@ def between(H: Any, S: Any, caution: float) -> Any:
     return S * caution + H * (1.0 - caution)
 
 
-def attempt(make: Callable[[float], State]) -> Callable[[float], State | None]:
+def attempt(make: Callable[[float], State | None]) -> Callable[[float], State | None]:
     """A bold step, unless its matrix is singular: few rows may have any curvature."""
 
     def bold(caution: float) -> State | None:

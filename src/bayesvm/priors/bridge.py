@@ -211,6 +211,12 @@ class Bridge:
         lean = inverse * rate ** (2.0 / alpha - 1.0) / alpha
         return BridgeState(float(rate), float(alpha), np.minimum(lean, 1e15))
 
+    def reported(self, hyper: Array) -> dict[str, Array]:
+        """Kept draws by name: nu, from nu^-alpha and alpha, and the power if it is drawn."""
+        rate, alpha = hyper[..., 0], hyper[..., 1]
+        out: dict[str, Array] = {"scale": rate ** (-1.0 / alpha)}
+        return out | ({"power": alpha} if self.alpha is None else {})
+
     def _log_density_of_alpha(self, z: Array, log_nu: float) -> Callable[[float], float]:
         def log_density(alpha: float) -> float:
             out = -z.size * gammaln(1.0 + 1.0 / alpha) - np.sum(z**alpha)

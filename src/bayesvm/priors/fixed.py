@@ -51,6 +51,11 @@ class Fixed:
                 f"least 0; got {self.precision!r}."
             )
 
+    @property
+    def is_isotropic(self) -> bool:
+        """Whether the prior is the same in every orthonormal basis."""
+        return np.ndim(self.precision) == 0
+
     def init(self, p: int) -> tuple[()]:
         size = np.size(self.precision)
         if np.ndim(self.precision) and size != p:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -65,6 +65,8 @@ class Ridge:
     >>> round(1 / state.variance, 6)
     1.333333
     """
+
+    is_isotropic: ClassVar[bool] = True  # the same in every orthonormal basis
 
     a: float = 0.01
     b: float = 0.01
@@ -151,6 +153,10 @@ class Ridge:
         A, B = self._shape_rate(s)
         variance = (B + 0.5 * float(theta @ theta)) / rng.gamma(A + 0.5 * theta.size)
         return RidgeState(variance, float(self._draw_xi(variance, rng)))
+
+    def reported(self, hyper: Array) -> dict[str, Array]:
+        """Kept draws by name; the first number of each is the variance."""
+        return {"variance": hyper[..., 0]}
 
     def _draw_xi(self, variance: Any, rng: np.random.Generator) -> Any:
         if self.half_cauchy is None:

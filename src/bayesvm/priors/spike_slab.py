@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, gammaln
@@ -15,11 +15,13 @@ from ..selection import OPEN
 from ..types import Array, Own
 from ._inclusion import (
     WIDEST,
+    Inclusion,
     check_inclusion,
     check_positive,
     gate_bound,
     gate_starts,
     prior_odds,
+    sized,
 )
 
 
@@ -27,7 +29,7 @@ class SpikeSlabState(NamedTuple):
     """1 / E[1/nu^2] (or a draw of nu^2), prior log odds, log odds of the gates."""
 
     variance: float
-    lean: float
+    lean: Any  # a number, or (p,)
     eta: Array
 
 
@@ -47,8 +49,11 @@ class SpikeSlab:
 
     Parameters
     ----------
-    inclusion : float, default=0.5
-        Chance :math:`\pi` of each column to matter, before the data.
+    inclusion : float or array of shape (p,), optional
+        Chance :math:`\pi` of each column to matter, before the data: one for all, or one a
+        column.  The default is one half, or :math:`n / (p\log_2 p)` of *n* rows and *p* columns if
+        that is less: to name a column takes :math:`\log_2 p` bits, and labels hold *n*.  52 rows of
+        12,625 genes expect 4 to matter.
     expected_size : float, optional
         Number of columns expected to matter; replaces ``inclusion``.
     nu : float, optional
@@ -77,7 +82,7 @@ class SpikeSlab:
     (30,)
     """
 
-    inclusion: float = 0.5
+    inclusion: Inclusion = None
     expected_size: float | None = None
     nu: float | None = None
     learn_inclusion: bool = False
@@ -85,13 +90,21 @@ class SpikeSlab:
     b: float = 5.0
 
     def __post_init__(self) -> None:
-        check_inclusion("SpikeSlab", self.inclusion, self.expected_size)
+        chance = check_inclusion("SpikeSlab", self.inclusion, self.expected_size)
+        object.__setattr__(self, "inclusion", chance)
+        if self.learn_inclusion and isinstance(chance, tuple):
+            raise ValueError(
+                "SpikeSlab(learn_inclusion=True) learns one probability for all columns; give one "
+                "number as inclusion, or none."
+            )
         check_positive("SpikeSlab", nu=self.nu, a=self.a, b=self.b)
 
     @property
     def needs_draws(self) -> str | None:
         """What only a chain can learn, if anything."""
         return "inclusion" if self.learn_inclusion else None
+
+    sized = sized
 
     def init(self, p: int) -> SpikeSlabState:
         variance = 1.0 if self.nu is None else float(self.nu) ** 2
@@ -101,7 +114,7 @@ class SpikeSlab:
         s = self.init(p)
         return [s._replace(eta=eta) for eta in gate_starts(s.lean, p, rng)]
 
-    def _odds(self, p: int) -> float:
+    def _odds(self, p: int) -> Any:
         return prior_odds("SpikeSlab", self.inclusion, self.expected_size, p)
 
     def odds(self, s: SpikeSlabState, p: int) -> Array:
@@ -150,7 +163,12 @@ class SpikeSlab:
             few = math.exp(-self._odds(theta.size))  # 1/pi0 - 1
             inside = rng.gamma(1.0 + size)
             lean = math.log(inside / rng.gamma(few + theta.size - size))
-        return SpikeSlabState(float(variance), float(lean), s.eta)
+        return SpikeSlabState(float(variance), lean, s.eta)
+
+    def reported(self, hyper: Array) -> dict[str, Array]:
+        """Kept draws by name: variance of the slab, and prior odds if they are drawn."""
+        out = {"variance": hyper[..., 0]}
+        return out | ({"inclusion": expit(hyper[..., 1])} if self.learn_inclusion else {})
 
     def stretch(self, s: SpikeSlabState, own: Own) -> Callable[[float], float]:
         if self.nu is None:
@@ -163,7 +181,11 @@ class SpikeSlab:
 
     def vector(self, s: SpikeSlabState) -> Array:
         eta = np.clip(s.eta, -WIDEST, WIDEST)
-        return np.concatenate([[math.log(s.variance), s.lean], eta])
+        drawn = [s.lean] if self.learn_inclusion else []
+        return np.concatenate([[math.log(s.variance), *drawn], eta])
 
     def restore(self, vector: Array) -> SpikeSlabState:
-        return SpikeSlabState(float(np.exp(vector[0])), float(vector[1]), vector[2:].copy())
+        first = 1 + self.learn_inclusion
+        eta = vector[first:].copy()
+        lean = float(vector[1]) if self.learn_inclusion else self._odds(eta.size)
+        return SpikeSlabState(float(np.exp(vector[0])), lean, eta)

@@ -1,0 +1,375 @@
+"""Wide tables: more columns than rows, priors that select among them, missing cells in them."""
+
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.feature_selection import SelectFromModel
+
+from bayesvm import BayesianLinearSVC, MixedSVC
+from bayesvm.inference import EM, VB, Gibbs
+from bayesvm.priors import Bridge, Fixed, LaplaceZero, Lasso, Ridge, SpikeSlab
+
+
+def table(n, p, seed=0, informative=3, effect=1.5):
+    """Labels in turn, and columns of noise of which the first few are shifted by the label."""
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(n) % 2, 1, -1)
+    X = rng.standard_normal((n, p))
+    X[:, :informative] += effect * y[:, None]
+    return X, y
+
+
+# ----- one shared variance
+
+
+@pytest.mark.parametrize(
+    ("options", "most"),
+    [({}, 60), ({"likelihood": "logistic"}, 60), ({"bound": "tight"}, 600)],
+    ids=["augmented", "logistic", "tight"],
+)
+def test_ridge_settles_however_wide_the_table(options, most):
+    X, y = table(30, 4000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BayesianLinearSVC(**options).fit(X, y)
+    # coefficients that no row informs repeat the variance, which then moves by n / p of its way in
+    # a step: 250 and 356 passes, and with the tight bound 2000 that left it thirtyfold too large
+    assert model.converged_
+    assert model.n_iter_ < most
+
+
+@pytest.mark.parametrize(
+    ("prior", "bound"), [(Ridge(), "augmented"), (Fixed(0.3), "augmented"), (Fixed(0.3), "tight")]
+)
+def test_a_wide_fit_is_that_of_all_columns_at_once(prior, bound):
+    X, y = table(24, 270)
+    wide = BayesianLinearSVC(prior, VB(tol=1e-11), bound=bound).fit(X, y)
+    # more rows than columns, but the same 24: the model is solved with a matrix of the columns
+    copies = np.arange(288) % 24
+    rows = BayesianLinearSVC(prior, VB(tol=1e-11), bound=bound)
+    rows.fit(X[copies], y[copies], sample_weight=np.full(288, 1 / 12))
+    # fits end within 10 sqrt(tol) = 3e-5 standard deviations of where the next step would go
+    assert np.max(np.abs(wide.coef_ - rows.coef_) / rows.coef_std_) < 1e-3
+    np.testing.assert_allclose(wide.coef_std_, rows.coef_std_, rtol=1e-3)
+    np.testing.assert_allclose(wide.elbo_, rows.elbo_, rtol=1e-7)
+
+
+def test_gibbs_draws_of_a_wide_ridge_have_the_spread_of_directions_no_row_informs():
+    X, y = table(20, 400)
+    scheme = Gibbs(draws=400, burn_in=50, chains=2)
+    model = BayesianLinearSVC(Fixed(4.0), scheme, random_state=0, standardize=False).fit(X, y)
+    draws = model.sample_posterior(800, random_state=1)
+    # (I - V V') theta ~ N(0, 1/4) of 380 dimensions: its square over 380 averages 0.25, with a
+    # standard error of 0.25 sqrt(2 / 380 / 500) < 0.001 for at least 500 distinct draws: 5 of these
+    V = np.linalg.svd(X, full_matrices=False)[2]
+    outside = draws - (draws @ V.T) @ V
+    assert abs(np.mean(np.sum(outside**2, axis=1)) / 380 - 0.25) < 0.005
+
+
+# ----- covariance of the coefficients
+
+
+@pytest.mark.parametrize("kind", [BayesianLinearSVC, MixedSVC])
+def test_coef_cov_with_more_columns_than_rows(kind):
+    X, y = table(20, 300)
+    model = kind().fit(X, y)
+    assert model.coef_cov_.shape == (300, 300)
+    np.testing.assert_allclose(np.sqrt(np.diag(model.coef_cov_)), model.coef_std_[0], rtol=1e-8)
+    new = table(7, 300, seed=1)[0]
+    X0 = BayesianLinearSVC(fit_intercept=False, standardize=False).fit(X, y)
+    std = X0.decision_function(new, return_std=True)[1]
+    np.testing.assert_allclose(std**2, np.einsum("ij,jk,ik->i", new, X0.coef_cov_, new), rtol=1e-8)
+
+
+def test_coef_cov_of_independent_coefficients_with_an_intercept():
+    X, y = table(60, 5)
+    model = BayesianLinearSVC(covariance="diagonal").fit(X, y)
+    np.testing.assert_allclose(model.coef_cov_, np.diag(model.coef_std_[0] ** 2), rtol=1e-12)
+
+
+# ----- selection
+
+
+@pytest.mark.parametrize("prior", ["spike_slab", "laplace_zero"])
+def test_selection_by_vb_on_more_than_5000_columns(prior):
+    X, y = table(16, 5001, informative=2, effect=4.0)
+    model = BayesianLinearSVC(prior, random_state=0).fit(X, y)
+    assert model.converged_
+    chosen = np.flatnonzero(model.inclusion_proba_ > 0.5)
+    assert chosen.size
+    assert set(chosen) <= {0, 1}
+    assert model.inclusion_proba_.sum() < 10
+
+
+@pytest.mark.parametrize("prior", [SpikeSlab(0.02), LaplaceZero(0.02)], ids=["normal", "laplace"])
+def test_selection_with_few_rows_is_that_with_a_matrix_of_the_columns(prior):
+    from bayesvm.inference.loop import State
+    from bayesvm.inference.vb import sweep
+    from bayesvm.stats import Dense, Factored
+
+    X, y = table(30, 280)
+    model = BayesianLinearSVC(prior, VB(max_iter=3), random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        problem = _problem_of(model, X, y)
+    found = {}
+    for form in ("dense", "factored"):
+        at, one = State(problem.model.start(), problem.model.init()), _in_form(problem, form)
+        for _ in range(4):
+            step = sweep(one, at)
+            at = step.safe()
+        found[form] = (step.bound, at, one.stats(at.coef).S)
+    assert isinstance(found["dense"][2], Dense)
+    assert isinstance(found["factored"][2], Factored)
+    np.testing.assert_allclose(found["factored"][0], found["dense"][0], rtol=1e-9)
+    a, b = found["factored"][1], found["dense"][1]
+    np.testing.assert_allclose(a.coef.mean, b.coef.mean, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(a.priors[-1].eta, b.priors[-1].eta, rtol=1e-6, atol=1e-6)
+
+
+def _problem_of(model, X, y):
+    from bayesvm.blocks import cut
+    from bayesvm.designs import Intercept, fit_columns
+    from bayesvm.engines import Serial
+    from bayesvm.likelihoods import Hinge
+    from bayesvm.model import Model, Problem
+    from bayesvm.types import Term
+
+    blocks = cut(X, y.astype(float), np.ones(len(y)), len(y))
+    columns = fit_columns(blocks, Serial(), True)
+    terms = (Term("intercept", Intercept(), Fixed(1e-4)), Term("coef", columns, model.prior))
+    return Problem(Model(terms, Hinge()), blocks, Serial())
+
+
+def _in_form(problem, form):
+    from bayesvm.model import Problem
+
+    return Problem.posed(problem.model, problem.blocks, problem.engine, form)
+
+
+def test_the_default_chance_of_inclusion_follows_rows_and_columns():
+    def default(n, p, **options):
+        X, y = table(n, p)
+        scheme = Gibbs(draws=2, burn_in=0, chains=2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = BayesianLinearSVC("spike_slab", scheme, random_state=0, **options).fit(X, y)
+        term = model.machines_[0].model.terms[-1]
+        odds = term.prior.odds(term.prior.init(p), p)
+        return np.sum(1 / (1 + np.exp(-odds)))
+
+    # half of the columns, or n labels over the log2(p) bits that it takes to name a column
+    assert default(60, 8) == pytest.approx(4.0)
+    assert default(50, 1024) == pytest.approx(50 / 10)
+    assert default(50, 4096) == pytest.approx(50 / 12)
+
+
+@pytest.mark.parametrize("kind", [SpikeSlab, LaplaceZero])
+def test_gibbs_at_the_default_chance_of_inclusion_stays_among_few_columns(kind):
+    X, y = table(40, 3000, informative=2, effect=2.5)
+    scheme = Gibbs(draws=40, burn_in=20, chains=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BayesianLinearSVC(kind(), scheme, random_state=0).fit(X, y)
+    # one half of 3000 columns filled the model with hundreds, each draw at their cubed cost
+    sizes = np.count_nonzero(model.sample_posterior(100, random_state=0), axis=1)
+    assert sizes.max() < 60
+    assert model.inclusion_proba_[:2].max() > 0.5
+
+
+@pytest.mark.parametrize("kind", [SpikeSlab, LaplaceZero])
+@pytest.mark.parametrize("scheme", [VB(), Gibbs(draws=60, burn_in=20, chains=2)], ids=["vb", "mc"])
+def test_a_chance_of_inclusion_for_each_column(kind, scheme):
+    X, y = table(50, 6, informative=2, effect=0.4)
+    X = np.hstack([X, X[:, :2] + 1e-3 * np.random.default_rng(1).standard_normal((50, 2))])
+    # columns 6 and 7 copy 0 and 1: which of a pair is in is for the prior to say
+    chance = np.array([0.9, 0.01, 0.2, 0.2, 0.2, 0.2, 0.01, 0.9])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BayesianLinearSVC(kind(chance), scheme, random_state=0).fit(X, y)
+        even = BayesianLinearSVC(kind(0.3), scheme, random_state=0).fit(X, y)
+    got = model.inclusion_proba_
+    assert got[0] > got[6]
+    assert got[7] > got[1]
+    assert np.max(np.abs(got - even.inclusion_proba_)) > 0.1
+
+
+def test_equal_chances_for_each_column_are_one_chance_for_all():
+    X, y = table(40, 6)
+    for kind in (SpikeSlab, LaplaceZero):
+        one = BayesianLinearSVC(kind(0.3), random_state=0).fit(X, y)
+        each = BayesianLinearSVC(kind(np.full(6, 0.3)), random_state=0).fit(X, y)
+        np.testing.assert_allclose(each.inclusion_proba_, one.inclusion_proba_, rtol=1e-10)
+        assert each.elbo_ == pytest.approx(one.elbo_)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SpikeSlab([0.5, 1.5]), "for each column, so it must be above 0"),
+        (lambda: SpikeSlab([0.5, 0.5], expected_size=1), "got both"),
+        (lambda: SpikeSlab([0.5, 0.5], learn_inclusion=True), "one probability for all"),
+        (
+            lambda: BayesianLinearSVC(SpikeSlab([0.5, 0.5])).fit(*table(20, 3)),
+            "has 2 entries but there are 3 columns",
+        ),
+    ],
+)
+def test_chances_of_inclusion_that_cannot_be_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+# ----- selectors of scikit-learn
+
+
+def in_units(seed=0):
+    """Columns in units of 1e-6 to 1e6; the informative ones are in the large units."""
+    X, y = table(80, 8, seed, informative=2)
+    return X * np.array([1e6, 1e5, 1, 1, 1e-3, 1e-6, 1e-6, 1e-6]), y
+
+
+def test_a_selector_that_ranks_by_units_is_warned_of():
+    X, y = in_units()
+    selector = SelectFromModel(BayesianLinearSVC("laplace_zero", random_state=0), max_features=2)
+    with pytest.warns(UserWarning, match="importance_getter='feature_importances_'"):
+        selector.fit(X, y).get_support()
+
+
+@pytest.mark.parametrize("prior", ["laplace_zero", "spike_slab", "ridge"])
+def test_feature_importances_do_not_depend_on_units(prior):
+    X, y = in_units()
+    selector = SelectFromModel(
+        BayesianLinearSVC(prior, random_state=0),
+        max_features=2,
+        threshold=-np.inf,
+        importance_getter="feature_importances_",
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert set(np.flatnonzero(selector.fit(X, y).get_support())) == {0, 1}
+
+
+# ----- names of what was drawn
+
+
+@pytest.mark.parametrize(
+    ("prior", "alpha"), [(Lasso(), 1.0), (Bridge(0.5), 0.5)], ids=["lasso", "bridge"]
+)
+def test_to_arviz_names_the_scale_of_lasso_and_bridge(prior, alpha):
+    pytest.importorskip("arviz_base")
+    X, y = table(60, 4)
+    scheme = Gibbs(draws=50, burn_in=20, chains=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BayesianLinearSVC(prior, scheme, random_state=0).fit(X, y)
+    posterior = model.to_arviz()["posterior"]
+    assert "coef_variance" not in posterior
+    nu = np.asarray(posterior["coef_scale"])
+    rate = model.machines_[0].extra["draws"].hyper["coef"][..., 0]
+    np.testing.assert_allclose(nu**-alpha, rate, rtol=1e-10)
+
+
+def test_to_arviz_names_the_scale_of_a_laplace_slab():
+    pytest.importorskip("arviz_base")
+    X, y = table(60, 4)
+    scheme = Gibbs(draws=30, burn_in=10, chains=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BayesianLinearSVC("laplace_zero", scheme, random_state=0).fit(X, y)
+    posterior = model.to_arviz()["posterior"]
+    assert "coef_variance" not in posterior  # which is twice the squared scale
+    assert "coef_scale" in posterior
+
+
+# ----- missing cells
+
+
+def holes(X, share, seed=1):
+    X = X.copy()
+    X[np.random.default_rng(seed).random(X.shape) < share] = np.nan
+    return X
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05], ids=["complete", "with holes"])
+def test_missing_cells_of_a_wide_table_need_no_matrix_of_the_columns(share):
+    X, y = table(6, 1000)
+    X = holes(X, share) if share else X
+    tracemalloc.start()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = BayesianLinearSVC(missing="model", max_iter=2).fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # one matrix of 1000 columns has 8 MB; r^2 = 25 numbers a column for five factors are 0.2 MB,
+    # and there are some ten such arrays beside
+    assert peak < 4e6
+    new = holes(table(5, 1000, seed=2)[0], 0.1)
+    assert np.isfinite(model.predict_proba(new)).all()
+    mean, std = model.impute(new)
+    assert ((std > 0) == np.isnan(new)).all()
+    assert np.isfinite(mean).all()
+
+
+def test_nothing_is_learned_of_complete_wide_columns():
+    X, y = table(40, 320)
+    plain = BayesianLinearSVC().fit(X, y)
+    model = BayesianLinearSVC(missing="model").fit(X, y)
+    np.testing.assert_array_equal(model.coef_, plain.coef_)
+    hole = X.copy()
+    hole[:, 5] = np.nan
+    mean, std = model.impute(hole)
+    np.testing.assert_allclose(mean[:, 5], X[:, 5].mean(), atol=1e-9)
+    np.testing.assert_allclose(std[:, 5], X[:, 5].std(), rtol=1e-9)
+    assert model.imputed_.row.size == 0
+
+
+def test_wide_cells_are_filled_in_from_the_factors_of_their_row():
+    rng = np.random.default_rng(0)
+    z, loadings = rng.standard_normal((60, 2)), rng.standard_normal((2, 400))
+    full = z @ loadings + 0.3 * rng.standard_normal((60, 400))
+    y = np.where(z[:, 0] > 0, 1, -1)
+    X = holes(full, 0.05)
+    model = BayesianLinearSVC(missing="model").fit(X, y)
+    row, column, mean, std = model.imputed_
+    left = full[row, column] - mean
+    # the noise has 0.3 of a spread of about 1.4; estimates from 60 rows add a tenth of its square
+    assert np.sqrt(np.mean(left**2)) < 0.4
+    # honest: about as large as claimed
+    assert 0.7 < np.sqrt(np.mean((left / std) ** 2)) < 1.4
+    assert model.score(X, y) > 0.9
+
+
+def test_a_weight_of_two_is_the_row_twice_where_cells_are_filled_in():
+    X, y = table(30, 310)
+    X, weight = holes(X, 0.03), np.where(np.arange(30) < 10, 2.0, 1.0)
+    weighted = BayesianLinearSVC(missing="model").fit(X, y, sample_weight=weight)
+    twice = np.repeat(np.arange(30), weight.astype(int))
+    repeated = BayesianLinearSVC(missing="model").fit(X[twice], y[twice])
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("scheme", [VB(), Gibbs(draws=30, burn_in=20, chains=2)], ids=["vb", "mc"])
+def test_missing_cells_of_a_wide_table_with_selection(scheme):
+    X, y = table(40, 600, effect=2.0)
+    X = holes(X, 0.05)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BayesianLinearSVC("spike_slab", scheme, missing="model", random_state=0).fit(X, y)
+    assert model.inclusion_proba_[:3].max() > 0.5
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_em_that_searches_a_joint_mode_counts_all_columns():
+    # such a mode is not that of fewer columns: the variance is (b + |theta|^2/2) / (a + p/2 - 1)
+    X, y = table(20, 300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BayesianLinearSVC(Ridge(a=1.0, b=1.0), EM(learn="mode")).fit(X, y)
+    machine = model.machines_[0]
+    theta, s = machine.state.coef.mean[1:], machine.state.priors[-1]
+    np.testing.assert_allclose(s.variance, (1.0 + 0.5 * theta @ theta) / 150.0, rtol=1e-4)
