@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import sys
+import warnings
 from collections.abc import Callable, Collection, Mapping
 from numbers import Real
 from typing import Any
@@ -15,6 +18,28 @@ def check_parameters(given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if name in RULES:
             RULES[name](name, value)
+
+
+def warn_idle(estimator: Any, idle: Mapping[str, str]) -> None:
+    """Warn of parameters that were set although the fit does not use them; ``idle`` has reasons."""
+    known = inspect.signature(type(estimator).__init__).parameters
+    found: dict[str, list[str]] = {}
+    for name, why in idle.items():
+        value, default = getattr(estimator, name), known[name].default
+        plain = isinstance(value, str | Real) and isinstance(default, str | Real)
+        if value is not default and not (plain and value == default):
+            found.setdefault(why, []).append(f"{name}={value!r}")
+    for why, given in found.items():
+        warn(f"{', '.join(given)} ha{'s' if len(given) == 1 else 've'} no effect {why}.")
+
+
+def warn(text: str) -> None:
+    """Warn at the line outside of this package that led here."""
+    frame: Any = sys._getframe(1)
+    level = 2
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("bayesvm."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, UserWarning, stacklevel=level)
 
 
 def check_switch(name: str, value: Any) -> None:

@@ -220,6 +220,18 @@ class PCVC(VectorClassifier):
         self.warm_start = warm_start
         self.checkpoint = checkpoint
 
+    def _idle(self) -> dict[str, str]:
+        if self.prior == "power":
+            return dict.fromkeys(("rate", "ridge", "selection"), "under prior='power'")
+        why = "under prior='laplace', a convex problem; prior='power' uses such settings"
+        idle = dict.fromkeys(("shape", "solver", "n_starts", "max_iter", "tol"), why)
+        if self.rate is not None:
+            idle["selection"] = "where rate is given, which then chooses the vectors"
+        theirs = self._precomputed or (callable(self.kernel) and not hasattr(self.kernel, "pull"))
+        if self.ridge != 0 and not theirs:  # a kernel of theirs may have no norm
+            idle["n_folds"] = "under prior='laplace' unless ridge=0"
+        return idle
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PCVC:
         """Fit to rows ``X`` with labels ``y``.
 

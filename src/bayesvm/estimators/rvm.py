@@ -155,6 +155,12 @@ class RVC(VectorClassifier):
         self.warm_start = warm_start
         self.checkpoint = checkpoint
 
+    def _idle(self) -> dict[str, str]:
+        if self.probability == "calibrated" and self.tune:
+            return {}
+        why = "unless tune=True and probability='calibrated', for which folds are made"
+        return {"n_folds": why}
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RVC:
         """Fit to rows ``X`` with labels ``y``.
 
