@@ -229,8 +229,6 @@ def read_foreign(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]
         )
     if not reset and y is None:
         return X, None
-    if y is None:
-        raise ValueError("fit needs y, one label for each row.")
     return X, read_labels(namespace.to_numpy(y) if is_foreign(y) else y, int(X.shape[0]))
 
 
@@ -314,7 +312,7 @@ def read_labels(y: Any, n: int) -> Array:
     """Labels as an array, one for each row, of one kind and none missing."""
     if y is None:
         raise ValueError(
-            "fit requires y to be passed, but the target y is None; give one label for each row."
+            "fitting requires y to be passed, but the target y is None; give a label for each row."
         )
     y = plain_labels(y)
     if y.shape[0] != n:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,7 +65,7 @@ class Stream:
                 "the first call of partial_fit needs classes=, the labels that will ever occur; "
                 "for example classes=np.unique(all_y)."
             )
-        estimator.classes_ = np.unique(classes)
+        estimator.classes_ = _distinct(classes)
         if len(estimator.classes_) < 2:
             raise ValueError(f"classes must hold at least two labels; got {classes!r}.")
         check.check_probability(estimator.probability)
@@ -83,7 +84,7 @@ class Stream:
     def learn(
         self, estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any, report: Reporter
     ) -> Stream:
-        if classes is not None and not np.array_equal(np.unique(classes), estimator.classes_):
+        if classes is not None and not np.array_equal(_distinct(classes), estimator.classes_):
             raise ValueError(
                 f"classes={classes!r} differ from those of the first call, {estimator.classes_!r}."
             )
@@ -210,6 +211,13 @@ class Streaming:
         me._streamed(stream.n_seen)
         self._stream: Stream | None = stream
         return self
+
+
+def _distinct(classes: Any) -> Array:
+    """All labels that will occur, sorted; each may be given once, which scikit-learn warns of."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The number of unique classes")
+        return np.unique(reading.plain_labels(classes, "classes"))
 
 
 def _weights(estimator: Any, y: Any, sample_weight: Any) -> tuple[Array, Array]:

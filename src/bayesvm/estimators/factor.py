@@ -12,7 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from .. import reading
+from .. import cells, reading
 from .. import validation as check
 from ..blocks import Blocks
 from ..designs import FactorScores, Intercept
@@ -454,7 +454,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
             each class's say.
         """
         check_is_fitted(self, "machines_")
-        W = check_array(X, dtype=[np.float64, np.float32])
+        W = check_array(cells.check_table(X), dtype=[np.float64, np.float32])
         if W.shape[1] != self.loadings_.shape[1]:
             raise ValueError(
                 f"scores have {self.loadings_.shape[1]} columns, one a factor; got {W.shape[1]}."
