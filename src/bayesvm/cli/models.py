@@ -80,7 +80,8 @@ def fit(
         model.fit(X, y)
         save(model, path)
         classes = ", ".join(map(str, model.classes_))
-        console.print(f"{data}: {len(X)} rows, {X.shape[1]} columns, classes {classes}")
+        shape = f"{len(X)} rows, {X.shape[1]} columns"
+        console.print(f"{data}: {shape}, classes {classes}", soft_wrap=True)
         if folds is not None:
             show_scores(console, *left_out(model, X, y, folds), "on rows left out")
         show_model(console, model)
@@ -297,7 +298,8 @@ def show_scores(console: Console, classes: Any, y: Any, proba: Any, where: str) 
     error = float(np.mean(proba.argmax(axis=1) != at))
     console.print(
         f"{where}: error {100 * error:.1f} %, log loss {-np.mean(np.log(p)):.3f}, "
-        f"Brier score {brier_score(y, proba, classes):.3f}"
+        f"Brier score {brier_score(y, proba, classes):.3f}",
+        soft_wrap=True,
     )
 
 

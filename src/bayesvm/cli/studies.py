@@ -77,7 +77,8 @@ def _run(experiment: Any, tasks: Any, output: Path, jobs: int | None, console: A
                 bar.update(job, completed=count)
     except KeyboardInterrupt:
         console.print(
-            f"Interrupted: {count} of {len(tasks)} fits are in {path}; the same command goes on."
+            f"Interrupted: {count} of {len(tasks)} fits are in {path}; the same command goes on.",
+            soft_wrap=True,
         )
         raise typer.Exit(130) from None
     frame = results(tasks, path)
