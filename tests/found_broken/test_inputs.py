@@ -54,7 +54,11 @@ def first(values, other):
 # ----- rows
 
 
-@pytest.mark.parametrize("rows", ["hello", None, 3.5, {"a": 1}, (row for row in X)], ids=repr)
+@pytest.mark.parametrize(
+    "rows",
+    ["hello", None, 3.5, {"a": 1}, (row for row in X)],
+    ids=["text", "none", "number", "dict", "generator"],
+)
 def test_what_is_no_table_is_refused(model, rows):
     with pytest.raises(ValueError, match="X must be a table of numbers"):
         model.fit(rows, Y)
