@@ -32,6 +32,11 @@ def check_kind(X: Any) -> Any:
             "X must be a table of numbers: an array with rows and columns, a data frame, a sparse "
             f"matrix or a list of rows; got {'None' if X is None else f'{X!r:.60}'}."
         )
+    if getattr(getattr(X, "dtype", None), "kind", "") == "V":
+        raise ValueError(
+            f"X must be a table of numbers; got a structured array of {X.dtype}. Give its fields "
+            "as columns: numpy.lib.recfunctions.structured_to_unstructured(X)."
+        )
     names = column_names(X) or []
     if len(set(names)) < len(names):
         twice = next(name for k, name in enumerate(names) if name in names[:k])

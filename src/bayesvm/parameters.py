@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Collection, Mapping
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,11 @@ def warn(text: str) -> None:
     warnings.warn(text, UserWarning, stacklevel=level)
 
 
+def is_among(value: Any, known: Collection[str]) -> bool:
+    """Whether a word is one of those known; what is no word is none."""
+    return isinstance(value, str) and value in known
+
+
 def check_switch(name: str, value: Any) -> None:
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True or False; got {value!r}.")
@@ -54,6 +59,11 @@ def check_jobs(name: str, value: Any) -> None:
             f"{name} must be a whole number other than 0 (-1 for one per core) or None; "
             f"got {value!r}."
         )
+
+
+def check_level(name: str, value: Any) -> None:
+    if not isinstance(value, Integral | np.bool_) or value < 0:
+        raise ValueError(f"{name} must be a whole number of at least 0; got {value!r}.")
 
 
 def check_memory(name: str, value: Any) -> None:
@@ -81,6 +91,7 @@ RULES: Mapping[str, Callable[[str, Any], None]] = {
     "warm_start": check_switch,
     "joint": check_switch,
     "n_jobs": check_jobs,
+    "verbose": check_level,
     "memory": check_memory,
     "callbacks": check_callbacks,
     "checkpoint": check_path,

@@ -341,3 +341,43 @@ def test_new_rows_of_a_formula_lack_a_column(visits):
     model = MixedSVC.from_formula("y ~ np.exp(a) + (1|patient)", visits)
     with pytest.raises(ValueError, match="reads a column 'a', which the data frame does not have"):
         model.predict(visits.drop(columns="a"))
+
+
+WORDS = [
+    (BayesianLinearSVC, "bound"),
+    (BayesianLinearSVC, "covariance"),
+    (BayesianLinearSVC, "probability"),
+    (MixedSVC, "dtype"),
+    (BayesianSVC, "approximation"),
+    (BayesianSVC, "tune"),
+    (BayesianSVC, "inference"),
+    (PCVC, "prior"),
+    (PCVC, "n_candidates"),
+    (RVC, "solver"),
+    (RVC, "engine"),
+    (FactorSVC, "classifier"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), WORDS, ids=lambda x: getattr(x, "__name__", x))
+def test_an_array_is_no_word(kind, name):
+    """The message was numpy's, of truth values or of hashes."""
+    with pytest.raises(ValueError, match=rf"{name}.*array"):
+        kind(**{name: np.arange(3)}).fit(X, Y).predict(X)
+
+
+@pytest.mark.parametrize("value", ["loud", -1, 0.5, None], ids=repr)
+def test_verbose_is_a_number(model, value):
+    with pytest.raises(ValueError, match="verbose must be a whole number of at least 0"):
+        model.set_params(verbose=value).fit(X, Y)
+
+
+def test_a_structured_array_is_refused_with_its_fields(model):
+    rows = np.rec.fromarrays(X.T, names="a,b,c,d")
+    with pytest.raises(ValueError, match="got a structured array"):
+        model.fit(rows, Y)
+
+
+def test_inducing_points_are_an_array():
+    with pytest.raises(ValueError, match="inducing must be 'kmeans', 'random' or an array"):
+        BayesianSVC(inducing={"a": 1}).fit(X, Y)

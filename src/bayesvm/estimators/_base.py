@@ -23,7 +23,7 @@ from ..gaussian import DiagonalCovariance, DualCovariance, FullCovariance, Point
 from ..inference.loop import Progress, State, pack, unpack
 from ..machine import Machine, fit_machine
 from ..model import Model, Problem
-from ..parameters import check_parameters, warn_idle
+from ..parameters import check_parameters, is_among, warn_idle
 from ..progress import Checkpoint, Reporter, mark_of
 from ..types import Array, Coef, Rows
 from ._away import Away
@@ -202,7 +202,8 @@ class BayesianClassifier(Away, ClassifierMixin, BaseEstimator):  # type: ignore[
         """Mean and variance of each machine's f at new rows, ``(n, machines)``."""
         X, how = self._new_rows(X), self.engine
         if not self._on_device():  # draws and exact fits answer on the host
-            X, how = namespace.to_numpy(X), "auto" if how == "gpu" or hasattr(how, "place") else how
+            X = namespace.to_numpy(X)
+            how = "auto" if is_among(how, ("gpu",)) or hasattr(how, "place") else how
         n, K = X.shape[0], self.machines_[0].model.width
         engine = check.choose_engine(how, n, K, self.n_jobs, X)
         size = check.choose_size(engine, K)

@@ -26,6 +26,7 @@ from ..inference import VB, Gibbs
 from ..inference.loop import Progress
 from ..machine import AGREED, Machine
 from ..model import Model, Problem
+from ..parameters import is_among
 from ..priors import Fixed
 from ..progress import Checkpoint, mark_of
 from ..types import Array, Term
@@ -257,7 +258,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
 
     def _scheme(self) -> Any:
         """The scheme, and everything that can be checked before data are seen."""
-        if self.classifier not in CLIMBS:
+        if not is_among(self.classifier, CLIMBS):
             raise ValueError(
                 f"classifier={self.classifier!r} is not known; choose 'kernel' or 'linear'."
             )

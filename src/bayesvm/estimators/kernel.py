@@ -13,6 +13,7 @@ from ..inference import SVI
 from ..inference.loop import Progress
 from ..inference.tight import Tight
 from ..model import Model
+from ..parameters import is_among
 from ..types import Array
 from ._large import fit_large
 from ._process import ProcessClassifier
@@ -223,7 +224,7 @@ class BayesianSVC(Streaming, ProcessClassifier):
         self : BayesianSVC
             The fitted estimator.
         """
-        tol = 1e-5 if self.tol is None and self.inference == "vb" else self.tol
+        tol = 1e-5 if self.tol is None and is_among(self.inference, ("vb",)) else self.tol
         scheme, bound = check.choose_bound(
             self.bound, check.choose_scheme(self.inference, self.max_iter, tol)
         )

@@ -14,6 +14,7 @@ from ..inference.evidence import START
 from ..inference.loop import Progress
 from ..kernels import Function
 from ..likelihoods import Probit
+from ..parameters import is_among
 from ..types import Array
 from ..vectors import Sparse, fold_count, held_out, laplace, learn, thinning, tune
 from ..vectors.newton import largest_rate
@@ -250,7 +251,7 @@ class PCVC(VectorClassifier):
             The fitted estimator.
         """
         for name, known in CHOICES.items():
-            if getattr(self, name) not in known:
+            if not is_among(getattr(self, name), known):
                 raise ValueError(
                     f"{name}={getattr(self, name)!r} is not known; choose one of "
                     f"{', '.join(map(repr, known))}."
