@@ -1,5 +1,7 @@
 """Parameters that estimators have in common."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -72,3 +74,24 @@ def test_good_values_pass():
         }
     )
     check_parameters(dict.fromkeys(("n_jobs", "memory", "callbacks", "checkpoint")))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        BayesianLinearSVC(max_iter=50, tol=1e-4),
+        BayesianLinearSVC(inference="em", max_iter=50),
+        PCVC(tune=False, ridge=0, n_folds=3),
+        PCVC(tune=False, prior="power", n_starts=0, max_iter=300, shape=-0.2),
+        PCVC(tune=False, max_iter=500, n_folds=5),
+        RVC(n_folds=3),
+        BayesianSVC(tune=False, n_inducing=4, inducing="random", approximation="fitc"),
+        FactorSVC(1, "linear", max_iter=50),
+    ],
+    ids=repr,
+)
+def test_parameters_with_an_effect_are_not_warned_of(model):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*no effect")
+        model.fit(X, (X[:, 0] > 0).astype(int))

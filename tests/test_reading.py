@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
-from bayesvm.reading import check_two_sided, check_weights, encode
-from bayesvm.terms import Columns
+from bayesvm.reading import check_two_sided, check_weights, encode, plain_labels
+from bayesvm.terms import Columns, Groups
 
 WAYS = {
     BayesianLinearSVC: r"BayesianLinearSVC\(missing='model'\)",
@@ -135,3 +135,37 @@ def test_every_class_needs_weight(classes):
     c[y == classes - 1] = 0.0
     with pytest.raises(ValueError, match=f"class {classes - 1} has no row"):
         check_two_sided(y, c, np.arange(classes))
+
+
+def test_dates_may_name_groups(frame):
+    days = np.arange(12).astype("M8[D]")[np.arange(12) % 3]
+    terms = [("x", Columns(["age"])), ("day", Groups("dose"))]
+    model = AdditiveSVC(terms).fit(frame.assign(dose=days), np.arange(12) % 2)
+    assert model.levels_["dose"].size == 3
+
+
+def test_a_mask_that_hides_nothing_is_no_offence(frame):
+    X = frame.to_numpy()
+    want = fitted(BayesianLinearSVC, X).predict_proba(X)
+    masked = np.ma.array(X)
+    np.testing.assert_array_equal(fitted(BayesianLinearSVC, masked).predict_proba(masked), want)
+
+
+@pytest.mark.parametrize(
+    ("y", "kind"),
+    [
+        (["a", "b"], "U"),
+        (np.array(["a", "b"], dtype=object), "O"),
+        (pd.Categorical(["a", "b"]), "O"),
+        ([True, False], "b"),
+        ([0.0, 1.0], "f"),
+        (np.array([0, 1], dtype=object), "i"),
+        (polars.Series([0, 1]), "i"),
+        (pd.DataFrame({"y": [0, 1]}), "i"),
+        (np.array([0, 1], dtype="M8[D]"), "M"),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore:A column-vector y was passed")
+def test_labels_keep_their_kind(y, kind):
+    assert plain_labels(y).dtype.kind == kind

@@ -150,6 +150,9 @@ def read(groups: Any, n: int) -> dict[str, Array]:
         # a list may hold NaN beside strings, which NumPy would make the string 'nan'
         held = hasattr(groups, "dtype")
         values = np.asarray(groups) if held else np.array(groups, dtype=object)
+        if isinstance(groups, np.ma.MaskedArray) and np.ma.is_masked(groups):
+            values = values.astype(object)
+            values[np.ma.getmaskarray(groups)] = None
         name = getattr(groups, "name", None)
         if values.ndim == 1:
             columns = {"group" if name is None else str(name): values}
@@ -201,12 +204,15 @@ def _labels(values: Array) -> Array:
 
 def _find(levels: Array, values: Array, name: str) -> Array:
     """Positions among sorted levels, -1 where there is none."""
-    if _is_text(levels) != _is_text(values):
+    try:
+        if _is_text(levels) != _is_text(values):
+            raise TypeError("text is not compared with what is not")
+        at = np.minimum(np.searchsorted(levels, values), levels.size - 1)
+    except TypeError as error:
         raise ValueError(
             f"groups: the labels in '{name}' are of type {values.dtype}, but those of the training "
             f"data were of type {levels.dtype}; none could match."
-        )
-    at = np.minimum(np.searchsorted(levels, values), levels.size - 1)
+        ) from error
     return np.where(levels[at] == values, at, -1).astype(np.int32)
 
 

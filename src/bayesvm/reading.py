@@ -4,101 +4,24 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from . import namespace
 from .engines.dask import DaskRows, is_dask
+from .levels import absent
 from .namespace import is_foreign
 from .types import Array
-from .weights import class_factors
+from .weights import class_factors, real_weights
 
 MERGED_ROWS = 50_000  # beyond it equal rows are not looked for
 FEW = 4  # classes that are looked for one by one
-
-
-@contextmanager
-def explained(estimator: Any, X: Any, names: Sequence[str] | None = None) -> Iterator[None]:
-    """Refusals of scikit-learn's checks with the columns they are about and what can be done."""
-    try:
-        yield
-    except ValueError as error:  # what it recommends instead is not shown
-        text = str(error)
-        if text.startswith("Input X contains NaN"):
-            found, count = _columns_with(X, _is_gone, names)
-            more = f": {count} cell{'s' * (count > 1)} in {found}. {estimator._of_missing_cells()}"
-            raise ValueError(f"Input X contains NaN{more}") from None
-        if text.startswith("Input X contains infinity"):
-            found, _ = _columns_with(X, _is_endless, names)
-            raise ValueError(f"{text} See {found}.") from None
-        if text.startswith("could not convert string"):
-            found, _ = _columns_with(X, _is_text, names)
-            raise ValueError(
-                f"{found} of X cannot be read as numbers ({text}). Encode text, for instance by "
-                "sklearn.preprocessing.OneHotEncoder in a pipeline, or leave it out."
-            ) from None
-        raise
-
-
-def _columns_with(
-    X: Any, wrong: Callable[[Any], Array], names: Sequence[str] | None
-) -> tuple[str, int]:
-    """Columns with cells of a kind, in words, and the number of such cells."""
-    if is_sparse(X):
-        cells = X.tocoo()
-        counts = np.bincount(cells.col[wrong(cells.data)], minlength=X.shape[1])
-    else:
-        plain = hasattr(X, "iloc") or isinstance(X, np.ndarray)
-        rows = X if plain else np.array(X, dtype=object)
-        counts = np.array([wrong(column_of(rows, j)).sum() for j in range(rows.shape[1])])
-    if names is None:
-        names = getattr(X, "column_names", getattr(X, "columns", None))
-    at = np.flatnonzero(counts)
-    which = [str(j) if names is None else repr(str(names[j])) for j in at[:5]]
-    rest = f" and {at.size - 5} others" if at.size > 5 else ""
-    return f"column{'s' * (at.size > 1)} {', '.join(which)}{rest}", int(counts.sum())
-
-
-def column_of(rows: Any, j: int) -> Any:
-    """A column of a frame, whichever library's, or of an array."""
-    return rows.iloc[:, j] if hasattr(rows, "iloc") else rows[:, j]
-
-
-def _is_gone(column: Any) -> Array:
-    return np.isnan(_numbers(column))
-
-
-def _is_endless(column: Any) -> Array:
-    return np.isinf(_numbers(column))
-
-
-def _is_text(column: Any) -> Array:
-    given = np.asarray(column)
-    if given.dtype.kind in "biuf":
-        return np.zeros(given.shape, dtype=bool)
-    texts = np.array([isinstance(cell, str | bytes) for cell in given], dtype=bool)
-    texts[texts] = np.isnan(_numbers(given[texts]))
-    return texts
-
-
-def _numbers(column: Any) -> Array:
-    """Cells as numbers; NaN for what is none."""
-    try:
-        return np.asarray(column, dtype=float)
-    except (TypeError, ValueError):
-        return np.array([_number(cell) for cell in np.asarray(column)], dtype=float)
-
-
-def _number(cell: Any) -> float:
-    try:
-        return float(cell)
-    except (TypeError, ValueError):
-        return np.nan
 
 
 def check_complete(X: Array, columns: Sequence[int], names: Sequence[str]) -> None:
@@ -128,19 +51,16 @@ def check_weights(
     if hasattr(X, "weights"):
         return X.weights(sample_weight, class_weight, y, classes)
     n = y.shape[0]
-    c: Any
-    if sample_weight is None or np.isscalar(sample_weight):
-        level = 1.0 if sample_weight is None else float(sample_weight)  # type: ignore[arg-type]
+    c: Any = 1.0 if sample_weight is None else real_weights(sample_weight)
+    if np.ndim(c) == 0:
         # where rows are not held, one number however many there are
-        c = np.broadcast_to(level, (n,)) if is_source(X) else np.full(n, level)
+        c = np.broadcast_to(c, (n,)) if is_source(X) else np.full(n, c)
         if sample_weight is None and class_weight is None:
             return c
-    else:
-        c = np.asarray(sample_weight, dtype=float)
-        if c.shape != (n,):
-            raise ValueError(
-                f"sample_weight must have shape ({n},), one number per row; got {c.shape}."
-            )
+    elif c.shape != (n,):
+        raise ValueError(
+            f"sample_weight must have shape ({n},), one number per row; got {c.shape}."
+        )
     some = c[:1] if c.strides == (0,) else c
     if not np.all(np.isfinite(some)):
         raise ValueError("sample_weight contains NaN or infinity; give finite numbers.")
@@ -293,6 +213,8 @@ def read_foreign(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]
     xp = namespace.of(X)
     if X.ndim != 2:
         raise ValueError(f"X must have rows and columns; got shape {tuple(X.shape)}.")
+    if xp.isdtype(X.dtype, "complex floating"):
+        raise ValueError(f"Complex data not supported: X must hold real numbers; got {X.dtype}.")
     if not xp.isdtype(X.dtype, "real floating"):
         X = xp.astype(X, xp.float64)
     if not bool(xp.all(xp.isfinite(X))):
@@ -307,8 +229,6 @@ def read_foreign(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]
         )
     if not reset and y is None:
         return X, None
-    if y is None:
-        raise ValueError("fit needs y, one label for each row.")
     return X, read_labels(namespace.to_numpy(y) if is_foreign(y) else y, int(X.shape[0]))
 
 
@@ -379,7 +299,7 @@ def read_source(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
 def labels_of(X: Any, y: Any) -> Any:
     """Labels to judge predictions by: those given, else those that come with the rows."""
     if y is not None:
-        return y
+        return y if is_dask(y) or is_foreign(y) else plain_labels(y)
     if not getattr(X, "labelled", False):
         raise ValueError(
             "score needs y, one label for each row, unless X is a source that has labels (target= "
@@ -389,13 +309,59 @@ def labels_of(X: Any, y: Any) -> Any:
 
 
 def read_labels(y: Any, n: int) -> Array:
-    """Labels as an array, one for each row."""
-    y = column_or_1d(y, warn=True)
-    if y.dtype.kind not in "iub":  # whole numbers are classes; to look at them all takes long
-        check_classification_targets(y)
+    """Labels as an array, one for each row, of one kind and none missing."""
+    if y is None:
+        raise ValueError(
+            "fitting requires y to be passed, but the target y is None; give a label for each row."
+        )
+    y = plain_labels(y)
     if y.shape[0] != n:
-        raise ValueError(f"X has {n} rows but y has {y.shape[0]} labels.")
+        raise ValueError(
+            f"inconsistent numbers of samples: X has {n} rows but y has {y.shape[0]} labels."
+        )
     return y
+
+
+def plain_labels(y: Any, name: str = "y") -> Array:
+    """Labels as an array, of one kind and none missing."""
+    hidden = int(np.ma.count_masked(y)) if isinstance(y, np.ma.MaskedArray) else 0
+    is_list = not hasattr(y, "__array__")  # of which NumPy would make text if one label is
+    y = column_or_1d(np.asarray(y, dtype=object if is_list else None), warn=True)
+    if gone := hidden or int(absent(y).sum()):
+        raise ValueError(
+            f"Input {name} contains NaN: {gone} of {len(y)} labels are missing. Leave such rows "
+            "out, or give them a class of their own."
+        )
+    y = _of_one_kind(y, name)
+    y = np.asarray(y.tolist()) if is_list else y
+    if y.dtype.kind not in "iub":  # whole numbers are classes; to look at them all takes long
+        assert_all_finite(y, input_name=name)
+        check_classification_targets(y)
+    return y
+
+
+def _of_one_kind(y: Array, name: str) -> Array:
+    """Labels that can be compared with each other; numbers among objects as plain numbers."""
+    plain = y
+    if y.dtype.kind == "O":
+        text = np.array([isinstance(label, str | bytes) for label in y], dtype=bool)
+        if text.any() and not text.all():
+            raise ValueError(
+                f"the labels in {name} must be of one kind; some are text, such as "
+                f"{y[text][0]!r}, and some are not, such as {y[~text][0]!r}. Make them all text, "
+                f"or all numbers."
+            )
+        if text.all():
+            return y
+        with suppress(ValueError):  # lists of several lengths
+            plain = np.asarray(y.tolist())
+    if plain.dtype.kind not in "iubfUSTmM" or plain.shape != y.shape:
+        kind = type(y[0]).__name__ if y.dtype.kind == "O" else y.dtype
+        raise ValueError(
+            f"Unknown label type: the labels in {name} must be numbers, text or truth values; got "
+            f"{kind}. Make them text: [str(label) for label in {name}]."
+        )
+    return plain
 
 
 def as_rows(X: Any) -> Any:

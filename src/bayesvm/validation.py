@@ -20,7 +20,7 @@ from .inference.tight import TightVB
 from .kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
 from .likelihoods import Hinge, Logistic, Probit, SkewedLaplace
 from .namespace import inner, is_foreign
-from .parameters import check_jobs
+from .parameters import check_jobs, is_among
 from .priors import Bridge, Fixed, LaplaceZero, Lasso, Ridge, SpikeSlab
 from .reading import is_source
 from .types import Array
@@ -136,7 +136,7 @@ def check_streamed(likelihood: Any) -> None:
 
 def choose_engine(value: Any, n: int, K: int, n_jobs: int | None, X: Any = None) -> Any:
     check_jobs("n_jobs", n_jobs)
-    if value == "auto":
+    if is_among(value, ("auto",)):
         if is_foreign(X):
             return Gpu.of(X)
         if hasattr(X, "aligned"):
@@ -193,7 +193,7 @@ def check_grouped(scheme: Any, X: Any) -> None:
 
 def choose_form(value: str, n: int, K: int, scheme: Any, sparse_rows: bool = False) -> str:
     """The form of S: a matrix, n unmultiplied rows, or a diagonal."""
-    if value not in ("auto", "full", "diagonal"):
+    if not is_among(value, ("auto", "full", "diagonal")):
         raise ValueError(f"covariance={value!r} is not known; choose 'auto', 'full' or 'diagonal'.")
     dual = max(n, DUAL_COLUMNS) < K and n <= DUAL_ROWS and not isinstance(scheme, SVI)
     if value != "diagonal" and dual:
@@ -225,7 +225,7 @@ def settle_form(
 
 def choose_bound(value: str, scheme: Any, auto: str = "tight") -> tuple[Any, str]:
     """The scheme that climbs the bound asked for, and the name of that bound."""
-    if value not in ("auto", "tight", "augmented"):
+    if not is_among(value, ("auto", "tight", "augmented")):
         raise ValueError(f"bound={value!r} is not known; choose 'auto', 'tight' or 'augmented'.")
     value = auto if value == "auto" and isinstance(scheme, VB) else value
     if not isinstance(scheme, VB):
@@ -240,7 +240,7 @@ def choose_bound(value: str, scheme: Any, auto: str = "tight") -> tuple[Any, str
 
 def check_approximation(value: str, scheme: Any, likelihood: Any) -> bool:
     """Whether what inducing points leave is FITC's, and whether that can be fitted."""
-    if value not in ("variational", "fitc"):
+    if not is_among(value, ("variational", "fitc")):
         raise ValueError(f"approximation={value!r} is not known; choose 'variational' or 'fitc'.")
     if value == "fitc" and not isinstance(scheme, VB | TightVB | Gibbs):
         raise ValueError(
@@ -264,7 +264,7 @@ def choose_tuning(value: Any, scheme: Any) -> str | None:
         )
     if isinstance(value, bool | np.bool_):
         return "evidence" if value else None
-    if value not in TUNING:
+    if not is_among(value, TUNING):
         known = ", ".join(repr(k) for k in TUNING)
         raise ValueError(f"tune={value!r} is not known; choose True, False or one of {known}.")
     return str(value)
@@ -305,7 +305,12 @@ def check_inducing(how: str, m: Any) -> None:
 
 def check_points(points: Any, inputs: Any) -> Array:
     """Inducing points given by the user, distinct and on the scale of the fit."""
-    Z = np.asarray(points, dtype=float)
+    try:
+        Z = np.asarray(points, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"inducing must be 'kmeans', 'random' or an array of points; got {points!r:.60}."
+        ) from error
     if Z.ndim != 2 or Z.shape[0] < 1 or Z.shape[1] != inputs.width or not np.all(np.isfinite(Z)):
         raise ValueError(
             f"inducing must be an array of finite points of shape (m, {inputs.width}); "
@@ -362,7 +367,7 @@ def check_draws(scheme: Any, K: int) -> None:
 
 
 def check_probability(value: str) -> str:
-    if value not in PROBABILITIES:
+    if not is_among(value, PROBABILITIES):
         known = ", ".join(repr(k) for k in PROBABILITIES)
         raise ValueError(f"probability={value!r} is not known; choose one of {known}.")
     return value
@@ -427,7 +432,7 @@ def check_latent_form(form: str, K: int) -> str:
 
 def choose_dtype(value: str, scheme: Any) -> str:
     """Precision of columns; an exact mode needs more than a posterior does."""
-    if value not in ("auto", "float32", "float64"):
+    if not is_among(value, ("auto", "float32", "float64")):
         raise ValueError(f"dtype={value!r} is not known; choose 'auto', 'float32' or 'float64'.")
     if value == "auto":
         return "float64" if is_point(scheme) else "float32"
@@ -436,7 +441,7 @@ def choose_dtype(value: str, scheme: Any) -> str:
 
 def choose_precision(value: str, form: str, latent: bool) -> str:
     """Precision of plain columns: float64 wherever they are more than multiplied and summed."""
-    if value not in ("float32", "float64"):
+    if not is_among(value, ("float32", "float64")):
         raise ValueError(f"dtype={value!r} is not known; choose 'float32' or 'float64'.")
     return value if form in ("dense", "arrow") and not latent else "float64"
 

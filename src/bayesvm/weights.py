@@ -1,4 +1,4 @@
-"""Weights of classes, wherever their rows are."""
+"""Weights of rows and of classes, wherever the rows are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,25 @@ from typing import Any
 import numpy as np
 
 from .types import Array
+
+
+def real_weights(sample_weight: Any) -> Array:
+    """Weights of rows as floats: one for each, or one for all."""
+    try:
+        values = np.asarray(sample_weight)
+        if values.dtype.kind == "O" and not any(isinstance(c, str | complex) for c in values.flat):
+            values = np.asarray(sample_weight, dtype=float)
+    except (TypeError, ValueError):  # what cannot be an array of numbers
+        values = np.empty(0, dtype=object)
+    if isinstance(sample_weight, np.ma.MaskedArray) and np.ma.is_masked(sample_weight):
+        raise ValueError("sample_weight has masked values; give a number for every row.")
+    if values.dtype.kind not in "biuf":
+        hint = ""
+        if isinstance(sample_weight, str | Mapping):
+            hint = f" To weigh classes instead, set class_weight={sample_weight!r:.60}."
+        got = f"{sample_weight!r:.60}" if values.ndim == 0 or not values.size else values.dtype
+        raise ValueError(f"sample_weight must be real numbers, one for each row; got {got}.{hint}")
+    return np.asarray(values, dtype=float)
 
 
 def class_factors(class_weight: Any, masses: Array, classes: Array) -> Array:

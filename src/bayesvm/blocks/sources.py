@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from ..cells import as_floats, check_table
 from ..levels import some_of
 from ..namespace import double, inner, joined
 from ..types import Array, Block, Rows
@@ -276,7 +277,7 @@ def from_memmap(X: Any, y: Any = None, groups: Any = None) -> Source:
                 held = np.frombuffer(file.read(k * width), dtype=dtype).reshape(k, shape[1])
                 part = slice(i, i + k)
                 yield Chunk(
-                    _floats(held),
+                    as_floats(held),
                     None if labels is None else labels[part],
                     None if members is None else some_of(members, part, shape[0]),
                 )
@@ -370,7 +371,7 @@ def from_parquet(
         for batch in data.to_batches(columns=wanted, **options):
             if batch.num_rows:
                 held = {name: batch.column(name).to_numpy(zero_copy_only=False) for name in wanted}
-                X = _floats(np.stack([held[name] for name in names], axis=1))
+                X = as_floats(np.stack([held[name] for name in names], axis=1))
                 members = {name: held[name] for name in factors}
                 yield Chunk(X, None if target is None else held[target], members or None)
 
@@ -452,13 +453,9 @@ def from_iterable(make: Callable[[], Iterable[Any]]) -> Source:
 def _numbers(X: Any) -> Array:
     """Rows that a user gave as an array of numbers."""
     try:
-        return _floats(np.asarray(X))
+        return as_floats(np.asarray(check_table(X)))  # type: ignore[no-any-return]
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{EXPECTED}; got a {type(X).__name__} that cannot be read as rows of numbers "
             f"({error}). Encode text as numbers; rows and labels together are a tuple, not a list."
         ) from error
-
-
-def _floats(X: Array) -> Array:
-    return X if X.dtype in (np.float32, np.float64) else X.astype(float)

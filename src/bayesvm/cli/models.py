@@ -11,6 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from .terminal import check_input, check_output, one_line_each, plain_console, show_file
+
 FOLDS = 5
 KINDS = {
     "linear": "BayesianLinearSVC",
@@ -19,8 +21,16 @@ KINDS = {
     "relevance": "RVC",
 }
 
-Data = Annotated[Path, typer.Argument(help="A table: .csv, .tsv or .parquet.", show_default=False)]
-Model = Annotated[Path, typer.Argument(help="A model written by fit.", show_default=False)]
+Data = Annotated[
+    Path,
+    typer.Argument(
+        help="A table: .csv, .tsv or .parquet.", show_default=False, callback=check_input
+    ),
+]
+Model = Annotated[
+    Path,
+    typer.Argument(help="A model written by fit.", show_default=False, callback=check_input),
+]
 
 
 def fit(
@@ -28,7 +38,12 @@ def fit(
     target: Annotated[str, typer.Option("--target", "-t", help="Column with the labels.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File of the model; by default beside data."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="File of the model; by default beside data.",
+            callback=check_output,
+        ),
     ] = None,
     kind: Annotated[
         str, typer.Option("--model", "-m", help=f"One of {', '.join(KINDS)}.")
@@ -52,28 +67,35 @@ def fit(
     """
     from ..storage import save, skops_io
 
-    console = Console(highlight=False)
+    console = plain_console()
     options = {k: v for k, v in {"prior": prior, "inference": inference}.items() if v is not None}
-    with complaints():
+    path = output or data.with_suffix(".bayesvm")
+    check_apart(data, path)
+    check_output(path)
+    with one_line_each():
         skops_io()  # rather than after the work
         X, y = split(read(data), target, drop or [])
         model = build(kind, X, {**options, "random_state": seed})
+        folds = folds_for(y) if check else None
         model.fit(X, y)
-        classes = ", ".join(map(str, model.classes_))
-        console.print(f"{data}: {len(X)} rows, {X.shape[1]} columns, classes {classes}")
-        if check:
-            show_scores(console, *left_out(model, X, y), "on rows left out")
-        path = output or data.with_suffix(".bayesvm")
         save(model, path)
-    show_model(console, model)
-    console.print(f"Model: [bold]{path.resolve()}[/]", soft_wrap=True)
+        classes = ", ".join(map(str, model.classes_))
+        shape = f"{len(X)} rows, {X.shape[1]} columns"
+        console.print(f"{data}: {shape}, classes {classes}", soft_wrap=True)
+        if folds is not None:
+            show_scores(console, *left_out(model, X, y, folds), "on rows left out")
+        show_model(console, model)
+    show_file(console, "Model", path)
 
 
 def predict(
     model: Model,
     data: Data,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; by default the screen.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="File to write; by default the screen.", callback=check_output
+        ),
     ] = None,
     level: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Posterior mass of intervals.")
@@ -82,8 +104,12 @@ def predict(
     """Predict the rows of a table: label, probabilities, and an interval for each."""
     import sys
 
-    with complaints():
-        machine = load_model(model)
+    from ..storage import load
+
+    if output is not None:
+        check_apart(data, output)
+    with one_line_each():
+        machine = load(model)
         X = columns_of(machine, read(data))
         frame = pd.DataFrame({"prediction": machine.predict(X)}, index=X.index)
         proba = machine.predict_proba(X)
@@ -101,24 +127,30 @@ def predict(
 def report(
     model: Model,
     data: Annotated[
-        Path | None, typer.Argument(help="A table with labels to judge the model on.")
+        Path | None,
+        typer.Argument(help="A table with labels to judge the model on.", callback=check_input),
     ] = None,
     target: Annotated[
         str | None, typer.Option("--target", "-t", help="Column with the labels.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File of a calibration curve.")
+        Path | None,
+        typer.Option("--output", "-o", help="File of a calibration curve.", callback=check_output),
     ] = None,
 ) -> None:
     """Say what a model has learned and, given labelled rows, how well it predicts them."""
-    console = Console(highlight=False)
-    with complaints():
-        machine = load_model(model)
+    from ..storage import load
+
+    if data is None and (target is not None or output is not None):
+        raise typer.BadParameter("--target and --output are for judging a model: name a table too")
+    if data is not None and target is None:
+        raise typer.BadParameter("to judge a model, name the column with the labels: --target NAME")
+    console = plain_console()
+    with one_line_each():
+        machine = load(model)
         show_model(console, machine)
-        if data is None:
+        if data is None or target is None:
             return
-        if target is None:
-            raise ValueError("to judge a model, name the column with the labels: --target NAME")
         frame = read(data)
         X, y = split(frame, target, [])
         proba = machine.predict_proba(columns_of(machine, X))
@@ -131,7 +163,7 @@ def report(
             positive = (y == machine.classes_[1]).to_numpy()
             curve: Any = CalibrationDisplay.from_predictions(positive, proba[:, 1])
             curve.figure_.savefig(output, dpi=120)
-            console.print(f"Figure: [bold]{output.resolve()}[/]", soft_wrap=True)
+            show_file(console, "Figure", output)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -140,11 +172,15 @@ def report(
 
 def read(path: Path) -> pd.DataFrame:
     """A table from a file."""
-    if not path.exists():
-        raise typer.BadParameter(f"{path} does not exist")
     if path.suffix == ".parquet":
         return pd.read_parquet(path)
     return pd.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",")
+
+
+def check_apart(data: Path, output: Path) -> None:
+    """Refuse to write over the table that is read."""
+    if output.exists() and output.samefile(data):
+        raise typer.BadParameter(f"{output} is the table itself; give another file: --output FILE")
 
 
 def split(frame: pd.DataFrame, target: str, drop: list[str]) -> tuple[pd.DataFrame, Any]:
@@ -191,28 +227,34 @@ def build(kind: str, X: pd.DataFrame, options: dict[str, Any]) -> Any:
 
     import bayesvm
 
+    from ..validation import SCHEMES
     from .indicators import Indicators
 
     if kind not in KINDS:
         raise typer.BadParameter(f"--model {kind} is not known; choose one of {', '.join(KINDS)}")
+    cls = getattr(bayesvm, KINDS[kind])
+    known = cls().get_params()
+    for name in options:
+        if name not in known:
+            raise typer.BadParameter(f"--{name} has no meaning for --model {kind}")
+    inference = options.get("inference", "vb")
+    if inference not in SCHEMES:
+        raise typer.BadParameter(
+            f"--inference {inference} is not known; choose one of {', '.join(SCHEMES)}"
+        )
     if not X.shape[1]:
         raise typer.BadParameter("no columns to learn from are left beside the labels")
     text = [c for c in X if not pd.api.types.is_numeric_dtype(X[c])]
     for name in text:
         check_repeated(X[name])
     cells = X.isna().to_numpy().sum()
-    if kind == "linear" and options.get("inference", "vb") in ("vb", "gibbs"):
+    if kind == "linear" and inference in ("vb", "gibbs"):
         options["missing"] = "model"  # rows to be predicted may have empty cells too
     elif cells:
         raise typer.BadParameter(
             f"{cells} cells are empty, which only --model linear by vb or gibbs can take; fill or "
             "drop them"
         )
-    cls = getattr(bayesvm, KINDS[kind])
-    known = cls().get_params()
-    for name in options:
-        if name not in known:
-            raise typer.BadParameter(f"--{name} has no meaning for --model {kind}")
     encode = make_column_transformer(
         (Indicators([sorted(X[c].dropna().astype(object).unique(), key=str) for c in text]), text),
         remainder="passthrough",
@@ -221,23 +263,21 @@ def build(kind: str, X: pd.DataFrame, options: dict[str, Any]) -> Any:
     return make_pipeline(encode, cls(**options))
 
 
-def load_model(path: Path) -> Any:
-    from ..storage import load
-
-    if not path.exists():
-        raise ValueError(f"{path} does not exist")
-    return load(path)
-
-
-def left_out(model: Any, X: pd.DataFrame, y: Any) -> tuple[Any, Any, Any]:
-    """Classes, labels and probabilities of rows predicted by models that did not see them."""
-    from sklearn.base import clone
-    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+def folds_for(y: Any) -> Any:
+    """Folds that have rows of every class."""
+    from sklearn.model_selection import StratifiedKFold
 
     least = int(y.value_counts().min())
     if least < 2:
         raise ValueError("some class has a single row, so nothing can be left out; use --no-check")
-    folds = StratifiedKFold(min(FOLDS, least), shuffle=True, random_state=0)
+    return StratifiedKFold(min(FOLDS, least), shuffle=True, random_state=0)
+
+
+def left_out(model: Any, X: pd.DataFrame, y: Any, folds: Any) -> tuple[Any, Any, Any]:
+    """Classes, labels and probabilities of rows predicted by models that did not see them."""
+    from sklearn.base import clone
+    from sklearn.model_selection import cross_val_predict
+
     proba = cross_val_predict(clone(model), X, y, cv=folds, method="predict_proba")
     return model.classes_, y.to_numpy(), proba
 
@@ -247,18 +287,19 @@ def left_out(model: Any, X: pd.DataFrame, y: Any) -> tuple[Any, Any, Any]:
 
 
 def show_scores(console: Console, classes: Any, y: Any, proba: Any, where: str) -> None:
+    from ..compare.evaluation import brier_score
+
     strange = set(np.unique(y)) - set(classes)
     if strange:
         known = ", ".join(map(str, classes))
         raise ValueError(f"labels {sorted(map(str, strange))[:3]} are not among {known}")
     at = np.searchsorted(classes, y)
     p = np.clip(proba[np.arange(len(y)), at], 1e-15, None)
-    truth = np.eye(len(classes))[at]
     error = float(np.mean(proba.argmax(axis=1) != at))
-    brier = float(np.mean(np.sum((proba - truth) ** 2, axis=1))) / (2 if len(classes) == 2 else 1)
     console.print(
         f"{where}: error {100 * error:.1f} %, log loss {-np.mean(np.log(p)):.3f}, "
-        f"Brier score {brier:.3f}"
+        f"Brier score {brier_score(y, proba, classes):.3f}",
+        soft_wrap=True,
     )
 
 
@@ -278,14 +319,3 @@ def show_model(console: Console, machine: Any) -> None:
         label = " ".join(map(str, name)) if isinstance(name, tuple) else str(name)
         table.add_row(label, *(f"{value:.3g}" for value in row))
     console.print(table)
-
-
-class complaints:
-    """Errors of the library as one line, without a traceback."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, ValueError | ImportError):
-            raise typer.BadParameter(str(error)) from error

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+
+from .terminal import make_folder, one_line_each, plain_console, show_file
 
 
 def demo(
@@ -19,7 +20,11 @@ def demo(
     """Fit the breast-cancer data of scikit-learn, print what was learned, save a figure."""
     from ..experiments.demo import run
 
-    run(Console(highlight=False), output, repeats, draws)
+    make_folder(output)
+    console = plain_console()
+    path = run(console, output, repeats, draws)
+    if path is not None:
+        show_file(console, "Figure", path)
 
 
 def reproduce(
@@ -43,7 +48,7 @@ def reproduce(
     """
     from ..experiments import find, listing
 
-    console = Console(highlight=False)
+    console = plain_console()
     if paper is None or paper == "list":
         console.print(listing(), soft_wrap=True)
         return
@@ -52,17 +57,18 @@ def reproduce(
     except LookupError as error:
         console.print(error.args[0], soft_wrap=True)
         raise typer.Exit(2) from None
-    _run(found, found.tasks(quick, seed), output, jobs, console)
+    make_folder(output)
+    with one_line_each():
+        _run(found, found.tasks(quick, seed), output, jobs, console)
 
 
 def _run(experiment: Any, tasks: Any, output: Path, jobs: int | None, console: Any) -> None:
     from ..experiments.demo import progress
     from ..experiments.runner import complete, results
 
-    output.mkdir(parents=True, exist_ok=True)
     path = output / f"{experiment.results or experiment.name}.csv"
     picture = output / f"{experiment.name}.png"
-    console.print(f"[bold]{experiment.title}[/]")
+    console.print(experiment.title, style="bold")
     count = 0
     try:
         with progress(console) as bar:
@@ -71,16 +77,17 @@ def _run(experiment: Any, tasks: Any, output: Path, jobs: int | None, console: A
                 bar.update(job, completed=count)
     except KeyboardInterrupt:
         console.print(
-            f"Interrupted: {count} of {len(tasks)} fits are in {path}; the same command goes on."
+            f"Interrupted: {count} of {len(tasks)} fits are in {path}; the same command goes on.",
+            soft_wrap=True,
         )
         raise typer.Exit(130) from None
     frame = results(tasks, path)
     experiment.report(frame, console)
-    console.print(f"Results: [bold]{path.resolve()}[/]", soft_wrap=True)
+    show_file(console, "Results", path)
     try:
         figure = experiment.draw(frame)
     except ImportError:
         console.print("No figure was drawn: pip install 'bayesvm[plot]'")
         return
     figure.savefig(picture, dpi=120)
-    console.print(f"Figure:  [bold]{picture.resolve()}[/]", soft_wrap=True)
+    show_file(console, "Figure", picture)

@@ -39,9 +39,29 @@ def _log_loss(model: Any, X: Any, y: Any) -> float:
     return float(log_loss(y, model.predict_proba(X), labels=model.classes_))
 
 
+def brier_score(y: Any, proba: Any, classes: Any) -> float:
+    """Mean over rows of the squared distance between probabilities and outcomes.
+
+    The squares are summed over the classes, which gives a number in [0, 2]; that of two classes is
+    halved, the squared error of one probability, in [0, 1].  So does
+    :func:`sklearn.metrics.brier_score_loss`.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Labels.
+    proba : array of shape (n, n_classes)
+        Probabilities of the classes.
+    classes : array of shape (n_classes,)
+        Labels that the columns are about.
+    """
+    hit = np.asarray(y)[:, None] == np.asarray(classes)
+    total = float(np.mean(np.sum((np.asarray(proba) - hit) ** 2, axis=1)))
+    return total / 2 if len(classes) == 2 else total
+
+
 def _brier(model: Any, X: Any, y: Any) -> float:
-    hit = np.asarray(y)[:, None] == model.classes_
-    return float(np.mean(np.sum((model.predict_proba(X) - hit) ** 2, axis=1)) / 2)
+    return brier_score(y, model.predict_proba(X), model.classes_)
 
 
 # Names that scikit-learn has only with the sign turned, and sizes of sparse machines.
@@ -97,8 +117,9 @@ def evaluate(
         of row numbers, or one of these for each data set by name.  ``None`` takes ``splits`` of the
         Bunch (see :func:`~bayesvm.datasets.load_raetsch`).  All estimators meet the same divisions.
     metrics : str, list of str, or dict of name to function; default='error'
-        'error', 'log_loss', 'brier', 'rmse' (lower is better; the root of brier), 'n_vectors', the
-        name of any scorer of scikit-learn, or ``function(model, X, y)``.
+        'error', 'log_loss', 'brier' (squared errors of probabilities, summed over the classes, or
+        of one of two classes), 'rmse' (the root of brier), 'n_vectors', the name of any scorer of
+        scikit-learn, or ``function(model, X, y)``.
     path : path-like, default=None
         A CSV file that every result is added to as soon as it is known.  A later call with the same
         file does only what is missing; a change of an estimator's parameters, of the data, of the

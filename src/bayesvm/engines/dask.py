@@ -14,11 +14,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from ..blocks import Blocks
 from ..blocks.arrays import balanced_ranks, nth
 from ..blocks.sources import check_finite
+from ..cells import as_floats
 from ..levels import read
 from ..memory import SHARE, available
 from ..namespace import inner, joined
 from ..types import Array, Block, Rows
-from ..weights import class_factors
+from ..weights import class_factors, real_weights
 from .serial import Serial
 
 FAN = 8  # sums that are added up in one task
@@ -138,10 +139,7 @@ class DaskRows:
         some = tuple(k for k in X.chunks[0] if k) or (0,)
         if len(X.chunks[1]) > 1 or len(some) < len(X.chunks[0]):
             X = X.rechunk({0: some, 1: -1})
-        if X.dtype.kind == "c":
-            raise ValueError("Complex data not supported; X must be real numbers.")
-        kept = X.dtype in (np.float32, np.float64)
-        return DaskRows(X if kept else X.astype(float), names)
+        return DaskRows(as_floats(X), names)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -234,11 +232,13 @@ class DaskRows:
     def weights(self, sample_weight: Any, class_weight: Any, codes: Any, classes: Array) -> Any:
         import dask.array as da
 
-        if sample_weight is None or np.isscalar(sample_weight):
-            level = 1.0 if sample_weight is None else float(sample_weight)  # type: ignore[arg-type]
+        if sample_weight is None or np.ndim(sample_weight) == 0:
+            level = 1.0 if sample_weight is None else float(real_weights(sample_weight))
             c = da.full(self.shape[0], level, chunks=(self.lengths,))
         else:
-            c = self.aligned(sample_weight, "sample_weight").astype(float)
+            given = self.aligned(sample_weight, "sample_weight")
+            real_weights(np.empty(0, dtype=given.dtype))
+            c = given.astype(float)
         masses = da.stack([da.where(codes == k, c, 0.0).sum() for k in range(len(classes))])
         masses, least = (np.asarray(x) for x in da.compute(masses, c.min()))
         if not np.all(np.isfinite(masses)) or not least > 0:

@@ -13,10 +13,9 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .. import namespace, reading
+from .. import cells, namespace, reading
 from .. import validation as check
 from ..blocks import cut
 from ..calibration import enclosing, normalised, normalised_odds
@@ -28,7 +27,7 @@ from ..inference.loop import Monitor, State
 from ..inference.rotated import bases
 from ..machine import Machine, fit_machine
 from ..model import Problem
-from ..parameters import check_parameters
+from ..parameters import check_parameters, is_among, warn_idle
 from ..progress import Reporter
 from ..streams import stream
 from ..tree import leaves
@@ -73,18 +72,30 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
             "BayesianLinearSVC(missing='model') and FactorSVC() learn from incomplete rows."
         )
 
-    def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
+    def _idle(self) -> dict[str, str]:
+        """Parameters that the fit to come does not use, and the reason of each."""
+        given = getattr(self, "inference", None)
+        scheme = check.SCHEMES.get(given, given) if isinstance(given, str) else given
+        why = "with inference='gibbs'; see bayesvm.inference.Gibbs(draws=..., burn_in=...)"
+        absent = (name for name in ("max_iter", "tol") if not hasattr(scheme, name))
+        return {} if scheme is None else dict.fromkeys(absent, why)
+
+    def _check_parameters(self) -> None:
         check_parameters(self.get_params(deep=False))
+        warn_idle(self, self._idle())
+
+    def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
+        self._check_parameters()
         if reset and self.checkpoint is not None:
             self._seed = self._first_seed()
         if reading.is_source(X):
             return reading.read_source(self, X, y, reset)
         if namespace.is_foreign(X):
             return reading.read_foreign(self, X, y, reset)
-        with reading.explained(self, X):
-            X, y = validate_data(self, X, y, reset=reset, **self._kind())
-        check_classification_targets(y)
-        return reading.as_rows(X), y
+        X = cells.check_table(X, reset)
+        with cells.explained(self, X):
+            X = validate_data(self, X, reset=reset, **self._kind())
+        return reading.as_rows(X), reading.read_labels(y, X.shape[0])
 
     def _generator(self, seed: Any = None) -> np.random.Generator:
         """A NumPy generator from scikit-learn's kind of ``random_state``, or from another seed."""
@@ -204,7 +215,8 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
             return reading.read_source(self, X, None, reset=False)[0]
         if namespace.is_foreign(X):
             return reading.read_foreign(self, X, None, reset=False)[0]
-        with reading.explained(self, X):
+        X = cells.check_table(X, reset=False)
+        with cells.explained(self, X):
             X = validate_data(self, X, reset=False, **self._kind())
         return reading.as_rows(X)
 
@@ -212,7 +224,8 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
         """Mean and variance of each machine's f at new rows, ``(n, machines)``."""
         X, how = self._new_rows(X), self.engine
         if not self._on_device():  # draws and exact fits answer on the host
-            X, how = namespace.to_numpy(X), "auto" if how == "gpu" or hasattr(how, "place") else how
+            X = namespace.to_numpy(X)
+            how = "auto" if is_among(how, ("gpu",)) or hasattr(how, "place") else how
         n, K = X.shape[0], self.machines_[0].model.width
         engine = check.choose_engine(how, n, K, self.n_jobs, X)
         size = check.choose_size(engine, K)

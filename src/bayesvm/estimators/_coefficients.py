@@ -22,6 +22,10 @@ from ._base import BayesianClassifier, arviz_tree, pandas_for
 class CoefficientReport(BayesianClassifier):
     """What a linear machine can say of its coefficients."""
 
+    def _idle(self) -> dict[str, str]:
+        none = {} if self.fit_intercept else {"intercept_precision": "with fit_intercept=False"}
+        return super()._idle() | none
+
     def _to_user(self, theta: Array, model: Model) -> tuple[Array, Array]:
         """Coefficients ``(..., p)`` and intercept ``(...)`` from standardised ones ``(..., K)``."""
         term, where = model.find("coef")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import reduce
 from typing import Any
 
@@ -82,7 +85,8 @@ class Code:
     common: Any  # formulae's matrix
 
     def columns(self, data: Any) -> Array:
-        return _without_intercept(self.common.evaluate_new_data(data))
+        with _explained(self.text, data):
+            return _without_intercept(self.common.evaluate_new_data(data))
 
     def __reduce__(self) -> Any:
         # formulae's matrices hold modules, which cannot be pickled; they are made again
@@ -125,9 +129,10 @@ class Formula:
             raise ImportError(
                 "from_formula needs the package formulae: pip install 'bayesvm[formula]'"
             ) from error
-        design = design_matrices(
-            text, data, na_action="error", env=depth + 1, extra_namespace={"np": np}
-        )
+        with _explained(text, data):
+            design = design_matrices(
+                text, data, na_action="error", env=depth + 1, extra_namespace={"np": np}
+            )
         if design.response is None:
             raise ValueError(f"the formula {text!r} has no left side; write 'y ~ ...'.")
         response = str(design.response.name)
@@ -184,6 +189,36 @@ class Formula:
         if not self.factors:
             return X, None
         return X, {name: _joined(data, columns) for name, columns in self.factors.items()}
+
+
+@contextmanager
+def _explained(text: str, data: Any) -> Iterator[None]:
+    """What formulae refuses: its grammar, and names that are neither columns nor functions."""
+    try:
+        yield
+    except KeyError as error:
+        name = str(error.args[0])
+        if not re.search(rf"\b{re.escape(name)}\b", text):
+            raise  # an error of a function that the formula calls
+        raise ValueError(f"the formula {text!r} {_unknown(name, text, data)}") from error
+    except Exception as error:
+        if type(error).__module__.startswith("formulae."):
+            raise ValueError(f"the formula {text!r} cannot be read: {error}") from error
+        raise
+
+
+def _unknown(name: str, text: str, data: Any) -> str:
+    """What can be done about a name that is not known."""
+    if re.search(rf"(?<![\w.]){re.escape(name)}\s*\(", text):
+        numpy = f"write np.{name}, or " if hasattr(np, name) else ""
+        return f"calls {name!r}, which is not known: {numpy}define it where from_formula is called."
+    columns = [str(column) for column in data.columns]
+    near = get_close_matches(name, columns, 1)
+    return (
+        f"reads a column {name!r}, which the data frame does not have"
+        f"{f'; did you mean {near[0]!r}?' if near else '.'} Its columns are "
+        f"{', '.join(map(repr, columns[:20]))}{', ...' if len(columns) > 20 else ''}."
+    )
 
 
 def _learned_again(text: str, frame: Any) -> Recipe | Code:

@@ -7,6 +7,7 @@ posterior that they were part of, and a call is a fit to the rows kept plus that
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -174,7 +175,7 @@ class Stream:
                 "the first call of partial_fit needs classes=, the labels that will ever occur; "
                 "for example classes=np.unique(all_y)."
             )
-        found = np.unique(classes)
+        found = _distinct(classes)
         if len(found) < 2:
             raise ValueError(f"classes must hold at least two labels; got {classes!r}.")
         estimator.classes_ = found
@@ -370,7 +371,7 @@ class Streaming:
         stream = getattr(self, "_stream", None)
         if stream is None:
             stream = Stream.resume(self, X) if fitted else Stream.begin(self, X, classes)
-        if classes is not None and not np.array_equal(np.unique(classes), me.classes_):
+        if classes is not None and not np.array_equal(_distinct(classes), me.classes_):
             raise ValueError(
                 f"classes={classes!r} differ from those of the first call, {me.classes_!r}."
             )
@@ -391,6 +392,13 @@ class Streaming:
         """The scheme of ``fit`` if it is variational, else the default."""
         scheme = self._scheme()  # type: ignore[attr-defined]
         return scheme if isinstance(scheme, VB | TightVB) else VB()
+
+
+def _distinct(classes: Any) -> Array:
+    """All labels that will occur, sorted; each may be given once, which scikit-learn warns of."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The number of unique classes")
+        return np.unique(reading.plain_labels(classes, "classes"))
 
 
 def _weights(estimator: Any, y: Any, sample_weight: Any) -> tuple[Array, Array]:

@@ -6,18 +6,11 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    check_array,
-    check_consistent_length,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils.validation import check_array, validate_data
 
-from .. import reading
+from .. import cells, reading
 from ..designs.table import Layout, Table
 from ..levels import Factors
-from ..parameters import check_parameters
 from ..types import Array
 from ._base import BayesianClassifier
 
@@ -63,13 +56,9 @@ class TableReader(BayesianClassifier):
         if not self._is_table(X):
             X, y = super()._read(X, y, reset=True)
             return X, y, {}
-        check_parameters(self.get_params(deep=False))
-        validate_data(self, X, reset=True, skip_check_array=True)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        X, labels = self._split(X)
-        check_consistent_length(X, y)
-        return X, y, labels
+        self._check_parameters()
+        X, labels = self._split(X, reset=True)
+        return X, reading.read_labels(y, len(X)), labels
 
     def _coded(self, X: Array, labels: dict[str, Any], rows: Array) -> Any:
         """Training rows, with the groups that occur in them."""
@@ -92,8 +81,7 @@ class TableReader(BayesianClassifier):
             X = super()._new_rows(X)
             self._check_known(X)
             return X
-        validate_data(self, X, reset=False, skip_check_array=True)
-        X, labels = self._split(X)
+        X, labels = self._split(X, reset=False)
         self._check_known(X)
         return Table(X, self._factors.encode(labels, len(X))) if labels else X
 
@@ -104,8 +92,10 @@ class TableReader(BayesianClassifier):
             return [int(j) for j in layout.find(slopes)] if len(slopes) else []
         return [int(j) for j in layout.find(part.columns)] if hasattr(part, "columns") else []
 
-    def _split(self, X: Any) -> tuple[Array, dict[str, Any]]:
+    def _split(self, X: Any, reset: bool) -> tuple[Array, dict[str, Any]]:
         """Numbers that some term reads (zero elsewhere), and labels of groups by column."""
+        X = cells.check_kind(X)
+        validate_data(self, X, reset=reset, skip_check_array=True)
         layout, names = self._layout(), super()._names()
         rows = X if hasattr(X, "columns") or hasattr(X, "dtype") else np.array(X, dtype=object)
         if reading.is_sparse(rows) or len(np.shape(rows)) != 2:
@@ -113,7 +103,7 @@ class TableReader(BayesianClassifier):
                 "rows with groups must be a data frame or a dense array of two dimensions; got "
                 f"{type(X).__name__} of shape {np.shape(X)}."
             )
-        labels = {names[j]: np.asarray(reading.column_of(rows, j)) for j in layout.groups}
+        labels = {names[j]: np.asarray(cells.column_of(rows, j)) for j in layout.groups}
         plain = [j for j in range(layout.count) if j not in layout.groups]
         read: set[int] = set()
         for name, part, _ in self._parts:
@@ -121,12 +111,13 @@ class TableReader(BayesianClassifier):
                 read |= set(self._reads(layout, part))
             except ValueError as error:
                 raise ValueError(f"term {name!r}: {error}") from error
+        cells.check_numbers(rows, reset, [plain[k] for k in sorted(read)])
         out = np.zeros((np.shape(rows)[0], len(plain)))
         for k, j in enumerate(plain):
             if k not in read:
                 continue
             try:
-                out[:, k] = np.asarray(reading.column_of(rows, j), dtype=float)
+                out[:, k] = np.asarray(cells.column_of(rows, j), dtype=float)
             except (TypeError, ValueError) as error:
                 raise ValueError(
                     f"column {names[j]!r} cannot be read as numbers ({error}). Encode it, or leave "
@@ -135,7 +126,7 @@ class TableReader(BayesianClassifier):
         finite = "allow-nan" if self._incomplete() else True
         if not plain:
             return out, labels
-        with reading.explained(self, out, self._names()):
+        with cells.explained(self, out, self._names()):
             out = check_array(out, dtype=float, ensure_all_finite=finite, input_name="X")
         return out, labels
 

@@ -26,6 +26,7 @@ from ..kernels.precomputed import check_square, skew
 from ..likelihoods import Probit
 from ..machine import Machine
 from ..model import Model
+from ..parameters import check_switch, is_among
 from ..priors import Fixed
 from ..progress import Reporter
 from ..types import Array, Coef, Term
@@ -123,8 +124,8 @@ class VectorClassifier(BayesianClassifier):
             if not good or isinstance(value, bool):
                 kind = "whole number" if whole else "number"
                 raise ValueError(f"{name} must be a {kind} of at least {low:g}; got {value!r}.")
-        if not isinstance(self.tune, bool | np.bool_):
-            raise ValueError(f"tune must be True or False; got {self.tune!r}.")
+        for name in ("tune", "warm_start"):
+            check_switch(name, getattr(self, name))
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         check.check_probability(self.probability)
@@ -229,7 +230,7 @@ class VectorClassifier(BayesianClassifier):
         if not self._by_label:  # one candidate a point
             rows = rows[np.unique(data.at, return_index=True)[1]]
         most = self.n_candidates
-        if most == "auto":
+        if is_among(most, ("auto",)):
             most = min(MOST, max(FEWEST, HELD // data.c.size))
         elif not (isinstance(most, int | np.integer) and most >= 2):
             raise ValueError(

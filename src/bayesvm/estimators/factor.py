@@ -13,7 +13,7 @@ from sklearn.utils import check_array
 from sklearn.utils._set_output import _wrap_data_with_container
 from sklearn.utils.validation import check_is_fitted
 
-from .. import reading
+from .. import cells, reading
 from .. import validation as check
 from ..blocks import Blocks, block_rows
 from ..checkpoint import opened
@@ -29,6 +29,7 @@ from ..inference import VB, Gibbs
 from ..inference.loop import Progress
 from ..machine import AGREED, Machine
 from ..model import Model, Problem
+from ..parameters import is_among
 from ..priors import Fixed
 from ..types import Array, Term
 from ._loadings import LoadingReport
@@ -259,7 +260,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
 
     def _scheme(self) -> Any:
         """The scheme, and everything that can be checked before data are seen."""
-        if self.classifier not in CLIMBS:
+        if not is_among(self.classifier, CLIMBS):
             raise ValueError(
                 f"classifier={self.classifier!r} is not known; choose 'kernel' or 'linear'."
             )
@@ -459,7 +460,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
             each class's say.
         """
         check_is_fitted(self, "machines_")
-        W = check_array(X, dtype=[np.float64, np.float32])
+        W = check_array(cells.check_table(X), dtype=[np.float64, np.float32])
         if W.shape[1] != self.loadings_.shape[1]:
             raise ValueError(
                 f"scores have {self.loadings_.shape[1]} columns, one a factor; got {W.shape[1]}."

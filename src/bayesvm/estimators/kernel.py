@@ -197,6 +197,15 @@ class BayesianSVC(Streaming, ProcessClassifier):
 
     # ----- fitting
 
+    def _idle(self) -> dict[str, str]:
+        idle = super()._idle()
+        if not isinstance(self.inducing, str):
+            return idle | {"n_inducing": "where inducing gives the points themselves"}
+        if self.n_inducing is None:
+            why = "with n_inducing=None, for which every row is an inducing point"
+            return idle | {"inducing": why, "approximation": why}
+        return idle
+
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BayesianSVC:
         """Fit to rows ``X`` with labels ``y``.
 

@@ -14,6 +14,7 @@ from ..inference.evidence import START
 from ..inference.loop import Progress
 from ..kernels import Function
 from ..likelihoods import Probit
+from ..parameters import is_among
 from ..types import Array
 from ..vectors import Sparse, fold_count, held_out, laplace, learn, thinning, tune
 from ..vectors.newton import largest_rate
@@ -220,6 +221,18 @@ class PCVC(VectorClassifier):
         self.warm_start = warm_start
         self.checkpoint = checkpoint
 
+    def _idle(self) -> dict[str, str]:
+        if self.prior == "power":
+            return dict.fromkeys(("rate", "ridge", "selection"), "under prior='power'")
+        why = "under prior='laplace', a convex problem; prior='power' uses such settings"
+        idle = dict.fromkeys(("shape", "solver", "n_starts", "max_iter", "tol"), why)
+        if self.rate is not None:
+            idle["selection"] = "where rate is given, which then chooses the vectors"
+        theirs = self._precomputed or (callable(self.kernel) and not hasattr(self.kernel, "pull"))
+        if self.ridge != 0 and not theirs:  # a kernel of theirs may have no norm
+            idle["n_folds"] = "under prior='laplace' unless ridge=0"
+        return idle
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PCVC:
         """Fit to rows ``X`` with labels ``y``.
 
@@ -238,7 +251,7 @@ class PCVC(VectorClassifier):
             The fitted estimator.
         """
         for name, known in CHOICES.items():
-            if getattr(self, name) not in known:
+            if not is_among(getattr(self, name), known):
                 raise ValueError(
                     f"{name}={getattr(self, name)!r} is not known; choose one of "
                     f"{', '.join(map(repr, known))}."

@@ -10,6 +10,7 @@ import numpy as np
 from ..calibration import Link, fit_link, leave_one_out, plain_link
 from ..inference.loop import Progress
 from ..likelihoods import Probit
+from ..parameters import is_among
 from ..types import Array
 from ..vectors import Sparse, fold_count, held_out, relevance
 from ..vectors.tune import Held
@@ -155,6 +156,12 @@ class RVC(VectorClassifier):
         self.warm_start = warm_start
         self.checkpoint = checkpoint
 
+    def _idle(self) -> dict[str, str]:
+        if self.probability == "calibrated" and self.tune:
+            return {}
+        why = "unless tune=True and probability='calibrated', for which folds are made"
+        return {"n_folds": why}
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RVC:
         """Fit to rows ``X`` with labels ``y``.
 
@@ -172,7 +179,7 @@ class RVC(VectorClassifier):
         self : RVC
             The fitted estimator.
         """
-        if self.solver not in SOLVERS:
+        if not is_among(self.solver, SOLVERS):
             known = ", ".join(map(repr, SOLVERS))
             raise ValueError(f"solver={self.solver!r} is not known; choose one of {known}.")
         self._check_settings({"max_iter": 1, "tol": 0.0, "n_folds": 2})

@@ -101,7 +101,7 @@ def run(console: Any, output: Path, repeats: int = 10, draws: int = 500) -> Path
     data = load_breast_cancer(as_frame=True)
     X, X_test, y, y_test = split(data, 0)
     console.print(
-        f"[bold]Breast cancer, Wisconsin[/]: {len(data.data)} tumours, {X.shape[1]} measurements; "
+        f"Breast cancer, Wisconsin: {len(data.data)} tumours, {X.shape[1]} measurements; "
         f"{len(X)} to learn from, {len(X_test)} to test."
     )
     with threadpool_limits(1):  # matrices this small are slower on several threads
@@ -238,5 +238,4 @@ def picture(
     path = output / "bayesvm-demo.png"
     figure.savefig(path, dpi=120)
     plt.close(figure)
-    console.print(f"Figure: [bold]{path.resolve()}[/]", soft_wrap=True)
     return path

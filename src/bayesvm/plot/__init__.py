@@ -1,7 +1,8 @@
 """Displays: figures of fitted estimators, in scikit-learn's manner.
 
-A Display stores the arrays it draws.  ``from_estimator`` computes them and hands what else it is
-given to ``plot``; ``plot(ax=None)`` draws them, hands what else it is given to Matplotlib, leaves
+A Display stores the arrays it draws.  ``from_estimator`` computes them, from an estimator of this
+package, a pipeline that ends with one or a search that found one, and hands what else it is given
+to ``plot``; ``plot(ax=None)`` draws them, hands what else it is given to Matplotlib, leaves
 ``ax_`` and ``figure_`` behind and returns the Display.  ``label`` is a class, by default the last.
 ``from_results`` draws tables of :func:`bayesvm.compare.evaluate`.
 """

@@ -1,7 +1,9 @@
-"""What displays share: axes to draw on, and the machine that is asked."""
+"""What displays share: axes to draw on, and the estimator that they draw."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,17 +27,84 @@ def axes_for(
     return ax
 
 
-def machine_for(estimator: Any, label: Any) -> tuple[Any, int, Any]:
-    """The machine that speaks for a class, its number, and the class."""
-    check_is_fitted(estimator, "machines_")
-    known = list(estimator.classes_)[0 if len(estimator.classes_) > 2 else 1 :]
+@dataclass(frozen=True)
+class Inside:
+    """The estimator to draw: itself, the last step of a pipeline, or the best of a search."""
+
+    model: Any
+    before: tuple[Any, ...] = ()  # pipelines of the steps before it
+
+    @classmethod
+    def of(cls, estimator: Any) -> Inside:
+        estimator = getattr(estimator, "best_estimator_", estimator)
+        if not hasattr(estimator, "steps"):
+            return cls(estimator)
+        last = cls.of(estimator[-1])
+        return last if len(estimator) == 1 else cls(last.model, (estimator[:-1], *last.before))
+
+    @classmethod
+    def fitted(cls, estimator: Any, needed: str = "machines_") -> Inside:
+        """The same, of a fitted estimator that has what is needed."""
+        inside = cls.of(estimator)
+        check_is_fitted(inside.model)
+        if not (hasattr(inside.model, "machines_") and hasattr(inside.model, needed)):
+            what = "" if needed == "machines_" else f" that has {needed}"
+            raise ValueError(
+                f"this display is for an estimator of bayesvm{what}, alone, as the last step of a "
+                f"pipeline or as the best of a search; got {type(inside.model).__name__}."
+            )
+        return inside
+
+    def rows(self, X: Any) -> Any:
+        """Rows of the user as the estimator is given them."""
+        for steps in self.before:
+            X = steps.transform(X)
+        return X
+
+    def names(self) -> list[str]:
+        """Names of the columns that the estimator is given, made up where there are none."""
+        if self.before and not hasattr(self.model, "feature_names_in_"):
+            names = self._names_out()
+            if names is not None and len(names) == self.model.n_features_in_:
+                return names
+        return [str(name) for name in self.model._names()]
+
+    def _names_out(self) -> list[str] | None:
+        """Names that the steps before give to their columns; some steps give none."""
+        names: list[str] | None = None
+        for steps in self.before:
+            names = feature_names(steps, names)
+        return names
+
+
+def feature_names(steps: Any, given: list[str] | None) -> list[str] | None:
+    """Names that the steps of a pipeline give to their columns; none if one of them gives none."""
+    try:
+        return [str(name) for name in steps.get_feature_names_out(given)]
+    except (AttributeError, ValueError):
+        return None
+
+
+def machine_for(model: Any, label: Any) -> tuple[Any, int, Any]:
+    """The machine of a class against the others, its number, and the class."""
+    known = list(model.classes_)[0 if len(model.classes_) > 2 else 1 :]
     label = known[-1] if label is None else label
+    check_label(label, known)
+    return model.machines_[known.index(label)], known.index(label), label
+
+
+def check_label(label: Any, known: list[Any]) -> None:
     if label not in known:
         raise ValueError(f"label must be one of the classes {known}; got {label!r}.")
-    return estimator.machines_[known.index(label)], known.index(label), label
 
 
 def machine_inside(model: Any) -> Any:
     """The estimator itself, the last step of a pipeline, the best of a search."""
-    model = getattr(model, "best_estimator_", model)
-    return machine_inside(model[-1]) if hasattr(model, "steps") else model
+    return Inside.of(model).model
+
+
+def like(X: Any) -> Callable[[Any], Any]:
+    """Makes tables of the kind of ``X``, with its names of columns, from arrays."""
+    if not hasattr(X, "columns"):
+        return lambda rows: rows
+    return lambda rows: type(X)(dict(zip(X.columns, rows.T)))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..types import Array
-from ._panels import axes_for, machine_for
+from ._panels import Inside, axes_for, machine_for
 
 
 @dataclass
@@ -49,17 +49,19 @@ class CoefficientDisplay:
         They are sorted by ``|mean| / sd`` (``|mean|`` under EM) and, if ``standardized``, times the
         standard deviation of their column where ``fit`` has divided by it, so that they compare.
         """
-        machine, j, label = machine_for(estimator, label)
-        mean, scale = estimator.coef_[j], machine.model.find("coef")[0].design.scale
+        inside = Inside.fitted(estimator, "coef_")
+        model = inside.model
+        machine, j, label = machine_for(model, label)
+        mean, scale = model.coef_[j], machine.model.find("coef")[0].design.scale
         point = not machine.posterior.has_spread
-        rank = np.abs(mean) * scale if point else np.abs(mean) / (estimator.coef_std_[j] + 1e-300)
+        rank = np.abs(mean) * scale if point else np.abs(mean) / (model.coef_std_[j] + 1e-300)
         order = (np.argsort(-rank, kind="stable") if sort else np.arange(mean.size))[:top]
-        known = estimator._names() if names is None else names
+        known = inside.names() if names is None else names
         chosen, unit = [str(known[k]) for k in order], scale[order] if standardized else 1.0
         xlabel = f"coefficient for {label!s}" + (", per sd of column" if standardized else "")
         if point:
             return cls(chosen, mean[order] * unit, xlabel=xlabel).plot(**kwargs)
-        lower, upper = (end[j, order] * unit for end in estimator.coef_interval(level))
+        lower, upper = (end[j, order] * unit for end in model.coef_interval(level))
         xlabel += f" ({100 * level:g}% interval)"
         return cls(chosen, mean[order] * unit, lower, upper, xlabel).plot(**kwargs)
 
@@ -129,12 +131,13 @@ class InclusionDisplay:
         """
         titles = list(estimators) if isinstance(estimators, Mapping) else None
         models = list(estimators.values() if isinstance(estimators, Mapping) else estimators)
-        found = [_inclusion(model, label) for model in models]
+        insides = [Inside.fitted(model, "coef_") for model in models]
+        found = [_inclusion(inside.model, label) for inside in insides]
         chance, positive = np.stack([x[0] for x in found]), np.stack([x[1] for x in found])
         most = chance.max(axis=0)
         order = np.argsort(-most, kind="stable")[:top]
         order = order if sort else np.sort(order)
-        known = models[0]._names() if names is None else names
+        known = insides[0].names() if names is None else names
         chosen = [str(known[k]) for k in order]
         display = cls(chosen, chance[:, order], positive[:, order], titles, found[0][2])
         return display.plot(**kwargs)
@@ -160,9 +163,9 @@ class InclusionDisplay:
         return self
 
 
-def _inclusion(estimator: Any, label: Any) -> tuple[Array, Array, str]:
-    """Inclusion and sign of one machine, and the class they speak for."""
-    machine, _, label = machine_for(estimator, label)
+def _inclusion(model: Any, label: Any) -> tuple[Array, Array, str]:
+    """Inclusion and sign of one machine, and the class that it tells from the others."""
+    machine, _, label = machine_for(model, label)
     if machine.inclusion is None:
         raise ValueError(
             "there are no inclusion probabilities to draw; fit with a selection prior: "

@@ -7,18 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from ..types import Array
-from ._panels import axes_for
+from ._panels import Inside, axes_for
 
 NET = 40  # points along each side of the net on which a boundary is drawn
-
-
-def _names(estimator: Any) -> np.ndarray:
-    """Names of the columns."""
-    d = estimator.loadings_.shape[0]
-    return np.asarray(getattr(estimator, "feature_names_in_", [f"x{j}" for j in range(d)]))
 
 
 @dataclass
@@ -54,12 +47,13 @@ class LoadingHeatDisplay:
         cls, estimator: Any, *, n_columns: int = 30, **kwargs: Any
     ) -> LoadingHeatDisplay:
         """Draw for a fitted :class:`~bayesvm.FactorSVC`."""
-        check_is_fitted(estimator, "loadings_")
-        A = estimator.loadings_ / estimator.scale_[:, None]
+        inside = Inside.fitted(estimator, "loadings_")
+        model = inside.model
+        A = model.loadings_ / model.scale_[:, None]
         top = np.argsort(-np.abs(A).max(axis=1), kind="stable")[:n_columns]
         top = top[np.lexsort((-np.abs(A[top]).max(axis=1), np.abs(A[top]).argmax(axis=1)))]
-        names = _names(estimator)[top]
-        return cls(A[top], names, estimator.factor_relevance_).plot(**kwargs)
+        names = np.asarray(inside.names())[top]
+        return cls(A[top], names, model.factor_relevance_).plot(**kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> LoadingHeatDisplay:
         """Draw; further arguments go to ``Axes.imshow``."""
@@ -111,13 +105,12 @@ class TopLoadingDisplay:
     ) -> TopLoadingDisplay:
         """Draw for a fitted :class:`~bayesvm.FactorSVC`; by default its three most relevant
         factors."""
-        check_is_fitted(estimator, "loadings_")
-        chosen = np.argsort(-estimator.factor_relevance_)[:3] if factors is None else factors
-        low, high = estimator.loadings_interval(level)
-        A, names = estimator.loadings_, _names(estimator)
-        tops = [
-            np.argsort(-np.abs(A[:, k] / estimator.scale_), kind="stable")[:n_top] for k in chosen
-        ]
+        inside = Inside.fitted(estimator, "loadings_")
+        model = inside.model
+        chosen = np.argsort(-model.factor_relevance_)[:3] if factors is None else factors
+        low, high = model.loadings_interval(level)
+        A, names = model.loadings_, np.asarray(inside.names())
+        tops = [np.argsort(-np.abs(A[:, k] / model.scale_), kind="stable")[:n_top] for k in chosen]
         mean, lower, upper = (
             [part[top, k] for top, k in zip(tops, chosen)] for part in (A, low, high)
         )
@@ -177,26 +170,27 @@ class FactorScoreDisplay:
     ) -> FactorScoreDisplay:
         """Draw for a fitted :class:`~bayesvm.FactorSVC` of two classes; by default on its two most
         relevant factors."""
-        check_is_fitted(estimator, "loadings_")
-        K = estimator.loadings_.shape[1]
-        if len(estimator.classes_) != 2 or K < 2:
+        inside = Inside.fitted(estimator, "loadings_")
+        model = inside.model
+        K = model.loadings_.shape[1]
+        if len(model.classes_) != 2 or K < 2:
             raise ValueError(
                 "a band is drawn for two classes and at least two factors; got "
-                f"{len(estimator.classes_)} classes and {K} factors."
+                f"{len(model.classes_)} classes and {K} factors."
             )
         if factors is None:
-            first, second = np.argsort(-estimator.factor_relevance_)[:2]
+            first, second = np.argsort(-model.factor_relevance_)[:2]
             factors = int(first), int(second)
-        W = np.asarray(estimator.transform(X))[:, factors]
+        W = np.asarray(model.transform(inside.rows(X)))[:, factors]
         room = 0.1 * np.ptp(W, axis=0)
         grid = np.linspace(W.min(axis=0) - room, W.max(axis=0) + room, NET).T
         proba = np.empty((NET, NET))
         for i, height in enumerate(grid[1]):  # a line at a time: rows may be very wide
             net = np.zeros((NET, K))
             net[:, factors[0]], net[:, factors[1]] = grid[0], height
-            proba[i] = estimator.predict_proba(_framed(estimator, net))[:, 1]
-        hit = np.asarray(y) == estimator.classes_[1]
-        classes = tuple(estimator.classes_)
+            proba[i] = model.predict_proba(_framed(model, net))[:, 1]
+        hit = np.asarray(y) == model.classes_[1]
+        classes = tuple(model.classes_)
         return cls(W, hit, grid, proba, factors, classes).plot(**kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> FactorScoreDisplay:
@@ -248,12 +242,12 @@ class FactorImageDisplay:
         cls, estimator: Any, shape: tuple[int, int], **kwargs: Any
     ) -> FactorImageDisplay:
         """Draw for a :class:`~bayesvm.FactorSVC` whose columns are the pixels of images."""
-        check_is_fitted(estimator, "loadings_")
-        d = estimator.loadings_.shape[0]
+        model = Inside.fitted(estimator, "loadings_").model
+        d = model.loadings_.shape[0]
         if int(np.prod(shape)) != d:
             raise ValueError(f"images of shape {shape} have {np.prod(shape)} pixels, not {d}.")
-        images = estimator.loadings_.T.reshape(-1, *shape)
-        return cls(images, estimator.factor_relevance_).plot(**kwargs)
+        images = model.loadings_.T.reshape(-1, *shape)
+        return cls(images, model.factor_relevance_).plot(**kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> FactorImageDisplay:
         """Draw, one panel a factor; further arguments go to ``Axes.imshow``."""

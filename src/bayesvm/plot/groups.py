@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..types import Array
-from ._panels import axes_for, machine_for
+from ._panels import Inside, axes_for, machine_for
 
 NAMED = 40  # groups, up to which each is named on the axis
 
@@ -53,12 +53,13 @@ class GroupDisplay:
 
         ``effect`` is "intercept" or the name of a column that has slopes.
         """
-        _, _, label = machine_for(estimator, label)
-        factors = list(estimator.factors_)
+        model = Inside.fitted(estimator, "random_effects").model
+        _, _, label = machine_for(model, label)
+        factors = list(model.factors_)
         factor = factors[0] if factor is None and factors else factor
         if factor not in factors:
             raise ValueError(f"factor must be one of {factors}; got {factor!r}.")
-        frame = estimator.random_effects(level)
+        frame = model.random_effects(level)
         if frame.index.nlevels > 3:
             frame = frame.xs(label, level="class")
         frame = frame.xs(factor, level="factor")

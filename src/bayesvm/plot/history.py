@@ -10,7 +10,7 @@ import numpy as np
 
 from ..diagnostics import r_hat
 from ..types import Array
-from ._panels import axes_for, machine_for
+from ._panels import Inside, axes_for, machine_for
 
 
 @dataclass
@@ -50,15 +50,16 @@ class ConvergenceDisplay:
         """
         if against not in ("pass", "time"):
             raise ValueError(f"against={against!r} is not known; choose 'pass' or 'time'.")
-        machine, _, _ = machine_for(estimator, None)
+        model = Inside.fitted(estimator).model
+        machine, _, _ = machine_for(model, None)
         point = not machine.posterior.has_spread
         quantity = "log posterior density" if point else "bound"
         quantity = "log pseudo-likelihood" if "draws" in machine.extra else quantity
-        classes = estimator.classes_ if len(estimator.machines_) > 1 else [""]
-        paths = [np.asarray(m.path) for m in estimator.machines_]
+        classes = model.classes_ if len(model.machines_) > 1 else [""]
+        paths = [np.asarray(m.path) for m in model.machines_]
         seconds = None
         if against == "time":
-            seconds = [np.asarray(getattr(m.path, "seconds", ())) for m in estimator.machines_]
+            seconds = [np.asarray(getattr(m.path, "seconds", ())) for m in model.machines_]
             if any(len(t) != len(path) for t, path in zip(seconds, paths)):
                 raise ValueError(
                     "the times of this fit were not kept; use inference='vb' or 'svi', or "
@@ -122,10 +123,11 @@ class TraceDisplay:
         ``point`` is an estimator fitted to the same columns, by EM say, whose coefficients are
         drawn in.
         """
-        machine, _, label = machine_for(estimator, label)
+        inside = Inside.fitted(estimator, "coef_")
+        machine, _, label = machine_for(inside.model, label)
         if "draws" not in machine.extra:
             raise ValueError("there are no chains to draw; fit with inference='gibbs'.")
-        known, draws = _named(estimator, machine, machine.extra["draws"].theta)
+        known, draws = _named(inside, machine, machine.extra["draws"].theta)
         if names is None:
             names = [known[k] for k in np.argsort(-r_hat(draws), kind="stable")[:3]]
         unknown = [name for name in names if name not in known]
@@ -133,8 +135,9 @@ class TraceDisplay:
             raise ValueError(f"no coefficient is called {unknown}; there are {known}.")
         chosen, at = [known.index(k) for k in names], None
         if point is not None:
-            other, _, _ = machine_for(point, label)
-            theirs, mean = _named(point, other, other.posterior.mean)
+            own = Inside.fitted(point, "coef_")
+            other, _, _ = machine_for(own.model, label)
+            theirs, mean = _named(own, other, other.posterior.mean)
             lacking = [name for name in names if name not in theirs]
             if lacking:
                 raise ValueError(f"the point estimate has no coefficient called {lacking}.")
@@ -155,10 +158,10 @@ class TraceDisplay:
         return self
 
 
-def _named(estimator: Any, machine: Any, theta: Array) -> tuple[list[str], Array]:
+def _named(inside: Inside, machine: Any, theta: Array) -> tuple[list[str], Array]:
     """Names of the intercept, if any, and of the columns, with coefficients on the user's scale."""
-    beta, intercept = estimator._to_user(theta, machine.model)
-    known = list(estimator._names())
-    if not estimator.fit_intercept:
+    beta, intercept = inside.model._to_user(theta, machine.model)
+    known = inside.names()
+    if not inside.model.fit_intercept:
         return known, beta
     return ["intercept", *known], np.concatenate([intercept[..., None], beta], axis=-1)

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from ..types import Array
-from ._panels import axes_for, machine_for
+from ._panels import Inside, axes_for, like, machine_for
 
 
 @dataclass
@@ -56,22 +55,23 @@ class DecisionBandDisplay:
         margin: float = 0.3, label: Any = None, **kwargs: Any,
     ) -> DecisionBandDisplay:  # fmt: skip
         """Draw over the range of ``X``, two columns, widened by a ``margin`` of it either side."""
-        machine, _, label = machine_for(estimator, label)
+        inside = Inside.fitted(estimator)
+        model = inside.model
+        machine, _, label = machine_for(model, label)
         known = getattr(estimator, "feature_names_in_", None)
         rows = np.asarray(X, dtype=float)
-        if rows.ndim != 2 or rows.shape[1] != 2 or estimator.n_features_in_ != 2:
+        if rows.ndim != 2 or rows.shape[1] != 2 or getattr(estimator, "n_features_in_", 2) != 2:
             raise ValueError(f"a decision band needs two columns; got shape {rows.shape}.")
         low, wide = rows.min(axis=0), np.ptp(rows, axis=0)
         ends = np.stack([low - margin * wide, low + (1 + margin) * wide])
         across, up = np.linspace(ends[0], ends[1], cells).T
         grid = np.column_stack([g.ravel() for g in np.meshgrid(across, up)])
-        if known is not None:
-            grid = type(X)(grid, columns=known) if hasattr(X, "columns") else grid
-        k = list(estimator.classes_).index(label)
-        proba = estimator.predict_proba(grid)[:, k].reshape(cells, cells)
+        at = inside.rows(like(X)(grid))
+        k = list(model.classes_).index(label)
+        proba = model.predict_proba(at)[:, k].reshape(cells, cells)
         open_ = None
         if machine.posterior.has_spread:
-            lower, upper = (end[:, k] for end in estimator.predict_interval(grid, level))
+            lower, upper = (end[:, k] for end in model.predict_interval(at, level))
             open_ = ((lower < 0.5) & (upper > 0.5)).reshape(cells, cells)
         hit = None if y is None else np.asarray(y) == label
         names = ("x0", "x1") if known is None else (str(known[0]), str(known[1]))
@@ -123,16 +123,16 @@ class RelevanceDisplay:
         cls, estimator: Any, *, top: int | None = None, **kwargs: Any
     ) -> RelevanceDisplay:
         """Draw the ``top`` columns of a fitted kernel machine, by default all."""
-        check_is_fitted(estimator, "kernel_")
-        kernel, p = estimator.kernel_, estimator.n_features_in_
+        inside = Inside.fitted(estimator, "kernel_")
+        kernel, p = inside.model.kernel_, inside.model.n_features_in_
         stems = [name.split("[")[0] for name in kernel.names]
         found = np.flatnonzero([s.endswith("length_scale") for s in stems])
         if len({stems[k] for k in found}) != 1:
             raise ValueError(f"one set of length scales is needed; {kernel} does not have that.")
         relevance = np.broadcast_to(np.exp(-kernel.theta[found]), p)
-        names = getattr(estimator, "feature_names_in_", [f"x{j}" for j in range(p)])
+        names = inside.names()
         order = np.argsort(-relevance, kind="stable")[:top]
-        return cls([str(names[j]) for j in order], relevance[order]).plot(**kwargs)
+        return cls([names[j] for j in order], relevance[order]).plot(**kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> RelevanceDisplay:
         """Draw bars."""

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import norm
 
 from ..types import Array
-from ._panels import axes_for
+from ._panels import Inside, axes_for
 
 SHOWN = 12  # patterns, the commonest
 
@@ -59,13 +59,14 @@ class MissingDisplay:
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, **kwargs: Any) -> MissingDisplay:
         """Draw for rows ``X``, whose labels are not used, and an estimator with ``impute``."""
-        mean, std = estimator.impute(X)
+        inside = Inside.fitted(estimator, "impute")
+        mean, std = inside.model.impute(inside.rows(X))
         gone = std > 0
         patterns, counts = np.unique(gone, axis=0, return_counts=True)
         order = np.argsort(-counts, kind="stable")
         columns = range(gone.shape[1])
         return cls(
-            estimator._names(),
+            inside.names(),
             patterns[order],
             counts[order],
             [mean[~gone[:, j], j] for j in columns],

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..types import Array
-from ._panels import axes_for, machine_for
+from ._panels import Inside, axes_for, feature_names, machine_for
 
 
 def coefficient_path(
@@ -24,7 +24,8 @@ def coefficient_path(
     Parameters
     ----------
     estimator : BayesianLinearSVC
-        With ``prior="lasso"``, ``"bridge"`` or an object that has a ``nu``, and ``inference="em"``.
+        With ``prior="lasso"``, ``"bridge"`` or an object that has a ``nu``, and ``inference="em"``;
+        alone, as the last step of a pipeline or as the best of a search.
     X, y : array-like
         Rows and labels.
     nus : array-like of shape (k,)
@@ -54,6 +55,7 @@ def coefficient_path(
     """
     from ..validation import choose_prior, choose_scheme, is_point
 
+    estimator, X, _ = _prepared(estimator, X, y)
     scheme = choose_scheme(estimator.inference, None, None)
     prior = choose_prior(estimator.prior, scheme)
     if not hasattr(prior, "nu") or not is_point(scheme):
@@ -70,6 +72,16 @@ def coefficient_path(
         machine, j, _ = machine_for(model, label)
         coefs.append(model.coef_[j] * machine.model.find("coef")[0].design.scale)
     return nus, np.stack(coefs[::-1])
+
+
+def _prepared(estimator: Any, X: Any, y: Any) -> tuple[Any, Any, list[str]]:
+    """The linear estimator, rows as the steps before it make them, and names of their columns."""
+    inside, names = Inside.of(estimator), None
+    for steps in inside.before:
+        steps = clone(steps)
+        X = steps.fit_transform(X, y)
+        names = feature_names(steps, names)
+    return inside.model, X, names or []
 
 
 @dataclass
@@ -119,10 +131,11 @@ class PathDisplay:
         ``nus`` is by default 20 scales from 0.001 to 10.
         """
         grid = np.geomspace(1e-3, 10.0, 20) if nus is None else nus
-        grid, coefs = coefficient_path(estimator, X, y, grid, label=label)
+        model, X, made = _prepared(estimator, X, y)
+        grid, coefs = coefficient_path(model, X, y, grid, label=label)
         if names is None:
-            columns = getattr(X, "columns", None)
-            names = [f"x{j}" for j in range(coefs.shape[1])] if columns is None else list(columns)
+            names = list(getattr(X, "columns", made))
+            names = names or [f"x{j}" for j in range(coefs.shape[1])]
         return cls([str(name) for name in names], grid, coefs, best).plot(**kwargs)
 
     def plot(self, ax: Any = None, *, top: int = 10, **kwargs: Any) -> PathDisplay:

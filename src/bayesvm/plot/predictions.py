@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.metrics import brier_score_loss, log_loss
 
 from ..types import Array
-from ._panels import axes_for, machine_for
+from ._panels import Inside, axes_for, check_label, machine_for, machine_inside
 
 
 @dataclass
@@ -42,9 +42,12 @@ class CalibrationDisplay:
         cls, estimator: Any, X: Any, y: Any, *, label: Any = None, **kwargs: Any
     ) -> CalibrationDisplay:
         """Draw for any classifier with ``predict_proba``; a class against the others if several."""
-        k = -1 if label is None else list(estimator.classes_).index(label)
-        hit, p = np.asarray(y) == estimator.classes_[k], estimator.predict_proba(X)[:, k]
-        return cls.from_predictions(hit, p, **({"name": type(estimator).__name__} | kwargs))
+        known = list(estimator.classes_)
+        label = known[-1] if label is None else label
+        check_label(label, known)
+        hit, p = np.asarray(y) == label, estimator.predict_proba(X)[:, known.index(label)]
+        name = type(machine_inside(estimator)).__name__
+        return cls.from_predictions(hit, p, **({"name": name} | kwargs))
 
     @classmethod
     def from_predictions(
@@ -107,13 +110,15 @@ class ProbabilityDisplay:
         **kwargs: Any,
     ) -> ProbabilityDisplay:  # fmt: skip
         """Draw ``predict_proba`` and ``predict_interval``, and the outcomes ``y`` if given."""
-        machine, _, label = machine_for(estimator, label)
-        k, ylabel = list(estimator.classes_).index(label), f"probability of {label!s}"
-        p = estimator.predict_proba(X)[:, k]
+        inside = Inside.fitted(estimator)
+        model, rows = inside.model, inside.rows(X)
+        machine, _, label = machine_for(model, label)
+        k, ylabel = list(model.classes_).index(label), f"probability of {label!s}"
+        p = model.predict_proba(rows)[:, k]
         order = np.argsort(p, kind="stable")
         lower = upper = None
         if machine.posterior.has_spread:
-            lower, upper = (end[order, k] for end in estimator.predict_interval(X, level))
+            lower, upper = (end[order, k] for end in model.predict_interval(rows, level))
             ylabel += f", with {100 * level:g}% interval"
         hit = None if y is None else (np.asarray(y) == label)[order]
         return cls(p[order], lower, upper, hit, ylabel).plot(**kwargs)

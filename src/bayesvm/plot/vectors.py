@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..types import Array
-from ._panels import axes_for, machine_inside
+from ._panels import axes_for, like, machine_inside
 
 
 @dataclass
@@ -74,14 +74,13 @@ class VectorDisplay:
         room = 0.05 * np.ptp(points, axis=0)
         grid = np.linspace(points.min(axis=0) - room, points.max(axis=0) + room, size).T
         net = np.stack(np.meshgrid(*grid), axis=-1).reshape(-1, 2)
-        named = type(X)(dict(zip(X.columns, net.T))) if hasattr(X, "columns") else net
         return cls(
             points,
             y == estimator.classes_[1],
             points[machine.support_],
             wrong_signed(estimator, y),
             grid,
-            estimator.decision_function(named).reshape(size, size),
+            estimator.decision_function(like(X)(net)).reshape(size, size),
         ).plot(**kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> VectorDisplay:

@@ -1,0 +1,88 @@
+"""What commands share: printing as it is, files checked before the work, errors in one line."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+
+def plain_console(stderr: bool = False) -> Console:
+    """A console that prints what it is given: names may look like markup or emoji codes."""
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+
+def show_file(console: Console, what: str, path: Path) -> None:
+    """Tell where a file was written."""
+    console.print(Text.assemble(f"{what}: ", (str(path.resolve()), "bold")), soft_wrap=True)
+
+
+def check_input(path: Path | None) -> Path | None:
+    """A file that can be read; the callback of an argument."""
+    if path is None:
+        return None
+    if not path.exists():
+        raise typer.BadParameter(f"{path} does not exist")
+    if path.is_dir():
+        raise typer.BadParameter(f"{path} is a folder; name a file in it")
+    if not os.access(path, os.R_OK):
+        raise typer.BadParameter(f"{path} cannot be read: permission denied")
+    return path
+
+
+def check_output(path: Path | None) -> Path | None:
+    """A file that can be written; the callback of an option."""
+    if path is None:
+        return None
+    if path.is_dir():
+        raise typer.BadParameter(f"{path} is a folder; name a file in it")
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise typer.BadParameter(f"the folder {folder} does not exist; make it first")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise typer.BadParameter(f"{path} cannot be written: permission denied")
+    return path
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder for results if it does not exist."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise typer.BadParameter(f"the folder {path} cannot be made: {error.strerror}") from error
+    if not os.access(path, os.W_OK):
+        raise typer.BadParameter(f"files cannot be written to {path}: permission denied")
+
+
+class one_line_each:
+    """Errors and warnings of the library as one line each, without tracebacks or source lines."""
+
+    def __enter__(self) -> None:
+        self._saved = warnings.catch_warnings()
+        self._saved.__enter__()
+        self._seen: set[str] = set()
+        warnings.showwarning = self._show
+
+    def _show(
+        self,
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: Any = None,
+        line: str | None = None,
+    ) -> None:
+        text = str(message)
+        if text not in self._seen:  # each fold may give the same
+            self._seen.add(text)
+            plain_console(stderr=True).print(f"Warning: {text}", soft_wrap=True)
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._saved.__exit__(kind, error, trace)
+        if isinstance(error, ValueError | ImportError | OSError):
+            raise typer.BadParameter(str(error)) from error

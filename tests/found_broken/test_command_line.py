@@ -1,0 +1,178 @@
+"""The command line: names and files of any kind, and mistakes found before the work."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.dummy import DummyClassifier
+from typer.testing import CliRunner
+
+import bayesvm
+from bayesvm.cli import app
+from bayesvm.compare import evaluate
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("skops")
+
+
+def invoke(*args):
+    return CliRunner().invoke(app, [str(a) for a in args])
+
+
+def flat(done):
+    return " ".join(done.output.replace("│", " ").split())
+
+
+def tabled(folder, names=("age", "kind", "label"), labels=("no", "yes"), n=40):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(n)
+    columns = (x, np.where(rng.random(n) < 0.5, "u", "v"))
+    y = np.where(x + 0.5 * rng.standard_normal(n) > 0, labels[1], labels[0])
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "data.csv"
+    pd.DataFrame(dict(zip(names, (*columns, y)))).to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def table(tmp_path):
+    return tabled(tmp_path)
+
+
+@pytest.fixture
+def no_work(monkeypatch):
+    """Fitting fails the test."""
+
+    def fit(*_, **__):
+        pytest.fail("a model was fitted")
+
+    monkeypatch.setattr(bayesvm.BayesianLinearSVC, "fit", fit)
+
+
+@pytest.mark.parametrize("odd", ["[/x]", "[bold]", ":apple:"])
+def test_names_labels_and_paths_are_printed_as_they_are(odd, tmp_path):
+    path = tabled(
+        tmp_path / f"folder{odd}",  # a slash makes two of it
+        (f"age{odd}", f"kind{odd}", f"label{odd}"),
+        (f"no{odd}", f"yes{odd}"),
+    )
+    done = invoke("fit", path, "-t", f"label{odd}", "--no-check")
+    assert done.exit_code == 0, done.output
+    model = path.with_suffix(".bayesvm")
+    assert model.exists()
+    for text in (f"age{odd}", f"kind{odd}_u", f"classes no{odd}, yes{odd}", str(model)):
+        assert text in done.output
+    curve = path.with_suffix(".png")
+    done = invoke("report", model, path, "-t", f"label{odd}", "-o", curve)
+    assert done.exit_code == 0, done.output
+    assert f"on {path}: error" in done.output
+    assert str(curve) in done.output
+    done = invoke("predict", model, path)
+    assert done.output.startswith(f"prediction,proba no{odd}")
+
+
+@pytest.mark.parametrize("command", ["demo", "reproduce"])
+def test_paths_of_studies_are_printed_as_they_are(command, tmp_path, monkeypatch):
+    folder = tmp_path / "a[/x]:apple:"
+    if command == "demo":
+        done = invoke("demo", "--repeats", 1, "--draws", 4, "-o", folder)
+        names = ["bayesvm-demo.png"]
+    else:
+        from dataclasses import replace
+
+        from bayesvm.experiments import luts_simulation as luts
+
+        few = {"sets": 1, "rows": (40,), "columns": (3,), "sweeps": (5, 10)}
+        tiny = replace(luts.EXPERIMENT, tasks=lambda quick, seed: luts.tasks(quick, seed, **few))
+        monkeypatch.setattr(luts, "EXPERIMENT", tiny)
+        done = invoke("reproduce", "luts", "simulation", "-j", 1, "-o", folder)
+        names = ["luts-simulation.csv", "luts-simulation.png"]
+    assert done.exit_code == 0, done.output
+    for name in names:
+        assert str(folder / name) in done.output
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("fit", "FOLDER", "-t", "label"), "is a folder; name a file in it"),
+        (("fit", "TABLE", "-t", "label", "-o", "FOLDER"), "is a folder; name a file in it"),
+        (("fit", "TABLE", "-t", "label", "-o", "FOLDER/none/m"), "none does not exist; make it"),
+        (("fit", "TABLE", "-t", "label", "-o", "TABLE"), "is the table itself; give another file"),
+        (("predict", "FOLDER", "TABLE"), "is a folder; name a file in it"),
+        (("predict", "TABLE", "FOLDER"), "is a folder; name a file in it"),
+        (("predict", "TABLE", "TABLE", "-o", "FOLDER/none/p.csv"), "none does not exist; make it"),
+        (("report", "FOLDER"), "is a folder; name a file in it"),
+        (("report", "TABLE", "FOLDER", "-t", "label"), "is a folder; name a file in it"),
+        (("report", "TABLE", "TABLE", "-t", "label", "-o", "FOLDER/none/c.png"), "does not exist"),
+        (("report", "TABLE", "-o", "FOLDER/curve.png"), "name a table too"),
+        (("demo", "-o", "TABLE"), "cannot be made: File exists"),
+        (("reproduce", "luts", "simulation", "-o", "TABLE"), "cannot be made: File exists"),
+    ],
+)
+def test_files_that_cannot_be_are_refused_before_the_work(args, message, table, no_work):
+    names = {"FOLDER": str(table.parent), "TABLE": str(table)}
+    given = [re.sub("FOLDER|TABLE", lambda found: names[found[0]], a) for a in args]
+    done = invoke(*given)
+    assert done.exit_code == 2, done.output
+    # a long path may be broken anywhere
+    assert message.replace(" ", "") in flat(done).replace(" ", "")
+
+
+def test_unknown_inference_is_what_is_refused(table, no_work):
+    frame = pd.read_csv(table)
+    frame.loc[0, "age"] = np.nan
+    frame.to_csv(table, index=False)
+    done = invoke("fit", table, "-t", "label", "--inference", "mcmc")
+    assert done.exit_code == 2
+    assert "--inference mcmc is not known; choose one of vb, em, svi, gibbs" in flat(done)
+    assert "empty" not in done.output
+
+
+def test_a_class_of_one_row_is_found_before_the_work(table, no_work):
+    frame = pd.read_csv(table)
+    frame.loc[0, "label"] = "maybe"
+    frame.to_csv(table, index=False)
+    done = invoke("fit", table, "-t", "label")
+    assert done.exit_code == 2
+    assert "single row, so nothing can be left out" in flat(done)
+
+
+def test_warnings_are_one_line_and_once(table, monkeypatch):
+    whole = bayesvm.BayesianLinearSVC.fit
+
+    def fit(self, *args, **kwargs):
+        warnings.warn("the matrix was singular", RuntimeWarning, stacklevel=1)
+        return whole(self, *args, **kwargs)
+
+    monkeypatch.setattr(bayesvm.BayesianLinearSVC, "fit", fit)
+    done = invoke("fit", table, "-t", "label")  # one fit and five folds
+    assert done.exit_code == 0
+    assert done.output.count("Warning: the matrix was singular") == 1
+    assert __file__ not in done.output
+    assert "RuntimeWarning" not in done.output
+
+
+def test_brier_score_of_three_classes_is_summed_over_them():
+    """A third for each class: (2/3)^2 + 2 (1/3)^2 = 2/3, as brier_score_loss has it."""
+    X, y = load_iris(return_X_y=True)
+    models = {"uniform": DummyClassifier(strategy="uniform")}
+    frame = evaluate(models, {"iris": (X, y)}, 3, "brier", n_jobs=1)
+    scores = frame.loc[frame["metric"] == "brier", "value"]
+    np.testing.assert_allclose(scores, 2 / 3, rtol=1e-12)
+
+
+def test_brier_score_is_one_number_wherever_it_is_shown(tmp_path):
+    iris = load_iris(as_frame=True).frame
+    path = tmp_path / "iris.csv"
+    iris.to_csv(path, index=False)
+    assert invoke("fit", path, "-t", "target", "--no-check").exit_code == 0
+    file = path.with_suffix(".bayesvm")
+    shown = re.search(r"Brier score (\d\.\d+)", flat(invoke("report", file, path, "-t", "target")))
+    rows = np.arange(len(iris))
+    X, y = iris.drop(columns="target"), iris["target"]
+    model = {"linear": bayesvm.load(file)}
+    frame = evaluate(model, {"iris": (X, y)}, [(rows, rows)], "brier", n_jobs=1)
+    assert float(shown[1]) == round(float(frame["value"][0]), 3)

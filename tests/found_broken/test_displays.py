@@ -1,0 +1,151 @@
+"""Displays of estimators inside pipelines and searches."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bayesvm import PCVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC, plot
+from bayesvm.inference import Gibbs
+
+pd = pytest.importorskip("pandas")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*the chains do not agree")
+
+RNG = np.random.default_rng(0)
+X = pd.DataFrame(5.0 + 3.0 * RNG.standard_normal((60, 2)), columns=["age", "dose"])
+Y = np.where(X["age"] + RNG.standard_normal(60) > 5.0, "yes", "no")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def scaled(model):
+    return make_pipeline(StandardScaler(), model)
+
+
+def searched(model):
+    return GridSearchCV(model, {}, cv=2)
+
+
+WRAPS = {
+    "pipeline": scaled,
+    "search": lambda model: searched(scaled(model)),
+    "search inside": lambda model: scaled(searched(model)),
+}
+
+
+@pytest.fixture(params=WRAPS)
+def wrap(request):
+    return WRAPS[request.param]
+
+
+def by_hand(model, rows=X, **fit):
+    """The same model fitted to the rows that the scaler gives, and these."""
+    Z = StandardScaler().fit_transform(rows)
+    return model.fit(Z, Y, **fit), Z
+
+
+def test_coefficients(wrap):
+    display = plot.CoefficientDisplay.from_estimator(wrap(BayesianLinearSVC()).fit(X, Y))
+    want = plot.CoefficientDisplay.from_estimator(by_hand(BayesianLinearSVC())[0])
+    assert display.names == [["age", "dose"][int(name[1:])] for name in want.names]
+    for name in ("mean", "lower", "upper"):
+        np.testing.assert_allclose(getattr(display, name), getattr(want, name), rtol=1e-12)
+
+
+def test_probabilities(wrap):
+    display = plot.ProbabilityDisplay.from_estimator(wrap(BayesianLinearSVC()).fit(X, Y), X, Y)
+    want = plot.ProbabilityDisplay.from_estimator(*by_hand(BayesianLinearSVC()), Y)
+    for name in ("proba", "lower", "upper", "hit"):
+        np.testing.assert_allclose(getattr(display, name), getattr(want, name), rtol=1e-9)
+
+
+def test_decision_band_is_over_the_columns_that_the_user_gave(wrap):
+    model = wrap(BayesianSVC(tune=False)).fit(X, Y)
+    display = plot.DecisionBandDisplay.from_estimator(model, X, Y, cells=4)
+    assert display.names == ("age", "dose")
+    assert display.x[0] < X["age"].min() < X["age"].max() < display.x[-1]
+    corner = pd.DataFrame({"age": display.x[:1], "dose": display.y[:1]})
+    np.testing.assert_allclose(display.proba[0, 0], model.predict_proba(corner)[0, 1])
+    assert display.open_ is not None
+
+
+def test_displays_of_one_fit(wrap):
+    model = wrap(BayesianLinearSVC(inference=Gibbs(8, 4, 2), random_state=0)).fit(X, Y)
+    assert plot.ConvergenceDisplay.from_estimator(model).quantity == "log pseudo-likelihood"
+    point = wrap(BayesianLinearSVC(inference="em")).fit(X, Y)
+    names = ["intercept", "dose"]
+    display = plot.TraceDisplay.from_estimator(model, names=names, point=point)
+    assert display.draws.shape == (2, 8, 2)
+    assert display.point.shape == (2,)
+
+
+def test_inclusion(wrap):
+    models = [wrap(BayesianLinearSVC(prior)).fit(X, Y) for prior in ("laplace_zero", "spike_slab")]
+    assert plot.InclusionDisplay.from_estimators(models).names == ["age", "dose"]
+
+
+def test_relevance(wrap):
+    model = wrap(BayesianSVC("rbf", tune=False)).fit(X, Y)
+    assert plot.RelevanceDisplay.from_estimator(model).names == ["age", "dose"]
+
+
+def test_missing_cells(wrap):
+    holes = X.mask(RNG.random(X.shape) < 0.1)
+    model = wrap(BayesianLinearSVC(missing="model")).fit(holes, Y)
+    display = plot.MissingDisplay.from_estimator(model, holes)
+    assert display.names == ["age", "dose"]
+    assert sum(len(mean) for mean in display.mean) == holes.isna().to_numpy().sum()
+
+
+def test_groups():
+    groups = np.arange(60) % 4
+    model = scaled(MixedSVC()).fit(X, Y, mixedsvc__groups=groups)
+    assert len(plot.GroupDisplay.from_estimator(model).names) == 4
+
+
+def test_factors():
+    wide = pd.DataFrame(
+        X["age"].to_numpy()[:, None] + RNG.standard_normal((60, 6)), columns=list("abcdef")
+    )
+    model = scaled(FactorSVC(2, "linear")).fit(wide, Y)
+    assert set(plot.LoadingHeatDisplay.from_estimator(model).names) == set("abcdef")
+    assert set(plot.TopLoadingDisplay.from_estimator(model).names[0]) == set("abcdef")
+    assert plot.FactorImageDisplay.from_estimator(model, (2, 3)).images.shape == (2, 2, 3)
+    display = plot.FactorScoreDisplay.from_estimator(model, wide, Y)
+    want = by_hand(FactorSVC(2, "linear"), wide)
+    np.testing.assert_allclose(
+        display.scores, plot.FactorScoreDisplay.from_estimator(*want, Y).scores
+    )
+
+
+def test_path():
+    model = scaled(BayesianLinearSVC("lasso", "em"))
+    display = plot.PathDisplay.from_estimator(model, X, Y, nus=[0.01, 0.1])
+    assert display.names == ["age", "dose"]
+    Z = StandardScaler().fit_transform(X)
+    _, want = plot.coefficient_path(model[-1], Z, Y, [0.01, 0.1])
+    np.testing.assert_allclose(display.coefs, want)
+
+
+def test_a_calibration_curve_is_named_after_the_estimator(wrap):
+    display = plot.CalibrationDisplay.from_estimator(wrap(PCVC(tune=False)).fit(X, Y), X, Y)
+    assert display.name == "PCVC"
+    with pytest.raises(ValueError, match="label must be one of the classes"):
+        plot.CalibrationDisplay.from_estimator(PCVC(tune=False).fit(X, Y), X, Y, label="maybe")
+
+
+def test_other_estimators_are_refused_for_what_they_are():
+    """They are fitted, and displays said that they were not."""
+    for model in (LogisticRegression(), scaled(LogisticRegression())):
+        with pytest.raises(ValueError, match=r"estimator of bayesvm.*; got LogisticRegression"):
+            plot.ConvergenceDisplay.from_estimator(model.fit(X, Y))
+    with pytest.raises(ValueError, match=r"has kernel_.*; got BayesianLinearSVC"):
+        plot.RelevanceDisplay.from_estimator(BayesianLinearSVC().fit(X, Y))
