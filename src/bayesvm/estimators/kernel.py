@@ -214,9 +214,8 @@ class BayesianSVC(Streaming, ProcessClassifier):
         self : BayesianSVC
             The fitted estimator.
         """
-        tol = 1e-5 if self.tol is None and self.inference == "vb" else self.tol
         scheme, bound = check.choose_bound(
-            self.bound, check.choose_scheme(self.inference, self.max_iter, tol)
+            self.bound, check.choose_scheme(self.inference, self.max_iter, self.tol)
         )
         likelihood = check.choose_likelihood(self.likelihood, scheme)
         rule = check.choose_tuning(self.tune, scheme)

@@ -147,7 +147,7 @@ class Evidence:
         """
         if root is None:
             root = np.linalg.cholesky(np.linalg.inv(self.prior.precision))
-        unit, values = 1.0, [-np.inf]
+        unit, values = 0.0, [-np.inf]
 
         def place(z: Array) -> Array:
             return np.clip(theta + root @ z, *self.prior.reach)
@@ -159,7 +159,7 @@ class Evidence:
             values.append(value)
             if len(values) == 9 and max(values) < early:
                 raise _TooLow
-            if unit == 1.0:  # the first step goes as far as the slope: let that be one unit
+            if not unit:  # the first step goes as far as the slope: let that be one unit
                 unit = max(1.0, float(np.linalg.norm(slope)))
             return -value / unit, -slope / unit
 
@@ -193,7 +193,7 @@ class SparseEvidence(Evidence):
             fit = fit_sites(process, labels, self.site, self.sites[j], tol=1e-5)
             self.sites[j] = fit.sites
             value += fit.bound
-            slope += process.slope(fit).theta
+            slope += process.slope(fit)
         return value, slope
 
 
