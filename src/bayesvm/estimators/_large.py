@@ -10,10 +10,11 @@ import numpy as np
 
 from .. import namespace
 from .. import validation as check
-from ..blocks import cut
+from ..blocks import cut, rows_of_all_classes
 from ..designs import Whitened, fit_columns, whiten
 from ..distinct import merge
 from ..engines import Threads
+from ..engines.dask import is_dask
 from ..gram import Labels
 from ..inference.evidence import START, Seen, extent_of
 from ..inference.streamed import ROWS, guided, refine
@@ -69,7 +70,8 @@ def fit_large(
     X, c = check.placed(engine, X, c)
     blocks = cut(X, codes, c, check.choose_size(engine, p))
     inputs = fit_columns(blocks, engine, svc.standardize)
-    few = blocks.take(np.sort(rng.choice(n, min(n, SAMPLED), replace=False)))
+    everywhere = codes.compute() if is_dask(codes) else namespace.to_numpy(codes)
+    few = blocks.take(rows_of_all_classes(everywhere, SAMPLED, rng))
     data = merge(*(namespace.to_numpy(x) for x in (few.X, few.y, few.c)))
     points = inputs.columns(data.X)
     extent = extent_of(points, svc.standardize)
@@ -79,7 +81,7 @@ def fit_large(
             weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
             labels = [Labels(t, data.c, data.at, len(points)) for t in svc._targets(data.codes)]
             seen = Seen(points, tuple(labels), float(svc.bias) ** 2, extent)
-            further = partial(_refined, svc, blocks, engine, inputs, points, rng)
+            further = partial(_refined, svc, blocks, everywhere, engine, inputs, points, rng)
             kernel = tune(rule, weighted, seen, likelihood, rng, named, refine=further).kernel
         design = whiten(
             kernel,
@@ -110,6 +112,7 @@ def fit_large(
 def _refined(
     svc: Any,
     blocks: Any,
+    everywhere: Array,
     engine: Any,
     inputs: Any,
     points: Array,
@@ -118,13 +121,14 @@ def _refined(
 ) -> Any:
     """The kernel that a sample has found, moved on by more rows and the inducing points.
 
+    ``everywhere`` are the classes of all rows, so that none is missing from those drawn.
     On the device, if the engine has one, else by threads here.
     """
     kernel, guide = found
     design = whiten(
         kernel, inducing_points(svc.inducing, svc.n_inducing, points, kernel, inputs, rng), inputs
     )
-    some = blocks.take(np.sort(rng.choice(blocks.n, min(blocks.n, ROWS), replace=False)))
+    some = blocks.take(rows_of_all_classes(everywhere, ROWS, rng))
     codes = namespace.to_numpy(some.y)
     if hasattr(engine, "place"):
         some = replace(some, X=engine.place(some.X), c=engine.place(some.c))

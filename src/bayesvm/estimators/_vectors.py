@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import reading
 from .. import validation as check
-from ..blocks import Blocks, block_rows
+from ..blocks import Blocks, block_rows, rows_of_all_classes
 from ..calibration import Link
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
 from ..distinct import Distinct, merge, merge_values
@@ -83,18 +83,6 @@ class Journal:
             return self.report(progress)
 
         return told
-
-
-def some_of(rows: Array, codes: Array, most: int, rng: np.random.Generator) -> Array:
-    """About so many of the rows, drawn from every class alike; all, if they are no more."""
-    if most >= rows.size:
-        return rows
-    taken = []
-    for k in np.unique(codes):
-        own = rows[codes == k]
-        share = max(1, round(most * own.size / rows.size))
-        taken.append(rng.permutation(own)[:share])
-    return np.sort(np.concatenate(taken))
 
 
 class VectorClassifier(BayesianClassifier):
@@ -240,7 +228,7 @@ class VectorClassifier(BayesianClassifier):
             raise ValueError(
                 f"n_candidates must be 'auto' or a whole number of at least 2; got {most!r}."
             )
-        return some_of(rows, data.codes[rows], int(most), rng)
+        return rows[rows_of_all_classes(data.codes[rows], int(most), rng)]
 
     @abstractmethod
     def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator, journal: Journal) -> Found:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy.optimize import minimize
 
+from ..blocks import rows_of_all_classes
 from ..designs.columns import Standardised
 from ..designs.gp import JITTER, jitter, whiten
 from ..gram import Labels, Site, Sites, fit_sites
@@ -42,14 +43,29 @@ class Seen:
     extent: float  # squared size of the cloud of points: one a column, if they are standardised
 
     def thinned(self, most: int, rng: np.random.Generator) -> Seen:
-        """At most so many points, drawn at random."""
+        """At most so many points, drawn from every class; all of a class that has very few.
+
+        Classes drawn in other proportions than they have change the level of the log-odds and
+        nothing else of them (Prentice & Pyke 1979), so rows keep the weights they have.
+        """
         n = self.X.shape[0]
         if n <= most:
             return self
         keep = np.zeros(n, dtype=bool)
-        keep[rng.choice(n, most, replace=False)] = True
+        keep[rows_of_all_classes(self._classes(), most, rng)] = True
         kept = tuple(k.take(np.flatnonzero(keep[k.at]))[0] for k in self.machines)
         return Seen(self.X[keep], kept, self.bias, self.extent)
+
+    def _classes(self) -> Array:
+        """The class of each point: the rarest of its rows'."""
+        first = self.machines[0]
+        codes = np.argmax([labels.y for labels in self.machines], axis=0)
+        if len(self.machines) == 1:
+            codes = (first.y > 0).astype(np.intp)
+        rank = np.argsort(np.argsort(np.bincount(codes, first.c)))
+        out = np.full(first.points, rank.size)
+        np.minimum.at(out, first.at, rank[codes])
+        return out
 
     def propped(self, K: Array) -> Array:
         """A kernel matrix with its jitter and the level."""
