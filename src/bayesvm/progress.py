@@ -84,7 +84,7 @@ class Checkpoint:
 class Reporter:
     """Passes progress on to callbacks and, when asked, to the terminal.
 
-    ``stopped`` says whether a callback has asked for the end.
+    ``stopped`` says whether a callback has ended the fit; none is called after that.
     """
 
     def __init__(self, callbacks: Sequence[Callable[[Progress], Any]] | None, verbose: int) -> None:
@@ -110,6 +110,8 @@ class Reporter:
             self.bar.stop()
 
     def __call__(self, progress: Progress) -> bool:
+        if self.stopped:
+            return True
         if self.bar is not None:
             self._draw(progress)
         elif self.verbose and time.monotonic() - self._said > 1.0:
@@ -118,11 +120,10 @@ class Reporter:
                 f"[bayesvm] {progress.stage}: {progress.iteration} of at most {progress.total}, "
                 f"bound {progress.bound:.6g}"
             )
-        # every callback hears of every step, even when an earlier one has asked to stop
+        # every callback is told of the last step, even when an earlier one has ended the fit
         answers = [callback(progress) for callback in self.callbacks]
-        stop = any(isinstance(answer, bool | np.bool_) and bool(answer) for answer in answers)
-        self.stopped |= stop
-        return stop
+        self.stopped = any(isinstance(a, bool | np.bool_) and bool(a) for a in answers)
+        return self.stopped
 
     def _draw(self, progress: Progress) -> None:
         if progress.stage not in self.tasks:

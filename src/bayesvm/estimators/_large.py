@@ -76,13 +76,22 @@ def fit_large(
     points = inputs.columns(data.X)
     extent = extent_of(points, svc.standardize)
     kernel, named = check.choose_kernel(svc.kernel, extent)
-    with check.blas_threads(points.shape[0], "dense"):
+    with check.blas_threads(points.shape[0], "dense"), svc._reporting() as report:
         if rule is not None:
             weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
             labels = [Labels(t, data.c, data.at, len(points)) for t in svc._targets(data.codes)]
             seen = Seen(points, tuple(labels), float(svc.bias) ** 2, extent)
             further = partial(_refined, svc, blocks, everywhere, engine, inputs, points, rng)
-            kernel = tune(rule, weighted, seen, likelihood, rng, named, refine=further).kernel
+            kernel = tune(
+                rule,
+                weighted,
+                seen,
+                likelihood,
+                rng,
+                named,
+                refine=further,
+                watch=lambda progress, _: report(progress),
+            ).kernel
         design = whiten(
             kernel,
             inducing_points(svc.inducing, svc.n_inducing, points, kernel, inputs, rng),
@@ -124,7 +133,7 @@ def _refined(
     ``everywhere`` are the classes of all rows, so that none is missing from those drawn.
     On the device, if the engine has one, else by threads here.
     """
-    kernel, guide = found
+    kernel, guide, search = found
     design = whiten(
         kernel, inducing_points(svc.inducing, svc.n_inducing, points, kernel, inputs, rng), inputs
     )
@@ -138,4 +147,4 @@ def _refined(
     some = replace(some, size=check.choose_size(engine, design.width))
     problem = guided(Problem(svc._model(design, guide), some, engine), guide)
     each = [replace(problem, blocks=replace(some, y=y)) for y in svc._targets(codes)]
-    return refine(kernel, each, extent_of(points, svc.standardize), START)
+    return refine(kernel, each, extent_of(points, svc.standardize), START, search)

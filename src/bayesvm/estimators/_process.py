@@ -19,7 +19,7 @@ from ..distinct import Distinct
 from ..gaussian import covariance
 from ..gram import Labels, Predictor, Sites, fit_sites
 from ..inference.evidence import Seen, Through, extent_of
-from ..inference.loop import State, Watch
+from ..inference.loop import Progress, State, Watch
 from ..inference.process import Sampled
 from ..inference.tune import kernel_prior, tune
 from ..kernels import Scaled
@@ -96,13 +96,22 @@ class ProcessClassifier(KernelReport):
             Z = choose(kernel)
             return None if Z is points else Through(Z, how == "fitc")
 
-        with check.blas_threads(points.shape[0], "dense"):
+        with check.blas_threads(points.shape[0], "dense"), self._reporting() as report:
             sites = None
             if rule is not None:
                 weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
                 extent = extent_of(points, self.standardize)
                 seen = Seen(points, machines, float(self.bias) ** 2, extent)
-                kernel, sites = tune(rule, weighted, seen, likelihood, rng, named, through)
+                kernel, sites = tune(
+                    rule,
+                    weighted,
+                    seen,
+                    likelihood,
+                    rng,
+                    named,
+                    through,
+                    watch=lambda progress, _: report(progress),
+                )
             design = whiten(kernel, choose(kernel), inputs)
         self.inducing_points_ = design.Z * inputs.scale + inputs.center
         if self._precomputed:
@@ -179,8 +188,15 @@ class ProcessClassifier(KernelReport):
         if exact:
             K, site = design.L @ design.L.T + float(self.bias) ** 2, model.likelihood.expected
             first: list[Sites | None] = [*sites] if sites else [None] * len(machines)
-            each = zip(machines, first, strict=True)
-            sites = [fit_sites(K, labels, site, near, tol=3e-6).sites for labels, near in each]
+            with self._reporting() as report:
+
+                def watch(progress: Progress, _: Any) -> bool:
+                    return report(progress._replace(stage="start"))
+
+                sites = [
+                    fit_sites(K, labels, site, near, tol=3e-6, watch=watch).sites
+                    for labels, near in zip(machines, first, strict=True)
+                ]
         C, P = problem.blocks.X, model.precision(model.init())
         if C.shape[0] > points.shape[0]:  # a point with two labels has two rows
             C = C[np.unique(ready.data.at, return_index=True)[1]]

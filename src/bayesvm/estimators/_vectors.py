@@ -205,8 +205,9 @@ class VectorClassifier(BayesianClassifier):
         else:
             data = (seen.points, seen.at, seen.labels, seen.c)
             extent = extent_of(seen.points, self.standardize)
-            found = by_evidence(plain, named, *data, extent, apart)
-            journal.note("kernel", theta=found.kernel.theta, amplitude=found.weight)
+            found = by_evidence(plain, named, *data, extent, apart, journal.watch())
+            if not journal.report.stopped:
+                journal.note("kernel", theta=found.kernel.theta, amplitude=found.weight)
         tuned = Scaled(weight, found.kernel) if isinstance(kernel, Scaled) else found.kernel
         return tuned, found.weight / weight
 

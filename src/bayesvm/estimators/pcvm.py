@@ -117,9 +117,9 @@ class PCVC(VectorClassifier):
     verbose : int, default=0
         1 shows progress.
     callbacks : list of callables, optional
-        Each is called with a :class:`~bayesvm.inference.Progress` after every norm and rate tried
-        (after every start and iteration under ``"power"``); returning ``True`` ends the search
-        there, with the best so far.
+        Each is called with a :class:`~bayesvm.inference.Progress` after every kernel, norm and rate
+        tried (after every kernel, start and iteration under ``"power"``); returning ``True`` ends
+        the fit there, with the best so far.
     warm_start : bool, default=False
         Start from the last fit: from its kernel, and its rate as the place to look.
     checkpoint : str or path, optional

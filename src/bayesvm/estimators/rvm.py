@@ -71,8 +71,8 @@ class RVC(VectorClassifier):
     verbose : int, default=0
         1 shows progress.
     callbacks : list of callables, optional
-        Each is called with a :class:`~bayesvm.inference.Progress` after every round and fold;
-        returning ``True`` ends the fit there.
+        Each is called with a :class:`~bayesvm.inference.Progress` after every kernel tried, round
+        and fold; returning ``True`` ends the fit there, with the best so far.
     warm_start : bool, default=False
         Start from the last fit: from its kernel.
     checkpoint : str or path, optional
@@ -205,7 +205,8 @@ class RVC(VectorClassifier):
             return [plain] * len(sparse)
         count = fold_count(seen.codes, seen.c, self.n_folds)
         parts: list[list[Any]] = [[] for _ in sparse]
-        H = held_out(seen.codes, seen.c, count, rng) if self.tune and count else np.empty((0, 0))
+        folds = self.tune and count and not journal.report.stopped
+        H = held_out(seen.codes, seen.c, count, rng) if folds else np.empty((0, 0))
         for k, h in enumerate(H.T, 1):
             for j, (part, y) in enumerate(zip(parts, seen.labels, strict=True)):
                 notes = journal.folder(f"folds{j}")

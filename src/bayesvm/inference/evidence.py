@@ -20,6 +20,7 @@ from ..gram import Labels, Site, Sites, fit_sites
 from ..kernels import Scaled, with_columns
 from ..lowrank import LowRank
 from ..types import Array
+from .loop import Progress, Watch, silent
 
 FEW = 400  # points of the first, coarse search
 SEARCHED = 800  # most points of the search for length scales
@@ -118,6 +119,23 @@ def parameter_prior(kernel: Scaled, extent: float, amplitude: float, own: float)
     return LogNormal(mean, np.linalg.inv(cov))
 
 
+class Ended(Exception):
+    """A callback has ended the search for a kernel."""
+
+
+class Search:
+    """Tells of every evaluation of a search, and ends it where a callback says so."""
+
+    def __init__(self, watch: Watch = silent) -> None:
+        self.watch, self.stopped = watch, False
+
+    def tell(self, stage: str, count: int, most: int, value: float, gain: float) -> None:
+        """Report a value, the larger the better; ``count`` of about ``most``."""
+        self.stopped = self.watch(Progress(stage, count, max(count, most), value, gain), None)
+        if self.stopped:
+            raise Ended
+
+
 class Score(Protocol):
     """What can be climbed: a function of log parameters with its gradient, and their prior."""
 
@@ -154,6 +172,7 @@ class Evidence:
         evaluations: int,
         early: float = -np.inf,
         root: Array | None = None,
+        search: Search | None = None,
     ) -> Summit:
         """Climb by L-BFGS; give up where the eighth evaluation has not reached ``early``.
 
@@ -163,16 +182,20 @@ class Evidence:
         """
         if root is None:
             root = np.linalg.cholesky(np.linalg.inv(self.prior.precision))
-        unit, values = 0.0, [-np.inf]
+        unit, values, best = 0.0, [-np.inf], theta
 
         def place(z: Array) -> Array:
             return np.clip(theta + root @ z, *self.prior.reach)
 
         def minus(z: Array) -> tuple[float, Array]:
-            nonlocal unit
+            nonlocal unit, best
             value, slope = self(place(z))
             slope = root.T @ slope
+            gain = value - max(values)
+            best = place(z) if gain > 0 else best
             values.append(value)
+            if search is not None:
+                search.tell("kernel", len(values) - 1, evaluations, value, gain)
             if len(values) == 9 and max(values) < early:
                 raise _TooLow
             if not unit:  # the first step goes as far as the slope: let that be one unit
@@ -186,6 +209,8 @@ class Evidence:
             found = minimize(minus, first, jac=True, method="L-BFGS-B", options=options)
         except _TooLow:
             return Summit(theta, max(values), root)
+        except Ended:
+            return Summit(best, max(values), root)
         shape = root @ _rounded(found.hess_inv)
         return Summit(place(found.x), -float(found.fun) * unit, shape)
 
@@ -260,6 +285,7 @@ def maximise_evidence(
     amplitude: float,
     rng: np.random.Generator,
     per_column: bool = False,
+    search: Search | None = None,
 ) -> Scaled:
     """The kernel of most evidence; with ``per_column``, one length scale a column if that pays.
 
@@ -267,7 +293,7 @@ def maximise_evidence(
     are asked only for what these are.  Columns start from short scales: from a long one that they
     share, those along which f bends look as idle as the rest.
     """
-    few, p = seen.thinned(FEW, rng), seen.X.shape[1]
+    few, p, search = seen.thinned(FEW, rng), seen.X.shape[1], search or Search()
     sites: list[Sites | None] = [None] * len(seen.machines)
 
     def climb(
@@ -276,14 +302,15 @@ def maximise_evidence(
         prior = parameter_prior(kernel, seen.extent, amplitude, OWN_SCALES)
         one = Evidence(kernel, part, site, prior)
         one.sites[:] = sites if part is few else one.sites
-        top = one.climb(kernel.theta, evaluations, root=after and after.root, **how)
+        root = after and after.root
+        top = one.climb(kernel.theta, evaluations, root=root, search=search, **how)
         sites[:] = one.sites
         return kernel.with_theta(top.theta), top
 
     shared, low = climb(kernel, few, 40)
     wide = with_columns(kernel, p)
     more_scales = wide.theta.size - kernel.theta.size
-    if not per_column or more_scales == 0:
+    if not per_column or more_scales == 0 or search.stopped:
         return shared
     needed = max(NATS_A_SCALE * more_scales, NATS_AT_LEAST)
     wide = wide.with_theta(wide.theta - np.log(2.0) * is_scale(wide))
@@ -291,4 +318,4 @@ def maximise_evidence(
     many = seen.thinned(SEARCHED, rng)
     if high.value - low.value < (1.0 if many is few else SHOWN) * needed:
         return shared
-    return wide if many is few else climb(wide, many, 20, high)[0]
+    return wide if many is few or search.stopped else climb(wide, many, 20, high)[0]

@@ -188,7 +188,10 @@ def run_chain(
         at = sweep(what, at, rng)
         now = at.f()
         value = log_likelihood(what, at.likelihood, now)
-        if t >= scheme.burn_in and (t - scheme.burn_in) % scheme.thin == 0:
+        said = Progress(f"gibbs, chain {seed[-1] + 1}", t + 1, total, value, np.nan)
+        stop = watch(said, at)
+        due = t >= scheme.burn_in and (t - scheme.burn_in) % scheme.thin == 0
+        if due or (stop and not kept["z"]):  # of a chain stopped at once, where it stands
             if len(kept["z"]) % every == 0:
                 kept["f"].append(now)
             kept["theta"].append(at.theta)
@@ -196,8 +199,7 @@ def run_chain(
             kept["fit"].append(value)
             if is_learned(what.likelihood):
                 kept["scale"].append(at.likelihood.scale)
-        said = Progress(f"gibbs, chain {seed[-1] + 1}", t + 1, total, value, np.nan)
-        if watch(said, at) and kept["z"]:
+        if stop:
             break
     return Chains(**{name: np.array(x) for name, x in kept.items()})
 
