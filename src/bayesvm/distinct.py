@@ -37,7 +37,7 @@ def merge(X: Array, codes: Array, c: Array) -> Distinct:
     order, first = _gathered(X)
     points, point = X[order[first]], np.empty(order.size, dtype=np.intp)
     point[order] = np.cumsum(first) - 1
-    by_value = _ranked(points, point, codes, order[first])
+    by_value = _ranked(points, point, codes, c, order[first])
     return _paired(points[by_value], _points(order, first, by_value), codes, c)
 
 
@@ -84,41 +84,45 @@ def _gathered(X: Array) -> tuple[Array, Array]:
     return order, np.concatenate([[True], step])
 
 
-def _ranked(points: Array, point: Array, codes: Array, given: Array) -> Array:
+def _ranked(points: Array, point: Array, codes: Array, c: Array, given: Array) -> Array:
     """An order of points that other signs, units or another order of columns do not change.
 
     By a number made of inner products of points, columns being measured from their mean in units of
     their spread, and of which points share a class; those that are equal in it by where they were
     given first.
     """
-    Z, k = _standardised(points), int(codes.max()) + 1
-    pairs = np.unique(point * k + codes)  # a point with two classes counts for both
-    at, own = pairs // k, pairs % k
-    mark = _unit(np.square(Z).sum(axis=1) + 0.3 * (np.abs(Z) ** 3).sum(axis=1))
+    k = int(codes.max()) + 1
+    pairs, back = np.unique(point * k + codes, return_inverse=True)
+    at, own = pairs // k, pairs % k  # a point with two classes is in two pairs
+    share = np.bincount(back, c) / c.sum()
+    w = np.bincount(at, share)
+    Z = _standardised(points, w)
+    mark = _unit(np.square(Z).sum(axis=1) + 0.3 * (np.abs(Z) ** 3).sum(axis=1), w)
     for _ in range(ROUNDS):
-        weighted = Z * (mark / len(Z))[:, None]
-        ends = np.stack([weighted[at[own == j]].sum(axis=0) for j in range(k)])
-        shared = np.bincount(at, np.einsum("ij,ij->i", Z[at], ends[own]), len(Z))
-        mark = _unit(mark + 0.7 * (Z @ weighted.sum(axis=0)) + 0.9 * shared)
+        weighted = Z[at] * (mark[at] * share)[:, None]
+        ends = np.stack([weighted[own == j].sum(axis=0) for j in range(k)])
+        same = np.einsum("ij,ij->i", Z[at], ends[own])
+        within = np.bincount(at, share * same) / w
+        mark = _unit(mark + 0.7 * (Z @ ends.sum(axis=0)) + 0.9 * within, w)
     order = np.argsort(mark, kind="stable")
     group = np.empty(len(Z), dtype=np.intp)
     group[order] = np.cumsum(np.diff(mark[order], prepend=-np.inf) > TIED)
     return np.lexsort((given, group))
 
 
-def _standardised(points: Array) -> Array:
+def _standardised(points: Array, w: Array) -> Array:
     """Columns about their mean, in units of their spread; those that do not vary are zero."""
     low, high = points.min(axis=0), points.max(axis=0)
     width = high / 2.0 - low / 2.0  # halves, lest the range of huge values overflow
     varies = width > ROUNDING * np.maximum(np.abs(low), np.abs(high))
     place = np.zeros_like(points)
     np.divide(points / 2.0 - low / 2.0, width, out=place, where=varies)
-    place -= place.mean(axis=0)
-    return np.asarray(place / np.where(varies, place.std(axis=0), 1.0))
+    place -= w @ place
+    return np.asarray(place / np.where(varies, np.sqrt(w @ np.square(place)), 1.0))
 
 
-def _unit(x: Array) -> Array:
+def _unit(x: Array, w: Array) -> Array:
     """Numbers of mean zero and spread one; zeros where they are equal but for rounding."""
-    gap = x - x.mean()
-    spread = float(gap.std())
+    gap = x - w @ x
+    spread = float(np.sqrt(w @ np.square(gap)))
     return gap / spread if spread > FLAT * float(np.abs(x).max(initial=0.0)) else 0.0 * gap

@@ -26,6 +26,7 @@ import numpy as np
 from scipy.linalg import cholesky, lapack
 
 from .calibration import leave_one_out
+from .cholesky import packed, unpacked
 from .inference.loop import History, Pace, Progress, Watch, silent
 from .inference.tight import exhausted, known
 from .types import Array, Local
@@ -104,6 +105,12 @@ class Predictor:
     w: Array
     R: Array
     on: Array
+
+    def __getstate__(self) -> dict[str, Array]:
+        return {**self.__dict__, "R": packed(self.R)}
+
+    def __setstate__(self, state: dict[str, Array]) -> None:
+        self.__dict__.update(state, R=unpacked(state["R"]))
 
     @staticmethod
     def of(alpha: Array, w: Array, K: Array) -> Predictor:

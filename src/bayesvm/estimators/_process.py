@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,6 +60,22 @@ class ProcessClassifier(KernelReport):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._precomputed
         return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What predictions need: of an exact process one triangular factor for each machine.
+
+        Its columns, as many as there are points, are found again from these.
+        """
+        state = dict(super().__getstate__())
+        if state.get("_predictors") is not None:
+            state["machines_"] = [_with_columns(m, np.empty((0, 0))) for m in state["machines_"]]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if state.get("_predictors") is not None:
+            C = _columns_of(self.machines_[0].model.terms[-1].design)
+            self.machines_ = [_with_columns(m, C) for m in self.machines_]
 
     @property
     def _precomputed(self) -> bool:
@@ -168,10 +185,7 @@ class ProcessClassifier(KernelReport):
         engine = check.choose_engine(self.engine, n, K, self.n_jobs)
         blocks = Blocks(data.X, np.empty(n), data.c, n if form == "factored" else block_rows(K))
         if exact:
-            C = np.empty((n, K))
-            C[:, 0] = 1.0
-            C[:, 1:] = np.tril(design.L)[data.at]
-            rows = Rows(C)
+            rows = Rows(_columns_of(design)[data.at])
         else:
             rows = model.rows(data.X[data.at])
             if not check.has_spread(scheme):  # a point sees the low-rank function itself
@@ -290,6 +304,19 @@ class ProcessClassifier(KernelReport):
 
     def _drawn_at(self, X: Any, thetas: list[Array], rng: np.random.Generator) -> list[Array]:
         return [_joint(m, X, t, rng) for m, t in zip(self.machines_, thetas, strict=True)]
+
+
+def _columns_of(design: Whitened) -> Array:
+    """Columns of an exact process at its own points: the level's, and the rows of the factor."""
+    return np.column_stack([np.ones(design.width), np.tril(design.L)])
+
+
+def _with_columns(machine: Machine, C: Array) -> Machine:
+    """The machine of an exact process whose covariance has such columns."""
+    coef = machine.state.coef
+    coef = Coef(coef.mean, replace(coef.cov, C=C))  # type: ignore[type-var]
+    posterior = replace(machine.posterior, coef=coef)  # type: ignore[type-var]
+    return replace(machine, posterior=posterior, state=machine.state._replace(coef=coef))
 
 
 def _joint(machine: Machine, X: Any, theta: Array, rng: np.random.Generator) -> Array:

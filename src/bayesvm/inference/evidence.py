@@ -211,8 +211,8 @@ class Evidence:
             return Summit(theta, max(values), root)
         except Ended:
             return Summit(best, max(values), root)
-        shape = root @ _rounded(found.hess_inv)
-        return Summit(place(found.x), -float(found.fun) * unit, shape)
+        # not where it ended: a line search that fails leaves a place and a value of another
+        return Summit(best, max(values), root @ _rounded(found.hess_inv))
 
 
 class SparseEvidence(Evidence):
