@@ -106,21 +106,26 @@ def test_candidates_have_all_of_a_rare_class(kind, monkeypatch):
 # ----- the search for a kernel
 
 
-class Cliff:
-    """Slope 0.9 at the start, and beyond half a step a steep way down."""
+class TwoHills:
+    """A start near the top of one hill, with slope 0.9, and a hill ten lower farther on."""
 
     prior = LogNormal(np.zeros(1), np.eye(1))
     climb = Evidence.climb
 
     def __call__(self, theta):
-        over = max(float(theta[0]) - 0.5, 0.0)
-        return -500.0 + 0.9 * float(theta[0]) - 50.0 * over**2, np.array([0.9 - 100.0 * over])
+        near = 15.0 * np.exp(-0.5 * (theta / 0.2) ** 2)
+        far = 5.0 * np.exp(-0.5 * (theta - 2.5) ** 2)
+        slope = -near * theta / 0.04 - far * (theta - 2.5)
+        return float((near + far)[0]) - 515.0, slope
 
 
 def test_the_search_never_ends_below_its_start():
-    top = Cliff().climb(np.zeros(1), 40)
-    assert top.value > -500.0  # where it started
-    assert Cliff()(top.theta)[0] == pytest.approx(top.value, abs=1e-9)
+    start = np.array([-0.001])
+    value, slope = TwoHills()(start)
+    assert abs(slope[0]) < 1.0
+    top = TwoHills().climb(start, 40)
+    assert top.value >= value
+    assert TwoHills()(top.theta)[0] == pytest.approx(top.value, abs=1e-9)
 
 
 @pytest.mark.parametrize("approximation", ["variational", "fitc"])

@@ -13,4 +13,5 @@ __all__ = [
     "from_iterable",
     "from_memmap",
     "from_parquet",
+    "rows_of_all_classes",
 ]

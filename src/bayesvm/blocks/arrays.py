@@ -137,7 +137,8 @@ def rows_of_all_classes(codes: Array, most: int, rng: np.random.Generator) -> Ar
 
 def _parts(counts: Array, most: int) -> Array:
     """How many rows to draw of each class."""
-    least = np.minimum(counts, max(1, most // (4 * np.count_nonzero(counts))))
+    quarter = most // (4 * int(np.count_nonzero(counts)))
+    least = np.minimum(counts, max(1, quarter))
     rare = np.zeros(counts.size, dtype=bool)
     while True:
         left = counts[~rare].sum()

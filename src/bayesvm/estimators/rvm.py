@@ -183,7 +183,7 @@ class RVC(VectorClassifier):
 
     def _solve(self, K: Array, y: Array, c: Array, tol: float, notes: Journal, key: str) -> Sparse:
         """The machine of most evidence among those that the starts lead to; ``key`` keeps them."""
-        starts = {"none": lambda: None}
+        starts: dict[str, Callable[[], relevance.Standing | None]] = {"none": lambda: None}
         if self.solver == "sequential":
             starts["wide"] = lambda: relevance.wide_start(K, c)
         best: Sparse | None = None
