@@ -51,3 +51,16 @@ def _factor(Q: Array, retry: bool, factor: Callable[[Array], Array]) -> tuple[Ar
         "the precision matrix of the coefficients is not positive definite; standardise the "
         "columns, drop collinear ones or give the prior a larger precision"
     )
+
+
+def packed(L: Array) -> Array:
+    """The lower triangle of a matrix, row by row: what a file needs of a factor."""
+    return np.asarray(L)[np.tri(len(L), dtype=bool)]
+
+
+def unpacked(x: Array) -> Array:
+    """The lower triangular matrix of which :func:`packed` has made a vector."""
+    n = int(np.sqrt(2 * x.size))  # n (n + 1) / 2 entries
+    L = np.zeros((n, n))
+    L[np.tri(n, dtype=bool)] = x
+    return L

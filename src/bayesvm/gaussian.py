@@ -21,6 +21,7 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from . import namespace
 from .arrow import Bordered
+from .cholesky import packed, unpacked
 from .cholesky import scaled_cholesky as scaled_cholesky
 from .elimination import ArrowCovariance
 from .namespace import double, like
@@ -42,6 +43,12 @@ class FullCovariance:
 
     L: Array
     patched: bool = False  # the precision was numerically singular and had to be propped up
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"L": packed(self.L), "patched": self.patched}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, L=unpacked(state["L"]))
 
     @cached_property
     def root(self) -> Array:
@@ -121,6 +128,9 @@ class DualCovariance:
     C: Array = field(metadata=DATA)
     w: Array
     P: Array
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"C": self.C, "w": self.w, "P": self.P}
 
     @cached_property
     def G(self) -> Array:

@@ -26,7 +26,9 @@ import numpy as np
 from scipy.linalg import cholesky, lapack
 
 from .calibration import leave_one_out
+from .cholesky import packed, unpacked
 from .inference.loop import History, Pace, Progress, Watch, silent
+from .inference.tight import exhausted, known
 from .types import Array, Local
 
 Site = Callable[[Array, Array, Array], Local]
@@ -106,6 +108,12 @@ class Predictor:
     w: Array
     R: Array
     on: Array
+
+    def __getstate__(self) -> dict[str, Array]:
+        return {**self.__dict__, "R": packed(self.R)}
+
+    def __setstate__(self, state: dict[str, Array]) -> None:
+        self.__dict__.update(state, R=unpacked(state["R"]))
 
     @staticmethod
     def of(alpha: Array, w: Array, K: Array) -> Predictor:
@@ -234,11 +242,12 @@ def fit_sites(
     for passes in range(1, max_iter + 1):
         m, v, alpha, R, on, kl = moments(K, sites)
         local = site(labels.y, m[labels.at], v[labels.at]).times(labels.c)
-        now = Fit(sites, m, v, alpha, R, on, local, float(local.bound.sum() - kl), passes)
+        bound = float(local.bound.sum() - kl)
+        now = Fit(sites, m, v, alpha, R, on, local, known(bound) if best is None else bound)
         if best is not None and not now.bound >= best.bound - 1e-10 * abs(best.bound):
             pace = pace.slower()
             if pace.rate < 1e-4:
-                converged = True  # nothing above rounding is left to gain
+                converged, _ = exhausted(now.bound)  # nothing above rounding is left to gain
                 break
         else:
             gain = np.inf if best is None else now.bound - best.bound

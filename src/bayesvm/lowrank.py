@@ -28,7 +28,7 @@ of another process, and may lie above.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg import blas, solve_triangular
@@ -36,13 +36,6 @@ from scipy.linalg import blas, solve_triangular
 from .designs.gp import JITTER, Whitened
 from .gram import Fit, Moments, Sites, factor_in_place, invert
 from .types import Array
-
-
-class Slope(NamedTuple):
-    """Gradient of the optimal bound: in the kernel's log parameters and in the points."""
-
-    theta: Array
-    points: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +88,8 @@ class LowRank:
         """Variance at the rows that they cannot reduce."""
         return 0.0 if self.fitc else self.rest
 
-    def slope(self, fit: Fit) -> Slope:
-        r"""Gradient of the bound at its optimum over sites, which then stand still.
+    def slope(self, fit: Fit) -> Array:
+        r"""Gradient in the kernel's log parameters of the bound at its optimum over sites.
 
         With :math:`G = \frac12(\alpha\alpha^\top - (\Phi\Phi^\top + D)^{-1}) + \mathrm{diag}\,
         \delta` the slope in :math:`\Phi\Phi^\top` and :math:`\kappa` that in the diagonal,
@@ -118,10 +111,9 @@ class LowRank:
         to_points = 0.5 * (to_points + to_points.T)
         m, kernel = self.Z.shape[0], self.kernel
         jitter = np.full(m, JITTER * np.trace(to_points) / m)
-        theta = kernel.pull(to_cross, self.X, self.Z) + kernel.pull(to_points, self.Z)
+        theta: Array = kernel.pull(to_cross, self.X, self.Z) + kernel.pull(to_points, self.Z)
         theta += kernel.pull_diag(-delta, self.X) + kernel.pull_diag(jitter, self.Z)
-        moved = kernel.pull_points(to_cross, self.X, self.Z)[1]
-        return Slope(theta, moved + sum(kernel.pull_points(to_points, self.Z)))
+        return theta
 
     def _over(self, A: Array) -> Array:
         """``A L^-1``."""

@@ -70,11 +70,13 @@ def test_vectors_and_weights_make_the_mean(fitted):
     assert_allclose(sd**2, v, rtol=1e-8)
 
 
-def test_every_vector_speaks_for_its_class(fitted):
+def test_vectors_of_pcvc_have_the_sign_of_their_class_and_those_of_rvc_either(fitted):
     signs = np.where(Y[fitted.support_] == 1, 1, -1)
     right = np.sign(fitted.dual_coef_[0]) == signs
     if isinstance(fitted, PCVC):
         assert right.all()
+    else:  # most, as kernel values of a class are largest among its own
+        assert 0.5 < right.mean() <= 1.0
 
 
 def test_draws_and_intervals(fitted):
@@ -511,7 +513,7 @@ def test_callbacks_hear_of_every_step_and_may_stop(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         early = clone(WATCHED[name]).set_params(callbacks=[stop]).fit(X, Y)
-    assert len(again) <= 3  # one for each stage
+    assert len(again) == 1
     assert len(again) < len(heard) or name == "fixed"
     assert np.all(np.isfinite(early.predict_proba(NEW)))
 
@@ -529,7 +531,7 @@ def test_a_fit_goes_on_from_its_checkpoint(name, tmp_path):
 
     def stumble(progress):
         heard.append(progress)
-        if len(heard) == 12:
+        if sum(p.stage != "kernel" for p in heard) == 12:
             raise KeyboardInterrupt
 
     file = tmp_path / "fit.npz"

@@ -144,11 +144,40 @@ def balanced_ranks(
     return out
 
 
-def nth(up: Array, side: bool, ranks: Array) -> Array:
-    """Places of the rows on a side, by their ranks among these; of all rows no list is made."""
+def rows_of_all_classes(codes: Array, most: int, rng: np.random.Generator) -> Array:
+    """At most so many rows, in ascending order, drawn from every class.
+
+    A class has as large a part of them as of all rows, but at least a quarter of what equal parts
+    would be (and one row), or all its rows.
+    """
+    size = int(codes.max()) + 1
+    pieces = (codes[i : i + PIECE] for i in range(0, codes.size, PIECE))
+    counts = np.sum([np.bincount(piece, minlength=size) for piece in pieces], axis=0)
+    drawn = [
+        nth(codes, k, np.sort(rng.choice(count, part, replace=False)))
+        for k, (count, part) in enumerate(zip(counts, _parts(counts, most), strict=True))
+    ]
+    return np.sort(np.concatenate(drawn))
+
+
+def _parts(counts: Array, most: int) -> Array:
+    """How many rows to draw of each class."""
+    quarter = most // (4 * int(np.count_nonzero(counts)))
+    least = np.minimum(counts, max(1, quarter))
+    rare = np.zeros(counts.size, dtype=bool)
+    while True:
+        left = counts[~rare].sum()
+        part = np.where(rare, least, (most - least[rare].sum()) * counts // max(left, 1))
+        if not np.any(part < least):
+            return np.minimum(part, counts)
+        rare |= part < least
+
+
+def nth(codes: Array, code: Any, ranks: Array) -> Array:
+    """Places of the rows of a class, by their ranks among these; of all rows no list is made."""
     parts, before = [np.empty(0, dtype=np.intp)], 0
-    for i in range(0, up.size, PIECE):
-        places = np.flatnonzero(up[i : i + PIECE] == side)
+    for i in range(0, codes.size, PIECE):
+        places = np.flatnonzero(codes[i : i + PIECE] == code)
         a, b = np.searchsorted(ranks, [before, before + places.size])
         parts.append(i + places[ranks[a:b] - before])
         before += places.size

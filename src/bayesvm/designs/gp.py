@@ -33,6 +33,13 @@ class Whitened:
     Z: Array
     L: Array
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The factor is found again from the points."""
+        return {"inputs": self.inputs, "kernel": self.kernel, "Z": self.Z}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, L=whiten(state["kernel"], state["Z"], state["inputs"]).L)
+
     @property
     def width(self) -> int:
         return int(self.Z.shape[0])

@@ -52,6 +52,7 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
 
     _accept_sparse: Any = "csr"
     _has_effects = False  # of groups that rows are in
+    _reporter: Reporter | None = None  # of the fit that is running
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -156,10 +157,19 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
 
     @contextmanager
     def _reporting(self) -> Iterator[Reporter]:
-        """Tells people how the fit is going, and remembers whether one of them has stopped it."""
-        with Reporter(self.callbacks, self.verbose) as report:
-            yield report
-        self._stopped = report.stopped
+        """Tells people how the fit is going, and remembers whether one of them has stopped it.
+
+        The parts of a fit share one reporter: what has stopped the first stops the others.
+        """
+        if self._reporter is None:
+            with Reporter(self.callbacks, self.verbose) as self._reporter:
+                try:
+                    yield self._reporter
+                finally:
+                    self._stopped, self._reporter = self._reporter.stopped, None
+        else:
+            yield self._reporter
+            self._stopped = self._reporter.stopped
 
     def _about(self, *data: Any) -> dict[str, str]:
         """What must be equal for a checkpoint to belong to this fit."""
@@ -178,7 +188,7 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
         """
         self.machines_ = machines
         self.n_iter_ = max(m.n_iter for m in machines)
-        self.converged_ = all(m.converged for m in machines)
+        self.converged_ = all(m.converged for m in machines) and not self._stopped
         self.elbo_ = float(sum(m.bound for m in machines))
         paths = [np.asarray(m.path) for m in machines]
         self.elbo_path_ = paths[0] if len(paths) == 1 else paths

@@ -10,10 +10,11 @@ import numpy as np
 
 from .. import namespace
 from .. import validation as check
-from ..blocks import cut
+from ..blocks import cut, rows_of_all_classes
 from ..designs import Whitened, fit_columns, whiten
 from ..distinct import merge
 from ..engines import Threads
+from ..engines.dask import is_dask
 from ..gram import Labels
 from ..inducing import inducing_points
 from ..inference.evidence import START, Seen, extent_of
@@ -69,18 +70,28 @@ def fit_large(
     X, c = check.placed(engine, X, c)
     blocks = cut(X, codes, c, check.choose_size(engine, p))
     inputs = fit_columns(blocks, engine, svc.standardize)
-    few = blocks.take(np.sort(rng.choice(n, min(n, SAMPLED), replace=False)))
+    everywhere = codes.compute() if is_dask(codes) else namespace.to_numpy(codes)
+    few = blocks.take(rows_of_all_classes(everywhere, SAMPLED, rng))
     data = merge(*(namespace.to_numpy(x) for x in (few.X, few.y, few.c)))
     points = inputs.columns(data.X)
     extent = extent_of(points, svc.standardize)
     kernel, named = check.choose_kernel(svc.kernel, extent)
-    with check.blas_threads(points.shape[0], "dense"):
+    with check.blas_threads(points.shape[0], "dense"), svc._reporting() as report:
         if rule is not None:
             weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
             labels = [Labels(t, data.c, data.at, len(points)) for t in svc._targets(data.codes)]
             seen = Seen(points, tuple(labels), float(svc.bias) ** 2, extent)
-            further = partial(_refined, svc, blocks, engine, inputs, points, rng)
-            kernel = tune(rule, weighted, seen, likelihood, rng, named, refine=further).kernel
+            further = partial(_refined, svc, blocks, everywhere, engine, inputs, points, rng)
+            kernel = tune(
+                rule,
+                weighted,
+                seen,
+                likelihood,
+                rng,
+                named,
+                refine=further,
+                watch=lambda progress, _: report(progress),
+            ).kernel
         design = whiten(
             kernel,
             inducing_points(svc.inducing, svc.n_inducing, points, kernel, inputs, rng),
@@ -110,6 +121,7 @@ def fit_large(
 def _refined(
     svc: Any,
     blocks: Any,
+    everywhere: Array,
     engine: Any,
     inputs: Any,
     points: Array,
@@ -118,13 +130,14 @@ def _refined(
 ) -> Any:
     """The kernel that a sample has found, moved on by more rows and the inducing points.
 
+    ``everywhere`` are the classes of all rows, so that none is missing from those drawn.
     On the device, if the engine has one, else by threads here.
     """
-    kernel, guide = found
+    kernel, guide, search = found
     design = whiten(
         kernel, inducing_points(svc.inducing, svc.n_inducing, points, kernel, inputs, rng), inputs
     )
-    some = blocks.take(np.sort(rng.choice(blocks.n, min(blocks.n, ROWS), replace=False)))
+    some = blocks.take(rows_of_all_classes(everywhere, ROWS, rng))
     codes = namespace.to_numpy(some.y)
     if hasattr(engine, "place"):
         some = replace(some, X=engine.place(some.X), c=engine.place(some.c))
@@ -134,4 +147,4 @@ def _refined(
     some = replace(some, size=check.choose_size(engine, design.width))
     problem = guided(Problem(svc._model(design, guide), some, engine), guide)
     each = [replace(problem, blocks=replace(some, y=y)) for y in svc._targets(codes)]
-    return refine(kernel, each, extent_of(points, svc.standardize), START)
+    return refine(kernel, each, extent_of(points, svc.standardize), START, search)

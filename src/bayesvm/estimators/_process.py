@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from ..gaussian import covariance
 from ..gram import Labels, Predictor, Sites, fit_sites
 from ..inducing import ALL_ROWS, FIRST_INDUCING, inducing_points
 from ..inference.evidence import Seen, Through, extent_of
-from ..inference.loop import State, Watch
+from ..inference.loop import Progress, State, Watch
 from ..inference.process import Sampled
 from ..inference.tune import kernel_prior, tune
 from ..kernels import Scaled
@@ -59,6 +60,22 @@ class ProcessClassifier(KernelReport):
         tags.input_tags.pairwise = self._precomputed
         return tags
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What predictions need: of an exact process one triangular factor for each machine.
+
+        Its columns, as many as there are points, are found again from these.
+        """
+        state = dict(super().__getstate__())
+        if state.get("_predictors") is not None:
+            state["machines_"] = [_with_columns(m, np.empty((0, 0))) for m in state["machines_"]]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if state.get("_predictors") is not None:
+            C = _columns_of(self.machines_[0].model.terms[-1].design)
+            self.machines_ = [_with_columns(m, C) for m in self.machines_]
+
     @property
     def _precomputed(self) -> bool:
         return is_precomputed(self.kernel)
@@ -93,7 +110,7 @@ class ProcessClassifier(KernelReport):
             Z = choose(kernel)
             return None if Z is points else Through(Z, how == "fitc")
 
-        with check.blas_threads(points.shape[0], "dense"):
+        with check.blas_threads(points.shape[0], "dense"), self._reporting() as report:
             sites = None
             # a class that a stream has no rows of yet has no part in the choice
             met = tuple(m for m in machines if np.ptp(m.y) > 0)
@@ -101,7 +118,16 @@ class ProcessClassifier(KernelReport):
                 weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
                 extent = extent_of(points, self.standardize)
                 seen = Seen(points, met, float(self.bias) ** 2, extent)
-                kernel, sites = tune(rule, weighted, seen, likelihood, rng, named, through)
+                kernel, sites = tune(
+                    rule,
+                    weighted,
+                    seen,
+                    likelihood,
+                    rng,
+                    named,
+                    through,
+                    watch=lambda progress, _: report(progress),
+                )
             design = whiten(kernel, choose(kernel), inputs)
         self.inducing_points_ = design.Z * inputs.scale + inputs.center
         if self._precomputed:
@@ -158,10 +184,7 @@ class ProcessClassifier(KernelReport):
         engine = check.choose_engine(self.engine, n, K, self.n_jobs)
         blocks = Blocks(data.X, np.empty(n), data.c, n if form == "factored" else block_rows(K))
         if exact:
-            C = np.empty((n, K))
-            C[:, 0] = 1.0
-            C[:, 1:] = np.tril(design.L)[data.at]
-            rows = Rows(C)
+            rows = Rows(_columns_of(design)[data.at])
         else:
             rows = model.rows(data.X[data.at])
             if not check.has_spread(scheme):  # a point sees the low-rank function itself
@@ -178,8 +201,15 @@ class ProcessClassifier(KernelReport):
         if exact:
             K, site = design.L @ design.L.T + float(self.bias) ** 2, model.likelihood.expected
             first: list[Sites | None] = [*sites] if sites else [None] * len(machines)
-            each = zip(machines, first, strict=True)
-            sites = [fit_sites(K, labels, site, near, tol=3e-6).sites for labels, near in each]
+            with self._reporting() as report:
+
+                def watch(progress: Progress, _: Any) -> bool:
+                    return report(progress._replace(stage="start"))
+
+                sites = [
+                    fit_sites(K, labels, site, near, tol=3e-6, watch=watch).sites
+                    for labels, near in zip(machines, first, strict=True)
+                ]
         C, P = problem.blocks.X, model.precision(model.init())
         if C.shape[0] > points.shape[0]:  # a point with two labels has two rows
             C = C[np.unique(ready.data.at, return_index=True)[1]]
@@ -273,6 +303,19 @@ class ProcessClassifier(KernelReport):
 
     def _drawn_at(self, X: Any, thetas: list[Array], rng: np.random.Generator) -> list[Array]:
         return [_joint(m, X, t, rng) for m, t in zip(self.machines_, thetas, strict=True)]
+
+
+def _columns_of(design: Whitened) -> Array:
+    """Columns of an exact process at its own points: the level's, and the rows of the factor."""
+    return np.column_stack([np.ones(design.width), np.tril(design.L)])
+
+
+def _with_columns(machine: Machine, C: Array) -> Machine:
+    """The machine of an exact process whose covariance has such columns."""
+    coef = machine.state.coef
+    coef = Coef(coef.mean, replace(coef.cov, C=C))  # type: ignore[type-var]
+    posterior = replace(machine.posterior, coef=coef)  # type: ignore[type-var]
+    return replace(machine, posterior=posterior, state=machine.state._replace(coef=coef))
 
 
 def _joint(machine: Machine, X: Any, theta: Array, rng: np.random.Generator) -> Array:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import reading
 from .. import validation as check
-from ..blocks import Blocks, block_rows
+from ..blocks import Blocks, block_rows, rows_of_all_classes
 from ..calibration import Link
 from ..checkpoint import Checkpoint, opened
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
@@ -85,18 +85,6 @@ class Journal:
             return self.report(progress)
 
         return told
-
-
-def some_of(rows: Array, codes: Array, most: int, rng: np.random.Generator) -> Array:
-    """About so many of the rows, drawn from every class alike; all, if they are no more."""
-    if most >= rows.size:
-        return rows
-    taken = []
-    for k in np.unique(codes):
-        own = rows[codes == k]
-        share = max(1, round(most * own.size / rows.size))
-        taken.append(rng.permutation(own)[:share])
-    return np.sort(np.concatenate(taken))
 
 
 class VectorClassifier(BayesianClassifier):
@@ -211,10 +199,11 @@ class VectorClassifier(BayesianClassifier):
         else:
             data = (seen.points, seen.at, seen.labels, seen.c)
             extent = extent_of(seen.points, self.standardize)
-            found = by_evidence(plain, named, *data, extent, apart)
+            found = by_evidence(plain, named, *data, extent, apart, journal.watch())
             # as a checkpoint gives it back, to the last digit
             found = Scaled(found.weight, found.kernel.with_theta(found.kernel.theta))
-            journal.note("kernel", theta=found.kernel.theta, amplitude=found.weight)
+            if not journal.report.stopped:
+                journal.note("kernel", theta=found.kernel.theta, amplitude=found.weight)
         tuned = Scaled(weight, found.kernel) if isinstance(kernel, Scaled) else found.kernel
         return tuned, found.weight / weight
 
@@ -236,7 +225,7 @@ class VectorClassifier(BayesianClassifier):
             raise ValueError(
                 f"n_candidates must be 'auto' or a whole number of at least 2; got {most!r}."
             )
-        return some_of(rows, data.codes[rows], int(most), rng)
+        return rows[rows_of_all_classes(data.codes[rows], int(most), rng)]
 
     @abstractmethod
     def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator, journal: Journal) -> Found:

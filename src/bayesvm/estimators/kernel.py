@@ -92,8 +92,8 @@ class BayesianSVC(Streaming, ProcessClassifier):
     verbose : int, default=0
         1 shows progress.
     callbacks : list of callables, optional
-        Each is called with a :class:`~bayesvm.inference.Progress` after every iteration; returning
-        ``True`` ends the fit there.
+        Each is called with a :class:`~bayesvm.inference.Progress` after every iteration, and after
+        every kernel that is tried; returning ``True`` ends the fit there, with the best so far.
     checkpoint : str or path, optional
         File that holds the state of a long fit; a later fit with the same file goes on from it.
 
@@ -241,13 +241,29 @@ class BayesianSVC(Streaming, ProcessClassifier):
         self.total_weight_ = float(c.sum())
         self._stream: Stream | None = None
         self.__dict__.pop("kernel_draws_", None)
-        if reading.is_large(X) and not self._precomputed:
-            check.check_large(rule, fitc)
-            reading.check_positive_weights(c)
-            self._forget()
-            fit_large(self, X, codes, c, scheme, bound, likelihood, rule)
-            self.offset_ = np.array([m.link.offset for m in self.machines_])
-            return self
+        with self._reporting():
+            if reading.is_large(X) and not self._precomputed:
+                check.check_large(rule, fitc)
+                reading.check_positive_weights(c)
+                self._forget()
+                fit_large(self, X, codes, c, scheme, bound, likelihood, rule)
+            else:
+                self._fit_rows(X, codes, c, scheme, bound, likelihood, rule, fitc)
+        self.offset_ = np.array([m.link.offset for m in self.machines_])
+        return self
+
+    def _fit_rows(
+        self,
+        X: Any,
+        codes: Array,
+        c: Array,
+        scheme: Any,
+        bound: str,
+        likelihood: Any,
+        rule: str | None,
+        fitc: bool,
+    ) -> None:
+        """Fit to rows that are all in memory."""
         X = namespace.to_numpy(X)  # on a device so few rows would wait for it
         ready = self._prepared(X, codes, c, rule, likelihood, self.approximation)
         data, kernel, design = ready.data, ready.kernel, ready.design
@@ -269,13 +285,10 @@ class BayesianSVC(Streaming, ProcessClassifier):
             kernel = kernel.with_theta(np.mean(draws, axis=(0, 1, 2)))
         self.kernel_ = kernel
         self._predictors = self._predictors_of(problem)
-        self.offset_ = np.array([m.link.offset for m in self.machines_])
         self._mark_support(problem, data, ready.kept, X.shape[0])
-        return self
 
     def _scheme_and_bound(self) -> tuple[Any, str]:
-        tol = 1e-5 if self.tol is None and self.inference == "vb" else self.tol
-        scheme = check.choose_scheme(self.inference, self.max_iter, tol)
+        scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
         return check.choose_bound(self.bound, scheme)
 
     def _scheme(self) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..blocks import rows_of_all_classes
 from ..calibration import Link, ProbitLink, fit_link, plain_link
 from ..gram import Labels
 from ..inference.evidence import START
@@ -21,7 +22,7 @@ from ..vectors.newton import largest_rate
 from ..vectors.process import norm_weight, reference
 from ..vectors.tune import EQUAL, Candidates, Held, Trials
 from ..vectors.widths import can_stretch, keeps_size
-from ._vectors import Found, Journal, Seen, VectorClassifier, some_of
+from ._vectors import Found, Journal, Seen, VectorClassifier
 
 CHOICES = {
     "prior": ("laplace", "power"),
@@ -117,9 +118,9 @@ class PCVC(VectorClassifier):
     verbose : int, default=0
         1 shows progress.
     callbacks : list of callables, optional
-        Each is called with a :class:`~bayesvm.inference.Progress` after every norm and rate tried
-        (after every start and iteration under ``"power"``); returning ``True`` ends the search
-        there, with the best so far.
+        Each is called with a :class:`~bayesvm.inference.Progress` after every kernel, norm and rate
+        tried (after every kernel, start and iteration under ``"power"``); returning ``True`` ends
+        the fit there, with the best so far.
     warm_start : bool, default=False
         Start from the last fit: from its kernel, and its rate as the place to look.
     checkpoint : str or path, optional
@@ -385,8 +386,8 @@ class PCVC(VectorClassifier):
     @staticmethod
     def _points(seen: Seen, rng: np.random.Generator) -> Array:
         """Points whose rows choose the weight of the norm."""
-        chosen = some_of(seen.candidates, seen.codes[seen.candidates], ENOUGH, rng)
-        return np.unique(seen.at[chosen])
+        chosen = rows_of_all_classes(seen.codes[seen.candidates], ENOUGH, rng)
+        return np.unique(seen.at[seen.candidates[chosen]])
 
     def _centre(self, kernel: Any, K: Candidates, seen: Seen) -> float:
         """Weight of the norm at which the search starts; zero if the kernel has no norm."""

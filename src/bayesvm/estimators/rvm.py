@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..calibration import Link, fit_link, leave_one_out, plain_link
-from ..inference.loop import Progress
+from ..inference.loop import Progress, silent
 from ..likelihoods import Probit
 from ..parameters import is_among
 from ..types import Array
@@ -18,6 +18,7 @@ from ._vectors import Found, Journal, Seen, VectorClassifier
 
 LOOSE = 0.1  # gain in log evidence at which machines fitted to folds may stop
 SOLVERS = {"sequential": relevance.sequential, "em": relevance.em}
+HIGHER = 1e-6  # nats by which one start must end above another to be another maximum
 
 
 class RVC(VectorClassifier):
@@ -41,7 +42,8 @@ class RVC(VectorClassifier):
         symmetric: :math:`k(x, x_j)` is just a function that vector *j* brings.  A matrix that is
         not symmetric is mostly a mistake, though, and warned of.
     solver : {"sequential", "em"}, default="sequential"
-        ``"sequential"`` adds, re-estimates and deletes one vector at a time (Tipping & Faul 2003);
+        ``"sequential"`` adds, re-estimates and deletes one vector at a time (Tipping & Faul 2003),
+        from none and from up to 100 that span the others, and takes the end of more evidence;
         ``"em"`` begins with all and prunes (Tipping 2001), which is what Chen et al. compare with.
     tune : bool, default=True
         Learn the length scales, by the evidence of a logistic Gaussian process with the same
@@ -72,8 +74,8 @@ class RVC(VectorClassifier):
     verbose : int, default=0
         1 shows progress.
     callbacks : list of callables, optional
-        Each is called with a :class:`~bayesvm.inference.Progress` after every round and fold;
-        returning ``True`` ends the fit there.
+        Each is called with a :class:`~bayesvm.inference.Progress` after every kernel tried, round
+        and fold; returning ``True`` ends the fit there, with the best so far.
     warm_start : bool, default=False
         Start from the last fit: from its kernel.
     checkpoint : str or path, optional
@@ -186,20 +188,33 @@ class RVC(VectorClassifier):
         self._fit(X, y, sample_weight)
         return self
 
-    def _solve(self, K: Array, y: Array, c: Array, tol: float | None = None, **how: Any) -> Sparse:
-        tol = self.tol if tol is None else tol
-        return SOLVERS[self.solver](K, y, c, tol, self.max_iter, **how)
+    def _solve(self, K: Array, y: Array, c: Array, tol: float, notes: Journal, key: str) -> Sparse:
+        """The machine of most evidence among those that the starts lead to; ``key`` keeps them."""
+        starts: dict[str, Callable[[], relevance.Standing | None]] = {"none": lambda: None}
+        if self.solver == "sequential":
+            starts["wide"] = lambda: relevance.wide_start(K, c)
+        best: Sparse | None = None
+        for name, start in starts.items():
+            if best is not None and notes.report.stopped:
+                break
+            where = f"{key}/{name}" if key else ""
+            held = notes.recall(where) if key else {}
+            first = relevance.Standing(**held) if held else start()
+            watch = notes.watch(where) if key else silent
+            found = SOLVERS[self.solver](K, y, c, tol, self.max_iter, start=first, watch=watch)
+            if best is None or found.value > best.value + HIGHER:
+                best = found
+        assert best is not None
+        return best
 
     def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator, journal: Journal) -> Found:
         K = self._values(kernel, seen)
         size = float(np.abs(K).max()) or 1.0  # solvers expect columns of about one
         K = K / size
-        sparse = []
-        for j, y in enumerate(seen.labels):
-            key = f"machine{j}"
-            held = journal.recall(key)
-            start = relevance.Standing(**held) if held else None
-            sparse.append(self._solve(K, y, seen.c, start=start, watch=journal.watch(key)))
+        sparse = [
+            self._solve(K, y, seen.c, self.tol, journal, f"machine{j}")
+            for j, y in enumerate(seen.labels)
+        ]
         links = self._links(K, seen, sparse, rng, journal)
         return Found(kernel, [s.with_columns_times(size) for s in sparse], links)
 
@@ -212,7 +227,8 @@ class RVC(VectorClassifier):
             return [plain] * len(sparse)
         count = fold_count(seen.codes, seen.c, self.n_folds)
         parts: list[list[Any]] = [[] for _ in sparse]
-        H = held_out(seen.codes, seen.c, count, rng) if self.tune and count else np.empty((0, 0))
+        folds = self.tune and count and not journal.report.stopped
+        H = held_out(seen.codes, seen.c, count, rng) if folds else np.empty((0, 0))
         for k, h in enumerate(H.T, 1):
             for j, (part, y) in enumerate(zip(parts, seen.labels, strict=True)):
                 notes = journal.folder(f"folds{j}")
@@ -234,7 +250,8 @@ class RVC(VectorClassifier):
         keep = np.flatnonzero(np.bincount(seen.at, left)[seen.at[seen.candidates]] > 0)
         held = notes.recall(key)
         if not held:
-            sparse = self._solve(K[np.ix_(rows, keep)], y[rows], left[rows], max(LOOSE, self.tol))
+            tol = max(LOOSE, self.tol)
+            sparse = self._solve(K[np.ix_(rows, keep)], y[rows], left[rows], tol, notes, "")
             m, v = sparse.moments(K[np.ix_(out, keep)])
             held = {"m": m, "v": v}
             notes.note(key, m=m, v=v)

@@ -13,12 +13,14 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy.optimize import minimize
 
+from ..blocks import rows_of_all_classes
 from ..designs.columns import Standardised
 from ..designs.gp import JITTER, jitter, whiten
 from ..gram import Labels, Site, Sites, fit_sites
 from ..kernels import Scaled, with_columns
 from ..lowrank import LowRank
 from ..types import Array
+from .loop import Progress, Watch, silent
 
 FEW = 400  # points of the first, coarse search
 SEARCHED = 800  # most points of the search for length scales
@@ -42,14 +44,29 @@ class Seen:
     extent: float  # squared size of the cloud of points: one a column, if they are standardised
 
     def thinned(self, most: int, rng: np.random.Generator) -> Seen:
-        """At most so many points, drawn at random."""
+        """At most so many points, drawn from every class; all of a class that has very few.
+
+        Classes drawn in other proportions than they have change the level of the log-odds and
+        nothing else of them (Prentice & Pyke 1979), so rows keep the weights they have.
+        """
         n = self.X.shape[0]
         if n <= most:
             return self
         keep = np.zeros(n, dtype=bool)
-        keep[rng.choice(n, most, replace=False)] = True
+        keep[rows_of_all_classes(self._classes(), most, rng)] = True
         kept = tuple(k.take(np.flatnonzero(keep[k.at]))[0] for k in self.machines)
         return Seen(self.X[keep], kept, self.bias, self.extent)
+
+    def _classes(self) -> Array:
+        """The class of each point: the rarest of its rows'."""
+        first = self.machines[0]
+        codes = np.argmax([labels.y for labels in self.machines], axis=0)
+        if len(self.machines) == 1:
+            codes = (first.y > 0).astype(np.intp)
+        rank = np.argsort(np.argsort(np.bincount(codes, first.c)))
+        out = np.full(first.points, rank.size)
+        np.minimum.at(out, first.at, rank[codes])
+        return out
 
     def propped(self, K: Array) -> Array:
         """A kernel matrix with its jitter and the level."""
@@ -102,6 +119,23 @@ def parameter_prior(kernel: Scaled, extent: float, amplitude: float, own: float)
     return LogNormal(mean, np.linalg.inv(cov))
 
 
+class Ended(Exception):
+    """A callback has ended the search for a kernel."""
+
+
+class Search:
+    """Tells of every evaluation of a search, and ends it where a callback says so."""
+
+    def __init__(self, watch: Watch = silent) -> None:
+        self.watch, self.stopped = watch, False
+
+    def tell(self, stage: str, count: int, most: int, value: float, gain: float) -> None:
+        """Report a value, the larger the better; ``count`` of about ``most``."""
+        self.stopped = self.watch(Progress(stage, count, max(count, most), value, gain), None)
+        if self.stopped:
+            raise Ended
+
+
 class Score(Protocol):
     """What can be climbed: a function of log parameters with its gradient, and their prior."""
 
@@ -138,6 +172,7 @@ class Evidence:
         evaluations: int,
         early: float = -np.inf,
         root: Array | None = None,
+        search: Search | None = None,
     ) -> Summit:
         """Climb by L-BFGS; give up where the eighth evaluation has not reached ``early``.
 
@@ -147,19 +182,23 @@ class Evidence:
         """
         if root is None:
             root = np.linalg.cholesky(np.linalg.inv(self.prior.precision))
-        unit, values = 1.0, [-np.inf]
+        unit, values, best = 0.0, [-np.inf], theta
 
         def place(z: Array) -> Array:
             return np.clip(theta + root @ z, *self.prior.reach)
 
         def minus(z: Array) -> tuple[float, Array]:
-            nonlocal unit
+            nonlocal unit, best
             value, slope = self(place(z))
             slope = root.T @ slope
+            gain = value - max(values)
+            best = place(z) if gain > 0 else best
             values.append(value)
+            if search is not None:
+                search.tell("kernel", len(values) - 1, evaluations, value, gain)
             if len(values) == 9 and max(values) < early:
                 raise _TooLow
-            if unit == 1.0:  # the first step goes as far as the slope: let that be one unit
+            if not unit:  # the first step goes as far as the slope: let that be one unit
                 unit = max(1.0, float(np.linalg.norm(slope)))
             return -value / unit, -slope / unit
 
@@ -170,8 +209,10 @@ class Evidence:
             found = minimize(minus, first, jac=True, method="L-BFGS-B", options=options)
         except _TooLow:
             return Summit(theta, max(values), root)
-        shape = root @ _rounded(found.hess_inv)
-        return Summit(place(found.x), -float(found.fun) * unit, shape)
+        except Ended:
+            return Summit(best, max(values), root)
+        # not where it ended: a line search that fails leaves a place and a value of another
+        return Summit(best, max(values), root @ _rounded(found.hess_inv))
 
 
 class SparseEvidence(Evidence):
@@ -193,7 +234,7 @@ class SparseEvidence(Evidence):
             fit = fit_sites(process, labels, self.site, self.sites[j], tol=1e-5)
             self.sites[j] = fit.sites
             value += fit.bound
-            slope += process.slope(fit).theta
+            slope += process.slope(fit)
         return value, slope
 
 
@@ -244,6 +285,7 @@ def maximise_evidence(
     amplitude: float,
     rng: np.random.Generator,
     per_column: bool = False,
+    search: Search | None = None,
 ) -> Scaled:
     """The kernel of most evidence; with ``per_column``, one length scale a column if that pays.
 
@@ -251,7 +293,7 @@ def maximise_evidence(
     are asked only for what these are.  Columns start from short scales: from a long one that they
     share, those along which f bends look as idle as the rest.
     """
-    few, p = seen.thinned(FEW, rng), seen.X.shape[1]
+    few, p, search = seen.thinned(FEW, rng), seen.X.shape[1], search or Search()
     sites: list[Sites | None] = [None] * len(seen.machines)
 
     def climb(
@@ -260,14 +302,15 @@ def maximise_evidence(
         prior = parameter_prior(kernel, seen.extent, amplitude, OWN_SCALES)
         one = Evidence(kernel, part, site, prior)
         one.sites[:] = sites if part is few else one.sites
-        top = one.climb(kernel.theta, evaluations, root=after and after.root, **how)
+        root = after and after.root
+        top = one.climb(kernel.theta, evaluations, root=root, search=search, **how)
         sites[:] = one.sites
         return kernel.with_theta(top.theta), top
 
     shared, low = climb(kernel, few, 40)
     wide = with_columns(kernel, p)
     more_scales = wide.theta.size - kernel.theta.size
-    if not per_column or more_scales == 0:
+    if not per_column or more_scales == 0 or search.stopped:
         return shared
     needed = max(NATS_A_SCALE * more_scales, NATS_AT_LEAST)
     wide = wide.with_theta(wide.theta - np.log(2.0) * is_scale(wide))
@@ -275,4 +318,4 @@ def maximise_evidence(
     many = seen.thinned(SEARCHED, rng)
     if high.value - low.value < (1.0 if many is few else SHOWN) * needed:
         return shared
-    return wide if many is few else climb(wide, many, 20, high)[0]
+    return wide if many is few or search.stopped else climb(wide, many, 20, high)[0]

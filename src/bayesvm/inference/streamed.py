@@ -29,7 +29,7 @@ from ..model import Model, Problem
 from ..namespace import like
 from ..stats import expected
 from ..types import Array, Block, Coef
-from .evidence import OWN_SCALES, Evidence, LogNormal, parameter_prior
+from .evidence import OWN_SCALES, Evidence, LogNormal, Search, parameter_prior
 from .loop import State
 from .tight import Tight, TightVB
 from .vb import VB
@@ -109,11 +109,17 @@ class StreamedEvidence:
         return value + self.prior.value(theta), slope + self.prior.slope(theta)
 
 
-def refine(kernel: Scaled, problems: list[Problem], extent: float, amplitude: float) -> Scaled:
+def refine(
+    kernel: Scaled,
+    problems: list[Problem],
+    extent: float,
+    amplitude: float,
+    search: Search | None = None,
+) -> Scaled:
     """A few steps uphill from a kernel that a sample has chosen."""
     prior = parameter_prior(kernel, extent, amplitude, OWN_SCALES)
-    top = StreamedEvidence(kernel, problems, prior).climb(kernel.theta, EVALUATIONS)
-    return kernel.with_theta(top.theta)
+    climb = StreamedEvidence(kernel, problems, prior).climb
+    return kernel.with_theta(climb(kernel.theta, EVALUATIONS, search=search).theta)
 
 
 def guided(problem: Problem, guide: Any) -> Problem:

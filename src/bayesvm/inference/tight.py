@@ -144,7 +144,7 @@ def climb(
         state, path, (count, change, *rates) = held.state, held.path, held.numbers
         n_iter, pace = int(count), Pace(*rates)
     stats = problem.stats(state.coef)
-    bound = bound_of(problem, state, stats)
+    bound = known(bound_of(problem, state, stats))
     if held is None:
         path.append(bound)
     while n_iter < max_iter:
@@ -156,8 +156,8 @@ def climb(
         size = max(1.0, abs(bound))
         if not reached >= bound - 1e-11 * size:
             pace = pace.slower()
-            if pace.rate < SMALLEST_RATE:  # nothing above rounding is left to gain
-                return ended(True, 0.0)
+            if pace.rate < SMALLEST_RATE:  # nothing above rounding is left to gain, if numbers are
+                return ended(*exhausted(reached))
             continue
         change = reached - bound
         settled = change < tol * pace.rate * size
@@ -170,6 +170,25 @@ def climb(
         if settled or stop:
             return ended(settled, change, stop)
     return ended(False, change)
+
+
+def known(bound: float) -> float:
+    """The bound of a start, which must be a number."""
+    if np.isfinite(bound):
+        return bound
+    raise FloatingPointError(
+        f"the bound of the fit is {bound} where it starts, so nothing can be judged by it. Kernel "
+        "values, weights of rows or the prior's variances are too large or too small for floating "
+        "point: bring them nearer to one. If they are, the likelihood has an error."
+    )
+
+
+def exhausted(reached: float) -> tuple[bool, float]:
+    """Whether a climb has converged that no step could raise any more, and its last change.
+
+    It has not where the bound after the shortest step is not a number.
+    """
+    return (True, 0.0) if np.isfinite(reached) else (False, np.nan)
 
 
 def _step(problem: Problem, state: State, stats: Stats, rate: float) -> State:

@@ -19,6 +19,7 @@ All three have weak log-normal priors; without them leave-one-out scores run off
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -38,7 +39,9 @@ from .evidence import (
     OWN_SCALES,
     SPREAD,
     START,
+    Ended,
     LogNormal,
+    Search,
     Seen,
     SparseEvidence,
     Through,
@@ -46,15 +49,19 @@ from .evidence import (
     maximise_evidence,
     parameter_prior,
 )
+from .loop import Watch, silent
 
 MANY = 1000  # most points of the search for the amplitude, and of folds
 JUDGED = 5000  # rows that judge the amplitude through inducing points
 MOST = 20_000  # points at which a bound through inducing points is climbed
 PAPERS_START = 4.0  # amplitude of the hinge, where its own bound decides
+SMALLER = 8.0  # amplitude of a logistic model in units of the hinge's, where its search starts
+LOOKS = 20  # amplitudes that are tried, about
 SHORTER = 0.5 * float(np.log(2.0))  # a step to shorter scales,
 NATS_A_STEP = 2.0  # what it must add to the score of rows left out,
 HEARD = 0.5  # and the share of that at the old amplitude
 FOLDS = 5
+TRIALS = 40  # kernels that folds judge, at most
 
 
 # ---------------------------------------------------------------------------------------------
@@ -63,6 +70,8 @@ FOLDS = 5
 
 class Amplitude:
     """Leave-one-out log loss of all machines as a function of the log amplitude."""
+
+    search = Search()  # that tells of nothing
 
     def __init__(self, kernel: Scaled, seen: Seen, site: Site) -> None:
         self.K = kernel.kernel(seen.X)
@@ -91,7 +100,9 @@ class Amplitude:
             for fit, labels in zip(self.fits(log_amplitude), self.seen.machines, strict=True):
                 m, v = left_out(fit, labels, self.site, outside)
                 total += score_link(labels.y, m, v, labels.c)[1]
+            best = min(self.known.values(), default=np.inf)
             self.known[log_amplitude] = total
+            self.search.tell("amplitude", len(self.known), LOOKS, -total, best - total)
         return self.known[log_amplitude]
 
     def sites_at(self, log_amplitude: float, kernel: Scaled, seen: Seen) -> list[Sites]:
@@ -156,18 +167,21 @@ def shorten(found: Scaled, judged: Callable[[Scaled], Amplitude]) -> tuple[Scale
     scales = np.array([name.endswith("length_scale") for name in found.names], float)
     score = judged(found)
     enough = NATS_A_STEP * max(1.0, score.seen.X.shape[0] / MANY)
-    at = best_amplitude(score, np.log(found.weight / 8.0))
-    while scales.any():
-        short = found.with_theta(found.theta - SHORTER * scales)
-        other = judged(short)
-        other.sites = list(score.sites)
-        if score(at) - other(at) < HEARD * enough:  # the best amplitude is not far
-            break
-        there = best_amplitude(other, at)
-        far = 0.5 * np.log(score.seen.extent) - FARTHEST
-        if score(at) - other(there) < enough or short.theta[scales > 0].min() < far:
-            break
-        found, score, at = short, other, there
+    try:
+        at = best_amplitude(score, np.log(found.weight / SMALLER))
+        while scales.any():
+            short = found.with_theta(found.theta - SHORTER * scales)
+            other = judged(short)
+            other.sites = list(score.sites)
+            if score(at) - other(at) < HEARD * enough:  # the best amplitude is not far
+                break
+            there = best_amplitude(other, at)
+            far = 0.5 * np.log(score.seen.extent) - FARTHEST
+            if score(at) - other(there) < enough or short.theta[scales > 0].min() < far:
+                break
+            found, score, at = short, other, there
+    except Ended:
+        at = min(score.known, key=score.known.__getitem__)
     return Scaled(float(np.exp(at)), found.kernel), score
 
 
@@ -208,10 +222,17 @@ def _stratified(y: Array, rng: np.random.Generator) -> Array:
     return fold
 
 
-def cross_validate(kernel: Scaled, seen: Seen, site: Site, rng: np.random.Generator) -> Scaled:
+def cross_validate(
+    kernel: Scaled,
+    seen: Seen,
+    site: Site,
+    rng: np.random.Generator,
+    search: Search | None = None,
+) -> Scaled:
     """Amplitude and a common factor of the length scales by Nelder and Mead's method."""
     score = Folds(seen.thinned(MANY, rng), site, rng)
-    scales = is_scale(kernel)
+    scales, search, losses = is_scale(kernel), search or Search(), [np.inf]
+    best: Array = np.zeros(2)
 
     def moved(x: Array) -> Scaled:
         theta = kernel.theta + x[0] * scales
@@ -219,11 +240,19 @@ def cross_validate(kernel: Scaled, seen: Seen, site: Site, rng: np.random.Genera
         return kernel.with_theta(theta)
 
     def loss(x: Array) -> float:
-        return score(moved(x)) + 0.5 * float(x[0] ** 2 + (x[1] / SPREAD) ** 2)
+        nonlocal best
+        value = score(moved(x)) + 0.5 * float(x[0] ** 2 + (x[1] / SPREAD) ** 2)
+        gain = min(losses) - value
+        best = x.copy() if gain > 0 else best
+        losses.append(value)
+        search.tell("kernel", len(losses) - 1, TRIALS, -value, gain)
+        return value
 
     first = np.array([[0.0, 0.0], [np.log(2.0), 0.0], [0.0, np.log(4.0)]])
-    options = {"initial_simplex": first, "xatol": 0.12, "fatol": 0.05, "maxfev": 40}
-    return moved(minimize(loss, first[0], method="Nelder-Mead", options=options).x)
+    options = {"initial_simplex": first, "xatol": 0.12, "fatol": 0.05, "maxfev": TRIALS}
+    with suppress(Ended):
+        minimize(loss, first[0], method="Nelder-Mead", options=options)
+    return moved(best)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -251,39 +280,48 @@ def tune(
     rng: np.random.Generator,
     per_column: bool = False,
     through: Callable[[Scaled], Through | None] = lambda kernel: None,
-    refine: Callable[[Scaled, Any], Scaled] | None = None,
+    refine: Callable[[Scaled, Any, Search], Scaled] | None = None,
+    watch: Watch = silent,
 ) -> Tuned:
     """The kernel with its parameters learned by one of the three rules.
 
     ``likelihood`` is that of the fit to come; one that is normalised is its own guide, amplitude
     included.  ``through`` gives the fit's inducing points, if it has any: its bound is climbed
     through them, and where rows are many the amplitude is that which suits them.  Length scales
-    and folds look at some of the rows, exactly.  ``refine(kernel, guide)`` may go on from the
-    kernel of most evidence, with more rows.
+    and folds look at some of the rows, exactly.  ``refine(kernel, guide, search)`` may go on from
+    the kernel of most evidence, with more rows.  Where ``watch`` ends the search, the best kernel
+    so far is taken.
     """
+    search, site = Search(watch), likelihood.expected
     if rule == "cv":
-        return Tuned(cross_validate(kernel, seen, likelihood.expected, rng))
+        return Tuned(cross_validate(kernel, seen, site, rng, search))
     if rule == "bound" and (points := through(kernel)) is not None:
         prior = parameter_prior(kernel, seen.extent, PAPERS_START, OWN_SCALES)
         some = seen.thinned(MOST, rng)
-        climb = SparseEvidence(kernel, some, likelihood.expected, prior, points).climb
-        return Tuned(kernel.with_theta(climb(kernel.theta, 40).theta))
+        climb = SparseEvidence(kernel, some, site, prior, points).climb
+        return Tuned(kernel.with_theta(climb(kernel.theta, 40, search=search).theta))
     if rule == "bound":
-        return Tuned(maximise_evidence(kernel, seen, likelihood.expected, PAPERS_START, rng))
+        return Tuned(maximise_evidence(kernel, seen, site, PAPERS_START, rng, search=search))
     guide = likelihood if likelihood.normalised else Logistic()
     start = Scaled(START, kernel.kernel)
-    found = maximise_evidence(start, seen, guide.tight, START, rng, per_column)
-    if refine is not None:
-        found = refine(found, guide)
+    found = maximise_evidence(start, seen, guide.tight, START, rng, per_column, search)
+    if refine is not None and not search.stopped:
+        found = refine(found, guide, search)
     if likelihood.normalised:
         return Tuned(found)
+    if search.stopped:
+        return Tuned(Scaled(found.weight / SMALLER, found.kernel))
     points = through(found)
     some = seen.thinned(MANY if points is None else JUDGED, rng)
 
     def judged(kernel: Scaled) -> Amplitude:
-        if points is None:
-            return Amplitude(kernel, some, likelihood.tight)
-        return SparseAmplitude(kernel, some, likelihood.tight, points)
+        score = (
+            Amplitude(kernel, some, likelihood.tight)
+            if points is None
+            else SparseAmplitude(kernel, some, likelihood.tight, points)
+        )
+        score.search = search
+        return score
 
     best, score = shorten(found, judged)
     if points is not None and some is not seen:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..cholesky import packed, unpacked
 from ..types import Array
 from .algebra import Algebra
 
@@ -40,6 +41,18 @@ class Precomputed(Algebra):
 
     theta = np.empty(0)
     names: ClassVar[tuple[str, ...]] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Half of a symmetric matrix will do."""
+        K = packed(self.K) if np.array_equal(self.K, self.K.T) else self.K
+        return {"K": K, "unit": self.unit}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        K = state["K"]
+        if K.ndim == 1:
+            L = unpacked(K)
+            K = L + np.tril(L, -1).T
+        self.__dict__.update(state, K=K)
 
     def with_theta(self, theta: Array) -> Precomputed:
         return self
@@ -93,7 +106,7 @@ def skew(K: Array) -> float:
 
 
 def check_gram(K: Any) -> Array:
-    """Kernel values of the training rows that may be those of a Gaussian process."""
+    """Kernel values of the training rows that may be those of a Gaussian process, symmetrised."""
     K = check_square(K)
     own, gap = np.diag(K), skew(K)
     if np.any(own < 0) or gap > 0:
@@ -102,4 +115,5 @@ def check_gram(K: Any) -> Array:
             f"has a smallest diagonal entry of {own.min():.3g} and differs from its transpose by "
             f"up to {gap:.3g}."
         )
-    return np.asarray(K, dtype=float)
+    K = np.asarray(K, dtype=float)
+    return 0.5 * K + 0.5 * K.T

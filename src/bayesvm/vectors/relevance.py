@@ -19,6 +19,10 @@ from .machine import Sparse
 from .newton import BIAS, PROBIT
 
 GONE = 1e9  # precision at which a weight is pruned, with columns of unit size
+WIDE = 100  # most columns of a wide start,
+SPANNED = 1e-6  # which ends where they leave this share of the largest column's square,
+ITS_SIZE = 4.0  # and gives f this variance a priori
+EQUAL = 1e-9  # relative difference of two numbers that may be rounding
 SLIGHT = 1e-12  # smallest precision
 WORTH = 10.0  # rounds of EM that count as one of the others
 
@@ -92,6 +96,33 @@ def factors(Phi: Array, squares: Array, C: Array, mode: Mode) -> tuple[Array, Ar
     return np.maximum(S, np.finfo(float).tiny), Phi.T @ mode.g
 
 
+def first_of_the_best(x: Array) -> int:
+    """The first entry that is as large as any, but for rounding: symmetric columns tie."""
+    top = float(x.max())
+    return int(np.argmax(x >= top - EQUAL * abs(top)))
+
+
+def wide_start(Phi: Array, c: Array) -> Standing:
+    """Columns that together span nearly all of them, every one with the same share in f.
+
+    Each is the one that those before it leave most of (a Cholesky factor with pivots).
+    """
+    n, M = Phi.shape
+    A = (Phi - c @ Phi / c.sum()) * np.sqrt(c)[:, None]
+    size: Array = np.einsum("ij,ij->j", A, A)
+    left, Q, alpha = size.copy(), np.zeros((min(WIDE, M), n)), np.full(M, np.inf)
+    for k in range(len(Q)):
+        j = first_of_the_best(left)
+        if left[j] <= SPANNED * size.max():
+            break
+        rest = A[:, j] - Q[:k].T @ (Q[:k] @ A[:, j])
+        Q[k] = rest / np.linalg.norm(rest)
+        left = np.maximum(left - (Q[k] @ A) ** 2, 0.0)
+        left[j], alpha[j] = 0.0, size[j] / c.sum()
+    alpha *= np.isfinite(alpha).sum() / ITS_SIZE
+    return Standing(alpha, np.zeros(M + 1))
+
+
 def sequential(
     Phi: Array,
     y: Array,
@@ -105,7 +136,9 @@ def sequential(
 
     Each round first re-estimates every precision in the model and adds the most promising column;
     if the evidence, re-linearised, did not rise, it makes the single best move instead, and moves
-    that do not raise it are not tried again before another has.  So the evidence never falls.
+    that do not raise it are not tried again before another has.  So the evidence never falls.  It
+    has many local maxima: from no columns at all, where pairs of them are needed, the first may be
+    a poor one (see :func:`wide_start`).
     """
     M, squares = Phi.shape[1], Phi * Phi
     ones = np.ones((Phi.shape[0], 1))
@@ -128,7 +161,7 @@ def sequential(
         wanted = np.where(wanted > GONE, np.inf, np.maximum(wanted, SLIGHT))
         gain = gain_of(wanted, s, q) - gain_of(alpha, s, q)
         gain[barred] = 0.0
-        best = int(np.argmax(gain))
+        best = first_of_the_best(gain)
         last = float(gain[best])
         if last <= tol:
             return _finished(active, mode, path, n_iter, True, last)

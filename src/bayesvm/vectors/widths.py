@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..gram import Labels
-from ..inference.evidence import START, Seen, maximise_evidence
+from ..inference.evidence import START, Search, Seen, maximise_evidence
+from ..inference.loop import Watch, silent
 from ..kernels import Scaled
 from ..likelihoods import Logistic
 from ..types import Array
@@ -46,6 +47,7 @@ def by_evidence(
     c: Array,
     extent: float,
     rng: np.random.Generator,
+    watch: Watch = silent,
 ) -> Scaled:
     """The kernel and its amplitude where a logistic Gaussian process has most evidence.
 
@@ -54,4 +56,5 @@ def by_evidence(
     machines = tuple(Labels(y, c, at, points.shape[0]) for y in labels)
     start = Scaled(START, kernel)
     seen = Seen(points, machines, LEVEL**2, extent)
-    return maximise_evidence(start, seen, Logistic().tight, START, rng, per_column)
+    how = (rng, per_column, Search(watch))
+    return maximise_evidence(start, seen, Logistic().tight, START, *how)
