@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -142,7 +142,12 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
         def about() -> dict[str, str]:
             return self._about(*_content(problem, codes), [_vector(state) for state in starts])
 
-        with opened(self.checkpoint, about) as store, threads, self._reporting() as report:
+        with ExitStack() as held:
+            report = held.enter_context(self._reporting())
+            # a fit that was stopped before it came here is another one than the file is for
+            path = None if report.stopped else self.checkpoint
+            store = held.enter_context(opened(path, about))
+            held.enter_context(threads)
             # rows that are not held may be very many: a byte for the label of each
             kind = np.int8 if hasattr(problem.blocks.X, "chunks") else np.float64
             rotation = bases(problem, scheme)

@@ -72,7 +72,12 @@ class Journal:
     def recall(self, key: str) -> dict[str, Array]:
         return {} if self.store is None else self.store.get(self.within + key)
 
-    def note(self, key: str, now: bool = True, **arrays: Any) -> None:
+    def note(self, key: str, **arrays: Any) -> None:
+        """Keep what was found; after a stop it is not what would have been found."""
+        if not self.report.stopped:
+            self._put(key, arrays, now=True)
+
+    def _put(self, key: str, arrays: dict[str, Any], now: bool) -> None:
         if self.store is not None:
             self.store.put(self.within + key, lambda: arrays, now=now)
 
@@ -80,9 +85,11 @@ class Journal:
         """A watch that passes progress on; states are kept under a key, if there is one."""
 
         def told(progress: Progress, state: Any) -> bool:
-            if key:
-                self.note(key, now=False, **state._asdict())
-            return self.report(progress)
+            before = self.report.stopped
+            stop = self.report(progress)
+            if key and not before:
+                self._put(key, state._asdict(), now=stop)
+            return stop
 
         return told
 
@@ -202,8 +209,7 @@ class VectorClassifier(BayesianClassifier):
             found = by_evidence(plain, named, *data, extent, apart, journal.watch())
             # as a checkpoint gives it back, to the last digit
             found = Scaled(found.weight, found.kernel.with_theta(found.kernel.theta))
-            if not journal.report.stopped:
-                journal.note("kernel", theta=found.kernel.theta, amplitude=found.weight)
+            journal.note("kernel", theta=found.kernel.theta, amplitude=found.weight)
         tuned = Scaled(weight, found.kernel) if isinstance(kernel, Scaled) else found.kernel
         return tuned, found.weight / weight
 

@@ -251,7 +251,7 @@ class SVI:
             whole = settle(problem.stats, leaky.precision, leaky.potential, P, effects.mean)
             return State(whole.coef, leaky.priors)
 
-        state = reached()
+        state = reached() if epochs.ended else None
         while not (epochs.ended or stop):
             for chosen, see in minibatches(problem, self.batch_size, rng):
                 P = some_groups(model.precision(leaky.priors), q, r, chosen)
@@ -269,6 +269,7 @@ class SVI:
             state = reached()
             epochs.add(leaky, effects, bound_of(problem, state), self.tol)
             stop = self._told(epochs, state, watch)
+        assert state is not None
         return epochs.ascent(state)
 
 

@@ -176,7 +176,7 @@ def known(bound: float) -> float:
     """The bound of a start, which must be a number."""
     if np.isfinite(bound):
         return bound
-    raise FloatingPointError(
+    raise ValueError(
         f"the bound of the fit is {bound} where it starts, so nothing can be judged by it. Kernel "
         "values, weights of rows or the prior's variances are too large or too small for floating "
         "point: bring them nearer to one. If they are, the likelihood has an error."
