@@ -270,7 +270,9 @@ def maximise(problem: KernelFactors, state: KernelState, steps: int = 10) -> Ker
 
     if not any(free):
         return state
-    found = minimize(loss, flat(Z, theta), jac=True, method="L-BFGS-B", options={"maxiter": steps})
+    # no stop by the largest entry of the gradient: in Z it grows with the weight of a row
+    options = {"maxiter": steps, "gtol": 0.0}
+    found = minimize(loss, flat(Z, theta), jac=True, method="L-BFGS-B", options=options)
     Z, theta = read(found.x)
     W = frame.scores(Z) if problem.joint else state.W
     return state._replace(W=W, kernel=state.kernel.with_theta(theta))
@@ -327,8 +329,9 @@ def climb(
         change, size = path[-1] - path[-2], max(1.0, abs(path[-1]), least)
         if change < -1e-8 * size:
             raise BoundFell(f"the bound fell from {path[-2]!r} to {path[-1]!r} in a safe cycle")
+        c = problem.sheet.c
         shift = max(
-            float(np.sqrt(np.mean((b.m - a.m) ** 2) / np.mean(b.v)))
+            float(np.sqrt((c @ (b.m - a.m) ** 2) / (c @ b.v)))
             for a, b in zip(state.fits, new.fits, strict=True)
         )
         state = new
