@@ -17,6 +17,7 @@ from .. import validation as check
 from ..blocks import Blocks
 from ..designs import FactorScores, Intercept
 from ..diagnostics import r_hat
+from ..distinct import merge
 from ..engines import Serial
 from ..factors.fitted import Fitted, LinearDraws, LinearFit, ProjectedScores
 from ..factors.learn import choose_size, fit_kernel
@@ -32,7 +33,7 @@ from ..types import Array, Term
 from ._loadings import LoadingReport
 
 CHAINS = {"linear": Gibbs(draws=600, burn_in=300, chains=2), "kernel": Gibbs(200, 100, 2)}
-CLIMBS = {"linear": VB(max_iter=500, tol=1e-5), "kernel": VB(max_iter=50, tol=1e-3)}
+CLIMBS = {"linear": VB(max_iter=500, tol=1e-5), "kernel": VB(max_iter=200, tol=1e-5)}
 
 
 class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport):  # type: ignore[misc]
@@ -248,7 +249,9 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
         if check.is_sampler(scheme):  # each copy of a row has scores of its own
             rows = np.repeat(rows, reading.whole(copies[rows]))
             c, copies = c / np.maximum(copies, 1e-300), np.ones_like(copies)
-        X, codes, c, copies = X[rows].astype(float), codes[rows], c[rows], copies[rows]
+            X, codes, c, copies = X[rows].astype(float), codes[rows], c[rows], copies[rows]
+        else:
+            X, codes, c, copies = _merged(X[rows].astype(float), codes[rows], c[rows], copies[rows])
         self._scale_columns(X, copies)
         sheet = Sheet.of(self._scaled(X), copies)
         with check.blas_threads(sheet.n, "dense"):
@@ -468,6 +471,19 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
             )
         rows: Array = self.mean_ + W @ self.loadings_.T / len(self._parts)
         return rows
+
+
+def _merged(X: Array, codes: Array, c: Array, copies: Array) -> tuple[Array, Array, Array, Array]:
+    """Equal rows of equal class as one, in an order that depends on their values only.
+
+    Scores at a point have local optima, and rounding can decide which of them a climb finds: the
+    same data have to be the same arrays.
+    """
+    holes = np.isnan(X)
+    values = np.hstack([np.where(holes, 0.0, X), holes]) if holes.any() else X
+    found = merge(values, codes, copies)
+    one = np.unique(found.back, return_index=True)[1]  # a row for every merged one
+    return X[one], codes[one], np.bincount(found.back, c), found.c
 
 
 def _judged(machine: Machine) -> Machine:
