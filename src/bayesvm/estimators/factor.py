@@ -320,7 +320,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
         self._varies = ~(flat | (spread == 0))
         if not self._varies.any():
             raise ValueError(
-                "all columns have the same value in every row, so that there is no factor to learn. "
+                "all columns have the same value in every row, so that there is no factor. "
                 "Give columns that vary."
             )
         self.scale_ = np.where(self._varies & self.standardize, spread, 1.0)

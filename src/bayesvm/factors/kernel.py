@@ -35,7 +35,8 @@ from ..gram import Fit, Labels, Sites, factor, fit_sites, target_sites
 from ..inference.loop import BoundFell, Progress, Watch, silent
 from ..types import Array, Likelihood
 from .bordered import Inverse
-from .loadings import Drawn, FactorPrior, Loadings, project
+from .frame import Frame
+from .loadings import Drawn, FactorPrior, Loadings
 from .sheet import Scores, Sheet
 
 SPREAD = 0.25  # prior standard deviation of the kernel's log parameters around their start
@@ -192,47 +193,10 @@ def next_sites(problem: KernelFactors, fit: Fit, labels: Labels) -> Sites:
     return target_sites(fit.m, fit.v, labels, problem.likelihood.expected)
 
 
-@dataclass(frozen=True, eq=False)
-class Frame:
-    r"""Coordinates in which the table's say about the scores is round.
-
-    :math:`w_n = \bar w_n + L z_n/\sqrt{c_n}` with :math:`N(\bar w_n, LL^\top)` what the cells of
-    the row say, so that these and the prior together are :math:`-\frac12 \lVert z\rVert^2`.  A row
-    of weight c has the coordinates of c equal rows.
-    """
-
-    mean: Array
-    root: Array  # (K, K) or (n, K, K)
-    c: Array
-
-    @staticmethod
-    def of(sheet: Sheet, q: Loadings | Drawn) -> Frame:
-        seen = project(sheet, q)
-        assert seen.cov is not None
-        return Frame(seen.mean, np.linalg.cholesky(seen.cov), sheet.c)
-
-    def scores(self, Z: Array) -> Array:
-        step = Z / np.sqrt(self.c)[:, None]
-        return self.mean + np.einsum("...jk,...k->...j", self.root, step)
-
-    def pull(self, slope: Array) -> Array:
-        """Gradient in Z from the gradient in the scores."""
-        out = np.einsum("...jk,...j->...k", self.root, slope)
-        return np.asarray(out / np.sqrt(self.c)[:, None])
-
-    def inverse(self, W: Array) -> Array:
-        step = W - self.mean
-        if self.root.ndim == 2:
-            Z = np.linalg.solve(self.root, step.T).T
-        else:
-            Z = np.linalg.solve(self.root, step[:, :, None])[:, :, 0]
-        return np.asarray(Z * np.sqrt(self.c)[:, None])
-
-
 def margin(
     problem: KernelFactors, sites: Sequence[Sites], W: Array, kernel: Any
 ) -> tuple[float, Array, Array]:
-    """The sites with f integrated out, and gradients in the scores and the kernel's log parameters."""
+    """Sites with f integrated out, and gradients in scores and in the kernel's log parameters."""
     K = problem.gram(kernel, W)
     value, G = 0.0, np.zeros_like(K)
     for each in sites:
@@ -303,7 +267,7 @@ def transform(problem: KernelFactors, state: KernelState, steps: int = 10) -> Ke
     their best, the matrix maximises
 
     .. math:: \text{margin}(WM) - \tfrac12\sum_n c_n\lVert M^\top w_n\rVert^2 - d\log|\det M|
-              - r\sum_{ik}\sqrt{n_k^\top E[a_i a_i^\top]\, n_k}, \qquad M^{-1} = (n_1, .., n_K)^\top .
+              - r\sum_{ik}\sqrt{n_k^\top E[a_i a_i^\top]\, n_k}, \quad M^{-1} = (n_1, .., n_K)^\top .
     """
     q, W, sites = problem.prior.shrunk(state.loadings), state.W, touching(problem, state)
     (d, K), c = q.mean.shape, problem.sheet.c[:, None]
