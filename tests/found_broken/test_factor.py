@@ -130,10 +130,10 @@ def test_additive_without_terms_is_an_intercept_and_all_columns():
     np.testing.assert_array_equal(one.predict(X), two.predict(X))
 
 
-@pytest.mark.parametrize("estimator", [FactorSVC(), AdditiveSVC()], ids=["factor", "additive"])
-def test_checks_of_the_default_construction(estimator):
+@pytest.mark.parametrize("kind", [FactorSVC, AdditiveSVC])
+def test_checks_of_the_default_construction(kind):
     """The quick ones; all are in tests/test_sklearn_checks.py."""
     quick = ("check_fit_score_takes_y", "check_sample_weights_list", "check_fit2d_predict1d")
-    for model, check in estimator_checks_generator(estimator):
+    for model, check in estimator_checks_generator(kind()):
         if getattr(check, "func", check).__name__ in quick:
             check(model)

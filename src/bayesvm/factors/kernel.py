@@ -267,7 +267,7 @@ def transform(problem: KernelFactors, state: KernelState, steps: int = 10) -> Ke
     their best, the matrix maximises
 
     .. math:: \text{margin}(WM) - \tfrac12\sum_n c_n\lVert M^\top w_n\rVert^2 - d\log|\det M|
-              - r\sum_{ik}\sqrt{n_k^\top E[a_i a_i^\top]\, n_k}, \quad M^{-1} = (n_1, .., n_K)^\top .
+              - r\sum_{ik}\sqrt{n_k^\top E[a_i a_i^\top]\, n_k}, \quad M^{-1} = (n_1, .., n_K)^\top.
     """
     q, W, sites = problem.prior.shrunk(state.loadings), state.W, touching(problem, state)
     (d, K), c = q.mean.shape, problem.sheet.c[:, None]
