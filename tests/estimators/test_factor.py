@@ -114,6 +114,18 @@ def test_results_do_not_depend_on_units():
 
 
 @pytest.mark.parametrize("classifier", ["linear", "kernel"])
+@pytest.mark.parametrize("seed", range(3))
+def test_order_and_units_of_columns_do_not_matter(seed, classifier):
+    X, y = simulate(n=30, d=6, seed=seed)
+    rng = np.random.default_rng(seed)
+    order, unit = rng.permutation(6), np.exp(2.0 * rng.standard_normal(6))
+    other = (rng.choice([-1.0, 1.0], 6) * unit * X + rng.standard_normal(6))[:, order]
+    one, two = (fit(classifier, X=x, y=y).predict_proba(x) for x in (X, other))
+    # climbs that rounding parts end within the tolerance of the fit
+    np.testing.assert_allclose(one, two, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("classifier", ["linear", "kernel"])
 def test_weights_and_classes(classifier):
     X, y = simulate()
     c = np.ones(80)

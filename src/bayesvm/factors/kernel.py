@@ -223,7 +223,17 @@ def objective(
     return value, frame.pull(to_W) - Z, to_theta - (theta - problem.kernel.theta) / SPREAD**2
 
 
-def maximise(problem: KernelFactors, state: KernelState, steps: int = 10) -> KernelState:
+def few_steps(loss: Callable[[Array], tuple[float, Array]], x: Array, tol: float) -> Array:
+    """At most ten steps of L-BFGS, fewer where one gains less than ``tol`` of the value.
+
+    No stop by the largest entry of the gradient: in coordinates of scores it grows with the weight
+    of a row.
+    """
+    options = {"maxiter": 10, "gtol": 0.0, "ftol": max(tol, 1e-13)}
+    return np.asarray(minimize(loss, x, jac=True, method="L-BFGS-B", options=options).x)
+
+
+def maximise(problem: KernelFactors, state: KernelState, tol: float = 1e-9) -> KernelState:
     """Scores and kernel, q(f) going with them: a few steps of L-BFGS in round coordinates."""
     frame, sites = Frame.of(problem.sheet, state.loadings), touching(problem, state)
     Z, theta = frame.inverse(state.W), state.kernel.theta
@@ -242,10 +252,7 @@ def maximise(problem: KernelFactors, state: KernelState, steps: int = 10) -> Ker
 
     if not any(free):
         return state
-    # no stop by the largest entry of the gradient: in Z it grows with the weight of a row
-    options = {"maxiter": steps, "gtol": 0.0, "ftol": 1e-13}
-    found = minimize(loss, flat(Z, theta), jac=True, method="L-BFGS-B", options=options)
-    Z, theta = read(found.x)
+    Z, theta = read(few_steps(loss, flat(Z, theta), tol))
     W = frame.scores(Z) if problem.joint else state.W
     return state._replace(W=W, kernel=state.kernel.with_theta(theta))
 
@@ -259,7 +266,7 @@ def bound(problem: KernelFactors, state: KernelState) -> float:
     return float(table + prior + margin + problem.log_prior(state.kernel.theta))
 
 
-def transform(problem: KernelFactors, state: KernelState, steps: int = 10) -> KernelState:
+def transform(problem: KernelFactors, state: KernelState, tol: float = 1e-9) -> KernelState:
     r"""Change the coordinates of the factors, :math:`W \to WM` and :math:`a_i \to M^{-1}a_i`.
 
     The fit to the table does not notice; margin and priors do, and ascent by turns takes hundreds
@@ -285,20 +292,18 @@ def transform(problem: KernelFactors, state: KernelState, steps: int = 10) -> Ke
         to_M = W.T @ (to_V - c * V) - N.T @ (to_N @ N.T + d * np.eye(K))
         return -value, -SHORT * to_M.ravel()
 
-    options = {"maxiter": steps, "gtol": 0.0, "ftol": 1e-13}
-    found = minimize(loss, np.zeros(K * K), jac=True, method="L-BFGS-B", options=options)
-    M = np.eye(K) + SHORT * found.x.reshape(K, K)
+    M = np.eye(K) + SHORT * few_steps(loss, np.zeros(K * K), tol).reshape(K, K)
     N = np.linalg.inv(M)
     q = q._replace(mean=q.mean @ N.T, cov=N @ q.cov @ N.T)
     return state._replace(loadings=problem.prior.shrunk(q), W=W @ M)
 
 
-def cycle(problem: KernelFactors, state: KernelState, steps: int = 10) -> KernelState:
+def cycle(problem: KernelFactors, state: KernelState, tol: float = 1e-9) -> KernelState:
     """Loadings, coordinates, scores and kernel, q(f); none can lower the bound."""
     if problem.joint:
         q = problem.prior.update(state.loadings, problem.sheet.sums(Scores(state.W)))
-        state = transform(problem, state._replace(loadings=q))
-    return infer(problem, maximise(problem, state, steps))
+        state = transform(problem, state._replace(loadings=q), tol)
+    return infer(problem, maximise(problem, state, tol))
 
 
 def climb(
@@ -313,7 +318,7 @@ def climb(
     path = [bound(problem, state)]
     least = float(problem.c.sum()) * len(problem.labels)  # of densities: it may pass through zero
     for number in range(1, max_iter + 1):
-        new = cycle(problem, state)
+        new = cycle(problem, state, 1e-4 * tol)  # its steps are exact to less than is judged
         path.append(bound(problem, new))
         change, size = path[-1] - path[-2], max(1.0, abs(path[-1]), least)
         if change < -1e-8 * size:
