@@ -29,18 +29,19 @@ ESTIMATORS = [
         missing="model", inference=Gibbs(draws=50, burn_in=20, chains=2), random_state=0
     ),
     MixedSVC(),
-    BayesianSVC(random_state=0),
+    BayesianSVC(),
     BayesianSVC(tune=False, bound="augmented", probability="normalised"),
     BayesianSVC(n_inducing=20, inducing="random", tune=False, random_state=0),
     BayesianSVC(likelihood="logistic", random_state=0),
     BayesianSVC(inference="em", tune=False),
+    AdditiveSVC(),
     AdditiveSVC(
         [("level", Intercept()), ("x", Columns(0)), ("f", Process(n_inducing=5))], random_state=0
     ),
     PCVC(),
     PCVC(prior="power", n_starts=0, n_folds=2, max_iter=30, tune=False),
     RVC(),
-    FactorSVC(2, tol=1e-2),
+    FactorSVC(),
     FactorSVC(1, "linear"),
     FactorSVC(1, "linear", Gibbs(draws=20, burn_in=10, chains=2), random_state=0),
 ]

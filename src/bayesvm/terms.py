@@ -251,7 +251,12 @@ class Smooth:
 
 
 def read_terms(terms: Any) -> list[Term]:
-    """Terms from whatever a user may write: tuples of a name, a part and perhaps a prior."""
+    """Terms from whatever a user may write: tuples of a name, a part and perhaps a prior.
+
+    ``None`` is an intercept and all columns.
+    """
+    if terms is None:
+        terms = [("intercept", Intercept()), ("columns", Columns())]
     if isinstance(terms, str) or not isinstance(terms, Sequence) or not len(terms):
         raise ValueError(
             "terms must be a list of (name, part, prior), for instance "

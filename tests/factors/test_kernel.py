@@ -13,7 +13,7 @@ from tests.problems import Z
 from bayesvm.diagnostics import ess
 from bayesvm.factors import kernel as km
 from bayesvm.factors.fitted import KernelFit, kernel_moments, kernel_slopes
-from bayesvm.factors.loadings import Drawn, FactorPrior
+from bayesvm.factors.loadings import Drawn, FactorPrior, energy
 from bayesvm.factors.sheet import Scores, Sheet
 from bayesvm.gram import Sites
 from bayesvm.kernels import RBF, Matern, Scaled
@@ -95,7 +95,7 @@ def test_no_step_lowers_the_bound(seed, holes, machines, likelihood, tune):
     def noise(s):
         return s._replace(loadings=problem.prior.noise(s.loadings, problem.sheet.sums(Scores(s.W))))
 
-    steps = [load, shrink, noise, lambda s: km.rescale(problem, s)]
+    steps = [load, shrink, noise, lambda s: km.infer(problem, km.transform(problem, s))]
     steps += [lambda s: km.infer(problem, km.maximise(problem, s)), lambda s: km.infer(problem, s)]
     for _ in range(3):
         for step in steps:
@@ -105,13 +105,23 @@ def test_no_step_lowers_the_bound(seed, holes, machines, likelihood, tune):
             value = new
 
 
-def test_rescaling_leaves_f_alone_and_is_stationary():
+def test_coordinates_leave_the_fit_to_the_table_alone():
     problem, state = make(2)
-    moved = km.rescale(problem, state)
-    before = problem.gram(state.kernel, state.W)
-    np.testing.assert_allclose(problem.gram(moved.kernel, moved.W), before, atol=1e-12)
-    again = km.rescale(problem, moved)
-    np.testing.assert_allclose(again.W, moved.W, rtol=1e-6)
+    moved = km.transform(problem, state)
+    before, after = (s.W @ s.loadings.mean.T for s in (state, moved))
+    np.testing.assert_allclose(after, before, atol=1e-10)
+    energies = [energy(s.loadings, problem.sheet.sums(Scores(s.W))) for s in (state, moved)]
+    assert energies[1] == pytest.approx(energies[0], rel=1e-10)
+    assert km.bound(problem, km.infer(problem, moved)) > km.bound(problem, state)
+
+
+def test_a_fit_that_has_settled_stays():
+    """A hundredfold smaller tolerance moves f by less than its standard deviation's hundredth."""
+    problem, state = make(4)
+    ends = [km.climb(problem, state, 500, tol) for tol in (1e-6, 1e-8)]
+    assert all(settled for _, _, settled in ends)
+    a, b = (end.fits[0] for end, _, _ in ends)
+    assert np.sqrt(np.mean((a.m - b.m) ** 2) / np.mean(b.v)) < 0.05
 
 
 def test_two_steps_leave_the_factors_where_they_are():

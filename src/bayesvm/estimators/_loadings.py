@@ -17,6 +17,18 @@ from ._base import BayesianClassifier, arviz_tree, pandas_for
 class LoadingReport(BayesianClassifier):
     """What a factor model can say of its factors."""
 
+    def _on_input(self, A: Array) -> Array:
+        """Loadings ``(..., columns that vary, K)`` on the scale of the input, zero for others."""
+        out = np.zeros((*A.shape[:-2], self.scale_.size, A.shape[-1]))
+        out[..., self._varies, :] = A * self.scale_[self._varies, None]
+        return out
+
+    def _noise(self, psi: Any) -> Array:
+        """Noise precisions ``(..., n_features)`` on the scale of the input."""
+        with np.errstate(over="ignore"):  # of columns in tiny units it may be too large a number
+            found = np.asarray(psi)[..., None] / self.scale_ / self.scale_
+        return np.where(self._varies, found, np.inf)
+
     def loadings_interval(self, level: float = 0.9) -> tuple[Array, Array]:
         """Central posterior intervals of the loadings.
 
@@ -39,7 +51,7 @@ class LoadingReport(BayesianClassifier):
         out = []
         for part, turn in zip(self._parts, self._turns, strict=True):
             found = part.sample(n, rng).turned(*turn)
-            out.append(found._replace(A=found.A * self.scale_[:, None]))
+            out.append(found._replace(A=self._on_input(found.A)))
         return out
 
     def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
@@ -88,7 +100,7 @@ class LoadingReport(BayesianClassifier):
         self._check_fitted()
         parts = self._sample(n, self._generator())
         single = len(parts) == 1
-        psi = [found.psi[..., None] / self.scale_ / self.scale_ for found in parts]
+        psi = [self._noise(found.psi) for found in parts]
         group: dict[str, Any] = {
             "loadings": np.concatenate([found.A for found in parts], axis=3),
             "noise_precision": psi[0] if single else np.stack(psi, axis=2),

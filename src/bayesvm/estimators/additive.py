@@ -37,9 +37,10 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
 
     Parameters
     ----------
-    terms : list of (name, part) or (name, part, prior)
+    terms : list of (name, part) or (name, part, prior), optional
         Parts are objects of :mod:`bayesvm.terms`; priors are names or objects of
-        :mod:`bayesvm.priors`, by default those of the part.
+        :mod:`bayesvm.priors`, by default those of the part.  Without terms the predictor is an
+        intercept and all columns: ``[("intercept", Intercept()), ("columns", Columns())]``.
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         How the posterior is found.
     likelihood : {"hinge", "logistic", "probit"} or an object, default="hinge"
@@ -115,7 +116,7 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
 
     def __init__(
         self,
-        terms: Any,
+        terms: Any = None,
         inference: Any = "vb",
         likelihood: Any = "hinge",
         *,

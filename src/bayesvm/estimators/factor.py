@@ -20,10 +20,11 @@ from ..checkpoint import opened
 from ..designs import FactorScores, Intercept, Standardised
 from ..designs.columns import FAR, RAW_FAR, column_moments
 from ..diagnostics import r_hat
+from ..distinct import merge
 from ..engines import Serial
 from ..factors.fitted import Fitted, LinearDraws, LinearFit, ProjectedScores
 from ..factors.learn import choose_size, fit_kernel
-from ..factors.loadings import FactorPrior, Loadings, learn
+from ..factors.loadings import FactorPrior, Loadings, learn, rank
 from ..factors.sheet import Sheet
 from ..inference import VB, Gibbs
 from ..inference.loop import Progress
@@ -35,7 +36,7 @@ from ..types import Array, Term
 from ._loadings import LoadingReport
 
 CHAINS = {"linear": Gibbs(draws=600, burn_in=300, chains=2), "kernel": Gibbs(200, 100, 2)}
-CLIMBS = {"linear": VB(max_iter=500, tol=1e-5), "kernel": VB(max_iter=50, tol=1e-3)}
+CLIMBS = {"linear": VB(max_iter=500, tol=1e-5), "kernel": VB(max_iter=200, tol=1e-5)}
 
 
 class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport):  # type: ignore[misc]
@@ -55,8 +56,9 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
     Parameters
     ----------
     n_factors : int or "auto", default=10
-        Number of factors, at most the number of rows and of columns; ``"auto"`` takes the number
-        with the largest bound on the evidence of the columns.
+        Number of factors.  A table has no more than its rank, once columns are centred: fewer than
+        its rows, at most its columns; a larger number is lowered to that, see ``n_factors_``.
+        ``"auto"`` takes the number with the largest bound on the evidence of the columns.
     classifier : {"kernel", "linear"}, default="kernel"
         The machine on the scores.
     inference : {"vb", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
@@ -115,15 +117,16 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
     classes_ : array of shape (n_classes,)
         Labels.
     n_factors_ : int
-        Number of factors of each machine.
+        Number of factors of each machine: ``n_factors``, or the rank of the table if that is less.
     loadings_, loadings_std_ : arrays of shape (n_features, n_factors)
-        Posterior mean and standard deviation on the scale of the input.  Factors are ordered by the
-        variance they explain; the largest loading of each is positive.  The linear machine of more
-        than two classes has factors of its own for each class, one after another.
+        Posterior mean and standard deviation on the scale of the input; zero for columns that were
+        constant in training, which are left out.  Factors are ordered by the variance they explain;
+        the largest loading of each is positive.  The linear machine of more than two classes has
+        factors of its own for each class, one after another.
     noise_precision_ : array of shape (n_features,)
-        Of each column, on the scale of the input.
+        Of each column, on the scale of the input; infinite for constant columns.
     mean_, scale_ : arrays of shape (n_features,)
-        Of the columns; the scale is one if columns are not standardised.
+        Of the columns; the scale is one for constant columns and if columns are not standardised.
     factor_relevance_ : array of shape (n_factors,)
         Share of each factor in the squared slope of f; they sum to one (for each class, if classes
         have their own).
@@ -249,9 +252,11 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
         if check.is_sampler(scheme):  # each copy of a row has scores of its own
             rows = np.repeat(rows, reading.whole(copies[rows]))
             c, copies = c / np.maximum(copies, 1e-300), np.ones_like(copies)
-        X, codes, c, copies = X[rows].astype(float), codes[rows], c[rows], copies[rows]
+            X, codes, c, copies = X[rows].astype(float), codes[rows], c[rows], copies[rows]
+        else:
+            X, codes, c, copies = _merged(X[rows].astype(float), codes[rows], c[rows], copies[rows])
         self._scale_columns(X, copies)
-        sheet = Sheet.of(self._standard(X), copies)
+        sheet = Sheet.of(self._scaled(X), copies)
         with check.blas_threads(sheet.n, "dense"):
             machines = self._learn(sheet, codes, self.label_weight * c, scheme)
         self._conclude(machines)
@@ -293,49 +298,52 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
                 "other fits are short. Leave checkpoint out."
             )
         check.check_probability(self.probability)
-        check.check_positive("label_weight", self.label_weight)
+        # whether or not this classifier has them
+        check.choose_likelihood(self.likelihood, scheme)
+        check.choose_prior(self.prior, scheme)
+        check.choose_kernel(self.kernel, 1.0)
+        check.check_positive("label_weight", self.label_weight, 1e-6, 1e6)
         for name in ("bias", *(() if self.nu is None else ("nu",))):
             check.check_positive(name, getattr(self, name), 1e-6, 1e6)
         return scheme
 
     def _scale_columns(self, X: Array, copies: Array) -> None:
-        """Mean and spread of the cells seen; refuses columns that say nothing."""
-        self._refuse(np.asarray(np.isnan(X).all(axis=0)), "no cell that was seen")
+        """Mean and spread of the cells seen, and which columns vary."""
+        unseen = np.asarray(np.isnan(X).all(axis=0))
+        if unseen.any():
+            raise ValueError(
+                f"columns with no cell that was seen cannot load on a factor: "
+                f"{self._named(unseen)}. Drop them."
+            )
         blocks = Blocks(X, np.empty(copies.size), copies, block_rows(X.shape[1]))
         self.mean_, spread, constant = column_moments(blocks, Serial())
-        self._refuse(constant, "the same value in every row")
-        self.scale_ = spread if self.standardize else np.ones_like(spread)
+        self._varies = ~constant
+        if not self._varies.any():
+            raise ValueError(
+                "all columns have the same value in every row, so that there is no factor. "
+                "Give columns that vary."
+            )
+        self.scale_ = np.where(self._varies & self.standardize, spread, 1.0)
 
-    def _standard(self, X: Array) -> Array:
-        """Rows on the scale of the model."""
+    def _named(self, which: Array) -> str:
+        """The first of some columns."""
+        at = np.flatnonzero(which)
+        shown = ", ".join(str(self._names()[j]) for j in at[:5])
+        return shown + (f" and {at.size - 5} more" if at.size > 5 else "")
+
+    def _scaled(self, X: Array) -> Array:
+        """Columns that vary, centred and scaled."""
         far = FAR if self.standardize else RAW_FAR
-        return np.asarray(Standardised(self.mean_, self.scale_, far).columns(X))
-
-    def _refuse(self, bad: Array, what: str) -> None:
-        if not np.any(bad):
-            return
-        at = np.flatnonzero(bad)
-        names = getattr(self, "feature_names_in_", None)
-        shown = ", ".join(str(j if names is None else names[j]) for j in at[:5])
-        more = f" and {at.size - 5} more" if at.size > 5 else ""
-        raise ValueError(
-            f"columns with {what} cannot load on a factor: {shown}{more}. Drop them, for "
-            "instance with sklearn.feature_selection.VarianceThreshold."
-        )
+        columns = Standardised(self.mean_, self.scale_, far).columns(X)
+        return np.asarray(columns)[:, self._varies]
 
     def _size(self, sheet: Sheet, prior: FactorPrior) -> int:
-        K, most = self.n_factors, min(sheet.n, sheet.d)
+        K = self.n_factors
         if isinstance(K, str) and K == "auto":
             return choose_size(prior, sheet)
         if not isinstance(K, Integral) or isinstance(K, bool) or int(K) < 1:
             raise ValueError(f"n_factors must be a whole number, 1 or more, or 'auto'; got {K!r}.")
-        if most < int(K):
-            raise ValueError(
-                f"n_factors={K} is more than min(n_samples={sheet.n}, n_features={sheet.d}), which "
-                f"is as many factors as a table can have. Use n_factors={most} or less, or "
-                "n_factors='auto' to have the number found."
-            )
-        return int(K)
+        return min(int(K), rank(sheet))
 
     def _learn(self, sheet: Sheet, codes: Array, c: Array, scheme: Any) -> list[Any]:
         prior = FactorPrior(self.nu)
@@ -394,22 +402,20 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
             top = np.abs(A[:, at]).argmax(axis=0)
             sign = np.where(A[top, at] < 0, -1.0, 1.0)
             self._turns.append((at, sign))
-            means.append(A[:, at] * sign * self.scale_[:, None])
-            stds.append(sd[:, at] * self.scale_[:, None])
+            means.append(self._on_input(A[:, at] * sign))
+            stds.append(self._on_input(sd[:, at]))
             slopes = part.slopes()[at]
             shares.append(slopes / max(float(slopes.sum()), 1e-300))
         self.loadings_, self.loadings_std_ = np.hstack(means), np.hstack(stds)
         self.factor_relevance_ = np.concatenate(shares)
-        psi = np.mean([part.psi for part in self._parts])
-        with np.errstate(over="ignore"):  # of columns in tiny units it may be too large a number
-            self.noise_precision_ = psi / self.scale_ / self.scale_
+        self.noise_precision_ = self._noise(np.mean([part.psi for part in self._parts]))
         self.offset_ = np.array([m.link.offset for m in self.machines_])
         self._n_features_out = self.loadings_.shape[1]
 
     # ----- asking
 
     def _new_rows(self, X: Any) -> Array:
-        return self._standard(super()._new_rows(X))
+        return self._scaled(super()._new_rows(X))
 
     def _moments(self, X: Any) -> tuple[Array, Array]:
         X = self._new_rows(X)
@@ -467,6 +473,19 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
             )
         rows: Array = self.mean_ + W @ self.loadings_.T / len(self._parts)
         return rows
+
+
+def _merged(X: Array, codes: Array, c: Array, copies: Array) -> tuple[Array, Array, Array, Array]:
+    """Equal rows of equal class as one, in an order that depends on their values only.
+
+    Scores at a point have local optima, and rounding can decide which of them a climb finds: the
+    same data have to be the same arrays.
+    """
+    holes = np.isnan(X)
+    values = np.hstack([np.where(holes, 0.0, X), holes]) if holes.any() else X
+    found = merge(values, codes, copies)
+    one = np.unique(found.back, return_index=True)[1]  # a row for every merged one
+    return X[one], codes[one], np.bincount(found.back, c), found.c
 
 
 def _judged(machine: Machine) -> Machine:

@@ -28,21 +28,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, lapack
-from scipy.optimize import brentq, minimize
+from scipy.optimize import minimize
 
 from ..distributions import LOG_2PI, slice_sample
 from ..gram import Fit, Labels, Sites, factor, fit_sites, target_sites
 from ..inference.loop import Progress, Watch, silent
 from ..types import Array, Likelihood
 from .bordered import Inverse
-from .loadings import Drawn, FactorPrior, Loadings, project
+from .frame import Frame
+from .loadings import Drawn, FactorPrior, Loadings
 from .sheet import Scores, Sheet
 
 SPREAD = 0.25  # prior standard deviation of the kernel's log parameters around their start
 FARTHEST = 12.0  # how far from there they are tried: with very large weights they would run away
 FIRST_PASSES = 20  # of coordinate ascent, before anything else is learned
+SHORT = 0.1  # the first step of a change of coordinates: one of length 1 could end at zero
 JITTER = 1e-8  # of the kernel's variance, where a factor of the kernel itself is needed
-SETTLED = 0.1  # change of f in a cycle, in its standard deviations, at which it has settled
 TRIES = (2, 4, 8)  # proposals made at once: first, and while all were refused
 
 
@@ -179,8 +180,14 @@ def infer(problem: KernelFactors, state: KernelState, passes: int = 6) -> Kernel
         fits = [fit_sites(K, labels, site, None, 1e-6, FIRST_PASSES) for labels in problem.labels]
         return state._replace(fits=tuple(fits))
     pairs = zip(problem.labels, state.fits, strict=True)
-    fits = [fit_sites(K, a, site, next_sites(problem, b, a), 1e-6, passes) for a, b in pairs]
+    fits = [fit_sites(K, a, site, next_sites(problem, b, a), 1e-9, passes) for a, b in pairs]
     return state._replace(fits=tuple(fits))
+
+
+def touching(problem: KernelFactors, state: KernelState) -> tuple[Sites, ...]:
+    """Of each machine, the sites that touch the bound at its q(f)."""
+    pairs = zip(state.fits, problem.labels, strict=True)
+    return tuple(next_sites(problem, fit, labels) for fit, labels in pairs)
 
 
 def next_sites(problem: KernelFactors, fit: Fit, labels: Labels) -> Sites:
@@ -188,52 +195,12 @@ def next_sites(problem: KernelFactors, fit: Fit, labels: Labels) -> Sites:
     return target_sites(fit.m, fit.v, labels, problem.likelihood.expected)
 
 
-@dataclass(frozen=True, eq=False)
-class Frame:
-    r"""Coordinates in which the table's say about the scores is round.
-
-    :math:`w_n = \bar w_n + L z_n/\sqrt{c_n}` with :math:`N(\bar w_n, LL^\top)` what the cells of
-    the row say, so that these and the prior together are :math:`-\frac12 \lVert z\rVert^2`.  A row
-    of weight c has the coordinates of c equal rows.
-    """
-
-    mean: Array
-    root: Array  # (K, K) or (n, K, K)
-    c: Array
-
-    @staticmethod
-    def of(sheet: Sheet, q: Loadings | Drawn) -> Frame:
-        seen = project(sheet, q)
-        assert seen.cov is not None
-        return Frame(seen.mean, np.linalg.cholesky(seen.cov), sheet.c)
-
-    def scores(self, Z: Array) -> Array:
-        step = Z / np.sqrt(self.c)[:, None]
-        return self.mean + np.einsum("...jk,...k->...j", self.root, step)
-
-    def pull(self, slope: Array) -> Array:
-        """Gradient in Z from the gradient in the scores."""
-        out = np.einsum("...jk,...j->...k", self.root, slope)
-        return np.asarray(out / np.sqrt(self.c)[:, None])
-
-    def inverse(self, W: Array) -> Array:
-        step = W - self.mean
-        if self.root.ndim == 2:
-            Z = np.linalg.solve(self.root, step.T).T
-        else:
-            Z = np.linalg.solve(self.root, step[:, :, None])[:, :, 0]
-        return np.asarray(Z * np.sqrt(self.c)[:, None])
-
-
-def objective(
-    problem: KernelFactors, frame: Frame, sites: Sequence[Sites], Z: Array, theta: Array
+def margin(
+    problem: KernelFactors, sites: Sequence[Sites], W: Array, kernel: Any
 ) -> tuple[float, Array, Array]:
-    """What the M-step maximises, and its gradients in Z and in the kernel's log parameters."""
-    kernel = problem.kernel.with_theta(theta)
-    W = frame.scores(Z)
+    """Sites with f integrated out, and gradients in scores and in the kernel's log parameters."""
     K = problem.gram(kernel, W)
-    value = problem.log_prior(theta) - 0.5 * float(np.vdot(Z, Z))
-    G = np.zeros_like(K)
+    value, G = 0.0, np.zeros_like(K)
     for each in sites:
         part = collapse(K, each)
         value += part.value
@@ -245,17 +212,35 @@ def objective(
     if problem.unit:
         c = problem.sheet.c
         to_W -= c[:, None] * U * (np.vdot(to_W, U) / (c.sum() * W.shape[1]))
-    to_theta = kernel.pull(G, U, K=K) - (theta - problem.kernel.theta) / SPREAD**2
-    return value, frame.pull(to_W) - Z, to_theta
+    return value, to_W, kernel.pull(G, U, K=K)
 
 
-def maximise(problem: KernelFactors, state: KernelState, steps: int = 10) -> KernelState:
+def objective(
+    problem: KernelFactors, frame: Frame, sites: Sequence[Sites], Z: Array, theta: Array
+) -> tuple[float, Array, Array]:
+    """What the M-step maximises, and its gradients in Z and in the kernel's log parameters."""
+    kernel = problem.kernel.with_theta(theta)
+    value, to_W, to_theta = margin(problem, sites, frame.scores(Z), kernel)
+    value += problem.log_prior(theta) - 0.5 * float(np.vdot(Z, Z))
+    return value, frame.pull(to_W) - Z, to_theta - (theta - problem.kernel.theta) / SPREAD**2
+
+
+def few_steps(
+    loss: Callable[[Array], tuple[float, Array]], x: Array, tol: float, bounds: Any = None
+) -> Array:
+    """At most ten steps of L-BFGS, fewer where one gains less than ``tol`` of the value.
+
+    No stop by the largest entry of the gradient: in coordinates of scores it grows with the weight
+    of a row.
+    """
+    options = {"maxiter": 10, "gtol": 0.0, "ftol": max(tol, 1e-13)}
+    found = minimize(loss, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return np.asarray(found.x)
+
+
+def maximise(problem: KernelFactors, state: KernelState, tol: float = 1e-9) -> KernelState:
     """Scores and kernel, q(f) going with them: a few steps of L-BFGS in round coordinates."""
-    frame = Frame.of(problem.sheet, state.loadings)
-    sites = [
-        next_sites(problem, fit, labels)
-        for fit, labels in zip(state.fits, problem.labels, strict=True)
-    ]
+    frame, sites = Frame.of(problem.sheet, state.loadings), touching(problem, state)
     Z, theta = frame.inverse(state.W), state.kernel.theta
     free = [Z.size if problem.joint else 0, theta.size if problem.tune else 0]
 
@@ -274,11 +259,8 @@ def maximise(problem: KernelFactors, state: KernelState, steps: int = 10) -> Ker
         return state
     around = problem.kernel.theta
     near = list(zip(around - FARTHEST, around + FARTHEST, strict=True))[: free[1]]
-    found = minimize(
-        loss, flat(Z, theta), jac=True, method="L-BFGS-B", options={"maxiter": steps},
-        bounds=[(None, None)] * free[0] + near,
-    )  # fmt: skip
-    Z, theta = read(found.x)
+    bounds = [(None, None)] * free[0] + near
+    Z, theta = read(few_steps(loss, flat(Z, theta), tol, bounds))
     W = frame.scores(Z) if problem.joint else state.W
     return state._replace(W=W, kernel=state.kernel.with_theta(theta))
 
@@ -292,29 +274,44 @@ def bound(problem: KernelFactors, state: KernelState) -> float:
     return float(table + prior + margin + problem.log_prior(state.kernel.theta))
 
 
-def rescale(problem: KernelFactors, state: KernelState) -> KernelState:
-    r"""Stretch scores by a common factor and shrink the loadings by it.
+def transform(problem: KernelFactors, state: KernelState, tol: float = 1e-9) -> KernelState:
+    r"""Change the coordinates of the factors, :math:`W \to WM` and :math:`a_i \to M^{-1}a_i`.
 
-    Fit and margin do not notice; the priors do, and ascent by turns takes hundreds of cycles along
-    this direction.  With :math:`S = \sum c\lVert w\rVert^2` and :math:`T = r\sum\sqrt{E a^2}`, the
-    logarithm t of the best factor maximises :math:`-\frac12 e^{2t}S - dKt - e^{-t}T`.
+    The fit to the table does not notice; margin and priors do, and ascent by turns takes hundreds
+    of cycles along these directions, the common scale among them.  With variances of loadings at
+    their best, the matrix maximises
+
+    .. math:: \text{margin}(WM) - \tfrac12\sum_n c_n\lVert M^\top w_n\rVert^2 - d\log|\det M|
+              - r\sum_{ik}\sqrt{n_k^\top E[a_i a_i^\top]\, n_k}, \quad M^{-1} = (n_1, .., n_K)^\top.
     """
-    q = problem.prior.shrunk(state.loadings)
-    S = float(problem.sheet.c @ np.square(state.W).sum(axis=1))
-    T = q.laplace * float(np.sqrt(q.second()).sum())
-    # e^{2t} S + dK = e^{-t} T: the left side rises in t, the right one falls
-    t = brentq(lambda t: np.exp(2 * t) * S + q.mean.size - np.exp(-t) * T, -20.0, 20.0)
-    k = np.exp(t)
-    q = q._replace(mean=q.mean / k, cov=q.cov / k**2, shrink=q.shrink * k)
-    return state._replace(loadings=q, W=k * state.W)
+    q, W, sites = problem.prior.shrunk(state.loadings), state.W, touching(problem, state)
+    (d, K), c = q.mean.shape, problem.sheet.c[:, None]
+    square = q.mean[:, :, None] * q.mean[:, None, :] + q.cov
+
+    def loss(x: Array) -> tuple[float, Array]:
+        M = np.eye(K) + SHORT * x.reshape(K, K)
+        N, V = np.linalg.inv(M), W @ M
+        value, to_V, _ = margin(problem, sites, V, state.kernel)
+        half = np.einsum("ijl,kl->ikj", square, N, optimize=True)
+        size = np.sqrt(np.einsum("ikj,kj->ik", half, N, optimize=True))
+        value -= 0.5 * float(np.vdot(V, c * V)) + q.laplace * float(size.sum())
+        value -= d * float(np.linalg.slogdet(M)[1])
+        to_N = -q.laplace * np.einsum("ikj,ik->kj", half, 1.0 / size, optimize=True)
+        to_M = W.T @ (to_V - c * V) - N.T @ (to_N @ N.T + d * np.eye(K))
+        return -value, -SHORT * to_M.ravel()
+
+    M = np.eye(K) + SHORT * few_steps(loss, np.zeros(K * K), tol).reshape(K, K)
+    N = np.linalg.inv(M)
+    q = q._replace(mean=q.mean @ N.T, cov=N @ q.cov @ N.T)
+    return state._replace(loadings=problem.prior.shrunk(q), W=W @ M)
 
 
-def cycle(problem: KernelFactors, state: KernelState, steps: int = 10) -> KernelState:
-    """Loadings, scores and kernel, their common scale, q(f); none can lower the bound."""
+def cycle(problem: KernelFactors, state: KernelState, tol: float = 1e-9) -> KernelState:
+    """Loadings, coordinates, scores and kernel, q(f); none can lower the bound."""
     if problem.joint:
         q = problem.prior.update(state.loadings, problem.sheet.sums(Scores(state.W)))
-        state = rescale(problem, state._replace(loadings=q))
-    return infer(problem, maximise(problem, state, steps))
+        state = transform(problem, state._replace(loadings=q), tol)
+    return infer(problem, maximise(problem, state, tol))
 
 
 def climb(
@@ -324,22 +321,23 @@ def climb(
     tol: float,
     watch: Watch = silent,
 ) -> tuple[KernelState, list[float], bool]:
-    """Cycles until the bound gains less than ``tol`` of its size and f has settled, too, or until
-    it gains a tenth of that."""
+    """Cycles until one gains less than ``tol`` of the size of the bound and moves f by less than
+    ``10 sqrt(tol)`` of its standard deviation."""
     path = [bound(problem, state)]
     least = float(problem.c.sum()) * len(problem.labels)  # of densities: it may pass through zero
     for number in range(1, max_iter + 1):
-        new = cycle(problem, state)
+        new = cycle(problem, state, 1e-4 * tol)  # its steps are exact to less than is judged
         path.append(bound(problem, new))
         change, size = path[-1] - path[-2], max(1.0, abs(path[-1]), least)
         if change < -1e-8 * size:  # q(f) has not settled, as with very large weights: no further
             return state, path[:-1], False
+        c = problem.sheet.c
         shift = max(
-            float(np.sqrt(np.mean((b.m - a.m) ** 2) / np.mean(b.v)))
+            float(np.sqrt((c @ (b.m - a.m) ** 2) / (c @ b.v)))
             for a, b in zip(state.fits, new.fits, strict=True)
         )
         state = new
-        settled = change < tol * size and (shift < SETTLED or change < 0.1 * tol * size)
+        settled = change < tol * size and shift < 10.0 * np.sqrt(tol)
         if watch(Progress("vb-em", number, max_iter, path[-1], change), state) or settled:
             return state, path, settled
     return state, path, False
@@ -477,8 +475,4 @@ def first_draw(problem: KernelFactors, state: KernelState) -> KernelDraw:
     s = problem.spread(state.W)
     q = state.loadings
     drawn = Drawn(s * q.mean, q.shrink / s, q.psi, q.laplace)
-    sites = tuple(
-        next_sites(problem, fit, labels)
-        for fit, labels in zip(state.fits, problem.labels, strict=True)
-    )
-    return KernelDraw(drawn, state.W / s, state.kernel, sites)
+    return KernelDraw(drawn, state.W / s, state.kernel, touching(problem, state))

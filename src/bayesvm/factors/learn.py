@@ -32,7 +32,7 @@ from .kernel import (
     start,
     sweep,
 )
-from .loadings import Drawn, FactorPrior, Loadings, learn, project
+from .loadings import Drawn, FactorPrior, Loadings, learn, project, rank
 from .sheet import Scores, Sheet
 
 KEPT = 100  # draws that new rows are judged by: each needs a factor of the kernel matrix
@@ -211,7 +211,7 @@ def choose_size(prior: FactorPrior, sheet: Sheet) -> int:
     Numbers grow by a third until two in a row have not helped; then those between the best and
     its neighbours are tried.
     """
-    most = min(sheet.n, sheet.d)
+    most = rank(sheet)
     value: dict[int, float] = {}
 
     def judge(K: int) -> float:

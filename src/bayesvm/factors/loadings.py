@@ -231,7 +231,7 @@ def learn(
         q = prior.update(q, sheet.sums(scores))
         scores = project(sheet, q)
         path.append(table_bound(prior, q, sheet, scores))
-        if len(path) > 1 and path[-1] - path[-2] < tol * max(abs(path[-1]), sheet.n):
+        if len(path) > 1 and path[-1] - path[-2] < tol * max(abs(path[-1]), float(sheet.c.sum())):
             break
     return q, scores, path
 
@@ -248,19 +248,27 @@ def table_bound(prior: FactorPrior, q: Loadings, sheet: Sheet, scores: Scores) -
 def leading_scores(sheet: Sheet, K: int) -> Array:
     """Leading left singular vectors with unit variance; holes count as the column's mean.
 
-    By the Gram matrix of the smaller side.
+    By the Gram matrix of the smaller side.  K is at most the rank.
     """
     Y = sheet.X * np.sqrt(sheet.c)[:, None]
     n, d = Y.shape
-    if n <= d:
-        _, U = np.linalg.eigh(Y @ Y.T)
-        U = U[:, ::-1][:, :K]
-    else:
-        values, V = np.linalg.eigh(Y.T @ Y)
-        order = np.argsort(values)[::-1][:K]
-        U = (Y @ V[:, order]) / np.sqrt(np.maximum(values[order], 1e-300))
+    values, vectors = np.linalg.eigh(Y @ Y.T if n <= d else Y.T @ Y)
+    U = vectors[:, ::-1][:, :K]
+    if n > d:
+        U = (Y @ U) / np.sqrt(values[::-1][:K])
     # a row of weight c is c rows: each has the share 1/sqrt(c) of the vector
     return np.asarray(U * np.sqrt(sheet.c.sum() / sheet.c)[:, None])
+
+
+def rank(sheet: Sheet) -> int:
+    """How many factors a table can have; holes count as the column's mean.
+
+    Singular values below 1e-6 of the largest are rounding: of the Gram matrix, whose eigenvalues
+    are their squares, little more than twelve digits are right.
+    """
+    Y = sheet.X * np.sqrt(sheet.c)[:, None]
+    values = np.linalg.eigvalsh(Y @ Y.T if sheet.n <= sheet.d else Y.T @ Y)
+    return int(np.sum(values > 1e-12 * values[-1]))
 
 
 def varimax(A: Array, max_iter: int = 100, tol: float = 1e-6) -> Array:
