@@ -85,6 +85,12 @@ def check_path(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be the path of a file or None; got {value!r}.")
 
 
+def check_seed(name: str, value: Any) -> None:
+    whole = isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
+    if whole and not 0 <= value < 2**32:
+        raise ValueError(f"{name} must be a whole number from 0 to 2**32 - 1; got {value!r}.")
+
+
 RULES: Mapping[str, Callable[[str, Any], None]] = {
     "fit_intercept": check_switch,
     "standardize": check_switch,
@@ -95,4 +101,5 @@ RULES: Mapping[str, Callable[[str, Any], None]] = {
     "memory": check_memory,
     "callbacks": check_callbacks,
     "checkpoint": check_path,
+    "random_state": check_seed,
 }

@@ -22,6 +22,7 @@ from .weights import class_factors, real_weights
 
 MERGED_ROWS = 50_000  # beyond it equal rows are not looked for
 FEW = 4  # classes that are looked for one by one
+LEAST_WEIGHT, MOST_WEIGHT = 1e-15, 1e15  # of a row: sums of their squares keep their digits
 
 
 def check_complete(X: Array, columns: Sequence[int], names: Sequence[str]) -> None:
@@ -68,6 +69,11 @@ def check_weights(
         raise ValueError(
             f"sample_weight contains negative values (the smallest is {c.min():g}); weights count "
             "how often a row is seen, so they must be at least 0."
+        )
+    if np.any((some > 0) & (some < LEAST_WEIGHT)) or np.any(some > MOST_WEIGHT):
+        raise ValueError(
+            f"sample_weight must be 0 or between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}; got values "
+            f"from {some[some > 0].min():g} to {some.max():g}. Divide all by a common factor."
         )
     if not np.any(some > 0):
         raise ValueError("all sample weights are zero, so no row is left to learn from.")

@@ -89,7 +89,7 @@ def choose_scheme(value: Any, max_iter: int | None, tol: float | None) -> Any:
                 f"{name} must be {'at least 1' if whole else 'at least 0'}; got {given!r}."
             )
         if hasattr(scheme, name):
-            changes[name] = given
+            changes[name] = given if whole else float(given)
     return replace(scheme, **changes) if changes else scheme
 
 

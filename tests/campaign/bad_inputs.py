@@ -83,7 +83,7 @@ ROWS = {
     "frame, text": (REFUSE, lambda X: named(X).assign(c1="a")),
     "np.matrix": (REFUSE, np.matrix),
     "structured": (REFUSE, lambda X: named(X).to_records(index=False)),
-    "masked cell": ("nan", lambda X: np.ma.masked_array(X, X > 1)),
+    "masked cell": ("nan", lambda X: np.ma.masked_equal(X, X[1, 1])),
     "nan cell": ("nan", lambda X: put(X, NAN)),
     "nan column": ("nan", lambda X: np.where(np.arange(X.shape[1]) == 1, NAN, X)),
     "None cell": ("nan", lambda X: put(X, None)),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.datasets import make_moons
 
 from bayesvm import (
     PCVC,
@@ -338,3 +339,14 @@ def test_a_level_beyond_all_numbers_is_refused_by_name(bias):
 def test_a_rate_beyond_all_numbers_is_refused_by_name():
     with pytest.raises(ValueError, match="nu must lie between"):
         FactorSVC(n_factors=2, nu=2**70).fit(X, Y)
+
+
+@pytest.mark.parametrize("make", [BayesianSVC, PCVC, RVC], ids=lambda kind: kind.__name__)
+def test_a_row_far_away_leaves_the_others_as_they_are(make):
+    """Distances were taken from the mean of all rows, and lost their digits to one far away."""
+    X, y = make_moons(60, noise=0.2, random_state=0)
+    model = make(random_state=0).fit(X, y)
+    with_one = np.vstack([X, [1e18, -1e18]])
+    np.testing.assert_allclose(
+        model.predict_proba(with_one)[:-1], model.predict_proba(X), atol=1e-9
+    )

@@ -232,10 +232,10 @@ def _in_units(X: Any, power: Array) -> Any:
 def column_moments(blocks: Any, engine: Engine) -> tuple[Array, Array, Array]:
     """Mean and standard deviation of each column, and whether it is constant.
 
-    A column whose spread is rounding error of its level is.
+    A column whose spread is rounding error of its level is, or has lost digits to underflow.
     """
     mean, sd = engine.sum(_spread, blocks).moments()
-    return mean, sd, (sd <= 1e-12 * np.abs(mean)) | (sd == 0)
+    return mean, sd, (sd <= 1e-12 * np.abs(mean)) | (sd < np.finfo(float).tiny)
 
 
 def fit_columns(

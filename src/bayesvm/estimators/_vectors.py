@@ -231,7 +231,7 @@ class VectorClassifier(BayesianClassifier):
             raise ValueError(
                 f"n_candidates must be 'auto' or a whole number of at least 2; got {most!r}."
             )
-        return rows[rows_of_all_classes(data.codes[rows], int(most), rng)]
+        return rows[rows_of_all_classes(data.codes[rows], min(int(most), rows.size), rng)]
 
     @abstractmethod
     def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator, journal: Journal) -> Found:

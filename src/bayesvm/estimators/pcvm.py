@@ -17,6 +17,7 @@ from ..kernels import Function
 from ..likelihoods import Probit
 from ..parameters import is_among
 from ..types import Array
+from ..validation import check_positive
 from ..vectors import Sparse, fold_count, held_out, laplace, learn, thinning, tune
 from ..vectors.newton import largest_rate
 from ..vectors.process import norm_weight, reference
@@ -259,6 +260,8 @@ class PCVC(VectorClassifier):
                 )
         if self.ridge is not None:
             self._check_number("ridge", 0.0, closed=True)
+            if self.ridge != 0:
+                check_positive("ridge", self.ridge, 1e-12, 1e12)
         self._check_number("shape", -0.5)
         if self.rate is not None:
             self._check_number("rate", 0.0)

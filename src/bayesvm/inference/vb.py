@@ -22,7 +22,7 @@ THIN_BY = 10
 MOST_THIN = 10**6  # rows that are gathered for a start,
 MOST_ENTRIES = 2**25  # and entries of them
 RARE = 10  # rows of a label, below which a subset is drawn from each label
-ROUNDING = 1e-15  # of f at a row, and so of a row's part in the bound
+ROUNDING = 1e-14  # of f at a row, and so of a row's part in the bound
 STILL = 1e-5  # largest change of a gate in a sweep at which Newton's mean is tried
 STARTS = 3  # of gates: open, as before the data, at random
 

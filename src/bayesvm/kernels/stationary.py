@@ -20,7 +20,10 @@ def squared_distances(A: Array, B: Array | None = None) -> Array:
     """All squared distances, by one product of matrices."""
     same = B is None
     xp = namespace.of(A)
-    shift = xp.mean(A, axis=0)  # distances survive a shift, digits do not survive a large mean
+    # distances survive a shift, digits do not survive a large mean; a row of A that is far off must
+    # not take digits from the others
+    fixed = A if B is None else B
+    shift = np.median(fixed, axis=0) if xp is np else xp.mean(fixed, axis=0)
     A = A - shift
     B = A if B is None else B - shift
     rho = A @ B.T

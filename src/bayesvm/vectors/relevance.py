@@ -119,7 +119,8 @@ def wide_start(Phi: Array, c: Array) -> Standing:
         Q[k] = rest / np.linalg.norm(rest)
         left = np.maximum(left - (Q[k] @ A) ** 2, 0.0)
         left[j], alpha[j] = 0.0, size[j] / c.sum()
-    alpha *= np.isfinite(alpha).sum() / ITS_SIZE
+    chosen = np.isfinite(alpha)
+    alpha[chosen] *= chosen.sum() / ITS_SIZE
     return Standing(alpha, np.zeros(M + 1))
 
 
