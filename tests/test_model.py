@@ -11,6 +11,7 @@ from bayesvm.inference.loop import State, pack, unpack
 from bayesvm.likelihoods import Hinge
 from bayesvm.model import Model
 from bayesvm.priors import Fixed, Ridge
+from bayesvm.streams import stream
 from bayesvm.types import Coef, Own, Term
 from tests.problems import make_problem, plain, simulate
 
@@ -109,7 +110,7 @@ def test_draws_belong_to_blocks_not_to_their_order():
     np.testing.assert_array_equal(a, b)
     assert not np.allclose(a, p.draw(theta, (1, 2, 4)).g)
     last = p.blocks[4]
-    rng = np.random.default_rng((1, 2, 3, 4))
+    rng = stream(1, "rows", 2, 3, 4)
     drawn = Hinge().draw(last.y, ONES[28:] @ theta, last.c, rng)
     rest = make_problem(X[:28], Y[:28], WEIGHTS[:28], intercept=Fixed(0.1), size=7)
     np.testing.assert_allclose(a, rest.draw(theta, (1, 2, 3)).g + ONES[28:].T @ drawn.g)

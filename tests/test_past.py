@@ -28,8 +28,10 @@ def split():
 def test_sums_and_bound_are_those_of_all_rows_where_they_were_seen(split):
     whole, state, rest = split
     have, want = rest.stats(state.coef, curved=True), whole.stats(state.coef, curved=True)
-    for a, b in ((have.S.M, want.S.M), (have.H.M, want.H.M), (have.g, want.g)):
+    for a, b in ((have.S.M, want.S.M), (have.g, want.g)):
         np.testing.assert_allclose(a, b, atol=1e-10 * np.abs(want.S.M).max())
+    # rows of little curvature, 5 % of w at most, enter H as a share of their own set's S
+    np.testing.assert_allclose(have.H.M, want.H.M, atol=0.05 * np.abs(want.H.M).max())
     assert bound_of(rest, state) == pytest.approx(bound_of(whole, state), rel=1e-12)
     assert rest.weight == pytest.approx(WEIGHTS.sum())
 
@@ -59,5 +61,9 @@ def test_two_pasts_are_one(split):
     a, b = (whole.some(rows) for rows in (np.arange(100), np.arange(100, 300)))
     parts = [Past.of(k.stats(state.coef, curved=True), state.coef, k.weight) for k in (a, b)]
     joined = parts[0] + parts[1]
-    for name in ("S", "H", "r", "value", "weight"):
-        np.testing.assert_allclose(getattr(joined, name), getattr(rest.past, name), rtol=1e-9)
+    have, want = (past.stats(state.coef, True) for past in (joined, rest.past))
+    np.testing.assert_allclose(have.S.M, want.S.M, rtol=1e-9)
+    np.testing.assert_allclose(have.g, want.g, atol=1e-9 * np.abs(want.S.M).max())
+    np.testing.assert_allclose(have.H.M, want.H.M, atol=0.05 * np.abs(want.H.M).max())  # as above
+    assert have.bound == pytest.approx(want.bound, rel=1e-12)
+    assert joined.weight == pytest.approx(rest.past.weight)

@@ -20,6 +20,7 @@ from bayesvm.designs import (
     Chosen,
     Factors,
     FactorScores,
+    Filled,
     Grouped,
     Intercept,
     Missing,
@@ -48,7 +49,7 @@ def test_no_missing_design():
         if inspect.isclass(item) and not name.startswith("_")
     }
     columns = {Basis, Chosen, FactorScores, Grouped, Intercept, Missing, Standardised, Whitened}
-    assert public == columns | {Factors, Mixture, Table, Unstructured}
+    assert public == columns | {Factors, Filled, Mixture, Table, Unstructured}
 
 
 def cut(X, c, edges):
