@@ -141,6 +141,11 @@ def test_gradient_in_parameters(kernel, pair, rows):
     A, B = rows
     B = B if pair else None
     G = np.random.default_rng(1).standard_normal((len(A), len(A if B is None else B)))
+    if pair and "nu=0.5" in str(kernel):  # a kink at the coincident pair, where r is rounding error
+        np.testing.assert_allclose(
+            kernel.pull(np.eye(6, 4)[:, :1] @ np.eye(1, 4), A, B), 0, atol=1e-6
+        )
+        G[0, 0] = 0.0
     got = kernel.pull(G, A, B)
     want = differences(lambda t: np.sum(G * kernel.with_theta(t)(A, B)), kernel.theta)
     np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)

@@ -106,7 +106,7 @@ def test_scores_and_their_deviations_are_both_frames(form):
 
 
 def test_terms_that_cannot_be_are_shown_all_the_same():
-    for terms in ([1, 2], [()], [("x",)], 3, None, "x", [("x", 3)]):
+    for terms in ([1, 2], [()], [("x",)], 3, "x", [("x", 3)]):
         model = AdditiveSVC(terms)
         assert "AdditiveSVC" in model._repr_html_()
         assert "terms" in model.get_params()

@@ -233,7 +233,7 @@ def few_steps(
     No stop by the largest entry of the gradient: in coordinates of scores it grows with the weight
     of a row.
     """
-    options = {"maxiter": 10, "gtol": 0.0, "ftol": max(tol, 1e-13)}
+    options = {"maxiter": 10, "gtol": 0.0, "ftol": min(max(tol, 1e-13), 1.0)}
     found = minimize(loss, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return np.asarray(found.x)
 
