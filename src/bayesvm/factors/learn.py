@@ -71,7 +71,7 @@ def fit_kernel(
         state, path, converged = climb(
             problem, state, scheme.max_iter, scheme.tol, lambda p, _: report(p)
         )
-        end, count, change = path[-1], len(path) - 1, path[-1] - path[-2]
+        end, count, change = path[-1], len(path) - 1, float(np.ptp(path[-2:]))
         fitted = KernelFit(*(unlabelled(problem, state, scheme) if joint else (problem, state)))
     m, v = fitted.left_out(sheet)
     machines = []
