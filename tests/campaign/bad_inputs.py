@@ -87,7 +87,7 @@ ROWS = {
     "nan cell": ("nan", lambda X: put(X, NAN)),
     "nan column": ("nan", lambda X: np.where(np.arange(X.shape[1]) == 1, NAN, X)),
     "None cell": ("nan", lambda X: put(X, None)),
-    "frame, NA": ("nan", lambda X: named(X).astype("Float64").mask(X == X[1, 1])),
+    "frame, NA": ("nan", lambda X: named(X).astype("Float64").mask(np.equal(X, X[1, 1]))),
     "sparse": ("sparse", sparse.csr_array),
     "sparse, by columns": ("sparse", sparse.csc_matrix),
     "sparse, triples": ("sparse", sparse.coo_array),
