@@ -81,14 +81,15 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
         absent = (name for name in ("max_iter", "tol") if not hasattr(scheme, name))
         return {} if scheme is None else dict.fromkeys(absent, why)
 
-    def _check_parameters(self) -> None:
+    def _begin(self) -> None:
+        """Check the parameters; with a checkpoint, settle the seed that the fit is known by."""
         check_parameters(self.get_params(deep=False))
         warn_idle(self, self._idle())
+        if self.checkpoint is not None:
+            self._seed = self._first_seed()
 
     def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
-        self._check_parameters()
-        if reset and self.checkpoint is not None:
-            self._seed = self._first_seed()
+        self._begin()
         if reading.is_source(X):
             return reading.read_source(self, X, y, reset)
         if namespace.is_foreign(X):
@@ -153,7 +154,8 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
             rotation = bases(problem, scheme)
             for j, y in enumerate(self._targets(codes, kind)):
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
-                part = None if store is None else store.part(f"machine{j}")
+                # after a stop, what is found is not what would have been found: it is not kept
+                part = None if store is None or report.stopped else store.part(f"machine{j}")
                 options = {"n_jobs": self.n_jobs, "store": part} if sampler else {}
                 watch = Monitor(lambda progress, _: report(progress), part)
                 args = (one, scheme, self.probability, rng, starts[j], watch, rotation)
