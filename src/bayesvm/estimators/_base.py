@@ -39,7 +39,7 @@ BEYOND = 10  # joint draws beyond either end of an interval of several classes' 
 FEWEST = 200  # of at least so many in all;
 HELD = 2**22  # numbers of them that are held at a time
 
-# parameters that change what is told, kept or run where, not what is found; the seed is known apart
+# parameters of reports, files and engines, which do not change the result; the seed is held apart
 APART = (
     "verbose", "callbacks", "checkpoint", "warm_start", "n_jobs", "engine", "memory",
     "random_state",
@@ -164,7 +164,7 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
 
     @contextmanager
     def _reporting(self) -> Iterator[Reporter]:
-        """Tells people how the fit is going, and remembers whether one of them has stopped it.
+        """Reports how the fit is going, and remembers whether a callback has stopped it.
 
         The parts of a fit share one reporter: what has stopped the first stops the others.
         """
