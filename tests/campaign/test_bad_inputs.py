@@ -6,7 +6,7 @@ import pytest
 from bayesvm.inference import Gibbs
 from tests.campaign import bad_inputs as bad
 from tests.campaign.estimators import SEVEN, table
-from tests.campaign.judge import CLEAR, require, require_valid
+from tests.campaign.judge import CLEAR, RIGHT, require, require_valid
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 each = pytest.mark.parametrize("name", SEVEN)
@@ -203,7 +203,9 @@ def test_odd_tables(name, half, tally):
             model = SEVEN[name]().fit(X, y, sample_weight=weight)
             require_valid(model, X)
 
-        tally.judge(f"{name}: odd table {seed}", action)
+        flat = not np.ptp(X, axis=0).any()  # without a column that varies there is no factor
+        due = CLEAR if flat and name == "FactorSVC" else RIGHT
+        tally.judge(f"{name}: odd table {seed}", action, due)
     tally.close()
 
 
