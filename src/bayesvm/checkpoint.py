@@ -24,8 +24,8 @@ ABOUT, DIGEST = "about", "digest"
 class Checkpoint:
     """A file that holds the state of a fit.
 
-    It is a plain ``.npz`` of numbers, replaced in one move; reading it runs no code.  It knows what
-    it belongs to, and a digest of all that it holds.
+    It is a plain ``.npz`` of numbers, replaced in one move; reading it runs no code.  Beside the
+    state it holds what it belongs to, and a digest of all its content.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def opened(
 ) -> Iterator[Checkpoint | None]:
     """The checkpoint of a fit, which no other fit may use in the meantime; ``None`` without a path.
 
-    What it belongs to is asked for only if there is a path.
+    ``about`` is called only if there is a path.
     """
     if path is None:
         yield None
@@ -151,7 +151,7 @@ def _read(path: str) -> tuple[dict[str, str], dict[str, Array]]:
 
 
 def _digest(arrays: Mapping[str, Array]) -> str:
-    """A number that tells whether any name, type, shape or value has changed."""
+    """A number that changes with any name, type, shape or value."""
     found = hashlib.blake2b(digest_size=16)
     for name in sorted(arrays):
         x = np.asarray(arrays[name])

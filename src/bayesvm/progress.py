@@ -1,4 +1,4 @@
-"""Telling people how a fit is going."""
+"""Progress of a fit, for callbacks and the terminal."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .inference.loop import Progress
 
 
 class Reporter:
-    """Passes progress on to callbacks and, when asked, to the terminal.
+    """Passes progress on to callbacks and, if ``verbose``, to the terminal.
 
-    ``stopped`` says whether a callback has ended the fit; none is called after that.
+    ``stopped`` is whether a callback has ended the fit; none is called after that.
     """
 
     def __init__(self, callbacks: Sequence[Callable[[Progress], Any]] | None, verbose: int) -> None:
@@ -50,7 +50,7 @@ class Reporter:
                 f"[bayesvm] {progress.stage}: {progress.iteration} of at most {progress.total}, "
                 f"bound {progress.bound:.6g}"
             )
-        # every callback is told of the last step, even when an earlier one has ended the fit
+        # every callback gets the last step, even when an earlier one has ended the fit
         answers = [callback(progress) for callback in self.callbacks]
         self.stopped = any(isinstance(a, bool | np.bool_) and bool(a) for a in answers)
         return self.stopped

@@ -102,7 +102,7 @@ class Factored:
 class GatedRows:
     """S of columns behind gates, factored: columns times gates, and what gates add to its diagonal.
 
-    All that is asked of it is a covariance.
+    It serves to make a covariance, nothing else.
     """
 
     C: Array

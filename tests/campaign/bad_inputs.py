@@ -11,7 +11,10 @@ import pandas as pd
 import polars as pl
 from scipy import sparse
 
+from tests.campaign.judge import CLEAR, RIGHT
+
 REFUSE, SAME, EITHER = "refuse", "same", "either"
+DUE = {REFUSE: CLEAR, SAME: RIGHT, EITHER: None}  # the verdict that must be
 NAN = float("nan")
 
 

@@ -40,12 +40,16 @@ class Tally:
     def __init__(self, part):
         self.part, self.counts, self.bad = part, Counter(), []
 
-    def judge(self, name, action, must_refuse=False, limit=LIMIT):
+    def judge(self, name, action, due=RIGHT, limit=LIMIT):
         """Try ``action``; it returns if all is well and raises :class:`Wrong` if a result is bad.
 
-        ``must_refuse``: the right answer is an error.
+        ``due`` is the verdict that must be, ``RIGHT`` or ``CLEAR``; ``None`` allows both.
         """
-        verdict, detail = _judge(action, must_refuse, limit)
+        verdict, detail = _judge(action, limit)
+        if due == RIGHT and verdict == CLEAR:
+            verdict, detail = WRONG, f"refused: {detail}"
+        elif due == CLEAR and verdict == RIGHT:
+            verdict, detail = WRONG, "accepted in silence"
         self.counts[verdict] += 1
         if verdict not in (RIGHT, CLEAR):
             self.bad.append(f"{verdict}: {name}: {detail}")
@@ -55,7 +59,7 @@ class Tally:
         assert not self.bad, f"{len(self.bad)} of {self.counts.total()}\n" + "\n".join(self.bad)
 
 
-def _judge(action, must_refuse, limit):
+def _judge(action, limit):
     def stop(*_):
         raise TooLong
 
@@ -73,8 +77,6 @@ def _judge(action, must_refuse, limit):
         return (CLEAR if is_clear(error) else UNCLEAR), f"{type(error).__name__}: {error}"[:300]
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    if must_refuse:
-        return WRONG, "accepted in silence"
     raw = [str(w.message) for w in caught if any(r in str(w.message) for r in RAW_WARNINGS)]
     return (UNCLEAR, f"warning: {raw[0]}") if raw else (RIGHT, "")
 
@@ -116,7 +118,7 @@ def require_valid(model, X):
     if k == 2:
         agree = (f > 0) == (labels == model.classes_[1])
         require(np.all(agree | (P[:, 0] == P[:, 1])), "decision_function contradicts predict")
-    if hasattr(model, "predict_interval"):
+    if hasattr(model, "predict_interval") and model.machines_[0].posterior.has_spread:
         low, high = model.predict_interval(X)
         inside = (low <= P + 1e-9) & (high + 1e-9 >= P)
         require(np.all(inside), "an interval does not hold its probability")

@@ -45,11 +45,16 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_verdicts(name):
     action, expected = CASES[name]
-    assert verdict(action, limit=0.2 if expected == judge.HANG else 10) == expected
+    limit = 0.2 if expected == judge.HANG else 10
+    assert verdict(action, due=None, limit=limit) == expected
 
 
 def test_silence_where_an_error_is_due_is_wrong():
-    assert verdict(lambda: None, must_refuse=True) == judge.WRONG
+    assert verdict(CASES["a result"][0], due=judge.CLEAR) == judge.WRONG
+
+
+def test_an_error_where_a_result_is_due_is_wrong():
+    assert verdict(CASES["an error on purpose"][0], due=judge.RIGHT) == judge.WRONG
 
 
 def test_predictions_that_contradict_one_another_are_wrong():

@@ -150,7 +150,7 @@ def test_a_model_file(name, harm, tally, tmp_path, monkeypatch):
                 same = harm is edited or f"predict raised {error!r}"
             require(same is True or harm is edited, f"another model was loaded: {same}")
 
-        tally.judge(f"{name}, {harm.__name__}, {seed}", action)
+        tally.judge(f"{name}, {harm.__name__}, {seed}", action, None)
         require(not canary, f"code was run: {canary}")
     tally.close()
 
@@ -168,5 +168,5 @@ def test_a_checkpoint(name, tally, tmp_path):
             gap = np.abs(back.predict_proba(X) - whole).max()
             require(gap <= 1e-10, f"a damaged checkpoint moves the fit by {gap:.2g}")
 
-        tally.judge(f"{name}, checkpoint, {seed}", action)
+        tally.judge(f"{name}, checkpoint, {seed}", action, None)
     tally.close()

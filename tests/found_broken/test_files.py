@@ -24,8 +24,8 @@ from threadpoolctl import ThreadpoolController
 import bayesvm
 from bayesvm import PCVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
 from bayesvm.blocks import from_memmap
-from bayesvm.inference import EM, Gibbs
-from bayesvm.terms import Columns, Intercept, Process
+from bayesvm.inference import EM, SVI, Gibbs
+from bayesvm.terms import Columns, Groups, Intercept, Process
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -172,6 +172,39 @@ def test_a_fit_that_goes_on_is_the_fit_that_was_not_interrupted(name, tmp_path, 
         assert resumed.n_iter_ == whole.n_iter_
         assert resumed.elbo_ == pytest.approx(whole.elbo_, rel=1e-12)
         np.testing.assert_allclose(resumed.elbo_path_, whole.elbo_path_, rtol=1e-10)
+
+
+SEVERAL = {
+    "svi": (BayesianLinearSVC(inference=SVI(batch_size=20, max_iter=5), random_state=0), X),
+    "gibbs, dual": (BayesianLinearSVC(inference=CHAIN, random_state=0), WIDE),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_classes_that_follow_a_stop_go_on_with_their_own_stream(name, tmp_path, written_at_once):
+    """Machines share a generator: one that was stopped leaves the next another place in it."""
+    model, rows = SEVERAL[name]
+    labels = np.arange(len(rows)) % 3
+    whole = clone(model).fit(rows, labels)
+    model = clone(model).set_params(checkpoint=tmp_path / "c.npz")
+    clone(model).set_params(callbacks=[ending_at(2, [])]).fit(rows, labels)
+    resumed = clone(model).fit(rows, labels)
+    np.testing.assert_allclose(resumed.predict_proba(rows), whole.predict_proba(rows), atol=1e-10)
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_terms_of_groups_have_a_checkpoint(seed, tmp_path, written_at_once):
+    rows = np.column_stack([X, np.arange(len(X)) % 5])
+    terms = [("l", Intercept()), ("x", Columns([0, 1])), ("g", Groups(4))]
+    model = AdditiveSVC(terms, inference=CHAIN, random_state=seed, checkpoint=tmp_path / "c.npz")
+    with pytest.raises(Interrupt):
+        clone(model).set_params(callbacks=[failing_at(20, [])]).fit(rows, Y)
+    resumed = clone(model).fit(rows, Y)
+    again = clone(model).fit(rows, Y)  # from the finished file
+    np.testing.assert_array_equal(again.predict_proba(rows), resumed.predict_proba(rows))
+    if seed is not None:
+        whole = clone(model).set_params(checkpoint=None).fit(rows, Y)
+        np.testing.assert_allclose(whole.predict_proba(rows), resumed.predict_proba(rows))
 
 
 @pytest.mark.parametrize("name", ["vb", "vb, gates", "vb, dual", "em", "kernel", "additive"])

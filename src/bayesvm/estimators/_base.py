@@ -39,7 +39,7 @@ BEYOND = 10  # joint draws beyond either end of an interval of several classes' 
 FEWEST = 200  # of at least so many in all;
 HELD = 2**22  # numbers of them that are held at a time
 
-# parameters that change what is told, kept or run where, not what is found; the seed is known apart
+# parameters of reports, files and engines, which do not change the result; the seed is held apart
 APART = (
     "verbose", "callbacks", "checkpoint", "warm_start", "n_jobs", "engine", "memory",
     "random_state",
@@ -81,14 +81,15 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
         absent = (name for name in ("max_iter", "tol") if not hasattr(scheme, name))
         return {} if scheme is None else dict.fromkeys(absent, why)
 
-    def _check_parameters(self) -> None:
+    def _begin(self) -> None:
+        """Check the parameters; with a checkpoint, settle the seed that the fit is known by."""
         check_parameters(self.get_params(deep=False))
         warn_idle(self, self._idle())
+        if self.checkpoint is not None:
+            self._seed = self._first_seed()
 
     def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
-        self._check_parameters()
-        if reset and self.checkpoint is not None:
-            self._seed = self._first_seed()
+        self._begin()
         if reading.is_source(X):
             return reading.read_source(self, X, y, reset)
         if namespace.is_foreign(X):
@@ -153,7 +154,8 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
             rotation = bases(problem, scheme)
             for j, y in enumerate(self._targets(codes, kind)):
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
-                part = None if store is None else store.part(f"machine{j}")
+                # after a stop, what is found is not what would have been found: it is not kept
+                part = None if store is None or report.stopped else store.part(f"machine{j}")
                 options = {"n_jobs": self.n_jobs, "store": part} if sampler else {}
                 watch = Monitor(lambda progress, _: report(progress), part)
                 args = (one, scheme, self.probability, rng, starts[j], watch, rotation)
@@ -162,7 +164,7 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
 
     @contextmanager
     def _reporting(self) -> Iterator[Reporter]:
-        """Tells people how the fit is going, and remembers whether one of them has stopped it.
+        """Reports how the fit is going, and remembers whether a callback has stopped it.
 
         The parts of a fit share one reporter: what has stopped the first stops the others.
         """

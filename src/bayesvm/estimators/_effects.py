@@ -177,7 +177,7 @@ class EffectReport(BayesianClassifier):
         return self._stacked(frames, pd)
 
     def _caution(self, machine: Machine, k: int) -> str:
-        """What is said beside a learned variance that was not drawn; empty if there is nothing."""
+        """The note beside a learned variance that was not drawn; empty if there is none."""
         term, held = machine.model.terms[k], machine.extra.get("draws")
         if held is not None and term.name in held.hyper:
             return ""
@@ -186,7 +186,7 @@ class EffectReport(BayesianClassifier):
         return BIASED.format(scheme=type(scheme).__name__.lower()) if learned else ""
 
     def _cautioned(self, frame: Any) -> Any:
-        """A frame that carries in ``attrs`` what is to be said of the variances of effects."""
+        """A frame with a note in ``attrs`` if variances of effects are known to be biased."""
         machine = self.machines_[0]
         if any(self._caution(machine, k) for k in self._order(machine)):
             frame.attrs["note"] = CAUTION

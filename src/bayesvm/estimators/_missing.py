@@ -193,10 +193,8 @@ class MissingCells(ImputedCells):
 
     def _with_cells(self, columns: Standardised, blocks: Blocks, engine: Engine) -> Any:
         """Columns of training rows, with a distribution of missing cells where that is needed."""
-        design, complete = (
-            self._latent(columns, blocks, engine),
-            not np.isnan(numbers(blocks.X)).any(),
-        )
+        design = self._latent(columns, blocks, engine)
+        complete = not np.isnan(numbers(blocks.X)).any()
         return columns if complete and isinstance(design, Missing) else design
 
     def _latent(self, columns: Standardised, blocks: Blocks, engine: Engine) -> Missing | Filled:

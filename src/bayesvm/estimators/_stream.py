@@ -314,7 +314,7 @@ def _can_stream(estimator: Any) -> bool:
 class Streaming:
     """What a machine that learns from a stream offers.
 
-    It says what it cannot stream (``_check_stream``), poses the problem of the rows so far
+    It refuses what it cannot stream (``_check_stream``), poses the problem of the rows so far
     (``_stream_problem``) and reports after each call (``_streamed``).
     """
 
@@ -327,11 +327,12 @@ class Streaming:
         Rows are kept, ten for each coefficient but from 2000 to 5000 of them.  As long as they are
         all there is, a call is a fit to all rows so far: a linear machine is that of ``fit``, in
         chunks of any size; a kernel machine chooses its kernel and inducing points anew whenever
-        the rows have grown by a quarter, or a class is met for the first time.  Then rows leave,
-        but for a sample and the most recent ones.  What they said of the posterior that they were
-        part of is kept to second order.  Scaling of columns, kernel and inducing points stay as
-        they are from then on, and from the first call if ``fit`` came before.  Probabilities are
-        calibrated on the rows kept, each left out; rows of the sample count for those that left.
+        the rows have grown by a twentieth, or a class occurs for the first time.  Then rows leave,
+        but for a sample and the most recent ones.  Their part of the bound is kept to second order,
+        at the posterior that they were part of.  Scaling of columns, kernel and inducing points
+        stay as they are from then on, and from the first call if ``fit`` came before.
+        Probabilities are calibrated on the rows kept, each left out; rows of the sample count for
+        those that left.
 
         Inference is variational: by the scheme of ``fit`` if that is, else by
         :class:`~bayesvm.inference.VB`.

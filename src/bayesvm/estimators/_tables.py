@@ -56,7 +56,7 @@ class TableReader(BayesianClassifier):
         if not self._is_table(X):
             X, y = super()._read(X, y, reset=True)
             return X, y, {}
-        self._check_parameters()
+        self._begin()
         X, labels = self._split(X, reset=True)
         return X, reading.read_labels(y, len(X)), labels
 

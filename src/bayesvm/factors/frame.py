@@ -1,4 +1,4 @@
-"""Coordinates of scores in which what a table says of them is a unit Gaussian."""
+"""Coordinates of scores in which their distribution given the table is a unit Gaussian."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .sheet import Sheet
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    r"""Coordinates in which the table's say about the scores is round.
+    r"""Coordinates in which scores given the table have unit covariance.
 
-    :math:`w_n = \bar w_n + L z_n/\sqrt{c_n}` with :math:`N(\bar w_n, LL^\top)` what the cells of
-    the row say, so that these and the prior together are :math:`-\frac12 \lVert z\rVert^2`.  A row
-    of weight c has the coordinates of c equal rows.
+    :math:`w_n = \bar w_n + L z_n/\sqrt{c_n}` with :math:`N(\bar w_n, LL^\top)` the distribution of
+    the scores given the cells of the row, whose logarithm is :math:`-\frac12 \lVert z\rVert^2`.  A
+    row of weight c has the coordinates of c equal rows.
     """
 
     mean: Array

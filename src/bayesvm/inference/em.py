@@ -179,7 +179,7 @@ class EM:
                 max_iter=min(self.max_iter, 20) if rough else self.max_iter,
                 tol=self.tol,
                 shift_tol=1e-4,
-                rounding=ROUNDING * problem.blocks.weight,
+                rounding=ROUNDING * problem.weight,
                 accelerate=self.accelerate,
                 watch=watch,
                 stage=f"em, smoothing {eps:g}",

@@ -124,12 +124,12 @@ class Ended(Exception):
 
 
 class Search:
-    """Tells of every evaluation of a search, and ends it where a callback says so."""
+    """Reports every evaluation of a search, and ends it where a callback returns True."""
 
     def __init__(self, watch: Watch = silent) -> None:
         self.watch, self.stopped = watch, False
 
-    def tell(self, stage: str, count: int, most: int, value: float, gain: float) -> None:
+    def report(self, stage: str, count: int, most: int, value: float, gain: float) -> None:
         """Report a value, the larger the better; ``count`` of about ``most``."""
         self.stopped = self.watch(Progress(stage, count, max(count, most), value, gain), None)
         if self.stopped:
@@ -195,7 +195,7 @@ class Evidence:
             best = place(z) if gain > 0 else best
             values.append(value)
             if search is not None:
-                search.tell("kernel", len(values) - 1, evaluations, value, gain)
+                search.report("kernel", len(values) - 1, evaluations, value, gain)
             if len(values) == 9 and max(values) < early:
                 raise _TooLow
             if not unit:  # the first step goes as far as the slope: let that be one unit

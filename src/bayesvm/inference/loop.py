@@ -70,7 +70,7 @@ def silent(progress: Progress, state: Any) -> bool:
 class Ascent:
     """Where an ascent ended; ``bound`` belongs to ``state`` exactly.
 
-    ``stopped`` says that a callback has ended it.
+    ``stopped`` is whether a callback has ended it.
     """
 
     state: State
@@ -151,7 +151,7 @@ class Page:
 
 
 class Monitor:
-    """Whom a fit reports to, and where it keeps its ascents.
+    """Where a fit reports its progress, and where it keeps its ascents.
 
     A fit makes its ascents in a fixed order, so their numbers are their names: one that goes on
     from a checkpoint makes the same calls, those that had ended return what they had found, and the
@@ -159,17 +159,17 @@ class Monitor:
     for what follows is not what would have followed.
     """
 
-    def __init__(self, tell: Watch, store: Any = None) -> None:
-        self.tell, self.store = tell, store
+    def __init__(self, report: Watch, store: Any = None) -> None:
+        self.report, self.store = report, store
         self.count, self.stopped = 0, False
 
     def __call__(self, progress: Progress, state: Any) -> bool:
-        self.stopped = self.stopped or bool(self.tell(progress, state))
+        self.stopped = self.stopped or bool(self.report(progress, state))
         return self.stopped
 
-    def told(self, tell: Watch) -> Monitor:
+    def reporting_to(self, report: Watch) -> Monitor:
         """One that reports otherwise and keeps in the same place, from here on."""
-        other = Monitor(tell, self.store)
+        other = Monitor(report, self.store)
         other.count, other.stopped = self.count, self.stopped
         return other
 
@@ -288,7 +288,7 @@ def ascend(
         path, change, x0, n_iter = History(), np.inf, state, 1
         trail: list[State] = []  # iterates before x0, two at most
         caution = 0.0  # share of the safe curvature in a bold step
-        from0 = step(x0)  # leaves x0 and knows its bound
+        from0 = step(x0)  # leaves x0 and has its bound
         if np.isfinite(from0.bound):
             path.append(from0.bound)
     else:

@@ -191,8 +191,8 @@ def run_chain(
         at = sweep(what, at, rng)
         now = at.f()
         value = log_likelihood(what, at.likelihood, now)
-        said = Progress(f"gibbs, chain {seed[-1] + 1}", t + 1, total, value, np.nan)
-        stop = watch(said, at)
+        progress = Progress(f"gibbs, chain {seed[-1] + 1}", t + 1, total, value, np.nan)
+        stop = watch(progress, at)
         due = t >= scheme.burn_in and (t - scheme.burn_in) % scheme.thin == 0
         if due or (stop and not kept["z"]):  # of a chain stopped at once, where it stands
             if len(kept["z"]) % every == 0:

@@ -114,17 +114,16 @@ class Rotation:
     # ----- and back
 
     def watching(self, watch: Watch) -> Watch:
-        """A watch that is shown states and bounds of the original problem."""
+        """A watch that gets bounds of the original problem, without states."""
 
         def shown(progress: Progress, state: Any) -> bool:
             if isinstance(state, State):
                 progress = progress._replace(bound=progress.bound + self._offset(state))
-                state = self._state(state)
-            return watch(progress, state)
+            return watch(progress, None)
 
         if self.is_trivial:
             return watch
-        return watch.told(shown) if isinstance(watch, Monitor) else shown
+        return watch.reporting_to(shown) if isinstance(watch, Monitor) else shown
 
     def back(self, result: Any, rng: np.random.Generator) -> Any:
         """The result of a scheme in the original columns."""

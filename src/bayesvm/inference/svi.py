@@ -214,10 +214,10 @@ class SVI:
             state = State(coefficients(leaky), leaky.priors)
             # one full pass an epoch: exact
             epochs.add(leaky, None, bound_of(problem, state), self.tol)
-            stop = self._told(epochs, state, watch)
+            stop = self._reported(epochs, state, watch)
         return epochs.ascent(state)
 
-    def _told(self, epochs: Epochs, state: State, watch: Watch) -> bool:
+    def _reported(self, epochs: Epochs, state: State, watch: Watch) -> bool:
         """Report an epoch and keep it; whether a callback ends the fit."""
         bound, change = epochs.path[-1], epochs.change
         stop = watch(Progress("svi", epochs.count, self.max_iter, bound, change), state)
@@ -268,7 +268,7 @@ class SVI:
                 leaky = leaky._replace(priors=averaged(leaky.priors, new, rho))
             state = reached()
             epochs.add(leaky, effects, bound_of(problem, state), self.tol)
-            stop = self._told(epochs, state, watch)
+            stop = self._reported(epochs, state, watch)
         assert state is not None
         return epochs.ascent(state)
 

@@ -71,7 +71,7 @@ TRIALS = 40  # kernels that folds judge, at most
 class Amplitude:
     """Leave-one-out log loss of all machines as a function of the log amplitude."""
 
-    search = Search()  # that tells of nothing
+    search = Search()  # that reports nothing
 
     def __init__(self, kernel: Scaled, seen: Seen, site: Site) -> None:
         self.K = kernel.kernel(seen.X)
@@ -102,7 +102,7 @@ class Amplitude:
                 total += score_link(labels.y, m, v, labels.c)[1]
             best = min(self.known.values(), default=np.inf)
             self.known[log_amplitude] = total
-            self.search.tell("amplitude", len(self.known), LOOKS, -total, best - total)
+            self.search.report("amplitude", len(self.known), LOOKS, -total, best - total)
         return self.known[log_amplitude]
 
     def sites_at(self, log_amplitude: float, kernel: Scaled, seen: Seen) -> list[Sites]:
@@ -245,7 +245,7 @@ def cross_validate(
         gain = min(losses) - value
         best = x.copy() if gain > 0 else best
         losses.append(value)
-        search.tell("kernel", len(losses) - 1, TRIALS, -value, gain)
+        search.report("kernel", len(losses) - 1, TRIALS, -value, gain)
         return value
 
     first = np.array([[0.0, 0.0], [np.log(2.0), 0.0], [0.0, np.log(4.0)]])

@@ -120,7 +120,7 @@ class VB:
             max_iter=self.max_iter,
             tol=self.tol,
             shift_tol=10.0 * np.sqrt(self.tol),
-            rounding=ROUNDING * problem.blocks.weight,
+            rounding=ROUNDING * problem.weight,
             accelerate=self.accelerate,
             watch=watch,
             stage="vb",

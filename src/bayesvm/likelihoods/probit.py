@@ -13,6 +13,8 @@ from ..distributions import mills, truncated_normal_cumulants, truncated_normal_
 from ..types import Array, Local
 from ._shared import NODES_AND_WEIGHTS, summed, whole
 
+FAR = 1e4  # margins on the wrong side, beyond which the curvature is one to eight digits
+
 
 @dataclass(frozen=True)
 class Probit:
@@ -39,7 +41,8 @@ class Probit:
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
         z = y * m
         ratio = mills(z)
-        return Local(1.0 + 0.0 * z, y * ratio, namespace.log_ndtr(z) - 0.5 * v, ratio * (z + ratio))
+        bound, h = namespace.log_ndtr(z) - 0.5 * v, _curvature(z, ratio)
+        return Local(1.0 + 0.0 * z, y * ratio, bound, h)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
         r"""The row without augmentation: :math:`E\log\Phi(yf)` and its slopes, by quadrature."""
@@ -48,7 +51,7 @@ class Probit:
         for x, k in NODES_AND_WEIGHTS:
             z = y * (m + x * s)
             ratio = mills(z)
-            w = w + k * ratio * (z + ratio)
+            w = w + k * _curvature(z, ratio)
             g = g + k * y * ratio
             bound = bound + k * namespace.log_ndtr(z)
         return Local(w, g, bound, w)
@@ -68,3 +71,9 @@ class Probit:
 
     def proba(self, m: Array, v: Array) -> Array:
         return ndtr(m / np.sqrt(1.0 + v))
+
+
+def _curvature(z: Array, ratio: Array) -> Array:
+    """Minus the second derivative of log Phi, in (0, 1); far out rounding would leave no digit."""
+    out: Array = namespace.of(z).where(z < -FAR, 0.0 * z + 1.0, ratio * (z + ratio))
+    return out

@@ -60,7 +60,7 @@ def sized(prior: Any, rows: float, p: int) -> Any:
 
     One half, or :math:`n / (p\log_2 p)` if that is less: *n* labels hold at most *n* bits, and to
     name one of *p* columns takes :math:`\log_2 p` of them, so no more than :math:`n/\log_2 p`
-    columns could be told by the labels.
+    columns could be named by the labels.
     """
     if prior.inclusion is not None or prior.expected_size is not None:
         return prior
