@@ -54,7 +54,8 @@ class Checkpoint:
             )
             raise ValueError(
                 f"checkpoint {self.path!r} belongs to another fit: {what}. Delete the file or "
-                "choose another name."
+                "choose another name; in cross-validation, where every fold is another fit, leave "
+                "checkpoint out."
             )
 
     def get(self, key: str) -> dict[str, Array]:

@@ -39,9 +39,13 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[BinaryIO], Any])
             handle.flush()
             os.fsync(handle.fileno())
         os.replace(part, target)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             part.unlink()
+        if isinstance(error, OSError):  # a full disk names no file
+            raise OSError(
+                error.errno, f"{error.strerror}: it cannot be written", str(target)
+            ) from error
         raise
 
 

@@ -176,3 +176,11 @@ def test_brier_score_is_one_number_wherever_it_is_shown(tmp_path):
     model = {"linear": bayesvm.load(file)}
     frame = evaluate(model, {"iris": (X, y)}, [(rows, rows)], "brier", n_jobs=1)
     assert float(shown[1]) == round(float(frame["value"][0]), 3)
+
+
+@pytest.mark.parametrize("text", ["", "age,label\n"])
+def test_a_table_without_rows_is_refused(text, tmp_path, no_work):
+    (tmp_path / "data.csv").write_text(text)
+    done = invoke("fit", tmp_path / "data.csv", "--target", "label")
+    assert done.exit_code == 2
+    assert "has no rows" in flat(done)

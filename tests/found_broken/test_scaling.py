@@ -350,3 +350,11 @@ def test_a_row_far_away_leaves_the_others_as_they_are(make):
     np.testing.assert_allclose(
         model.predict_proba(with_one)[:-1], model.predict_proba(X), atol=1e-9
     )
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_covariance_too_large_for_a_number_is_infinite():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 2))
+    model = BayesianLinearSVC().fit(X * [1e180, 1e-220], (X.sum(axis=1) > 0).astype(int))
+    assert np.isposinf(model.coef_cov_[1, 1])

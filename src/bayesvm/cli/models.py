@@ -172,9 +172,16 @@ def report(
 
 def read(path: Path) -> pd.DataFrame:
     """A table from a file."""
-    if path.suffix == ".parquet":
-        return pd.read_parquet(path)
-    return pd.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",")
+    try:
+        if path.suffix == ".parquet":
+            frame = pd.read_parquet(path)
+        else:
+            frame = pd.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",")
+    except pd.errors.EmptyDataError:
+        frame = pd.DataFrame()
+    if frame.empty:
+        raise typer.BadParameter(f"{path} has no rows; give a table with a header and rows.")
+    return frame
 
 
 def check_apart(data: Path, output: Path) -> None:

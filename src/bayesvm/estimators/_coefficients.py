@@ -99,8 +99,11 @@ class CoefficientReport(BayesianClassifier):
         for machine in self.machines_:
             (_, design, _), where = machine.model.find("coef")
             cov = machine.posterior.covariance(where)
-            cov /= design.scale
-            cov /= design.scale[:, None]
+            with np.errstate(
+                over="ignore"
+            ):  # of columns in tiny units it may be too large a number
+                cov /= design.scale
+                cov /= design.scale[:, None]
             covs.append(cov)
         return covs[0] if len(covs) == 1 else np.stack(covs)
 
