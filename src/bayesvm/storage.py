@@ -128,7 +128,7 @@ def load(path: str | Path) -> Any:
         )
     try:
         held = skops.loads(data, trusted=skops.get_untrusted_types(data=data))
-    except Exception as error:
+    except Exception as error:  # so do the objects that it makes
         raise _refusal(path, error) from error
     if not isinstance(held, dict) or held.get("format") != FORMAT:
         found = held.get("version", "unknown") if isinstance(held, dict) else "unknown"

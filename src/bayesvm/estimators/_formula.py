@@ -201,7 +201,7 @@ def _explained(text: str, data: Any) -> Iterator[None]:
         if not re.search(rf"\b{re.escape(name)}\b", text):
             raise  # an error of a function that the formula calls
         raise ValueError(f"the formula {text!r} {_unknown(name, text, data)}") from error
-    except Exception as error:
+    except Exception as error:  # formulae's errors have no common type; others pass on
         if type(error).__module__.startswith("formulae."):
             raise ValueError(f"the formula {text!r} cannot be read: {error}") from error
         raise
