@@ -63,12 +63,14 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
         The machine on the scores.
     inference : {"vb", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         ``"vb"``: variational Bayes (linear), or variational EM with scores at a point (kernel),
-        after which f is fitted once more at the scores that rows have without their label.
+        after which f is fitted once more at the scores that rows have without their label.  It
+        stands for ``VB(max_iter=500, tol=1e-5)`` (linear) and ``VB(max_iter=200, tol=1e-5)``
+        (kernel): the last digits of ``VB()``, whose tolerance is 1e-8, take hundreds of passes.
         ``"gibbs"`` draws everything; 900 sweeps of the linear machine and 300 of the kernel
         machine in each of two chains, unless a :class:`~bayesvm.inference.Gibbs` says otherwise.
         Of the kernel machine's draws about a hundred at most are kept, evenly spaced.
     likelihood : {"hinge", "logistic", "probit"} or an object, default="hinge"
-        What labels say of f.
+        The density of a label given f.
     kernel : str or object of :mod:`bayesvm.kernels`, default="rbf"
         Of scores in units of their spread; a name starts from a length scale of
         :math:`\sqrt K` and a variance of 4.  One length scale per factor gives a relevance to each.
