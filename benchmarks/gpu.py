@@ -40,10 +40,10 @@ import torch
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from bayesvm import BayesianSVC
-from bayesvm.designs import choose_points
 from bayesvm.engines import Gpu
 from bayesvm.kernels import RBF
-from bayesvm.model import Problem
+from bayesvm.model.model import Problem
+from bayesvm.processes.whitened import choose_points
 from scale_problem import held_out, simulate
 
 FIELDS = [

@@ -18,8 +18,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
 from bayesvm import BayesianSVC
-from bayesvm.diagnostics import r_hat
 from bayesvm.inference import Gibbs
+from bayesvm.machines.diagnostics import r_hat
 from raetsch import fit, load
 
 SWEEPS, BURN_IN = 6000, 1000

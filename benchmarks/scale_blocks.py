@@ -18,15 +18,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import machine
 from bayesvm.blocks import cut
-from bayesvm.designs import Intercept, Standardised, whiten
+from bayesvm.core.types import Coef, Term
+from bayesvm.designs import Intercept, Standardised
 from bayesvm.engines import Threads
-from bayesvm.gaussian import FullCovariance
+from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.inference.tight import Tight
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge
-from bayesvm.model import Model, Problem
+from bayesvm.model.model import Model, Problem
 from bayesvm.priors import Fixed
-from bayesvm.types import Coef, Term
+from bayesvm.processes.whitened import whiten
 from scale_problem import COLUMNS, simulate
 
 

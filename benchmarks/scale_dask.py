@@ -25,16 +25,17 @@ import numpy as np
 from distributed import Client, LocalCluster, futures_of, wait
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
-from bayesvm.designs import Intercept, Standardised, whiten
+from bayesvm.blocks.dask import DaskRows
+from bayesvm.core.types import Coef, Term
+from bayesvm.designs import Intercept, Standardised
 from bayesvm.engines import Dask
-from bayesvm.engines.dask import DaskRows
-from bayesvm.gaussian import FullCovariance
+from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.inference.tight import Tight
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge
-from bayesvm.model import Model, Problem
+from bayesvm.model.model import Model, Problem
 from bayesvm.priors import Fixed
-from bayesvm.types import Coef, Term
+from bayesvm.processes.whitened import whiten
 
 COLUMNS, PARTITION, WORKERS = 18, 250_000, 2
 RAISED = {

@@ -20,7 +20,7 @@ CHUNK = 100_000  # rows whose features are made at once for others
 def bayesvm(X: Any, y: Any, points: int, threads: int, **options: Any) -> tuple[Callable, dict]:
     from bayesvm import BayesianSVC
     from bayesvm.kernels import RBF
-    from bayesvm.model import Problem
+    from bayesvm.model.model import Problem
 
     passes, wall, busy, plain = [0.0], [0.0], [0.0], Problem.stats
 

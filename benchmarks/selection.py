@@ -21,8 +21,8 @@ from threadpoolctl import threadpool_limits
 
 import machine
 from bayesvm import BayesianLinearSVC
-from bayesvm.diagnostics import ess, indicator_r_hat
 from bayesvm.inference import VB, Gibbs
+from bayesvm.machines.diagnostics import ess, indicator_r_hat
 from bayesvm.priors import LaplaceZero, Lasso, Ridge, SpikeSlab
 
 TRUE = 10  # columns that matter

@@ -3,12 +3,12 @@
 import numpy as np
 
 from bayesvm.blocks import Blocks
+from bayesvm.core.types import Term
 from bayesvm.designs import Intercept, Missing, Unstructured
 from bayesvm.engines import Serial
 from bayesvm.likelihoods import Hinge
-from bayesvm.model import Model, Problem
+from bayesvm.model.model import Model, Problem
 from bayesvm.priors import Fixed, Ridge
-from bayesvm.types import Term
 from tests.problems import frozen, plain, simulate
 
 

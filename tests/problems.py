@@ -7,12 +7,12 @@ import pytest
 from scipy import sparse
 
 from bayesvm.blocks import Blocks
+from bayesvm.core.types import Local, Term
 from bayesvm.designs import Intercept, Standardised
 from bayesvm.engines import Serial
 from bayesvm.likelihoods import Hinge
-from bayesvm.model import Model, Problem
+from bayesvm.model.model import Model, Problem
 from bayesvm.priors import Fixed
-from bayesvm.types import Local, Term
 
 Z = 4.5  # bound on a z-score: P(|z| > 4.5) = 7e-6 for one comparison of a right answer
 

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from bayesvm.arrow import Arrow, Bordered
-from bayesvm.cholesky import stacked_cholesky
-from bayesvm.elimination import ArrowCovariance
-from bayesvm.gaussian import FullCovariance, covariance
-from bayesvm.precision import Blocked, add_precision, blocks_of, masked
+from bayesvm.core.types import Local, Rows, Stats
+from bayesvm.gaussian.arrow import Arrow, Bordered
+from bayesvm.gaussian.cholesky import stacked_cholesky
+from bayesvm.gaussian.covariances import FullCovariance, covariance
+from bayesvm.gaussian.elimination import ArrowCovariance
+from bayesvm.gaussian.gates import integrated
+from bayesvm.gaussian.precision import Blocked, add_precision, blocks_of, masked
+from bayesvm.model.passes import Dense, gather, sandwich, scaled, squared
 from bayesvm.priors import InverseWishart, Ridge
-from bayesvm.selection import integrated
-from bayesvm.stats import Dense, gather, sandwich, scaled, squared
-from bayesvm.types import Local, Rows, Stats
 from tests.groups import grouped, make_grouped, simulate_groups
 from tests.problems import Z, frozen
 from tests.test_gaussian import Units
@@ -182,7 +182,7 @@ def test_draws_are_a_root_of_the_covariance(case):
 
 def test_sums_do_not_depend_on_the_wide_path(case, monkeypatch):
     """Rows meet a wide corner a few at a time."""
-    monkeypatch.setattr("bayesvm.elimination.HELD", 3 * case.cov.q)
+    monkeypatch.setattr("bayesvm.gaussian.elimination.HELD", 3 * case.cov.q)
     fresh = covariance(case.S, case.P)
     np.testing.assert_allclose(fresh.quad(case.C), case.cov.quad(case.C), rtol=1e-12)
     np.testing.assert_allclose(fresh.diag(), case.cov.diag(), rtol=1e-12)

@@ -8,8 +8,9 @@ from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, ndtr
 
-from bayesvm import calibration
-from bayesvm.calibration import (
+from bayesvm.likelihoods import Hinge, Logistic, Probit
+from bayesvm.machines import calibration
+from bayesvm.machines.calibration import (
     PRIOR_MEAN,
     PRIOR_PRECISION,
     Calibrated,
@@ -22,7 +23,6 @@ from bayesvm.calibration import (
     plain_link,
     score_link,
 )
-from bayesvm.likelihoods import Hinge, Logistic, Probit
 from tests.problems import Z, frozen, simulate, site
 
 

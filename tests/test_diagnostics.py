@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.signal import lfilter
 
-from bayesvm.diagnostics import _plain_r_hat, _split, ess, indicator_r_hat, r_hat
+from bayesvm.machines.diagnostics import _plain_r_hat, _split, ess, indicator_r_hat, r_hat
 from tests.problems import Z
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesvm.distinct import _gathered, merge
+from bayesvm.processes.distinct import _gathered, merge
 
 
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 40), p=st.integers(1, 3))

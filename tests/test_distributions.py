@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.special import erfcx, log_ndtr
 
-from bayesvm.distributions import (
+from bayesvm.core.distributions import (
     inverse_gaussian,
     mills,
     polya_gamma,

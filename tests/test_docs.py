@@ -10,15 +10,9 @@ import pytest
 from scipy import sparse
 
 from bayesvm import BayesianLinearSVC
+from bayesvm.estimators.choices import DUAL_ROWS, FULL_COLUMNS, LIKELIHOODS, SCHEMES, SPARSE_COLUMNS
 from bayesvm.inference import EM, SVI, VB, Gibbs
 from bayesvm.priors import Bridge, Fixed, LaplaceZero, Lasso, Ridge, SpikeSlab
-from bayesvm.validation import (
-    DUAL_ROWS,
-    FULL_COLUMNS,
-    LIKELIHOODS,
-    SCHEMES,
-    SPARSE_COLUMNS,
-)
 
 ROOT = Path(__file__).parent.parent
 BUILT = {"_build", "auto_examples", "generated"}

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from bayesvm.gaussian import (
+from bayesvm.core.types import Local, Rows
+from bayesvm.gaussian.covariances import (
     DiagonalCovariance,
     DualCovariance,
     FullCovariance,
@@ -17,8 +18,7 @@ from bayesvm.gaussian import (
     mode,
     scaled_cholesky,
 )
-from bayesvm.stats import Diagonal, gather, sandwich
-from bayesvm.types import Local, Rows
+from bayesvm.model.passes import Diagonal, gather, sandwich
 from tests.problems import Z, frozen, site
 
 

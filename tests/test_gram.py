@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
-from bayesvm.gram import Labels, Sites, fit_sites, left_out, moments
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge, Logistic, Probit
+from bayesvm.processes.gram import Labels, Sites, fit_sites, left_out, moments
 from tests.papers import exact
 
 SITES = {

@@ -7,7 +7,7 @@ import pytest
 
 from bayesvm.inference import VB
 from bayesvm.likelihoods import Hinge, Logistic
-from bayesvm.machine import _from_ascent
+from bayesvm.machines.machine import _from_ascent
 from bayesvm.priors import Fixed, InverseWishart
 from tests.groups import grouped, make_grouped, simulate_groups
 

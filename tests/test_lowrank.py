@@ -5,12 +5,12 @@ import pytest
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.stats import multivariate_normal
 
-from bayesvm.designs import Standardised, whiten
-from bayesvm.designs.gp import jitter
-from bayesvm.gram import Labels, fit_sites, left_out
+from bayesvm.designs import Standardised
 from bayesvm.kernels import RBF, Linear, Matern, Polynomial, Scaled
 from bayesvm.likelihoods import Hinge, Logistic, SkewedLaplace
-from bayesvm.lowrank import LowRank
+from bayesvm.processes.gram import Labels, fit_sites, left_out
+from bayesvm.processes.lowrank import LowRank
+from bayesvm.processes.whitened import jitter, whiten
 from tests.problems import frozen
 
 RNG = np.random.default_rng(0)

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from bayesvm import memory
-from bayesvm.memory import Plan, available
+from bayesvm.blocks import memory
+from bayesvm.blocks.memory import Plan, available
 
 
 def test_columns_are_kept_if_they_fit():
@@ -33,7 +33,7 @@ def test_what_is_free_is_the_least_of_all_limits(monkeypatch):
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's")
 def test_a_limit_of_address_space_counts():
     code = (
-        "import resource; from bayesvm.memory import available;"
+        "import resource; from bayesvm.blocks.memory import available;"
         "resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32)); print(available())"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

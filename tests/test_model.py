@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from bayesvm.core.random import stream
+from bayesvm.core.types import Coef, Own, Term
 from bayesvm.designs import Intercept
 from bayesvm.engines import Threads
-from bayesvm.gaussian import FullCovariance
+from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.inference.loop import State, pack, unpack
 from bayesvm.likelihoods import Hinge
-from bayesvm.model import Model
+from bayesvm.model.model import Model
 from bayesvm.priors import Fixed, Ridge
-from bayesvm.streams import stream
-from bayesvm.types import Coef, Own, Term
 from tests.problems import make_problem, plain, simulate
 
 X, Y, WEIGHTS = simulate(30, 4, seed=3, weighted=True)

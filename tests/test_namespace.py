@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import sparse, special
 
-from bayesvm import namespace
+from bayesvm.core import arrays
 from bayesvm.kernels import RBF, Constant, Linear, Matern, Polynomial, White
 
 RNG = np.random.default_rng(0)
@@ -27,7 +27,7 @@ def test_special_functions(library, name):
     x = np.linspace(-30.0, 20.0, 101)
     if name == "erfcx":
         x = np.abs(x)
-    found = namespace.to_numpy(getattr(namespace, name)(there(x, library)))
+    found = arrays.to_numpy(getattr(arrays, name)(there(x, library)))
     np.testing.assert_allclose(
         found, getattr(special, name)(x), rtol=1e-12, atol=1e-16 if name == "ndtr" else 1e-300
     )
@@ -47,8 +47,8 @@ def test_special_functions(library, name):
 )
 def test_kernels(library, kernel):
     a, b = there(A, library), there(B, library)
-    np.testing.assert_allclose(namespace.to_numpy(kernel(a, b)), kernel(A, B), rtol=1e-10)
-    np.testing.assert_allclose(namespace.to_numpy(kernel.diag(a)), kernel.diag(A), rtol=1e-12)
+    np.testing.assert_allclose(arrays.to_numpy(kernel(a, b)), kernel(A, B), rtol=1e-10)
+    np.testing.assert_allclose(arrays.to_numpy(kernel.diag(a)), kernel.diag(A), rtol=1e-12)
     G, g = RNG.standard_normal((7, 4)), RNG.standard_normal(7)
     for found, known in (
         (kernel.pull(there(G, library), a, b), kernel.pull(G, A, B)),
@@ -61,32 +61,32 @@ def test_kernels(library, kernel):
 @libraries
 def test_signs(library):
     mask = np.array([True, False, True])
-    np.testing.assert_array_equal(namespace.signs(mask), [1.0, -1.0, 1.0])
-    found = namespace.signs(there(mask, library))
+    np.testing.assert_array_equal(arrays.signs(mask), [1.0, -1.0, 1.0])
+    found = arrays.signs(there(mask, library))
     assert found.dtype == there(np.ones(1), library).dtype
-    np.testing.assert_array_equal(namespace.to_numpy(found), [1.0, -1.0, 1.0])
+    np.testing.assert_array_equal(arrays.to_numpy(found), [1.0, -1.0, 1.0])
 
 
 @libraries
 def test_arrays_are_brought_to_the_rows(library):
     rows = there(A.astype(np.float32), library)
-    small = namespace.like(B, rows)
+    small = arrays.like(B, rows)
     assert small.dtype == rows.dtype
-    assert namespace.double(rows).dtype == there(A, library).dtype
+    assert arrays.double(rows).dtype == there(A, library).dtype
     np.testing.assert_array_equal(
-        namespace.to_numpy(namespace.pick(rows, np.array([5, 1]))), A[[5, 1]].astype(np.float32)
+        arrays.to_numpy(arrays.pick(rows, np.array([5, 1]))), A[[5, 1]].astype(np.float32)
     )
-    assert namespace.is_foreign(rows)
-    assert not namespace.on_gpu(rows)
-    assert isinstance(namespace.back(np.array(["a", "b"]), rows), np.ndarray)
+    assert arrays.is_foreign(rows)
+    assert not arrays.on_gpu(rows)
+    assert isinstance(arrays.back(np.array(["a", "b"]), rows), np.ndarray)
 
 
 def test_numpy_and_sparse_rows_are_left_alone():
     S = sparse.csr_array(A)
     for x in (A, S):
-        assert namespace.is_numpy(x)
-        assert not namespace.is_foreign(x)
-        assert namespace.to_numpy(x) is x
-    assert namespace.double(A) is A
-    assert namespace.like(B, A) is B
-    assert namespace.like(B, A.astype(np.float32)).dtype == np.float32
+        assert arrays.is_numpy(x)
+        assert not arrays.is_foreign(x)
+        assert arrays.to_numpy(x) is x
+    assert arrays.double(A) is A
+    assert arrays.like(B, A) is B
+    assert arrays.like(B, A.astype(np.float32)).dtype == np.float32

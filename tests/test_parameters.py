@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
-from bayesvm.parameters import RULES, check_parameters
+from bayesvm.inputs.parameters import RULES, check_parameters
 from bayesvm.terms import Columns
 
 X = np.random.default_rng(0).normal(size=(12, 2))

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bayesvm.core.types import Coef
 from bayesvm.inference import VB
 from bayesvm.inference.vb import bound_of
-from bayesvm.past import Past
+from bayesvm.model.past import Past
 from bayesvm.priors import Fixed
-from bayesvm.types import Coef
 from tests.problems import make_problem, simulate
 
 X, Y, WEIGHTS = simulate(400, 3, seed=1, weighted=True)

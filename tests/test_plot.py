@@ -13,9 +13,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, log_loss
 
 from bayesvm import BayesianLinearSVC, BayesianSVC
-from bayesvm.diagnostics import r_hat
 from bayesvm.inference import Gibbs
 from bayesvm.kernels import RBF
+from bayesvm.machines.diagnostics import r_hat
 from bayesvm.plot import (
     CalibrationDisplay,
     CoefficientDisplay,

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.special import logit
 
-from bayesvm.diagnostics import ess
-from bayesvm.gaussian import FullCovariance, Point
-from bayesvm.selection import (
+from bayesvm.core.types import Coef, Stats
+from bayesvm.gaussian.covariances import FullCovariance, Point
+from bayesvm.gaussian.gates import (
     GatedCovariance,
     Subset,
     best_subset,
@@ -21,8 +21,8 @@ from bayesvm.selection import (
     swap,
     through,
 )
-from bayesvm.stats import Dense, Factored
-from bayesvm.types import Coef, Stats
+from bayesvm.machines.diagnostics import ess
+from bayesvm.model.passes import Dense, Factored
 from tests.papers import chains
 from tests.problems import Z
 

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from bayesvm.gaussian import DiagonalCovariance, FullCovariance, Point
+from bayesvm.core.types import Coef, Rows
+from bayesvm.gaussian.covariances import DiagonalCovariance, FullCovariance, Point
 from bayesvm.likelihoods import Hinge, Logistic, Probit
-from bayesvm.stats import (
+from bayesvm.model.passes import (
     NEGLIGIBLE,
     Dense,
     Diagonal,
@@ -22,7 +23,6 @@ from bayesvm.stats import (
     pass_block,
     sandwich,
 )
-from bayesvm.types import Coef, Rows
 from tests.problems import frozen, simulate
 
 FORMS = {"dense": Dense, "factored": Factored, "diagonal": Diagonal}

@@ -105,12 +105,12 @@ def test_a_file_with_foreign_types_is_not_opened(tmp_path):
 
 
 def test_what_the_package_merely_imports_is_foreign():
-    from bayesvm.storage import _is_ours
+    from bayesvm.files.storage import _is_ours
 
-    assert _is_ours("bayesvm.model.Model")
-    assert not _is_ours("bayesvm.model.np")
-    assert not _is_ours("bayesvm.storage.Path")
-    assert not _is_ours("bayesvm.storage.load")
+    assert _is_ours("bayesvm.model.model.Model")
+    assert not _is_ours("bayesvm.model.model.np")
+    assert not _is_ours("bayesvm.files.storage.Path")
+    assert not _is_ours("bayesvm.files.storage.load")
     assert not _is_ours("bayesvm.nowhere.Thing")
     assert not _is_ours("os.system")
 

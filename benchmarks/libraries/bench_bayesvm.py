@@ -6,8 +6,9 @@ from collections import Counter
 from typing import Any
 from unittest import mock
 
-from bayesvm import BayesianLinearSVC, stats
+from bayesvm import BayesianLinearSVC
 from bayesvm.engines import Threads
+from bayesvm.model import passes as row_pass
 
 
 def fit(X: Any, y: Any, seed: int) -> BayesianLinearSVC:
@@ -23,13 +24,13 @@ def passes(X: Any, y: Any, seed: int) -> dict[str, float]:
     perhaps a second of those with some curvature.  A pass over a tenth of the rows counts 0.1.
     """
     engine, gram = Counting(Threads()), []
-    sandwich = stats.sandwich
+    sandwich = row_pass.sandwich
 
     def counted(C: Any, *args: Any) -> Any:
         gram.append(C.shape[0])  # appending is safe among threads, adding is not
         return sandwich(C, *args)
 
-    with mock.patch.object(stats, "sandwich", counted):
+    with mock.patch.object(row_pass, "sandwich", counted):
         model = BayesianLinearSVC(random_state=seed, engine=engine).fit(X, y)
     rows = {**engine.rows, "gram": sum(gram)}
     return {kind: n / X.shape[0] for kind, n in rows.items()} | {"sweeps": float(model.n_iter_)}

@@ -12,16 +12,8 @@ from . import (
     priors,
     terms,
 )
-from .estimators import (
-    PCVC,
-    RVC,
-    AdditiveSVC,
-    BayesianLinearSVC,
-    BayesianSVC,
-    FactorSVC,
-    MixedSVC,
-)
-from .storage import load, save
+from .estimators import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
+from .files.storage import load, save
 
 __version__ = "0.1.0"
 

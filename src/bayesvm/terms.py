@@ -12,20 +12,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import validation as check
 from .blocks import Blocks, block_rows
+from .core.types import Array, Term
+from .core.types import Columns as Matrix
 from .designs import columns as plain
-from .designs import gp
 from .designs import missing as latent
 from .designs.filled import Filled
 from .designs.groups import Grouped
 from .designs.table import Layout, numbers
 from .engines import Serial
-from .inducing import inducing_points
-from .inference.evidence import extent_of
+from .estimators import choices as check
 from .priors import Fixed
-from .types import Array, Term
-from .types import Columns as Matrix
+from .processes import whitened
+from .processes.evidence import extent_of
+from .processes.points import inducing_points
 
 __all__ = ["Columns", "Groups", "Intercept", "Missing", "Process", "Term"]
 
@@ -200,7 +200,7 @@ class Process:
         Z = inducing_points(
             self.inducing, self.n_inducing, points, kernel, inputs.inner, source.rng
         )
-        return Smooth(gp.whiten(kernel, Z, inputs))
+        return Smooth(whitened.whiten(kernel, Z, inputs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,7 +240,7 @@ class Smooth:
     because what would be left scales with an amplitude that the prior learns.
     """
 
-    inner: gp.Whitened
+    inner: whitened.Whitened
 
     @property
     def width(self) -> int:

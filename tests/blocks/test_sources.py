@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC, reading
+from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC
 from bayesvm.blocks import Blocks, Source, block_rows, from_iterable, from_memmap, from_parquet
 from bayesvm.inference import SVI, Gibbs
+from bayesvm.inputs import reading
 from bayesvm.kernels import RBF
 
 RNG = np.random.default_rng(1)
@@ -285,7 +286,7 @@ def test_columns_of_files_that_are_not_numbers_are_named(tmp_path):
 
 
 def test_a_kernel_machine_from_a_source_is_that_from_an_array(tmp_path, monkeypatch):
-    monkeypatch.setattr("bayesvm.reading.MERGED_ROWS", 100)
+    monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 100)
     how = {"kernel": 4.0 * RBF(1.5), "n_inducing": 20, "tune": False, "random_state": 0}
     source = from_memmap(saved(tmp_path, X), Y)
     want = BayesianSVC(dtype="float64", **how).fit(X, Y)

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-import bayesvm.checkpoint
+import bayesvm.files.checkpoint
 from bayesvm import PCVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
 from bayesvm.inference import Gibbs
 from bayesvm.kernels import RBF
@@ -44,7 +44,7 @@ def killed(make, path, step):
     """A fit in a process of its own that is killed at a step; whether it came so far."""
 
     def run():
-        bayesvm.checkpoint.SAVE_SECONDS = 0.0  # every step is written
+        bayesvm.files.checkpoint.SAVE_SECONDS = 0.0  # every step is written
         seen = []
 
         def callback(progress):
@@ -86,7 +86,7 @@ def test_killed_at_any_time(tally, tmp_path):
     whole = make().fit(X, Y)
 
     def run(path):
-        bayesvm.checkpoint.SAVE_SECONDS = 0.0
+        bayesvm.files.checkpoint.SAVE_SECONDS = 0.0
         make(checkpoint=path).fit(X, Y)
 
     for k in range(12):

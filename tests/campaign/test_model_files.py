@@ -66,7 +66,13 @@ JUNK = (
     "../../etc/passwd",
     [1e9, 1e9],
 )
-CODE = ("os.system", "builtins.eval", "subprocess.Popen", "bayesvm.storage.load", "numpy.load")
+CODE = (
+    "os.system",
+    "builtins.eval",
+    "subprocess.Popen",
+    "bayesvm.files.storage.load",
+    "numpy.load",
+)
 
 
 def edited(data, rng):

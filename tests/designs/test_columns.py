@@ -15,25 +15,24 @@ from tests.problems import frozen
 
 from bayesvm import designs
 from bayesvm.blocks import Blocks
+from bayesvm.core.types import Block
 from bayesvm.designs import (
     Basis,
     Chosen,
     Factors,
-    FactorScores,
     Filled,
     Grouped,
     Intercept,
     Missing,
-    Mixture,
     Standardised,
     Table,
     Unstructured,
-    Whitened,
     fit_columns,
 )
 from bayesvm.designs.columns import Spread, _spread
 from bayesvm.engines import Serial, Threads
-from bayesvm.types import Block
+from bayesvm.factors.design import FactorScores
+from bayesvm.processes.whitened import Mixture, Whitened
 
 N, P = 24, 3
 RNG = np.random.default_rng(0)

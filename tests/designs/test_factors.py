@@ -11,20 +11,21 @@ from tests.papers.henao import vldfm
 from tests.problems import Z
 
 from bayesvm.blocks import Blocks
-from bayesvm.designs import FactorScores, Intercept
-from bayesvm.designs.latent import begin, thrown, turned
-from bayesvm.diagnostics import ess
+from bayesvm.core.types import Term
+from bayesvm.designs import Intercept
 from bayesvm.engines import Serial
 from bayesvm.factors import FactorPrior, Sheet, project
+from bayesvm.factors.design import FactorScores
 from bayesvm.factors.loadings import Drawn, learn
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.draws import Position
 from bayesvm.inference.loop import State
 from bayesvm.inference.vb import bound_of, sweep
 from bayesvm.likelihoods import Hinge, Logistic
-from bayesvm.model import Model, Problem
+from bayesvm.machines.diagnostics import ess
+from bayesvm.model.latent import begin, thrown, turned
+from bayesvm.model.model import Model, Problem
 from bayesvm.priors import Fixed, Lasso, Ridge, SpikeSlab
-from bayesvm.types import Term
 
 
 def make(

@@ -7,18 +7,18 @@ import pytest
 from tests.problems import frozen
 
 from bayesvm.blocks import Blocks
-from bayesvm.designs import Intercept, Standardised, choose_points, whiten
-from bayesvm.designs.gp import lloyd, scattered, spread
+from bayesvm.core.types import Term
+from bayesvm.designs import Intercept, Standardised
 from bayesvm.engines import Serial
 from bayesvm.inference import VB
 from bayesvm.inference.loop import State
 from bayesvm.inference.vb import sweep
 from bayesvm.kernels import RBF, Constant, Function, White
 from bayesvm.likelihoods import Hinge
-from bayesvm.model import Model, Problem
-from bayesvm.posterior import GaussianPosterior
+from bayesvm.machines.posterior import GaussianPosterior
+from bayesvm.model.model import Model, Problem
 from bayesvm.priors import Fixed
-from bayesvm.types import Term
+from bayesvm.processes.whitened import choose_points, lloyd, scattered, spread, whiten
 
 PLAIN = Standardised(np.zeros(2), np.ones(2))
 RNG = np.random.default_rng(0)

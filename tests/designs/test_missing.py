@@ -8,22 +8,22 @@ from tests.incomplete import missing_problem, with_holes
 from tests.problems import Z, frozen, plain, z_score
 
 from bayesvm.blocks import Blocks
+from bayesvm.core.distributions import wishart
+from bayesvm.core.types import Cells, Coef, Hidden, Local, Rows
 from bayesvm.designs import Factors, Missing, Standardised, Unstructured, fit_columns
 from bayesvm.designs.imputation import Loadings, Moments, Wishart
-from bayesvm.designs.latent import Latent, begin, hidden, predicted
-from bayesvm.distributions import wishart
 from bayesvm.engines import Serial
-from bayesvm.gaussian import (
+from bayesvm.gaussian.covariances import (
     DiagonalCovariance,
     DualCovariance,
     FullCovariance,
     Point,
 )
+from bayesvm.gaussian.gates import GatedCovariance
 from bayesvm.inference import VB
+from bayesvm.model.latent import Latent, begin, hidden, predicted
+from bayesvm.model.passes import filled, gather, hidden_variance
 from bayesvm.priors import Ridge
-from bayesvm.selection import GatedCovariance
-from bayesvm.stats import filled, gather, hidden_variance
-from bayesvm.types import Cells, Coef, Hidden, Local, Rows
 
 RNG = np.random.default_rng(0)
 

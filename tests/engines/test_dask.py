@@ -11,8 +11,8 @@ import pytest
 
 from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC
 from bayesvm.blocks import Blocks
+from bayesvm.blocks.dask import DaskBlocks, DaskRows, _cut
 from bayesvm.engines import Dask
-from bayesvm.engines.dask import DaskBlocks, DaskRows, _cut
 from bayesvm.kernels import RBF
 
 dask, da = pytest.importorskip("dask"), pytest.importorskip("dask.array")
@@ -174,7 +174,7 @@ def test_more_than_two_classes():
 
 
 def test_columns_kept_on_workers(monkeypatch):
-    monkeypatch.setattr("bayesvm.reading.MERGED_ROWS", 1000)
+    monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 1000)
     how = {"n_inducing": 12, "tune": False, "random_state": 0, "dtype": "float64"}
     data = da.from_array(X, chunks=(1000, P))
     kept = BayesianSVC(RBF(1.5), **how).fit(data, Y)
@@ -186,8 +186,8 @@ def test_columns_kept_on_workers(monkeypatch):
 @pytest.mark.parametrize("kind", ["linear", "kernel"])
 def test_the_link_is_that_of_rows_in_memory(kind, monkeypatch):
     """Fitted to the same sample of the rows, wherever they are."""
-    monkeypatch.setattr("bayesvm.reading.MERGED_ROWS", 1000)
-    monkeypatch.setattr("bayesvm.machine.CALIBRATION_ROWS", 1200)
+    monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 1000)
+    monkeypatch.setattr("bayesvm.machines.machine.CALIBRATION_ROWS", 1200)
     make = {
         "linear": lambda: BayesianLinearSVC(random_state=0),
         "kernel": lambda: BayesianSVC(RBF(1.5), 12, tune=False, random_state=0, dtype="float64"),
@@ -213,7 +213,7 @@ def cluster():
 
 @pytest.mark.slow
 def test_a_worker_killed_in_the_middle_of_a_fit(cluster, monkeypatch):
-    monkeypatch.setattr("bayesvm.reading.MERGED_ROWS", 1000)
+    monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 1000)
     how = {"n_inducing": 30, "tune": False, "random_state": 0, "dtype": "float64"}
     want = BayesianSVC(RBF(1.5), engine="serial", **how).fit(X, Y)
     pids = cluster.run(os.getpid)
@@ -237,10 +237,10 @@ def test_traffic_of_a_pass_does_not_grow_with_rows(cluster, monkeypatch):
     """Bytes that workers send to the scheduler's side in a pass: a matrix a partition."""
     import pickle
 
-    from bayesvm.gaussian import FullCovariance
-    from bayesvm.types import Coef
+    from bayesvm.core.types import Coef
+    from bayesvm.gaussian.covariances import FullCovariance
 
-    monkeypatch.setattr("bayesvm.reading.MERGED_ROWS", 1000)
+    monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 1000)
     how = {"n_inducing": 30, "tune": False, "random_state": 0}
     model = BayesianSVC(RBF(1.5), **how).fit(X, Y).machines_[0].model
     sent = {}
@@ -252,7 +252,7 @@ def test_traffic_of_a_pass_does_not_grow_with_rows(cluster, monkeypatch):
         engine, sizes = Dask(), []
 
         def visit(b, coef=coef):
-            from bayesvm.stats import pass_block
+            from bayesvm.model.passes import pass_block
 
             return pass_block(model.held(b), b.y, b.c, coef, model.likelihood, "dense", False)
 
@@ -267,7 +267,7 @@ def test_traffic_of_a_pass_does_not_grow_with_rows(cluster, monkeypatch):
 def _size_of_sum(visit, *part):
     import pickle
 
-    from bayesvm.engines.dask import _sum
+    from bayesvm.blocks.dask import _sum
 
     return len(pickle.dumps(_sum(visit, *part)))
 

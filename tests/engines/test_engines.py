@@ -13,11 +13,11 @@ from threadpoolctl import threadpool_info
 
 from bayesvm import engines
 from bayesvm.blocks import Blocks
+from bayesvm.core.arrays import total
+from bayesvm.core.types import Coef
 from bayesvm.engines import Dask, Gpu, Serial, Threads
-from bayesvm.gaussian import FullCovariance
+from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.likelihoods import Hinge, Logistic, Probit
-from bayesvm.namespace import total
-from bayesvm.types import Coef
 
 ENGINES = [
     Serial(),

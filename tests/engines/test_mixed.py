@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayesvm import MixedSVC
-from bayesvm.arrow import Bordered
 from bayesvm.blocks import block_rows, from_iterable, from_memmap, from_parquet
+from bayesvm.blocks.dask import DaskRows
 from bayesvm.engines import Dask, Gpu, Serial, Threads
-from bayesvm.engines.dask import DaskRows
 from bayesvm.estimators._groups import learn_groups
+from bayesvm.gaussian.arrow import Bordered
 from bayesvm.inference import Gibbs
-from bayesvm.model import Problem
+from bayesvm.model.model import Problem
 
 N, P, PATIENTS, SITES = 1600, 3, 40, 6
 RNG = np.random.default_rng(11)

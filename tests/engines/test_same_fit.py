@@ -55,7 +55,7 @@ def small(monkeypatch):
     """Blocks and thresholds so small that a few thousand rows are many."""
     monkeypatch.setattr("bayesvm.blocks.arrays.CACHE_BYTES", 2**15)
     monkeypatch.setattr("bayesvm.engines.gpu.BLOCK_BYTES", 2**15)
-    monkeypatch.setattr("bayesvm.reading.MERGED_ROWS", 1000)
+    monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 1000)
 
 
 def kernel_fit(data, labels, **options):
@@ -72,7 +72,7 @@ def reference():
     """Fits by the serial engine, one for each model; they are not to be changed."""
     patch = pytest.MonkeyPatch()
     patch.setattr("bayesvm.blocks.arrays.CACHE_BYTES", 2**15)
-    patch.setattr("bayesvm.reading.MERGED_ROWS", 1000)
+    patch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 1000)
     held = {
         "linear": BayesianLinearSVC(engine=Serial(), random_state=0).fit(X, Y),
         "kernel": kernel_fit(X, Y, engine=Serial()),
@@ -225,7 +225,7 @@ def test_what_an_engine_cannot_do_is_said():
 
 
 def test_a_few_rows_on_a_device_are_fitted_on_the_host(monkeypatch):
-    monkeypatch.setattr("bayesvm.reading.MERGED_ROWS", 10**6)
+    monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 10**6)
     few = array_api_strict.asarray(X[:200])
     have = BayesianSVC(random_state=0).fit(few, Y[:200])
     want = BayesianSVC(random_state=0).fit(X[:200], Y[:200])
@@ -234,7 +234,7 @@ def test_a_few_rows_on_a_device_are_fitted_on_the_host(monkeypatch):
 
 
 def test_engines_are_found_by_their_input():
-    from bayesvm.validation import choose_engine
+    from bayesvm.estimators.choices import choose_engine
 
     strict = array_api_strict.asarray(X)
     assert choose_engine("auto", N, P, None, strict) == Gpu("default", "array_api_strict")

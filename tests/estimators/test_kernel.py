@@ -13,11 +13,10 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from bayesvm import BayesianSVC
-from bayesvm.designs import whiten
-from bayesvm.designs.gp import Whitened
 from bayesvm.inference import Gibbs
 from bayesvm.kernels import RBF, Linear, Matern, Scaled, White
 from bayesvm.likelihoods import SkewedLaplace
+from bayesvm.processes.whitened import Whitened, whiten
 
 X, y = make_moons(120, noise=0.25, random_state=0)
 X_new, y_new = make_moons(200, noise=0.25, random_state=1)

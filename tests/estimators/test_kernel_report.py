@@ -6,7 +6,7 @@ from sklearn.datasets import load_iris, make_moons
 
 from bayesvm import BayesianSVC
 from bayesvm.inference import Gibbs
-from bayesvm.posterior import NoPosterior
+from bayesvm.machines.posterior import NoPosterior
 
 X, Y = make_moons(60, noise=0.3, random_state=0)
 

@@ -113,7 +113,7 @@ def test_order_of_rows_changes_nothing(inference):
 @pytest.mark.parametrize("inference", ["vb", "em", "svi", QUICK])
 def test_engine_threads_and_blocks_change_nothing(inference, monkeypatch):
     base = BayesianLinearSVC(inference=inference, engine=Serial(), random_state=0).fit(X, Y)
-    monkeypatch.setattr("bayesvm.validation.block_rows", lambda K: 17)
+    monkeypatch.setattr("bayesvm.estimators.choices.block_rows", lambda K: 17)
     if inference is not QUICK:  # the engine's blocks own their generators: same blocks, same draws
         blocks = BayesianLinearSVC(inference=inference, engine="serial", random_state=0).fit(X, Y)
         assert_allclose(base.coef_, blocks.coef_, rtol=1e-9, atol=1e-9)
@@ -147,9 +147,9 @@ def test_sparse_equals_dense_when_nothing_is_centred():
 def test_wide_data_agree_in_both_forms(n_features, monkeypatch):
     W, y = two_classes(n=40, p=n_features, seed=3)
     a = BayesianLinearSVC(tol=1e-12).fit(W, y)
-    monkeypatch.setattr("bayesvm.validation.DUAL_COLUMNS", 0)
+    monkeypatch.setattr("bayesvm.estimators.choices.DUAL_COLUMNS", 0)
     b = BayesianLinearSVC(tol=1e-12).fit(W, y)
-    monkeypatch.setattr("bayesvm.validation.DUAL_COLUMNS", 10**6)
+    monkeypatch.setattr("bayesvm.estimators.choices.DUAL_COLUMNS", 10**6)
     c = BayesianLinearSVC(tol=1e-12).fit(W, y)
     for other in (b, c):
         assert_allclose(a.elbo_, other.elbo_, rtol=1e-8)
@@ -373,7 +373,7 @@ class Interrupt(Exception):
 
 @pytest.mark.parametrize("inference", [VB(tol=1e-12), Gibbs(draws=60, burn_in=20, chains=2)])
 def test_an_interrupted_fit_goes_on_from_its_checkpoint(inference, tmp_path, monkeypatch):
-    monkeypatch.setattr("bayesvm.checkpoint.SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("bayesvm.files.checkpoint.SAVE_SECONDS", 0.0)
     whole = BayesianLinearSVC(inference=inference, random_state=0).fit(X, Y)
     file = tmp_path / "state.npz"
     count = [0]

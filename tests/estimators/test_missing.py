@@ -17,11 +17,11 @@ from sklearn.preprocessing import StandardScaler
 from tests.papers.exact import log_mean_likelihood
 
 from bayesvm import BayesianLinearSVC
-from bayesvm.calibration import score_link
 from bayesvm.designs import Factors, Missing, Unstructured
-from bayesvm.incomplete import log_mean
 from bayesvm.inference import VB, Gibbs
 from bayesvm.likelihoods import Hinge, Probit
+from bayesvm.machines.calibration import score_link
+from bayesvm.machines.incomplete import log_mean
 
 SHORT = Gibbs(draws=60, burn_in=30, chains=2)
 

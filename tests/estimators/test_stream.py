@@ -16,7 +16,7 @@ from bayesvm.blocks import Blocks
 from bayesvm.engines import Serial
 from bayesvm.inference import Gibbs
 from bayesvm.inference.vb import bound_of
-from bayesvm.model import Problem
+from bayesvm.model.model import Problem
 from bayesvm.priors import Ridge
 
 RNG = np.random.default_rng(0)
@@ -56,7 +56,7 @@ def test_each_class_reports():
 
 
 def test_verbose_says_something(capsys, monkeypatch):
-    monkeypatch.setattr("bayesvm.progress.terminal_bar", lambda: None)
+    monkeypatch.setattr("bayesvm.inference.reporter.terminal_bar", lambda: None)
     BayesianLinearSVC(verbose=1).partial_fit(X, Y, classes=[0, 1])
     assert "[bayesvm] stream: 1" in capsys.readouterr().out
 

@@ -519,8 +519,8 @@ def test_callbacks_hear_of_every_step_and_may_stop(name):
 
 
 def test_verbose_says_something(capsys, monkeypatch):
-    monkeypatch.setattr("bayesvm.progress.terminal_bar", lambda: None)
-    monkeypatch.setattr("bayesvm.progress.time.monotonic", iter(range(10**6)).__next__)
+    monkeypatch.setattr("bayesvm.inference.reporter.terminal_bar", lambda: None)
+    monkeypatch.setattr("bayesvm.inference.reporter.time.monotonic", iter(range(10**6)).__next__)
     RVC(verbose=1).fit(X, Y)
     assert "[bayesvm] rounds: " in capsys.readouterr().out
 
@@ -537,7 +537,7 @@ def test_a_fit_goes_on_from_its_checkpoint(name, tmp_path):
     file = tmp_path / "fit.npz"
     model = clone(WATCHED[name]).set_params(checkpoint=file, callbacks=[stumble])
     patch = pytest.MonkeyPatch()
-    patch.setattr("bayesvm.checkpoint.SAVE_SECONDS", 0.0)
+    patch.setattr("bayesvm.files.checkpoint.SAVE_SECONDS", 0.0)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
     before = len(heard)

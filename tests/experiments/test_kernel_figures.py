@@ -9,13 +9,7 @@ import pytest
 from rich.console import Console
 from sklearn.datasets import make_moons
 
-from bayesvm.experiments import (
-    find,
-    henao_table2,
-    wenzel_autotune,
-    wenzel_inducing,
-    wenzel_runtime,
-)
+from bayesvm.experiments import find, henao_table2, wenzel_autotune, wenzel_inducing, wenzel_runtime
 
 MODULES = {
     ("wenzel", "runtime"): wenzel_runtime,

@@ -10,14 +10,14 @@ from scipy.stats import multivariate_normal
 from tests.factors.importance import CELLS, LABELS, kernel_answer
 from tests.problems import Z
 
-from bayesvm.diagnostics import ess
 from bayesvm.factors import kernel as km
 from bayesvm.factors.fitted import KernelFit, kernel_moments, kernel_slopes
 from bayesvm.factors.loadings import Drawn, FactorPrior, energy
 from bayesvm.factors.sheet import Scores, Sheet
-from bayesvm.gram import Sites
 from bayesvm.kernels import RBF, Matern, Scaled
 from bayesvm.likelihoods import Hinge, Logistic
+from bayesvm.machines.diagnostics import ess
+from bayesvm.processes.gram import Sites
 
 
 def make(seed=0, n=14, d=6, K=2, machines=1, holes=0.0, likelihood=None, kernel=None, **options):

@@ -9,7 +9,6 @@ from scipy.linalg import subspace_angles
 from scipy.stats import multivariate_normal
 from tests.problems import Z
 
-from bayesvm.diagnostics import ess
 from bayesvm.factors.fitted import aligned, match
 from bayesvm.factors.learn import choose_size
 from bayesvm.factors.loadings import (
@@ -25,6 +24,7 @@ from bayesvm.factors.loadings import (
     varimax,
 )
 from bayesvm.factors.sheet import Scores, Sheet
+from bayesvm.machines.diagnostics import ess
 
 
 def simulate(n, d, K, seed, holes=0.0, noise=0.5, sparse=False):

@@ -13,11 +13,11 @@ from sklearn.metrics import recall_score
 from sklearn.metrics.pairwise import rbf_kernel
 
 from bayesvm import PCVC, RVC, BayesianSVC
-from bayesvm.gram import Labels, fit_sites
 from bayesvm.inference import VB
-from bayesvm.inference.evidence import Evidence, LogNormal, Seen
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge
+from bayesvm.processes.evidence import Evidence, LogNormal, Seen
+from bayesvm.processes.gram import Labels, fit_sites
 
 MOONS, SIDE = make_moons(120, noise=0.25, random_state=0)
 NEW = np.random.default_rng(1).uniform(-2, 3, (200, 2))
@@ -76,7 +76,7 @@ def test_rows_of_large_tables_are_drawn_from_every_class(monkeypatch):
     from bayesvm.estimators import _large
 
     X, y = rare(0, 2000, 9)
-    monkeypatch.setattr("bayesvm.reading.is_large", lambda X: True)
+    monkeypatch.setattr("bayesvm.inputs.reading.is_large", lambda X: True)
     monkeypatch.setattr(_large, "SAMPLED", 300)
     real, met = _large.tune, []
 

@@ -5,15 +5,7 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import make_moons
 
-from bayesvm import (
-    PCVC,
-    RVC,
-    AdditiveSVC,
-    BayesianLinearSVC,
-    BayesianSVC,
-    FactorSVC,
-    MixedSVC,
-)
+from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
 from bayesvm.blocks import from_iterable
 from bayesvm.terms import Columns, Intercept, Process
 

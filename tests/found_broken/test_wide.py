@@ -107,7 +107,7 @@ def test_selection_by_vb_on_more_than_5000_columns(prior):
 def test_selection_with_few_rows_is_that_with_a_matrix_of_the_columns(prior):
     from bayesvm.inference.loop import State
     from bayesvm.inference.vb import sweep
-    from bayesvm.stats import Dense, Factored
+    from bayesvm.model.passes import Dense, Factored
 
     X, y = table(30, 280)
     model = BayesianLinearSVC(prior, VB(max_iter=3), random_state=0)
@@ -131,11 +131,11 @@ def test_selection_with_few_rows_is_that_with_a_matrix_of_the_columns(prior):
 
 def _problem_of(model, X, y):
     from bayesvm.blocks import cut
+    from bayesvm.core.types import Term
     from bayesvm.designs import Intercept, fit_columns
     from bayesvm.engines import Serial
     from bayesvm.likelihoods import Hinge
-    from bayesvm.model import Model, Problem
-    from bayesvm.types import Term
+    from bayesvm.model.model import Model, Problem
 
     blocks = cut(X, y.astype(float), np.ones(len(y)), len(y))
     columns = fit_columns(blocks, Serial(), True)
@@ -144,7 +144,7 @@ def _problem_of(model, X, y):
 
 
 def _in_form(problem, form):
-    from bayesvm.model import Problem
+    from bayesvm.model.model import Problem
 
     return Problem.posed(problem.model, problem.blocks, problem.engine, form)
 

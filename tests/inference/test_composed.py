@@ -12,18 +12,18 @@ from tests.inference.test_missing import mixture_of_hinge
 from tests.problems import Z, frozen, plain, z_score
 
 from bayesvm.blocks import Blocks
+from bayesvm.core.types import Term
 from bayesvm.designs import Intercept, Missing, Table, Unstructured
-from bayesvm.designs.latent import begin
 from bayesvm.engines import Serial, Threads
+from bayesvm.gaussian.gates import seen
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.draws import Position
 from bayesvm.inference.loop import State
 from bayesvm.inference.vb import bound_of, sweep
 from bayesvm.likelihoods import Hinge, Logistic
-from bayesvm.model import Model, Problem, arranged
+from bayesvm.model.latent import begin
+from bayesvm.model.model import Model, Problem, arranged
 from bayesvm.priors import Fixed, InverseWishart, LaplaceZero, Ridge, SpikeSlab
-from bayesvm.selection import seen
-from bayesvm.types import Term
 
 IMPUTER = Unstructured(psi=0.8, mean_variance=3.0, extra_df=2.0)
 

@@ -9,15 +9,15 @@ from scipy.optimize import minimize
 from tests.papers import convex, oracle, polson
 from tests.problems import frozen, make_problem, simulate
 
+from bayesvm.core.types import Coef
 from bayesvm.engines import Threads
-from bayesvm.gaussian import Point
+from bayesvm.gaussian.covariances import Point
 from bayesvm.inference import EM, VB
 from bayesvm.inference.active_set import box_minimum, certify, exact_finish
 from bayesvm.inference.em import objective
 from bayesvm.inference.loop import State
 from bayesvm.likelihoods import Logistic, Probit
 from bayesvm.priors import Fixed, Ridge
-from bayesvm.types import Coef
 
 RNG = np.random.default_rng(0)
 

@@ -10,17 +10,17 @@ from scipy.special import expit, ndtr
 from tests.papers import exact, oracle
 from tests.problems import Z, frozen, make_problem, simulate
 
-from bayesvm.diagnostics import ess, r_hat
+from bayesvm.core.types import Coef
 from bayesvm.engines import Serial, Threads
-from bayesvm.gaussian import Point
+from bayesvm.gaussian.covariances import Point
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference import gibbs as gibbs_module
 from bayesvm.inference.draws import Position
 from bayesvm.inference.gibbs import CYCLE, stretch
 from bayesvm.inference.loop import State
 from bayesvm.likelihoods import Hinge, Logistic, Probit
+from bayesvm.machines.diagnostics import ess, r_hat
 from bayesvm.priors import Fixed, Ridge
-from bayesvm.types import Coef
 
 SLOPE = frozen(oracle.X[:, None].copy())
 IG = Ridge(a=oracle.ALG2_A, b=oracle.ALG2_B)

@@ -12,8 +12,8 @@ from tests.papers import luts
 from tests.problems import Z, frozen, make_problem
 
 from bayesvm.blocks import Blocks
+from bayesvm.core.types import Term
 from bayesvm.designs import Intercept, Table
-from bayesvm.diagnostics import ess
 from bayesvm.engines import Serial
 from bayesvm.inference import EM, SVI, VB, Gibbs
 from bayesvm.inference.draws import Position, Record
@@ -21,9 +21,9 @@ from bayesvm.inference.em import objective
 from bayesvm.inference.loop import State, pack, unpack
 from bayesvm.inference.vb import bound_of
 from bayesvm.likelihoods import Hinge, Logistic
-from bayesvm.model import Model, Problem
+from bayesvm.machines.diagnostics import ess
+from bayesvm.model.model import Model, Problem
 from bayesvm.priors import Fixed, InverseWishart, LaplaceZero, Lasso, Ridge, SpikeSlab
-from bayesvm.types import Term
 
 SPECS = {
     "intercepts": [(0, 6, (), True)],

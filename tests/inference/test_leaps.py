@@ -6,12 +6,12 @@ from scipy import stats
 from tests.papers import exact, oracle
 from tests.problems import make_problem
 
-from bayesvm.diagnostics import ess
-from bayesvm.gaussian import FullCovariance
+from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.draws import Position, Run
 from bayesvm.inference.leaps import Proposal, accept, leap, tight_gaussian
 from bayesvm.likelihoods import Hinge, Logistic, Probit
+from bayesvm.machines.diagnostics import ess
 from bayesvm.priors import Fixed, Ridge
 
 Z = 4.0  # one comparison in 16,000 fails by chance

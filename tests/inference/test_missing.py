@@ -12,16 +12,16 @@ from tests.papers import exact_missing, missing, oracle
 from tests.problems import Z, z_score
 
 from bayesvm.designs import Factors, Unstructured
-from bayesvm.designs.latent import begin, entropy
-from bayesvm.diagnostics import ess
 from bayesvm.engines import Threads
+from bayesvm.gaussian.gates import seen
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.draws import Position
 from bayesvm.inference.loop import State
 from bayesvm.inference.vb import bound_of, sweep
 from bayesvm.likelihoods import Hinge, Logistic, Probit
+from bayesvm.machines.diagnostics import ess
+from bayesvm.model.latent import begin, entropy
 from bayesvm.priors import Fixed, LaplaceZero, Ridge, SpikeSlab
-from bayesvm.selection import seen
 
 ONE_GONE = np.where(np.arange(6) == oracle.ALG4_GONE, np.nan, oracle.X)[:, None]
 ALG4 = Unstructured(

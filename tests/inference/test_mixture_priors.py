@@ -10,13 +10,13 @@ from scipy.special import logit
 from tests.papers import bridge, exact_selection, laplace_zero, lasso_lp, oracle
 from tests.problems import Z, make_problem, simulate
 
-from bayesvm.diagnostics import ess
 from bayesvm.inference import EM, VB, Gibbs
 from bayesvm.inference.draws import Position
 from bayesvm.inference.em import expecting, objective
 from bayesvm.inference.loop import State
 from bayesvm.inference.vb import bound_of, searched, sweep
 from bayesvm.likelihoods import Logistic, Probit
+from bayesvm.machines.diagnostics import ess
 from bayesvm.priors import Bridge, Fixed, LaplaceZero, Lasso, SpikeSlab
 
 SLOPE = oracle.X[:, None]
@@ -230,8 +230,8 @@ def test_em_steps_equal_the_transcript(alpha):
     design, eps = np.column_stack([np.ones(40), X]), 0.05
     penalised = np.array([False, True, True, True])
     history = bridge.em_history(design, y, penalised, 1.0, alpha, eps, pi0=0.3, c=c, steps=15)
-    from bayesvm.gaussian import Point
-    from bayesvm.types import Coef
+    from bayesvm.core.types import Coef
+    from bayesvm.gaussian.covariances import Point
 
     scheme = EM(accelerate=False)
     state = State(Coef(history[0].beta, Point(4, eps)), problem.model.init())

@@ -7,12 +7,12 @@ from scipy.stats import multivariate_normal
 from tests.problems import Z as MOST
 from tests.problems import frozen, z_score
 
-from bayesvm.gram import Labels, Sites
 from bayesvm.inference import Gibbs
-from bayesvm.inference.evidence import LogNormal
-from bayesvm.inference.process import Sampled, factor_given, run_chains
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge, Logistic, SkewedLaplace
+from bayesvm.processes.evidence import LogNormal
+from bayesvm.processes.gibbs import Sampled, factor_given, run_chains
+from bayesvm.processes.gram import Labels, Sites
 
 X = frozen(np.array([[0.0], [0.8]]))
 Y = frozen(np.array([1.0, -1.0]))

@@ -7,16 +7,17 @@ import pytest
 
 from bayesvm import BayesianSVC
 from bayesvm.blocks import Blocks
-from bayesvm.designs import Intercept, Standardised, whiten
+from bayesvm.core.types import Term
+from bayesvm.designs import Intercept, Standardised
 from bayesvm.engines import Gpu, Serial, Threads
-from bayesvm.inference import streamed
-from bayesvm.inference.evidence import parameter_prior
-from bayesvm.inference.streamed import StreamedEvidence, guided, refine
 from bayesvm.kernels import RBF, Linear, Matern, Scaled
 from bayesvm.likelihoods import Hinge, Logistic, Probit
-from bayesvm.model import Model, Problem
+from bayesvm.model.model import Model, Problem
 from bayesvm.priors import Fixed
-from bayesvm.types import Term
+from bayesvm.processes import streamed
+from bayesvm.processes.evidence import parameter_prior
+from bayesvm.processes.streamed import StreamedEvidence, guided, refine
+from bayesvm.processes.whitened import whiten
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((240, 3))
@@ -121,7 +122,7 @@ def test_steps_go_uphill():
 
 
 def test_a_tuned_fit_to_many_rows(monkeypatch):
-    monkeypatch.setattr("bayesvm.reading.MERGED_ROWS", 1000)
+    monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 1000)
     rng = np.random.default_rng(1)
     rows = rng.standard_normal((3000, 3))
     labels = rows[:, 0] * rows[:, 1] + 0.3 * rng.standard_normal(3000) > 0
@@ -137,7 +138,7 @@ def test_a_fit_elsewhere_is_tuned_as_here(library, monkeypatch):
     """Steps of a search double what rounding left: kernels agree to less than sums do."""
     if library == "torch":
         pytest.importorskip("torch")
-    monkeypatch.setattr("bayesvm.reading.MERGED_ROWS", 1000)
+    monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 1000)
     monkeypatch.setattr(streamed, "EVALUATIONS", 2)
     monkeypatch.setattr("bayesvm.estimators._large.ROWS", 200)
     monkeypatch.setattr("bayesvm.estimators._large.SAMPLED", 300)

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.problems import make_problem, simulate
 
-from bayesvm.gram import Labels, fit_sites
 from bayesvm.inference import VB
 from bayesvm.inference.tight import Tight, TightVB
 from bayesvm.likelihoods import Hinge, Logistic, Probit, SkewedLaplace
 from bayesvm.priors import Fixed, Ridge
+from bayesvm.processes.gram import Labels, fit_sites
 
 RNG = np.random.default_rng(0)
 

@@ -4,17 +4,14 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_moons
 
-from bayesvm.calibration import score_link
-from bayesvm.designs import Standardised, whiten
-from bayesvm.gram import Labels, fit_sites, left_out
-from bayesvm.inference.evidence import (
-    Evidence,
-    Seen,
-    Through,
-    maximise_evidence,
-    parameter_prior,
-)
-from bayesvm.inference.tune import (
+from bayesvm.designs import Standardised
+from bayesvm.kernels import RBF, Linear, Matern, Polynomial, Scaled, White, with_columns
+from bayesvm.likelihoods import Hinge, Logistic
+from bayesvm.machines.calibration import score_link
+from bayesvm.processes.evidence import Evidence, Seen, Through, maximise_evidence, parameter_prior
+from bayesvm.processes.gram import Labels, fit_sites, left_out
+from bayesvm.processes.lowrank import LowRank
+from bayesvm.processes.tune import (
     Amplitude,
     Folds,
     SparseAmplitude,
@@ -23,9 +20,7 @@ from bayesvm.inference.tune import (
     shorten,
     tune,
 )
-from bayesvm.kernels import RBF, Linear, Matern, Polynomial, Scaled, White, with_columns
-from bayesvm.likelihoods import Hinge, Logistic
-from bayesvm.lowrank import LowRank
+from bayesvm.processes.whitened import whiten
 
 ARD = (0.8, 1.5)
 KERNELS = [
@@ -62,7 +57,7 @@ def test_gradient_of_the_evidence(kernel, name, monkeypatch):
     remains is the quadrature of the logistic site, whose value and slopes are separate averages.
     """
     monkeypatch.setattr(
-        "bayesvm.inference.evidence.fit_sites",
+        "bayesvm.processes.evidence.fit_sites",
         lambda K, labels, site, start=None, tol=0: fit_sites(
             K, labels, site, start, tol=1e-15, max_iter=400
         ),

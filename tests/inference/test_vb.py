@@ -12,17 +12,17 @@ from tests.papers import exact, luts, oracle
 from tests.problems import Z, frozen, make_problem, plain, simulate
 
 from bayesvm.blocks import Blocks
-from bayesvm.distributions import inverse_gaussian, polya_gamma
+from bayesvm.core.distributions import inverse_gaussian, polya_gamma
+from bayesvm.core.types import Coef, Term
 from bayesvm.engines import Serial
-from bayesvm.gaussian import FullCovariance
+from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.inference import VB
 from bayesvm.inference import vb as vb_module
 from bayesvm.inference.loop import BoundFell, State, extrapolate, pack, unpack
 from bayesvm.inference.vb import bound_of
 from bayesvm.likelihoods import Hinge, Logistic, Probit
-from bayesvm.model import Model, Problem
+from bayesvm.model.model import Model, Problem
 from bayesvm.priors import Fixed, Ridge
-from bayesvm.types import Coef, Term
 
 SLOPE = frozen(oracle.X[:, None].copy())
 VARIANCE = oracle.ALG2_INTERCEPT_VARIANCE

@@ -13,8 +13,8 @@ from tests.priors.test_mixtures import MIXTURES
 from tests.problems import Z, frozen, z_score
 
 from bayesvm import priors
+from bayesvm.core.types import Own
 from bayesvm.priors import Fixed, Ridge
-from bayesvm.types import Own
 
 P = 3  # columns
 OWN = Own(*frozen(np.array([0.7, -1.4, 0.2]), np.array([0.3, 0.05, 1.1])))

@@ -5,10 +5,10 @@ import pytest
 from scipy import stats
 from tests.problems import Z, frozen, z_score
 
-from bayesvm.distributions import inverse_wishart
+from bayesvm.core.distributions import inverse_wishart
+from bayesvm.core.types import Own
 from bayesvm.priors import InverseWishart, Ridge
 from bayesvm.priors.inverse_wishart import WishartState
-from bayesvm.types import Own
 
 R, G = 2, 3
 RNG = np.random.default_rng(0)

@@ -8,8 +8,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, gamma, logit
 from tests.problems import Z, frozen, z_score
 
+from bayesvm.core.types import Own
 from bayesvm.priors import Bridge, LaplaceZero, Lasso, SpikeSlab
-from bayesvm.types import Own
 
 P = 3
 OWN = Own(*frozen(np.array([0.7, -1.4, 0.2]), np.array([0.3, 0.05, 1.1])))

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.special import log_ndtr, ndtr
 from tests.papers import chen
 
-from bayesvm.gram import Labels
+from bayesvm.processes.gram import Labels
 from bayesvm.vectors import laplace, process
 from bayesvm.vectors.process import LEVEL, STEP, Reference, norm_weight, reference
 from bayesvm.vectors.tune import Candidates

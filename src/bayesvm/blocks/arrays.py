@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..namespace import double, is_foreign, part, pick, to_numpy, total
-from ..types import Array, Block, Rows
+from ..core.arrays import double, is_foreign, part, pick, to_numpy, total
+from ..core.types import Array, Block, Rows
 
 PIECE = 2**20  # labels looked at in one go
 CACHE_BYTES = 2**21  # a block's columns should fit a core's share of the cache

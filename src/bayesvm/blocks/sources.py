@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..cells import as_floats, check_table
-from ..levels import some_of
-from ..namespace import double, inner, joined
-from ..types import Array, Block, Rows
+from ..core.arrays import double, inner, joined
+from ..core.types import Array, Block, Rows
+from ..inputs.cells import as_floats, check_table
+from ..inputs.levels import some_of
 from .arrays import Blocks, balanced_rows, even_sizes
 
 CHUNK_BYTES = 2**24  # read at once

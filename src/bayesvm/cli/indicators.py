@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import OneHotEncoder
 
-from ..types import Array
+from ..core.types import Array
 
 
 class Indicators(OneHotEncoder):  # type: ignore[misc]

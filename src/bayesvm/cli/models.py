@@ -65,7 +65,7 @@ def fit(
     Columns of text become indicators of their values; empty cells, of numbers or text, are latent
     variables of a linear model.
     """
-    from ..storage import save, skops_io
+    from ..files.storage import save, skops_io
 
     console = plain_console()
     options = {k: v for k, v in {"prior": prior, "inference": inference}.items() if v is not None}
@@ -104,7 +104,7 @@ def predict(
     """Predict the rows of a table: label, probabilities, and an interval for each."""
     import sys
 
-    from ..storage import load
+    from ..files.storage import load
 
     if output is not None:
         check_apart(data, output)
@@ -139,7 +139,7 @@ def report(
     ] = None,
 ) -> None:
     """Say what a model has learned and, given labelled rows, how well it predicts them."""
-    from ..storage import load
+    from ..files.storage import load
 
     if data is None and (target is not None or output is not None):
         raise typer.BadParameter("--target and --output are for judging a model: name a table too")
@@ -234,7 +234,7 @@ def build(kind: str, X: pd.DataFrame, options: dict[str, Any]) -> Any:
 
     import bayesvm
 
-    from ..validation import SCHEMES
+    from ..estimators.choices import SCHEMES
     from .indicators import Indicators
 
     if kind not in KINDS:

@@ -22,7 +22,7 @@ from sklearn.utils import indexable
 
 from ..estimators._base import pandas_for
 from ..experiments.runner import Task, complete, results
-from ..fingerprint import fingerprint
+from ..files.fingerprint import fingerprint
 from ..plot._panels import machine_inside
 
 KEYS = ("dataset", "split", "estimator")
@@ -371,7 +371,7 @@ def _follow(counts: Iterable[int], total: int, progress: bool | Callable[[int, i
         for count in counts:
             progress(count, total)
         return
-    from ..progress import terminal_bar
+    from ..inference.reporter import terminal_bar
 
     bar = terminal_bar() if progress else None
     if bar is None:

@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy import stats
 
+from ..core.types import Array
 from ..estimators._base import pandas_for
-from ..types import Array
 
 
 class FTest(NamedTuple):

@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils import Bunch
 
-from ..types import Array
+from ..core.types import Array
 from .sources import (
     ACATH,
     BENCHMARKS,

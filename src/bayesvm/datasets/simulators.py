@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
-from ..types import Array
+from ..core.types import Array
 
 
 def simulate_luts(

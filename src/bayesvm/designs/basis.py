@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..types import Array, Columns
+from ..core.types import Array, Columns
 
 
 @dataclass(frozen=True, eq=False)

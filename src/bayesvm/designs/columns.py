@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .. import namespace
-from ..centred import Centred
-from ..types import Array, Block, Columns, Engine
+from ..core import arrays
+from ..core.types import Array, Block, Columns, Engine
+from ..gaussian.centred import Centred
 from .table import numbers
 
 FAR = 2.0**50  # standard deviations at which rows are taken to be: squares fit into float32,
@@ -67,15 +67,15 @@ class Standardised:
                 return scaled
             out[:] = scaled.toarray()
             return out
-        if not namespace.is_numpy(X):
-            X = namespace.double(X)
-            scaled = (X - namespace.like(self.center, X)) / namespace.like(self.scale, X)
-            if not namespace.total(scaled * scaled) <= self.far**2:
-                held = namespace.to_numpy(X)
-                scaled = namespace.like(self._near(held, namespace.to_numpy(scaled)), X)
+        if not arrays.is_numpy(X):
+            X = arrays.double(X)
+            scaled = (X - arrays.like(self.center, X)) / arrays.like(self.scale, X)
+            if not arrays.total(scaled * scaled) <= self.far**2:
+                held = arrays.to_numpy(X)
+                scaled = arrays.like(self._near(held, arrays.to_numpy(scaled)), X)
             if out is None:
                 return scaled
-            out[:, :] = scaled if out.dtype == scaled.dtype else namespace.like(scaled, out)
+            out[:, :] = scaled if out.dtype == scaled.dtype else arrays.like(scaled, out)
             return out
         if out is None:
             out = np.empty(X.shape)
@@ -164,15 +164,15 @@ class Spread:
 
 def _spread(block: Block) -> Spread:
     X, c = numbers(block.X), block.c
-    n = float(namespace.of(c).sum(c))
+    n = float(arrays.of(c).sum(c))
     power = _powers(X)
     if n == 0:
         return Spread(0.0, np.zeros(X.shape[1]), np.zeros(X.shape[1]), power)
     if sparse.issparse(X):
         return Spread(n, *_sparse_sums(X, c, n, power), power)
     X = _in_units(X, power)
-    if not namespace.is_numpy(X):
-        X, c = namespace.double(X), namespace.double(c)
+    if not arrays.is_numpy(X):
+        X, c = arrays.double(X), arrays.double(c)
     elif not (known := ~np.isnan(X)).all():
         weight = c[:, None] * known
         counts = weight.sum(axis=0)
@@ -185,7 +185,7 @@ def _spread(block: Block) -> Spread:
     gap = X - mean
     shift = c @ gap / n  # what rounding of the first mean left: a constant column has no spread
     gap -= shift
-    home = namespace.to_numpy
+    home = arrays.to_numpy
     return Spread(n, home(mean + shift), home(c @ (gap * gap)), power)
 
 
@@ -209,12 +209,12 @@ def _powers(X: Any) -> Array:
     if sparse.issparse(X):
         largest = np.zeros(X.shape[1])
         np.maximum.at(largest, X.indices, np.abs(X.data))
-    elif namespace.is_numpy(X):
+    elif arrays.is_numpy(X):
         largest = np.fmax.reduce(np.abs([X.min(axis=0), X.max(axis=0)]), axis=0)
         if np.isnan(largest).any():
             largest = np.fmax.reduce(np.abs(X), axis=0, initial=0.0)
     else:
-        largest = namespace.to_numpy(namespace.of(X).max(abs(X), axis=0))
+        largest = arrays.to_numpy(arrays.of(X).max(abs(X), axis=0))
     power = np.frexp(np.asarray(largest, dtype=float))[1]
     return np.where((largest > 0) & (np.abs(power) > SAFE), power, 0)
 
@@ -225,7 +225,7 @@ def _in_units(X: Any, power: Array) -> Any:
         return X
     half = -(power // 2)  # in two steps: one factor could overflow
     for factor in (np.ldexp(1.0, half), np.ldexp(1.0, -power - half)):
-        X = namespace.double(X) * namespace.like(factor, namespace.double(X))
+        X = arrays.double(X) * arrays.like(factor, arrays.double(X))
     return X
 
 

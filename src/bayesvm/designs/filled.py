@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..types import Array, Columns
+from ..core.types import Array, Columns
 from .imputation import Loadings
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import namespace
-from ..arrow import Factor
-from ..types import Array
+from ..core import arrays
+from ..core.types import Array
+from ..gaussian.arrow import Factor
 from .columns import Standardised
 from .table import numbers
 
@@ -53,20 +53,20 @@ class Grouped:
 
     def _values(self, X: Any) -> Array:
         """What the effects of a row's group multiply, ``(n, r)``."""
-        foreign = namespace.is_foreign(X)
-        one: Any = namespace.constant(X, 1.0) if foreign else np.broadcast_to(1.0, X.shape[:1])
+        foreign = arrays.is_foreign(X)
+        one: Any = arrays.constant(X, 1.0) if foreign else np.broadcast_to(1.0, X.shape[:1])
         columns = [one] if self.intercept else []
         if self.slopes.size:
-            some = namespace.of(X).stack([numbers(X)[:, int(j)] for j in self.slopes], axis=1)
+            some = arrays.of(X).stack([numbers(X)[:, int(j)] for j in self.slopes], axis=1)
             slopes = Standardised(self.center, self.scale).columns(some)
             columns += [slopes[:, j] for j in range(self.slopes.size)]
         if len(columns) == 1:
             return columns[0][:, None]  # type: ignore[no-any-return]
-        return namespace.of(X).stack(columns, axis=1)  # type: ignore[no-any-return]
+        return arrays.of(X).stack(columns, axis=1)  # type: ignore[no-any-return]
 
     def part(self, X: Any) -> Factor:
         """Codes and values of rows of a :class:`~bayesvm.designs.table.Table`."""
-        codes, Z, xp = X.codes[:, self.factor], self._values(X), namespace.of(X)
+        codes, Z, xp = X.codes[:, self.factor], self._values(X), arrays.of(X)
         known = codes >= 0
         if xp.all(known):
             return Factor(codes, Z, self.G)
@@ -75,8 +75,8 @@ class Grouped:
 
     def absent(self, X: Any, spread: Array) -> Array:
         """Variance of f at rows whose group is not known, given that of a group's effects."""
-        Z, xp = self._values(X), namespace.of(X)
-        v = xp.sum((Z @ namespace.like(spread, Z)) * Z, axis=1)
+        Z, xp = self._values(X), arrays.of(X)
+        v = xp.sum((Z @ arrays.like(spread, Z)) * Z, axis=1)
         return xp.where(X.codes[:, self.factor] >= 0, xp.zeros_like(v), v)  # type: ignore[no-any-return]
 
     def to_user(self) -> Array:

@@ -16,10 +16,10 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
 from scipy.special import gammaln, multigammaln
 
-from ..distributions import LOG_2PI, wishart
-from ..gaussian import FullCovariance
-from ..stats import corners
-from ..types import Array
+from ..core.distributions import LOG_2PI, wishart
+from ..core.types import Array
+from ..gaussian.covariances import FullCovariance
+from ..gaussian.forms import corners
 
 ROUNDS = 30  # of EM on rows, where columns are too many for their moments
 STILL = 0.02  # largest change of the log noise of a column that ends it

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..stats import scattered
-from ..types import Array, Cells, Columns
+from ..core.types import Array, Cells, Columns
+from ..gaussian.forms import scattered
 from .imputation import Moments
 
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .. import namespace
-from ..types import Array
+from ..core import arrays
+from ..core.types import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Table:
         return int(self.numbers.shape[0])
 
     def __getitem__(self, rows: Any) -> Table:
-        how = namespace.part if isinstance(rows, slice) else namespace.pick
+        how = arrays.part if isinstance(rows, slice) else arrays.pick
         return self.mapped(lambda each: how(each, rows))
 
     def mapped(self, fn: Callable[[Any], Any]) -> Table:

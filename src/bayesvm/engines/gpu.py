@@ -12,8 +12,8 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from .. import namespace
-from ..types import Block, Rows
+from ..core import arrays
+from ..core.types import Block, Rows
 
 BLOCK_BYTES = 2**28  # columns of a block; a pass needs a few times as much beside them
 SENT = (np.float32, np.float64, np.int8, np.int16)  # kinds that travel as they are
@@ -72,7 +72,7 @@ class Gpu:
     @staticmethod
     def of(X: Any) -> Gpu:
         """The engine for rows that are on a device already."""
-        X = namespace.inner(X)
+        X = arrays.inner(X)
         name = compat.array_namespace(X).__name__.removeprefix("array_api_compat.")
         kind = str(compat.device(X)) if compat.is_torch_array(X) else "default"
         return Gpu(kind, name.split(".")[0])
@@ -83,7 +83,7 @@ class Gpu:
         """An array on the device; whole numbers stay what they are: they are codes."""
         if hasattr(x, "mapped"):
             return x.mapped(self.place)
-        if not namespace.is_numpy(x) or isinstance(x, float):
+        if not arrays.is_numpy(x) or isinstance(x, float):
             return x
         if x.dtype not in SENT:
             x = x.astype(np.int64 if x.dtype.kind in "iu" else np.float64)
@@ -99,7 +99,7 @@ class Gpu:
     def _move(self, block: Block) -> Block:
         rows = block.rows and Rows(self.place(block.rows.C), self.place(block.rows.extra))
         X = None if rows else self.place(block.X)
-        y, c = (self.place(namespace.double(x)) for x in (block.y, block.c))
+        y, c = (self.place(arrays.double(x)) for x in (block.y, block.c))
         return Block(X, y, c, block.number, rows)
 
     def available(self) -> int:
@@ -110,8 +110,8 @@ class Gpu:
             cupy = import_module("cupy")
             held = cupy.get_default_memory_pool().free_bytes()  # by the library, for new arrays
             return int(SHARE * (cupy.cuda.runtime.memGetInfo()[0] + held))
-        from ..memory import SHARE as OF_HOST
-        from ..memory import available
+        from ..blocks.memory import SHARE as OF_HOST
+        from ..blocks.memory import available
 
         return int(OF_HOST * available())
 
@@ -135,7 +135,7 @@ def _home(x: Any) -> Any:
         return type(x)(*parts) if hasattr(x, "_fields") else tuple(parts)
     if is_dataclass(x) and not isinstance(x, type):
         return replace(x, **{f.name: _home(getattr(x, f.name)) for f in fields(x)})
-    if namespace.is_foreign(x):
-        out = namespace.to_numpy(x)
+    if arrays.is_foreign(x):
+        out = arrays.to_numpy(x)
         return out if out.ndim else float(out)
     return x

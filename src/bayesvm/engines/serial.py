@@ -8,7 +8,7 @@ from functools import reduce
 from operator import add
 from typing import Any
 
-from ..types import Block
+from ..core.types import Block
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-from ..types import Block
+from ..core.types import Block
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ import numpy as np
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
-from .. import namespace, reading
-from ..engines.dask import is_dask
-from ..engines.lazy import at_hand, lazily
-from ..types import Array
-from ._coefficients import CoefficientReport
-from ._effects import EffectReport
+from ..blocks.dask import is_dask
+from ..blocks.lazy import at_hand, lazily
+from ..core import arrays
+from ..core.types import Array
+from ..inputs import reading
+from ..reports.coefficients import CoefficientReport
+from ..reports.effects import EffectReport
 from ._groups import Asked, asked, beside
 
 
@@ -40,7 +41,7 @@ class GroupAnswers(EffectReport, CoefficientReport):
                     "groups were given, but the model was fitted without; give them to fit too."
                 )
             return X
-        if not (reading.is_source(X) or namespace.is_foreign(X)):  # checked as they are read
+        if not (reading.is_source(X) or arrays.is_foreign(X)):  # checked as they are read
             for k in self.machines_[0].model.grouped:
                 slopes = self.machines_[0].model.terms[k].design.slopes
                 reading.check_complete(X, slopes, self._names())

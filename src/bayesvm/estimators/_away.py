@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.metrics import accuracy_score
 
-from .. import namespace, reading
 from ..blocks import block_rows, cut
-from ..engines.dask import is_dask
-from ..engines.lazy import at_hand, lazily
-from ..streams import stream
-from ..types import Array
+from ..blocks.dask import is_dask
+from ..blocks.lazy import at_hand, lazily
+from ..core import arrays
+from ..core.random import stream
+from ..core.types import Array
+from ..inputs import reading
 
 PIECE = 1000  # rows at which f is drawn jointly, and held for all draws
 
@@ -36,7 +37,7 @@ class Away:
     def _pieces(self, X: Any, size: int = 0) -> Iterator[Any]:
         """Rows on the host: all of them, or those of a source a block at a time."""
         if not hasattr(X, "cut"):
-            yield namespace.to_numpy(X)
+            yield arrays.to_numpy(X)
             return
         none = np.broadcast_to(0.0, X.shape[:1])
         for b in cut(X, none, none, size or block_rows(self.machines_[0].model.width)):
@@ -87,7 +88,7 @@ class Away:
         Coefficients are drawn once, for all rows.  What lies outside of them is drawn jointly for
         neighbouring rows, by a generator for each thousand of these.
         """
-        if not (is_dask(namespace.inner(X)) or hasattr(namespace.inner(X), "cut")):
+        if not (is_dask(arrays.inner(X)) or hasattr(arrays.inner(X), "cut")):
             return None
         thetas = [m.posterior.sample(n, rng) for m in self.machines_]
         how: dict[str, Any] = {"thetas": thetas, "seed": int(rng.integers(2**32))}

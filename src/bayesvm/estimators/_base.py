@@ -15,23 +15,24 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .. import cells, namespace, reading
-from .. import validation as check
 from ..blocks import cut
-from ..calibration import enclosing, normalised, normalised_odds
-from ..checkpoint import opened, seed_in
+from ..blocks.dask import is_dask
+from ..core import arrays
+from ..core.random import stream
+from ..core.tree import leaves
+from ..core.types import Array, Rows
 from ..designs import Table
-from ..engines.dask import is_dask
-from ..fingerprint import fingerprint
+from ..files.checkpoint import opened, seed_in
+from ..files.fingerprint import fingerprint
 from ..inference.loop import Monitor, State
+from ..inference.reporter import Reporter
 from ..inference.rotated import bases
-from ..machine import Machine, fit_machine
-from ..model import Problem
-from ..parameters import check_parameters, is_among, warn_idle
-from ..progress import Reporter
-from ..streams import stream
-from ..tree import leaves
-from ..types import Array, Rows
+from ..inputs import cells, reading
+from ..inputs.parameters import check_parameters, is_among, warn_idle
+from ..machines.calibration import enclosing, normalised, normalised_odds
+from ..machines.machine import Machine, fit_machine
+from ..model.model import Problem
+from . import choices as check
 from ._away import Away
 from ._nested import NestedParameters
 
@@ -92,7 +93,7 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
         self._begin()
         if reading.is_source(X):
             return reading.read_source(self, X, y, reset)
-        if namespace.is_foreign(X):
+        if arrays.is_foreign(X):
             return reading.read_foreign(self, X, y, reset)
         X = cells.check_table(X, reset)
         with cells.explained(self, X):
@@ -128,7 +129,7 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
         """Labels in {-1, +1} for each machine: one for two classes, else one per class."""
         k = len(self.classes_)
         for j in [1] if k == 2 else range(k):
-            yield namespace.signs(codes == j, kind)
+            yield arrays.signs(codes == j, kind)
 
     def _fit_machines(
         self, problem: Problem, codes: Any, scheme: Any, starts: list[State | None]
@@ -137,7 +138,7 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
         machines = []
         sampler = check.is_sampler(scheme)
         threads = check.blas_threads(problem.model.width, problem.form)
-        if namespace.is_foreign(problem.blocks.X):
+        if arrays.is_foreign(problem.blocks.X):
             codes = problem.engine.place(codes)  # type: ignore[attr-defined]
 
         def about() -> dict[str, str]:
@@ -230,7 +231,7 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
         check_is_fitted(self, "machines_")
         if reading.is_source(X):
             return reading.read_source(self, X, None, reset=False)[0]
-        if namespace.is_foreign(X):
+        if arrays.is_foreign(X):
             return reading.read_foreign(self, X, None, reset=False)[0]
         X = cells.check_table(X, reset=False)
         with cells.explained(self, X):
@@ -241,7 +242,7 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
         """Mean and variance of each machine's f at new rows, ``(n, machines)``."""
         X, how = self._new_rows(X), self.engine
         if not self._on_device():  # draws and exact fits answer on the host
-            X = namespace.to_numpy(X)
+            X = arrays.to_numpy(X)
             how = "auto" if is_among(how, ("gpu",)) or hasattr(how, "place") else how
         n, K = X.shape[0], self.machines_[0].model.width
         engine = check.choose_engine(how, n, K, self.n_jobs, X)
@@ -251,7 +252,7 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
 
         def visit(b: Any) -> tuple[Array, Array]:
             pairs = self._moments_at(b.X)
-            xp = namespace.of(pairs[0][0])
+            xp = arrays.of(pairs[0][0])
             return xp.stack([m for m, _ in pairs], axis=1), xp.stack([v for _, v in pairs], axis=1)
 
         with check.blas_threads(K, "dense"):
@@ -314,9 +315,9 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
                 self.machines_[0].posterior.variance()  # a point estimate refuses
             both = m + [k.link.offset for k in self.machines_], np.sqrt(v)
             mean, std = (part[:, 0] if single else part for part in both)
-            return namespace.back(mean, X), namespace.back(std, X)
+            return arrays.back(mean, X), arrays.back(std, X)
         values = self.machines_[0].link.score(m[:, 0], v[:, 0]) if single else self._logits(m, v)
-        return namespace.back(values, X)
+        return arrays.back(values, X)
 
     def _logits(self, m: Array, v: Array) -> Array:
         return np.stack(
@@ -345,7 +346,7 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
         lazy = self._lazy("predict_proba", X)
         if lazy is not None:
             return lazy
-        return namespace.back(self._proba(*self._moments(X)), X)
+        return arrays.back(self._proba(*self._moments(X)), X)
 
     def predict(self, X: Any) -> Any:
         """The most probable class of each row: ``classes_[predict_proba(X).argmax(1)]``.
@@ -364,7 +365,7 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
         if lazy is not None:
             return lazy
         most = self._proba(*self._moments(X)).argmax(axis=1)
-        return namespace.back(self.classes_[most], X)
+        return arrays.back(self.classes_[most], X)
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
         """Lower and upper class probabilities, from the posterior of f.
@@ -392,7 +393,7 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
         bands = self._bands if single else self._joint_bands
         parts = [bands(rows, tails) for rows in self._pieces(self._new_rows(X))]
         low, high = enclosing(odds, *np.concatenate(parts, axis=1))
-        return namespace.back(np.minimum(low, p), X), namespace.back(np.maximum(high, p), X)
+        return arrays.back(np.minimum(low, p), X), arrays.back(np.maximum(high, p), X)
 
     def _bands(self, X: Any, tails: tuple[float, float]) -> Array:
         """Log odds of both classes at lower end, median and upper end of f, ``(3, n, 2)``."""
@@ -432,7 +433,7 @@ def _content(problem: Problem, codes: Any) -> Iterator[Any]:
     parts = [X.data, X.indices, X.indptr] if reading.is_sparse(X) else [X]
     if isinstance(X, Table):
         parts = [X.numbers, X.codes]
-    yield from (namespace.to_numpy(part) for part in [*parts, c, codes])
+    yield from (arrays.to_numpy(part) for part in [*parts, c, codes])
     yield [(term.name, term.design, term.prior) for term in problem.model.terms]
     yield problem.form
 

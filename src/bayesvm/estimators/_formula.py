@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..types import Array
+from ..core.types import Array
 from ._groups import Effects
 
 INTERCEPT = "Intercept"

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import namespace
-from .. import validation as check
+from ..core import arrays
 from ..designs.table import Layout, Table
-from ..levels import Factors, Met
+from ..inputs.levels import Factors, Met
 from ..priors import Fixed, InverseWishart, Ridge
+from . import choices as check
 
 
 class Effects(NamedTuple):
@@ -160,4 +160,4 @@ def _table(X: Any, codes: Any) -> Any:
     """Rows beside codes that are at hand."""
     if hasattr(X, "cut"):
         return X.mapped(lambda c, first: Table(c.X, codes[first : first + c.X.shape[0]]))
-    return Table(X, namespace.index(codes, X))
+    return Table(X, arrays.index(codes, X))

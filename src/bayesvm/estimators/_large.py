@@ -8,23 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from .. import namespace
-from .. import validation as check
 from ..blocks import cut, rows_of_all_classes
-from ..designs import Whitened, fit_columns, whiten
-from ..distinct import merge
+from ..blocks.dask import is_dask
+from ..blocks.memory import Plan
+from ..core import arrays
+from ..core.types import Array, Columns
+from ..designs import fit_columns
 from ..engines import Threads
-from ..engines.dask import is_dask
-from ..gram import Labels
-from ..inducing import inducing_points
-from ..inference.evidence import START, Seen, extent_of
-from ..inference.streamed import ROWS, guided, refine
 from ..inference.tight import Tight
-from ..inference.tune import tune
 from ..kernels import Scaled
-from ..memory import Plan
-from ..model import Problem
-from ..types import Array, Columns
+from ..model.model import Problem
+from ..processes.distinct import merge
+from ..processes.evidence import START, Seen, extent_of
+from ..processes.gram import Labels
+from ..processes.points import inducing_points
+from ..processes.streamed import ROWS, guided, refine
+from ..processes.tune import tune
+from ..processes.whitened import Whitened, whiten
+from . import choices as check
 
 SAMPLED = 20_000  # rows for tuning and for the places of inducing points
 
@@ -70,9 +71,9 @@ def fit_large(
     X, c = check.placed(engine, X, c)
     blocks = cut(X, codes, c, check.choose_size(engine, p))
     inputs = fit_columns(blocks, engine, svc.standardize)
-    everywhere = codes.compute() if is_dask(codes) else namespace.to_numpy(codes)
+    everywhere = codes.compute() if is_dask(codes) else arrays.to_numpy(codes)
     few = blocks.take(rows_of_all_classes(everywhere, SAMPLED, rng))
-    data = merge(*(namespace.to_numpy(x) for x in (few.X, few.y, few.c)))
+    data = merge(*(arrays.to_numpy(x) for x in (few.X, few.y, few.c)))
     points = inputs.columns(data.X)
     extent = extent_of(points, svc.standardize)
     kernel, named = check.choose_kernel(svc.kernel, extent)
@@ -138,7 +139,7 @@ def _refined(
         kernel, inducing_points(svc.inducing, svc.n_inducing, points, kernel, inputs, rng), inputs
     )
     some = blocks.take(rows_of_all_classes(everywhere, ROWS, rng))
-    codes = namespace.to_numpy(some.y)
+    codes = arrays.to_numpy(some.y)
     if hasattr(engine, "place"):
         some = replace(some, X=engine.place(some.X), c=engine.place(some.c))
         codes = engine.place(codes)

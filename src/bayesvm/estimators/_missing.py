@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .. import reading
-from .. import validation as check
 from ..blocks import Blocks
+from ..core.types import Array, Engine
 from ..designs import Filled, Missing, Standardised, fit_columns
-from ..designs.latent import Latent, settled
 from ..designs.table import numbers
-from ..incomplete import filled_in, mixture
 from ..inference.draws import PAIRS, Pair
-from ..machine import Machine
-from ..model import Problem
-from ..types import Array, Engine
+from ..inputs import reading
+from ..machines.incomplete import filled_in, mixture
+from ..machines.machine import Machine
+from ..model.latent import Latent, settled
+from ..model.model import Problem
+from . import choices as check
 from ._base import BayesianClassifier
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from .. import validation as check
 from ..priors import Ridge
+from . import choices as check
 
 OBJECTS: Mapping[str, Mapping[str, Any]] = {
     "prior": {"ridge": Ridge, **check.PRIORS},

@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import validation as check
 from ..blocks import Blocks, block_rows
+from ..core.types import Array
 from ..designs import Standardised, fit_columns
-from ..distinct import Distinct, merge
-from ..inference.evidence import extent_of
 from ..kernels import Precomputed
 from ..kernels.precomputed import check_gram
-from ..types import Array
+from ..processes.distinct import Distinct, merge
+from ..processes.evidence import extent_of
+from . import choices as check
 
 
 class Places(NamedTuple):

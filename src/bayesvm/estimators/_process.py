@@ -12,27 +12,29 @@ from scipy.linalg import solve_triangular
 from scipy.special import ndtr
 from sklearn.utils.validation import check_is_fitted
 
-from .. import namespace
-from .. import validation as check
 from ..blocks import Blocks, block_rows
-from ..designs import Intercept, Whitened, whiten
-from ..distinct import Distinct
-from ..gaussian import covariance
-from ..gram import Labels, Predictor, Sites, fit_sites
-from ..inducing import ALL_ROWS, FIRST_INDUCING, inducing_points
-from ..inference.evidence import Seen, Through, extent_of
-from ..inference.loop import Progress, State, Watch
-from ..inference.process import Sampled
-from ..inference.tune import kernel_prior, tune
+from ..blocks.memory import keep_what_is_freed
+from ..core import arrays
+from ..core.types import Array, Coef, Rows, Term
+from ..designs import Intercept
+from ..gaussian.covariances import covariance
+from ..gaussian.forms import sandwich
+from ..inference.loop import State
+from ..inference.progress import Progress, Watch
 from ..kernels import Scaled
-from ..lowrank import LowRank
-from ..machine import Machine
-from ..memory import keep_what_is_freed
-from ..model import Model, Problem
+from ..machines.machine import Machine
+from ..model.model import Model, Problem
 from ..priors import Fixed
-from ..stats import sandwich
-from ..types import Array, Coef, Rows, Term
-from ._kernel_report import KernelReport
+from ..processes.distinct import Distinct
+from ..processes.evidence import Seen, Through, extent_of
+from ..processes.gibbs import Sampled
+from ..processes.gram import Labels, Predictor, Sites, fit_sites
+from ..processes.lowrank import LowRank
+from ..processes.points import ALL_ROWS, FIRST_INDUCING, inducing_points
+from ..processes.tune import kernel_prior, tune
+from ..processes.whitened import Whitened, whiten
+from ..reports.kernels import KernelReport
+from . import choices as check
 from ._points import find_places, is_precomputed
 from ._sites import fit_by_chains, fit_by_sites
 
@@ -295,7 +297,7 @@ class ProcessClassifier(KernelReport):
             places = self.machines_[0].model.terms[-1].design.Z
             X = places if self._precomputed else self.inducing_points_
         else:
-            X = namespace.to_numpy(self._new_rows(X))
+            X = arrays.to_numpy(self._new_rows(X))
         draws = []
         for machine in self.machines_:
             draws.append(_joint(machine, X, machine.posterior.sample(n, rng), rng))

@@ -7,22 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from ..calibration import fit_link, leave_one_out_draws, plain_link
-from ..designs import Mixture, Whitened
-from ..diagnostics import r_hat
-from ..gaussian import Point, covariance
-from ..gram import Labels, fit_sites, left_out
+from ..core.types import Array, Coef, Term
+from ..gaussian.covariances import Point, covariance
+from ..gaussian.forms import sandwich
 from ..inference.draws import LIKELIHOOD, Draws
 from ..inference.learn import is_learned
-from ..inference.loop import State, Watch, silent
-from ..inference.process import Chains, Sampled, run_chains
-from ..lowrank import LowRank
-from ..machine import AGREED, Machine
-from ..model import Model
-from ..posterior import DrawsPosterior, GaussianPosterior, Posterior
+from ..inference.loop import State
+from ..inference.progress import Watch, silent
+from ..machines.calibration import fit_link, leave_one_out_draws, plain_link
+from ..machines.diagnostics import r_hat
+from ..machines.machine import AGREED, Machine
+from ..machines.posterior import DrawsPosterior, GaussianPosterior, Posterior
+from ..model.model import Model
 from ..priors import Fixed
-from ..stats import sandwich
-from ..types import Array, Coef, Term
+from ..processes.gibbs import Chains, Sampled, run_chains
+from ..processes.gram import Labels, fit_sites, left_out
+from ..processes.lowrank import LowRank
+from ..processes.whitened import Mixture, Whitened
 
 MIXED = 100  # draws, each with a kernel of its own, that predict
 

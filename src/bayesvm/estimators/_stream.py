@@ -1,7 +1,7 @@
 r"""Learning from a stream: what ``partial_fit`` remembers between calls.
 
 A stream keeps rows.  While it still has all of them, a call is a fit to them.  Then rows leave, but
-for a sample: of those gone the bound has a quadratic expansion (:class:`bayesvm.past.Past`) at the
+for a sample: of those gone the bound has a quadratic expansion (:class:`.Past`) at the
 posterior that they were part of, and a call is a fit to the rows kept plus that.
 """
 
@@ -15,22 +15,23 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 
-from .. import reading
-from .. import validation as check
 from ..blocks import Blocks, block_rows
-from ..calibration import Calibrated, Link, fit_link, masses, plain_link
-from ..gaussian import DiagonalCovariance, FullCovariance, scaled_cholesky
+from ..core.types import Array, Coef, Stats
+from ..gaussian.covariances import DiagonalCovariance, FullCovariance, scaled_cholesky
+from ..gaussian.forms import Dense
 from ..inference import VB
-from ..inference.loop import Progress, State
+from ..inference.loop import State
+from ..inference.progress import Progress
+from ..inference.reporter import Reporter
 from ..inference.tight import Tight, TightVB
 from ..inference.vb import bound_of
-from ..machine import Machine, find_posterior
-from ..model import Model, Problem
-from ..past import Past
-from ..posterior import GaussianPosterior
-from ..progress import Reporter
-from ..stats import Dense
-from ..types import Array, Coef, Stats
+from ..inputs import reading
+from ..machines.calibration import Calibrated, Link, fit_link, masses, plain_link
+from ..machines.machine import Machine, find_posterior
+from ..machines.posterior import GaussianPosterior
+from ..model.model import Model, Problem
+from ..model.past import Past
+from . import choices as check
 
 ROWS_A_COEFFICIENT = 10  # that are kept,
 LEAST_KEPT, MOST_KEPT = 2000, 5000  # but no fewer and no more than this

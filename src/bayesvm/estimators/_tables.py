@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
-from .. import cells, reading
+from ..core.types import Array
 from ..designs.table import Layout, Table
-from ..levels import Factors
-from ..types import Array
+from ..inputs import cells, reading
+from ..inputs.levels import Factors
 from ._base import BayesianClassifier
 
 

@@ -12,27 +12,28 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from .. import reading
-from .. import validation as check
 from ..blocks import Blocks, block_rows, rows_of_all_classes
-from ..calibration import Link
-from ..checkpoint import Checkpoint, opened
+from ..core.types import Array, Coef, Term
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
-from ..distinct import Distinct, merge, merge_values
-from ..inference.evidence import extent_of
-from ..inference.loop import Progress, State, Watch
+from ..files.checkpoint import Checkpoint, opened
+from ..inference.loop import State
+from ..inference.progress import Progress, Watch
+from ..inference.reporter import Reporter
+from ..inputs import reading
+from ..inputs.parameters import check_switch, is_among
 from ..kernels import Scaled, with_columns
 from ..kernels.precomputed import check_square, skew
 from ..likelihoods import Probit
-from ..machine import Machine
-from ..model import Model
-from ..parameters import check_switch, is_among
+from ..machines.calibration import Link
+from ..machines.machine import Machine
+from ..model.model import Model
 from ..priors import Fixed
-from ..progress import Reporter
-from ..types import Array, Coef, Term
+from ..processes.distinct import Distinct, merge, merge_values
+from ..processes.evidence import extent_of
 from ..vectors import OnColumns, Sparse
 from ..vectors.newton import BIAS
 from ..vectors.widths import by_evidence, can_stretch
+from . import choices as check
 from ._base import BayesianClassifier, arviz_tree, pandas_for
 
 MOST = 3000  # rows that may become vectors, if it is left to us;

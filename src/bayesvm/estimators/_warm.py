@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..inference.loop import State
-from ..machine import Machine
-from ..model import Problem
+from ..machines.machine import Machine
+from ..model.model import Problem
 
 
 def starts_of(estimator: Any, problem: Problem) -> list[State | None]:

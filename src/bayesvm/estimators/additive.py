@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .. import reading
-from .. import validation as check
 from ..blocks import Blocks, block_rows
-from ..designs.latent import predicted
-from ..diagnostics import ess, r_hat
-from ..inference.loop import Progress
-from ..machine import Machine
-from ..model import Model, Problem, arranged
-from ..stats import moments
+from ..core.types import Array, Coef, Rows, Term
+from ..inference.progress import Progress
+from ..inputs import reading
+from ..machines.diagnostics import ess, r_hat
+from ..machines.machine import Machine
+from ..model.latent import predicted
+from ..model.model import Model, Problem, arranged
+from ..model.passes import moments
+from ..reports.effects import EffectReport, second_moments
 from ..terms import Intercept, Source, read_terms
-from ..types import Array, Coef, Rows, Term
+from . import choices as check
 from ._base import arviz_tree, pandas_for
-from ._effects import EffectReport, second_moments
 from ._groups import random_prior
 from ._missing import ImputedCells
 from ._tables import TableReader

@@ -13,27 +13,28 @@ from sklearn.utils import check_array
 from sklearn.utils._set_output import _wrap_data_with_container
 from sklearn.utils.validation import check_is_fitted
 
-from .. import cells, reading
-from .. import validation as check
 from ..blocks import Blocks, block_rows
-from ..checkpoint import opened
-from ..designs import FactorScores, Intercept, Standardised
+from ..core.types import Array, Term
+from ..designs import Intercept, Standardised
 from ..designs.columns import FAR, RAW_FAR, column_moments
-from ..diagnostics import r_hat
-from ..distinct import merge
 from ..engines import Serial
+from ..factors.design import FactorScores
 from ..factors.fitted import Fitted, LinearDraws, LinearFit, ProjectedScores
 from ..factors.learn import choose_size, fit_kernel
 from ..factors.loadings import FactorPrior, Loadings, learn, rank
 from ..factors.sheet import Sheet
+from ..files.checkpoint import opened
 from ..inference import VB, Gibbs
-from ..inference.loop import Progress
-from ..machine import AGREED, Machine
-from ..model import Model, Problem
-from ..parameters import is_among
+from ..inference.progress import Progress
+from ..inputs import cells, reading
+from ..inputs.parameters import is_among
+from ..machines.diagnostics import r_hat
+from ..machines.machine import AGREED, Machine
+from ..model.model import Model, Problem
 from ..priors import Fixed
-from ..types import Array, Term
-from ._loadings import LoadingReport
+from ..processes.distinct import merge
+from ..reports.factors import LoadingReport
+from . import choices as check
 
 CHAINS = {"linear": Gibbs(draws=600, burn_in=300, chains=2), "kernel": Gibbs(200, 100, 2)}
 CLIMBS = {"linear": VB(max_iter=500, tol=1e-5), "kernel": VB(max_iter=200, tol=1e-5)}

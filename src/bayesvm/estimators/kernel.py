@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from .. import namespace, reading
-from .. import validation as check
 from ..blocks import block_rows, cut
+from ..core import arrays
+from ..core.types import Array
 from ..inference import SVI
-from ..inference.loop import Progress
+from ..inference.progress import Progress
 from ..inference.tight import Tight, TightVB
-from ..model import Problem
-from ..types import Array
+from ..inputs import reading
+from ..model.model import Problem
+from . import choices as check
 from ._large import fit_large
 from ._process import ProcessClassifier
 from ._stream import Stream, Streaming
@@ -264,7 +265,7 @@ class BayesianSVC(Streaming, ProcessClassifier):
         fitc: bool,
     ) -> None:
         """Fit to rows that are all in memory."""
-        X = namespace.to_numpy(X)  # on a device so few rows would wait for it
+        X = arrays.to_numpy(X)  # on a device so few rows would wait for it
         ready = self._prepared(X, codes, c, rule, likelihood, self.approximation)
         data, kernel, design = ready.data, ready.kernel, ready.design
         model = self._model(design, Tight(likelihood) if bound == "tight" else likelihood)

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from .. import reading
-from .. import validation as check
 from ..blocks import cut
+from ..core.types import Array, Term
 from ..designs import Intercept, fit_columns
 from ..inference import SVI
-from ..inference.loop import Progress
+from ..inference.progress import Progress
 from ..inference.tight import Tight, TightVB
-from ..model import Model, Problem
+from ..inputs import reading
+from ..model.model import Model, Problem
 from ..priors import Fixed
-from ..types import Array, Term
-from ._coefficients import CoefficientReport
+from ..reports.coefficients import CoefficientReport
+from . import choices as check
 from ._missing import MissingCells
 from ._stream import Stream, Streaming
 from ._warm import starts_of

@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from .. import namespace, reading
-from .. import validation as check
 from ..blocks import Blocks, cut
+from ..core import arrays
+from ..core.types import Array, Term
 from ..designs import Grouped, Intercept, fit_columns
 from ..designs.table import numbers
-from ..inference.loop import Progress
-from ..levels import Factors, some_of
-from ..model import Model, Problem, arranged
+from ..inference.progress import Progress
+from ..inputs import reading
+from ..inputs.levels import Factors, some_of
+from ..model.model import Model, Problem, arranged
 from ..priors import Fixed
-from ..types import Array, Term
+from ..reports.effects import second_moments
+from . import choices as check
 from ._answers import GroupAnswers
-from ._effects import second_moments
 from ._formula import Formula
 from ._groups import Effects, effects, has_groups, learn_groups, random_priors
 from ._missing import MissingCells
@@ -318,7 +319,7 @@ class MixedSVC(GroupAnswers, MissingCells):
         if rows.size == n and np.array_equal(rows, np.arange(n)):
             return X, codes, c, copies, groups
         some = None if groups is None else some_of(groups, rows, n)
-        return namespace.pick(X, rows), codes[rows], c, copies, some
+        return arrays.pick(X, rows), codes[rows], c, copies, some
 
     def _problem(self, X: Any, c: Any, copies: Any, scheme: Any, own: list[Effects]) -> Problem:
         n, p = X.shape

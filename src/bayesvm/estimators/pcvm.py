@@ -9,21 +9,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..blocks import rows_of_all_classes
-from ..calibration import Link, ProbitLink, fit_link, plain_link
-from ..gram import Labels
-from ..inference.evidence import START
-from ..inference.loop import Progress
+from ..core.types import Array
+from ..inference.progress import Progress
+from ..inputs.parameters import is_among
 from ..kernels import Function
 from ..likelihoods import Probit
-from ..parameters import is_among
-from ..types import Array
-from ..validation import check_positive
+from ..machines.calibration import Link, ProbitLink, fit_link, plain_link
+from ..processes.evidence import START
+from ..processes.gram import Labels
 from ..vectors import Sparse, fold_count, held_out, laplace, learn, thinning, tune
 from ..vectors.newton import largest_rate
 from ..vectors.process import norm_weight, reference
 from ..vectors.tune import EQUAL, Candidates, Held, Trials
 from ..vectors.widths import can_stretch, keeps_size
 from ._vectors import Found, Journal, Seen, VectorClassifier
+from .choices import check_positive
 
 CHOICES = {
     "prior": ("laplace", "power"),

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..calibration import Link, fit_link, leave_one_out, plain_link
-from ..inference.loop import Progress, silent
+from ..core.types import Array
+from ..inference.progress import Progress, silent
+from ..inputs.parameters import is_among
 from ..likelihoods import Probit
-from ..parameters import is_among
-from ..types import Array
+from ..machines.calibration import Link, fit_link, leave_one_out, plain_link
 from ..vectors import Sparse, fold_count, held_out, relevance
 from ..vectors.tune import Held
 from ._vectors import Found, Journal, Seen, VectorClassifier

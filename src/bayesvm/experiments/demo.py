@@ -23,12 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from ..estimators import BayesianLinearSVC
 from ..inference import Gibbs
-from ..plot import (
-    CalibrationDisplay,
-    CoefficientDisplay,
-    ConvergenceDisplay,
-    ProbabilityDisplay,
-)
+from ..plot import CalibrationDisplay, CoefficientDisplay, ConvergenceDisplay, ProbabilityDisplay
 
 GRID = np.logspace(-4, 2, 7)
 BASELINE = "LinearSVC + Platt"

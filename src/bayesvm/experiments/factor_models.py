@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 
+from ..core.types import Array
 from ..inference import Gibbs
 from ..kernels import RBF, Scaled
-from ..types import Array
 
 METHODS = ("FM+L", "FM+N", "LDFM", "VLDFM", "LDFM+N", "VLDFM+N", "NDFM", "VNDFM")
 DRAWN = ("LDFM", "LDFM+N", "NDFM")  # the others have no randomness

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.types import Array
 from ..datasets import load_benchmark, load_usps
-from ..types import Array
 from . import tenfold
 from .runner import Experiment, Task
 

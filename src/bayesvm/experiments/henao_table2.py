@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.types import Array
 from ..datasets import load_usps
 from ..kernels import RBF, Scaled
-from ..types import Array
 from . import tenfold
 from .runner import Experiment, Task
 

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from ..types import Array
+from ..core.types import Array
 from .runner import Task
 
 METHODS = ("BayesianSVC", "SVC", "GPC")

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
-from ..gram import Labels
-from ..inference.evidence import SPREAD, Evidence, LogNormal, Seen
+from ..core.types import Array
 from ..kernels import RBF, Scaled
 from ..likelihoods import Hinge, Logistic
-from ..types import Array
+from ..processes.evidence import SPREAD, Evidence, LogNormal, Seen
+from ..processes.gram import Labels
 from . import tenfold
 from .runner import Experiment, Task
 from .wenzel_table1 import load

@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from ..core.types import Array
 from ..datasets import load_raetsch
-from ..types import Array
 from . import tenfold
 from .runner import Experiment, Task
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..types import Array
+from ..core.types import Array
 
 DELAY = 32  # rows moved before the inverse is multiplied out
 

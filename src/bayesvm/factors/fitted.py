@@ -16,9 +16,9 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.special import ndtri
 
-from ..calibration import Link, decisive
-from ..machine import Machine
-from ..types import Array, Rows
+from ..core.types import Array, Rows
+from ..machines.calibration import Link, decisive
+from ..machines.machine import Machine
 from .kernel import KernelDraw, KernelFactors, KernelState, collapse
 from .loadings import Drawn, Loadings, project
 from .sampled import Sample, kernel_functions, linear_functions, places, sampled

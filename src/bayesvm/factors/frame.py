@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..types import Array
+from ..core.types import Array
 from .loadings import Drawn, Loadings, project
 from .sheet import Sheet
 

@@ -30,10 +30,10 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, lapack
 from scipy.optimize import minimize
 
-from ..distributions import LOG_2PI, slice_sample
-from ..gram import Fit, Labels, Sites, factor, fit_sites, target_sites
-from ..inference.loop import Progress, Watch, silent
-from ..types import Array, Likelihood
+from ..core.distributions import LOG_2PI, slice_sample
+from ..core.types import Array, Likelihood
+from ..inference.progress import Progress, Watch, silent
+from ..processes.gram import Fit, Labels, Sites, factor, fit_sites, target_sites
 from .bordered import Inverse
 from .frame import Frame
 from .loadings import Drawn, FactorPrior, Loadings

@@ -11,27 +11,18 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-from ..calibration import fit_link, plain_link
-from ..checkpoint import Checkpoint
-from ..diagnostics import r_hat
-from ..gram import Sites
+from ..core.random import stream
+from ..core.types import Array, Likelihood
+from ..files.checkpoint import Checkpoint
 from ..inference.draws import worth_keeping
 from ..inference.gibbs import Gibbs
-from ..inference.loop import Progress
-from ..machine import AGREED
-from ..streams import stream
-from ..types import Array, Likelihood
+from ..inference.progress import Progress
+from ..machines.calibration import fit_link, plain_link
+from ..machines.diagnostics import r_hat
+from ..machines.machine import AGREED
+from ..processes.gram import Sites
 from .fitted import KernelDraws, KernelFit, KernelMachine
-from .kernel import (
-    KernelDraw,
-    KernelFactors,
-    KernelState,
-    climb,
-    first_draw,
-    infer,
-    start,
-    sweep,
-)
+from .kernel import KernelDraw, KernelFactors, KernelState, climb, first_draw, infer, start, sweep
 from .loadings import Drawn, FactorPrior, Loadings, learn, project, rank
 from .sheet import Scores, Sheet
 

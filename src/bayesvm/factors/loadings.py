@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from ..distributions import LOG_2PI, inverse_gaussian, slice_sample_on
-from ..types import Array
+from ..core.distributions import LOG_2PI, inverse_gaussian, slice_sample_on
+from ..core.types import Array
 from .sheet import Scores, Sheet, Sums
 
 TINY = 1e-12  # smallest E[a^2]: keeps the precision of a loading finite

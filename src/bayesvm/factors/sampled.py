@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import cholesky
 
-from ..machine import Machine
-from ..types import Array
+from ..core.types import Array
+from ..machines.machine import Machine
 from .kernel import JITTER, Collapsed, KernelFactors
 from .loadings import Loadings
 

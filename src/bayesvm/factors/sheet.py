@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..types import Array
+from ..core.types import Array
 
 
 class Scores(NamedTuple):

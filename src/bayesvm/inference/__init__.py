@@ -2,7 +2,7 @@
 
 from .em import EM
 from .gibbs import Gibbs
-from .loop import Progress
+from .progress import Progress
 from .svi import SVI
 from .vb import VB
 

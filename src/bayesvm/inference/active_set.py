@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from ..model import Problem
-from ..precision import Precision, divided, flat, loose, masked
-from ..types import Array
+from ..core.types import Array
+from ..gaussian.precision import Precision, divided, flat, loose, masked
+from ..model.model import Problem
 from .loop import State
 
 ROUNDS = 60

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..designs.latent import Latents
-from ..model import Model, Problem, States
-from ..tree import filled, leaves
-from ..types import Array
+from ..core.tree import filled, leaves
+from ..core.types import Array
+from ..model.latent import Latents
+from ..model.model import Model, Problem, States
 from .learn import with_likelihood
 
 LIKELIHOOD = "likelihood"  # under which draws of its scale are kept

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ..gaussian import Point, covariance, mode
-from ..model import Model, Problem, Product
-from ..types import Array, Coef
+from ..core.types import Array, Coef
+from ..gaussian.covariances import Point, covariance, mode
+from ..model.model import Model, Problem, Product
 from .active_set import Certificate, certificate, certify, exact_finish, margins, penalty, pull
 from .draws import Position
 from .gibbs import Gibbs
 from .interior import finish_with_corners
-from .loop import Ascent, Progress, State, Step, Watch, ascend, require, silent
+from .loop import Ascent, State, Step, ascend, require
+from .progress import Progress, Watch, silent
 from .vb import ROUNDING, VB, attempt, between, bold_mean
 
 MOST = 200  # columns that a narrowed problem may always have

@@ -11,18 +11,19 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.special import expit
 
-from ..designs.latent import begin, redrawn, thrown, turned
-from ..distributions import slice_sample
+from ..core.distributions import slice_sample
+from ..core.random import stream
+from ..core.types import Array, Coef
 from ..engines import Serial
-from ..gaussian import Point, covariance
-from ..model import Problem, States
-from ..selection import draw_subset
-from ..streams import stream
-from ..types import Array, Coef
+from ..gaussian.covariances import Point, covariance
+from ..gaussian.gates import draw_subset
+from ..model.latent import begin, redrawn, thrown, turned
+from ..model.model import Problem, States
 from .draws import Draws, Position, Record, Run, worth_keeping
 from .leaps import Proposal, can_leap, leap, learn
 from .learn import is_learned, learned, standing, with_likelihood
-from .loop import Progress, State, Watch, require, silent
+from .loop import State, require
+from .progress import Progress, Watch, silent
 from .vb import VB
 
 CYCLE = 100  # one draw in so many is a sweep, where leaps are made

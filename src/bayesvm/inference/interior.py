@@ -23,10 +23,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..gaussian import covariance
-from ..model import Problem
-from ..precision import Precision, masked
-from ..types import Array
+from ..core.types import Array
+from ..gaussian.covariances import covariance
+from ..gaussian.precision import Precision, masked
+from ..model.model import Problem
 from .active_set import Certificate, certificate, margins, pull
 from .loop import State
 

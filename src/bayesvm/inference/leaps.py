@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ..gaussian import FullCovariance, scaled_cholesky
-from ..model import Problem
-from ..types import Array, Coef, Local
+from ..core.types import Array, Coef, Local
+from ..gaussian.covariances import FullCovariance, scaled_cholesky
+from ..model.model import Problem
 from .draws import Position, Run
 
 TRIALS = 64  # proposals tried on the burn-in before any is trusted

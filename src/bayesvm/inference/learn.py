@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..model import Problem
-from ..selection import seen
-from ..types import Coef
-from .loop import State, Watch, silent
+from ..core.types import Coef
+from ..gaussian.gates import seen
+from ..model.model import Problem
+from .loop import State
+from .progress import Watch, silent
 from .vb import VB
 
 ROUNDS = 200

@@ -20,15 +20,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import cho_solve
 
-from ..arrow import Arrow, Factor
 from ..blocks.arrays import even_parts
-from ..cholesky import scaled_cholesky
-from ..elimination import ArrowCovariance, eliminate
-from ..gaussian import Point
-from ..model import Problem
-from ..precision import Blocked, Precision
-from ..stats import pass_block
-from ..types import Array, Coef, Own, Rows, Stats
+from ..core.types import Array, Coef, Own, Rows, Stats
+from ..gaussian.arrow import Arrow, Factor
+from ..gaussian.cholesky import scaled_cholesky
+from ..gaussian.covariances import Point
+from ..gaussian.elimination import ArrowCovariance, eliminate
+from ..gaussian.precision import Blocked, Precision
+from ..model.model import Problem
+from ..model.passes import pass_block
 
 SWEEPS = 12  # most that settle the effects of a minibatch
 STILL = 0.02  # posterior standard deviations that an effect may still move

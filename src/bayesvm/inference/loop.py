@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..designs import latent
-from ..designs.latent import Latents
-from ..model import Model, States
-from ..tree import filled, leaves
-from ..types import Array, Coef
+from ..core.tree import filled, leaves
+from ..core.types import Array, Coef
+from ..model import latent
+from ..model.latent import Latents
+from ..model.model import Model, States
+from .progress import History, Progress, Watch, silent
 
 LONGEST_STEP = 256.0
 FIRST_CAUTION = 2.0**-6  # share of the safe curvature in a bold step, after the first that failed
@@ -27,43 +27,6 @@ class State(NamedTuple):
     coef: Coef
     priors: States
     latents: Latents = ()
-
-
-class Progress(NamedTuple):
-    """What a callback is told.  Returning ``True`` from a callback stops the fit there."""
-
-    stage: str
-    iteration: int
-    total: int
-    bound: float
-    change: float
-
-
-Watch = Callable[[Progress, Any], bool]
-
-
-class History(list[float]):
-    """Values as they come, and the seconds from the start to each.
-
-    A history that is gone on with goes on from its last second.  A model file keeps the values
-    only.
-    """
-
-    def __init__(self, values: Iterable[float] = (), seconds: Iterable[float] = ()) -> None:
-        super().__init__(values)
-        self.seconds = list(seconds)
-        self.start = perf_counter() - (self.seconds[-1] if self.seconds else 0.0)
-
-    def append(self, value: float) -> None:
-        super().append(value)
-        self.seconds.append(perf_counter() - self.start)
-
-    def __reduce__(self) -> Any:  # copies are not appended to again
-        return History, (list(self), list(self.seconds))
-
-
-def silent(progress: Progress, state: Any) -> bool:
-    return False
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ A prior :math:`\theta \sim N(0, \sigma^2 I_p)` is the same in every orthonormal 
 :math:`\psi` keeps its prior given :math:`\sigma^2`.  So a scheme fits the columns
 :math:`U\Lambda^{1/2}` under the same prior, and its answer is expressed in the original columns:
 
-- a mean is :math:`V\phi`, a covariance the same :class:`~bayesvm.gaussian.DualCovariance` with the
+- a mean is :math:`V\phi`, a covariance the same :class:`.DualCovariance` with the
   original rows, a draw gets a draw of :math:`\psi`;
 - a variance :math:`\sigma^2` has the same variational factor at the optimum, as :math:`\psi` adds
   what it takes out: :math:`E[\sigma^{-2}]E\|\psi\|^2 = p - r`.  Here it need not find out step by
@@ -25,13 +25,14 @@ from scipy import sparse
 from scipy.linalg import eigh
 
 from ..blocks import Blocks
+from ..core.distributions import LOG_2PI
+from ..core.types import Array, Coef, Own
 from ..designs.columns import Assembled
-from ..distributions import LOG_2PI
-from ..gaussian import DualCovariance, Point
-from ..model import Problem
-from ..types import Array, Coef, Own
+from ..gaussian.covariances import DualCovariance, Point
+from ..model.model import Problem
 from .draws import Draws
-from .loop import Ascent, History, Monitor, Progress, State, Watch
+from .loop import Ascent, Monitor, State
+from .progress import History, Progress, Watch
 
 RANK = 1e-13  # eigenvalues below this share of the largest are rounding error
 

@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..gaussian import FullCovariance, scaled_cholesky
-from ..model import Model, Problem, States
-from ..precision import add_precision
-from ..types import Array, Coef
+from ..core.types import Array, Coef
+from ..gaussian.covariances import FullCovariance, scaled_cholesky
+from ..gaussian.precision import add_precision
+from ..model.model import Model, Problem, States
 from .local import Effects, minibatches, remembered, settle, some_groups
-from .loop import Ascent, History, Page, Progress, State, Watch, page_of, require, silent
+from .loop import Ascent, Page, State, page_of, require
+from .progress import History, Progress, Watch, silent
 from .vb import bound_of
 
 SETTLED = 1e-2  # a last epoch that moves the bound by more of its size was not the last

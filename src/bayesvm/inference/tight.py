@@ -18,11 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from ..gaussian import blended, mode
-from ..model import Problem
-from ..types import Array, Coef, Local, Stats
+from ..core.types import Array, Coef, Local, Stats
+from ..gaussian.covariances import blended, mode
+from ..model.model import Problem
 from .learn import is_learned
-from .loop import Ascent, History, Pace, Progress, State, Watch, page_of, silent
+from .loop import Ascent, Pace, State, page_of
+from .progress import History, Progress, Watch, silent
 from .vb import VB, bound_of, from_few
 
 SMALLEST_RATE = 1e-5

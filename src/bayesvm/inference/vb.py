@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from .. import namespace
-from ..designs.latent import begin, refreshed, summed
-from ..gaussian import covariance, mode
-from ..model import Problem
-from ..selection import OPEN, best_subset, reopen, seen, through
-from ..types import Array, Coef, Stats
-from .loop import Ascent, State, Step, Watch, ascend, require, silent
+from ..core import arrays
+from ..core.types import Array, Coef, Stats
+from ..gaussian.covariances import covariance, mode
+from ..gaussian.gates import OPEN, best_subset, reopen, seen, through
+from ..model.latent import begin, refreshed, summed
+from ..model.model import Problem
+from .loop import Ascent, State, Step, ascend, require
+from .progress import Watch, silent
 
 THIN_ROWS = 20_000  # below this a full pass is cheaper than arranging a smaller one
 THIN_BY = 10
@@ -39,7 +40,7 @@ class VB:
         \mu = \mu_{old} + \Sigma\,(g - E[P]\,\mu_{old}),
 
     followed by the factors of the hyperparameters; *S* and *g* are the sums over rows of
-    :mod:`bayesvm.stats` at the old :math:`q(\theta)`.  The bound never falls.
+    :mod:`bayesvm.model.passes` at the old :math:`q(\theta)`.  The bound never falls.
 
     Plain sweeps are slow where many rows crowd the margin: *S* overstates the curvature of the
     bound, :math:`H = \sum_i h_i c_i c_i^\top`, five- to tenfold.  With more than two rows a
@@ -146,7 +147,7 @@ def from_few(scheme: Any, problem: Problem, rng: np.random.Generator, watch: Wat
     if problem.n < THIN_ROWS or keep < 10 * problem.model.width:
         return None
     few = problem.thinned(keep, rng)
-    positive = int(namespace.total(few.blocks.y > 0))
+    positive = int(arrays.total(few.blocks.y > 0))
     if min(positive, keep - positive) < RARE:
         few, share = problem.balanced(keep, rng)
         few = replace(few, blocks=replace(few.blocks, c=few.blocks.c * share))

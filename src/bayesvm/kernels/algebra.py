@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .. import namespace
-from ..types import Array
+from ..core import arrays
+from ..core.types import Array
 
 
 class Kernel(Protocol):
@@ -100,10 +100,10 @@ class Scaled(Algebra):
     def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
         K = self(A, B) if K is None else K
         inner = self.weight * self.kernel.pull(G, A, B, K / self.weight)
-        return np.concatenate([[namespace.dot(G, K)], inner])
+        return np.concatenate([[arrays.dot(G, K)], inner])
 
     def pull_diag(self, g: Array, A: Array) -> Array:
-        own = self.weight * namespace.dot(g, self.kernel.diag(A))
+        own = self.weight * arrays.dot(g, self.kernel.diag(A))
         return np.concatenate([[own], self.weight * self.kernel.pull_diag(g, A)])
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
@@ -211,16 +211,16 @@ class Constant(Algebra):
         return Constant(math.exp(theta[0]))
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
-        return namespace.constant(A, self.value, (A if B is None else B).shape[0])
+        return arrays.constant(A, self.value, (A if B is None else B).shape[0])
 
     def diag(self, A: Array) -> Array:
-        return namespace.constant(A, self.value)
+        return arrays.constant(A, self.value)
 
     def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
-        return np.array([self.value * float(namespace.total(G))])
+        return np.array([self.value * float(arrays.total(G))])
 
     def pull_diag(self, g: Array, A: Array) -> Array:
-        return np.array([self.value * float(namespace.total(g))])
+        return np.array([self.value * float(arrays.total(g))])
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
         B = A if B is None else B
@@ -256,17 +256,17 @@ class White(Algebra):
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         if B is not None:
-            return namespace.constant(A, 0.0, B.shape[0])
+            return arrays.constant(A, 0.0, B.shape[0])
         return self.variance * np.eye(A.shape[0])
 
     def diag(self, A: Array) -> Array:
-        return namespace.constant(A, self.variance)
+        return arrays.constant(A, self.variance)
 
     def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
         return np.array([self.variance * np.trace(G) if B is None else 0.0])
 
     def pull_diag(self, g: Array, A: Array) -> Array:
-        return np.array([self.variance * float(namespace.total(g))])
+        return np.array([self.variance * float(arrays.total(g))])
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
         B = A if B is None else B

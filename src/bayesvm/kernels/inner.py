@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import namespace
-from ..types import Array
+from ..core import arrays
+from ..core.types import Array
 from .algebra import Algebra, require_positive
 from .scales import check_scales, divided, from_logs, log_scales, scale_names
 
@@ -54,11 +54,11 @@ class Linear(Algebra):
 
     def diag(self, A: Array) -> Array:
         A = divided(A, self.length_scale)
-        return namespace.squares(A)
+        return arrays.squares(A)
 
     def _folded(self, per_column: Array) -> Array:
         """Slopes in the log length scales from a share for each column."""
-        per_column = np.asarray(namespace.to_numpy(per_column))
+        per_column = np.asarray(arrays.to_numpy(per_column))
         return -2.0 * (
             per_column if isinstance(self.length_scale, tuple) else per_column.sum(keepdims=True)
         )
@@ -66,7 +66,7 @@ class Linear(Algebra):
     def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
         A = divided(A, self.length_scale)
         B = A if B is None else divided(B, self.length_scale)
-        return self._folded(namespace.of(A).sum(A * (G @ B), axis=0))
+        return self._folded(arrays.of(A).sum(A * (G @ B), axis=0))
 
     def pull_diag(self, g: Array, A: Array) -> Array:
         return self._folded(g @ divided(A, self.length_scale) ** 2)
@@ -142,11 +142,11 @@ class Polynomial(Algebra):
 
     def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
         H = self._chain(G, self._inner(A, B))
-        return np.append(self._inner.pull(H, A, B), self.offset * float(namespace.total(H)))
+        return np.append(self._inner.pull(H, A, B), self.offset * float(arrays.total(H)))
 
     def pull_diag(self, g: Array, A: Array) -> Array:
         h = self._chain(g, self._inner.diag(A))
-        return np.append(self._inner.pull_diag(h, A), self.offset * float(namespace.total(h)))
+        return np.append(self._inner.pull_diag(h, A), self.offset * float(arrays.total(h)))
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
         return self._inner.pull_points(self._chain(G, self._inner(A, B)), A, B)

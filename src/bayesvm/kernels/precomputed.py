@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..cholesky import packed, unpacked
-from ..types import Array
+from ..core.types import Array
+from ..gaussian.cholesky import packed, unpacked
 from .algebra import Algebra
 
 

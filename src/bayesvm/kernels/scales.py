@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import namespace
-from ..types import Array
+from ..core import arrays
+from ..core.types import Array
 
 Scale = float | tuple[float, ...]
 
@@ -31,13 +31,13 @@ def check_scales(owner: Any) -> None:
 
 def divided(A: Array, scale: Scale) -> Array:
     """Columns over their length scales."""
-    A = namespace.double(A)
+    A = arrays.double(A)
     if isinstance(scale, tuple) and len(scale) != A.shape[1]:
         raise ValueError(
             f"the kernel has {len(scale)} length scales but the rows have {A.shape[1]} columns; "
             "give one length scale or one per column."
         )
-    return A / namespace.like(np.asarray(scale), A)
+    return A / arrays.like(np.asarray(scale), A)
 
 
 def log_scales(scale: Scale) -> Array:

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .. import namespace
-from ..types import Array
+from ..core import arrays
+from ..core.types import Array
 from .algebra import Algebra
 from .scales import check_scales, divided, from_logs, log_scales, scale_names
 
@@ -19,7 +19,7 @@ NEAR = 1e-6  # distance, in length scales, below which Matern 1/2 is taken to ha
 def squared_distances(A: Array, B: Array | None = None) -> Array:
     """All squared distances, by one product of matrices."""
     same = B is None
-    xp = namespace.of(A)
+    xp = arrays.of(A)
     # distances survive a shift, digits do not survive a large mean; a row of A that is far off must
     # not take digits from the others
     fixed = A if B is None else B
@@ -28,10 +28,10 @@ def squared_distances(A: Array, B: Array | None = None) -> Array:
     B = A if B is None else B - shift
     rho = A @ B.T
     rho *= -2.0
-    rho += namespace.squares(A)[:, None]
-    rho += namespace.squares(B)
+    rho += arrays.squares(A)[:, None]
+    rho += arrays.squares(B)
     if xp is not np:
-        return namespace.at_least(rho, 0.0)
+        return arrays.at_least(rho, 0.0)
     np.maximum(rho, 0.0, out=rho)
     if same:
         np.fill_diagonal(rho, 0.0)
@@ -79,7 +79,7 @@ class _Stationary(Algebra):
         return self.profile(self._rho(A, B)[2])
 
     def diag(self, A: Array) -> Array:
-        return namespace.constant(A, 1.0)
+        return arrays.constant(A, 1.0)
 
     def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
         if K is not None and self.sloped and isinstance(self.length_scale, tuple):
@@ -89,13 +89,13 @@ class _Stationary(Algebra):
             A, B, rho = self._rho(A, B)
             H = G * self.slope(rho)
             if not isinstance(self.length_scale, tuple):
-                return np.array([namespace.dot(H, rho)])
+                return np.array([arrays.dot(H, rho)])
         # sum_ij H_ij (a_id - b_jd)^2 with the square expanded
-        xp = namespace.of(A)
+        xp = arrays.of(A)
         shift = xp.mean(A, axis=0)
         A, B = A - shift, B - shift
         squares = xp.sum(H, axis=1) @ A**2 + xp.sum(H, axis=0) @ B**2
-        return np.asarray(namespace.to_numpy(squares - 2.0 * xp.sum(A * (H @ B), axis=0)))
+        return np.asarray(arrays.to_numpy(squares - 2.0 * xp.sum(A * (H @ B), axis=0)))
 
     def pull_diag(self, g: Array, A: Array) -> Array:
         return np.zeros(self.theta.size)
@@ -133,7 +133,7 @@ class RBF(_Stationary):
 
     def profile(self, rho: Array) -> Array:
         out: Array = -0.5 * rho
-        return np.exp(out, out=out) if isinstance(out, np.ndarray) else namespace.of(out).exp(out)
+        return np.exp(out, out=out) if isinstance(out, np.ndarray) else arrays.of(out).exp(out)
 
     slope = profile
 
@@ -169,17 +169,17 @@ class Matern(_Stationary):
             raise ValueError(f"Matern(nu) must be 0.5, 1.5 or 2.5; got {self.nu!r}.")
 
     def profile(self, rho: Array) -> Array:
-        xp = namespace.of(rho)
+        xp = arrays.of(rho)
         a = xp.sqrt(2.0 * self.nu * rho)
         if self.nu == 0.5:
             return xp.exp(-a)
         return (1.0 + a + (a * a / 3.0 if self.nu == 2.5 else 0.0)) * xp.exp(-a)
 
     def slope(self, rho: Array) -> Array:
-        xp = namespace.of(rho)
+        xp = arrays.of(rho)
         a = xp.sqrt(2.0 * self.nu * rho)
         if self.nu == 0.5:
-            return xp.exp(-a) / namespace.at_least(a, NEAR)
+            return xp.exp(-a) / arrays.at_least(a, NEAR)
         if self.nu == 1.5:
             return 3.0 * xp.exp(-a)
         return (5.0 / 3.0) * (1.0 + a) * xp.exp(-a)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import erfcx, log_ndtr
 
-from ..types import Array
+from ..core.types import Array
 
 # Copies of a row beyond which a sum of draws is taken from its first three cumulants.  What is left
 # out of the distribution function is of the order of (excess kurtosis) / (24 copies): at most 6

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit, log_ndtr
 
-from .. import namespace
-from ..distributions import LOG_2PI, inverse_gaussian
-from ..types import Array, Local
+from ..core import arrays
+from ..core.distributions import LOG_2PI, inverse_gaussian
+from ..core.types import Array, Local
 from ._shared import log_half_mean
 
 FLOOR = 1e-20  # smallest E[u^2]: keeps the weight of a row on the margin finite
@@ -56,9 +56,9 @@ class Hinge:
     normalised: ClassVar[bool] = False  # the two labels' values do not sum to one
 
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
-        xp = namespace.of(m)
+        xp = arrays.of(m)
         u = 1.0 - y * m
-        root = xp.sqrt(namespace.at_least(u * u + v, FLOOR))
+        root = xp.sqrt(arrays.at_least(u * u + v, FLOOR))
         w = 1.0 / root
         # u + sqrt(chi) for u < 0 is a difference of near equals: use v / (sqrt(chi) - u)
         loss = xp.where(u > 0, u + root, v / (root + xp.abs(u)))
@@ -66,11 +66,11 @@ class Hinge:
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
         r"""The row without augmentation: :math:`\ell = E\log L = -(\bar u + E|u|)`."""
-        xp = namespace.of(m)
+        xp = arrays.of(m)
         u = 1.0 - y * m
-        s = xp.sqrt(namespace.at_least(v, FLOOR))
+        s = xp.sqrt(arrays.at_least(v, FLOOR))
         z = u / s
-        below = 2.0 * namespace.ndtr(z)
+        below = 2.0 * arrays.ndtr(z)
         bell = xp.exp(-0.5 * z * z - 0.5 * LOG_2PI)
         w = 2.0 * bell / s
         size = 2.0 * s * bell + u * (below - 1.0)  # E|u|

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.polynomial.legendre import leggauss
 from scipy.special import expit, log_expit, ndtr
 
-from .. import namespace
-from ..distributions import polya_gamma, polya_gamma_cumulants
-from ..namespace import at_least
-from ..types import Array, Local
+from ..core import arrays
+from ..core.arrays import at_least
+from ..core.distributions import polya_gamma, polya_gamma_cumulants
+from ..core.types import Array, Local
 from ._shared import NODES, NODES_AND_WEIGHTS, WEIGHTS, summed, whole
 
 _at, _share = leggauss(64)  # on (-1, 1); quantiles of the logistic law
@@ -46,7 +46,7 @@ class Logistic:
     normalised: ClassVar[bool] = True
 
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
-        xp = namespace.of(m)
+        xp = arrays.of(m)
         xi = xp.sqrt(m * m + v)
         # tanh(xi/2) / (2 xi) -> 1/4; below 1e-4 the series 1/4 - xi^2/48 is exact to 1e-17
         safe = at_least(xi, 1e-4)
@@ -54,15 +54,15 @@ class Logistic:
         slope = xp.where(  # (dw/dxi) / xi
             xi < 1e-2,
             -1.0 / 24.0 + xi * xi / 120.0,
-            (0.25 / xp.cosh(namespace.at_most(safe, 700.0) / 2.0) ** 2 - w)
-            / namespace.at_least(xi, 1e-2) ** 2,
+            (0.25 / xp.cosh(arrays.at_most(safe, 700.0) / 2.0) ** 2 - w)
+            / arrays.at_least(xi, 1e-2) ** 2,
         )
         h = w + m * m * slope
-        return Local(w, 0.5 * y - w * m, 0.5 * (y * m - xi) + namespace.log_expit(xi), h)
+        return Local(w, 0.5 * y - w * m, 0.5 * (y * m - xi) + arrays.log_expit(xi), h)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
         r"""The row without augmentation: :math:`E\log\sigma(yf)` and its slopes, by quadrature."""
-        xp = namespace.of(m)
+        xp = arrays.of(m)
         s = xp.sqrt(v)
         w = miss = bound = 0.0 * m
         for x, k in NODES_AND_WEIGHTS:

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
-from .. import namespace
-from ..distributions import mills, truncated_normal_cumulants, truncated_normal_positive
-from ..types import Array, Local
+from ..core import arrays
+from ..core.distributions import mills, truncated_normal_cumulants, truncated_normal_positive
+from ..core.types import Array, Local
 from ._shared import NODES_AND_WEIGHTS, summed, whole
 
 FAR = 1e4  # margins on the wrong side, beyond which the curvature is one to eight digits
@@ -41,19 +41,19 @@ class Probit:
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
         z = y * m
         ratio = mills(z)
-        bound, h = namespace.log_ndtr(z) - 0.5 * v, _curvature(z, ratio)
+        bound, h = arrays.log_ndtr(z) - 0.5 * v, _curvature(z, ratio)
         return Local(1.0 + 0.0 * z, y * ratio, bound, h)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
         r"""The row without augmentation: :math:`E\log\Phi(yf)` and its slopes, by quadrature."""
-        s = namespace.of(m).sqrt(v)
+        s = arrays.of(m).sqrt(v)
         w = g = bound = 0.0 * m
         for x, k in NODES_AND_WEIGHTS:
             z = y * (m + x * s)
             ratio = mills(z)
             w = w + k * _curvature(z, ratio)
             g = g + k * y * ratio
-            bound = bound + k * namespace.log_ndtr(z)
+            bound = bound + k * arrays.log_ndtr(z)
         return Local(w, g, bound, w)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
@@ -75,5 +75,5 @@ class Probit:
 
 def _curvature(z: Array, ratio: Array) -> Array:
     """Minus the second derivative of log Phi, in (0, 1); far out rounding would leave no digit."""
-    out: Array = namespace.of(z).where(z < -FAR, 0.0 * z + 1.0, ratio * (z + ratio))
+    out: Array = arrays.of(z).where(z < -FAR, 0.0 * z + 1.0, ratio * (z + ratio))
     return out

@@ -11,8 +11,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-from ..distributions import slice_sample
-from ..types import Array, Local
+from ..core.distributions import slice_sample
+from ..core.types import Array, Local
 from ._shared import log_half_mean
 from .hinge import Hinge
 

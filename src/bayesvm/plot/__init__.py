@@ -8,12 +8,7 @@ to ``plot``; ``plot(ax=None)`` draws them, hands what else it is given to Matplo
 """
 
 from .coefficients import CoefficientDisplay, InclusionDisplay
-from .factors import (
-    FactorImageDisplay,
-    FactorScoreDisplay,
-    LoadingHeatDisplay,
-    TopLoadingDisplay,
-)
+from .factors import FactorImageDisplay, FactorScoreDisplay, LoadingHeatDisplay, TopLoadingDisplay
 from .groups import GroupDisplay
 from .history import ConvergenceDisplay, TraceDisplay
 from .kernel import DecisionBandDisplay, RelevanceDisplay

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..types import Array
+from ..core.types import Array
 from ._panels import Inside, axes_for
 
 NET = 40  # points along each side of the net on which a boundary is drawn

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..diagnostics import r_hat
-from ..types import Array
+from ..core.types import Array
+from ..machines.diagnostics import r_hat
 from ._panels import Inside, axes_for, machine_for
 
 

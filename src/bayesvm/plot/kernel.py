@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..types import Array
+from ..core.types import Array
 from ._panels import Inside, axes_for, like, machine_for
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from ..types import Array
+from ..core.types import Array
 from ._panels import Inside, axes_for
 
 SHOWN = 12  # patterns, the commonest

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..types import Array
+from ..core.types import Array
 from ._panels import Inside, axes_for, feature_names, machine_for
 
 
@@ -53,7 +53,7 @@ def coefficient_path(
     >>> (coefs != 0).sum(axis=1)
     array([ 6, 12])
     """
-    from ..validation import choose_prior, choose_scheme, is_point
+    from ..estimators.choices import choose_prior, choose_scheme, is_point
 
     estimator, X, _ = _prepared(estimator, X, y)
     scheme = choose_scheme(estimator.inference, None, None)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import brier_score_loss, log_loss
 
-from ..types import Array
+from ..core.types import Array
 from ._panels import Inside, axes_for, check_label, machine_for, machine_inside
 
 

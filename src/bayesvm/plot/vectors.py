@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..types import Array
+from ..core.types import Array
 from ._panels import axes_for, like, machine_inside
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
-from ..selection import OPEN
-from ..types import Array
+from ..core.types import Array
+from ..gaussian.gates import OPEN
 
 WIDEST = 27.0  # log odds beyond which extrapolation does not look
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from ..distributions import inverse_gaussian, slice_sample_on, tilted_stable
-from ..types import Array, Own
+from ..core.distributions import inverse_gaussian, slice_sample_on, tilted_stable
+from ..core.types import Array, Own
 from .fixed import Fixed
 
 LEAST_ALPHA = 0.15  # below it the prior is a point mass and a plain
@@ -69,7 +69,7 @@ class Bridge:
     --------
     >>> import numpy as np
     >>> from bayesvm.priors import Bridge
-    >>> from bayesvm.types import Own
+    >>> from bayesvm.core.types import Own
     >>> prior = Bridge(alpha=1.0, nu=0.5)
     >>> state = prior.update(prior.init(2), Own(np.array([1.0, 0.1]), np.zeros(2)))
     >>> prior.precisions(state, 2)

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..distributions import LOG_2PI
-from ..types import Array, Own
+from ..core.distributions import LOG_2PI
+from ..core.types import Array, Own
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ import numpy as np
 from scipy.special import multigammaln
 from scipy.stats import invwishart
 
-from ..distributions import LOG_2PI, inverse_wishart
-from ..types import Array, Own
+from ..core.distributions import LOG_2PI, inverse_wishart
+from ..core.types import Array, Own
 
 
 class WishartState(NamedTuple):
@@ -47,7 +47,7 @@ class InverseWishart:
     --------
     >>> import numpy as np
     >>> from bayesvm.priors import InverseWishart
-    >>> from bayesvm.types import Own
+    >>> from bayesvm.core.types import Own
     >>> prior = InverseWishart(2)
     >>> u, still = np.array([1.0, 0.5, -1.0, 0.5]), np.zeros((2, 2, 2))
     >>> prior.update(prior.init(4), Own(u, np.zeros(4), still)).covariance

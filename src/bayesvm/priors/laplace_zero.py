@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit, gammaln
 
-from ..distributions import LOG_2PI, inverse_gaussian
-from ..selection import OPEN
-from ..types import Array, Own
+from ..core.distributions import LOG_2PI, inverse_gaussian
+from ..core.types import Array, Own
+from ..gaussian.gates import OPEN
 from ._inclusion import (
     WIDEST,
     Inclusion,

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from ..distributions import LOG_2PI
-from ..types import Array, Own
+from ..core.distributions import LOG_2PI
+from ..core.types import Array, Own
 from .fixed import Fixed
 
 
@@ -59,7 +59,7 @@ class Ridge:
     --------
     >>> import numpy as np
     >>> from bayesvm.priors import Ridge
-    >>> from bayesvm.types import Own
+    >>> from bayesvm.core.types import Own
     >>> prior = Ridge(a=3, b=2)
     >>> state = prior.update(prior.init(2), Own(np.array([1.0, 0.0]), np.array([0.5, 0.5])))
     >>> round(1 / state.variance, 6)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_expit
 
-from ..calibration import fit_link
-from ..types import Array
+from ..core.types import Array
+from ..machines.calibration import fit_link
 
 MOST_PIECES = 10**6  # of a class; beyond, counts are drawn instead
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..types import Array
+from ..core.types import Array
 from .machine import Sparse
 from .newton import BIAS, Gram, Penalty, local, maximise, newton, objective, with_bias
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from sklearn.svm import SVC
 
-from ..inference.loop import Progress, Watch, silent
-from ..streams import stream
-from ..types import Array
+from ..core.random import stream
+from ..core.types import Array
+from ..inference.progress import Progress, Watch, silent
 from . import power, relevance
 from .folds import row_losses
 from .machine import Sparse

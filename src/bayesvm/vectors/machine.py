@@ -7,10 +7,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ..gaussian import FullCovariance, scaled_cholesky
-from ..model import Problem
-from ..posterior import GaussianPosterior
-from ..types import Array, Coef, Columns
+from ..core.types import Array, Coef, Columns
+from ..gaussian.covariances import FullCovariance, scaled_cholesky
+from ..machines.posterior import GaussianPosterior
+from ..model.model import Problem
 
 
 class Sparse(NamedTuple):

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.types import Array, Local
 from ..likelihoods import Probit
-from ..types import Array, Local
 from .nnls import nnls
 
 PROBIT = Probit()

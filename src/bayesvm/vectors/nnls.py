@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.lapack import dposv
 
-from ..types import Array
+from ..core.types import Array
 
 TRIES = 3  # exchanges of whole blocks that need not make progress; then one at a time
 

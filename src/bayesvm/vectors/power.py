@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..inference.loop import Progress, Watch, silent
-from ..types import Array
+from ..core.types import Array
+from ..inference.progress import Progress, Watch, silent
 from .laplace import survivors
 from .machine import Sparse
 from .newton import PROBIT, em_step, newton, objective, with_bias

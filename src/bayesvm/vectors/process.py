@@ -17,11 +17,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy.linalg import cho_solve
 
-from ..calibration import leave_one_out
-from ..gram import Labels, Sites, factor, moments
-from ..inference.loop import Progress, Watch, silent
+from ..core.types import Array, Local
+from ..inference.progress import Progress, Watch, silent
 from ..likelihoods import Probit
-from ..types import Array, Local
+from ..machines.calibration import leave_one_out
+from ..processes.gram import Labels, Sites, factor, moments
 from .folds import row_losses
 
 PROBIT = Probit()

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ..gaussian import scaled_cholesky
-from ..inference.loop import Progress, Watch, silent
-from ..types import Array
+from ..core.types import Array
+from ..gaussian.covariances import scaled_cholesky
+from ..inference.progress import Progress, Watch, silent
 from .machine import Sparse
 from .newton import BIAS, PROBIT
 

@@ -27,8 +27,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..inference.loop import Progress, Watch, silent
-from ..types import Array
+from ..core.types import Array
+from ..inference.progress import Progress, Watch, silent
 from . import laplace
 from .folds import row_losses
 from .machine import Sparse

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..inference.loop import Progress, Watch, silent
-from ..types import Array
+from ..core.types import Array
+from ..inference.progress import Progress, Watch, silent
 from . import laplace
 from .folds import row_losses
 from .newton import Gram, largest_rate, maximise

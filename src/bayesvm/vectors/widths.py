@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..gram import Labels
-from ..inference.evidence import START, Search, Seen, maximise_evidence
-from ..inference.loop import Watch, silent
+from ..core.types import Array
+from ..inference.progress import Watch, silent
 from ..kernels import Scaled
 from ..likelihoods import Logistic
-from ..types import Array
+from ..processes.evidence import START, Search, Seen, maximise_evidence
+from ..processes.gram import Labels
 
 LEVEL = 3.0  # prior standard deviation of the level of f
 

@@ -1,0 +1,1 @@
+"""Values that travel through a fit, contracts of components, arrays and random numbers."""

@@ -1,0 +1,252 @@
+"""Draws and moments that neither NumPy nor SciPy give in the form needed here."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+from scipy.special import expit, log_ndtr, ndtr, ndtri, ndtri_exp
+
+from . import arrays
+from .types import Array
+
+LOG_2PI = float(np.log(2 * np.pi))
+
+# tanh(z/2) / (2z) in powers of z^2, and what -(d/dz)/z makes of it, once and twice
+_first = np.array([1 / 4, -1 / 48, 1 / 480, -17 / 80640, 31 / 1451520, -691 / 319334400])
+_second = -2.0 * np.arange(1, 6) * _first[1:]
+PG_SERIES = (_first, _second, -2.0 * np.arange(1, 5) * _second[1:])
+
+
+def mills(z: Array) -> Array:
+    """Inverse Mills ratio ``N(z) / Phi(z)``, stable far into the left tail."""
+    xp = arrays.of(z)
+    up, down = arrays.at_least(z, 0.0), arrays.at_most(z, 0.0)
+    right = xp.exp(-0.5 * (up**2 + LOG_2PI) - arrays.log_ndtr(up))
+    return xp.where(z < 0, math.sqrt(2 / math.pi) / arrays.erfcx(-down / math.sqrt(2)), right)
+
+
+def inverse_gaussian(r: Array, shape: Array | float, rng: np.random.Generator) -> Array:
+    """Draw from the inverse Gaussian with *reciprocal* mean ``r >= 0``.
+
+    The root of Michael, Schucany and Haas written without a subtraction: exact at ``r = 0``
+    (where ``1/x`` is a chi-square over the shape) and free of overflow for any mean, which the
+    textbook form is not: it returns nonpositive values once the mean passes 1e8.
+    """
+    r = np.asarray(r, dtype=float)
+    z = rng.standard_normal(r.shape) ** 2 / (2.0 * shape)
+    x = 1.0 / (r + z + np.sqrt(z * (2.0 * r + z)))
+    other = rng.random(r.shape) * (1.0 + x * r) > 1.0
+    x[other] = 1.0 / (r[other] ** 2 * x[other])
+    return x
+
+
+def truncated_normal_positive(mean: Array, rng: np.random.Generator) -> Array:
+    """Draw from ``N(mean, 1)`` restricted to the positive half line, by inversion in logs."""
+    u = rng.random(np.shape(mean))
+    # mean < 0: the upper tail is thin; work with log Phi(mean) there
+    log_upper = log_ndtr(mean) + np.log1p(-u)
+    tail = -ndtri_exp(log_upper)
+    body = ndtri(ndtr(-mean) + u * ndtr(mean))
+    return np.maximum(mean + np.where(mean < 0, tail, body), np.finfo(float).tiny)
+
+
+def truncated_normal_cumulants(mean: Array) -> tuple[Array, Array, Array]:
+    """Mean, variance and third cumulant of ``N(mean, 1)`` restricted to the positive half line."""
+    near = np.maximum(mean, -100.0)
+    ratio = mills(near)
+    m = near + ratio
+    v, third = 1.0 - ratio * m, ratio * ((m + ratio) * m - 1.0)
+    far = np.maximum(-mean, 100.0)  # there the law is nearly exponential; terms left out: 1e-11
+    t = far**-2.0
+    tail = mean < -100.0
+    return (
+        np.where(tail, (1.0 - 2.0 * t + 10.0 * t * t) / far, m),
+        np.where(tail, t * (1.0 - 6.0 * t + 50.0 * t * t), v),
+        np.where(tail, 2.0 * t / far * (1.0 - 12.0 * t), third),
+    )
+
+
+def slice_sample(logp, x0: float, rng: np.random.Generator, width: float = 0.5) -> float:  # type: ignore[no-untyped-def]
+    """One update of Neal's univariate slice sampler (stepping out, then shrinking)."""
+    level = logp(x0) + np.log(rng.random())
+    left = x0 - width * rng.random()
+    right = left + width
+    for _ in range(50):
+        if logp(left) <= level:
+            break
+        left -= width
+    for _ in range(50):
+        if logp(right) <= level:
+            break
+        right += width
+    return _shrink(logp, x0, level, left, right, rng)
+
+
+def slice_sample_on(logp, x0: float, low: float, high: float, rng: np.random.Generator) -> float:  # type: ignore[no-untyped-def]
+    """One update of a slice sampler on an interval, shrinking from the whole of it."""
+    return _shrink(logp, x0, logp(x0) - rng.standard_exponential(), low, high, rng)
+
+
+def _shrink(  # type: ignore[no-untyped-def]
+    logp, x0: float, level: float, left: float, right: float, rng: np.random.Generator
+) -> float:
+    """A point of the slice, uniform on an interval that shrinks towards ``x0``."""
+    while True:
+        x = left + (right - left) * rng.random()
+        if logp(x) > level or right - left < 1e-12:
+            return float(x)
+        if x < x0:
+            left = x
+        else:
+            right = x
+
+
+def inverse_wishart(Psi: Array, nu: float, rng: np.random.Generator) -> Array:
+    """Draw from the inverse Wishart law with ``E[Sigma^-1] = nu Psi^-1``.
+
+    With ``Psi = L L'`` and Bartlett's factor T it is ``L (T T')^-1 L'``.
+    """
+    T, L = _bartlett(Psi.shape[0], nu, rng), cholesky(Psi, lower=True, check_finite=False)
+    half = solve_triangular(T, L.T, lower=True, check_finite=False)
+    return half.T @ half
+
+
+def wishart(df: float, scale: Array, rng: np.random.Generator) -> Array:
+    """A draw of R with ``E[R] = df scale^-1``: its inverse is IW(scale, df)."""
+    T, L = _bartlett(scale.shape[0], df, rng), cholesky(scale, lower=True, check_finite=False)
+    half = solve_triangular(L, T, lower=True, trans=1, check_finite=False)
+    return half @ half.T
+
+
+def _bartlett(d: int, df: float, rng: np.random.Generator) -> Array:
+    """Lower triangular, squared diagonal chi-square with df, df - 1, ... degrees, normals below."""
+    T = np.tril(rng.standard_normal((d, d)), -1)
+    T[np.diag_indices(d)] = np.sqrt(rng.chisquare(df - np.arange(d)))
+    return T
+
+
+def tilted_stable(h: float, tilt: Array, rng: np.random.Generator) -> Array:
+    """Draw T from the positive stable law of index h, tilted by ``exp(-tilt T)``.
+
+    The stable law has Laplace transform ``exp(-t**h)``.  T is a sum of N independent terms, each by
+    rejection from a stable variable over ``N**(1/h)``; with N the integer above ``tilt**h`` one
+    proposal in e is accepted at least.
+    """
+    tilt = np.asarray(tilt, dtype=float)
+    count = np.maximum(1, np.ceil(tilt**h)).astype(int)
+    owner = np.repeat(np.arange(tilt.size), count)
+    log_scale = -np.log(count[owner]) / h
+    out = np.empty(owner.size)
+    todo = np.arange(owner.size)
+    while todo.size:
+        u = np.pi * rng.random(todo.size)
+        log_e = np.log(rng.standard_exponential(todo.size))
+        log_t = (
+            np.log(np.sin(h * u)) - np.log(np.sin(u)) / h
+            + (1 - h) / h * (np.log(np.sin((1 - h) * u)) - log_e)
+            + log_scale[todo]
+        )  # fmt: skip
+        t = np.exp(log_t)
+        good = rng.standard_exponential(todo.size) > tilt[owner[todo]] * t
+        out[todo[good]] = t[good]
+        todo = todo[~good]
+    return np.bincount(owner, out, minlength=tilt.size)
+
+
+def polya_gamma(z: Array, rng: np.random.Generator) -> Array:
+    """Draw from the Polya-Gamma law PG(1, z) by Devroye's alternating-series rejection.
+
+    ``PG(1, z) = J / 4`` with ``J`` the tilted Jacobi law; proposals are a truncated inverse
+    Gaussian left of 0.64 and an exponential right of it; about 1.001 proposals are needed.
+    """
+    z = np.abs(np.asarray(z, dtype=float)) / 2.0
+    out = np.empty(z.shape)
+    todo = np.arange(z.size)
+    t = 0.64
+    rate = np.pi**2 / 8 + z**2 / 2
+    # mass of the two proposal pieces: p/(p+q) goes to the exponential one
+    log_p = np.log(np.pi / (2 * rate)) - rate * t
+    root = 1 / np.sqrt(t)
+    log_q = (
+        np.log(2)
+        - z
+        + np.logaddexp(log_ndtr(root * (t * z - 1)), 2 * z + log_ndtr(-root * (t * z + 1)))
+    )
+    right = expit(log_p - log_q)
+    while todo.size:
+        zi, ki = z[todo], rate[todo]
+        use_right = rng.random(todo.size) < right[todo]
+        x = np.where(
+            use_right,
+            t + rng.standard_exponential(todo.size) / ki,
+            _truncated_inverse_gaussian(zi, t, rng),
+        )
+        # alternating series: squeeze the acceptance between partial sums
+        s = _jacobi_term(0, x, t)
+        y = rng.random(todo.size) * s
+        state = np.zeros(todo.size)  # 0 undecided, 1 accept, -1 reject
+        n = 0
+        while np.any(state == 0):
+            n += 1
+            term = _jacobi_term(n, x, t)
+            s = s - term if n % 2 else s + term
+            state = np.where(
+                (state == 0) & ((y <= s) if n % 2 else (y > s)), 1.0 if n % 2 else -1.0, state
+            )
+        out[todo[state > 0]] = x[state > 0] / 4
+        todo = todo[state < 0]
+    return out
+
+
+def polya_gamma_cumulants(z: Array) -> tuple[Array, Array, Array]:
+    r"""Mean, variance and third cumulant of PG(1, z).
+
+    The mean is :math:`\kappa_1 = \tanh(z/2)/(2z)`, and :math:`\kappa_{r+1} = -\kappa_r'(z)/z`.
+    """
+    z = np.abs(np.asarray(z, dtype=float))
+    x = np.maximum(z, 0.5)
+    T = np.tanh(x / 2.0)
+    S = 1.0 - T * T
+    mean = T / (2.0 * x)
+    variance = (2.0 * T - x * S) / (4.0 * x**3)
+    third = 3.0 * variance / x**2 - S * T / (4.0 * x**3)
+    # below, differences cancel; the series, whose terms fall as (z / pi)^2, is good to 1e-5 at 0.5
+    near = [np.polynomial.polynomial.polyval(z * z, a) for a in PG_SERIES]
+    small = z < 0.5
+    return (
+        np.where(small, near[0], mean),
+        np.where(small, near[1], variance),
+        np.where(small, near[2], third),
+    )
+
+
+def _jacobi_term(n: int, x: Array, t: float) -> Array:
+    k = n + 0.5
+    with np.errstate(under="ignore"):
+        left = np.pi * k * (2 / (np.pi * x)) ** 1.5 * np.exp(-2 * k * k / x)
+        right = np.pi * k * np.exp(-0.5 * (k * np.pi) ** 2 * x)
+    return np.where(x <= t, left, right)
+
+
+def _truncated_inverse_gaussian(z: Array, t: float, rng: np.random.Generator) -> Array:
+    """Inverse Gaussian with mean 1/z and shape 1, kept below t."""
+    x = np.empty(z.shape)
+    small = z < 1 / t  # mean beyond t: propose 1/chi-square below t, thin by exp(-z^2 x / 2)
+    todo = np.flatnonzero(small)
+    while todo.size:
+        e1 = rng.standard_exponential(todo.size)
+        e2 = rng.standard_exponential(todo.size)
+        good = e1**2 <= 2 * e2 / t
+        cand = t / (1 + t * e1) ** 2
+        accept = good & (rng.random(todo.size) <= np.exp(-0.5 * z[todo] ** 2 * cand))
+        x[todo[accept]] = cand[accept]
+        todo = todo[~accept]
+    todo = np.flatnonzero(~small)
+    while todo.size:
+        cand = inverse_gaussian(z[todo], 1.0, rng)
+        accept = cand <= t
+        x[todo[accept]] = cand[accept]
+        todo = todo[~accept]
+    return x

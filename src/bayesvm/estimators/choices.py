@@ -1,0 +1,491 @@
+"""Names and numbers from users, checked once at ``fit``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from ..blocks import block_rows
+from ..core.arrays import inner, is_foreign
+from ..core.types import Array
+from ..designs.imputation import Factors, Unstructured
+from ..engines import Dask, Gpu, Serial, Threads
+from ..engines.threads import one_blas_thread
+from ..inference import EM, SVI, VB, Gibbs
+from ..inference.learn import is_learned
+from ..inference.tight import TightVB
+from ..inputs.parameters import check_jobs, is_among
+from ..inputs.reading import is_source
+from ..kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
+from ..likelihoods import Hinge, Logistic, Probit, SkewedLaplace
+from ..priors import Bridge, Fixed, LaplaceZero, Lasso, Ridge, SpikeSlab
+
+LIKELIHOODS: Mapping[str, Any] = {
+    "hinge": Hinge,
+    "skewed_laplace": SkewedLaplace,
+    "logistic": Logistic,
+    "probit": Probit,
+}
+SCHEMES: Mapping[str, Any] = {"vb": VB, "em": EM, "svi": SVI, "gibbs": Gibbs}
+KERNELS: Mapping[str, Any] = {"rbf": RBF, "matern": Matern, "linear": Linear, "poly": Polynomial}
+TUNING = ("evidence", "cv", "bound", "sample")
+PROBABILITIES = ("calibrated", "normalised", "probit")
+
+# A chain explores the tail of the prior, so it needs one that falls; see the notes of Ridge.
+RIDGE = {Gibbs: Ridge(a=2.0, b=1.0)}
+
+PRIORS: Mapping[str, Any] = {
+    "fixed": Fixed(1.0),
+    "lasso": Lasso(),
+    "bridge": Bridge(),
+    "spike_slab": SpikeSlab(),
+    "laplace_zero": LaplaceZero(),
+}
+
+SHARED_COLUMNS = 3000  # K-sized algebra below this is not worth several threads
+DUAL_ROWS = 4000  # largest n-sized factor
+DUAL_COLUMNS = 256  # up to here a K-sized factor is as quick
+FULL_COLUMNS = 5000  # largest K-sized factor
+JOINT_COLUMNS = 300  # beyond which missing cells and coefficients are not learned together
+WIDE = 100  # columns beyond which a covariance of any shape is too much to learn
+MOST_DRAWN = 2**30  # numbers kept of chains: 8 GB
+SPARSE_COLUMNS = 1000  # beyond it a dense factor undoes what sparse rows save
+
+
+def choose(name: str, value: Any, table: Mapping[str, Any], methods: tuple[str, ...]) -> Any:
+    """A component from its short name, or the object itself if it can do what is needed."""
+    if isinstance(value, str):
+        if value not in table:
+            known = ", ".join(repr(k) for k in table)
+            raise ValueError(f"{name}={value!r} is not known; choose one of {known}, or an object.")
+        made = table[value]
+        return made() if isinstance(made, type) else made
+    missing = [m for m in methods if not hasattr(value, m)]
+    if missing or isinstance(value, type):
+        known = ", ".join(repr(k) for k in table)
+        hint = f"; did you mean {value.__name__}()?" if isinstance(value, type) else ""
+        raise ValueError(
+            f"{name} must be one of {known} or an object with methods {', '.join(methods)}; "
+            f"got {value!r}{hint}."
+        )
+    return value
+
+
+def choose_scheme(value: Any, max_iter: int | None, tol: float | None) -> Any:
+    """The inference scheme, with the estimator's ``max_iter`` and ``tol`` where it has them."""
+    scheme = choose("inference", value, SCHEMES, ("fit",))
+    changes: dict[str, Any] = {}
+    for name, given in (("max_iter", max_iter), ("tol", tol)):
+        if given is None:
+            continue
+        whole = name == "max_iter"
+        if not (isinstance(given, Real) and given >= (1 if whole else 0)):
+            raise ValueError(
+                f"{name} must be {'at least 1' if whole else 'at least 0'}; got {given!r}."
+            )
+        if hasattr(scheme, name):
+            changes[name] = given if whole else float(given)
+    return replace(scheme, **changes) if changes else scheme
+
+
+def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:
+    """The prior; ``"ridge"`` means the variant that suits the scheme."""
+    table = {"ridge": RIDGE.get(type(scheme), Ridge()), **PRIORS}
+    common = ("init", "precisions", "vector", "restore")
+    prior = choose(parameter, value, table, common)
+    name = repr(value) if isinstance(value, str) else type(prior).__name__
+    needs: tuple[str, ...] = ("update", "bound")
+    if is_sampler(scheme):
+        needs = ("draw", "stretch", "stretched")
+    elif is_point(scheme):
+        needs = ("expect", "mode", "log_prob", "collapsed", "corner")
+    lacks = [m for m in needs if not hasattr(prior, m)]
+    if lacks:
+        raise ValueError(
+            f"prior={name} cannot be fitted by {type(scheme).__name__}: it has no {lacks[0]}(). "
+            "Selection priors have no point estimate worth the name; use inference='vb' or 'gibbs'."
+        )
+    unknown = getattr(prior, "needs_draws", None)
+    if unknown and not is_sampler(scheme):
+        raise ValueError(
+            f"{type(prior).__name__} can learn {unknown} by inference='gibbs' only; give "
+            f"{unknown}, or draw."
+        )
+    if isinstance(scheme, SVI) and hasattr(prior, "gates"):
+        raise ValueError(
+            f"prior={name} cannot be fitted by SVI, whose sums forget too much to decide about a "
+            "column; use inference='vb' or 'gibbs'."
+        )
+    return prior
+
+
+def choose_likelihood(value: Any, scheme: Any) -> Any:
+    extra = ("draw",) if is_sampler(scheme) else ()
+    return choose("likelihood", value, LIKELIHOODS, ("expected", "log_prob", "proba", *extra))
+
+
+def check_streamed(likelihood: Any) -> None:
+    if is_learned(likelihood):
+        raise ValueError(f"a stream cannot learn the scale of {likelihood}; give it a number.")
+
+
+def choose_engine(value: Any, n: int, K: int, n_jobs: int | None, X: Any = None) -> Any:
+    check_jobs("n_jobs", n_jobs)
+    if is_among(value, ("auto",)):
+        if is_foreign(X):
+            return Gpu.of(X)
+        if hasattr(X, "aligned"):
+            return Dask()
+        return Threads(n_jobs) if n > 2 * block_rows(K) else Serial()
+    table = {"serial": Serial(), "threads": Threads(n_jobs), "gpu": Gpu(), "dask": Dask()}
+    engine = choose("engine", value, table, ("sum", "collect"))
+    return engine.check() if hasattr(engine, "check") else engine
+
+
+def choose_size(engine: Any, K: int, wide: int = 0) -> int:
+    """Rows of a block: as many as suit the engine, else as the cache can hold.
+
+    Sums over groups are ``wide``, which the columns of a block are not.
+    """
+    least = block_rows(max(K, wide))
+    return max(int(engine.rows(K)), least) if hasattr(engine, "rows") else least
+
+
+def placed(engine: Any, X: Any, c: Any) -> tuple[Any, Any]:
+    """Rows and weights where the engine works, if it has a place of its own and they fit."""
+    if not hasattr(engine, "place") or is_source(X):
+        return X, c
+    if isinstance(inner(X), np.ndarray) and inner(X).nbytes > engine.available():
+        return X, c  # block by block, then
+    return engine.place(X), engine.place(c)
+
+
+def check_engine(engine: Any, scheme: Any, X: Any = None) -> None:
+    """Rows that are elsewhere can be summed over there, and little else."""
+    if hasattr(X, "aligned"):
+        if not isinstance(engine, Dask):
+            raise ValueError("Dask collections are fitted by engine='auto' or 'dask'.")
+        if not isinstance(scheme, VB | TightVB | Gibbs):
+            raise ValueError(
+                f"Dask collections are fitted by inference='vb' or 'gibbs'; {type(scheme).__name__}"
+                " looks at rows one by one. Compute the collection, or sample it, for that."
+            )
+    if hasattr(engine, "place") and not isinstance(scheme, VB | TightVB):
+        raise ValueError(
+            f"rows on a device are fitted by inference='vb'; {type(scheme).__name__} needs them on "
+            "the host: give NumPy arrays and engine='threads'."
+        )
+
+
+def check_grouped(scheme: Any, X: Any) -> None:
+    """A scheme that takes groups one at a time must be able to find their rows."""
+    if isinstance(scheme, SVI) and is_source(X):
+        raise ValueError(
+            "groups of rows that are read in blocks are fitted by inference='vb', 'gibbs' or 'em'; "
+            "SVI needs all rows of a group at once. Load the rows for that."
+        )
+
+
+def choose_form(value: str, n: int, K: int, scheme: Any, sparse_rows: bool = False) -> str:
+    """The form of S: a matrix, n unmultiplied rows, or a diagonal."""
+    if not is_among(value, ("auto", "full", "diagonal")):
+        raise ValueError(f"covariance={value!r} is not known; choose 'auto', 'full' or 'diagonal'.")
+    dual = max(n, DUAL_COLUMNS) < K and n <= DUAL_ROWS and not isinstance(scheme, SVI)
+    if value != "diagonal" and dual:
+        return "factored"  # the full posterior, by the smaller factor
+    most = SPARSE_COLUMNS if sparse_rows and not isinstance(scheme, SVI | Gibbs) else FULL_COLUMNS
+    form = "dense" if value == "full" or (value == "auto" and most >= K) else "diagonal"
+    if form == "diagonal" and isinstance(scheme, SVI | Gibbs):
+        raise ValueError(
+            f"inference={type(scheme).__name__.lower()!r} needs the full covariance of {K} "
+            "coefficients. Use inference='vb' or 'em', which can do without, or fewer columns."
+        )
+    return form
+
+
+def settle_form(
+    model: Any, n: int, scheme: Any, value: str = "auto", sparse_rows: bool = False
+) -> str:
+    """The form of S that all terms of a model can work with."""
+    K = model.width - sum(model.terms[k].design.width for k in model.grouped)
+    form = "arrow" if model.grouped else choose_form(value, n, K, scheme, sparse_rows)
+    if model.is_latent and form != "arrow":
+        form = check_latent_form(form, K)
+    for term in model.terms:
+        form = check_selection(form, term.prior, scheme, K)
+    if form == "factored" and np.any(model.precision(model.init()) == 0):
+        return "dense"  # the dual form divides by prior precisions
+    return form
+
+
+def choose_bound(value: str, scheme: Any, auto: str = "tight") -> tuple[Any, str]:
+    """The scheme that climbs the bound asked for, and the name of that bound."""
+    if not is_among(value, ("auto", "tight", "augmented")):
+        raise ValueError(f"bound={value!r} is not known; choose 'auto', 'tight' or 'augmented'.")
+    value = auto if value == "auto" and isinstance(scheme, VB) else value
+    if not isinstance(scheme, VB):
+        if value == "tight":
+            raise ValueError(
+                f"bound='tight' needs inference='vb'; {type(scheme).__name__} has no bound of its "
+                "own to tighten. Use bound='auto'."
+            )
+        return scheme, "augmented"
+    return (scheme, value) if value == "augmented" else (TightVB(scheme), "tight")
+
+
+def check_approximation(value: str, scheme: Any, likelihood: Any) -> bool:
+    """Whether what inducing points leave is FITC's, and whether that can be fitted."""
+    if not is_among(value, ("variational", "fitc")):
+        raise ValueError(f"approximation={value!r} is not known; choose 'variational' or 'fitc'.")
+    if value == "fitc" and not isinstance(scheme, VB | TightVB | Gibbs):
+        raise ValueError(
+            f"approximation='fitc' needs inference='vb' or 'gibbs'; {type(scheme).__name__} keeps "
+            "no account of what each row has learned of its own."
+        )
+    if value == "fitc" and is_learned(likelihood):
+        raise ValueError(
+            f"approximation='fitc' cannot learn the scale of {likelihood}; give it a number, or "
+            "use approximation='variational'."
+        )
+    return value == "fitc"
+
+
+def choose_tuning(value: Any, scheme: Any) -> str | None:
+    """The rule by which kernel parameters are learned; ``None`` for none."""
+    if isinstance(value, str) and value == "sample" and not is_sampler(scheme):
+        raise ValueError(
+            f"tune='sample' draws kernel parameters and needs inference='gibbs'; "
+            f"{type(scheme).__name__} draws nothing. Use tune='evidence'."
+        )
+    if isinstance(value, bool | np.bool_):
+        return "evidence" if value else None
+    if not is_among(value, TUNING):
+        known = ", ".join(repr(k) for k in TUNING)
+        raise ValueError(f"tune={value!r} is not known; choose True, False or one of {known}.")
+    return str(value)
+
+
+def choose_kernel(value: Any, extent: float) -> tuple[Any, bool]:
+    """The kernel to start from, and whether its form was left to us by giving a name only.
+
+    Two rows are about ``sqrt(2 extent)`` apart; standardised columns have an extent of one each.
+    """
+    if isinstance(value, str) and value in KERNELS:
+        return Scaled(4.0, KERNELS[value](length_scale=float(np.sqrt(extent)))), True
+    if callable(value) and not hasattr(value, "pull") and not isinstance(value, type):
+        return Function(value), False
+    table = {**KERNELS, "precomputed": None}
+    return choose("kernel", value, table, ("theta", "with_theta", "diag", "pull")), False
+
+
+def check_positive(name: str, value: Any, low: float = 0.0, high: float = np.inf) -> None:
+    """Refuse all but positive numbers with which something can be computed."""
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < value < np.inf:  # type: ignore[operator]
+        raise ValueError(f"{name} must be a positive number; got {value!r}.")
+    if not low <= value <= high:  # type: ignore[operator]
+        raise ValueError(f"{name} must lie between {low:g} and {high:g}; got {value!r}.")
+
+
+def check_inducing(how: str, m: Any) -> None:
+    if how not in ("kmeans", "random"):
+        raise ValueError(
+            f"inducing={how!r} is not known; choose 'kmeans', 'random' or give an array of points."
+        )
+    whole = isinstance(m, int | np.integer) and not isinstance(m, bool) and m >= 1
+    if not (whole or m is None or (isinstance(m, str) and m == "auto")):
+        raise ValueError(
+            f"n_inducing must be a whole number of at least 1, 'auto' or None; got {m!r}."
+        )
+
+
+def check_points(points: Any, inputs: Any) -> Array:
+    """Inducing points given by the user, distinct and on the scale of the fit."""
+    try:
+        Z = np.asarray(points, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"inducing must be 'kmeans', 'random' or an array of points; got {points!r:.60}."
+        ) from error
+    if Z.ndim != 2 or Z.shape[0] < 1 or Z.shape[1] != inputs.width or not np.all(np.isfinite(Z)):
+        raise ValueError(
+            f"inducing must be an array of finite points of shape (m, {inputs.width}); "
+            f"got shape {Z.shape}."
+        )
+    return inputs.columns(np.unique(Z, axis=0))  # type: ignore[no-any-return]
+
+
+def check_selection(form: str, prior: Any, scheme: Any, K: int) -> str:
+    """The form of S that a selection prior can work with."""
+    if not hasattr(prior, "gates") or is_sampler(scheme) or form == "arrow":
+        return form
+    if isinstance(scheme, TightVB):
+        raise ValueError(
+            f"{type(prior).__name__} climbs the augmented bound, under which columns that are in "
+            "or out have updates in closed form. Use bound='augmented'."
+        )
+    if form != "factored" and K > FULL_COLUMNS:
+        raise ValueError(
+            f"{type(prior).__name__} by inference='vb' needs the full covariance of {K} "
+            f"coefficients, which with more than {DUAL_ROWS} rows is kept for {FULL_COLUMNS} at "
+            "most. Use fewer columns or rows, or prior='lasso' with inference='em'."
+        )
+    return form if form == "factored" else "dense"
+
+
+def check_corner(K: int, widths: Mapping[str, int]) -> None:
+    """Refuse factors that are too many to be solved for densely, all but the widest."""
+    if not widths:
+        return
+    widest = max(widths, key=lambda name: widths[name])
+    dense = K + sum(widths.values()) - widths[widest]
+    if dense > FULL_COLUMNS:
+        others = ", ".join(f"'{name}' {w}" for name, w in widths.items() if name != widest)
+        raise ValueError(
+            f"of several factors only the widest, '{widest}' with {widths[widest]} effects, is "
+            f"eliminated; the {K} columns and the effects of the others ({others or 'none'}) make "
+            f"{dense} to be solved for densely, and {FULL_COLUMNS} is the most. Leave a factor out "
+            "or give it fewer groups."
+        )
+
+
+def check_draws(scheme: Any, K: int) -> None:
+    """Refuse to keep more draws of effects than memory is likely to hold."""
+    if not is_sampler(scheme):
+        return
+    numbers = (scheme.burn_in + scheme.draws) * scheme.chains * K
+    if numbers > MOST_DRAWN:
+        raise ValueError(
+            f"{type(scheme).__name__} would hold {scheme.chains} chains of {scheme.burn_in} + "
+            f"{scheme.draws} draws of {K} coefficients, {8 * numbers / 1e9:.0f} GB. Draw fewer and "
+            "thin more, or use inference='vb'."
+        )
+
+
+def check_probability(value: str) -> str:
+    if not is_among(value, PROBABILITIES):
+        known = ", ".join(repr(k) for k in PROBABILITIES)
+        raise ValueError(f"probability={value!r} is not known; choose one of {known}.")
+    return value
+
+
+IMPUTER = ("begin", "update", "bound", "draw")
+
+
+def models_missing(value: Any) -> bool:
+    """Whether missing cells have a distribution, rather than being refused."""
+    return not (isinstance(value, str) and value == "error")
+
+
+def choose_imputer(value: Any, n: int, d: int) -> Any:
+    """The distribution of rows with missing cells: any covariance, or few factors if wide."""
+    wide = d > WIDE or (d > 10 and n < 3 * d)
+    table = {"model": Factors() if wide else Unstructured()}
+    return choose("missing", value, table, IMPUTER)
+
+
+def fills_in(imputer: Any, d: int) -> bool:
+    """Whether missing cells are filled in before the fit, rather than learned in it."""
+    return d > JOINT_COLUMNS and hasattr(imputer, "learn")
+
+
+def check_missing(value: Any, scheme: Any, checkpoint: Any = None) -> None:
+    """Whether missing cells can be treated as asked, by the scheme asked for."""
+    if not models_missing(value):
+        return
+    if isinstance(value, str) and value != "model":
+        raise ValueError(
+            f"missing={value!r} is not known; choose 'error', which refuses NaN, 'model', or an "
+            "object of bayesvm.designs.imputation."
+        )
+    choose_imputer(value, 1, 1)
+    if isinstance(scheme, TightVB):
+        raise ValueError(
+            "missing='model' climbs the augmented bound, in which cells have a distribution of "
+            "their own. Use bound='augmented'."
+        )
+    if not isinstance(scheme, VB | Gibbs):
+        raise ValueError(
+            f"missing='model' cannot be fitted by {type(scheme).__name__}, which has no place for "
+            "the distribution of missing cells. Use inference='vb' or 'gibbs'."
+        )
+    if checkpoint is not None and is_sampler(scheme):
+        raise ValueError(
+            "a checkpoint does not hold drawn cells, so missing='model' with inference='gibbs' "
+            "cannot go on from one. Leave checkpoint out."
+        )
+
+
+def check_latent_form(form: str, K: int) -> str:
+    """The form of S that rows with missing cells need."""
+    if K > FULL_COLUMNS or form == "diagonal":
+        raise ValueError(
+            f"missing='model' needs the full covariance of {K} coefficients, which is kept for "
+            f"{FULL_COLUMNS} at most. Use covariance='full' or 'auto' and fewer columns."
+        )
+    return "dense"
+
+
+def choose_dtype(value: str, scheme: Any) -> str:
+    """Precision of columns; an exact mode needs more than a posterior does."""
+    if not is_among(value, ("auto", "float32", "float64")):
+        raise ValueError(f"dtype={value!r} is not known; choose 'auto', 'float32' or 'float64'.")
+    if value == "auto":
+        return "float64" if is_point(scheme) else "float32"
+    return value
+
+
+def choose_precision(value: str, form: str, latent: bool) -> str:
+    """Precision of plain columns: float64 wherever they are more than multiplied and summed."""
+    if not is_among(value, ("float32", "float64")):
+        raise ValueError(f"dtype={value!r} is not known; choose 'float32' or 'float64'.")
+    return value if form in ("dense", "arrow") and not latent else "float64"
+
+
+def check_large(rule: str | None, fitc: bool) -> None:
+    """What fits to very many rows can do."""
+    if rule == "sample" or fitc:
+        what = "approximation='fitc'" if fitc else "tune='sample'"
+        raise ValueError(
+            f"{what} is for fits to at most 50,000 rows in memory; use approximation='variational' "
+            "and tune='evidence', or fewer rows."
+        )
+
+
+def is_sampler(scheme: Any) -> bool:
+    return hasattr(scheme, "draws")
+
+
+def is_point(scheme: Any) -> bool:
+    return isinstance(scheme, EM)
+
+
+def has_spread(scheme: Any) -> bool:
+    """Whether rows are seen by a distribution rather than by a point or a draw."""
+    return isinstance(scheme, VB | TightVB | SVI)
+
+
+def needs_matrix(scheme: Any) -> bool:
+    return isinstance(scheme, SVI)
+
+
+def tails(level: float) -> tuple[float, float]:
+    """The two tail probabilities of a central interval."""
+    if not (isinstance(level, Real) and 0 < level < 1):
+        raise ValueError(f"level must be between 0 and 1, exclusive; got {level!r}.")
+    lower = (1.0 - float(level)) / 2.0
+    return lower, 1.0 - max(lower, np.finfo(float).epsneg)
+
+
+def blas_threads(K: int, form: str) -> Any:
+    """Hold BLAS to one thread where K-sized algebra is too small to share.
+
+    On a busy machine the library's threads wait for each other in a spin, and a fit of milliseconds
+    takes seconds.
+    """
+    shared = form == "dense" and K >= SHARED_COLUMNS
+    return nullcontext() if shared else one_blas_thread()

@@ -1,0 +1,109 @@
+"""Columns that are the scores of a factor model of the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.distributions import LOG_2PI
+from ..core.types import Array, Cells
+from .loadings import Drawn, FactorPrior, Loadings, project
+from .sheet import Scores, Sheet, Sums
+
+
+@dataclass(frozen=True, eq=False)
+class FactorScores:
+    r"""Latent factors of a table as the columns of a machine: every entry of a row is latent.
+
+    .. math:: x_n = A w_n + \varepsilon_n, \qquad c_n = w_n \sim N(0, I_K) .
+
+    Scores are seen through the cells of their row and, in training, through its label: with a
+    linear machine on them this is the discriminative factor model.  Cells that are NaN are left
+    out, so a row's scores condition on what was observed.
+
+    Parameters
+    ----------
+    prior : FactorPrior
+        Of loadings and noise.
+    first : Loadings
+        Where the loadings start.
+
+    References
+    ----------
+    Henao, Yuan & Carin (2014), section 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesvm.designs import FactorScores
+    >>> from bayesvm.factors import FactorPrior, Sheet
+    >>> X = np.random.default_rng(0).standard_normal((20, 5))
+    >>> prior = FactorPrior()
+    >>> design = FactorScores(prior, prior.start(Sheet.of(X), 2)[0])
+    >>> design.cells(X, design.columns(X))[0].mean.shape
+    (20, 2)
+    """
+
+    prior: FactorPrior
+    first: Loadings
+
+    @property
+    def width(self) -> int:
+        return int(self.first.mean.shape[1])
+
+    def columns(self, X: Any, out: Array | None = None) -> Array:
+        """Nothing is known of a score but its distribution."""
+        out = np.empty((X.shape[0], self.width)) if out is None else out
+        out[:] = 0.0
+        return out
+
+    # ----- latent entries
+
+    def cells(self, X: Any, C: Array) -> tuple[Cells, ...]:
+        """All entries, as the first loadings see them."""
+        n, K = X.shape[0], self.width
+        if not n:
+            return ()
+        scores = project(Sheet.of(X), self.first)
+        return (Cells(np.arange(n), np.tile(np.arange(K), (n, 1)), scores.mean, scores.covs()),)
+
+    def sums(self, X: Any, C: Array, count: Array, cells: tuple[Cells, ...]) -> Sums:
+        cov = cells[0].cov if cells else None
+        return Sheet.of(X, count).sums(Scores(C, cov))
+
+    def pull(self, params: Loadings | Drawn, X: Any, C: Array, cells: Cells) -> tuple[Array, Array]:
+        """Precision of scores given the cells of their row, and slope where they are."""
+        sheet, W = Sheet.of(X[cells.rows]), C[cells.rows]
+        precision = np.eye(self.width) + params.psi * sheet.across(params.mean, params.cov)
+        slope = params.psi * (sheet.X @ params.mean) - np.einsum("...jk,...k->...j", precision, W)
+        return np.broadcast_to(precision, (W.shape[0], *precision.shape[-2:])), slope
+
+    def begin(self, sums: Sums) -> Loadings:
+        return self.prior.update(self.first, sums)
+
+    def update(self, params: Loadings, sums: Sums) -> Loadings:
+        return self.prior.update(params, sums)
+
+    def bound(self, params: Loadings, sums: Sums) -> float:
+        scores = -0.5 * (sums.norm + sums.rows * self.width * LOG_2PI)
+        return self.prior.bound(params, sums) + scores
+
+    def vector(self, params: Loadings) -> Array:
+        """Nothing: loadings follow from the scores in the next update."""
+        return np.empty(0)
+
+    def restore(self, like: Loadings, vector: Array) -> Loadings:
+        return like
+
+    def draw(self, params: Loadings | Drawn, sums: Sums, rng: np.random.Generator) -> Drawn:
+        """A chain that begins at a variational answer begins at its means."""
+        at = Drawn.of(params) if isinstance(params, Loadings) else params
+        return self.prior.draw(at, sums, rng)
+
+    def turn(
+        self, params: Drawn, theta: Array, precision: Array, rng: np.random.Generator
+    ) -> tuple[Drawn, Array]:
+        """Rotate the factors, coefficients with them, and say by which matrix."""
+        return self.prior.turn(params, rng, theta, precision)

@@ -1,0 +1,1 @@
+"""Models and the state of fits in files."""

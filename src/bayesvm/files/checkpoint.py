@@ -1,0 +1,161 @@
+"""The state of a fit in a file, so that a later fit can go on from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from ..core.types import Array
+from .atomic import InUse, locked, read_arrays, remove_parts, replace_file, target_of
+
+FORMAT = 2  # of what is held
+SAVE_SECONDS = 5.0  # from one writing to the next,
+QUICK = 0.25  # if it takes no more seconds than this; else as many times as long as it is slower
+ABOUT, DIGEST = "about", "digest"
+
+
+class Checkpoint:
+    """A file that holds the state of a fit.
+
+    It is a plain ``.npz`` of numbers, replaced in one move; reading it runs no code.  Beside the
+    state it holds what it belongs to, and a digest of all its content.
+
+    Parameters
+    ----------
+    path : str or path
+        Where; symbolic links are followed.
+    about : dict of str
+        What must be equal for the file to belong to a fit, by name.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], about: Mapping[str, str]) -> None:
+        self.path = os.fspath(path)
+        self.about = {"format": str(FORMAT), **about}
+        self.arrays: dict[str, Array] = {}
+        self._last, self._took = time.monotonic(), 0.0
+        if target_of(path).exists():
+            found, self.arrays = _read(self.path)
+            self._check(found)
+
+    def _check(self, found: Mapping[str, str]) -> None:
+        names = list(dict.fromkeys([*self.about, *found]))
+        other = [name for name in names if self.about.get(name) != found.get(name)]
+        if other:
+            what = "; ".join(
+                f"{name} {found.get(name, 'none')} there and {self.about.get(name, 'none')} here"
+                for name in other
+            )
+            raise ValueError(
+                f"checkpoint {self.path!r} belongs to another fit: {what}. Delete the file or "
+                "choose another name; in cross-validation, where every fold is another fit, leave "
+                "checkpoint out."
+            )
+
+    def get(self, key: str) -> dict[str, Array]:
+        """Arrays held under a key; empty if none."""
+        mark = key + "/"
+        return {k[len(mark) :]: v for k, v in self.arrays.items() if k.startswith(mark)}
+
+    def put(self, key: str, make: Callable[[], dict[str, Array]], now: bool = False) -> None:
+        """Hold arrays under a key, in the place of those before.
+
+        The file is written every few seconds, or ``now``; writing takes a small part of the time.
+        """
+        since = time.monotonic() - self._last
+        if not now and since < SAVE_SECONDS * max(1.0, self._took / QUICK):
+            return
+        mark = key + "/"
+        held = {k: v for k, v in self.arrays.items() if not k.startswith(mark)}
+        self.arrays = held | {f"{mark}{k}": np.asarray(v) for k, v in make().items()}
+        begun = time.monotonic()
+        about = np.array(json.dumps(self.about))
+        whole = {ABOUT: about, **self.arrays}
+        whole[DIGEST] = np.array(_digest(whole))
+        replace_file(self.path, lambda handle: np.savez(handle, **whole))  # type: ignore[arg-type]
+        self._last = time.monotonic()
+        self._took = self._last - begun
+
+    def part(self, name: str) -> Part:
+        return Part(self, name)
+
+
+class Part:
+    """A part of a checkpoint, whose keys begin with a name."""
+
+    def __init__(self, store: Checkpoint, name: str) -> None:
+        self.store, self.name, self.path = store, name, store.path
+
+    def get(self, key: str) -> dict[str, Array]:
+        return self.store.get(f"{self.name}/{key}")
+
+    def put(self, key: str, make: Callable[[], dict[str, Array]], now: bool = False) -> None:
+        self.store.put(f"{self.name}/{key}", make, now=now)
+
+
+@contextmanager
+def opened(
+    path: str | os.PathLike[str] | None, about: Callable[[], Mapping[str, str]]
+) -> Iterator[Checkpoint | None]:
+    """The checkpoint of a fit, which no other fit may use in the meantime; ``None`` without a path.
+
+    ``about`` is called only if there is a path.
+    """
+    if path is None:
+        yield None
+        return
+    folder = target_of(path).parent
+    if not folder.is_dir():
+        raise ValueError(f"checkpoint {os.fspath(path)!r} is in a folder that does not exist.")
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(path))
+        except InUse as error:
+            by = f" (process {error.holder})" if error.holder else ""
+            raise ValueError(
+                f"checkpoint {os.fspath(path)!r} is in use by another fit{by}. Wait until that has "
+                "ended, or give each fit a file of its own."
+            ) from None
+        remove_parts(path)
+        yield Checkpoint(path, about())
+
+
+def seed_in(path: str | os.PathLike[str]) -> int | None:
+    """The seed of the fit that has begun a checkpoint; ``None`` if there is no such file."""
+    if not target_of(path).exists():
+        return None
+    seed = _read(os.fspath(path))[0].get("seed")
+    return None if seed is None else int(seed)
+
+
+def _read(path: str) -> tuple[dict[str, str], dict[str, Array]]:
+    """What a file belongs to, and its arrays."""
+    try:
+        with Path(path).open("rb") as handle:
+            held = read_arrays(handle)
+        digest = str(held.pop(DIGEST))
+        if digest != _digest(held):
+            raise ValueError("its content is not what was written")
+        about = json.loads(str(held.pop(ABOUT)))
+        return {str(k): str(v) for k, v in about.items()}, held
+    except Exception as error:  # a damaged file may fail in any part of its reading
+        raise ValueError(
+            f"{path!r} is not a checkpoint of bayesvm, or it is damaged ({error}); choose another "
+            "name or delete it."
+        ) from error
+
+
+def _digest(arrays: Mapping[str, Array]) -> str:
+    """A number that changes with any name, type, shape or value."""
+    found = hashlib.blake2b(digest_size=16)
+    for name in sorted(arrays):
+        x = np.asarray(arrays[name])
+        found.update(f"{name} {x.dtype.str} {x.shape}\n".encode())
+        found.update(np.ascontiguousarray(x).reshape(-1).view(np.uint8).data)
+    return found.hexdigest()

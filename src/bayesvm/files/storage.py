@@ -1,0 +1,169 @@
+"""Models in files that are safe to open."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from .atomic import check_archive, replace_file
+
+FORMAT = 1
+
+
+def skops_io() -> Any:
+    """The package that reads and writes, or an error that says where to get it."""
+    try:
+        import skops.io
+    except ImportError as error:
+        raise ImportError(
+            "save and load need the package skops: pip install 'bayesvm[skops]'"
+        ) from error
+    return skops.io
+
+
+HARMLESS = {"scipy.sparse._csr.csr_array"}  # three arrays and a shape
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a type is a class of this package, and not something it merely imports."""
+    if name in HARMLESS:
+        return True
+    if not name.startswith("bayesvm."):
+        return False
+    module, _, attribute = name.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError):
+        return False
+    return isinstance(found, type) and found.__module__ == module
+
+
+def _foreign(data: bytes) -> list[str]:
+    return [name for name in skops_io().get_untrusted_types(data=data) if not _is_ours(name)]
+
+
+def save(model: Any, path: str | Path) -> None:
+    """Write a model to a file from which :func:`load` reads it back.
+
+    The file holds arrays and names of classes, no code.  It is meant for the version of the package
+    that wrote it and its neighbours; keep the data to fit anew.
+
+    Parameters
+    ----------
+    model : estimator
+        An estimator of this package, or a scikit-learn pipeline around one; of a search save
+        ``best_estimator_``.
+    path : str or path
+        Where to; the file is replaced when the new one is complete.
+
+    Examples
+    --------
+    >>> import bayesvm, tempfile, pathlib
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = bayesvm.BayesianLinearSVC().fit(X, y)
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "iris.bayesvm"
+    >>> bayesvm.save(model, file)
+    >>> bool((bayesvm.load(file).predict(X) == model.predict(X)).all())
+    True
+    """
+    from .. import __version__
+
+    if not isinstance(model, BaseEstimator):
+        raise ValueError(
+            "save takes an estimator of bayesvm or a pipeline around one; got an object of type "
+            f"{type(model).__name__}."
+        )
+    try:
+        data = skops_io().dumps({"format": FORMAT, "version": __version__, "model": model})
+        foreign = _foreign(data)
+    except Exception as error:  # skops raises whatever an object's own code does
+        raise ValueError(
+            f"{type(model).__name__} cannot be put into a safe file: {error}. Use pickle among "
+            "people you trust; of a formula, compute such columns beforehand."
+        ) from error
+    if foreign:
+        raise ValueError(
+            f"the model holds objects of {', '.join(foreign)}, which a safe file cannot: they "
+            "would be code to whoever loads it. Callbacks, kernels or engines of your own are the "
+            "usual reason; set them to None after fitting, or use pickle among people you trust."
+        )
+    replace_file(path, lambda file: file.write(data))
+
+
+def load(path: str | Path) -> Any:
+    """Read a model that :func:`save` has written.
+
+    No code in the file is run, whoever wrote it: it is refused if it names anything but classes of
+    this package and what skops takes for harmless (arrays, scikit-learn's estimators).  Sizes are
+    checked before memory is taken: arrays are no larger than the file, or little so where they are
+    compressed.  A file that is damaged, of another kind or of a later version of the package is
+    refused with a ``ValueError``.
+
+    Parameters
+    ----------
+    path : str or path
+        Where from.
+
+    Returns
+    -------
+    model : estimator
+        As it was saved.
+    """
+    skops, data = skops_io(), Path(path).read_bytes()
+    try:
+        check_archive(io.BytesIO(data))
+        foreign = _foreign(data)
+    except Exception as error:  # skops raises whatever its parsing meets
+        raise _refusal(path, error) from error
+    if foreign:
+        raise ValueError(
+            f"{path} names {', '.join(foreign)}, which bayesvm.save never writes. It was not "
+            "opened."
+        )
+    try:
+        held = skops.loads(data, trusted=skops.get_untrusted_types(data=data))
+    except Exception as error:  # so do the objects that it makes
+        raise _refusal(path, error) from error
+    if not isinstance(held, dict) or held.get("format") != FORMAT:
+        found = held.get("version", "unknown") if isinstance(held, dict) else "unknown"
+        raise ValueError(
+            f"{path} was not written by bayesvm.save of this kind (version found: {found}). Fit "
+            "the model again, or load it with the version that wrote it."
+        )
+    _check_version(path, held.get("version"))
+    model = held.get("model")
+    if not isinstance(model, BaseEstimator):
+        raise ValueError(
+            f"{path} holds no model: an estimator was expected, and an object of type "
+            f"{type(model).__name__} was found."
+        )
+    return model
+
+
+def _refusal(path: str | Path, error: Exception) -> ValueError:
+    return ValueError(f"{path} is not a file written by bayesvm.save, or it is damaged: {error}")
+
+
+def _check_version(path: str | Path, found: Any) -> None:
+    """Refuse files of later versions, which may hold what this one does not know."""
+    from .. import __version__
+
+    if not isinstance(found, str) or (theirs := _numbers(found)) is None:
+        raise ValueError(f"{path} does not say which version of bayesvm wrote it: got {found!r}.")
+    if theirs > (_numbers(__version__) or ()):
+        raise ValueError(
+            f"{path} was written by bayesvm {found}, which is later than this one, {__version__}. "
+            "Install that version, or fit the model again."
+        )
+
+
+def _numbers(version: str) -> tuple[int, ...] | None:
+    """Major and minor version; patches write the same files."""
+    found = re.match(r"(\d{1,9})(?:\.(\d{1,9}))?", version)
+    return None if found is None else tuple(int(x or 0) for x in found.groups())

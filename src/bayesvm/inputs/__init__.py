@@ -1,0 +1,1 @@
+"""What users give, checked once at ``fit``: cells, labels, weights, groups, parameters."""

@@ -1,0 +1,219 @@
+"""The cells of tables as users give them: which are not numbers, and where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from datetime import date, time, timedelta
+from numbers import Number
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..core.types import Array
+from .parameters import warn
+
+TIMES = (np.datetime64, np.timedelta64, date, time, timedelta)  # pandas' own are kinds of these
+EXACT = 2**53  # whole numbers up to here are floats of double precision
+
+
+def check_table(X: Any, reset: bool = True) -> Any:
+    """Rows that can be read as numbers, or a refusal; masked cells become missing ones."""
+    X = check_kind(X)
+    check_numbers(X, reset)
+    return X
+
+
+def check_kind(X: Any) -> Any:
+    """Refuse what is no table, or has two columns of one name; masked cells become missing ones."""
+    if X is None or isinstance(X, str | bytes | Number | Mapping | Set | Generator):
+        raise ValueError(
+            "X must be a table of numbers: an array with rows and columns, a data frame, a sparse "
+            f"matrix or a list of rows; got {'None' if X is None else f'{X!r:.60}'}."
+        )
+    if getattr(getattr(X, "dtype", None), "kind", "") == "V":
+        raise ValueError(
+            f"X must be a table of numbers; got a structured array of {X.dtype}. Give its fields "
+            "as columns: numpy.lib.recfunctions.structured_to_unstructured(X)."
+        )
+    names = column_names(X) or []
+    if len(set(names)) < len(names):
+        twice = next(name for k, name in enumerate(names) if name in names[:k])
+        raise ValueError(
+            f"X has {names.count(twice)} columns named {twice!r}; names must tell columns apart. "
+            "Rename them, for instance X.columns = [f'x{j}' for j in range(X.shape[1])]."
+        )
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        return np.ma.filled(X.astype(float), np.nan)
+    return X
+
+
+def check_numbers(X: Any, reset: bool = True, columns: Sequence[int] | None = None) -> None:
+    """Refuse dates and times, which NumPy reads as numbers in whatever unit they are held in.
+
+    Of the ``columns``, or all.  If rows are to be fitted (``reset``), a warning tells where whole
+    numbers are too large for a float.
+    """
+    rows = None if sparse.issparse(X) else _as_table(X)
+    if rows is None:
+        return
+    names, few = column_names(X), range(np.shape(rows)[1]) if columns is None else columns
+    if times := _columns_where(rows, few, _has_times):
+        raise ValueError(
+            f"{_in_words(times, names)} of X hold{'s' * (len(times) == 1)} dates or times, which "
+            "are not numbers. Give numbers in a unit of your choice, for instance days since the "
+            "first: (x - x.min()) / numpy.timedelta64(1, 'D')."
+        )
+    if reset and (rounded := _columns_where(rows, few, _is_rounded)):
+        warn(
+            f"{_in_words(rounded, names)} of X hold{'s' * (len(rounded) == 1)} whole numbers "
+            "beyond 2**53, which are rounded: different ones may become equal. Subtract a constant "
+            "if differences matter; leave the column out if it names rows."
+        )
+
+
+def as_floats(X: Any) -> Any:
+    """An array, NumPy's or Dask's, in single or double precision."""
+    if X.dtype.kind in "mMcV":
+        raise ValueError(
+            f"X must hold real numbers; got {X.dtype}. Complex data not supported; give dates and "
+            "times as numbers in a unit of your choice."
+        )
+    return X if X.dtype in (np.float32, np.float64) else X.astype(float)
+
+
+@contextmanager
+def explained(estimator: Any, X: Any, names: Sequence[str] | None = None) -> Iterator[None]:
+    """Refusals of scikit-learn's checks with the columns they are about and what can be done."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:  # what it recommends instead is not shown
+        text = str(error)
+        if text.startswith("Input X contains NaN"):
+            found, count = _columns_with(X, _is_gone, names)
+            more = f": {count} cell{'s' * (count > 1)} in {found}. {estimator._of_missing_cells()}"
+            raise ValueError(f"Input X contains NaN{more}") from None
+        if text.startswith("Input X contains infinity"):
+            found, _ = _columns_with(X, _is_endless, names)
+            raise ValueError(f"{text} See {found}.") from None
+        if "inhomogeneous" in text and (lengths := _lengths(X)):
+            raise ValueError(
+                "the rows of X must all have the same number of cells; got rows of "
+                f"{', '.join(map(str, lengths[:5]))} cells."
+            ) from None
+        if text.startswith(("could not convert string", "float() argument")):
+            found, _ = _columns_with(X, _is_no_number, names)
+            raise type(error)(
+                f"{found} of X cannot be read as numbers ({text}). Encode text, for instance by "
+                "sklearn.preprocessing.OneHotEncoder in a pipeline, or leave it out."
+            ) from None
+        raise
+
+
+def column_names(X: Any) -> list[str] | None:
+    """Names of the columns of a frame, whichever library's; none of an array."""
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    return None if names is None else [str(name) for name in names]
+
+
+def column_of(rows: Any, j: int) -> Any:
+    """A column of a frame, whichever library's, or of an array."""
+    if hasattr(rows, "column_names"):  # of Arrow
+        return rows.column(j)
+    return rows.iloc[:, j] if hasattr(rows, "iloc") else rows[:, j]
+
+
+def _as_table(X: Any) -> Any:
+    """Rows whose columns can be looked at one by one; none where there are no columns."""
+    if hasattr(X, "columns") or hasattr(X, "column_names"):
+        return X
+    try:
+        rows = X if hasattr(X, "dtype") else np.array(X, dtype=object)
+    except ValueError:  # rows of several lengths
+        return None
+    return rows if len(np.shape(rows)) == 2 else None
+
+
+def _columns_where(rows: Any, columns: Sequence[int], has: Callable[[Any], bool]) -> list[int]:
+    """Columns of some kind; if an array of one kind has it nowhere, none has."""
+    if getattr(getattr(rows, "dtype", None), "kind", "O") != "O" and not has(rows):
+        return []
+    return [j for j in columns if has(column_of(rows, j))]
+
+
+def _has_times(column: Any) -> bool:
+    values = np.asarray(column[:1])  # a column that is no array of objects is of one kind
+    if values.dtype.kind == "O":
+        return any(isinstance(cell, TIMES) for cell in np.ravel(np.asarray(column)))
+    return values.dtype.kind in "mM"
+
+
+def _is_rounded(column: Any) -> bool:
+    if np.asarray(column[:1]).dtype not in (np.int64, np.uint64):
+        return False
+    values = np.asarray(column)
+    if values.dtype.kind not in "iu" or not values.size:
+        return False
+    return bool(values.max() > EXACT or values.min() < -EXACT)
+
+
+def _columns_with(
+    X: Any, wrong: Callable[[Any], Array], names: Sequence[str] | None
+) -> tuple[str, int]:
+    """Columns with cells of a kind, in words, and the number of such cells."""
+    if sparse.issparse(X):
+        cells = X.tocoo()
+        counts = np.bincount(cells.col[wrong(cells.data)], minlength=X.shape[1])
+    else:
+        plain = hasattr(X, "iloc") or isinstance(X, np.ndarray)
+        rows = X if plain else np.array(X, dtype=object)
+        counts = np.array([wrong(column_of(rows, j)).sum() for j in range(rows.shape[1])])
+    found = _in_words(np.flatnonzero(counts), column_names(X) if names is None else names)
+    return found, int(counts.sum())
+
+
+def _in_words(at: Sequence[int] | Array, names: Sequence[str] | None) -> str:
+    which = [str(j) if names is None else repr(str(names[j])) for j in at[:5]]
+    rest = f" and {len(at) - 5} others" if len(at) > 5 else ""
+    return f"column{'s' * (len(at) > 1)} {', '.join(which)}{rest}"
+
+
+def _lengths(X: Any) -> list[int]:
+    """Numbers of cells of rows, each once; none where rows are not lists."""
+    try:
+        return sorted({len(row) for row in X})
+    except TypeError:
+        return []
+
+
+def _is_gone(column: Any) -> Array:
+    return np.isnan(_numbers(column))
+
+
+def _is_endless(column: Any) -> Array:
+    return np.isinf(_numbers(column))
+
+
+def _is_no_number(column: Any) -> Array:
+    given = np.asarray(column)
+    if given.dtype.kind in "biuf":
+        return np.zeros(given.shape, dtype=bool)
+    other = np.array([not (cell is None or isinstance(cell, Number)) for cell in given], dtype=bool)
+    other[other] = np.isnan(_numbers(given[other]))
+    return other
+
+
+def _numbers(column: Any) -> Array:
+    """Cells as numbers; NaN for what is none."""
+    try:
+        return np.asarray(column, dtype=float)
+    except (TypeError, ValueError):
+        return np.array([_number(cell) for cell in np.asarray(column)], dtype=float)
+
+
+def _number(cell: Any) -> float:
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return np.nan

@@ -1,0 +1,1 @@
+"""After the fit: posterior, left-out moments, calibration, diagnostics."""

@@ -1,0 +1,165 @@
+r"""Moments of f at rows with latent entries and no label.
+
+New rows have none, and a calibrated link is fitted on training rows whose label is left out: out of
+the coefficients, and out of the entries of the row as well, which had seen it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ..core.types import Array, Coef, Hidden, Likelihood, Rows
+from ..gaussian.covariances import Point
+from ..gaussian.forms import plain
+from ..inference.draws import Pair
+from ..model.latent import hidden, predicted, touched
+from ..model.model import Model, Problem
+from ..model.passes import expected, moments
+
+NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(20)
+LOG_WEIGHTS = np.log(_WEIGHTS / _WEIGHTS.sum())
+CALIBRATION_PAIRS = 200
+
+
+def point(theta: Array) -> Coef:
+    return Coef(theta, Point(theta.size))
+
+
+# ---------------------------------------------------------------------------------------------
+# New rows
+
+
+def with_latents(model: Model, X: Any) -> Array:
+    """Rows that have latent entries."""
+    C = plain(model.rows(X).C)
+    parts = [
+        part
+        for t, where in zip(model.terms, model.slices, strict=True)
+        if hasattr(t.design, "pull")
+        for part in t.design.cells(X, C[:, where])
+    ]
+    return touched(parts)
+
+
+def by_coef(model: Model, X: Any, coef: Coef, params: tuple[Any, ...]) -> tuple[Array, Array]:
+    """Mean and variance of f under a distribution of the coefficients."""
+    m, v = moments(predicted(model, X, params), coef)
+    return m, np.broadcast_to(v, m.shape)
+
+
+def by_pairs(model: Model, X: Any, pairs: tuple[Pair, ...]) -> tuple[Array, Array]:
+    """Mean and variance of f for each draw of coefficients and parameters: ``(draws, n)``."""
+    each, last, rows = [], None, None
+    for theta, params in pairs:
+        if params is not last:
+            last, rows = params, predicted(model, X, params)
+        each.append(moments(rows, point(theta)))  # type: ignore[arg-type]
+    mean = np.stack([m for m, _ in each])
+    return mean, np.stack([np.broadcast_to(v, mean.shape[1:]) for _, v in each])
+
+
+def mixture(m: Array, v: Array, weight: Array | None = None) -> tuple[Array, Array]:
+    """Mean and variance of mixtures of Gaussians along the first axis."""
+    share = np.full(m.shape, 1.0 / m.shape[0]) if weight is None else weight
+    mean = np.sum(share * m, axis=0)
+    return mean, np.sum(share * (v + (m - mean) ** 2), axis=0)
+
+
+def filled_in(model: Model, X: Any, where: slice, params: tuple[Any, ...]) -> tuple[Array, Array]:
+    """Columns of a term at new rows with latent entries filled in, and the entries' variances."""
+    rows = predicted(model, X, params)
+    C = plain(rows.C)[:, where]
+    var = np.zeros_like(C)
+    for h in rows.V:
+        if h.where == where:
+            for part in h.cells:
+                own = np.diagonal(part.cov, axis1=1, axis2=2)  # type: ignore[arg-type]
+                var[part.rows[:, None], part.columns] = own
+    return C, var
+
+
+# ---------------------------------------------------------------------------------------------
+# Training rows without their label
+
+
+class Blind(NamedTuple):
+    """Incomplete training rows of a block: as fitted, and as they would be without a label."""
+
+    rows: Array  # in the problem
+    X: Any
+    y: Array
+    c: Array
+    fitted: Rows
+
+
+def incomplete(problem: Problem) -> Iterator[Blind]:
+    for b in problem.blocks:
+        first = b.number * problem.blocks.size
+        held = hidden(problem.model, problem.latents, first, first + b.y.shape[0])
+        some = touched([part for h in held for part in h.cells])
+        if some.size:
+            rows = problem.rows(b)
+            near = tuple(
+                Hidden(
+                    h.where,
+                    tuple(p._replace(rows=np.searchsorted(some, p.rows)) for p in h.cells),
+                )
+                for h in rows.V
+            )
+            extra = rows.extra[some] if isinstance(rows.extra, np.ndarray) else rows.extra
+            yield Blind(
+                first + some, b.X[some], b.y[some], b.c[some], Rows(rows.C[some], extra, near)
+            )
+
+
+def left_out_by_coef(problem: Problem, coef: Coef, m: Array, v: Array) -> None:
+    """Put moments of f without the label at incomplete rows, given those of others.
+
+    One copy of the row leaves the coefficients as a parabola in its fitted columns would, and its
+    latent entries are predicted from the others.
+    """
+    model, lik = problem.model, problem.model.likelihood
+    params = tuple(each and each.params for each in problem.latents)
+    for at in incomplete(problem):
+        new, share = predicted(model, at.X, params), np.minimum(at.c, 1.0)
+        _, _, local = expected(at.fitted, at.y, share, coef, lik)
+        own = coef.cov.quad(at.fitted.C)
+        rest = np.maximum(1.0 - local.w * own, 1e-6)
+        across = own + sum(
+            np.sum(
+                (plain(new.C) - plain(at.fitted.C))[:, h.where]
+                * coef.cov.cross(at.fitted.C, h.where),
+                axis=1,
+            )
+            for h in at.fitted.V
+        )
+        mean, var = moments(new, coef)
+        m[at.rows] = mean - across * local.g / rest
+        v[at.rows] = var + local.w * across**2 / rest
+
+
+def left_out_by_pairs(problem: Problem, pairs: tuple[Pair, ...], m: Array, v: Array) -> None:
+    """The same from draws, which are weighted by one over the likelihood of the label.
+
+    Latent entries are integrated out of both, so that weights vary less.
+    """
+    model = problem.model
+    some = pairs[:: max(1, len(pairs) // CALIBRATION_PAIRS)]
+    for at in incomplete(problem):
+        mean, var = by_pairs(model, at.X, some)
+        log_weight = -np.minimum(at.c, 1.0) * log_mean(model.likelihood, at.y, mean, var)
+        weight = np.exp(log_weight - logsumexp(log_weight, axis=0))
+        m[at.rows], v[at.rows] = mixture(mean, var, weight)
+
+
+def log_mean(likelihood: Likelihood, y: Array, m: Array, v: Array) -> Array:
+    """Log of the likelihood averaged over f ~ N(m, v), by quadrature if it is smooth."""
+    if hasattr(likelihood, "log_mean"):
+        return likelihood.log_mean(y, m, v)  # type: ignore[no-any-return]
+    f = m[..., None] + np.sqrt(v)[..., None] * NODES
+    out: Array = logsumexp(likelihood.log_prob(y[:, None], f) + LOG_WEIGHTS, axis=-1)
+    return out

@@ -1,0 +1,1 @@
+"""A model, its data, and the pass over rows that sums statistics."""

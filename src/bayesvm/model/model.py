@@ -1,0 +1,412 @@
+"""A model is a list of terms and a likelihood; a problem is a model with its data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..blocks import Blocks, balanced_rows
+from ..core import arrays
+from ..core.arrays import joined
+from ..core.distributions import LOG_2PI
+from ..core.random import stream
+from ..core.types import Array, Block, Coef, Engine, Likelihood, Own, Rows, Stats, Term
+from ..designs.columns import Assembled
+from ..gaussian.arrow import Arrow
+from ..gaussian.centred import Centred
+from ..gaussian.covariances import Point
+from ..gaussian.forms import sandwich
+from ..gaussian.precision import Blocked, Precision
+from . import latent
+from .passes import draw_block, expected, filled, moments, pass_block
+from .past import Past
+
+States = tuple[Any, ...]
+Product = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Model:
+    """Terms side by side, seen through a likelihood."""
+
+    terms: tuple[Term, ...]
+    likelihood: Likelihood
+    dtype: str = "float64"  # of the columns; what is summed over rows is always float64
+
+    @cached_property
+    def slices(self) -> tuple[slice, ...]:
+        ends = np.cumsum([0, *(t.design.width for t in self.terms)])
+        return tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
+
+    @cached_property
+    def width(self) -> int:
+        return self.slices[-1].stop
+
+    @cached_property
+    def is_latent(self) -> bool:
+        """Whether some columns have entries that are not known."""
+        return any(latent.is_latent(t.design) for t in self.terms)
+
+    @cached_property
+    def grouped(self) -> tuple[int, ...]:
+        """Which terms are effects of groups: the last ones, by width (see :func:`arranged`)."""
+        return tuple(k for k, t in enumerate(self.terms) if hasattr(t.design, "part"))
+
+    def sized(self, weight: float) -> Model:
+        """The model with defaults of priors settled that depend on how many rows there are."""
+        terms = tuple(
+            t._replace(prior=t.prior.sized(weight, t.design.width))
+            if hasattr(t.prior, "sized")
+            else t
+            for t in self.terms
+        )
+        return replace(self, terms=terms)
+
+    def find(self, name: str) -> tuple[Term, slice]:
+        """A term and where its coefficients are."""
+        pairs = zip(self.terms, self.slices, strict=True)
+        return next((t, where) for t, where in pairs if t.name == name)
+
+    def rows(self, X: Any, out: Any = None) -> Rows:
+        """Columns of all terms at a block of input, written to ``out`` if that is given."""
+        if sparse.issparse(X):
+            return Rows(Centred.beside([t.design.columns(X) for t in self.terms]))
+        plain = self.terms[: len(self.terms) - len(self.grouped)]
+        width = self.slices[len(plain)].start if self.grouped else self.width
+        C = arrays.empty(X, width, self.dtype) if out is None else out
+        extra: Array | float = 0.0
+        for term, where in zip(plain, self.slices, strict=False):
+            term.design.columns(X, out=C[:, where])
+            if hasattr(term.design, "residual"):
+                extra = extra + term.design.residual(X, C[:, where])
+        if self.grouped:
+            factors = tuple(self.terms[k].design.part(X) for k in self.grouped)
+            return Rows(Arrow(C, factors), extra)
+        return Rows(C, extra)
+
+    def held(self, block: Block) -> Rows:
+        """Columns at a block: those it holds, or new ones."""
+        return block.rows if block.rows is not None else self.rows(block.X)
+
+    # ----- the coefficient side, one prior per term
+
+    def init(self) -> States:
+        return tuple(t.prior.init(t.design.width) for t in self.terms)
+
+    def precision(self, states: States) -> Precision:
+        """E[P], ``(K,)``, or with the blocks of those priors that have a matrix."""
+        parts = list(zip(self.terms, states, self.slices, strict=True))
+        d = np.concatenate([t.prior.precisions(s, t.design.width) for t, s, _ in parts])
+        blocks = [(where, t.prior.matrix(s)) for t, s, where in parts if hasattr(t.prior, "matrix")]
+        if not blocks:
+            return d
+        for where, _ in blocks:
+            d[where] = 0.0
+        return Blocked(d, tuple(blocks))
+
+    def _ask(self, method: str, states: States, other: float) -> Array | None:
+        """What those priors say that have a method, ``(K,)``; ``None`` if there are none."""
+        if not any(hasattr(t.prior, method) for t in self.terms):
+            return None
+        parts = []
+        for t, s in zip(self.terms, states, strict=True):
+            ask, p = getattr(t.prior, method, None), t.design.width
+            parts.append(np.full(p, other) if ask is None else ask(s, p))
+        return np.concatenate(parts)
+
+    def odds(self, states: States) -> Array | None:
+        """Prior log odds of each coefficient not to be zero; ``None`` if none can be."""
+        return self._ask("odds", states, np.inf)
+
+    def gates(self, states: States) -> Array | None:
+        """E[gamma] of each coefficient; ``None`` if no prior has gates."""
+        return self._ask("gates", states, 1.0)
+
+    def gated(self, states: States, eta: Array) -> States:
+        """States with new log odds of the gates."""
+        return tuple(
+            t.prior.gated(s, eta[where]) if hasattr(t.prior, "gated") else s
+            for t, s, where in zip(self.terms, states, self.slices, strict=True)
+        )
+
+    def corner(self, states: States) -> Array:
+        """Slope of the penalty at zero, ``(K,)``."""
+        parts = zip(self.terms, states, strict=True)
+        return np.concatenate([t.prior.corner(s, t.design.width) for t, s in parts])
+
+    def programme(self, states: States) -> bool:
+        """Whether the penalty is made of squares and corners, so that its mode can be exact."""
+        parts = zip(self.terms, states, strict=True)
+        return all(t.prior.is_quadratic(s) for t, s in parts if hasattr(t.prior, "is_quadratic"))
+
+    def settled(self, states: States, theta: Array, eps: float) -> Array:
+        """Coefficients with those at zero that belong there."""
+        parts = [
+            t.prior.settled(s, theta[where], eps) if hasattr(t.prior, "settled") else theta[where]
+            for t, s, where in zip(self.terms, states, self.slices, strict=True)
+        ]
+        return np.concatenate(parts)
+
+    def own(self, coef: Coef) -> list[Own]:
+        var = coef.cov.diag()
+        return [
+            Own(coef.mean[where], var[where], _blocks(t.prior, coef, where))
+            for t, where in zip(self.terms, self.slices, strict=True)
+        ]
+
+    def each(self, method: str, states: States, coef: Coef, *args: Any) -> list[Any]:
+        """Ask every prior the same question about its own coefficients."""
+        return [
+            getattr(t.prior, method)(s, own, *args)
+            for t, s, own in zip(self.terms, states, self.own(coef), strict=True)
+        ]
+
+    def draw(self, states: States, theta: Array, rng: np.random.Generator) -> States:
+        """Hyperparameters given coefficients."""
+        return tuple(
+            t.prior.draw(s, theta[where], rng)
+            for t, s, where in zip(self.terms, states, self.slices, strict=True)
+        )
+
+    def offer(self, thetas: Array, rng: np.random.Generator) -> States:
+        """Hyperparameters proposed for each row of ``thetas``."""
+        return tuple(
+            t.prior.offer(thetas[:, where], rng)
+            for t, where in zip(self.terms, self.slices, strict=True)
+        )
+
+    def weigh(self, states: States, thetas: Array) -> Array:
+        """Log prior of rows of ``thetas`` and their hyperparameters, relative to the offer's."""
+        parts = zip(self.terms, states, self.slices, strict=True)
+        return np.sum([t.prior.weigh(s, thetas[:, where]) for t, s, where in parts], axis=0)
+
+    def latent_bound(self, latents: latent.Latents) -> float:
+        """What entries that are not known add to the bound."""
+        return sum(
+            t.design.bound(each.params, each.sums) + each.entropy
+            for t, each in zip(self.terms, latents, strict=False)
+            if each is not None
+        )
+
+    def entropy(self, coef: Coef) -> float:
+        return 0.5 * (self.width * (1.0 + LOG_2PI) + coef.cov.logdet)
+
+    def start(self) -> Coef:
+        """Everything at zero: the hinge then gives every row weight 1."""
+        return Coef(np.zeros(self.width), Point(self.width))
+
+
+def _blocks(prior: Any, coef: Coef, where: slice) -> Array | None:
+    if not hasattr(prior, "matrix"):
+        return None
+    return coef.cov.blocks(where, prior.size)  # type: ignore[attr-defined, no-any-return]
+
+
+def arranged(terms: Sequence[Term]) -> tuple[Term, ...]:
+    """Terms in the order a model wants: plain ones, then effects of groups, the widest last."""
+    return tuple(sorted(terms, key=lambda t: t.design.width if hasattr(t.design, "part") else -1))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A model, its blocks of rows, the engine that visits them and the form of S."""
+
+    model: Model
+    blocks: Blocks
+    engine: Engine
+    form: str = "dense"
+    latents: latent.Latents = ()  # entries that are not known, where they stand now
+    past: Past | None = None  # rows of a stream that are no longer at hand
+
+    @classmethod
+    def posed(cls, model: Model, blocks: Blocks, engine: Engine, form: str) -> Problem:
+        """The problem in a form of S; the dual one keeps its columns, all rows in one block."""
+        if form != "factored":
+            return cls(model, blocks, engine, form)
+        return cls(model, replace(blocks, size=blocks.n), engine, form).assembled()
+
+    def at(self, latents: latent.Latents) -> Problem:
+        """The problem with its latent entries somewhere."""
+        return replace(self, latents=latents) if latents else self
+
+    def rows(self, block: Block) -> Rows:
+        rows = self.model.held(block)
+        if not self.latents:
+            return rows
+        first = block.number * self.blocks.size
+        last = first + block.y.shape[0]
+        return filled(rows, latent.hidden(self.model, self.latents, first, last))
+
+    @property
+    def reader(self) -> Callable[[Block], Rows]:
+        """How visits read a block.  It names the model where it can, not the problem: an engine may
+        send it to where the rows are."""
+        return self.rows if self.latents else self.model.held
+
+    @property
+    def n(self) -> int:
+        return self.blocks.n
+
+    @property
+    def weight(self) -> float:
+        """Total weight of the rows, of those no longer at hand too."""
+        return self.blocks.weight + (0.0 if self.past is None else self.past.weight)
+
+    @property
+    def shape(self) -> tuple[str, int]:
+        """What a state must have in common with a problem to be its start."""
+        return self.form, self.n if self.form == "factored" else 0
+
+    def assembled(self) -> Problem:
+        """The same problem with its columns built once and kept."""
+        blocks, model = self.blocks, self.model
+        if hasattr(blocks, "kept"):  # rows that live elsewhere keep their columns there
+            return replace(self, blocks=blocks.kept(model))
+        if model.grouped and hasattr(blocks.X, "cut"):
+            parts = [model.rows(b.X) for b in blocks]
+            return replace(self, blocks=blocks.assembled(Rows(joined([rows.C for rows in parts]))))
+        if sparse.issparse(blocks.X) or model.grouped:
+            return replace(self, blocks=blocks.assembled(model.rows(blocks.X)))
+        # an engine that has a place of its own keeps columns there, wherever the rows are
+        empty = getattr(self.engine, "empty", arrays.empty)
+        C = empty(blocks.X, model.width, model.dtype)
+        extra = empty(blocks.X, 1, model.dtype)[:, 0] if self._leaves_some() else 0.0
+
+        def fill(b: Block) -> None:
+            at = slice(b.number * blocks.size, b.number * blocks.size + b.X.shape[0])
+            left = model.rows(b.X, arrays.part(C, at)).extra
+            if not isinstance(extra, float):
+                extra[at] = arrays.like(left, extra)
+
+        for _ in self.engine.collect(fill, blocks):
+            pass
+        return replace(self, blocks=blocks.assembled(Rows(C, extra)))
+
+    def _leaves_some(self) -> bool:
+        """Whether columns leave some variance of f unsaid."""
+        return any(hasattr(term.design, "residual") for term in self.model.terms)
+
+    def narrowed(self, keep: Array, states: States) -> tuple[Problem, States]:
+        """The problem and its states with some columns only; ``keep`` is a mask of all columns."""
+        terms, narrow = [], []
+        for term, s, where in zip(self.model.terms, states, self.model.slices, strict=True):
+            some = keep[where]
+            terms.append(term._replace(design=Assembled(int(some.sum()))))
+            narrow.append(s and type(s)(*(x[some] if np.ndim(x) else x for x in s)))
+        whole = self if self.blocks.ready else self.assembled()
+        blocks = replace(whole.blocks, X=whole.blocks.X[:, keep])
+        model = replace(self.model, terms=tuple(terms))
+        return replace(whole, model=model, blocks=blocks, form="dense"), tuple(narrow)
+
+    def thinned(self, keep: int, rng: np.random.Generator) -> Problem:
+        """A random subset of ``keep`` rows: one of each of as many stretches of equal length."""
+        edges = np.arange(keep + 1) * self.n // keep
+        within = (rng.random(keep) * np.diff(edges)).astype(np.intp)
+        return self.some(edges[:-1] + within)
+
+    def balanced(self, most: int, rng: np.random.Generator) -> tuple[Problem, Array]:
+        """At most so many rows, half of each label if it has them; rows that each stands for."""
+        if not self.latents:
+            blocks, share = self.blocks.balanced(most, rng)
+            return replace(self, blocks=blocks), share
+        rows, share = balanced_rows(self.blocks.y, most, rng)
+        return (self if rows.size == self.n else self.some(rows)), share
+
+    def some(self, rows: Array) -> Problem:
+        """Chosen rows, in ascending order."""
+        latents = tuple(each and each.take(rows) for each in self.latents)
+        return replace(self, blocks=self.blocks.take(rows), latents=latents)
+
+    def stats(self, coef: Coef, curved: bool = False) -> Stats:
+        """One pass over the rows, seen by a distribution of theta."""
+        read, lik, form = self.reader, self.model.likelihood, self.form
+        sums: Stats = self.engine.sum(
+            lambda b: pass_block(read(b), b.y, b.c, coef, lik, form, curved), self.blocks
+        )
+        sums = sums.completed()
+        return sums if self.past is None else sums + self.past.stats(coef, curved)
+
+    def draw(self, theta: Array, key: tuple[int, ...]) -> Stats:
+        """One pass with latent rows drawn; block b of a sweep has a generator of its own."""
+        read, lik, form = self.reader, self.model.likelihood, self.form
+
+        def visit(b: Block) -> Stats:
+            rng = stream(key[0], "rows", *key[1:], b.number)
+            return draw_block(read(b), b.y, b.c, theta, lik, form, rng)
+
+        return self.engine.sum(visit, self.blocks)  # type: ignore[no-any-return]
+
+    def products(self, coef: Coef) -> tuple[Product, Product]:
+        """Multiplication by S and by H at ``coef`` without forming either."""
+        read, lik = self.reader, self.model.likelihood
+        locals_ = list(
+            self.engine.collect(lambda b: expected(read(b), b.y, b.c, coef, lik)[2], self.blocks)
+        )
+
+        def by(weights: list[Array]) -> Product:
+            def visit(b: Block, x: Array) -> Array:
+                C = read(b).C
+                return C.T @ (weights[b.number] * (C @ x))
+
+            return lambda x: self.engine.sum(lambda b: visit(b, x), self.blocks)
+
+        return by([k.w for k in locals_]), by([k.h for k in locals_])
+
+    def gram(self, weights: Array) -> Any:
+        """S for given weights of rows."""
+        read, size, form = self.reader, self.blocks.size, self.form
+
+        def visit(b: Block) -> Any:
+            at = slice(b.number * size, b.number * size + b.y.shape[0])
+            return sandwich(read(b).C, weights[at], form)
+
+        return self.engine.sum(visit, self.blocks)
+
+    def columns(self, rows: Array) -> Array:
+        """Dense columns at chosen rows."""
+        C = self.model.held(replace(self.blocks.take(rows), size=len(rows))[0]).C
+        if arrays.is_foreign(C):
+            C = arrays.to_numpy(C)
+        return np.asarray(C.toarray() if hasattr(C, "toarray") else C)
+
+    def predictor(self, theta: Array) -> Array:
+        """f at every row."""
+        read = self.reader
+        return np.concatenate(list(self.engine.collect(lambda b: read(b).C @ theta, self.blocks)))
+
+    def log_likelihoods(self, thetas: Array) -> Array:
+        """Log likelihood of all rows at each of several coefficient vectors, ``(m, K)``."""
+        read, lik = self.reader, self.model.likelihood
+
+        def visit(b: Block) -> Array:
+            C, few = read(b).C, max(1, 2**16 // b.y.shape[0])  # stay in cache
+            parts = (arrays.like(thetas[i : i + few], C) for i in range(0, len(thetas), few))
+            logs = [lik.log_prob(b.y, arrays.double(part @ C.T)) @ b.c for part in parts]
+            return np.concatenate(logs)
+
+        return self.engine.sum(visit, self.blocks)  # type: ignore[no-any-return]
+
+    def moments(self, coef: Coef) -> tuple[Array, Array]:
+        """Mean and variance of f at every row."""
+        read = self.reader
+
+        def visit(b: Block) -> tuple[Array, Array]:
+            m, v = moments(read(b), coef)
+            return m, v + 0.0 * m  # in whichever library m lives
+
+        parts = list(self.engine.collect(visit, self.blocks))
+        return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
+
+    def outside(self) -> Array | float:
+        """Variance of f at every row that is not the coefficients', which no row can reduce."""
+        if self.blocks.ready:
+            return self.blocks.extra
+        if not self._leaves_some():
+            return 0.0
+        return np.concatenate([np.broadcast_to(self.rows(b).extra, b.y.shape) for b in self.blocks])

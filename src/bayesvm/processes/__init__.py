@@ -1,0 +1,1 @@
+"""Gaussian processes: exact and through inducing points, their evidence and tuning."""

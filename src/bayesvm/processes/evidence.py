@@ -1,0 +1,321 @@
+r"""Evidence of a kernel: the bound of a fit as a function of the kernel's log parameters.
+
+At the optimum of the posterior the slope of the bound at fixed posterior is the whole slope, so a
+fit gives both; L-BFGS climbs them under weak log-normal priors.  Parameters with the most evidence
+under a *logistic* model are where :mod:`bayesvm.processes.tune` begins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from scipy.optimize import minimize
+
+from ..blocks import rows_of_all_classes
+from ..core.types import Array
+from ..designs.columns import Standardised
+from ..inference.progress import Progress, Watch, silent
+from ..kernels import Scaled, with_columns
+from .gram import Labels, Site, Sites, fit_sites
+from .lowrank import LowRank
+from .whitened import JITTER, jitter, whiten
+
+FEW = 400  # points of the first, coarse search
+SEARCHED = 800  # most points of the search for length scales
+START = 16.0  # amplitude of a logistic model
+SPREAD = 1.5  # prior sd of log amplitude and of other parameters
+OWN_SCALES = 1.0  # prior sd of a column's log length scale about the common one
+NATS_A_SCALE = 1.0  # what a length scale of its own must add to the evidence,
+NATS_AT_LEAST = 5.0  # and all of them together: very strong evidence by any table
+SHOWN = 0.75  # share of that which few points must show where there are more
+SMALL_GAIN = 1e-3  # relative gain of a step that ends a climb
+FARTHEST = 12.0  # how far from their prior's mean log parameters are tried
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """Distinct points, the labels of each machine at them, and the variance of the level."""
+
+    X: Array
+    machines: tuple[Labels, ...]
+    bias: float
+    extent: float  # squared size of the cloud of points: one a column, if they are standardised
+
+    def thinned(self, most: int, rng: np.random.Generator) -> Seen:
+        """At most so many points, drawn from every class; all of a class that has very few.
+
+        Classes drawn in other proportions than they have change the level of the log-odds and
+        nothing else of them (Prentice & Pyke 1979), so rows keep the weights they have.
+        """
+        n = self.X.shape[0]
+        if n <= most:
+            return self
+        keep = np.zeros(n, dtype=bool)
+        keep[rows_of_all_classes(self._classes(), most, rng)] = True
+        kept = tuple(k.take(np.flatnonzero(keep[k.at]))[0] for k in self.machines)
+        return Seen(self.X[keep], kept, self.bias, self.extent)
+
+    def _classes(self) -> Array:
+        """The class of each point: the rarest of its rows'."""
+        first = self.machines[0]
+        codes = np.argmax([labels.y for labels in self.machines], axis=0)
+        if len(self.machines) == 1:
+            codes = (first.y > 0).astype(np.intp)
+        rank = np.argsort(np.argsort(np.bincount(codes, first.c)))
+        out = np.full(first.points, rank.size)
+        np.minimum.at(out, first.at, rank[codes])
+        return out
+
+    def propped(self, K: Array) -> Array:
+        """A kernel matrix with its jitter and the level."""
+        out = K + self.bias
+        out[np.diag_indices_from(out)] += jitter(K)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class LogNormal:
+    """Prior of log parameters: Gaussian with a mean and a precision matrix."""
+
+    mean: Array
+    precision: Array
+
+    def value(self, theta: Array) -> float:
+        gap = theta - self.mean
+        return -0.5 * float(gap @ self.precision @ gap)
+
+    def slope(self, theta: Array) -> Array:
+        return -self.precision @ (theta - self.mean)
+
+    @property
+    def reach(self) -> tuple[Array, Array]:
+        """The least and the largest that are tried."""
+        return self.mean - FARTHEST, self.mean + FARTHEST
+
+
+def extent_of(X: Array, standardised: bool) -> float:
+    """Squared size of a cloud of points: the variances of its columns together."""
+    return float(X.shape[1] if standardised else X.var(axis=0).sum() or 1.0)
+
+
+def parameter_prior(kernel: Scaled, extent: float, amplitude: float, own: float) -> LogNormal:
+    """Length scales about the size of the cloud of points, the rest about their start.
+
+    Columns share most of a length scale: deviations of their own have standard deviation ``own``.
+    """
+    names = kernel.names
+    mean = kernel.theta.copy()
+    mean[0] = np.log(amplitude)
+    cov = np.diag(np.full(mean.size, SPREAD**2))
+    stems = [name.split("[")[0] for name in names]
+    for stem in {s for s in stems if s.endswith("length_scale")}:
+        where = np.flatnonzero([s == stem for s in stems])
+        mean[where] = 0.5 * np.log(extent)
+        cov[np.ix_(where, where)] = 1.0
+        if where.size > 1:
+            cov[where, where] += own**2
+    return LogNormal(mean, np.linalg.inv(cov))
+
+
+class Ended(Exception):
+    """A callback has ended the search for a kernel."""
+
+
+class Search:
+    """Reports every evaluation of a search, and ends it where a callback returns True."""
+
+    def __init__(self, watch: Watch = silent) -> None:
+        self.watch, self.stopped = watch, False
+
+    def report(self, stage: str, count: int, most: int, value: float, gain: float) -> None:
+        """Report a value, the larger the better; ``count`` of about ``most``."""
+        self.stopped = self.watch(Progress(stage, count, max(count, most), value, gain), None)
+        if self.stopped:
+            raise Ended
+
+
+class Score(Protocol):
+    """What can be climbed: a function of log parameters with its gradient, and their prior."""
+
+    prior: LogNormal
+
+    def __call__(self, theta: Array) -> tuple[float, Array]: ...
+
+
+class Evidence:
+    """Bound of all machines as a function of log parameters; sites are kept between calls."""
+
+    def __init__(self, kernel: Scaled, seen: Seen, site: Site, prior: LogNormal) -> None:
+        self.kernel, self.seen, self.site, self.prior = kernel, seen, site, prior
+        self.sites: list[Sites | None] = [None] * len(seen.machines)
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        """Log evidence plus log prior, and the gradient."""
+        kernel, X = self.kernel.with_theta(theta), self.seen.X
+        plain: Array = kernel(X)
+        K = self.seen.propped(plain)
+        value, G = 0.0, np.zeros_like(K)
+        for j, labels in enumerate(self.seen.machines):
+            fit = fit_sites(K, labels, self.site, self.sites[j], tol=1e-4)
+            self.sites[j] = fit.sites
+            value += fit.bound
+            G += fit.slope()
+        on_jitter = np.full(X.shape[0], JITTER * np.trace(G) / X.shape[0])
+        slope = kernel.pull(G, X, None, plain) + kernel.pull_diag(on_jitter, X)
+        return value + self.prior.value(theta), slope + self.prior.slope(theta)
+
+    def climb(
+        self: Score,
+        theta: Array,
+        evaluations: int,
+        early: float = -np.inf,
+        root: Array | None = None,
+        search: Search | None = None,
+    ) -> Summit:
+        """Climb by L-BFGS; give up where the eighth evaluation has not reached ``early``.
+
+        Steps are ``root`` times those of the search.  By default the prior is round in them, so
+        that a length scale shared by many columns moves as easily as one column's own; a climb
+        that follows another takes its shape from that one.
+        """
+        if root is None:
+            root = np.linalg.cholesky(np.linalg.inv(self.prior.precision))
+        unit, values, best = 0.0, [-np.inf], theta
+
+        def place(z: Array) -> Array:
+            return np.clip(theta + root @ z, *self.prior.reach)
+
+        def minus(z: Array) -> tuple[float, Array]:
+            nonlocal unit, best
+            value, slope = self(place(z))
+            slope = root.T @ slope
+            gain = value - max(values)
+            best = place(z) if gain > 0 else best
+            values.append(value)
+            if search is not None:
+                search.report("kernel", len(values) - 1, evaluations, value, gain)
+            if len(values) == 9 and max(values) < early:
+                raise _TooLow
+            if not unit:  # the first step goes as far as the slope: let that be one unit
+                unit = max(1.0, float(np.linalg.norm(slope)))
+            return -value / unit, -slope / unit
+
+        options = {"maxfun": evaluations, "maxcor": 20, "ftol": SMALL_GAIN, "gtol": 1e-3}
+        options["maxls"] = 4  # what more would gain is lost in the tolerance of the sites
+        first = np.zeros(theta.size)
+        try:
+            found = minimize(minus, first, jac=True, method="L-BFGS-B", options=options)
+        except _TooLow:
+            return Summit(theta, max(values), root)
+        except Ended:
+            return Summit(best, max(values), root)
+        # not where it ended: a line search that fails leaves a place and a value of another
+        return Summit(best, max(values), root @ _rounded(found.hess_inv))
+
+
+class SparseEvidence(Evidence):
+    """The same through inducing points."""
+
+    def __init__(
+        self, kernel: Scaled, seen: Seen, site: Site, prior: LogNormal, through: Through
+    ) -> None:
+        super().__init__(kernel, seen, site, prior)
+        self.through = through
+        self.plain = Standardised(np.zeros(seen.X.shape[1]), np.ones(seen.X.shape[1]))
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        kernel, seen = self.kernel.with_theta(theta), self.seen
+        design = whiten(kernel, self.through.Z, self.plain)
+        process = LowRank.of(design, seen.X, seen.bias, self.through.fitc)
+        value, slope = self.prior.value(theta), self.prior.slope(theta)
+        for j, labels in enumerate(seen.machines):
+            fit = fit_sites(process, labels, self.site, self.sites[j], tol=1e-5)
+            self.sites[j] = fit.sites
+            value += fit.bound
+            slope += process.slope(fit)
+        return value, slope
+
+
+class Through(NamedTuple):
+    """Inducing points, and whether what they leave is FITC's."""
+
+    Z: Array
+    fitc: bool
+
+
+class Summit(NamedTuple):
+    """Where a climb ended: parameters, value, and steps in which the top is round."""
+
+    theta: Array
+    value: float
+    root: Array
+
+
+def _rounded(met: Any) -> Array:
+    """Factor of the inverse curvature that L-BFGS has met.
+
+    Its own account of it takes directions not yet seen for unit ones; as in its steps, they are
+    given the scale of the last.
+    """
+    eye = np.eye(met.shape[0])
+    if not len(met.sk):
+        return eye
+    H = eye * (met.sk[-1] @ met.yk[-1]) / (met.yk[-1] @ met.yk[-1])
+    for s, y in zip(met.sk, met.yk, strict=True):
+        A = eye - np.outer(s, y) / (s @ y)
+        H = A @ H @ A.T + np.outer(s, s) / (s @ y)
+    return np.linalg.cholesky(H)
+
+
+class _TooLow(Exception):
+    """A climb that is not going to get high enough."""
+
+
+def is_scale(kernel: Scaled) -> Array:
+    """1 for the parameters that are length scales, else 0."""
+    return np.array([n.split("[")[0].endswith("length_scale") for n in kernel.names], float)
+
+
+def maximise_evidence(
+    kernel: Scaled,
+    seen: Seen,
+    site: Site,
+    amplitude: float,
+    rng: np.random.Generator,
+    per_column: bool = False,
+    search: Search | None = None,
+) -> Scaled:
+    """The kernel of most evidence; with ``per_column``, one length scale a column if that pays.
+
+    A few points settle a scale that all columns share, and whether columns deserve their own; more
+    are asked only for what these are.  Columns start from short scales: from a long one that they
+    share, those along which f bends look as idle as the rest.
+    """
+    few, p, search = seen.thinned(FEW, rng), seen.X.shape[1], search or Search()
+    sites: list[Sites | None] = [None] * len(seen.machines)
+
+    def climb(
+        kernel: Scaled, part: Seen, evaluations: int, after: Summit | None = None, **how: Any
+    ) -> tuple[Scaled, Summit]:
+        prior = parameter_prior(kernel, seen.extent, amplitude, OWN_SCALES)
+        one = Evidence(kernel, part, site, prior)
+        one.sites[:] = sites if part is few else one.sites
+        root = after and after.root
+        top = one.climb(kernel.theta, evaluations, root=root, search=search, **how)
+        sites[:] = one.sites
+        return kernel.with_theta(top.theta), top
+
+    shared, low = climb(kernel, few, 40)
+    wide = with_columns(kernel, p)
+    more_scales = wide.theta.size - kernel.theta.size
+    if not per_column or more_scales == 0 or search.stopped:
+        return shared
+    needed = max(NATS_A_SCALE * more_scales, NATS_AT_LEAST)
+    wide = wide.with_theta(wide.theta - np.log(2.0) * is_scale(wide))
+    wide, high = climb(wide, few, 40, early=low.value + 0.2 * needed)
+    many = seen.thinned(SEARCHED, rng)
+    if high.value - low.value < (1.0 if many is few else SHOWN) * needed:
+        return shared
+    return wide if many is few or search.stopped else climb(wide, many, 20, high)[0]

@@ -1,0 +1,127 @@
+r"""Kernel parameters from many rows: the bound with inducing points, its gradient row by row.
+
+At the optimum of :math:`q(\theta) = N(\mu, \Sigma)` the gradient in the kernel's parameters is that
+at fixed *q*, so rows contribute one by one.  With :math:`c_i = (1, \phi_i)`,
+:math:`\phi_i = L^{-1} k_m(x_i)`, slopes :math:`g_i = \partial\ell_i/\partial m_i` and precisions
+:math:`w_i = -2\,\partial\ell_i/\partial v_i`,
+
+.. math::
+
+    \bar\phi_i = g_i \mu_\phi + w_i\,(\phi_i - (\Sigma c_i)_\phi), \qquad
+    \bar k_{ii} = -\tfrac12 w_i, \qquad \bar K_{nm} = \bar\Phi L^{-1},
+
+and what :math:`\bar L = -\mathrm{tril}(L^{-\top}\bar\Phi^\top\Phi)` does to :math:`K_{mm}` follows
+from the differential of a Cholesky factor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from ..core.arrays import like
+from ..core.types import Array, Block, Coef
+from ..inference.loop import State
+from ..inference.tight import Tight, TightVB
+from ..inference.vb import VB
+from ..kernels import Scaled
+from ..model.model import Model, Problem
+from ..model.passes import expected
+from .evidence import OWN_SCALES, Evidence, LogNormal, Search, parameter_prior
+from .whitened import JITTER, whiten
+
+EVALUATIONS = 8  # of the bound and its gradient
+ROWS = 30_000  # that are seen: three times as many gain a tenth of what these do
+PASSES = 40  # at most, for each
+SETTLED = 1e-6  # relative change of the bound at which a gradient is taken
+
+
+@dataclass(frozen=True)
+class Pull:
+    """Sums over rows from which the gradient is made."""
+
+    theta: Array  # through the kernel between rows and points, and of rows with themselves
+    cross: Array  # Phi_bar' Phi
+
+    def __add__(self, other: Pull) -> Pull:
+        return Pull(self.theta + other.theta, self.cross + other.cross)
+
+
+def pull_block(model: Model, coef: Coef, block: Block) -> Pull:
+    """The share of a block of rows, made where they are; its last term is the whitened kernel."""
+    rows, design = model.held(block), model.terms[-1].design
+    local = expected(rows, block.y, block.c, coef, model.likelihood)[2]
+    Phi = rows.C[:, 1:]
+    through = rows.C @ like(coef.cov.dense()[:, 1:], rows.C)
+    bar = local.g[:, None] * like(coef.mean[1:], Phi) + local.w[:, None] * (Phi - through)
+    X = design.inputs.columns(block.X)
+    to_cross = bar @ like(design.inverse, bar)
+    theta = design.kernel.pull(to_cross, X, like(design.Z, X))
+    theta = theta + design.kernel.pull_diag(-0.5 * local.w, X)
+    return Pull(theta, bar.T @ Phi)
+
+
+def gradient(design: Any, pull: Pull) -> Array:
+    """Slope of the bound in the kernel's log parameters."""
+    L = design.L
+
+    def back(M: Array) -> Array:  # L^-T M
+        return solve_triangular(L, M, lower=True, trans=1, check_finite=False)
+
+    L_bar = -np.tril(back(pull.cross))
+    T = np.tril(L.T @ L_bar)
+    T[np.diag_indices_from(T)] *= 0.5
+    inner = back(back(T).T).T  # L^-T T L^-1
+    K_bar = 0.5 * (inner + inner.T)
+    m = design.width
+    on_jitter = np.full(m, JITTER * np.trace(K_bar) / m)
+    own = design.kernel.pull(K_bar, design.Z, None) + design.kernel.pull_diag(on_jitter, design.Z)
+    return np.asarray(pull.theta + own)
+
+
+class StreamedEvidence:
+    """Bound of all machines as a function of log parameters; each keeps q between calls."""
+
+    climb = Evidence.climb
+
+    def __init__(self, kernel: Scaled, problems: list[Problem], prior: LogNormal) -> None:
+        self.kernel, self.problems, self.prior = kernel, problems, prior
+        self.states: list[State | None] = [None] * len(problems)
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        """Bound plus log prior, and the gradient."""
+        scheme = TightVB(VB(tol=SETTLED, max_iter=PASSES))
+        value, slope = 0.0, np.zeros(theta.size)
+        for j, problem in enumerate(self.problems):
+            level, gp = problem.model.terms
+            design = whiten(self.kernel.with_theta(theta), gp.design.Z, gp.design.inputs)
+            model = replace(problem.model, terms=(level, gp._replace(design=design)))
+            now = replace(problem, model=model)
+            fit = scheme.fit(now.assembled(), np.random.default_rng(0), self.states[j])
+            self.states[j], coef = fit.state, fit.state.coef
+            pull = now.engine.sum(partial(pull_block, model, coef), now.blocks)
+            value += fit.bound
+            slope += gradient(design, pull)
+        return value + self.prior.value(theta), slope + self.prior.slope(theta)
+
+
+def refine(
+    kernel: Scaled,
+    problems: list[Problem],
+    extent: float,
+    amplitude: float,
+    search: Search | None = None,
+) -> Scaled:
+    """A few steps uphill from a kernel that a sample has chosen."""
+    prior = parameter_prior(kernel, extent, amplitude, OWN_SCALES)
+    climb = StreamedEvidence(kernel, problems, prior).climb
+    return kernel.with_theta(climb(kernel.theta, EVALUATIONS, search=search).theta)
+
+
+def guided(problem: Problem, guide: Any) -> Problem:
+    """The problem as the guide's likelihood sees it, in full precision."""
+    return replace(problem, model=replace(problem.model, likelihood=Tight(guide), dtype="float64"))
