@@ -9,9 +9,10 @@ from bayesvm.gaussian.arrow import Arrow, Bordered
 from bayesvm.gaussian.cholesky import stacked_cholesky
 from bayesvm.gaussian.covariances import FullCovariance, covariance
 from bayesvm.gaussian.elimination import ArrowCovariance
+from bayesvm.gaussian.forms import Dense, sandwich, scaled, squared
 from bayesvm.gaussian.gates import integrated
 from bayesvm.gaussian.precision import Blocked, add_precision, blocks_of, masked
-from bayesvm.model.passes import Dense, gather, sandwich, scaled, squared
+from bayesvm.model.passes import gather
 from bayesvm.priors import InverseWishart, Ridge
 from tests.groups import grouped, make_grouped, simulate_groups
 from tests.problems import Z, frozen

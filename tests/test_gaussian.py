@@ -18,7 +18,8 @@ from bayesvm.gaussian.covariances import (
     mode,
     scaled_cholesky,
 )
-from bayesvm.model.passes import Diagonal, gather, sandwich
+from bayesvm.gaussian.forms import Diagonal, sandwich
+from bayesvm.model.passes import gather
 from tests.problems import Z, frozen, site
 
 

@@ -11,6 +11,7 @@ from scipy.special import logit
 
 from bayesvm.core.types import Coef, Stats
 from bayesvm.gaussian.covariances import FullCovariance, Point
+from bayesvm.gaussian.forms import Dense, Factored
 from bayesvm.gaussian.gates import (
     GatedCovariance,
     Subset,
@@ -22,7 +23,6 @@ from bayesvm.gaussian.gates import (
     through,
 )
 from bayesvm.machines.diagnostics import ess
-from bayesvm.model.passes import Dense, Factored
 from tests.papers import chains
 from tests.problems import Z
 

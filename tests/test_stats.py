@@ -12,17 +12,9 @@ from scipy import sparse
 
 from bayesvm.core.types import Coef, Rows
 from bayesvm.gaussian.covariances import DiagonalCovariance, FullCovariance, Point
+from bayesvm.gaussian.forms import Dense, Diagonal, Factored, sandwich
 from bayesvm.likelihoods import Hinge, Logistic, Probit
-from bayesvm.model.passes import (
-    NEGLIGIBLE,
-    Dense,
-    Diagonal,
-    Factored,
-    draw_block,
-    moments,
-    pass_block,
-    sandwich,
-)
+from bayesvm.model.passes import NEGLIGIBLE, draw_block, moments, pass_block
 from tests.problems import frozen, simulate
 
 FORMS = {"dense": Dense, "factored": Factored, "diagonal": Diagonal}

@@ -31,8 +31,6 @@ from bayesvm.designs import (
 )
 from bayesvm.designs.columns import Spread, _spread
 from bayesvm.engines import Serial, Threads
-from bayesvm.factors.design import FactorScores
-from bayesvm.processes.whitened import Mixture, Whitened
 
 N, P = 24, 3
 RNG = np.random.default_rng(0)
@@ -47,8 +45,8 @@ def test_no_missing_design():
         for name, item in vars(designs).items()
         if inspect.isclass(item) and not name.startswith("_")
     }
-    columns = {Basis, Chosen, FactorScores, Grouped, Intercept, Missing, Standardised, Whitened}
-    assert public == columns | {Factors, Filled, Mixture, Table, Unstructured}
+    columns = {Basis, Chosen, Grouped, Intercept, Missing, Standardised}
+    assert public == columns | {Factors, Filled, Table, Unstructured}
 
 
 def cut(X, c, edges):

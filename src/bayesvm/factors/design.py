@@ -37,7 +37,7 @@ class FactorScores:
     Examples
     --------
     >>> import numpy as np
-    >>> from bayesvm.designs import FactorScores
+    >>> from bayesvm.factors.design import FactorScores
     >>> from bayesvm.factors import FactorPrior, Sheet
     >>> X = np.random.default_rng(0).standard_normal((20, 5))
     >>> prior = FactorPrior()
