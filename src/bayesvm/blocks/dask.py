@@ -13,7 +13,6 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from ..core.arrays import inner, joined
 from ..core.types import Array, Block, Rows
-from ..engines.serial import Serial
 from ..inputs.cells import as_floats
 from ..inputs.levels import read
 from ..inputs.weights import class_factors, real_weights
@@ -37,7 +36,7 @@ class _Held:
 
 
 def _sum(visit: _Held, *part: Any) -> Any:
-    return Serial().sum(visit.fn, _cut(*part))
+    return reduce(add, map(visit.fn, _cut(*part)))
 
 
 def _each(visit: _Held, *part: Any) -> list[Any]:

@@ -12,7 +12,7 @@ large ``w_i`` grows on the margin, and ``b_i`` does not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -233,5 +233,16 @@ class Term(NamedTuple):
 class Engine(Protocol):
     """Maps a function over blocks of rows; may change speed, never values."""
 
-    def sum(self, fn: Callable[[Block], Any], blocks: Sequence[Block]) -> Any: ...
-    def collect(self, fn: Callable[[Block], Any], blocks: Sequence[Block]) -> Iterator[Any]: ...
+    on_device: ClassVar[bool]  # whether rows are moved to another memory than the host's
+
+    @property
+    def dtype(self) -> str: ...  # of columns: "auto", "float32" or "float64"
+    @property
+    def memory(self) -> int | None: ...  # bytes for columns that are kept
+    def sum(self, fn: Callable[[Block], Any], blocks: Any) -> Any: ...
+    def collect(self, fn: Callable[[Block], Any], blocks: Any) -> Iterator[Any]: ...
+    def check(self) -> None: ...  # raises if the engine cannot run here
+    def block_rows(self, K: int) -> int: ...  # rows of a block of K columns
+    def available(self) -> int: ...  # bytes that columns may take
+    def place(self, x: Any) -> Any: ...  # an array in the memory of the engine
+    def empty(self, rows: Any, width: int, dtype: str) -> Any: ...  # columns to be filled in

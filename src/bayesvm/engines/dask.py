@@ -13,13 +13,13 @@ from ..blocks.dask import (
     _sum,
     _total,
 )
-from ..blocks.memory import SHARE, available
+from ..blocks.memory import SHARE
 from ..core.types import Block
 from .serial import Serial
 
 
 @dataclass(frozen=True)
-class Dask:
+class Dask(Serial):
     """Visit the partitions of a Dask collection where they are.
 
     A pass sends the model once to every worker, visits each partition there in blocks that fit its
@@ -31,6 +31,8 @@ class Dask:
     ----------
     fan : int, default=8
         Sums added up in one task of the tree.
+    dtype, memory
+        As in :class:`Serial`; the memory is that of all workers together.
     """
 
     fan: int = FAN
@@ -44,12 +46,12 @@ class Dask:
 
     def sum(self, fn: Callable[[Block], Any], blocks: Any) -> Any:
         if not getattr(blocks, "remote", False):
-            return Serial().sum(fn, blocks)
+            return super().sum(fn, blocks)
         return _total(self._visits(fn, blocks, _sum), self.fan)
 
     def collect(self, fn: Callable[[Block], Any], blocks: Any) -> Iterator[Any]:
         if not getattr(blocks, "remote", False):
-            return Serial().collect(fn, blocks)
+            return super().collect(fn, blocks)
         from dask.base import compute
 
         parts = compute(*self._visits(fn, blocks, _each))
@@ -62,9 +64,5 @@ class Dask:
 
             workers = get_client().scheduler_info(n_workers=-1)["workers"].values()
         except (ImportError, ValueError, TypeError):  # no cluster: all is done in this process
-            return int(SHARE * available())
+            return super().available()
         return int(SHARE * sum(w["memory_limit"] or 0 for w in workers) / 2)
-
-
-# ---------------------------------------------------------------------------------------------
-# Rows

@@ -7,13 +7,14 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import reduce
 from importlib import import_module
 from operator import add
-from typing import Any
+from typing import Any, ClassVar
 
 import array_api_compat as compat
 import numpy as np
 
 from ..core import arrays
 from ..core.types import Block, Rows
+from .serial import Serial
 
 BLOCK_BYTES = 2**28  # columns of a block; a pass needs a few times as much beside them
 SENT = (np.float32, np.float64, np.int8, np.int16)  # kinds that travel as they are
@@ -21,7 +22,7 @@ SHARE = 0.6  # of the free memory of a device that columns may take
 
 
 @dataclass(frozen=True)
-class Gpu:
+class Gpu(Serial):
     """Visit blocks on a device; those that are not there yet are sent to it, one at a time.
 
     Columns are computed in float64 and kept in float32, products are made in float32 and summed in
@@ -34,10 +35,13 @@ class Gpu:
         Name of the device, ``"cuda:1"`` for the second; ``"cpu"`` is for tests.
     backend : {"torch", "cupy"}, default="torch"
         Array library.
+    dtype, memory
+        As in :class:`Serial`.
     """
 
     device: str = "cuda"
     backend: str = "torch"
+    on_device: ClassVar[bool] = True
 
     @property
     def namespace(self) -> Any:
@@ -50,8 +54,8 @@ class Gpu:
                 f"engine='gpu' needs {self.backend}; install bayesvm[gpu], or use engine='threads'."
             ) from error
 
-    def check(self) -> Gpu:
-        """Itself, if the device exists."""
+    def check(self) -> None:
+        super().check()
         known = self.backend in ("torch", "cupy") and self.device.startswith("cuda")
         if known and self.namespace and not import_module(self.backend).cuda.is_available():
             raise RuntimeError(
@@ -59,7 +63,6 @@ class Gpu:
                 "engine='threads', or Gpu(device='mps') and the like for other devices with "
                 "float64."
             )
-        return self
 
     @property
     def _there(self) -> dict[str, Any]:
@@ -110,12 +113,9 @@ class Gpu:
             cupy = import_module("cupy")
             held = cupy.get_default_memory_pool().free_bytes()  # by the library, for new arrays
             return int(SHARE * (cupy.cuda.runtime.memGetInfo()[0] + held))
-        from ..blocks.memory import SHARE as OF_HOST
-        from ..blocks.memory import available
+        return super().available()
 
-        return int(OF_HOST * available())
-
-    def rows(self, K: int) -> int:
+    def block_rows(self, K: int) -> int:
         """Rows of a block: few blocks, for every one costs a launch of each operation."""
         return int(max(2**12, BLOCK_BYTES // (4 * K)))
 

@@ -2,21 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, ClassVar
 
+from ..blocks.arrays import block_rows
+from ..blocks.memory import SHARE, available
+from ..core import arrays
 from ..core.types import Block
+from ..inputs.parameters import check_memory, is_among
 
 
 @dataclass(frozen=True)
 class Serial:
-    """Visit blocks in order, on the calling thread."""
+    """Visit blocks in order, on the calling thread.
 
-    def collect(self, fn: Callable[[Block], Any], blocks: Sequence[Block]) -> Iterator[Any]:
+    Other engines inherit from this one and override what they do differently.
+
+    Parameters
+    ----------
+    dtype : {"auto", "float32", "float64"}, default="auto"
+        Precision in which columns are kept and multiplied; sums over rows are always float64.
+        ``"auto"`` is float32 for kernel machines on more than 50,000 rows, unless fitted by EM, and
+        float64 for all else.
+    memory : int, optional
+        Bytes that a kernel machine on more than 50,000 rows may spend on keeping its columns, which
+        are computed again on every pass if they need more; by default half of what is free.
+    """
+
+    dtype: str = field(default="auto", kw_only=True)
+    memory: int | None = field(default=None, kw_only=True)
+    on_device: ClassVar[bool] = False  # whether rows are moved to another memory than the host's
+
+    def collect(self, fn: Callable[[Block], Any], blocks: Iterable[Block]) -> Iterator[Any]:
+        """Results for all blocks, in their order."""
         return map(fn, blocks)
 
-    def sum(self, fn: Callable[[Block], Any], blocks: Sequence[Block]) -> Any:
+    def sum(self, fn: Callable[[Block], Any], blocks: Iterable[Block]) -> Any:
+        """Sum of the results."""
         return reduce(add, self.collect(fn, blocks))
+
+    def check(self) -> None:
+        """Refuse fields without a meaning, and engines that cannot run here."""
+        if not is_among(self.dtype, ("auto", "float32", "float64")):
+            raise ValueError(
+                f"dtype={self.dtype!r} is not known; choose 'auto', 'float32' or 'float64'."
+            )
+        check_memory("memory", self.memory)
+
+    def block_rows(self, K: int) -> int:
+        """Rows of a block of K columns."""
+        return block_rows(K)
+
+    def available(self) -> int:
+        """Bytes that columns may take."""
+        return int(SHARE * available())
+
+    def place(self, x: Any) -> Any:
+        """An array in the memory of the engine."""
+        return x
+
+    def empty(self, rows: Any, width: int, dtype: str) -> Any:
+        """An array of columns to be filled in, one row for each of ``rows``."""
+        return arrays.empty(rows, width, dtype)

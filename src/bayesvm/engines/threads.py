@@ -2,52 +2,48 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from operator import add
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
+from joblib import cpu_count
 from threadpoolctl import ThreadpoolController
 
 from ..core.types import Block
+from .serial import Serial
 
 
 @dataclass(frozen=True)
-class Threads:
-    """Thread pool over row blocks.
+class Threads(Serial):
+    """Thread pool over blocks of rows.
 
-    BLAS is held to one thread in each worker: its own threads would fight the pool for cores, and
-    on a busy machine spin.  Results are added in the order of the blocks, so the number of workers
-    changes nothing, not even the last bit.
+    BLAS uses one thread in each worker: its own threads would compete with the pool for cores.
+    Results are added in the order of the blocks, so the number of workers changes nothing, not even
+    the last bit.
 
     Parameters
     ----------
     n_jobs : int, optional
-        Number of workers; ``None`` or ``-1`` takes all cores this process may use.
+        Number of workers; ``None`` or ``-1`` is one for each core this process may use.
+    dtype, memory
+        As in :class:`Serial`.
     """
 
     n_jobs: int | None = None
 
     @property
     def workers(self) -> int:
-        if self.n_jobs is None or self.n_jobs < 0:
-            cores = (
-                len(os.sched_getaffinity(0))
-                if hasattr(os, "sched_getaffinity")
-                else os.cpu_count() or 1
-            )
-            return max(1, cores + 1 + self.n_jobs) if self.n_jobs else cores
-        return max(1, self.n_jobs)
+        n = -1 if self.n_jobs is None else self.n_jobs
+        return max(1, n if n >= 0 else cpu_count() + 1 + n)
 
-    def collect(self, fn: Callable[[Block], Any], blocks: Sequence[Block]) -> Iterator[Any]:
+    def collect(self, fn: Callable[[Block], Any], blocks: Iterable[Block]) -> Iterator[Any]:
+        """Results for all blocks, in their order; only a few blocks are read ahead."""
         with one_blas_thread(), ThreadPoolExecutor(self.workers) as pool:
-            # a few ahead: blocks that are read from a file are not to pile up
             ahead: deque[Future[Any]] = deque()
             for block in blocks:
                 ahead.append(pool.submit(fn, block))
@@ -55,9 +51,6 @@ class Threads:
                     yield ahead.popleft().result()
             while ahead:
                 yield ahead.popleft().result()
-
-    def sum(self, fn: Callable[[Block], Any], blocks: Sequence[Block]) -> Any:
-        return reduce(add, self.collect(fn, blocks))
 
 
 class _OneThread:

@@ -22,6 +22,7 @@ from ..core.random import stream
 from ..core.tree import leaves
 from ..core.types import Array, Rows
 from ..designs import Table
+from ..engines import Gpu
 from ..files.checkpoint import opened, seed_in
 from ..files.fingerprint import fingerprint
 from ..inference.loop import Monitor, State
@@ -139,7 +140,7 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
         sampler = check.is_sampler(scheme)
         threads = check.blas_threads(problem.model.width, problem.form)
         if arrays.is_foreign(problem.blocks.X):
-            codes = problem.engine.place(codes)  # type: ignore[attr-defined]
+            codes = problem.engine.place(codes)
 
         def about() -> dict[str, str]:
             return self._about(*_content(problem, codes), [_vector(state) for state in starts])
@@ -243,7 +244,7 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
         X, how = self._new_rows(X), self.engine
         if not self._on_device():  # draws and exact fits answer on the host
             X = arrays.to_numpy(X)
-            how = "auto" if is_among(how, ("gpu",)) or hasattr(how, "place") else how
+            how = "auto" if is_among(how, ("gpu",)) or isinstance(how, Gpu) else how
         n, K = X.shape[0], self.machines_[0].model.width
         engine = check.choose_engine(how, n, K, self.n_jobs, X)
         size = check.choose_size(engine, K)

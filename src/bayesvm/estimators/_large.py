@@ -66,7 +66,7 @@ def fit_large(
         )
     rng = svc._fit_generator("places")
     n, p = X.shape
-    engine = check.choose_engine(svc.engine, n, p, svc.n_jobs, X)
+    engine = check.choose_engine(svc.engine, n, p, svc.n_jobs, X, svc.dtype, svc.memory)
     check.check_engine(engine, scheme, X)
     X, c = check.placed(engine, X, c)
     blocks = cut(X, codes, c, check.choose_size(engine, p))
@@ -99,15 +99,15 @@ def fit_large(
             inputs,
         )
     model = svc._model(design, Tight(likelihood) if bound == "tight" else likelihood)
-    model = replace(model, dtype=check.choose_dtype(svc.dtype, scheme))
+    model = replace(model, dtype=check.choose_dtype(engine, scheme))
     seen_by_scheme = model
     if not check.has_spread(scheme):
         terms = (model.terms[0], model.terms[1]._replace(design=Projected(design)))
         seen_by_scheme = replace(model, terms=terms)
     size = check.choose_size(engine, model.width)
     problem = Problem(seen_by_scheme, cut(X, codes, c, size), engine)
-    allowed = engine.available() if hasattr(engine, "available") else None
-    plan = Plan.of(n, model.width, model.dtype, allowed if svc.memory is None else svc.memory)
+    allowed = engine.available() if engine.memory is None else engine.memory
+    plan = Plan(n, model.width, model.dtype, allowed)
     if svc.verbose:
         print(f"[bayesvm] {plan}")
     if plan.keeps:
@@ -140,7 +140,7 @@ def _refined(
     )
     some = blocks.take(rows_of_all_classes(everywhere, ROWS, rng))
     codes = arrays.to_numpy(some.y)
-    if hasattr(engine, "place"):
+    if engine.on_device:
         some = replace(some, X=engine.place(some.X), c=engine.place(some.c))
         codes = engine.place(codes)
     else:

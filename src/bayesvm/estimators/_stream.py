@@ -17,6 +17,7 @@ from sklearn.utils.metaestimators import available_if
 
 from ..blocks import Blocks, block_rows
 from ..core.types import Array, Coef, Stats
+from ..engines import Gpu
 from ..gaussian.covariances import DiagonalCovariance, FullCovariance, scaled_cholesky
 from ..gaussian.forms import Dense
 from ..inference import VB
@@ -222,12 +223,12 @@ class Stream:
             count = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
             made, states = (kept.n, classes), (None,) * count
             stream = replace(self, model=problem.model, made=made, states=states)
-            if not hasattr(problem.engine, "place"):
+            if not problem.engine.on_device:
                 return stream, problem
             engine = check.choose_engine("auto", kept.n, problem.model.width, estimator.n_jobs)
             return stream, replace(problem, blocks=problem.blocks.home(), engine=engine)
         how = estimator.engine
-        how = "auto" if how == "gpu" or hasattr(how, "place") else how  # so few rows stay here
+        how = "auto" if how == "gpu" or isinstance(how, Gpu) else how  # so few rows stay here
         engine = check.choose_engine(how, kept.n, self.model.width, estimator.n_jobs)
         blocks = Blocks(kept.X, kept.codes, kept.c, block_rows(self.model.width))
         return self, Problem(self.model, blocks, engine)

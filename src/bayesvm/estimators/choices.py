@@ -47,6 +47,8 @@ PRIORS: Mapping[str, Any] = {
     "laplace_zero": LaplaceZero(),
 }
 
+ENGINE = ("sum", "collect", "check", "block_rows", "available", "place", "empty")
+
 SHARED_COLUMNS = 3000  # K-sized algebra below this is not worth several threads
 DUAL_ROWS = 4000  # largest n-sized factor
 DUAL_COLUMNS = 256  # up to here a K-sized factor is as quick
@@ -134,17 +136,32 @@ def check_streamed(likelihood: Any) -> None:
         raise ValueError(f"a stream cannot learn the scale of {likelihood}; give it a number.")
 
 
-def choose_engine(value: Any, n: int, K: int, n_jobs: int | None, X: Any = None) -> Any:
+def choose_engine(
+    value: Any,
+    n: int,
+    K: int,
+    n_jobs: int | None,
+    X: Any = None,
+    dtype: str = "auto",
+    memory: int | None = None,
+) -> Any:
+    """The engine, with ``dtype`` and ``memory`` where it has none of its own."""
     check_jobs("n_jobs", n_jobs)
-    if is_among(value, ("auto",)):
-        if is_foreign(X):
-            return Gpu.of(X)
-        if hasattr(X, "aligned"):
-            return Dask()
-        return Threads(n_jobs) if n > 2 * block_rows(K) else Serial()
-    table = {"serial": Serial(), "threads": Threads(n_jobs), "gpu": Gpu(), "dask": Dask()}
-    engine = choose("engine", value, table, ("sum", "collect"))
-    return engine.check() if hasattr(engine, "check") else engine
+    if not is_among(value, ("auto",)):
+        table = {"serial": Serial(), "threads": Threads(n_jobs), "gpu": Gpu(), "dask": Dask()}
+        engine = choose("engine", value, table, ENGINE)
+    elif is_foreign(X):
+        engine = Gpu.of(X)
+    elif hasattr(X, "aligned"):
+        engine = Dask()
+    else:
+        engine = Threads(n_jobs) if n > 2 * block_rows(K) else Serial()
+    if engine.dtype == "auto" and dtype != "auto":
+        engine = replace(engine, dtype=dtype)
+    if engine.memory is None and memory is not None:
+        engine = replace(engine, memory=memory)
+    engine.check()
+    return engine
 
 
 def choose_size(engine: Any, K: int, wide: int = 0) -> int:
@@ -152,13 +169,12 @@ def choose_size(engine: Any, K: int, wide: int = 0) -> int:
 
     Sums over groups are ``wide``, which the columns of a block are not.
     """
-    least = block_rows(max(K, wide))
-    return max(int(engine.rows(K)), least) if hasattr(engine, "rows") else least
+    return max(int(engine.block_rows(K)), block_rows(max(K, wide)))
 
 
 def placed(engine: Any, X: Any, c: Any) -> tuple[Any, Any]:
     """Rows and weights where the engine works, if it has a place of its own and they fit."""
-    if not hasattr(engine, "place") or is_source(X):
+    if not engine.on_device or is_source(X):
         return X, c
     if isinstance(inner(X), np.ndarray) and inner(X).nbytes > engine.available():
         return X, c  # block by block, then
@@ -175,7 +191,7 @@ def check_engine(engine: Any, scheme: Any, X: Any = None) -> None:
                 f"Dask collections are fitted by inference='vb' or 'gibbs'; {type(scheme).__name__}"
                 " looks at rows one by one. Compute the collection, or sample it, for that."
             )
-    if hasattr(engine, "place") and not isinstance(scheme, VB | TightVB):
+    if engine.on_device and not isinstance(scheme, VB | TightVB):
         raise ValueError(
             f"rows on a device are fitted by inference='vb'; {type(scheme).__name__} needs them on "
             "the host: give NumPy arrays and engine='threads'."
@@ -430,20 +446,17 @@ def check_latent_form(form: str, K: int) -> str:
     return "dense"
 
 
-def choose_dtype(value: str, scheme: Any) -> str:
-    """Precision of columns; an exact mode needs more than a posterior does."""
-    if not is_among(value, ("auto", "float32", "float64")):
-        raise ValueError(f"dtype={value!r} is not known; choose 'auto', 'float32' or 'float64'.")
-    if value == "auto":
+def choose_dtype(engine: Any, scheme: Any) -> str:
+    """Precision of the columns of a kernel machine; an exact mode needs more than a posterior."""
+    if engine.dtype == "auto":
         return "float64" if is_point(scheme) else "float32"
-    return value
+    return str(engine.dtype)
 
 
-def choose_precision(value: str, form: str, latent: bool) -> str:
+def choose_precision(engine: Any, form: str, latent: bool) -> str:
     """Precision of plain columns: float64 wherever they are more than multiplied and summed."""
-    if not is_among(value, ("float32", "float64")):
-        raise ValueError(f"dtype={value!r} is not known; choose 'float32' or 'float64'.")
-    return value if form in ("dense", "arrow") and not latent else "float64"
+    single = engine.dtype == "float32" and form in ("dense", "arrow") and not latent
+    return "float32" if single else "float64"
 
 
 def check_large(rule: str | None, fitc: bool) -> None:

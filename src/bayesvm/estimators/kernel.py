@@ -231,7 +231,7 @@ class BayesianSVC(Streaming, ProcessClassifier):
         fitc = check.check_approximation(self.approximation, scheme, likelihood)
         check.check_probability(self.probability)
         check.check_positive("bias", self.bias, 1e-6, 1e6)
-        check.choose_dtype(self.dtype, scheme)
+        check.choose_engine(self.engine, 0, 1, self.n_jobs, None, self.dtype, self.memory)
         if self._precomputed:
             reading.check_in_memory(X, "kernel='precomputed'")
         X, y = self._read(X, y, reset=True)

@@ -251,7 +251,7 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
     def _problem(self, X: Any, c: Array, scheme: Any, copies: Array | float = 1.0) -> Problem:
         n, p = X.shape
         K = p + bool(self.fit_intercept)
-        engine = check.choose_engine(self.engine, n, K, self.n_jobs, X)
+        engine = check.choose_engine(self.engine, n, K, self.n_jobs, X, self.dtype)
         check.check_engine(engine, scheme, X)
         X, c = check.placed(engine, X, c)
         blocks = cut(X, np.broadcast_to(0.0, (n,)), c, check.choose_size(engine, K))
@@ -261,7 +261,7 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
             columns = self._with_cells(columns, blocks, engine)
         model = self._model(columns, scheme).sized(blocks.weight)
         form = check.settle_form(model, n, scheme, self.covariance, reading.is_sparse(X))
-        dtype = check.choose_precision(self.dtype, form, model.is_latent)
+        dtype = check.choose_precision(engine, form, model.is_latent)
         problem = Problem.posed(replace(model, dtype=dtype), blocks, engine, form)
         join = reading.is_sparse(X) and not problem.blocks.ready  # columns with the intercept, once
         return problem.assembled() if join else problem

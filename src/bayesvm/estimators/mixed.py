@@ -331,7 +331,7 @@ class MixedSVC(GroupAnswers, MissingCells):
         check.check_corner(K, dict(zip(self.factors_, widths, strict=True)))
         total = K + sum(widths)
         check.check_draws(scheme, total)
-        engine = check.choose_engine(self.engine, n, total, self.n_jobs, X)
+        engine = check.choose_engine(self.engine, n, total, self.n_jobs, X, self.dtype)
         check.check_engine(engine, scheme, X)
         X, c = check.placed(engine, X, c)
         blocks = cut(X, np.broadcast_to(0.0, (n,)), c, check.choose_size(engine, K, total))
@@ -343,7 +343,7 @@ class MixedSVC(GroupAnswers, MissingCells):
             columns = self._with_cells(columns, blocks, engine)
         model = self._model(columns, scheme, own).sized(blocks.weight)
         form = check.settle_form(model, n, scheme)
-        dtype = check.choose_precision(self.dtype, form, model.is_latent)
+        dtype = check.choose_precision(engine, form, model.is_latent)
         return Problem.posed(replace(model, dtype=dtype), blocks, engine, form)
 
     def _model(self, columns: Any, scheme: Any, own: list[Effects]) -> Model:

@@ -273,8 +273,7 @@ class Problem:
             return replace(self, blocks=blocks.assembled(Rows(joined([rows.C for rows in parts]))))
         if sparse.issparse(blocks.X) or model.grouped:
             return replace(self, blocks=blocks.assembled(model.rows(blocks.X)))
-        # an engine that has a place of its own keeps columns there, wherever the rows are
-        empty = getattr(self.engine, "empty", arrays.empty)
+        empty = self.engine.empty  # where the engine computes, wherever the rows are
         C = empty(blocks.X, model.width, model.dtype)
         extra = empty(blocks.X, 1, model.dtype)[:, 0] if self._leaves_some() else 0.0
 
