@@ -15,10 +15,19 @@ A kernel is an immutable value with a vector ``theta`` of the logarithms of its 
 Kernels add, multiply, and take positive weights: ``4.0 * RBF(2.0) + Linear()``.
 """
 
-from .algebra import Constant, Function, Kernel, Product, Scaled, Sum, White
+from .algebra import (
+    Constant,
+    Function,
+    Kernel,
+    Product,
+    Scaled,
+    Sum,
+    White,
+    column_scales,
+    with_columns,
+)
 from .inner import Linear, Polynomial
 from .precomputed import Precomputed
-from .scales import column_scales, with_columns
 from .stationary import RBF, Matern, squared_distances
 
 __all__ = [

@@ -1,42 +1,101 @@
-"""What a kernel is, how kernels combine, and the kernels that need no length scale."""
+"""The base of kernels, sums, products and weights of them, and kernels without length scales."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..core import arrays
 from ..core.types import Array
 
+Scale = float | tuple[float, ...]
 
-class Kernel(Protocol):
-    """A positive definite function of two rows."""
+
+@dataclass(frozen=True)
+class Kernel:
+    """A positive definite function of two rows.
+
+    A member names its positive parameters and the kernels it is made of; ``theta`` is the vector
+    of the logarithms of all of them, in that order.
+    """
+
+    parameters: ClassVar[tuple[str, ...]] = ()  # positive numbers; a length_scale may be a tuple
+    parts: ClassVar[tuple[str, ...]] = ()  # fields that are kernels
+    prefixed: ClassVar[bool] = True  # names of a part's parameters begin with the part's
+
+    def __post_init__(self) -> None:
+        for name in self.parameters:
+            given = vars(self)[name]
+            if name == "length_scale":
+                object.__setattr__(self, name, _checked_scale(type(self).__name__, given))
+            elif not isinstance(given, Real) or not 0 < float(given) < math.inf:
+                raise ValueError(
+                    f"{type(self).__name__}({name}) must be a positive number; got {given!r}."
+                )
+
+    @abstractmethod
+    def __call__(self, A: Array, B: Array | None = None) -> Array:
+        """Values ``k(a_i, b_j)``; of A with itself without B."""
+
+    @abstractmethod
+    def diag(self, A: Array) -> Array:
+        """Values ``k(a_i, a_i)``."""
+
+    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
+        """Gradient in ``theta`` of the sum of ``G * k(A, B)``; ``K`` are these values, if known."""
+        return np.zeros(self.theta.size)
+
+    def pull_diag(self, g: Array, A: Array) -> Array:
+        """Gradient in ``theta`` of ``g @ k.diag(A)``."""
+        return np.zeros(self.theta.size)
+
+    def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
+        """Gradients in A and in B of the sum of ``G * k(A, B)``."""
+        raise TypeError(f"{type(self).__name__} has no gradient in its points")
 
     @property
-    def theta(self) -> Array: ...
+    def theta(self) -> Array:
+        own = [np.log(np.atleast_1d(np.asarray(vars(self)[k], float))) for k in self.parameters]
+        return np.concatenate([np.empty(0), *own, *(vars(self)[k].theta for k in self.parts)])
+
     @property
-    def names(self) -> tuple[str, ...]: ...
-    def with_theta(self, theta: Array) -> Kernel: ...
-    def __call__(self, A: Array, B: Array | None = None) -> Array: ...
-    def diag(self, A: Array) -> Array: ...
-    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array: ...
-    def pull_diag(self, g: Array, A: Array) -> Array: ...
-    def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]: ...
+    def names(self) -> tuple[str, ...]:
+        out: list[str] = []
+        for k in self.parameters:
+            value = vars(self)[k]
+            many = isinstance(value, tuple)
+            out += [f"{k}[{d}]" for d in range(len(value))] if many else [k]
+        for k in self.parts:
+            out += [f"{k}.{n}" if self.prefixed else n for n in vars(self)[k].names]
+        return tuple(out)
 
-
-class Algebra:
-    """Sums, products and weights of kernels."""
+    def with_theta(self, theta: Array) -> Any:
+        """The kernel with other parameters."""
+        changes: dict[str, Any] = {}
+        first = 0
+        for k in self.parameters:
+            value = vars(self)[k]
+            last = first + (len(value) if isinstance(value, tuple) else 1)
+            new = np.exp(theta[first:last])
+            changes[k] = tuple(new.tolist()) if isinstance(value, tuple) else float(new[0])
+            first = last
+        for k in self.parts:
+            last = first + vars(self)[k].theta.size
+            changes[k] = vars(self)[k].with_theta(theta[first:last])
+            first = last
+        return replace(self, **changes) if changes else self
 
     def __add__(self, other: Any) -> Sum:
-        return Sum(self, as_kernel(other))
+        return Sum(self, _as_kernel(other))
 
     def __radd__(self, other: Any) -> Sum:
-        return Sum(as_kernel(other), self)
+        return Sum(_as_kernel(other), self)
 
     def __mul__(self, other: Any) -> Any:
         return Scaled(float(other), self) if isinstance(other, Real) else Product(self, other)
@@ -44,18 +103,54 @@ class Algebra:
     __rmul__ = __mul__
 
 
-def as_kernel(value: Any) -> Any:
+def _as_kernel(value: Any) -> Any:
     """A number is a constant kernel."""
     return Constant(float(value)) if isinstance(value, Real) else value
 
 
-def require_positive(owner: Any, *names: str) -> None:
-    for name in names:
-        value = getattr(owner, name)
-        if not isinstance(value, Real) or not 0 < float(value) < math.inf:
-            raise ValueError(
-                f"{type(owner).__name__}({name}) must be a positive number; got {value!r}."
-            )
+def _checked_scale(owner: str, given: Any) -> Scale:
+    """A length scale, or one per column, as a value that can be hashed."""
+    try:
+        value = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        value = np.array(np.nan)
+    if value.ndim > 1 or value.size == 0 or not np.all(np.isfinite(value)) or np.any(value <= 0):
+        raise ValueError(
+            f"{owner}(length_scale) needs a positive number or one per column; got {given!r}."
+        )
+    return tuple(value.tolist()) if value.ndim else float(value)
+
+
+def divided(A: Array, scale: Scale) -> Array:
+    """Columns over their length scales."""
+    A = arrays.double(A)
+    if isinstance(scale, tuple) and len(scale) != A.shape[1]:
+        raise ValueError(
+            f"the kernel has {len(scale)} length scales but the rows have {A.shape[1]} columns; "
+            "give one length scale or one per column."
+        )
+    return A / arrays.like(np.asarray(scale), A)
+
+
+def column_scales(kernel: Any, p: int) -> Array:
+    """The kernel's shortest length scale along each of ``p`` columns; one where it has none."""
+    if not isinstance(kernel, Kernel):
+        return np.ones(p)
+    if "length_scale" in kernel.parameters:
+        return np.broadcast_to(np.asarray(vars(kernel)["length_scale"]), (p,))
+    parts = [column_scales(vars(kernel)[k], p) for k in kernel.parts]
+    return np.min(parts, axis=0) if parts else np.ones(p)
+
+
+def with_columns(kernel: Any, p: int) -> Any:
+    """The kernel with every length scale repeated, one per column."""
+    if not isinstance(kernel, Kernel):
+        return kernel
+    changes: dict[str, Any] = {k: with_columns(vars(kernel)[k], p) for k in kernel.parts}
+    if "length_scale" in kernel.parameters:
+        scale = vars(kernel)["length_scale"]
+        changes["length_scale"] = scale if isinstance(scale, tuple) else (scale,) * p
+    return replace(kernel, **changes) if changes else kernel
 
 
 # ---------------------------------------------------------------------------------------------
@@ -63,7 +158,7 @@ def require_positive(owner: Any, *names: str) -> None:
 
 
 @dataclass(frozen=True)
-class Scaled(Algebra):
+class Scaled(Kernel):
     """A kernel times a positive weight, its variance: ``4.0 * RBF()``.
 
     Parameters
@@ -74,22 +169,12 @@ class Scaled(Algebra):
         What is weighted.
     """
 
+    parameters = ("weight",)
+    parts = ("kernel",)
+    prefixed = False
+
     weight: float
     kernel: Any
-
-    def __post_init__(self) -> None:
-        require_positive(self, "weight")
-
-    @property
-    def theta(self) -> Array:
-        return np.concatenate([[math.log(self.weight)], self.kernel.theta])
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return ("weight", *self.kernel.names)
-
-    def with_theta(self, theta: Array) -> Scaled:
-        return Scaled(math.exp(theta[0]), self.kernel.with_theta(theta[1:]))
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         return self.weight * self.kernel(A, B)
@@ -107,35 +192,40 @@ class Scaled(Algebra):
         return np.concatenate([[own], self.weight * self.kernel.pull_diag(g, A)])
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
-        return self.kernel.pull_points(self.weight * G, A, B)  # type: ignore[no-any-return]
+        out: tuple[Array, Array] = self.kernel.pull_points(self.weight * G, A, B)
+        return out
 
 
-class _Pair(Algebra):
-    """Two kernels side by side: their parameters one after the other."""
+@dataclass(frozen=True)
+class _Pair(Kernel):
+    """Two kernels; a member gives the gradient in the values of either."""
+
+    parts = ("left", "right")
 
     left: Any
     right: Any
 
-    @property
-    def theta(self) -> Array:
-        return np.concatenate([self.left.theta, self.right.theta])
+    @abstractmethod
+    def _gradients(self, G: Array, values: Callable[[Any], Array]) -> tuple[Array, Array]:
+        """Gradients in the values of both parts; ``values(part)`` computes these."""
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        left = (f"left.{name}" for name in self.left.names)
-        return (*left, *(f"right.{name}" for name in self.right.names))
+    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
+        left, right = self._gradients(G, lambda part: part(A, B))
+        return np.concatenate([self.left.pull(left, A, B), self.right.pull(right, A, B)])
 
-    def with_theta(self, theta: Array) -> Any:
-        k = self.left.theta.size
-        return type(self)(self.left.with_theta(theta[:k]), self.right.with_theta(theta[k:]))  # type: ignore[call-arg]
+    def pull_diag(self, g: Array, A: Array) -> Array:
+        left, right = self._gradients(g, lambda part: part.diag(A))
+        return np.concatenate([self.left.pull_diag(left, A), self.right.pull_diag(right, A)])
+
+    def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
+        left, right = self._gradients(G, lambda part: part(A, B))
+        one, two = self.left.pull_points(left, A, B), self.right.pull_points(right, A, B)
+        return one[0] + two[0], one[1] + two[1]
 
 
 @dataclass(frozen=True)
 class Sum(_Pair):
     """The sum of two kernels, that of two independent functions: ``RBF() + Linear()``."""
-
-    left: Any
-    right: Any
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         return self.left(A, B) + self.right(A, B)
@@ -143,23 +233,13 @@ class Sum(_Pair):
     def diag(self, A: Array) -> Array:
         return self.left.diag(A) + self.right.diag(A)
 
-    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
-        return np.concatenate([self.left.pull(G, A, B), self.right.pull(G, A, B)])
-
-    def pull_diag(self, g: Array, A: Array) -> Array:
-        return np.concatenate([self.left.pull_diag(g, A), self.right.pull_diag(g, A)])
-
-    def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
-        one, two = self.left.pull_points(G, A, B), self.right.pull_points(G, A, B)
-        return one[0] + two[0], one[1] + two[1]
+    def _gradients(self, G: Array, values: Callable[[Any], Array]) -> tuple[Array, Array]:
+        return G, G
 
 
 @dataclass(frozen=True)
 class Product(_Pair):
     """The product of two kernels: rows are alike if they are alike to both."""
-
-    left: Any
-    right: Any
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         return self.left(A, B) * self.right(A, B)
@@ -167,19 +247,8 @@ class Product(_Pair):
     def diag(self, A: Array) -> Array:
         return self.left.diag(A) * self.right.diag(A)
 
-    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
-        return np.concatenate(
-            [self.left.pull(G * self.right(A, B), A, B), self.right.pull(G * self.left(A, B), A, B)]
-        )
-
-    def pull_diag(self, g: Array, A: Array) -> Array:
-        to_left = self.left.pull_diag(g * self.right.diag(A), A)
-        return np.concatenate([to_left, self.right.pull_diag(g * self.left.diag(A), A)])
-
-    def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
-        one = self.left.pull_points(G * self.right(A, B), A, B)
-        two = self.right.pull_points(G * self.left(A, B), A, B)
-        return one[0] + two[0], one[1] + two[1]
+    def _gradients(self, G: Array, values: Callable[[Any], Array]) -> tuple[Array, Array]:
+        return G * values(self.right), G * values(self.left)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -187,7 +256,7 @@ class Product(_Pair):
 
 
 @dataclass(frozen=True)
-class Constant(Algebra):
+class Constant(Kernel):
     """The same value everywhere: an unknown level.
 
     Parameters
@@ -196,19 +265,9 @@ class Constant(Algebra):
         Prior variance of the level.
     """
 
+    parameters = ("value",)
+
     value: float = 1.0
-
-    def __post_init__(self) -> None:
-        require_positive(self, "value")
-
-    @property
-    def theta(self) -> Array:
-        return np.array([math.log(self.value)])
-
-    names = ("value",)
-
-    def with_theta(self, theta: Array) -> Constant:
-        return Constant(math.exp(theta[0]))
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         return arrays.constant(A, self.value, (A if B is None else B).shape[0])
@@ -223,12 +282,11 @@ class Constant(Algebra):
         return np.array([self.value * float(arrays.total(g))])
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
-        B = A if B is None else B
-        return np.zeros(A.shape), np.zeros(B.shape)
+        return np.zeros(A.shape), np.zeros((A if B is None else B).shape)
 
 
 @dataclass(frozen=True)
-class White(Algebra):
+class White(Kernel):
     """Independent noise: its variance for a row with itself, zero for any two rows.
 
     Rows are two unless they are the same *entry*: ``k(A)`` has the variance on its diagonal,
@@ -240,19 +298,9 @@ class White(Algebra):
         Prior variance of the noise.
     """
 
+    parameters = ("variance",)
+
     variance: float = 1.0
-
-    def __post_init__(self) -> None:
-        require_positive(self, "variance")
-
-    @property
-    def theta(self) -> Array:
-        return np.array([math.log(self.variance)])
-
-    names = ("variance",)
-
-    def with_theta(self, theta: Array) -> White:
-        return White(math.exp(theta[0]))
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         if B is not None:
@@ -269,12 +317,11 @@ class White(Algebra):
         return np.array([self.variance * float(arrays.total(g))])
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
-        B = A if B is None else B
-        return np.zeros(A.shape), np.zeros(B.shape)
+        return np.zeros(A.shape), np.zeros((A if B is None else B).shape)
 
 
 @dataclass(frozen=True)
-class Function(Algebra):
+class Function(Kernel):
     """Any function ``k(A, B)`` that returns a matrix; it has no parameters to learn.
 
     Parameters
@@ -292,12 +339,6 @@ class Function(Algebra):
 
     function: Callable[[Array, Array], Array]
 
-    theta = np.empty(0)
-    names: Any = ()
-
-    def with_theta(self, theta: Array) -> Function:
-        return self
-
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         B = A if B is None else B
         out = np.asarray(self.function(A, B), dtype=float)
@@ -312,12 +353,3 @@ class Function(Algebra):
         few = 64  # a diagonal costs few times as much as it should, not n times
         parts = [np.diag(self(A[i : i + few])) for i in range(0, A.shape[0], few)]
         return np.concatenate(parts) if parts else np.empty(0)
-
-    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
-        return np.empty(0)
-
-    def pull_diag(self, g: Array, A: Array) -> Array:
-        return np.empty(0)
-
-    def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
-        raise TypeError("a kernel function has no gradient in its points")

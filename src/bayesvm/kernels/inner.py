@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..core import arrays
 from ..core.types import Array
-from .algebra import Algebra, require_positive
-from .scales import check_scales, divided, from_logs, log_scales, scale_names
+from .algebra import Kernel, divided
 
 
 @dataclass(frozen=True)
-class Linear(Algebra):
+class Linear(Kernel):
     r"""Inner product :math:`\sum_d a_d b_d/\ell_d^2`: a linear function without intercept.
 
     Parameters
@@ -32,21 +30,9 @@ class Linear(Algebra):
     array([[5.]])
     """
 
+    parameters = ("length_scale",)
+
     length_scale: Any = 1.0
-
-    def __post_init__(self) -> None:
-        check_scales(self)
-
-    @property
-    def theta(self) -> Array:
-        return log_scales(self.length_scale)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return scale_names(self.length_scale)
-
-    def with_theta(self, theta: Array) -> Linear:
-        return replace(self, length_scale=from_logs(self.length_scale, theta))
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         A = divided(A, self.length_scale)
@@ -79,7 +65,7 @@ class Linear(Algebra):
 
 
 @dataclass(frozen=True)
-class Polynomial(Algebra):
+class Polynomial(Kernel):
     r"""Polynomials of inputs, :math:`\big(o + \sum_d a_d b_d/\ell_d^2\big)^{degree}`.
 
     Parameters
@@ -99,13 +85,14 @@ class Polynomial(Algebra):
     array([[9.]])
     """
 
+    parameters = ("length_scale", "offset")
+
     degree: int = 3
     length_scale: Any = 1.0
     offset: float = 1.0
 
     def __post_init__(self) -> None:
-        check_scales(self)
-        require_positive(self, "offset")
+        super().__post_init__()
         if not isinstance(self.degree, int | np.integer) or self.degree < 1:
             raise ValueError(
                 f"Polynomial(degree) must be a whole number of at least 1; got {self.degree!r}."
@@ -114,18 +101,6 @@ class Polynomial(Algebra):
     @property
     def _inner(self) -> Linear:
         return Linear(self.length_scale)
-
-    @property
-    def theta(self) -> Array:
-        return np.append(self._inner.theta, math.log(self.offset))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (*self._inner.names, "offset")
-
-    def with_theta(self, theta: Array) -> Polynomial:
-        scale = from_logs(self.length_scale, theta[:-1])
-        return replace(self, length_scale=scale, offset=math.exp(theta[-1]))
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         out: Array = (self.offset + self._inner(A, B)) ** self.degree

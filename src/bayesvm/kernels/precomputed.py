@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ..core.types import Array
 from ..gaussian.cholesky import packed, unpacked
-from .algebra import Algebra
+from .algebra import Kernel
 
 
 @dataclass(frozen=True, eq=False)
-class Precomputed(Algebra):
+class Precomputed(Kernel):
     """Kernel values of *n* training rows, of which no parameter can be learned but a weight.
 
     Rows are given by number, an array of one column, or by their kernel values with all training
@@ -39,9 +39,6 @@ class Precomputed(Algebra):
     K: Array = field(repr=False)
     unit: float = 1.0
 
-    theta = np.empty(0)
-    names: ClassVar[tuple[str, ...]] = ()
-
     def __getstate__(self) -> dict[str, Any]:
         """Half of a symmetric matrix will do."""
         K = packed(self.K) if np.array_equal(self.K, self.K.T) else self.K
@@ -53,9 +50,6 @@ class Precomputed(Algebra):
             L = unpacked(K)
             K = L + np.tril(L, -1).T
         self.__dict__.update(state, K=K)
-
-    def with_theta(self, theta: Array) -> Precomputed:
-        return self
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         B = A if B is None else B
@@ -73,15 +67,6 @@ class Precomputed(Algebra):
     def diag(self, A: Array) -> Array:
         own = np.diag(self.K) / self.unit
         return own[_numbers(A)] if A.shape[1] == 1 else np.full(A.shape[0], own.mean())
-
-    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
-        return np.empty(0)
-
-    def pull_diag(self, g: Array, A: Array) -> Array:
-        return np.empty(0)
-
-    def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
-        raise TypeError("a precomputed kernel has no gradient in its points")
 
 
 def _numbers(A: Array) -> Array:

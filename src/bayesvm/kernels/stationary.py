@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..core import arrays
 from ..core.types import Array
-from .algebra import Algebra
-from .scales import check_scales, divided, from_logs, log_scales, scale_names
+from .algebra import Kernel, divided
 
 NEAR = 1e-6  # distance, in length scales, below which Matern 1/2 is taken to have no kink
 
@@ -38,29 +37,18 @@ def squared_distances(A: Array, B: Array | None = None) -> Array:
     return rho
 
 
-class _Stationary(Algebra):
+@dataclass(frozen=True)
+class _Stationary(Kernel):
     r""":math:`k = g(\rho)`, :math:`\rho = \sum_d (a_d - b_d)^2/\ell_d^2`, with unit variance.
 
     A member gives ``profile(rho)``, that is :math:`g(\rho)`, and ``slope(rho)``, that is
     :math:`\eta(\rho) = -2 g'(\rho)`.
     """
 
-    length_scale: Any
-    sloped: ClassVar[bool] = False  # the slope is the kernel itself
+    parameters = ("length_scale",)
+    slope_is_value: ClassVar[bool] = False  # eta is the kernel itself
 
-    def __post_init__(self) -> None:
-        check_scales(self)
-
-    @property
-    def theta(self) -> Array:
-        return log_scales(self.length_scale)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return scale_names(self.length_scale)
-
-    def with_theta(self, theta: Array) -> Any:
-        return replace(self, length_scale=from_logs(self.length_scale, theta))  # type: ignore[type-var]
+    length_scale: Any = 1.0
 
     @abstractmethod
     def profile(self, rho: Array) -> Array: ...
@@ -82,7 +70,7 @@ class _Stationary(Algebra):
         return arrays.constant(A, 1.0)
 
     def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
-        if K is not None and self.sloped and isinstance(self.length_scale, tuple):
+        if K is not None and self.slope_is_value and isinstance(self.length_scale, tuple):
             A = divided(A, self.length_scale)
             B, H = A if B is None else divided(B, self.length_scale), G * K
         else:
@@ -96,9 +84,6 @@ class _Stationary(Algebra):
         A, B = A - shift, B - shift
         squares = xp.sum(H, axis=1) @ A**2 + xp.sum(H, axis=0) @ B**2
         return np.asarray(arrays.to_numpy(squares - 2.0 * xp.sum(A * (H @ B), axis=0)))
-
-    def pull_diag(self, g: Array, A: Array) -> Array:
-        return np.zeros(self.theta.size)
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
         A, B, rho = self._rho(A, B)
@@ -128,8 +113,7 @@ class RBF(_Stationary):
            [2.426, 4.   ]])
     """
 
-    length_scale: Any = 1.0
-    sloped: ClassVar[bool] = True
+    slope_is_value = True
 
     def profile(self, rho: Array) -> Array:
         out: Array = -0.5 * rho
@@ -160,11 +144,10 @@ class Matern(_Stationary):
     0.36787944
     """
 
-    length_scale: Any = 1.0
     nu: float = 1.5
 
     def __post_init__(self) -> None:
-        check_scales(self)
+        super().__post_init__()
         if self.nu not in (0.5, 1.5, 2.5):
             raise ValueError(f"Matern(nu) must be 0.5, 1.5 or 2.5; got {self.nu!r}.")
 
