@@ -17,8 +17,8 @@ from .core.types import Array, Term
 from .core.types import Columns as Matrix
 from .designs import columns as plain
 from .designs import missing as latent
-from .designs.filled import Filled
 from .designs.groups import Grouped
+from .designs.missing import Filled
 from .designs.table import Layout, numbers
 from .engines import Serial
 from .estimators import choices as check

@@ -11,7 +11,7 @@ from bayesvm.blocks import Blocks
 from bayesvm.core.distributions import wishart
 from bayesvm.core.types import Cells, Coef, Hidden, Local, Rows
 from bayesvm.designs import Factors, Missing, Standardised, Unstructured, fit_columns
-from bayesvm.designs.imputation import Loadings, Moments, Wishart
+from bayesvm.designs.imputation import FactorCovariance, RowSums, Wishart
 from bayesvm.engines import Serial
 from bayesvm.gaussian.covariances import (
     DiagonalCovariance,
@@ -116,7 +116,7 @@ def test_cells_of_any_rows():
 def random_moments(n=40, d=4, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d)) @ rng.standard_normal((d, d)) / np.sqrt(d) + 0.3
-    return X, Moments(float(n), X.sum(axis=0), X.T @ X)
+    return X, RowSums(float(n), X.sum(axis=0), X.T @ X)
 
 
 def test_wishart_draws():
@@ -156,7 +156,7 @@ def test_factors_and_any_covariance_agree_where_they_are_the_same():
     """Products, blocks and conditionals of the low-rank form against its dense matrix."""
     rng = np.random.default_rng(2)
     d, r = 30, 4
-    q = Loadings(rng.standard_normal(d), rng.standard_normal((d, r)), rng.random(d) + 0.1)
+    q = FactorCovariance(rng.standard_normal(d), rng.standard_normal((d, r)), rng.random(d) + 0.1)
     Sigma = q.L @ q.L.T + np.diag(q.psi)
     dense = Wishart(q.mean, 0.0, Sigma, 1.0)
     X = rng.standard_normal((12, d))

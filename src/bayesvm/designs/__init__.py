@@ -1,20 +1,18 @@
 """Designs: how input becomes columns."""
 
-from .basis import Basis, Chosen
-from .columns import Intercept, Standardised, fit_columns
-from .filled import Filled
+from .columns import Basis, Chosen, Intercept, Standardised, fit_columns
 from .groups import Grouped
 from .imputation import Factors, Unstructured
-from .missing import Missing
+from .missing import Filled, Missing
 from .table import Table
 
 __all__ = [
     "Basis",
     "Chosen",
     "Factors",
+    "Filled",
     "Grouped",
     "Intercept",
-    "Filled",
     "Missing",
     "Standardised",
     "Table",

@@ -1,4 +1,4 @@
-"""Plain columns: an intercept, and the predictors on a common scale."""
+"""Plain columns: an intercept, predictors on a common scale, and kernel values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..core.types import Array, Block, Columns, Engine
 from ..gaussian.centred import Centred
 from .table import numbers
 
-FAR = 2.0**50  # standard deviations at which rows are taken to be: squares fit into float32,
+FAR = 2.0**50  # largest distance from the centre in standard deviations: squares fit into float32,
 RAW_FAR = 2.0**330  # and where columns are as given: squares, and sums of them, into float64
 SAFE = 300  # exponents of two whose squares, and sums of these, neither overflow nor vanish
 
@@ -43,12 +43,47 @@ class Assembled:
 
 
 @dataclass(frozen=True, eq=False)
+class Basis:
+    """Kernel values at the vectors ``Z``, which are on the scale of the design ``inputs``."""
+
+    inputs: Any
+    kernel: Any
+    Z: Array
+
+    @property
+    def width(self) -> int:
+        return int(self.Z.shape[0])
+
+    def columns(self, X: Any, out: Array | None = None) -> Columns:
+        out = np.empty((X.shape[0], self.width)) if out is None else out
+        if self.width:
+            out[:] = self.kernel(self.inputs.columns(X), self.Z)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Columns of an input of precomputed kernel values."""
+
+    index: Array
+
+    @property
+    def width(self) -> int:
+        return int(self.index.size)
+
+    def columns(self, X: Any, out: Array | None = None) -> Columns:
+        out = np.empty((X.shape[0], self.width)) if out is None else out
+        out[:] = X[:, self.index]
+        return out
+
+
+@dataclass(frozen=True, eq=False)
 class Standardised:
     """Predictors less ``center`` over ``scale``; sparse ones stay sparse, see :class:`Centred`.
 
-    A row that is farther off than ``far`` in a column is brought back to there, all its columns
-    shrunk alike: squares of farther ones would overflow, and f and its standard deviation grow
-    alike, so that no probability depends on it.
+    A row with an entry beyond ``far`` is scaled down as a whole until that entry is at ``far``:
+    larger squares would overflow.  Mean and standard deviation of f are scaled alike, so that no
+    probability depends on it.
     """
 
     center: Array
@@ -63,41 +98,39 @@ class Standardised:
         X = numbers(X)
         if sparse.issparse(X):
             scaled = self._sparse(X)
-            if out is None:
-                return scaled
-            out[:] = scaled.toarray()
-            return out
-        if not arrays.is_numpy(X):
+        elif arrays.is_numpy(X):
+            out = np.empty(X.shape) if out is None else out
+            with np.errstate(over="ignore"):
+                np.subtract(X, self.center, out=out)  # first: exact for columns far from zero
+                out *= 1.0 / self.scale
+                size = np.einsum("ij,ij->", out, out)
+            return out if size <= self.far**2 else self._near(X, out)
+        else:
             X = arrays.double(X)
             scaled = (X - arrays.like(self.center, X)) / arrays.like(self.scale, X)
             if not arrays.total(scaled * scaled) <= self.far**2:
                 held = arrays.to_numpy(X)
                 scaled = arrays.like(self._near(held, arrays.to_numpy(scaled)), X)
-            if out is None:
-                return scaled
-            out[:, :] = scaled if out.dtype == scaled.dtype else arrays.like(scaled, out)
-            return out
         if out is None:
-            out = np.empty(X.shape)
-        with np.errstate(over="ignore"):
-            np.subtract(X, self.center, out=out)  # first: exact for columns far from zero
-            out *= 1.0 / self.scale
-            size = np.einsum("ij,ij->", out, out)
-        return out if size <= self.far**2 else self._near(X, out)
+            return scaled
+        if sparse.issparse(X):
+            scaled = scaled.toarray()
+        out[:, :] = scaled if out.dtype == scaled.dtype else arrays.like(scaled, out)
+        return out
 
     def _near(self, X: Array, out: Array) -> Array:
-        """Standardised rows ``out`` with those that are too far off made anew, in place."""
+        """Standardised rows ``out`` with those beyond ``far`` recomputed, in place."""
         rows = np.flatnonzero(np.any(~(np.abs(out) <= self.far) & ~np.isnan(X), axis=1))
         if rows.size:
             k, p = rows.size, self.width
             x, column = X[rows].astype(float).ravel(), np.tile(np.arange(p), k)
-            near = self._shrunk(x, column, np.repeat(np.arange(k), p), k)
+            near = self._shrunk(x, self.center, column, np.repeat(np.arange(k), p), k)
             out[rows] = near.reshape(k, p)
         return out
 
-    def _shrunk(self, x: Array, column: Array, row: Array, k: int) -> Array:
-        """Entries of k rows standardised and each row shrunk, by fractions and exponents."""
-        fraction, power = np.frexp(0.5 * x - 0.5 * self.center[column])
+    def _shrunk(self, x: Array, center: Array, column: Array, row: Array, k: int) -> Array:
+        """Entries of k rows standardised and each row scaled down, by fractions and exponents."""
+        fraction, power = np.frexp(0.5 * x - 0.5 * center[column])
         own, unit = np.frexp(self.scale)
         fraction, power = fraction / own[column], power + 1 - unit[column]
         most = np.full(k, -(2**20))
@@ -109,20 +142,23 @@ class Standardised:
         """Scaled sparse rows, the centre beside them where there is one."""
         with np.errstate(over="ignore"):
             scaled = sparse.csr_array(X, dtype=float, copy=True)
-            column = scaled.indices
-            scaled.data *= (1.0 / self.scale)[column]
+            scaled.data *= (1.0 / self.scale)[scaled.indices]
             size = scaled.data @ scaled.data
-        shift = self.center / self.scale
         if not size <= self.far**2:
-            row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-            plain = Standardised(np.zeros(self.width), self.scale, self.far)
-            scaled.data = plain._shrunk(X.data.astype(float), column, row, X.shape[0])
+            row, none = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), np.zeros(self.width)
+            x = X.data.astype(float)
+            scaled.data = self._shrunk(x, none, scaled.indices, row, X.shape[0])
+        shift = self.center / self.scale
         return Centred(scaled, shift) if np.any(shift) else scaled
 
     def to_user(self, theta: Array) -> tuple[Array, Array]:
         """Coefficients on the scale of the input, and what they add to the intercept."""
         beta = theta / self.scale
         return beta, -beta @ self.center
+
+
+# ---------------------------------------------------------------------------------------------
+# Centre and scale
 
 
 @dataclass(frozen=True)
@@ -132,7 +168,7 @@ class Spread:
     Means are in units of ``2**power``, squares in those of its square, so that neither overflows.
     """
 
-    n: Any  # a number, or one a column where entries are missing
+    n: Any  # a number, or one for each column where entries are missing
     mean: Array
     square: Array
     power: Array  # (p,), whole numbers
@@ -141,20 +177,14 @@ class Spread:
         n = self.n + other.n
         if not np.any(n):
             return self
-        power = np.maximum(self.power, other.power)
-        one, two = self._in(power), other._in(power)
-        gap, some = two.mean - one.mean, np.where(n > 0, n, 1.0)
-        return Spread(
-            n,
-            one.mean + gap * (two.n / some),
-            one.square + two.square + gap**2 * (one.n / some) * two.n,
-            power,
+        power, some = np.maximum(self.power, other.power), np.where(n > 0, n, 1.0)
+        (mean, square), (mean2, square2) = (
+            (np.ldexp(x.mean, x.power - power), np.ldexp(x.square, 2 * (x.power - power)))
+            for x in (self, other)
         )
-
-    def _in(self, power: Array) -> Spread:
-        """The same in larger units."""
-        less = self.power - power
-        return Spread(self.n, np.ldexp(self.mean, less), np.ldexp(self.square, 2 * less), power)
+        gap = mean2 - mean
+        square = square + square2 + gap**2 * (self.n / some) * other.n
+        return Spread(n, mean + gap * (other.n / some), square, power)
 
     def moments(self) -> tuple[Array, Array]:
         """Mean and standard deviation."""
@@ -163,49 +193,54 @@ class Spread:
 
 
 def _spread(block: Block) -> Spread:
+    """Moments of a block; missing entries (NaN) are left out."""
     X, c = numbers(block.X), block.c
-    n = float(arrays.of(c).sum(c))
+    n: Any = float(arrays.of(c).sum(c))
     power = _powers(X)
     if n == 0:
         return Spread(0.0, np.zeros(X.shape[1]), np.zeros(X.shape[1]), power)
     if sparse.issparse(X):
         return Spread(n, *_sparse_sums(X, c, n, power), power)
-    X = _in_units(X, power)
+    if power.any():  # in two steps: one factor could overflow
+        half, X = -(power // 2), arrays.double(X)
+        for factor in (np.ldexp(1.0, half), np.ldexp(1.0, -power - half)):
+            X = X * arrays.like(factor, X)
+    some, gone = n, None
     if not arrays.is_numpy(X):
         X, c = arrays.double(X), arrays.double(c)
-    elif not (known := ~np.isnan(X)).all():
-        weight = c[:, None] * known
-        counts = weight.sum(axis=0)
-        some = np.where(counts > 0, counts, 1.0)
-        mean = np.sum(weight * np.where(known, X, 0.0), axis=0) / some
-        gap = np.where(known, X - mean, 0.0)
-        shift = np.sum(weight * gap, axis=0) / some
-        return Spread(counts, mean + shift, np.sum(weight * (gap - shift) ** 2, axis=0), power)
-    mean = c @ X / n
-    gap = X - mean
-    shift = c @ gap / n  # what rounding of the first mean left: a constant column has no spread
+    elif np.isnan(X).any():
+        gone = np.isnan(X)
+        n = c @ ~gone
+        some = np.where(n > 0, n, 1.0)
+
+    def known(A: Array) -> Array:
+        return A if gone is None else np.where(gone, 0.0, A)
+
+    mean = c @ known(X) / some
+    gap = known(X - mean)
+    shift = c @ gap / some  # rounding error of the first mean: a constant column has no spread
     gap -= shift
-    home = arrays.to_numpy
-    return Spread(n, home(mean + shift), home(c @ (gap * gap)), power)
+    gap = known(gap)
+    return Spread(n, arrays.to_numpy(mean + shift), arrays.to_numpy(c @ (gap * gap)), power)
 
 
 def _sparse_sums(X: Any, c: Array, n: float, power: Array) -> tuple[Array, Array]:
     """Mean and sum of squared deviations of sparse columns in units of ``2**power``."""
-    p = X.shape[1]
-    data = np.ldexp(X.data, -power[X.indices]) if power.any() else X.data
+    p, column = X.shape[1], X.indices
+    data = np.ldexp(X.data, -power[column]) if power.any() else X.data
     each = np.repeat(c, np.diff(X.indptr))  # weight of every stored entry
-    zeros = n - np.bincount(X.indices, each, p)
+    zeros = n - np.bincount(column, each, p)
     zeros[zeros < 1e-9 * n] = 0.0  # less is rounding
-    mean = np.bincount(X.indices, each * data, p) / n
-    gap = data - mean[X.indices]
-    shift = (np.bincount(X.indices, each * gap, p) - zeros * mean) / n
-    gap -= shift[X.indices]
+    mean = np.bincount(column, each * data, p) / n
+    gap = data - mean[column]
+    shift = (np.bincount(column, each * gap, p) - zeros * mean) / n
+    gap -= shift[column]
     mean += shift
-    return mean, np.bincount(X.indices, each * gap**2, p) + zeros * mean**2
+    return mean, np.bincount(column, each * gap**2, p) + zeros * mean**2
 
 
 def _powers(X: Any) -> Array:
-    """Exponents of two of the largest entry of each column, zero where squares are safe as is."""
+    """Exponents of two of the largest entry of each column, zero where squares are safe."""
     if sparse.issparse(X):
         largest = np.zeros(X.shape[1])
         np.maximum.at(largest, X.indices, np.abs(X.data))
@@ -219,20 +254,10 @@ def _powers(X: Any) -> Array:
     return np.where((largest > 0) & (np.abs(power) > SAFE), power, 0)
 
 
-def _in_units(X: Any, power: Array) -> Any:
-    """Columns in units of ``2**power``."""
-    if not power.any():
-        return X
-    half = -(power // 2)  # in two steps: one factor could overflow
-    for factor in (np.ldexp(1.0, half), np.ldexp(1.0, -power - half)):
-        X = arrays.double(X) * arrays.like(factor, arrays.double(X))
-    return X
-
-
 def column_moments(blocks: Any, engine: Engine) -> tuple[Array, Array, Array]:
     """Mean and standard deviation of each column, and whether it is constant.
 
-    A column whose spread is rounding error of its level is, or has lost digits to underflow.
+    A column is constant if its spread is rounding error of its level, or has underflowed.
     """
     mean, sd = engine.sum(_spread, blocks).moments()
     return mean, sd, (sd <= 1e-12 * np.abs(mean)) | (sd < np.finfo(float).tiny)
@@ -241,17 +266,15 @@ def column_moments(blocks: Any, engine: Engine) -> tuple[Array, Array, Array]:
 def fit_columns(
     blocks: Any, engine: Engine, standardize: bool, centred: bool = True
 ) -> Standardised:
-    """Centre and scale of the columns, weighted by the rows' weights.
+    """Centre and scale of the columns, weighted by the rows' weights; NaN are left out.
 
     Without an intercept columns are not ``centred``: f is then zero at the origin.  Nor are sparse
     ones, which would be filled in.  A constant column gets scale 1, unless it is very large.
-    Missing entries are passed over.
     """
     p = blocks.width
     if not standardize:
         return Standardised(np.zeros(p), np.ones(p), RAW_FAR)
     mean, sd, constant = column_moments(blocks, engine)
-    level = np.where(np.abs(mean) > FAR, np.abs(mean), 1.0)
-    scale = np.where(constant, level, sd)
+    scale = np.where(constant, np.where(np.abs(mean) > FAR, np.abs(mean), 1.0), sd)
     centred = centred and not sparse.issparse(blocks.X)
     return Standardised(mean if centred else np.zeros(p), scale)

@@ -1,9 +1,9 @@
-r"""Gaussian distributions of whole rows, from which missing entries are filled in.
+r"""Gaussian distributions of whole rows, from which missing entries are inferred.
 
-Both work from the same sums over rows (:class:`Moments`), on the scale of the model's columns:
+Both use the same sums over rows (:class:`RowSums`), on the scale of the model's columns:
 standardised ones, for which the defaults are meant, or with ``standardize=False`` those of the
-input.  What rows need of them is a precision matrix *R* of their entries, expected or drawn:
-products with it, and its blocks.
+input.  Either provides a precision matrix *R* of the entries of a row, expected or drawn, by
+products with it (``times``) and its blocks (``corners``).
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from ..core.types import Array
 from ..gaussian.covariances import FullCovariance
 from ..gaussian.forms import corners
 
-ROUNDS = 30  # of EM on rows, where columns are too many for their moments
+ROUNDS = 30  # of EM over rows, where there are too many columns for a matrix of them
 STILL = 0.02  # largest change of the log noise of a column that ends it
-STEPS = 5  # of EM in a sweep: it is slow, and cheap beside the rows
+STEPS = 5  # of EM in a sweep: it converges slowly, and is cheap beside the rows
 
 
 @dataclass(frozen=True)
-class Moments:
+class RowSums:
     """Count, sum and sum of squares of rows, expected where entries are latent."""
 
     n: float
     total: Array  # (d,)
     square: Array  # (d, d)
 
-    def __add__(self, other: Moments) -> Moments:
-        return Moments(self.n + other.n, self.total + other.total, self.square + other.square)
+    def __add__(self, other: RowSums) -> RowSums:
+        return RowSums(self.n + other.n, self.total + other.total, self.square + other.square)
 
     def about(self, mu: Array) -> Array:
         """The sum of squares of rows less ``mu``."""
@@ -50,7 +50,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class Wishart:
-    r"""Factors of the mean and of the covariance of rows, or a draw of both.
+    r"""Variational factors of the mean and of the covariance of rows, or a draw of both.
 
     :math:`\mu_d \sim N(\text{mean}, \text{mean\_cov})` and
     :math:`\Sigma_d \sim \mathrm{IW}(\text{scale}, \text{df})`, so that
@@ -72,13 +72,8 @@ class Wishart:
         out: Array = self.df * cho_solve((self._factor, True), eye, check_finite=False)
         return 0.5 * (out + out.T)
 
-    @property
-    def logdet(self) -> float:
-        """Of the scale."""
-        return float(2.0 * np.log(np.diag(self._factor)).sum())
-
     def vector(self) -> Array:
-        """Mean and scale; the spread of the mean is left to the next update."""
+        """Mean and scale; the covariance of the mean is left to the next update."""
         return np.concatenate([self.mean, FullCovariance(self._factor).vector()])
 
     def restore(self, vector: Array) -> Wishart:
@@ -122,59 +117,52 @@ class Unstructured:
     mean_variance: float = 1e4
     extra_df: float = 1.0
 
-    def begin(self, sums: Moments) -> Wishart:
-        d = sums.total.size
-        mean = sums.total / sums.n
-        mean_cov = np.eye(d) / (sums.n + 1.0 / self.mean_variance)
-        return Wishart(mean, mean_cov, *self._covariance(sums, mean, mean_cov))
+    def begin(self, sums: RowSums) -> Wishart:
+        mean_cov = np.eye(sums.total.size) / (sums.n + 1.0 / self.mean_variance)
+        return self._wishart(sums, sums.total / sums.n, mean_cov)
 
-    def _covariance(self, sums: Moments, mean: Array, mean_cov: Any) -> tuple[Array, float]:
+    def _wishart(self, sums: RowSums, mean: Array, mean_cov: Any) -> Wishart:
         d = mean.size
-        scale = sums.about(mean) + sums.n * mean_cov
-        scale[np.diag_indices(d)] += self.psi
-        return 0.5 * (scale + scale.T), d + self.extra_df + sums.n
+        scale = sums.about(mean) + sums.n * mean_cov + self.psi * np.eye(d)
+        return Wishart(mean, mean_cov, 0.5 * (scale + scale.T), d + self.extra_df + sums.n)
 
-    def _mean_precision(self, q: Wishart, n: float) -> Array:
-        return n * q.R + np.eye(q.mean.size) / self.mean_variance
+    def _mean_root(self, q: Wishart, n: float) -> Array:
+        """A with A'A the covariance of the mean given the covariance of rows."""
+        eye = np.eye(q.mean.size)
+        L = cholesky(n * q.R + eye / self.mean_variance, lower=True, check_finite=False)
+        return solve_triangular(L, eye, lower=True, check_finite=False)
 
-    def update(self, q: Wishart, sums: Moments) -> Wishart:
+    def update(self, q: Wishart, sums: RowSums) -> Wishart:
         """Luts & Ormerod, Algorithm 4: q(mu), then q(Sigma_d)."""
-        L = cholesky(self._mean_precision(q, sums.n), lower=True, check_finite=False)
-        root = solve_triangular(L, np.eye(q.mean.size), lower=True, check_finite=False)
+        root = self._mean_root(q, sums.n)
         mean_cov = root.T @ root
-        mean = mean_cov @ (q.R @ sums.total)
-        return Wishart(mean, mean_cov, *self._covariance(sums, mean, mean_cov))
+        return self._wishart(sums, mean_cov @ (q.R @ sums.total), mean_cov)
 
-    def bound(self, q: Wishart, sums: Moments) -> float:
-        n, d, nu = sums.n, q.mean.size, q.mean.size + self.extra_df
-        spread = (
-            np.linalg.slogdet(q.mean_cov)[1]
-            - (q.mean @ q.mean + np.trace(q.mean_cov)) / self.mean_variance
-        )
-        expected = sums.about(q.mean) + n * q.mean_cov - q.scale
-        expected[np.diag_indices(d)] += self.psi
-        out = (
-            -0.5 * n * d * np.log(np.pi)
-            + 0.5 * nu * d * np.log(self.psi)
-            - multigammaln(0.5 * nu, d)
-            - 0.5 * q.df * q.logdet
-            + multigammaln(0.5 * (nu + n), d)
-            - 0.5 * np.sum(q.R * expected)
-            + 0.5 * (d - d * np.log(self.mean_variance) + spread)
-        )
-        return float(out)
-
-    def draw(self, q: Wishart, sums: Moments, rng: np.random.Generator) -> Wishart:
+    def draw(self, q: Wishart, sums: RowSums, rng: np.random.Generator) -> Wishart:
         """Luts & Ormerod, Appendix C, with the scale of the covariance made symmetric."""
-        d = q.mean.size
-        L = cholesky(self._mean_precision(q, sums.n), lower=True, check_finite=False)
-        at = cho_solve((L, True), q.R @ sums.total, check_finite=False)
-        step = rng.standard_normal(d)
-        mean = at + solve_triangular(L, step, lower=True, trans=1, check_finite=False)
-        scale, df = self._covariance(sums, mean, 0.0)
-        R = wishart(df, scale, rng)
+        d, root = q.mean.size, self._mean_root(q, sums.n)
+        mean = root.T @ (root @ (q.R @ sums.total) + rng.standard_normal(d))
+        given = self._wishart(sums, mean, 0.0)
+        R = wishart(given.df, given.scale, rng)
         sigma = cho_solve((cholesky(R, lower=True, check_finite=False), True), np.eye(d))
         return Wishart(mean, 0.0, 0.5 * (sigma + sigma.T), 1.0)
+
+    def bound(self, q: Wishart, sums: RowSums) -> float:
+        n, d, nu = sums.n, q.mean.size, q.mean.size + self.extra_df
+        logdet = 2.0 * np.log(np.diag(q._factor)).sum()
+        of_mean = (
+            np.linalg.slogdet(q.mean_cov)[1]
+            - (q.mean @ q.mean + np.trace(q.mean_cov)) / self.mean_variance
+            + d * (1.0 - np.log(self.mean_variance))
+        )
+        expected = sums.about(q.mean) + n * q.mean_cov + self.psi * np.eye(d) - q.scale
+        of_covariance = (
+            0.5 * nu * d * np.log(self.psi)
+            - multigammaln(0.5 * nu, d)
+            + multigammaln(0.5 * (nu + n), d)
+            - 0.5 * (q.df * logdet + np.sum(q.R * expected))
+        )
+        return float(of_covariance + 0.5 * (of_mean - n * d * np.log(np.pi)))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -182,8 +170,8 @@ class Unstructured:
 
 
 @dataclass(frozen=True)
-class Loadings:
-    r"""Point estimates of :math:`\Sigma_d = \Lambda\Lambda^\top + \mathrm{diag}\,\psi`."""
+class FactorCovariance:
+    r"""Point estimates of the mean and of :math:`\Sigma_d = LL^\top + \mathrm{diag}\,\psi`."""
 
     mean: Array  # (d,)
     L: Array  # (d, r)
@@ -191,10 +179,8 @@ class Loadings:
 
     @cached_property
     def _inner(self) -> Array:
-        """Factor of I + L' Psi^-1 L."""
-        scaled = self.L / self.psi[:, None]
-        inner = self.L.T @ scaled
-        inner[np.diag_indices_from(inner)] += 1.0
+        """Cholesky factor of I + L' Psi^-1 L."""
+        inner = np.eye(self.L.shape[1]) + self.L.T @ (self.L / self.psi[:, None])
         return cholesky(inner, lower=True, check_finite=False)
 
     @cached_property
@@ -211,13 +197,19 @@ class Loadings:
     def vector(self) -> Array:
         return np.concatenate([self.mean, np.log(self.psi), self.L.ravel()])
 
-    def restore(self, vector: Array) -> Loadings:
+    def restore(self, vector: Array) -> FactorCovariance:
         mean, psi, L = np.split(vector, [self.mean.size, 2 * self.mean.size])
-        return Loadings(mean, L.reshape(self.L.shape), np.exp(psi))
+        return FactorCovariance(mean, L.reshape(self.L.shape), np.exp(psi))
 
     def times(self, Z: Array) -> Array:
         """Rows times R."""
         out: Array = Z / self.psi - (Z @ self.root) @ self.root.T
+        return out
+
+    def corners(self, columns: Array) -> Array:
+        F = self.root[columns]  # (k, m, r)
+        i, out = np.arange(columns.shape[1]), -(F @ F.swapaxes(1, 2))
+        out[:, i, i] += 1.0 / self.psi[columns]
         return out
 
     def scores(self, Z: Array, known: Array) -> tuple[Array, Array]:
@@ -225,8 +217,7 @@ class Loadings:
         d, r = self.L.shape
         scaled = self.L / self.psi[:, None]
         square = (scaled[:, :, None] * self.L[:, None, :]).reshape(d, r * r)
-        precision = np.eye(r) + (known @ square).reshape(len(Z), r, r)
-        cov = np.linalg.inv(precision)
+        cov = np.linalg.inv(np.eye(r) + (known @ square).reshape(len(Z), r, r))
         gap = np.where(known > 0, Z - self.mean, 0.0)
         return np.einsum("nij,nj->ni", cov, gap @ scaled), cov
 
@@ -234,16 +225,9 @@ class Loadings:
         """Rows with missing entries at their expectation, and the variances of these."""
         gone = np.isnan(Z)
         z, cov = self.scores(Z, 1.0 - gone)
-        mean = np.where(gone, self.mean + z @ self.L.T, Z)
         spread = np.einsum("nij,di,dj->nd", cov, self.L, self.L, optimize=True)
+        mean = np.where(gone, self.mean + z @ self.L.T, Z)
         return mean, np.where(gone, self.psi + spread, 0.0)
-
-    def corners(self, columns: Array) -> Array:
-        F = self.root[columns]  # (k, m, r)
-        out = -(F @ F.swapaxes(1, 2))
-        i = np.arange(columns.shape[1])
-        out[:, i, i] += 1.0 / self.psi[columns]
-        return out
 
 
 @dataclass(frozen=True)
@@ -252,12 +236,12 @@ class Factors:
 
     .. math::
 
-        d_i = \mu_d + \Lambda z_i + e_i, \qquad z_i \sim N(0, I_r), \qquad
+        d_i = \mu_d + L z_i + e_i, \qquad z_i \sim N(0, I_r), \qquad
         e_i \sim N(0, \mathrm{diag}\,\psi), \qquad
-        \Lambda_{jk} \sim N(0, 1), \quad \psi_j \sim \mathrm{IG}(a, b) .
+        L_{jk} \sim N(0, 1), \quad \psi_j \sim \mathrm{IG}(a, b) .
 
     The factors are integrated out.  Means, loadings and noise are point estimates, moved by a few
-    EM steps in each sweep, and Gibbs holds them where a variational fit left them.
+    EM steps in each sweep; Gibbs sampling keeps them at their variational estimates.
 
     Parameters
     ----------
@@ -274,88 +258,88 @@ class Factors:
     b: float = 0.05
     mean_variance: float = 1e4
 
-    def begin(self, sums: Moments) -> Loadings:
+    def begin(self, sums: RowSums) -> FactorCovariance:
         d = sums.total.size
         mean = sums.total / sums.n
         S = sums.about(mean) / sums.n
-        r = min(self.rank, d)
-        value, vector = eigh(S, subset_by_index=[d - r, d - 1])
+        value, vector = eigh(S, subset_by_index=[d - min(self.rank, d), d - 1])
         psi = np.maximum(np.diag(S) - (vector**2) @ value * 0.9, 0.05)
-        return Loadings(mean, vector * np.sqrt(np.maximum(0.9 * value, 1e-3)), psi)
+        return FactorCovariance(mean, vector * np.sqrt(np.maximum(0.9 * value, 1e-3)), psi)
 
-    def learn(self, Z: Array, count: Array) -> Loadings:
+    def learn(self, Z: Array, count: Array) -> FactorCovariance:
         """Estimates from rows with missing entries (NaN), without a matrix of the columns.
 
-        EM with the factors latent; missing entries are integrated out and need no estimate.  Rows
-        count so often.
+        EM with the factors latent and missing entries integrated out.  Rows are counted ``count``
+        times.
         """
         known = (~np.isnan(Z)).astype(float)
         X, weight = np.where(known > 0, Z, 0.0), known * count[:, None]
         n = weight.sum(axis=0)
-        q = self._first(X, weight, n, count)
+        q = self._principal(X, weight, n, count)
+        r = q.L.shape[1]
         for _ in range(ROUNDS):
             z, cov = q.scores(X, known)
             mean = (weight * (X - z @ q.L.T)).sum(axis=0) / (n + q.psi / self.mean_variance)
             gap = known * (X - mean)
-            r = z.shape[1]
             second = (cov + z[:, :, None] * z[:, None, :]).reshape(-1, r * r)
             square = (weight.T @ second).reshape(-1, r, r)  # (d, r, r)
             across = (count[:, None] * gap).T @ z  # (d, r)
-            lhs = square + q.psi[:, None, None] * np.eye(r)
-            L = np.linalg.solve(lhs, across[:, :, None])[:, :, 0]
-            fit = np.einsum("dr,drs,ds->d", L, square, L, optimize=True)
-            left = count @ gap**2 - 2.0 * np.einsum("dr,dr->d", across, L) + fit
-            psi = (self.b + 0.5 * np.maximum(left, 0.0)) / (self.a + 1.0 + 0.5 * n)
-            moved = float(np.max(np.abs(np.log(psi / q.psi))))
-            q = Loadings(mean, L, psi)
-            if moved < STILL:
+            old, q = q, self._maximised(q, mean, count @ gap**2, across, square, n)
+            if float(np.max(np.abs(np.log(q.psi / old.psi)))) < STILL:
                 break
         # a new entry is as far from a regression on e numbers, fitted to n rows, as (n + e)/(n - e)
         # times what the rows leave: e counts the loadings less their shrinkage, and the mean
-        spent = 1.0 + r - q.psi * np.trace(np.linalg.inv(lhs), axis1=1, axis2=2)
+        shrunk = np.linalg.inv(square + old.psi[:, None, None] * np.eye(r))
+        spent = 1.0 + r - q.psi * np.trace(shrunk, axis1=1, axis2=2)
         return replace(q, psi=q.psi * (n + spent) / np.maximum(n - spent, 1.0))
 
-    def _first(self, X: Array, weight: Array, n: Array, count: Array) -> Loadings:
+    def _principal(self, X: Array, weight: Array, n: Array, count: Array) -> FactorCovariance:
         """Principal components of rows whose missing entries are at the mean of their column."""
         mean = (weight * X).sum(axis=0) / n
         gap = np.where(weight > 0, X - mean, 0.0) * np.sqrt(count)[:, None]
-        total = float(count.sum())
         r = max(1, min(self.rank, X.shape[0] - 1, X.shape[1]))
-        value, U = eigh(gap @ gap.T, subset_by_index=[X.shape[0] - r, X.shape[0] - 1])
-        L = 0.95 * (gap.T @ U) / np.sqrt(total)  # 0.9 of the variance, as in ``begin``
+        _, U = eigh(gap @ gap.T, subset_by_index=[X.shape[0] - r, X.shape[0] - 1])
+        L = 0.95 * (gap.T @ U) / np.sqrt(count.sum())  # 0.9 of the variance, as in ``begin``
         psi = np.maximum(np.einsum("ij,ij->j", gap, gap) / n - np.sum(L**2, axis=1), 0.05)
-        return Loadings(mean, L, psi)
+        return FactorCovariance(mean, L, psi)
 
-    def update(self, q: Loadings, sums: Moments) -> Loadings:
+    def _maximised(
+        self, q: FactorCovariance, mean: Array, total: Array, across: Array, square: Array, n: Any
+    ) -> FactorCovariance:
+        """M step: loadings, then noise.
+
+        Sums over ``n`` rows: squares of their entries about the mean, ``total``, products with the
+        expected factors, ``across``, and E[z z'], ``square``, one of each column or of all.
+        """
+        lhs = square + q.psi[:, None, None] * np.eye(across.shape[1])
+        L = np.linalg.solve(lhs, across[:, :, None])[:, :, 0]
+        fit = (L[:, None, :] @ square)[:, 0, :]
+        left = total + np.einsum("dr,dr->d", fit - 2.0 * across, L)
+        psi = (self.b + 0.5 * np.maximum(left, 0.0)) / (self.a + 1.0 + 0.5 * n)
+        return FactorCovariance(mean, L, psi)
+
+    def update(self, q: FactorCovariance, sums: RowSums) -> FactorCovariance:
+        """EM steps with the factors latent."""
+        n, r = sums.n, q.L.shape[1]
         for _ in range(STEPS):
-            q = self._step(q, sums)
+            # the mean solves (n R + I / v) mu = R total, as (n I + Sigma / v) mu = total
+            diagonal, M = n + q.psi / self.mean_variance, q.L / np.sqrt(self.mean_variance)
+            inner = np.eye(r) + M.T @ (M / diagonal[:, None])
+            mean = sums.total / diagonal
+            mean = mean - (M @ np.linalg.solve(inner, M.T @ mean)) / diagonal
+            S = sums.about(mean)
+            B = q.times(q.L.T)  # E[z | d] = B (d - mean), (r, d)
+            across = S @ B.T
+            square = n * (np.eye(r) - B @ q.L) + B @ across
+            q = self._maximised(q, mean, np.diag(S), across, 0.5 * (square + square.T), n)
         return q
 
-    def _step(self, q: Loadings, sums: Moments) -> Loadings:
-        """EM, with the factors latent; the noise after the loadings."""
-        n, d = sums.n, sums.total.size
-        mean = self._mean(q, sums)
-        S = sums.about(mean) / n
-        B = q.times(q.L.T)  # E[z | d] = B (d - mean), (r, d)
-        across = S @ B.T  # (d, r)
-        r = B.shape[0]
-        square = np.eye(r) - B @ q.L + B @ across
-        square = 0.5 * (square + square.T)
-        lhs = n * square + q.psi[:, None, None] * np.eye(r)
-        L = np.linalg.solve(lhs, n * across[:, :, None])[:, :, 0]
-        left = np.diag(S) + np.einsum("jr,jr->j", L @ square - 2.0 * across, L)
-        psi = (self.b + 0.5 * n * np.maximum(left, 0.0)) / (self.a + 1.0 + 0.5 * n)
-        assert psi.shape == (d,)
-        return Loadings(mean, L, psi)
+    def draw(
+        self, q: FactorCovariance, sums: RowSums, rng: np.random.Generator
+    ) -> FactorCovariance:
+        return q
 
-    def _mean(self, q: Loadings, sums: Moments) -> Array:
-        """Solves (n R + I / v) mu = R total, as (n I + Sigma / v) mu = total."""
-        diagonal, L = sums.n + q.psi / self.mean_variance, q.L / np.sqrt(self.mean_variance)
-        inner = np.eye(L.shape[1]) + L.T @ (L / diagonal[:, None])
-        out: Array = sums.total / diagonal
-        return out - (L @ np.linalg.solve(inner, L.T @ out)) / diagonal
-
-    def bound(self, q: Loadings, sums: Moments) -> float:
+    def bound(self, q: FactorCovariance, sums: RowSums) -> float:
         """Log density of rows and of the estimates."""
         n, d = sums.n, q.mean.size
         S = sums.about(q.mean)
@@ -368,6 +352,3 @@ class Factors:
             - np.sum((self.a + 1.0) * np.log(q.psi) + self.b / q.psi)
         )
         return float(-0.5 * (n * (d * LOG_2PI + q.logdet) + fit) + prior)
-
-    def draw(self, q: Loadings, sums: Moments, rng: np.random.Generator) -> Loadings:
-        return q

@@ -1,4 +1,4 @@
-"""Predictors with entries that were not recorded."""
+"""Predictors with missing entries: latent variables of the model, or filled in before the fit."""
 
 from __future__ import annotations
 
@@ -10,42 +10,20 @@ import numpy as np
 
 from ..core.types import Array, Cells, Columns
 from ..gaussian.forms import scattered
-from .imputation import Moments
+from .imputation import FactorCovariance, RowSums
 
 
 @dataclass(frozen=True, eq=False)
-class Missing:
-    r"""Columns some of whose entries are NaN: latent, with a Gaussian of the whole row.
+class Incomplete:
+    """Columns of another design, ``inner``, which are NaN where entries are missing.
 
-    Missing entries join the classifier's posterior: they are seen through the other entries of
-    their row and, in training, through its label.  Right where the chance to be missing depends on
-    what was observed only (*missing at random*).
-
-    Parameters
-    ----------
-    inner : a design
-        Makes the columns, NaN where entries are missing.
-    level, spread : arrays of shape (d,)
-        Where the observed entries of these columns lie, at which missing ones begin.
-    imputer : object of :mod:`bayesvm.designs.imputation`
-        The distribution of rows, on the scale on which ``inner`` gives them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesvm.designs import Missing, Standardised, Unstructured
-    >>> none, one = np.zeros(2), np.ones(2)
-    >>> design = Missing(Standardised(none, one), none, one, Unstructured())
-    >>> X = np.array([[0.5, np.nan], [1.0, 2.0]])
-    >>> cells = design.cells(X, design.columns(X))
-    >>> cells[0].rows, cells[0].columns
-    (array([0]), array([[1]]))
+    ``level`` and ``spread``, of shape ``(d,)``, are means and standard deviations of the observed
+    entries of these columns.
     """
 
     inner: Any
     level: Array
     spread: Array
-    imputer: Any
 
     @property
     def width(self) -> int:
@@ -61,18 +39,49 @@ class Missing:
 
     def to_user(self, theta: Array) -> tuple[Array, Array]:
         """Coefficients on the scale of the input, and what they add to the intercept."""
-        return self.inner.to_user(theta)  # type: ignore[no-any-return]
+        beta, offset = self.inner.to_user(theta)
+        return beta, offset
 
     def labels(self, names: Sequence[str]) -> list[str]:
         return list(self.inner.labels(names))
 
+
+@dataclass(frozen=True, eq=False)
+class Missing(Incomplete):
+    r"""Columns whose missing entries (NaN) are latent variables with a Gaussian of the whole row.
+
+    Missing entries are part of the classifier's posterior: they depend on the other entries of
+    their row and, in training, on its label.  This assumes that the probability to be missing
+    depends on observed values only (*missing at random*).
+
+    Parameters
+    ----------
+    inner : a design
+        Makes the columns, NaN where entries are missing.
+    level, spread : arrays of shape (d,)
+        Mean and standard deviation of the observed entries, where missing ones start.
+    imputer : object of :mod:`bayesvm.designs.imputation`
+        The distribution of rows, on the scale of the columns of ``inner``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesvm.designs import Missing, Standardised, Unstructured
+    >>> none, one = np.zeros(2), np.ones(2)
+    >>> design = Missing(Standardised(none, one), none, one, Unstructured())
+    >>> X = np.array([[0.5, np.nan], [1.0, 2.0]])
+    >>> cells = design.cells(X, design.columns(X))
+    >>> cells[0].rows, cells[0].columns
+    (array([0]), array([[1]]))
+    """
+
+    imputer: Any
+
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         return self.inner.columns(X, out=out)
 
-    # ----- latent entries
-
     def cells(self, X: Any, C: Array) -> tuple[Cells, ...]:
-        """Missing entries, each at the level of its column and as spread."""
+        """Missing entries, each at the level and with the spread of its column."""
         gone = np.isnan(C)
         number = gone.sum(axis=1)
         found = []
@@ -83,35 +92,93 @@ class Missing:
             found.append(Cells(rows, columns, self.level[columns], cov))
         return tuple(found)
 
-    def sums(self, X: Any, C: Array, count: Array, cells: tuple[Cells, ...]) -> Moments:
+    def sums(self, X: Any, C: Array, count: Array, cells: tuple[Cells, ...]) -> RowSums:
         A = C * np.sqrt(count)[:, None]
-        square = A.T @ A
-        spread = tuple(part for part in cells if part.cov is not None)
-        if spread:
-            square += scattered(spread, count, self.width)
-        return Moments(float(count.sum()), count @ C, square)
+        spread = scattered(tuple(c for c in cells if c.cov is not None), count, self.width)
+        return RowSums(float(count.sum()), count @ C, A.T @ A + spread)
 
     def pull(self, params: Any, X: Any, C: Array, cells: Cells) -> tuple[Array, Array]:
-        """Precision of missing entries given the others of their row, and slope where they are."""
-        slope = -np.take_along_axis(
-            params.times(C[cells.rows] - params.mean), cells.columns, axis=1
-        )
-        return params.corners(cells.columns), slope
+        """Precision of missing entries given the others of their row, and gradient at ``C``."""
+        gradient = -params.times(C[cells.rows] - params.mean)
+        precision = params.corners(cells.columns)
+        return precision, np.take_along_axis(gradient, cells.columns, axis=1)
 
-    def begin(self, sums: Moments) -> Any:
+    def begin(self, sums: RowSums) -> Any:
         return self.imputer.begin(sums)
 
-    def update(self, params: Any, sums: Moments) -> Any:
+    def update(self, params: Any, sums: RowSums) -> Any:
         return self.imputer.update(params, sums)
 
-    def bound(self, params: Any, sums: Moments) -> float:
+    def bound(self, params: Any, sums: RowSums) -> float:
         return float(self.imputer.bound(params, sums))
 
+    def draw(self, params: Any, sums: RowSums, rng: np.random.Generator) -> Any:
+        return self.imputer.draw(params, sums, rng)
+
     def vector(self, params: Any) -> Array:
-        return params.vector()  # type: ignore[no-any-return]
+        return np.asarray(params.vector())
 
     def restore(self, like: Any, vector: Array) -> Any:
         return like.restore(vector)
 
-    def draw(self, params: Any, sums: Moments, rng: np.random.Generator) -> Any:
-        return self.imputer.draw(params, sums, rng)
+
+@dataclass(frozen=True, eq=False)
+class Filled(Incomplete):
+    r"""Columns whose missing entries are filled in from the other entries of their row.
+
+    For tables too wide to infer entries and classifier together.  A low-rank Gaussian of rows is
+    learned from the observed entries, without the labels; missing entries are replaced by their
+    conditional expectation.  In prediction their variance is added to that of f.  If no entry of
+    the training rows is missing, columns are taken as independent.
+
+    Parameters
+    ----------
+    inner : a design
+        Makes the columns, NaN where entries are missing.
+    level, spread : arrays of shape (d,)
+        Mean and standard deviation of the observed entries.
+    params : FactorCovariance
+        The distribution of rows, of columns less ``level`` over ``spread``.
+    cells : tuple of arrays
+        Row, column, mean and variance of each missing entry of the training rows.
+    """
+
+    params: FactorCovariance
+    cells: tuple[Array, Array, Array, Array]
+
+    @staticmethod
+    def learned(
+        inner: Any, level: Array, spread: Array, imputer: Any, X: Any, count: Array
+    ) -> Filled:
+        """The design for training rows ``X``, each counted ``count`` times."""
+        C, d = inner.columns(X), level.size
+        gone, Z = np.isnan(C), (C - level) / spread
+        params = FactorCovariance(np.zeros(d), np.empty((d, 0)), np.ones(d))
+        if gone.any():
+            params = imputer.learn(Z, count)
+        row, column = np.nonzero(gone)
+        mean, var = (x[gone] for x in params.given(Z))
+        cells = (row, column, mean * spread[column] + level[column], var * spread[column] ** 2)
+        return Filled(inner, level, spread, params, cells)
+
+    def _given(self, C: Array) -> tuple[Array, Array]:
+        """Rows with missing entries at their expectation, and the variances of these."""
+        mean, var = self.params.given((C - self.level) / self.spread)
+        return mean * self.spread + self.level, var * self.spread**2
+
+    def columns(self, X: Any, out: Array | None = None) -> Columns:
+        C = self.inner.columns(X, out=out)
+        some = np.flatnonzero(np.isnan(C).any(axis=1))
+        if some.size:
+            C[some] = self._given(C[some])[0]
+        return C
+
+    def variances(self, X: Any) -> Array | None:
+        """Variances of missing entries, zero elsewhere; ``None`` if none is missing."""
+        C = self.inner.columns(X)
+        some = np.flatnonzero(np.isnan(C).any(axis=1))
+        if not some.size:
+            return None
+        out = np.zeros(C.shape)
+        out[some] = self._given(C[some])[1]
+        return out
