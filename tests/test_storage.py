@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 import bayesvm
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
-from bayesvm.estimators._formula import Code
+from bayesvm.estimators.formula import Code
 from bayesvm.inference import Gibbs
 from bayesvm.terms import Columns, Intercept, Process
 

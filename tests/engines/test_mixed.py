@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from bayesvm import MixedSVC
 from bayesvm.blocks import block_rows, from_iterable, from_memmap, from_parquet
 from bayesvm.blocks.dask import DaskRows
+from bayesvm.designs.table import learn_groups
 from bayesvm.engines import Dask, Gpu, Serial, Threads
-from bayesvm.estimators._groups import learn_groups
 from bayesvm.gaussian.arrow import Bordered
 from bayesvm.inference import Gibbs
 from bayesvm.model.model import Problem

@@ -18,8 +18,8 @@ from sklearn.preprocessing import StandardScaler
 from tests.problems import Z
 
 from bayesvm import BayesianLinearSVC, MixedSVC
-from bayesvm.estimators._formula import Code, Formula, Recipe
-from bayesvm.estimators._groups import Asked
+from bayesvm.estimators.formula import Code, Formula, Recipe
+from bayesvm.estimators.groups import Asked
 from bayesvm.inference import EM, SVI, VB, Gibbs
 from bayesvm.priors import Fixed, InverseWishart, LaplaceZero, Lasso, Ridge
 

@@ -1,9 +1,9 @@
-"""Group effects from codes: random intercepts and slopes."""
+"""Random intercepts and slopes of groups, computed from codes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,12 +14,23 @@ from .columns import Standardised
 from .table import numbers
 
 
+class Effects(NamedTuple):
+    """The effects of each group of a factor: perhaps an intercept, and slopes in some columns."""
+
+    intercept: bool = True
+    slopes: tuple[int, ...] = ()
+
+    @property
+    def count(self) -> int:
+        return int(self.intercept) + len(self.slopes)
+
+
 @dataclass(frozen=True, eq=False)
 class Grouped:
-    """Effects of the groups of one factor, r to each: group g has columns ``g r`` to ``g r + r``.
+    """Effects of the groups of one factor, r for each: group g has columns ``g r`` to ``g r + r``.
 
-    The first effect is the intercept, if there is one; the others are slopes in columns of the
-    table, less ``center`` over ``scale``.
+    The first effect is the intercept, if there is one; the others are slopes in standardised
+    columns of the table.
 
     Parameters
     ----------
@@ -32,7 +43,7 @@ class Grouped:
     center, scale : arrays of the same length
         Of these columns.
     intercept : bool, default=True
-        Whether groups have an intercept of their own.
+        Whether groups have an intercept.
     """
 
     factor: int
@@ -44,7 +55,7 @@ class Grouped:
 
     @property
     def r(self) -> int:
-        """Effects to a group."""
+        """Number of effects of a group."""
         return int(self.intercept) + int(self.slopes.size)
 
     @property
@@ -52,7 +63,7 @@ class Grouped:
         return self.G * self.r
 
     def _values(self, X: Any) -> Array:
-        """What the effects of a row's group multiply, ``(n, r)``."""
+        """The values that the effects of a row's group multiply, ``(n, r)``."""
         foreign = arrays.is_foreign(X)
         one: Any = arrays.constant(X, 1.0) if foreign else np.broadcast_to(1.0, X.shape[:1])
         columns = [one] if self.intercept else []
@@ -74,13 +85,13 @@ class Grouped:
         return Factor(xp.where(known, codes, none), xp.where(known[:, None], Z, zero), self.G)
 
     def absent(self, X: Any, spread: Array) -> Array:
-        """Variance of f at rows whose group is not known, given that of a group's effects."""
+        """Variance of f at rows of unknown groups, from the covariance of a group's effects."""
         Z, xp = self._values(X), arrays.of(X)
         v = xp.sum((Z @ arrays.like(spread, Z)) * Z, axis=1)
         return xp.where(X.codes[:, self.factor] >= 0, xp.zeros_like(v), v)  # type: ignore[no-any-return]
 
     def to_user(self) -> Array:
-        """Matrix that takes a group's effects to the scale of the input, ``(r, r)``."""
+        """Matrix that transforms a group's effects to the scale of the input, ``(r, r)``."""
         T = np.diag(np.concatenate([np.ones(int(self.intercept)), 1.0 / self.scale]))
         if self.intercept:
             T[0, 1:] = -self.center / self.scale

@@ -1,15 +1,20 @@
-"""Input that is not one matrix: numbers beside codes of groups."""
+"""Rows of numbers beside integer codes of groups, and names of columns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ..blocks.dask import DaskRows
+from ..blocks.sources import Source
 from ..core import arrays
 from ..core.types import Array
+from ..inputs.levels import Levels
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +43,7 @@ class Table:
         return self.mapped(lambda each: how(each, rows))
 
     def mapped(self, fn: Callable[[Any], Any]) -> Table:
-        """The same done to both."""
+        """The table of a function of both."""
         return Table(fn(self.numbers), fn(self.codes))
 
     def joined(self, parts: Sequence[Table]) -> Table:
@@ -56,9 +61,47 @@ def numbers(X: Any) -> Any:
     return X.numbers if isinstance(X, Table) else X
 
 
+def has_groups(X: Any, groups: Any) -> bool:
+    """Whether labels of groups are given, or come with the rows of a source."""
+    return groups is not None or (isinstance(X, Source) and X.grouped)
+
+
+def learn_groups(X: Any, groups: Any) -> tuple[Levels, Any]:
+    """Levels of the groups of training rows, and the rows beside the codes of their groups."""
+    if isinstance(X, DaskRows):  # on the workers that hold the partitions
+        columns = X.columns_of(groups)
+        levels = X.total(Levels.of, columns).complete()
+        return levels, X.beside(levels.codes, columns, Table)
+    if groups is not None:
+        levels = Levels.of(groups, X.shape[0]).complete()
+        return levels, beside(X, groups, levels)
+    # labels come with the chunks of a source: codes are looked up once and held
+    chunks = (Levels.of(chunk.groups, chunk.X.shape[0]) for chunk in X.chunks())
+    levels = reduce(add, chunks).complete()
+    codes = [levels.codes(chunk.groups, chunk.X.shape[0]) for chunk in X.chunks()]
+    return levels, _with_codes(X, np.concatenate(codes))
+
+
+def beside(X: Any, groups: Any, levels: Levels) -> Any:
+    """Rows beside the codes of their groups, -1 for groups that are unknown."""
+    if groups is None and has_groups(X, None):
+        return X.mapped(
+            lambda chunk, _: Table(chunk.X, levels.codes(chunk.groups, chunk.X.shape[0]))
+        )
+    return _with_codes(X, levels.codes(groups, X.shape[0]))
+
+
+def _with_codes(X: Any, codes: Array) -> Any:
+    if isinstance(X, Source):
+        return X.mapped(
+            lambda chunk, first: Table(chunk.X, codes[first : first + chunk.X.shape[0]])
+        )
+    return Table(X, arrays.index(codes, X))
+
+
 @dataclass(frozen=True)
 class Layout:
-    """Names and number of the input's columns, so that parts of a model can point at some."""
+    """Names and positions of the input's columns."""
 
     names: tuple[str, ...] | None
     count: int

@@ -12,10 +12,11 @@ from ..blocks.dask import is_dask
 from ..blocks.lazy import at_hand, lazily
 from ..core import arrays
 from ..core.types import Array
+from ..designs.table import beside
 from ..inputs import reading
 from ..reports.coefficients import CoefficientReport
 from ..reports.effects import EffectReport
-from ._groups import Asked, asked, beside
+from .groups import Asked, asked
 
 
 class GroupAnswers(EffectReport, CoefficientReport):
@@ -45,7 +46,7 @@ class GroupAnswers(EffectReport, CoefficientReport):
             for k in self.machines_[0].model.grouped:
                 slopes = self.machines_[0].model.terms[k].design.slopes
                 reading.check_complete(X, slopes, self._names())
-        return beside(X, groups, self._factors)
+        return beside(X, groups, self._levels)
 
     def _asked(self, X: Any, groups: Any = None) -> Asked:
         return asked(X, groups)

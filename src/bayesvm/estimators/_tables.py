@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
 from ..core.types import Array
-from ..designs.table import Layout, Table
+from ..designs.table import Layout, beside, learn_groups
 from ..inputs import cells, reading
-from ..inputs.levels import Factors
+from ..inputs.levels import Levels
 from ._base import BayesianClassifier
 
 
@@ -62,13 +62,13 @@ class TableReader(BayesianClassifier):
 
     def _coded(self, X: Array, labels: dict[str, Any], rows: Array) -> Any:
         """Training rows, with the groups that occur in them."""
-        self._factors, codes = Factors((), ()), None
+        self._levels, table = Levels(), X
         if labels:
             some = {name: column[rows] for name, column in labels.items()}
-            self._factors, codes = Factors.learn(some, len(X))
-        self.factors_ = list(self._factors.names)
-        self.levels_ = dict(zip(self._factors.names, self._factors.levels, strict=True))
-        return X if codes is None else Table(X, codes)
+            self._levels, table = learn_groups(X, some)
+        self.factors_ = list(self._levels.names)
+        self.levels_ = dict(zip(self._levels.names, self._levels.labels, strict=True))
+        return table
 
     def _is_table(self, X: Any) -> bool:
         """Whether columns are to be read one by one: some name groups, or only some are read."""
@@ -83,7 +83,7 @@ class TableReader(BayesianClassifier):
             return X
         X, labels = self._split(X, reset=False)
         self._check_known(X)
-        return Table(X, self._factors.encode(labels, len(X))) if labels else X
+        return beside(X, labels, self._levels) if labels else X
 
     def _reads(self, layout: Layout, part: Any) -> list[int]:
         """Columns of numbers that a part reads."""

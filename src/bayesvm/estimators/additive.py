@@ -21,9 +21,9 @@ from ..reports.effects import EffectReport, second_moments
 from ..terms import Intercept, Source, read_terms
 from . import choices as check
 from ._base import arviz_tree, pandas_for
-from ._groups import random_prior
 from ._missing import ImputedCells
 from ._tables import TableReader
+from .groups import random_prior
 
 
 class AdditiveSVC(TableReader, EffectReport, ImputedCells):
@@ -200,7 +200,7 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
         return tags
 
     def _problem(self, X: Any, c: Array, copies: Array, scheme: Any) -> Problem:
-        sizes = [level.size for level in self._factors.levels]
+        sizes = [labels.size for labels in self._levels.labels]
         level = any(isinstance(part, Intercept) for _, part, _ in self._parts)
         source = Source(self._layout(), X, c, sizes, self._fit_generator("places"), level)
         bound = []

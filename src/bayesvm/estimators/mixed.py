@@ -12,19 +12,20 @@ from ..blocks import Blocks, cut
 from ..core import arrays
 from ..core.types import Array, Term
 from ..designs import Grouped, Intercept, fit_columns
-from ..designs.table import numbers
+from ..designs.groups import Effects
+from ..designs.table import has_groups, learn_groups, numbers
 from ..inference.progress import Progress
 from ..inputs import reading
-from ..inputs.levels import Factors, some_of
+from ..inputs.levels import Levels, some_of
 from ..model.model import Model, Problem, arranged
 from ..priors import Fixed
 from ..reports.effects import second_moments
 from . import choices as check
 from ._answers import GroupAnswers
-from ._formula import Formula
-from ._groups import Effects, effects, has_groups, learn_groups, random_priors
 from ._missing import MissingCells
 from ._warm import starts_of
+from .formula import Formula
+from .groups import effects, random_priors
 
 
 class MixedSVC(GroupAnswers, MissingCells):
@@ -216,9 +217,7 @@ class MixedSVC(GroupAnswers, MissingCells):
             return self._fit(X, y, groups, sample_weight, self.random)
         if groups is not None:
             raise ValueError("a model with a formula reads groups from the data frame alone.")
-        return self._fit_formula(
-            Formula.of_labelled(self.formula, X, y, depth=1), X, y, sample_weight
-        )
+        return self._fit_formula(Formula.learn(self.formula, X, y, depth=1), X, y, sample_weight)
 
     @classmethod
     def from_formula(
@@ -287,13 +286,13 @@ class MixedSVC(GroupAnswers, MissingCells):
             reading.check_positive_weights(c)
         else:
             X, codes, c, copies, groups = self._weighted(X, codes, c, copies, groups, scheme)
-        factors, table = Factors((), ()), X
+        levels, table = Levels(), X
         if has_groups(X, groups):
             check.check_grouped(scheme, X)
-            factors, table = learn_groups(X, groups)
-        self.classes_, self._factors = classes, factors
-        self.factors_ = list(factors.names)
-        self.levels_ = dict(zip(factors.names, factors.levels, strict=True))
+            levels, table = learn_groups(X, groups)
+        self.classes_, self._levels = classes, levels
+        self.factors_ = list(levels.names)
+        self.levels_ = dict(zip(levels.names, levels.labels, strict=True))
         own = effects(random, self.factors_, self._names())
         problem = self._problem(table, c, copies, scheme, own)
         self._second = second_moments(problem)
@@ -324,10 +323,7 @@ class MixedSVC(GroupAnswers, MissingCells):
     def _problem(self, X: Any, c: Any, copies: Any, scheme: Any, own: list[Effects]) -> Problem:
         n, p = X.shape
         K = p + bool(self.fit_intercept)
-        widths = [
-            (e.intercept + len(e.slopes)) * level.size
-            for e, level in zip(own, self._factors.levels, strict=True)
-        ]
+        widths = [e.count * labels.size for e, labels in zip(own, self._levels.labels, strict=True)]
         check.check_corner(K, dict(zip(self.factors_, widths, strict=True)))
         total = K + sum(widths)
         check.check_draws(scheme, total)
@@ -350,15 +346,13 @@ class MixedSVC(GroupAnswers, MissingCells):
         terms = [Term("coef", columns, check.choose_prior(self.prior, scheme))]
         if self.fit_intercept:
             terms.insert(0, Term("intercept", Intercept(), Fixed(self.intercept_precision)))
-        sizes = {
-            name: e.intercept + len(e.slopes) for name, e in zip(self.factors_, own, strict=True)
-        }
+        sizes = {name: e.count for name, e in zip(self.factors_, own, strict=True)}
         priors = random_priors(self.random_prior, sizes, scheme)
         for k, (name, e, prior) in enumerate(zip(self.factors_, own, priors, strict=True)):
             slopes = np.array(e.slopes, dtype=int)
             design = Grouped(
                 k,
-                self._factors.levels[k].size,
+                self._levels.labels[k].size,
                 slopes,
                 columns.center[slopes],
                 columns.scale[slopes],

@@ -1,30 +1,20 @@
-"""What groups have of their own, and rows beside the codes of their groups."""
+"""The arguments ``random`` and ``random_prior``: effects of groups and their priors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
-from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core import arrays
-from ..designs.table import Layout, Table
-from ..inputs.levels import Factors, Met
+from ..designs.groups import Effects
+from ..designs.table import Layout
 from ..priors import Fixed, InverseWishart, Ridge
 from . import choices as check
 
 
-class Effects(NamedTuple):
-    """What the groups of a factor have of their own."""
-
-    intercept: bool = True
-    slopes: tuple[int, ...] = ()
-
-
 def effects(random: Any, factors: Sequence[str], names: Sequence[str]) -> list[Effects]:
-    """What each factor's groups have of their own, from the argument ``random``."""
+    """The effects of each factor's groups, from the argument ``random``."""
     if not isinstance(random, Mapping):
         return [_effects(random, names)] * len(factors)
     unknown = [k for k in random if k not in factors]
@@ -60,7 +50,7 @@ def _effects(random: Any, names: Sequence[str]) -> Effects:
 def random_priors(given: Any, sizes: Mapping[str, int], scheme: Any) -> list[Any]:
     """The prior of each factor's effects, from the argument ``random_prior``.
 
-    ``sizes`` has the number of effects to a group, by factor.
+    ``sizes`` has the number of effects of a group, by factor.
     """
     if isinstance(given, Mapping):
         unknown = [k for k in given if k not in sizes]
@@ -76,7 +66,7 @@ def random_priors(given: Any, sizes: Mapping[str, int], scheme: Any) -> list[Any
 
 
 def random_prior(value: Any, r: int, factor: str, scheme: Any) -> Any:
-    """The prior of a factor's effects, r to a group."""
+    """The prior of a factor's effects, r for each group."""
     if isinstance(value, str) and value == "auto":
         return Ridge(half_cauchy=1.0) if r == 1 else InverseWishart(r)
     prior = check.choose_prior(value, scheme, "random_prior")
@@ -116,48 +106,3 @@ class Asked(NamedTuple):
 
 def asked(X: Any, groups: Any) -> Asked:
     return X if isinstance(X, Asked) else Asked(X, groups)
-
-
-# ---------------------------------------------------------------------------------------------
-# Rows and groups, wherever they are
-
-
-def learn_groups(X: Any, groups: Any) -> tuple[Factors, Any]:
-    """Factors of training rows, and the rows beside the codes of their groups."""
-    if hasattr(X, "aligned"):  # partitions on a cluster: labels are met there
-        columns = X.columns_of(groups)
-        factors = Factors.of(X.total(Met.of, columns))
-        return factors, X.beside(factors.encode, columns, Table)
-    if groups is None:  # a source that has groups: one pass meets labels, one looks them up
-        met = (Met.of(chunk.groups, chunk.X.shape[0]) for chunk in X.chunks())
-        factors = Factors.of(reduce(add, met))
-        tables = (chunk.X.codes for chunk in beside(X, None, factors).chunks())
-        codes, first = np.empty((len(X), len(factors.names)), dtype=np.int32), 0
-        for part in tables:
-            codes[first : first + len(part)] = part
-            first += len(part)
-        return factors, _table(X, codes)
-    factors, codes = Factors.learn(groups, X.shape[0])
-    return factors, _table(X, codes)
-
-
-def beside(X: Any, groups: Any, factors: Factors) -> Any:
-    """New rows beside the codes of their groups; -1 for those not known."""
-    if not getattr(X, "grouped", False) or groups is not None:
-        return _table(X, factors.encode(groups, X.shape[0]))
-
-    def tabled(chunk: Any, first: int) -> Table:
-        return Table(chunk.X, factors.encode(chunk.groups, chunk.X.shape[0]))
-
-    return X.mapped(tabled)
-
-
-def has_groups(X: Any, groups: Any) -> bool:
-    return groups is not None or getattr(X, "grouped", False)
-
-
-def _table(X: Any, codes: Any) -> Any:
-    """Rows beside codes that are at hand."""
-    if hasattr(X, "cut"):
-        return X.mapped(lambda c, first: Table(c.X, codes[first : first + c.X.shape[0]]))
-    return Table(X, arrays.index(codes, X))

@@ -1,4 +1,4 @@
-"""Formulas with groups, read by the package formulae."""
+"""Formulas such as ``y ~ x + (1 + x | g)``, parsed by the package formulae."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+from scipy.linalg import khatri_rao
 
 from ..core.types import Array
-from ._groups import Effects
+from ..designs.groups import Effects
 
 INTERCEPT = "Intercept"
 CENTRED = ("center", "scale", "standardize")
@@ -33,8 +34,8 @@ class Number:
 
 
 @dataclass(frozen=True, eq=False)
-class Levels:
-    """A column of labels, each of which stands for a row of contrasts."""
+class Contrasts:
+    """A column of labels, each of which has a row of contrasts."""
 
     column: str
     levels: tuple[Any, ...]
@@ -43,37 +44,44 @@ class Levels:
     def values(self, data: Any) -> Array:
         place = {level: k for k, level in enumerate(self.levels)}
         labels = np.asarray(_column(data, self.column)).tolist()
-        found = [place.get(label, -1) for label in labels]
-        if -1 in found:
-            new = sorted({str(v) for v, k in zip(labels, found, strict=True) if k < 0})
+        new = sorted({str(label) for label in labels if label not in place})
+        if new:
             raise ValueError(
                 f"column {self.column!r} has levels {', '.join(new[:5])} that no training row had; "
                 f"those had {', '.join(map(str, self.levels[:10]))}. Leave such rows out."
             )
-        rows: Array = np.asarray(self.contrasts, dtype=float)[found]
+        rows: Array = np.asarray(self.contrasts, dtype=float)[[place[label] for label in labels]]
         return rows
 
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """Columns of a formula without functions: products of its parts.  Plain data, no code."""
+    """Columns of a formula without functions: products of its parts, as plain data."""
 
-    terms: tuple[tuple[Number | Levels, ...], ...]
+    terms: tuple[tuple[Number | Contrasts, ...], ...]
 
     @classmethod
     def of(cls, common: Any) -> Recipe | None:
         """The recipe of formulae's matrix; ``None`` if that is computed otherwise."""
-        terms = [t for name, t in common.terms.items() if name != INTERCEPT]
-        parts = [tuple(_part(component) for component in t.components) for t in terms]
-        if any(part is None or part.column not in common.data for term in parts for part in term):
-            return None
-        found = cls(tuple(parts))  # type: ignore[arg-type]
-        wanted = _without_intercept(common)
-        made = found.columns(common.data)
+        terms = []
+        for name, term in common.terms.items():
+            if name == INTERCEPT:
+                continue
+            parts = tuple(p for c in term.components if (p := _part(c)) and p.column in common.data)
+            if len(parts) < len(term.components):
+                return None
+            terms.append(parts)
+        found = cls(tuple(terms))
+        made, wanted = found.columns(common.data), _without_intercept(common)
         return found if made.shape == wanted.shape and np.allclose(made, wanted) else None
 
     def columns(self, data: Any) -> Array:
-        return np.hstack([reduce(_crossed, (p.values(data) for p in term)) for term in self.terms])
+        # products of columns, those of the second factor running fastest
+        products = (
+            reduce(lambda a, b: khatri_rao(a.T, b.T).T, (part.values(data) for part in term))
+            for term in self.terms
+        )
+        return np.hstack(list(products))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,13 +100,13 @@ class Code:
         # formulae's matrices hold modules, which cannot be pickled; they are made again
         return _learned_again, (self.text, self.frame)
 
-    def __getstate__(self) -> Any:  # asked for by safe files, which must not make it again
+    def __getstate__(self) -> Any:  # called by safe files, which must not evaluate the formula
         raise TypeError(f"the formula {self.text!r} calls functions, and they are code")
 
 
 @dataclass(frozen=True, eq=False)
 class Formula:
-    """A formula and the design it gave, which new frames are read by."""
+    """A formula and the design learned from training data, which is applied to new frames."""
 
     text: str
     design: Recipe | Code  # the columns that all groups share
@@ -109,26 +117,24 @@ class Formula:
     random: dict[str, Effects]
 
     @classmethod
-    def of_labelled(cls, text: str, data: Any, y: Any, depth: int = 0) -> Formula:
-        """Read a formula whose left side need not be in the frame, because labels are given."""
-        if not hasattr(data, "columns"):
-            raise ValueError(
-                f"the formula {text!r} reads a pandas data frame; got {type(data).__name__}."
-            )
-        response = text.partition("~")[0].strip().strip("`")
-        if y is not None and response and response not in data:
-            data = data.assign(**{response: np.asarray(y)})
-        return cls.learn(text, data, depth + 1)
+    def learn(cls, text: str, data: Any, y: Any = None, depth: int = 0) -> Formula:
+        """Read a formula; names that are not columns are looked up ``depth`` calls further out.
 
-    @classmethod
-    def learn(cls, text: str, data: Any, depth: int = 0) -> Formula:
-        """Read a formula; names that are not columns are looked up ``depth`` calls further out."""
+        With labels ``y`` its left side need not be a column of the data.
+        """
         try:
             from formulae import design_matrices
         except ImportError as error:
             raise ImportError(
                 "from_formula needs the package formulae: pip install 'bayesvm[formula]'"
             ) from error
+        if not hasattr(data, "columns"):
+            raise ValueError(
+                f"the formula {text!r} reads a pandas data frame; got {type(data).__name__}."
+            )
+        left = text.partition("~")[0].strip().strip("`")
+        if y is not None and left and left not in data:
+            data = data.assign(**{left: np.asarray(y)})
         with _explained(text, data):
             design = design_matrices(
                 text, data, na_action="error", env=depth + 1, extra_namespace={"np": np}
@@ -149,51 +155,57 @@ class Formula:
         names = tuple(label for label in labels if label != INTERCEPT)
         if not names:
             raise ValueError(f"the formula {text!r} has no predictor besides the intercept.")
-        factors: dict[str, tuple[str, ...]] = {}
-        parts: dict[str, list[str]] = {}
-        for term in () if design.group is None else design.group.terms.values():
-            factor = str(term.factor.name)
-            columns = tuple(str(c.name) for c in term.factor.components)
-            if not all(c in data for c in columns):
-                raise ValueError(
-                    f"the factor {factor!r} in {text!r} must be a column of the data or an "
-                    "interaction of columns."
-                )
-            factors[factor] = columns
-            parts.setdefault(factor, []).extend(term.expr.labels)
-        named = [name.replace(" ", "") for name in re.findall(r"\|([^()|]+)\)", text)]
-        twice = [name for name in named if named.count(name) > 1]
-        if twice:
-            raise ValueError(
-                f"the factor {twice[0]!r} occurs twice in {text!r}. Effects of one factor have one "
-                "covariance here: write (1 + x | g); they cannot be held uncorrelated."
-            )
-        random = {}
-        for factor, found in parts.items():
-            unknown = [label for label in found if label != INTERCEPT and label not in names]
-            if unknown:
-                raise ValueError(
-                    f"the slopes {unknown} of {factor!r} are not among the columns {list(names)}; "
-                    "name them outside the parentheses too, so that groups differ around a mean "
-                    "that need not be zero."
-                )
-            slopes = tuple(names.index(label) for label in found if label != INTERCEPT)
-            random[factor] = Effects(INTERCEPT in found, slopes)
+        factors, random = _random(text, design.group, names, data)
         used = [c for c in data.columns if c in set(design.common.terms) or str(c) in text]
         made = Recipe.of(design.common) or Code(text, data[used], design.common)
         return cls(text, made, names, response, INTERCEPT in labels, factors, random)
 
     def rows(self, data: Any) -> tuple[Array, dict[str, Array] | None]:
-        """Columns and groups of a frame; a factor whose columns are not there is not given."""
+        """Columns and groups of a frame; a factor whose columns are absent has no labels."""
         X = self.design.columns(data)
-        if not self.factors:
-            return X, None
-        return X, {name: _joined(data, columns) for name, columns in self.factors.items()}
+        groups = {name: _labels(data, columns) for name, columns in self.factors.items()}
+        return X, groups or None
+
+
+def _random(
+    text: str, group: Any, names: tuple[str, ...], data: Any
+) -> tuple[dict[str, tuple[str, ...]], dict[str, Effects]]:
+    """Columns of each grouping factor, and the effects of its groups."""
+    factors: dict[str, tuple[str, ...]] = {}
+    parts: dict[str, list[str]] = {}
+    for term in () if group is None else group.terms.values():
+        factor = str(term.factor.name)
+        factors[factor] = tuple(str(c.name) for c in term.factor.components)
+        if not all(c in data for c in factors[factor]):
+            raise ValueError(
+                f"the factor {factor!r} in {text!r} must be a column of the data or an "
+                "interaction of columns."
+            )
+        parts.setdefault(factor, []).extend(term.expr.labels)
+    named = [name.replace(" ", "") for name in re.findall(r"\|([^()|]+)\)", text)]
+    twice = [name for name in named if named.count(name) > 1]
+    if twice:
+        raise ValueError(
+            f"the factor {twice[0]!r} occurs twice in {text!r}. Effects of one factor have one "
+            "covariance here: write (1 + x | g); they cannot be held uncorrelated."
+        )
+    random = {}
+    for factor, found in parts.items():
+        slopes = [label for label in found if label != INTERCEPT]
+        unknown = [label for label in slopes if label not in names]
+        if unknown:
+            raise ValueError(
+                f"the slopes {unknown} of {factor!r} are not among the columns {list(names)}; "
+                "name them outside the parentheses too, so that groups differ around a mean "
+                "that need not be zero."
+            )
+        random[factor] = Effects(INTERCEPT in found, tuple(map(names.index, slopes)))
+    return factors, random
 
 
 @contextmanager
 def _explained(text: str, data: Any) -> Iterator[None]:
-    """What formulae refuses: its grammar, and names that are neither columns nor functions."""
+    """Explain what formulae refuses: its grammar, and unknown columns or functions."""
     try:
         yield
     except KeyError as error:
@@ -225,7 +237,7 @@ def _learned_again(text: str, frame: Any) -> Recipe | Code:
     return Formula.learn(text, frame).design
 
 
-def _part(component: Any) -> Number | Levels | None:
+def _part(component: Any) -> Number | Contrasts | None:
     """A component of a term as plain data: a column, its contrasts, or its standard form."""
     column, call = component.name, getattr(component, "call", None)
     state = getattr(call, "stateful_transform", None)
@@ -235,7 +247,8 @@ def _part(component: Any) -> Number | Levels | None:
         if column is None or call.callee not in known:
             return None
     if component.kind == "categoric":
-        return Levels(column, tuple(component.levels), np.array(component.contrast_matrix.matrix))
+        matrix = np.array(component.contrast_matrix.matrix)
+        return Contrasts(column, tuple(component.levels), matrix)
     if component.kind != "numeric":
         return None
     if state is None:
@@ -249,12 +262,6 @@ def _without_intercept(common: Any) -> Array:
     return matrix[:, 1:] if INTERCEPT in common.terms else matrix
 
 
-def _crossed(a: Array, b: Array) -> Array:
-    """Products of the columns of two matrices, those of the second running fastest."""
-    out: Array = (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)
-    return out
-
-
 def _column(data: Any, name: str) -> Any:
     if name not in data:
         raise ValueError(
@@ -263,15 +270,15 @@ def _column(data: Any, name: str) -> Any:
     return data[name]
 
 
-def _joined(data: Any, columns: tuple[str, ...]) -> Array:
-    """Labels of a factor: those of a column, or of several side by side."""
+def _labels(data: Any, columns: tuple[str, ...]) -> Array:
+    """Labels of a factor: those of a column, or of several joined by colons."""
     if any(c not in data for c in columns):
         return np.full(len(data), None)
-    first: Array = np.asarray(data[columns[0]])
     if len(columns) == 1:
-        return first
-    rows = zip(*(np.asarray(data[c]) for c in columns), strict=True)
-    missing = np.any([np.asarray(data[c].isna()) for c in columns], axis=0)
-    labels = np.array([":".join(map(str, row)) for row in rows], dtype=object)
-    labels[missing] = None
+        return np.asarray(data[columns[0]])
+    joined = data[columns[0]].astype(str)
+    for column in columns[1:]:
+        joined = joined + ":" + data[column].astype(str)
+    labels = np.array(joined, dtype=object)
+    labels[np.asarray(data[list(columns)].isna().any(axis=1))] = None
     return labels
