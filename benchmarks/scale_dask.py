@@ -30,9 +30,9 @@ from bayesvm.core.types import Coef, Term
 from bayesvm.designs import Intercept, Standardised
 from bayesvm.engines import Dask
 from bayesvm.gaussian.covariances import FullCovariance
-from bayesvm.inference.tight import Tight
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge
+from bayesvm.likelihoods.tight import Tight
 from bayesvm.model.model import Model, Problem
 from bayesvm.priors import Fixed
 from bayesvm.processes.whitened import whiten

@@ -7,7 +7,7 @@ import pytest
 
 from bayesvm.core.types import Coef
 from bayesvm.inference import VB
-from bayesvm.inference.vb import bound_of
+from bayesvm.inference.loop import bound_of
 from bayesvm.model.past import Past
 from bayesvm.priors import Fixed
 from tests.problems import make_problem, simulate

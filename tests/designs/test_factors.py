@@ -19,8 +19,8 @@ from bayesvm.factors.design import FactorScores
 from bayesvm.factors.loadings import Drawn, learn
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.draws import Position
-from bayesvm.inference.loop import State
-from bayesvm.inference.vb import bound_of, sweep
+from bayesvm.inference.loop import State, bound_of
+from bayesvm.inference.vb import sweep
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.machines.diagnostics import ess
 from bayesvm.model.latent import begin, thrown, turned

@@ -15,7 +15,7 @@ from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.blocks import Blocks
 from bayesvm.engines import Serial
 from bayesvm.inference import Gibbs
-from bayesvm.inference.vb import bound_of
+from bayesvm.inference.loop import bound_of
 from bayesvm.model.model import Problem
 from bayesvm.priors import Ridge
 

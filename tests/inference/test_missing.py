@@ -16,8 +16,8 @@ from bayesvm.engines import Threads
 from bayesvm.gaussian.gates import seen
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.draws import Position
-from bayesvm.inference.loop import State
-from bayesvm.inference.vb import bound_of, sweep
+from bayesvm.inference.loop import State, bound_of
+from bayesvm.inference.vb import sweep
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.machines.diagnostics import ess
 from bayesvm.model.latent import begin, entropy

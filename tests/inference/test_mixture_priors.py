@@ -13,8 +13,8 @@ from tests.problems import Z, make_problem, simulate
 from bayesvm.inference import EM, VB, Gibbs
 from bayesvm.inference.draws import Position
 from bayesvm.inference.em import expecting, objective
-from bayesvm.inference.loop import State
-from bayesvm.inference.vb import bound_of, searched, sweep
+from bayesvm.inference.loop import State, bound_of
+from bayesvm.inference.vb import searched, sweep
 from bayesvm.likelihoods import Logistic, Probit
 from bayesvm.machines.diagnostics import ess
 from bayesvm.priors import Bridge, Fixed, LaplaceZero, Lasso, SpikeSlab

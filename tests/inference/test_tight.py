@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.problems import make_problem, simulate
 
 from bayesvm.inference import VB
-from bayesvm.inference.tight import Tight, TightVB
 from bayesvm.likelihoods import Hinge, Logistic, Probit, SkewedLaplace
+from bayesvm.likelihoods.tight import Tight
 from bayesvm.priors import Fixed, Ridge
 from bayesvm.processes.gram import Labels, fit_sites
 
@@ -16,7 +16,7 @@ RNG = np.random.default_rng(0)
 
 
 def fit(problem, **options):
-    return TightVB(VB(**options)).fit(problem, RNG)
+    return VB(bound="tight", **options).fit(problem, RNG)
 
 
 @pytest.mark.parametrize("form", ["dense", "factored"])
@@ -69,7 +69,7 @@ def test_a_start_is_used():
     X, y, c = simulate(50, 4, 4)
     problem = make_problem(X, y, c, likelihood=Tight(Hinge()))
     first = fit(problem, tol=1e-9)
-    again = TightVB(VB(tol=1e-9)).fit(problem, RNG, first.state)
+    again = VB(tol=1e-9).fit(problem, RNG, first.state)
     assert again.n_iter <= 3
     assert again.bound == pytest.approx(first.bound, rel=1e-9)
 

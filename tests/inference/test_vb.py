@@ -18,8 +18,7 @@ from bayesvm.engines import Serial
 from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.inference import VB
 from bayesvm.inference import vb as vb_module
-from bayesvm.inference.loop import BoundFell, State, extrapolate, pack, unpack
-from bayesvm.inference.vb import bound_of
+from bayesvm.inference.loop import BoundFell, State, bound_of, extrapolate, pack, unpack
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.model.model import Model, Problem
 from bayesvm.priors import Fixed, Ridge

@@ -12,8 +12,8 @@ from tests.problems import Z, make_problem, simulate, z_score
 from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.inference import EM, VB, Gibbs
 from bayesvm.inference.learn import learned, standing, with_likelihood
-from bayesvm.inference.tight import Tight, TightVB
 from bayesvm.likelihoods import Hinge, SkewedLaplace
+from bayesvm.likelihoods.tight import Tight
 
 RNG = np.random.default_rng(0)
 
@@ -112,13 +112,14 @@ def test_the_redraw_follows_the_density_of_the_scale():
     assert abs(z_score((kept - mean) ** 2, float(weight @ (t[::20] - mean) ** 2))) < Z
 
 
-@pytest.mark.parametrize("kind", [VB(tol=1e-10), TightVB(VB(tol=1e-10))], ids=["loose", "tight"])
+@pytest.mark.parametrize(
+    "kind", [VB(tol=1e-10), VB(tol=1e-10, bound="tight")], ids=["loose", "tight"]
+)
 def test_the_learned_scale_is_the_top_of_the_bound(kind):
     X, y, c = simulate(60, 3, 5, weighted=True)
-    tight = isinstance(kind, TightVB)
 
     def problem(lik):
-        return make_problem(X, y, c, likelihood=Tight(lik) if tight else lik)
+        return make_problem(X, y, c, likelihood=Tight(lik) if kind.is_tight else lik)
 
     known, start = learned(problem(SkewedLaplace(gamma0=0.3)), kind, RNG)
     scale = known.model.likelihood.scale

@@ -15,8 +15,8 @@ from ..core import arrays
 from ..core.types import Array, Columns
 from ..designs import fit_columns
 from ..engines import Threads
-from ..inference.tight import Tight
 from ..kernels import Scaled
+from ..likelihoods.tight import Tight
 from ..model.model import Problem
 from ..processes.distinct import merge
 from ..processes.evidence import START, Seen, extent_of

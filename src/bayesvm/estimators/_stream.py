@@ -21,11 +21,9 @@ from ..engines import Gpu
 from ..gaussian.covariances import DiagonalCovariance, FullCovariance, scaled_cholesky
 from ..gaussian.forms import Dense
 from ..inference import VB
-from ..inference.loop import State
+from ..inference.loop import State, bound_of
 from ..inference.progress import Progress
 from ..inference.reporter import Reporter
-from ..inference.tight import Tight, TightVB
-from ..inference.vb import bound_of
 from ..inputs import reading
 from ..machines.calibration import Calibrated, Link, fit_link, masses, plain_link
 from ..machines.machine import Machine, find_posterior
@@ -195,8 +193,7 @@ class Stream:
         )
         scheme = estimator._stream_scheme()
         stream, problem = stream._posed(estimator, scheme)
-        if not isinstance(problem.model.likelihood, Tight):  # an earlier fit may have had another
-            scheme = getattr(scheme, "vb", scheme)
+        scheme = replace(scheme, bound="auto")  # the problem's, which an earlier fit may have posed
         problems, machines = [], []
         labels = estimator._targets(stream.kept.codes)
         with check.blas_threads(problem.model.width, problem.form):
@@ -394,7 +391,7 @@ class Streaming:
     def _stream_scheme(self) -> Any:
         """The scheme of ``fit`` if it is variational, else the default."""
         scheme = self._scheme()  # type: ignore[attr-defined]
-        return scheme if isinstance(scheme, VB | TightVB) else VB()
+        return scheme if isinstance(scheme, VB) else VB()
 
 
 def _distinct(classes: Any) -> Array:

@@ -12,6 +12,7 @@ from ..blocks import Blocks, block_rows
 from ..core.types import Array, Coef, Rows, Term
 from ..inference.progress import Progress
 from ..inputs import reading
+from ..likelihoods.tight import Tight
 from ..machines.diagnostics import ess, r_hat
 from ..machines.machine import Machine
 from ..model.latent import predicted
@@ -215,6 +216,7 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
                 raise ValueError(f"term {name!r}: {error}") from error
             bound.append(Term(name, design, prior))
         likelihood = check.choose_likelihood(self.likelihood, scheme)
+        likelihood = Tight(likelihood) if scheme.is_tight else likelihood
         model = Model(arranged(bound), likelihood).sized(float(c.sum()))
         n, K = X.shape[0], model.width
         widths = {model.terms[k].name: model.terms[k].design.width for k in model.grouped}

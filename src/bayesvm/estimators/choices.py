@@ -18,7 +18,6 @@ from ..engines import Dask, Gpu, Serial, Threads
 from ..engines.threads import one_blas_thread
 from ..inference import EM, SVI, VB, Gibbs
 from ..inference.learn import is_learned
-from ..inference.tight import TightVB
 from ..inputs.parameters import check_jobs, is_among
 from ..inputs.reading import is_source
 from ..kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
@@ -186,12 +185,12 @@ def check_engine(engine: Any, scheme: Any, X: Any = None) -> None:
     if hasattr(X, "aligned"):
         if not isinstance(engine, Dask):
             raise ValueError("Dask collections are fitted by engine='auto' or 'dask'.")
-        if not isinstance(scheme, VB | TightVB | Gibbs):
+        if not isinstance(scheme, VB | Gibbs):
             raise ValueError(
                 f"Dask collections are fitted by inference='vb' or 'gibbs'; {type(scheme).__name__}"
                 " looks at rows one by one. Compute the collection, or sample it, for that."
             )
-    if engine.on_device and not isinstance(scheme, VB | TightVB):
+    if engine.on_device and not isinstance(scheme, VB):
         raise ValueError(
             f"rows on a device are fitted by inference='vb'; {type(scheme).__name__} needs them on "
             "the host: give NumPy arrays and engine='threads'."
@@ -209,8 +208,7 @@ def check_grouped(scheme: Any, X: Any) -> None:
 
 def choose_form(value: str, n: int, K: int, scheme: Any, sparse_rows: bool = False) -> str:
     """The form of S: a matrix, n unmultiplied rows, or a diagonal."""
-    if not is_among(value, ("auto", "full", "diagonal")):
-        raise ValueError(f"covariance={value!r} is not known; choose 'auto', 'full' or 'diagonal'.")
+    value = scheme.covariance if isinstance(scheme, VB) and value == "auto" else value
     dual = max(n, DUAL_COLUMNS) < K and n <= DUAL_ROWS and not isinstance(scheme, SVI)
     if value != "diagonal" and dual:
         return "factored"  # the full posterior, by the smaller factor
@@ -230,6 +228,11 @@ def settle_form(
     """The form of S that all terms of a model can work with."""
     K = model.width - sum(model.terms[k].design.width for k in model.grouped)
     form = "arrow" if model.grouped else choose_form(value, n, K, scheme, sparse_rows)
+    if scheme.is_tight and (model.grouped or model.is_latent):
+        raise ValueError(
+            "effects of groups and missing cells are fitted with the augmented bound. "
+            "Use bound='augmented'."
+        )
     if model.is_latent and form != "arrow":
         form = check_latent_form(form, K)
     for term in model.terms:
@@ -239,26 +242,26 @@ def settle_form(
     return form
 
 
-def choose_bound(value: str, scheme: Any, auto: str = "tight") -> tuple[Any, str]:
-    """The scheme that climbs the bound asked for, and the name of that bound."""
-    if not is_among(value, ("auto", "tight", "augmented")):
-        raise ValueError(f"bound={value!r} is not known; choose 'auto', 'tight' or 'augmented'.")
-    value = auto if value == "auto" and isinstance(scheme, VB) else value
+def choose_bound(scheme: Any, auto: str, bound: str = "auto", covariance: str = "auto") -> Any:
+    """The scheme with the bound settled that ``"auto"`` stands for."""
     if not isinstance(scheme, VB):
-        if value == "tight":
+        VB(bound=bound, covariance=covariance)  # checks the words
+        if bound == "tight":
             raise ValueError(
-                f"bound='tight' needs inference='vb'; {type(scheme).__name__} has no bound of its "
-                "own to tighten. Use bound='auto'."
+                f"bound='tight' needs inference='vb'; {type(scheme).__name__} has no bound to "
+                "tighten. Use bound='auto'."
             )
-        return scheme, "augmented"
-    return (scheme, value) if value == "augmented" else (TightVB(scheme), "tight")
+        return scheme
+    bound = scheme.bound if is_among(bound, ("auto",)) else bound
+    covariance = scheme.covariance if is_among(covariance, ("auto",)) else covariance
+    return replace(scheme, bound=auto if bound == "auto" else bound, covariance=covariance)
 
 
 def check_approximation(value: str, scheme: Any, likelihood: Any) -> bool:
     """Whether what inducing points leave is FITC's, and whether that can be fitted."""
     if not is_among(value, ("variational", "fitc")):
         raise ValueError(f"approximation={value!r} is not known; choose 'variational' or 'fitc'.")
-    if value == "fitc" and not isinstance(scheme, VB | TightVB | Gibbs):
+    if value == "fitc" and not isinstance(scheme, VB | Gibbs):
         raise ValueError(
             f"approximation='fitc' needs inference='vb' or 'gibbs'; {type(scheme).__name__} keeps "
             "no account of what each row has learned of its own."
@@ -339,7 +342,7 @@ def check_selection(form: str, prior: Any, scheme: Any, K: int) -> str:
     """The form of S that a selection prior can work with."""
     if not hasattr(prior, "gates") or is_sampler(scheme) or form == "arrow":
         return form
-    if isinstance(scheme, TightVB):
+    if scheme.is_tight:
         raise ValueError(
             f"{type(prior).__name__} climbs the augmented bound, under which columns that are in "
             "or out have updates in closed form. Use bound='augmented'."
@@ -419,7 +422,7 @@ def check_missing(value: Any, scheme: Any, checkpoint: Any = None) -> None:
             "object of bayesvm.designs.imputation."
         )
     choose_imputer(value, 1, 1)
-    if isinstance(scheme, TightVB):
+    if scheme.is_tight:
         raise ValueError(
             "missing='model' climbs the augmented bound, in which cells have a distribution of "
             "their own. Use bound='augmented'."
@@ -479,7 +482,7 @@ def is_point(scheme: Any) -> bool:
 
 def has_spread(scheme: Any) -> bool:
     """Whether rows are seen by a distribution rather than by a point or a draw."""
-    return isinstance(scheme, VB | TightVB | SVI)
+    return isinstance(scheme, VB | SVI)
 
 
 def needs_matrix(scheme: Any) -> bool:

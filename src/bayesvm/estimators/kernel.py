@@ -12,8 +12,8 @@ from ..core import arrays
 from ..core.types import Array
 from ..inference import SVI
 from ..inference.progress import Progress
-from ..inference.tight import Tight, TightVB
 from ..inputs import reading
+from ..likelihoods.tight import Tight
 from ..model.model import Problem
 from . import choices as check
 from ._large import fit_large
@@ -290,7 +290,8 @@ class BayesianSVC(Streaming, ProcessClassifier):
 
     def _scheme_and_bound(self) -> tuple[Any, str]:
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
-        return check.choose_bound(self.bound, scheme)
+        scheme = check.choose_bound(scheme, "tight", self.bound)
+        return scheme, "tight" if scheme.is_tight else "augmented"
 
     def _scheme(self) -> Any:
         return self._scheme_and_bound()[0]
@@ -319,8 +320,7 @@ class BayesianSVC(Streaming, ProcessClassifier):
         rule = check.choose_tuning(self.tune, scheme)
         ready = self._prepared(X, codes, c, rule, likelihood, "stream")
         self.kernel_ = ready.kernel
-        tight = isinstance(scheme, TightVB)
-        model = self._model(ready.design, Tight(likelihood) if tight else likelihood)
+        model = self._model(ready.design, Tight(likelihood) if scheme.is_tight else likelihood)
         engine = check.choose_engine(self.engine, len(c), model.width, self.n_jobs)
         return Problem(model, cut(X, codes, c, block_rows(model.width)), engine)
 

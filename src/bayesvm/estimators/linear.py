@@ -13,8 +13,8 @@ from ..core.types import Array, Term
 from ..designs import Intercept, fit_columns
 from ..inference import SVI
 from ..inference.progress import Progress
-from ..inference.tight import Tight, TightVB
 from ..inputs import reading
+from ..likelihoods.tight import Tight
 from ..model.model import Model, Problem
 from ..priors import Fixed
 from ..reports.coefficients import CoefficientReport
@@ -246,7 +246,7 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
 
     def _scheme(self) -> Any:
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
-        return check.choose_bound(self.bound, scheme, auto="augmented")[0]
+        return check.choose_bound(scheme, "augmented", self.bound, self.covariance)
 
     def _problem(self, X: Any, c: Array, scheme: Any, copies: Array | float = 1.0) -> Problem:
         n, p = X.shape
@@ -271,7 +271,7 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         if self.fit_intercept:
             terms.insert(0, Term("intercept", Intercept(), Fixed(self.intercept_precision)))
         likelihood = check.choose_likelihood(self.likelihood, scheme)
-        return Model(tuple(terms), Tight(likelihood) if isinstance(scheme, TightVB) else likelihood)
+        return Model(tuple(terms), Tight(likelihood) if scheme.is_tight else likelihood)
 
     # ----- streams
 

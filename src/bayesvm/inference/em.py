@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -85,6 +85,8 @@ class EM:
     accelerate: bool = True
     learn: str = "evidence"
     anneal: int = 0
+
+    is_tight: ClassVar[bool] = False  # the bound climbed, where there is one, is augmented
 
     def __post_init__(self) -> None:
         require(self, {"max_iter": 1, "tol": 0.0, "eps_min": 1e-12, "anneal": 0}, {"eps_min": 1.0})

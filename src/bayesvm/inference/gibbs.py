@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -69,6 +69,8 @@ class Gibbs:
     thin: int = 1
     scale_move: bool = True
     leaps: int = 4
+
+    is_tight: ClassVar[bool] = False  # the bound climbed, where there is one, is augmented
 
     def __post_init__(self) -> None:
         require(self, {"draws": 1, "burn_in": 0, "chains": 1, "thin": 1, "leaps": 0})

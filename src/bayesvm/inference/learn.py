@@ -49,7 +49,7 @@ def learned(
     likelihood: Any = problem.model.likelihood
     if not is_learned(likelihood):
         return problem, start
-    climber = scheme if hasattr(scheme, "vb") or isinstance(scheme, VB) else VB(tol=1e-7)
+    climber = scheme if isinstance(scheme, VB) else VB(tol=1e-7)
     last = np.inf
     for k in range(ROUNDS):
         now = with_likelihood(problem, likelihood)

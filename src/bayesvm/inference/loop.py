@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.tree import filled, leaves
-from ..core.types import Array, Coef
+from ..core.types import Array, Coef, Stats
+from ..gaussian.gates import seen
 from ..model import latent
-from ..model.latent import Latents
-from ..model.model import Model, States
+from ..model.latent import Latents, summed
+from ..model.model import Model, Problem, States
 from .progress import History, Progress, Watch, silent
 
 LONGEST_STEP = 256.0
@@ -148,6 +149,15 @@ def page_of(watch: Watch) -> Page:
 
 class BoundFell(RuntimeError):
     """A bound fell: an error in a component, or columns so large that rounding is to blame."""
+
+
+def bound_of(problem: Problem, state: State, stats: Stats | None = None) -> float:
+    """The evidence lower bound of a state, complete with constants."""
+    model, coef, priors = problem.model, state.coef, state.priors
+    if stats is None:
+        stats = problem.at(state.latents).stats(seen(coef, model.gates(priors)))
+    known = stats.bound + sum(model.each("bound", priors, coef)) + model.entropy(coef)
+    return float(known + model.latent_bound(summed(problem, state.latents)))
 
 
 def pack(model: Model, state: State) -> Array:

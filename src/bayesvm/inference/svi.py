@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -13,9 +13,8 @@ from ..gaussian.covariances import FullCovariance, scaled_cholesky
 from ..gaussian.precision import add_precision
 from ..model.model import Model, Problem, States
 from .local import Effects, minibatches, remembered, settle, some_groups
-from .loop import Ascent, Page, State, page_of, require
+from .loop import Ascent, Page, State, bound_of, page_of, require
 from .progress import History, Progress, Watch, silent
-from .vb import bound_of
 
 SETTLED = 1e-2  # a last epoch that moves the bound by more of its size was not the last
 
@@ -157,6 +156,8 @@ class SVI:
     delay: float = 5.0
     tol: float = 0.0
     adaptive: bool = False
+
+    is_tight: ClassVar[bool] = False  # the bound climbed, where there is one, is augmented
 
     def __post_init__(self) -> None:
         least = {"batch_size": 1, "max_iter": 1, "kappa": 0.5, "delay": 0.0, "tol": 0.0}

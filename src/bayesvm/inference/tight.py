@@ -13,112 +13,15 @@ row is small its precision is a spike.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
-
 import numpy as np
 
-from ..core.types import Array, Coef, Local, Stats
+from ..core.types import Coef, Stats
 from ..gaussian.covariances import blended, mode
 from ..model.model import Problem
-from .learn import is_learned
-from .loop import Ascent, Pace, State, page_of
+from .loop import Ascent, Pace, State, bound_of, page_of
 from .progress import History, Progress, Watch, silent
-from .vb import VB, bound_of, from_few
 
 SMALLEST_RATE = 1e-5
-FIRST_PASSES = 6  # of the augmented bound, before the tight one is climbed
-
-
-@dataclass(frozen=True)
-class Tight:
-    r"""A likelihood whose rows answer with :math:`E\log L` itself instead of a bound on it.
-
-    The mixture replaces :math:`E|u|` by :math:`\sqrt{E u^2}`, which makes posterior standard
-    deviations 20 to 40 % too small.  The expectation has a closed form for the hinge, so the bound
-    of a Gaussian can do without the mixture.  Its updates are natural-gradient steps, no longer
-    certain to raise the bound: :class:`TightVB` guards them.
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-        What labels say of f.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesvm.inference.tight import Tight
-    >>> from bayesvm.likelihoods import Hinge
-    >>> one = np.array([1.0])
-    >>> loose, tight = Hinge().expected(one, one, one), Tight(Hinge()).expected(one, one, one)
-    >>> float(loose.bound[0]), float(tight.bound[0])
-    (-1.0, -0.79788456)
-    """
-
-    likelihood: Any
-
-    def expected(self, y: Array, m: Array, v: Array | float) -> Local:
-        return self.likelihood.tight(y, m, v)  # type: ignore[no-any-return]
-
-    tight = expected
-
-    def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
-        return self.likelihood.draw(y, f, c, rng)  # type: ignore[no-any-return]
-
-    def log_prob(self, y: Array, f: Array) -> Array:
-        return self.likelihood.log_prob(y, f)  # type: ignore[no-any-return]
-
-    def proba(self, m: Array, v: Array) -> Array:
-        return self.likelihood.proba(m, v)  # type: ignore[no-any-return]
-
-    # ----- a scale to learn, where the likelihood has one
-
-    @property
-    def is_learned(self) -> bool:
-        return is_learned(self.likelihood)
-
-    @property
-    def scale(self) -> float:
-        return self.likelihood.scale  # type: ignore[no-any-return]
-
-    def with_scale(self, scale: float) -> Tight:
-        return Tight(self.likelihood.with_scale(scale))
-
-    def update(self, fit: float, lean: float, n: float) -> Tight:
-        return Tight(self.likelihood.update(fit, lean, n))
-
-
-@dataclass(frozen=True)
-class TightVB:
-    """Variational Bayes for a model whose likelihood is :class:`Tight`.
-
-    Parameters
-    ----------
-    vb : VB
-        Makes the first passes, on the augmented bound, and says when to stop.
-    """
-
-    vb: VB = field(default_factory=VB)
-
-    def fit(
-        self,
-        problem: Problem,
-        rng: np.random.Generator,
-        start: State | None = None,
-        watch: Watch = silent,
-    ) -> Ascent:
-        pace = Pace(0.5, 0.5)  # near the top a full step overshoots
-        if start is None and self.vb.warm_rows:
-            start = from_few(self, problem, rng, watch)
-            pace = Pace()
-        if start is None or start.coef.cov.is_point:
-            pace = Pace()
-            model = problem.model
-            plain = replace(model, likelihood=model.likelihood.likelihood)  # type: ignore[attr-defined]
-            rough = replace(self.vb, max_iter=min(self.vb.max_iter, FIRST_PASSES))
-            start = rough.fit(replace(problem, model=plain), rng, start).state
-        most, tol = self.vb.max_iter, self.vb.tol
-        return climb(problem, start, pace, max_iter=most, tol=tol, watch=watch)
 
 
 def climb(

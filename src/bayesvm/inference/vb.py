@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 
 from ..core import arrays
-from ..core.types import Array, Coef, Stats
+from ..core.types import Array, Coef
 from ..gaussian.covariances import covariance, mode
 from ..gaussian.gates import OPEN, best_subset, reopen, seen, through
+from ..likelihoods.tight import Tight
 from ..model.latent import begin, refreshed, summed
 from ..model.model import Problem
-from .loop import Ascent, State, Step, ascend, require
+from .loop import Ascent, Pace, State, Step, ascend, bound_of, require
 from .progress import Watch, silent
+from .tight import climb
 
 THIN_ROWS = 20_000  # below this a full pass is cheaper than arranging a smaller one
 THIN_BY = 10
@@ -25,6 +27,9 @@ MOST_ENTRIES = 2**25  # and entries of them
 RARE = 10  # rows of a label, below which a subset is drawn from each label
 ROUNDING = 1e-14  # of f at a row, and so of a row's part in the bound
 STILL = 1e-5  # largest change of a gate in a sweep at which Newton's mean is tried
+FIRST_PASSES = 6  # of the augmented bound, before the tight one is climbed
+BOUNDS = ("auto", "augmented", "tight")
+COVARIANCES = ("auto", "full", "diagonal")
 STARTS = 3  # of gates: open, as before the data, at random
 
 
@@ -47,6 +52,15 @@ class VB:
     coefficient the mean is therefore tried with *H* in place of *S* (Newton's method), and all
     sweeps are extrapolated (SQUAREM).  Either is dropped where it would lower the bound.
 
+    The mixture's bound makes posterior standard deviations 20 to 40 % too small.  The tight bound
+    needs no mixture (:class:`~bayesvm.likelihoods.tight.Tight`): *S* and *g* are those of
+    :math:`E\log L` itself, and a step of rate :math:`\rho` along the natural gradient is
+
+    .. math::
+
+        \Sigma_{new}^{-1} = (1 - \rho)\,\Sigma^{-1} + \rho\,(S + E[P]), \qquad
+        \mu_{new} = \mu + \rho\,\Sigma_{new}\,(g - E[P]\,\mu) .
+
     With many rows, the start comes from a random tenth of them; the answer does not depend on it,
     because for fixed hyperparameters the bound is concave.
 
@@ -57,6 +71,10 @@ class VB:
     tol : float, default=1e-8
         Stop when a sweep raises the bound by less than this fraction of its size and moves no
         coefficient by more than ``10 * sqrt(tol)`` posterior standard deviations.
+    bound : {"auto", "augmented", "tight"}, default="auto"
+        The bound to climb.  ``"auto"`` is tight for kernel machines and augmented for others.
+    covariance : {"auto", "full", "diagonal"}, default="auto"
+        Covariance of the coefficients that is kept; ``"auto"`` is full while it fits in memory.
     accelerate : bool, default=True
         Try Newton's mean and extrapolate.  ``False`` gives the printed algorithms, iterate by
         iterate.
@@ -70,11 +88,29 @@ class VB:
 
     max_iter: int = 2000
     tol: float = 1e-8
+    bound: str = "auto"
+    covariance: str = "auto"
     accelerate: bool = True
     warm_rows: bool = True
 
     def __post_init__(self) -> None:
         require(self, {"max_iter": 1, "tol": 0.0})
+        for name, words in (("bound", BOUNDS), ("covariance", COVARIANCES)):
+            value = getattr(self, name)
+            if not (isinstance(value, str) and value in words):
+                known = f"{', '.join(repr(k) for k in words[:-1])} or {words[-1]!r}"
+                raise ValueError(f"{name}={value!r} is not known; choose {known}.")
+
+    @property
+    def is_tight(self) -> bool:
+        return self.bound == "tight"
+
+    def seen(self, likelihood: Any) -> Any:
+        """The likelihood whose bound is climbed."""
+        if self.bound == "auto":
+            return likelihood
+        plain = likelihood.likelihood if isinstance(likelihood, Tight) else likelihood
+        return Tight(plain) if self.is_tight else plain
 
     def fit(
         self,
@@ -83,6 +119,10 @@ class VB:
         start: State | None = None,
         watch: Watch = silent,
     ) -> Ascent:
+        likelihood = self.seen(problem.model.likelihood)
+        problem = replace(problem, model=replace(problem.model, likelihood=likelihood))
+        if isinstance(likelihood, Tight):
+            return self._fit_tight(problem, likelihood, rng, start, watch)
         if start is None and problem.model.gates(problem.model.init()) is not None:
             start = self._search(problem, rng, watch)
         if start is None:
@@ -90,6 +130,23 @@ class VB:
         if problem.model.is_latent and not start.latents:
             start = start._replace(latents=begin(problem))
         return self._climb(problem, start, watch)
+
+    def _fit_tight(
+        self,
+        problem: Problem,
+        likelihood: Tight,
+        rng: np.random.Generator,
+        start: State | None,
+        watch: Watch,
+    ) -> Ascent:
+        """Natural-gradient steps, after a few sweeps of the augmented bound."""
+        pace = Pace(0.5, 0.5)  # near the top a full step overshoots
+        if start is None and self.warm_rows:
+            start, pace = from_few(self, problem, rng, watch), Pace()
+        if start is None or start.coef.cov.is_point:
+            rough = replace(self, bound="augmented", max_iter=min(self.max_iter, FIRST_PASSES))
+            start, pace = rough.fit(problem, rng, start).state, Pace()
+        return climb(problem, start, pace, max_iter=self.max_iter, tol=self.tol, watch=watch)
 
     def _search(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:
         """Gates make local optima: the best of several rough climbs, and of searches from it."""
@@ -282,12 +339,3 @@ def attempt(make: Callable[[float], State | None]) -> Callable[[float], State | 
             return None
 
     return bold
-
-
-def bound_of(problem: Problem, state: State, stats: Stats | None = None) -> float:
-    """The evidence lower bound of a state, complete with constants."""
-    model, coef, priors = problem.model, state.coef, state.priors
-    if stats is None:
-        stats = problem.at(state.latents).stats(seen(coef, model.gates(priors)))
-    known = stats.bound + sum(model.each("bound", priors, coef)) + model.entropy(coef)
-    return float(known + model.latent_bound(summed(problem, state.latents)))

@@ -26,9 +26,9 @@ from scipy.linalg import solve_triangular
 from ..core.arrays import like
 from ..core.types import Array, Block, Coef
 from ..inference.loop import State
-from ..inference.tight import Tight, TightVB
 from ..inference.vb import VB
 from ..kernels import Scaled
+from ..likelihoods.tight import Tight
 from ..model.model import Model, Problem
 from ..model.passes import expected
 from .evidence import OWN_SCALES, Evidence, LogNormal, Search, parameter_prior
@@ -94,7 +94,7 @@ class StreamedEvidence:
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """Bound plus log prior, and the gradient."""
-        scheme = TightVB(VB(tol=SETTLED, max_iter=PASSES))
+        scheme = VB(tol=SETTLED, max_iter=PASSES)
         value, slope = 0.0, np.zeros(theta.size)
         for j, problem in enumerate(self.problems):
             level, gp = problem.model.terms

@@ -1,0 +1,68 @@
+"""The expected log likelihood of a Gaussian predictor, without augmentation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.types import Array, Local
+
+
+@dataclass(frozen=True)
+class Tight:
+    r"""A likelihood whose rows contribute :math:`E\log L` itself instead of a bound on it.
+
+    The mixture replaces :math:`E|u|` by :math:`\sqrt{E u^2}`, which makes posterior standard
+    deviations 20 to 40 % too small.  The expectation has a closed form for the hinge, so the bound
+    of a Gaussian can do without the mixture.  Its updates are natural-gradient steps, no longer
+    certain to raise the bound: :class:`~bayesvm.inference.VB` guards them.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        The likelihood of a label given f.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesvm.likelihoods.tight import Tight
+    >>> from bayesvm.likelihoods import Hinge
+    >>> one = np.array([1.0])
+    >>> loose, tight = Hinge().expected(one, one, one), Tight(Hinge()).expected(one, one, one)
+    >>> float(loose.bound[0]), float(tight.bound[0])
+    (-1.0, -0.79788456)
+    """
+
+    likelihood: Any
+
+    def expected(self, y: Array, m: Array, v: Array | float) -> Local:
+        return self.likelihood.tight(y, m, v)  # type: ignore[no-any-return]
+
+    tight = expected
+
+    def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
+        return self.likelihood.draw(y, f, c, rng)  # type: ignore[no-any-return]
+
+    def log_prob(self, y: Array, f: Array) -> Array:
+        return self.likelihood.log_prob(y, f)  # type: ignore[no-any-return]
+
+    def proba(self, m: Array, v: Array) -> Array:
+        return self.likelihood.proba(m, v)  # type: ignore[no-any-return]
+
+    # ----- a scale to learn, where the likelihood has one
+
+    @property
+    def is_learned(self) -> bool:
+        return bool(getattr(self.likelihood, "is_learned", False))
+
+    @property
+    def scale(self) -> float:
+        return self.likelihood.scale  # type: ignore[no-any-return]
+
+    def with_scale(self, scale: float) -> Tight:
+        return Tight(self.likelihood.with_scale(scale))
+
+    def update(self, fit: float, lean: float, n: float) -> Tight:
+        return Tight(self.likelihood.update(fit, lean, n))
