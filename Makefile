@@ -1,6 +1,7 @@
 # A fresh machine needs Python 3.11+ and make, nothing else: each target makes its own environment in .venv.
 PYTHON ?= python3
 NAME   ?= linear
+PAPER  ?= all
 WORKERS ?= 2
 
 VENV  := .venv
@@ -16,7 +17,7 @@ PYTEST := $(ONE_THREAD) MPLBACKEND=Agg $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow test-campaign test-torch lint format types docs bench clean
+.PHONY: help demo test test-slow test-campaign test-torch lint format types docs papers bench clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -50,8 +51,11 @@ types: $(VENV)/.dev-stamp ## check types of the package
 docs: $(VENV)/.docs-stamp ## build the documentation into docs/_build/html
 	MPLBACKEND=Agg $(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
+papers: $(VENV)/.demo-stamp ## run the experiments of the papers (ARGS="--quick", PAPER=luts-simulation for one)
+	MPLBACKEND=Agg $(BIN)/python -m papers run $(PAPER) --output papers/results $(ARGS)
+
 bench: $(BENCH)/.stamp ## run one benchmark: make bench NAME=linear
-	$(BENCH)/bin/python benchmarks/run.py $(NAME)
+	PYTHONPATH=. $(BENCH)/bin/python benchmarks/run.py $(NAME)
 
 clean: ## remove environments, caches and built files
 	rm -rf $(VENV) $(BENCH) $(TORCH) build dist htmlcov .coverage .coverage.* .hypothesis

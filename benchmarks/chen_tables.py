@@ -1,17 +1,18 @@
 """All fits of Chen's tables, without the command line: ``python benchmarks/chen_tables.py``.
 
-The same tasks, solved by the same functions, as ``bayesvm reproduce chen table1|table3|tests``, for
-a machine that has neither typer, rich nor pandas.  Every result is a line of a CSV file as soon as
-it is known; lines already there are not computed again, so a stopped run goes on, and the files are
-those that ``bayesvm reproduce ... --output FOLDER`` reads for tables and figures.  What is tuned
-once per set (the soft-margin machine, k of the neighbours) is tuned first, a part of a set per
-process, instead of once in every process.
+The same tasks, solved by the same functions, as ``python -m papers run`` of chen-table1,
+chen-table3 and chen-tests, for a machine that has neither typer, rich nor pandas.  Every result is
+a line of a CSV file as soon as it is known; lines already there are not computed again, so a
+stopped run can be resumed, and ``python -m papers run ... --output FOLDER`` reads the same files.
+What is tuned once per set (the soft-margin machine, k of the neighbours) is tuned first, a part of
+a set per process, instead of once in every process.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,10 @@ import numpy as np
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from bayesvm.experiments import chen, chen_paper, chen_table1, chen_tests
-from bayesvm.experiments.runner import Task, complete
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bayesvm.compare.tasks import Task, complete
+from papers import chen, chen_paper, chen_table1, chen_tests
 
 EXPERIMENTS = {"table1": chen_table1.EXPERIMENT, "tests": chen_tests.EXPERIMENT}
 # the costly first, so that the last processes do not wait for one

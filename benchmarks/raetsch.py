@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import csv
 import os
+import sys
 import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -21,9 +22,11 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from bayesvm import BayesianSVC
-from bayesvm.experiments.tenfold import grid_and_platt
 from bayesvm.kernels import RBF
+from papers.tenfold import grid_and_platt
 
 SETS = [  # the slowest first, so that no process is left alone with one at the end
     *("image", "splice", "german", "flare_solar", "diabetis", "banana", "ringnorm"),

@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import machine
@@ -312,7 +313,7 @@ def _fill(task: tuple[list[Path], int, int]) -> None:
 
 def susy(book: Book) -> None:
     """The sample of SUSY by five folds, everyone at his defaults; means over folds."""
-    from bayesvm.experiments import wenzel_susy
+    from papers import wenzel_susy
 
     for method in wenzel_susy.METHODS:
         tasks = [{"data": "sample", "method": method, "fold": k, "seed": 0} for k in range(5)]

@@ -4,7 +4,7 @@ Patients seen several times
 
 A trial compares two treatments of an infection; patients come back up to seven times.  Some are ill
 for reasons no column knows, and stay so from visit to visit.  The data are simulated after those of
-section 4.3 of Luts and Ormerod (2014); ``bayesvm reproduce luts toenail`` runs the real ones.
+section 4.3 of Luts and Ormerod (2014); ``python -m papers run luts-toenail`` runs the real ones.
 """
 
 # %%

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from bayesvm.experiments import find, luts_cardiac
-from bayesvm.experiments.runner import complete, results
+from bayesvm.compare.tasks import complete, results
+from papers import find, luts_cardiac
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def test_divisions_test_on_complete_rows(stand_in):
 
 
 def test_a_run_is_reported_and_drawn(tmp_path):
-    assert find("luts", "cardiac") is luts_cardiac.EXPERIMENT
+    assert find("luts-cardiac") is luts_cardiac.EXPERIMENT
     tasks = luts_cardiac.tasks(True, 0, splits=2, sweeps=(20, 40))
     path = tmp_path / "results.csv"
     *_, count = complete(luts_cardiac.EXPERIMENT, tasks, path, 1)

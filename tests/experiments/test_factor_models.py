@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from sklearn.utils import Bunch
 
-from bayesvm.experiments import factor_models, find, henao_genes, henao_usps
+from papers import factor_models, find, henao_genes, henao_usps
 
 
 def small(*args, **kwargs):
@@ -31,12 +31,12 @@ def test_every_method_is_built_and_judged(method):
 
 
 def test_tasks():
-    every = find("henao", "usps").tasks(False, 5)
+    every = find("henao-usps").tasks(False, 5)
     count = pd.DataFrame(every).groupby("method").size()
     assert all(count[m] == (3 if m in factor_models.DRAWN else 1) for m in factor_models.METHODS)
-    genes = find("henao", "genes").tasks(False, 0)
+    genes = find("henao-genes").tasks(False, 0)
     assert len(genes) == 3 * 10 * 8
-    assert len(find("henao", "genes").tasks(True, 0)) == 16
+    assert len(find("henao-genes").tasks(True, 0)) == 16
 
 
 @pytest.mark.parametrize("module", [henao_usps, henao_genes], ids=["usps", "genes"])

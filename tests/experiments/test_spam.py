@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 from tests.problems import needs_data
-from typer.testing import CliRunner
 
-from bayesvm.cli import app
+from bayesvm.compare.tasks import complete, results
 from bayesvm.datasets import load_spam
-from bayesvm.experiments import luts_spam, polson_spam, spam
-from bayesvm.experiments.runner import complete, results
+from papers import luts_spam, polson_spam, spam
+from papers.__main__ import main
 
 NAMES = ["hpl", "font", "email", "table", "george", "cs", "free", "remove", "make", "all"]
 
@@ -112,7 +111,5 @@ def test_command(tmp_path, monkeypatch):
     whole = luts_spam.EXPERIMENT
     fewer = {"tasks": lambda quick, seed: luts_spam.tasks(quick, seed, sweeps=(10, 20))}
     monkeypatch.setattr(luts_spam, "EXPERIMENT", type(whole)(**(vars(whole) | fewer)))
-    args = ["reproduce", "luts", "spam", "--quick", "--jobs", "1", "--output", str(tmp_path)]
-    done = CliRunner().invoke(app, args)
-    assert done.exit_code == 0, done.output
+    assert main(["run", "luts-spam", "--quick", "--jobs", "1", "--output", str(tmp_path)]) == 0
     assert sorted(p.name for p in tmp_path.iterdir()) == ["luts-spam.csv", "luts-spam.png"]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bayesvm.datasets import fetch_susy
-from bayesvm.experiments import find
-from bayesvm.experiments import wenzel_susy as susy
+from papers import find
+from papers import wenzel_susy as susy
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_without_all_rows_the_sample_is_used(monkeypatch, capsys):
         raise OSError("no network")
 
     monkeypatch.setattr(susy, "fetch_susy", no_network)
-    tasks = find("wenzel", "susy").tasks(False, 0)
+    tasks = find("wenzel-susy").tasks(False, 0)
     assert {t["data"] for t in tasks} == {"sample"}
     assert "no network" in capsys.readouterr().out
     assert len(susy.tasks(True, 0)) == 2 * len(susy.METHODS)

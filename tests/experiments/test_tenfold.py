@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from sklearn.datasets import make_moons
 
-from bayesvm.experiments import find, henao_table1, tenfold, wenzel_table1
+from papers import find, henao_table1, tenfold, wenzel_table1
 
 
 def moons(name):
@@ -19,7 +19,7 @@ def moons(name):
 
 @pytest.mark.parametrize("paper", ["wenzel", "henao"])
 def test_tasks(paper):
-    experiment = find(paper, "table1")
+    experiment = find(f"{paper}-table1")
     every, quick = experiment.tasks(False, 3), experiment.tasks(True, 3)
     sizes = {"wenzel": wenzel_table1, "henao": henao_table1}[paper].SIZES
     assert {t["set"] for t in every} == set(sizes)

@@ -7,14 +7,14 @@ import pytest
 from rich.console import Console
 from tests.problems import needs_data
 
-from bayesvm.experiments import find
-from bayesvm.experiments.luts_toenail import METHODS, data, solve, tasks
+from papers import find
+from papers.luts_toenail import METHODS, data, solve, tasks
 
 
 def test_tasks_are_splits_by_methods():
     assert len(tasks(quick=False, seed=0)) == 100 * len(METHODS)
     assert {t["method"] for t in tasks(quick=True, seed=0)} == set(METHODS)
-    assert find("luts", "toenail").name == "luts-toenail"
+    assert find("luts-toenail").name == "luts-toenail"
 
 
 def test_report_and_figure_of_made_up_numbers():
@@ -25,7 +25,7 @@ def test_report_and_figure_of_made_up_numbers():
         if t["method"] == m
     ]
     frame, out = pd.DataFrame(rows), io.StringIO()
-    experiment = find("luts", "toenail")
+    experiment = find("luts-toenail")
     experiment.report(frame, Console(file=out, width=160))
     assert "3 splits" in out.getvalue()
     assert "+20.00" in out.getvalue()  # SVM less VB

@@ -73,25 +73,11 @@ def test_names_labels_and_paths_are_printed_as_they_are(odd, tmp_path):
     assert done.output.startswith(f"prediction,proba no{odd}")
 
 
-@pytest.mark.parametrize("command", ["demo", "reproduce"])
-def test_paths_of_studies_are_printed_as_they_are(command, tmp_path, monkeypatch):
+def test_paths_of_the_demonstration_are_printed_as_they_are(tmp_path):
     folder = tmp_path / "a[/x]:apple:"
-    if command == "demo":
-        done = invoke("demo", "--repeats", 1, "--draws", 4, "-o", folder)
-        names = ["bayesvm-demo.png"]
-    else:
-        from dataclasses import replace
-
-        from bayesvm.experiments import luts_simulation as luts
-
-        few = {"sets": 1, "rows": (40,), "columns": (3,), "sweeps": (5, 10)}
-        tiny = replace(luts.EXPERIMENT, tasks=lambda quick, seed: luts.tasks(quick, seed, **few))
-        monkeypatch.setattr(luts, "EXPERIMENT", tiny)
-        done = invoke("reproduce", "luts", "simulation", "-j", 1, "-o", folder)
-        names = ["luts-simulation.csv", "luts-simulation.png"]
+    done = invoke("demo", "--repeats", 1, "--draws", 4, "-o", folder)
     assert done.exit_code == 0, done.output
-    for name in names:
-        assert str(folder / name) in done.output
+    assert str(folder / "bayesvm-demo.png") in done.output
 
 
 @pytest.mark.parametrize(
@@ -109,7 +95,6 @@ def test_paths_of_studies_are_printed_as_they_are(command, tmp_path, monkeypatch
         (("report", "TABLE", "TABLE", "-t", "label", "-o", "FOLDER/none/c.png"), "does not exist"),
         (("report", "TABLE", "-o", "FOLDER/curve.png"), "name a table too"),
         (("demo", "-o", "TABLE"), "cannot be made: File exists"),
-        (("reproduce", "luts", "simulation", "-o", "TABLE"), "cannot be made: File exists"),
     ],
 )
 def test_files_that_cannot_be_are_refused_before_the_work(args, message, table, no_work):

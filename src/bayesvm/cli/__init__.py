@@ -39,9 +39,9 @@ def _complain() -> None:
 
 app: Any = _complain
 if ABSENT is None:
-    from . import models, studies
+    from . import demo, models
 
     app = typer.Typer(no_args_is_help=True, add_completion=False)
     app.callback()(main)
-    for command in (studies.demo, models.fit, models.predict, models.report, studies.reproduce):
+    for command in (demo.demo, models.fit, models.predict, models.report):
         app.command()(command)

@@ -21,9 +21,9 @@ from sklearn.model_selection import RepeatedStratifiedKFold, check_cv
 from sklearn.utils import indexable
 
 from ..estimators._base import pandas_for
-from ..experiments.runner import Task, complete, results
 from ..files.fingerprint import fingerprint
 from ..plot._panels import machine_inside
+from .tasks import Task, complete, results
 
 KEYS = ("dataset", "split", "estimator")
 CLOCKS = ("fit_seconds", "score_seconds")

@@ -31,11 +31,13 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
-from ..datasets import load_acath
-from ..estimators import BayesianLinearSVC
-from ..inference import VB, Gibbs
-from ..priors import Ridge
-from .runner import Experiment, Task
+from bayesvm.compare.tasks import Task
+from bayesvm.datasets import load_acath
+from bayesvm.estimators import BayesianLinearSVC
+from bayesvm.inference import VB, Gibbs
+from bayesvm.priors import Ridge
+
+from .experiment import Experiment
 
 METHODS = ("SVM", "SVM mean", "VB", "MCMC")
 LABELS = {
@@ -70,7 +72,7 @@ def tasks(
     quick: bool, seed: int, splits: int | None = None, sweeps: tuple[int, int] | None = None
 ) -> list[Task]:
     """One task per division and method."""
-    from .. import __version__
+    from bayesvm import __version__
 
     burn_in, draws = sweeps or ((100, 300) if quick else (250, 750))
     grid = f"{FOLDS}-fold; log2 alpha {FIRST_GRID[0]:g} to {FIRST_GRID[-1]:g}"

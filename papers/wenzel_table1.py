@@ -10,10 +10,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ..core.types import Array
-from ..datasets import load_raetsch
+from bayesvm.compare.tasks import Task
+from bayesvm.core.types import Array
+from bayesvm.datasets import load_raetsch
+
 from . import tenfold
-from .runner import Experiment, Task
+from .experiment import Experiment
 
 # set: rows, error and Brier score of S-BSVM, SVM with Platt's method, GPC, and the standard
 # deviation of S-BSVM's error over the ten folds

@@ -19,8 +19,10 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ..datasets import fetch_susy, load_susy
-from .runner import Experiment, Task
+from bayesvm.compare.tasks import Task
+from bayesvm.datasets import fetch_susy, load_susy
+
+from .experiment import Experiment
 
 METHODS = ("BayesianSVC", "BayesianSVC, 64 points", "LogisticRegression", "boosting")
 MEASURED = ("auc", "brier", "log_loss", "seconds")
@@ -63,7 +65,7 @@ def fit(method: str, X: Any, y: Any, seed: int) -> Any:
         return make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
     if method == "boosting":
         return HistGradientBoostingClassifier(random_state=seed).fit(X, y)
-    from .. import BayesianSVC
+    from bayesvm import BayesianSVC
 
     points: Any = 64 if method.endswith("points") else "auto"
     return BayesianSVC(n_inducing=points, random_state=seed).fit(X, y)

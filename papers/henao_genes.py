@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from ..datasets import load_gene_expression
+from bayesvm.compare.tasks import Task
+from bayesvm.datasets import load_gene_expression
+
+from .experiment import Experiment
 from .factor_models import MEASURED, METHODS, build, judge
-from .runner import Experiment, Task
 
 SETS = ("metabric", "gravier", "subramanian")
 FOLDS, QUICK_FOLDS = 10, 2

@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
-from ..core.types import Array
-from ..kernels import RBF, Scaled
-from ..likelihoods import Hinge, Logistic
-from ..processes.evidence import SPREAD, Evidence, LogNormal, Seen
-from ..processes.gram import Labels
+from bayesvm.compare.tasks import Task
+from bayesvm.core.types import Array
+from bayesvm.kernels import RBF, Scaled
+from bayesvm.likelihoods import Hinge, Logistic
+from bayesvm.processes.evidence import SPREAD, Evidence, LogNormal, Seen
+from bayesvm.processes.gram import Labels
+
 from . import tenfold
-from .runner import Experiment, Task
+from .experiment import Experiment
 from .wenzel_table1 import load
 
 SETS = ("breast_cancer", "diabetis", "heart")
@@ -55,7 +57,7 @@ def found(rule: str, X: Array, y: Array) -> float:
 
 
 def solve(task: Task) -> dict[str, float]:
-    from .. import BayesianSVC
+    from bayesvm import BayesianSVC
 
     X, y = load(task["set"])
     train, test = tenfold.fold_of(X, y, task)

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.types import Array
-from ..datasets import load_benchmark, load_usps
+from bayesvm.compare.tasks import Task
+from bayesvm.core.types import Array
+from bayesvm.datasets import load_benchmark, load_usps
+
 from . import tenfold
-from .runner import Experiment, Task
+from .experiment import Experiment
 
 # set: rows, then error in % of BSVM, SVM, GPC
 _PRINTED = {

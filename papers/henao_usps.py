@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets import load_usps
+from bayesvm.compare.tasks import Task
+from bayesvm.datasets import load_usps
+
+from .experiment import Experiment
 from .factor_models import DRAWN, MEASURED, METHODS, build, judge
-from .runner import Experiment, Task
 
 RESTARTS = 3
 QUICK_ROWS = 200
@@ -74,7 +76,7 @@ def draw(frame: Any) -> Any:
     """Errors beside the paper's, and the factors as images."""
     import matplotlib.pyplot as plt
 
-    from ..plot import FactorImageDisplay
+    from bayesvm.plot import FactorImageDisplay
 
     figure = plt.figure(figsize=(11, 4), layout="constrained")
     parts: Any = figure.subfigures(1, 2, width_ratios=(1, 1.3))

@@ -30,11 +30,13 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
-from ..datasets import simulate_luts
-from ..estimators import BayesianLinearSVC
-from ..inference import VB, Gibbs
-from ..priors import Ridge
-from .runner import Experiment, Task
+from bayesvm.compare.tasks import Task
+from bayesvm.datasets import simulate_luts
+from bayesvm.estimators import BayesianLinearSVC
+from bayesvm.inference import VB, Gibbs
+from bayesvm.priors import Ridge
+
+from .experiment import Experiment
 
 ROWS, COLUMNS = (100, 200, 500), (10, 50, 100)
 METHODS = ("VB", "MCMC", "SVM")
@@ -54,7 +56,7 @@ def tasks(
     sweeps: tuple[int, int] | None = None,
 ) -> list[Task]:
     """One task per data set and method; early sets of every size come first."""
-    from .. import __version__
+    from bayesvm import __version__
 
     sets = sets or (20 if quick else 200)
     burn_in, draws = sweeps or ((250, 750) if quick else (500, 1500))

@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 
-from ..core.types import Array
-from ..inference import Gibbs
-from ..kernels import RBF, Scaled
+from bayesvm.core.types import Array
+from bayesvm.inference import Gibbs
+from bayesvm.kernels import RBF, Scaled
 
 METHODS = ("FM+L", "FM+N", "LDFM", "VLDFM", "LDFM+N", "VLDFM+N", "NDFM", "VNDFM")
 DRAWN = ("LDFM", "LDFM+N", "NDFM")  # the others have no randomness
@@ -26,7 +26,7 @@ QUICK = {"linear": Gibbs(draws=60, burn_in=30, chains=1), "kernel": Gibbs(20, 10
 
 def build(method: str, K: int, seed: int, select: bool, quick: bool, **options: Any) -> Any:
     """A classifier of the table; ``select`` lets machines choose among factors."""
-    from .. import BayesianSVC, FactorSVC
+    from bayesvm import BayesianSVC, FactorSVC
 
     chains = QUICK if quick else CHAINS
     prior = "lasso" if select else "fixed"

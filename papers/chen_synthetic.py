@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets import load_benchmark, load_raetsch, simulate_chen
-from ..datasets.simulators import CHEN
-from ..plot.vectors import VectorDisplay, wrong_signed
+from bayesvm.compare.tasks import Task
+from bayesvm.datasets import load_benchmark, load_raetsch, simulate_chen
+from bayesvm.datasets.simulators import CHEN
+from bayesvm.plot.vectors import VectorDisplay, wrong_signed
+
 from . import chen
-from .runner import Experiment, Task
+from .experiment import Experiment
 
 METHODS = ("PCVC", "RVC", "SVC")
 WIDTHS = {"ripley": (0.5, 0.3), "banana": (0.5, 0.3)}  # theta of eq. 13, columns as they are
@@ -27,7 +29,7 @@ STYLES = {"PCVC": "-", "RVC": "--", "SVC": "-."}
 
 def tasks(quick: bool, seed: int) -> list[Task]:
     """Set, width and method; ``quick`` leaves out the two real sets."""
-    from .. import __version__
+    from bayesvm import __version__
 
     cases = [(name, 0.0) for name in CHEN]
     if not quick:

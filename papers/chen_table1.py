@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from bayesvm.compare.tasks import Task
+
 from . import chen, chen_paper
-from .runner import Experiment, Task
+from .experiment import Experiment
 
 
 def tasks(

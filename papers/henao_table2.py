@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.types import Array
-from ..datasets import load_usps
-from ..kernels import RBF, Scaled
+from bayesvm.compare.tasks import Task
+from bayesvm.core.types import Array
+from bayesvm.datasets import load_usps
+from bayesvm.kernels import RBF, Scaled
+
 from . import tenfold
-from .runner import Experiment, Task
+from .experiment import Experiment
 
 START = Scaled(4.0, RBF(10.0))
 POINTS = 100
@@ -46,7 +48,7 @@ def tasks(quick: bool, seed: int) -> list[Task]:
 
 
 def solve(task: Task) -> dict[str, float]:
-    from .. import BayesianSVC
+    from bayesvm import BayesianSVC
 
     X, y, X_test, y_test = load(task["task"])
     model = BayesianSVC(

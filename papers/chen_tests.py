@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compare import (
+from bayesvm.compare import (
     CriticalDifferenceDisplay,
     bonferroni_dunn,
     five_by_two,
@@ -19,9 +19,11 @@ from ..compare import (
     score_table,
     win_loss_tie,
 )
-from ..datasets import load_raetsch
+from bayesvm.compare.tasks import Task
+from bayesvm.datasets import load_raetsch
+
 from . import chen, chen_paper
-from .runner import Experiment, Task
+from .experiment import Experiment
 
 CONTROL, ALPHA = "PCVC", 0.10
 QUICK = ("banana", "breast_cancer", "heart", "thyroid", "titanic")

@@ -19,12 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from ..estimators import BayesianLinearSVC
-from ..inference import VB, Gibbs
-from ..plot import InclusionDisplay
-from ..priors import LaplaceZero
+from bayesvm.compare.tasks import Task
+from bayesvm.estimators import BayesianLinearSVC
+from bayesvm.inference import VB, Gibbs
+from bayesvm.plot import InclusionDisplay
+from bayesvm.priors import LaplaceZero
+
 from . import spam
-from .runner import Experiment, Task
+from .experiment import Experiment
 
 PRIOR = LaplaceZero(inclusion=0.01, a=0.01, b=0.01)
 LOWER = ("hpl", "font")  # slightly lower under MCMC
@@ -34,7 +36,7 @@ MEASURED = ("seconds", "r_hat", "coef", "inclusion", "positive", "spread", "wors
 
 def tasks(quick: bool, seed: int, sweeps: tuple[int, int] | None = None) -> list[Task]:
     """VB, and runs of two chains."""
-    from .. import __version__
+    from bayesvm import __version__
 
     burn_in, draws = sweeps or ((200, 1000) if quick else (1000, 10_000))
     settings = {"VB": "tol 1e-8", "MCMC": f"{burn_in}+{draws} sweeps"}

@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from ..core.types import Array
-from .runner import Task
+from bayesvm.compare.tasks import Task
+from bayesvm.core.types import Array
 
 METHODS = ("BayesianSVC", "SVC", "GPC")
 MEASURED = ("error", "brier", "log_loss", "seconds")
@@ -49,7 +49,7 @@ def fit(method: str, X: Array, y: Array, seed: int) -> Any:
     if method == "GPC":
         kernel = ConstantKernel(4.0) * RBF(np.sqrt(X.shape[1]))
         return make_pipeline(StandardScaler(), GaussianProcessClassifier(kernel)).fit(X, y)
-    from .. import BayesianSVC
+    from bayesvm import BayesianSVC
 
     return BayesianSVC(random_state=seed).fit(X, y)
 

@@ -30,12 +30,14 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from ..datasets import load_toenail
-from ..estimators import MixedSVC
-from ..inference import VB, Gibbs
-from ..priors import Fixed, Ridge
+from bayesvm.compare.tasks import Task
+from bayesvm.datasets import load_toenail
+from bayesvm.estimators import MixedSVC
+from bayesvm.inference import VB, Gibbs
+from bayesvm.priors import Fixed, Ridge
+
+from .experiment import Experiment
 from .luts_simulation import FIRST_GRID, FOLDS, fit_machine
-from .runner import Experiment, Task
 
 METHODS = ("VB", "MCMC", "SVM", "SVM, patients")
 COLOURS = {"VB": "C0", "MCMC": "C1", "SVM": "C2", "SVM, patients": "C3"}
@@ -54,7 +56,7 @@ def tasks(
     quick: bool, seed: int, splits: int | None = None, sweeps: tuple[int, int] | None = None
 ) -> list[Task]:
     """One task per split and method."""
-    from .. import __version__
+    from bayesvm import __version__
 
     splits = splits or (10 if quick else 100)
     burn_in, draws = sweeps or ((200, 400) if quick else (500, 1500))

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..plot import SparsityDisplay
+from bayesvm.compare.tasks import Task
+from bayesvm.plot import SparsityDisplay
+
 from . import chen, chen_paper, chen_table1
-from .runner import Experiment, Task
+from .experiment import Experiment
 
 
 def tasks(quick: bool, seed: int, sets: tuple[str, ...] = chen_paper.SETS) -> list[Task]:

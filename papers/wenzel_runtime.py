@@ -13,10 +13,12 @@ import numpy as np
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.svm import SVC
 
-from ..inference import SVI
-from ..kernels import RBF, Scaled
+from bayesvm.compare.tasks import Task
+from bayesvm.inference import SVI
+from bayesvm.kernels import RBF, Scaled
+
 from . import tenfold
-from .runner import Experiment, Task
+from .experiment import Experiment
 from .wenzel_table1 import load
 
 KERNEL = Scaled(1.0, RBF(5.0 / np.sqrt(2.0)))
@@ -41,7 +43,7 @@ def tasks(quick: bool, seed: int) -> list[Task]:
 
 
 def machine(method: str, passes: int, seed: int) -> Any:
-    from .. import BayesianSVC
+    from bayesvm import BayesianSVC
 
     if method == "SVC":
         svc = SVC(C=2.0 * KERNEL.weight, gamma=0.5 / KERNEL.kernel.length_scale**2)

@@ -1,4 +1,4 @@
-"""Runs an experiment: tasks in parallel, each result a line of a CSV file that outlives a run."""
+"""Tasks in parallel processes; each result is a line of a CSV file, so a run can be resumed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import csv
 import io
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,38 +25,6 @@ class Work(Protocol):
 
     @property
     def measured(self) -> tuple[str, ...]: ...
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """What the runner needs to know.
-
-    Parameters
-    ----------
-    name, title : str
-        Stem of the files written, and a headline.
-    tasks : callable
-        ``tasks(quick, seed)`` lists what is to be done.  All tasks have the same keys.
-    solve : callable
-        ``solve(task)`` gives the measurements, a flat dictionary of ``measured``.
-    measured : tuple of str
-        Names of the measurements.
-    report : callable
-        ``report(frame, console)`` prints tables; the frame has one row per task.
-    draw : callable
-        ``draw(frame)`` gives a Matplotlib figure.
-    results : str, default=None
-        Stem of the file of results, if it is that of another experiment with the same fits.
-    """
-
-    name: str
-    title: str
-    tasks: Callable[[bool, int], list[Task]]
-    solve: Callable[[Task], dict[str, float]]
-    measured: tuple[str, ...]
-    report: Callable[[Any, Any], None]
-    draw: Callable[[Any], Any]
-    results: str | None = None
 
 
 def complete(

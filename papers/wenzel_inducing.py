@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..kernels import RBF, Scaled
+from bayesvm.compare.tasks import Task
+from bayesvm.kernels import RBF, Scaled
+
 from . import tenfold
+from .experiment import Experiment
 from .henao_table1 import load
-from .runner import Experiment, Task
 
 KERNEL = Scaled(9.0, RBF(13.0))
 COUNTS = (5, 10, 20, 50, 100, 200, 400)
@@ -30,7 +32,7 @@ def tasks(quick: bool, seed: int) -> list[Task]:
 
 
 def solve(task: Task) -> dict[str, float]:
-    from .. import BayesianSVC
+    from bayesvm import BayesianSVC
 
     X, y = load("usps")
     train, test = tenfold.fold_of(X, y, task)

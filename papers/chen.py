@@ -25,9 +25,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from ..compare.evaluation import count_vectors
-from ..datasets import load_raetsch
-from .runner import Task
+from bayesvm.compare.evaluation import count_vectors
+from bayesvm.compare.tasks import Task
+from bayesvm.datasets import load_raetsch
 
 # our name -> the paper's, if it has the method
 METHODS: dict[str, str | None] = {
@@ -77,7 +77,7 @@ def tasks_of(
     sets: tuple[str, ...], splits: int, methods: tuple[str, ...], seed: int, parts: int
 ) -> list[Task]:
     """One task per set, division and method; the first divisions of every set come first."""
-    from .. import __version__
+    from bayesvm import __version__
 
     return [
         {

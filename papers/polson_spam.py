@@ -20,12 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from ..estimators import BayesianLinearSVC
-from ..inference import EM, Gibbs
-from ..plot import InclusionDisplay, PathDisplay
-from ..priors import Lasso, SpikeSlab
+from bayesvm.compare.tasks import Task
+from bayesvm.estimators import BayesianLinearSVC
+from bayesvm.inference import EM, Gibbs
+from bayesvm.plot import InclusionDisplay, PathDisplay
+from bayesvm.priors import Lasso, SpikeSlab
+
 from . import spam
-from .runner import Experiment, Task
+from .experiment import Experiment
 
 SLAB = 100.0
 PAPER_NU = 1.353
@@ -40,7 +42,7 @@ MEASURED = (
 
 def tasks(quick: bool, seed: int, sweeps: tuple[int, int] | None = None) -> list[Task]:
     """The path, one fit a scale; ECME; two spike-and-slab fits."""
-    from .. import __version__
+    from bayesvm import __version__
 
     burn_in, draws = sweeps or ((200, 1000) if quick else (1000, 10_000))
     grid = np.geomspace(1e-3, 10.0, 9 if quick else 25)

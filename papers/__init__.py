@@ -1,0 +1,58 @@
+"""The experiments of the five papers: one file each, and one line in ``REGISTRY``.
+
+A file defines ``EXPERIMENT``, an :class:`~papers.experiment.Experiment`.  ``python -m papers list``
+lists them, ``python -m papers run NAME`` runs one: tasks in parallel, a file of results from which
+an interrupted run resumes, tables and a figure.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from .experiment import Experiment
+
+# name -> module, what it shows
+REGISTRY = {
+    "chen-synthetic": ("chen_synthetic", "Chen et al. (2009), Figs 1, 2, 4: two-dimensional sets"),
+    "chen-table1": ("chen_table1", "Chen et al. (2009), Table I: error, AUC, RMSE on 13 sets"),
+    "chen-table3": ("chen_table3", "Chen et al. (2009), Table III: numbers of vectors"),
+    "chen-tests": ("chen_tests", "Chen et al. (2009), Tables IV-VI: tests on 13 sets"),
+    "henao-genes": ("henao_genes", "Henao et al. (2014), Table 3, on other gene sets"),
+    "henao-table1": ("henao_table1", "Henao et al. (2014), Table 1: error on six sets"),
+    "henao-table2": ("henao_table2", "Henao et al. (2014), Table 2: FITC and variational"),
+    "henao-usps": ("henao_usps", "Henao et al. (2014), Table 3: factors of threes and fives"),
+    "luts-cardiac": ("luts_cardiac", "Luts & Ormerod (2014), Fig. 4: missing predictors"),
+    "luts-simulation": ("luts_simulation", "Luts & Ormerod (2014), Fig. 1: simulated data"),
+    "luts-spam": ("luts_spam", "Luts & Ormerod (2014), Fig. 3: variables selected for spam"),
+    "luts-toenail": ("luts_toenail", "Luts & Ormerod (2014), Fig. 2: visits of patients"),
+    "polson-spam": ("polson_spam", "Polson & Scott (2011), Figs 1, 3-5: path, ECME, draws"),
+    "wenzel-autotune": ("wenzel_autotune", "Wenzel et al. (2017), Fig. 2: length scales"),
+    "wenzel-inducing": ("wenzel_inducing", "Wenzel et al. (2017), Fig. 3: inducing points"),
+    "wenzel-runtime": ("wenzel_runtime", "Wenzel et al. (2017), Fig. 1: error against time"),
+    "wenzel-susy": ("wenzel_susy", "Wenzel et al. (2017), section 5.2: SUSY, all rows or a sample"),
+    "wenzel-table1": ("wenzel_table1", "Wenzel et al. (2017), Table 1: error, Brier, time"),
+}
+
+
+def find(name: str) -> Experiment:
+    """The experiment of that name; ``LookupError`` with a list of all names if there is none.
+
+    Examples
+    --------
+    >>> from papers import find
+    >>> find("luts-simulation").title[:14]
+    'Luts & Ormerod'
+    """
+    if name not in REGISTRY:
+        raise LookupError(f"There is no experiment {name!r}.\n{listing()}")
+    found: Experiment = import_module(f".{REGISTRY[name][0]}", __name__).EXPERIMENT
+    return found
+
+
+def listing() -> str:
+    """Names of all experiments and what each shows."""
+    width = max(map(len, REGISTRY))
+    rows = [
+        f"  python -m papers run {name:<{width}}   {what}" for name, (_, what) in REGISTRY.items()
+    ]
+    return "\n".join(["Experiments of the papers:", *rows])

@@ -1,0 +1,41 @@
+"""What an experiment is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from bayesvm.compare.tasks import Task
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment of a paper: its tasks, how each is solved, its table and its figure.
+
+    Parameters
+    ----------
+    name, title : str
+        Stem of the files written, and a headline.
+    tasks : callable
+        ``tasks(quick, seed)`` lists what is to be done.  All tasks have the same keys.
+    solve : callable
+        ``solve(task)`` gives the measurements, a flat dictionary of ``measured``.
+    measured : tuple of str
+        Names of the measurements.
+    report : callable
+        ``report(frame, console)`` prints tables; the frame has one row per task.
+    draw : callable
+        ``draw(frame)`` gives a Matplotlib figure.
+    results : str, default=None
+        Stem of the file of results, if it is that of another experiment with the same fits.
+    """
+
+    name: str
+    title: str
+    tasks: Callable[[bool, int], list[Task]]
+    solve: Callable[[Task], dict[str, float]]
+    measured: tuple[str, ...]
+    report: Callable[[Any, Any], None]
+    draw: Callable[[Any], Any]
+    results: str | None = None

@@ -1,0 +1,139 @@
+"""The command of the experiments, by the simulation of Luts & Ormerod."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bayesvm.compare.tasks import complete, results
+from bayesvm.datasets import simulate_luts
+from papers import REGISTRY, find, listing
+from papers import luts_simulation as luts
+from papers.__main__ import main
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*the chains do not agree")
+TINY = {"sets": 2, "rows": (40,), "columns": (3,), "sweeps": (5, 10)}
+
+
+@pytest.fixture
+def tasks():
+    return luts.tasks(True, 0, **TINY)
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    experiment = replace(luts.EXPERIMENT, tasks=lambda quick, seed: luts.tasks(quick, seed, **TINY))
+    monkeypatch.setattr(luts, "EXPERIMENT", experiment)
+
+
+def test_list_and_unknown_names(capsys):
+    assert main(["list"]) == 0
+    assert capsys.readouterr().out == listing() + "\n"
+    assert list(REGISTRY) == sorted(REGISTRY)
+    assert main(["run", "nothing"]) == 2
+    printed = capsys.readouterr().err
+    assert "There is no experiment 'nothing'." in printed
+    assert "luts-simulation" in printed
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert main(["run", "luts-simulation", "-o", str(tmp_path / "file")]) == 1
+    assert "File exists" in capsys.readouterr().err
+
+
+def test_python_m():
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-m", "papers", "list"], capture_output=True, text=True, cwd=root
+    )
+    assert (done.returncode, done.stdout) == (0, listing() + "\n")
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_registry(name):
+    experiment = find(name)
+    assert experiment.name == name
+    tasks = experiment.tasks(True, 0)
+    assert len({tuple(t.values()) for t in tasks}) == len(tasks)
+    assert len(experiment.tasks(False, 0)) > len(tasks)
+
+
+def test_a_run_writes_results_and_a_figure(tmp_path, tiny, capsys):
+    args = ("run", "luts-simulation", "--quick", "--jobs", "1", "--output", str(tmp_path))
+    assert main(args) == 0
+    printed = capsys.readouterr().out
+    assert "MCMC − VB" in printed
+    assert "571.75" in printed
+    assert (tmp_path / "luts-simulation.png").exists()
+    before = (tmp_path / "luts-simulation.csv").read_text()
+    assert before.count("\n") == 7
+    assert main(args) == 0
+    assert (tmp_path / "luts-simulation.csv").read_text() == before
+    assert main((*args, "--seed", "1")) == 0  # other tasks, the same file
+    assert (tmp_path / "luts-simulation.csv").read_text().count("\n") == 13
+
+
+def test_interrupted_and_resumed(tmp_path, tiny, monkeypatch, capsys):
+    args = ("run", "luts-simulation", "--jobs", "1", "--output", str(tmp_path))
+    whole, left = luts.EXPERIMENT, [3]
+
+    def impatient(task):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return whole.solve(task)
+
+    monkeypatch.setattr(luts, "EXPERIMENT", replace(whole, solve=impatient))
+    assert main(args) == 130
+    assert "same command resumes" in capsys.readouterr().err
+    assert (tmp_path / "luts-simulation.csv").read_text().count("\n") == 4
+    left[0] = 3  # enough for what is left, not for all
+    assert main(args) == 0
+
+
+def test_a_line_cut_off_is_done_again(tmp_path, tasks):
+    path = tmp_path / "results.csv"
+    solve = {"error": 0.25, "seconds": 1.0}
+    experiment = replace(luts.EXPERIMENT, solve=lambda task: solve)
+    assert list(complete(experiment, tasks, path, 1)) == list(range(7))
+    path.write_text(path.read_text()[:-5])
+    assert list(complete(experiment, tasks, path, 1)) == [5, 6]
+    frame = results(tasks, path)
+    assert len(frame) == 6
+    assert (frame["error"] == 0.25).all()
+
+
+def test_a_file_of_another_kind_is_left_alone(tmp_path, tasks):
+    path = tmp_path / "results.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match=r"another kind.*`path` of evaluate, --output"):
+        list(complete(luts.EXPERIMENT, tasks, path, 1))
+    assert path.read_text() == "a,b\n1,2\n"
+
+
+def test_methods_meet_the_same_data(tasks):
+    measured = {t["method"]: luts.solve(t) for t in tasks[:3]}
+    assert set(measured) == set(luts.METHODS)
+    errors = [m["error"] for m in measured.values()]
+    assert max(errors) - min(errors) < 0.15
+    assert all(0 < e < 0.5 for e in errors)
+
+
+def test_classification_is_by_the_sign_at_the_posterior_mean(tasks):
+    X, y, X_test, _ = simulate_luts(60, 3, np.random.default_rng(0))
+    for task in tasks[:2]:
+        model = luts.fit_bayesian(X, y, task, np.random.default_rng(0))
+        f = X_test @ model.coef_[0] + model.intercept_[0]
+        np.testing.assert_array_equal(model.predict(X_test), np.where(f > 0, 1, -1))
+
+
+def test_penalty_of_the_machine_comes_from_the_finer_grid():
+    X, y, _, _ = simulate_luts(60, 3, np.random.default_rng(0))
+    model = luts.fit_machine(X, y, {}, np.random.default_rng(0))
+    steps = np.log2(0.5 / model.best_params_["C"]) * 2
+    assert steps == pytest.approx(round(steps))
+    assert len(model.cv_results_["params"]) == len(luts.SECOND_GRID)
