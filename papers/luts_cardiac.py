@@ -31,9 +31,9 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
+from bayesvm import BayesianLinearSVC
 from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_acath
-from bayesvm.estimators import BayesianLinearSVC
 from bayesvm.inference import VB, Gibbs
 from bayesvm.priors import Ridge
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from bayesvm import BayesianLinearSVC
 from bayesvm.compare.tasks import Task
-from bayesvm.estimators import BayesianLinearSVC
 from bayesvm.inference import VB, Gibbs
 from bayesvm.plot import InclusionDisplay
 from bayesvm.priors import LaplaceZero

@@ -30,9 +30,9 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
+from bayesvm import MixedSVC
 from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_toenail
-from bayesvm.estimators import MixedSVC
 from bayesvm.inference import VB, Gibbs
 from bayesvm.priors import Fixed, Ridge
 

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from bayesvm import BayesianLinearSVC
 from bayesvm.compare.tasks import Task
-from bayesvm.estimators import BayesianLinearSVC
 from bayesvm.inference import EM, Gibbs
 from bayesvm.plot import InclusionDisplay, PathDisplay
 from bayesvm.priors import Lasso, SpikeSlab

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from bayesvm import BayesianLinearSVC
 from bayesvm.core.types import Array
 from bayesvm.datasets import load_spam
-from bayesvm.estimators import BayesianLinearSVC
 from bayesvm.machines.diagnostics import indicator_r_hat
 
 CERTAIN = 0.95  # "almost certainly" and "certain" of the papers, who give no number

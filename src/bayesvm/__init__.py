@@ -1,19 +1,31 @@
-"""Bayesian support vector machines: an SVM that knows how sure it is."""
+"""Bayesian support vector machines: margin classifiers that report their uncertainty."""
 
-from . import (
-    blocks,
-    compare,
-    datasets,
-    engines,
-    inference,
-    kernels,
-    likelihoods,
-    plot,
-    priors,
-    terms,
-)
-from .estimators import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
-from .files.storage import load, save
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import (
+        blocks,
+        compare,
+        datasets,
+        engines,
+        inference,
+        kernels,
+        likelihoods,
+        plot,
+        priors,
+        terms,
+    )
+    from .estimators.additive import AdditiveSVC
+    from .estimators.factor import FactorSVC
+    from .estimators.kernel import BayesianSVC
+    from .estimators.linear import BayesianLinearSVC
+    from .estimators.mixed import MixedSVC
+    from .estimators.pcvm import PCVC
+    from .estimators.rvm import RVC
+    from .files.storage import load, save
 
 __version__ = "0.1.0"
 
@@ -38,3 +50,31 @@ __all__ = [
     "save",
     "terms",
 ]
+
+# where the names that are not modules come from; everything is imported when it is first used
+_SOURCES = {
+    "AdditiveSVC": "estimators.additive",
+    "BayesianLinearSVC": "estimators.linear",
+    "BayesianSVC": "estimators.kernel",
+    "FactorSVC": "estimators.factor",
+    "MixedSVC": "estimators.mixed",
+    "PCVC": "estimators.pcvm",
+    "RVC": "estimators.rvm",
+    "load": "files.storage",
+    "save": "files.storage",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SOURCES:
+        value = getattr(import_module(f".{_SOURCES[name]}", __name__), name)
+    elif name in __all__:
+        value = import_module(f".{name}", __name__)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -77,7 +77,7 @@ def _split(data: Any, seed: int) -> Any:
 def _fit(inference: Any, X: Any, y: Any, seed: int) -> Any:
     from sklearn.exceptions import ConvergenceWarning
 
-    from ..estimators import BayesianLinearSVC
+    from ..estimators.linear import BayesianLinearSVC
 
     with warnings.catch_warnings():  # chains this short need not converge; the text says so
         warnings.simplefilter("ignore", ConvergenceWarning)
