@@ -18,7 +18,7 @@ from ..model.latent import begin, refreshed, summed
 from ..model.model import Problem
 from .loop import Ascent, Pace, State, Step, ascend, bound_of, require
 from .progress import Watch, silent
-from .tight import climb
+from .tight import climb_coef
 
 THIN_ROWS = 20_000  # below this a full pass is cheaper than arranging a smaller one
 THIN_BY = 10
@@ -146,7 +146,7 @@ class VB:
         if start is None or start.coef.cov.is_point:
             rough = replace(self, bound="augmented", max_iter=min(self.max_iter, FIRST_PASSES))
             start, pace = rough.fit(problem, rng, start).state, Pace()
-        return climb(problem, start, pace, max_iter=self.max_iter, tol=self.tol, watch=watch)
+        return climb_coef(problem, start, pace, max_iter=self.max_iter, tol=self.tol, watch=watch)
 
     def _search(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:
         """Gates make local optima: the best of several rough climbs, and of searches from it."""
