@@ -21,8 +21,9 @@ from bayesvm.gaussian.covariances import (
 )
 from bayesvm.gaussian.gates import GatedCovariance
 from bayesvm.inference import VB
-from bayesvm.model.latent import Latent, begin, hidden, predicted
-from bayesvm.model.passes import filled, gather, hidden_variance
+from bayesvm.model.latent import begin, predicted
+from bayesvm.model.model import Latent
+from bayesvm.model.passes import filled, gather, latent_variance
 from bayesvm.priors import Ridge
 
 RNG = np.random.default_rng(0)
@@ -79,7 +80,7 @@ def test_sums_are_those_of_expected_squares():
     coef = Coef(RNG.standard_normal(5), some_covariances()[0])
     K = coef.cov.dense() + np.outer(coef.mean, coef.mean)
     expected = np.einsum("jk,ijk->i", K, V)
-    np.testing.assert_allclose(hidden_variance(rows, coef), expected, rtol=1e-12)
+    np.testing.assert_allclose(latent_variance(rows, coef), expected, rtol=1e-12)
     w, g = RNG.random(9), RNG.standard_normal(9)
     stats_ = gather(rows, Local(w, g, np.zeros(9), w), "dense", True, coef.mean)
     S = np.einsum("i,ij,ik->jk", w, rows.C, rows.C) + np.einsum("i,ijk->jk", w, V)
@@ -102,8 +103,8 @@ def test_cells_of_any_rows():
     few = part.rows(part.blocks[0])
     np.testing.assert_array_equal(few.C, whole.C[some])
     coef = Coef(RNG.standard_normal(4), Point(4))
-    np.testing.assert_array_equal(hidden_variance(few, coef), hidden_variance(whole, coef)[some])
-    (h,) = hidden(problem.model, latents, 5, 9)
+    np.testing.assert_array_equal(latent_variance(few, coef), latent_variance(whole, coef)[some])
+    (h,) = bound.hidden(5, 9)
     found = {int(r) + 5 for cells in h.cells for r in cells.rows}
     assert found == {i for i in range(5, 9) if np.isnan(X[i]).any()}
     assert isinstance(latents[1], Latent)

@@ -18,8 +18,8 @@ from ..inference.draws import PAIRS, Pair
 from ..inputs import reading
 from ..machines.incomplete import filled_in, mixture
 from ..machines.machine import Machine
-from ..model.latent import Latent, settled
-from ..model.model import Problem
+from ..model.latent import settled
+from ..model.model import Latent, Problem
 from . import choices as check
 from ._base import BayesianClassifier
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from ..core.tree import filled, leaves
 from ..core.types import Array
-from ..model.latent import Latents
-from ..model.model import Model, Problem, States
+from ..model.model import Latents, Model, Problem, States
 from .learn import with_likelihood
 
 LIKELIHOOD = "likelihood"  # under which draws of its scale are kept

@@ -13,8 +13,8 @@ from ..core.tree import filled, leaves
 from ..core.types import Array, Coef, Stats
 from ..gaussian.gates import seen
 from ..model import latent
-from ..model.latent import Latents, summed
-from ..model.model import Model, Problem, States
+from ..model.latent import latent_bound
+from ..model.model import Latents, Model, Problem, States
 from .progress import History, Progress, Watch, silent
 
 LONGEST_STEP = 256.0
@@ -157,7 +157,7 @@ def bound_of(problem: Problem, state: State, stats: Stats | None = None) -> floa
     if stats is None:
         stats = problem.at(state.latents).stats(seen(coef, model.gates(priors)))
     known = stats.bound + sum(model.each("bound", priors, coef)) + model.entropy(coef)
-    return float(known + model.latent_bound(summed(problem, state.latents)))
+    return float(known + latent_bound(problem, state.latents) if state.latents else known)
 
 
 def pack(model: Model, state: State) -> Array:

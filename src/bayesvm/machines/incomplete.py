@@ -6,17 +6,16 @@ the coefficients, and out of the entries of the row as well, which had seen it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
-from ..core.types import Array, Coef, Hidden, Likelihood, Rows
+from ..core.types import Array, Coef, Likelihood
 from ..gaussian.covariances import Point
 from ..gaussian.forms import plain
 from ..inference.draws import Pair
-from ..model.latent import hidden, predicted, touched
+from ..model.latent import incomplete, predicted, touched
 from ..model.model import Model, Problem
 from ..model.passes import expected, moments
 
@@ -86,36 +85,6 @@ def filled_in(model: Model, X: Any, where: slice, params: tuple[Any, ...]) -> tu
 # Training rows without their label
 
 
-class Blind(NamedTuple):
-    """Incomplete training rows of a block: as fitted, and as they would be without a label."""
-
-    rows: Array  # in the problem
-    X: Any
-    y: Array
-    c: Array
-    fitted: Rows
-
-
-def incomplete(problem: Problem) -> Iterator[Blind]:
-    for b in problem.blocks:
-        first = b.number * problem.blocks.size
-        held = hidden(problem.model, problem.latents, first, first + b.y.shape[0])
-        some = touched([part for h in held for part in h.cells])
-        if some.size:
-            rows = problem.rows(b)
-            near = tuple(
-                Hidden(
-                    h.where,
-                    tuple(p._replace(rows=np.searchsorted(some, p.rows)) for p in h.cells),
-                )
-                for h in rows.V
-            )
-            extra = rows.extra[some] if isinstance(rows.extra, np.ndarray) else rows.extra
-            yield Blind(
-                first + some, b.X[some], b.y[some], b.c[some], Rows(rows.C[some], extra, near)
-            )
-
-
 def left_out_by_coef(problem: Problem, coef: Coef, m: Array, v: Array) -> None:
     """Put moments of f without the label at incomplete rows, given those of others.
 
@@ -124,22 +93,21 @@ def left_out_by_coef(problem: Problem, coef: Coef, m: Array, v: Array) -> None:
     """
     model, lik = problem.model, problem.model.likelihood
     params = tuple(each and each.params for each in problem.latents)
-    for at in incomplete(problem):
+    for at in (incomplete(problem, b) for b in problem.blocks):
         new, share = predicted(model, at.X, params), np.minimum(at.c, 1.0)
-        _, _, local = expected(at.fitted, at.y, share, coef, lik)
-        own = coef.cov.quad(at.fitted.C)
+        _, _, local = expected(at.rows, at.y, share, coef, lik)
+        own = coef.cov.quad(at.rows.C)
         rest = np.maximum(1.0 - local.w * own, 1e-6)
         across = own + sum(
             np.sum(
-                (plain(new.C) - plain(at.fitted.C))[:, h.where]
-                * coef.cov.cross(at.fitted.C, h.where),
+                (plain(new.C) - plain(at.rows.C))[:, h.where] * coef.cov.cross(at.rows.C, h.where),
                 axis=1,
             )
-            for h in at.fitted.V
+            for h in at.rows.V
         )
         mean, var = moments(new, coef)
-        m[at.rows] = mean - across * local.g / rest
-        v[at.rows] = var + local.w * across**2 / rest
+        m[at.at] = mean - across * local.g / rest
+        v[at.at] = var + local.w * across**2 / rest
 
 
 def left_out_by_pairs(problem: Problem, pairs: tuple[Pair, ...], m: Array, v: Array) -> None:
@@ -149,11 +117,11 @@ def left_out_by_pairs(problem: Problem, pairs: tuple[Pair, ...], m: Array, v: Ar
     """
     model = problem.model
     some = pairs[:: max(1, len(pairs) // CALIBRATION_PAIRS)]
-    for at in incomplete(problem):
+    for at in (incomplete(problem, b) for b in problem.blocks):
         mean, var = by_pairs(model, at.X, some)
         log_weight = -np.minimum(at.c, 1.0) * log_mean(model.likelihood, at.y, mean, var)
         weight = np.exp(log_weight - logsumexp(log_weight, axis=0))
-        m[at.rows], v[at.rows] = mixture(mean, var, weight)
+        m[at.at], v[at.at] = mixture(mean, var, weight)
 
 
 def log_mean(likelihood: Likelihood, y: Array, m: Array, v: Array) -> Array:

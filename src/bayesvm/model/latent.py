@@ -1,9 +1,9 @@
-r"""Latent rows: entries of :math:`c_i` that are not known but have a distribution.
+r"""Latent entries of columns: missing predictors and factor scores.
 
-The mirror of what happens to the coefficients.  Given moments of the coefficients, a row's parabola
-:math:`b_i f - \frac12 w_i f^2` is one in :math:`c_i` as well, and joins the Gaussian that the
-design itself gives the entries M of the row, of precision :math:`R` and slope
-:math:`s` at the present means :math:`\tilde c_i`:
+Given moments of the coefficients, the quadratic likelihood contribution of a row,
+:math:`b_i f - \frac12 w_i f^2`, is quadratic in its columns :math:`c_i` too.  Together with the
+Gaussian that the design gives the latent entries M of the row, of precision :math:`R` and gradient
+:math:`s` at the present means :math:`\tilde c_i`, their posterior is
 
 .. math::
 
@@ -11,244 +11,232 @@ design itself gives the entries M of the row, of precision :math:`R` and slope
     \tilde c_{i,M} \leftarrow \tilde c_{i,M}
         + V_i\big(s + g_i\,E[\theta] - w_i\,\Sigma\tilde c_i\big)_M ,
 
-with :math:`g_i = b_i - w_i\,\tilde c_i^\top\mu`.  Nothing here knows what the entries are: missing
-predictors and latent factors are two designs, and neither knows the prior of the coefficients nor
-the other terms of the model.
+with :math:`g_i = b_i - w_i\,\tilde c_i^\top\mu`.  Any :class:`.LatentDesign` can be used, with any
+prior of the coefficients and beside any other terms.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import reduce
+from operator import add
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.distributions import LOG_2PI
 from ..core.random import stream
-from ..core.types import Array, Cells, Coef, Hidden, Local, Rows
+from ..core.types import Array, Block, Cells, Coef, Hidden, Local, Rows
 from ..gaussian.forms import corners, plain
+from .model import Latent, Latents, Model, Problem
 from .passes import expected, filled, second_moment
 
-if TYPE_CHECKING:
-    from .model import Model, Problem
-
-Latents = tuple[Any, ...]  # one a term: a Latent, or None where the design is what it is
+Entries = tuple[Cells, ...]
+Learn = Callable[[Any, Latent], Any]  # parameters from a design and the sums of its entries
 
 
-class Latent(NamedTuple):
-    """Where the latent entries of one design stand."""
+class Incomplete(NamedTuple):
+    """Rows of a block that have latent entries."""
 
-    params: Any  # of the entries' own distribution
-    cells: tuple[Cells, ...]  # rows counted over the whole problem
-    known: Any  # sums over rows that have no latent entry, which never change
-    sums: Any  # over all rows
-    entropy: float = 0.0  # of the entries
-
-    def between(self, first: int, last: int) -> tuple[Cells, ...]:
-        """Entries of some consecutive rows."""
-        parts = (cells.between(first, last) for cells in self.cells)
-        return tuple(part for part in parts if part.rows.size)
-
-    def take(self, rows: Array) -> Latent:
-        """Entries of chosen rows, in ascending order; the sums stay those of all rows."""
-        parts = []
-        for cells in self.cells:
-            at = np.searchsorted(cells.rows, rows)
-            here = np.flatnonzero(at < cells.rows.size)
-            here = here[cells.rows[at[here]] == rows[here]]
-            old = at[here]
-            cov = None if cells.cov is None else cells.cov[old]
-            parts.append(Cells(here, cells.columns[old], cells.mean[old], cov))
-        return self._replace(cells=tuple(part for part in parts if part.rows.size))
+    at: Array  # their numbers in the problem
+    X: Any
+    y: Array
+    c: Array
+    count: Array  # rows that each one stands for: c without class weights
+    hidden: tuple[Hidden, ...]  # one for each term with latent entries
+    rows: Rows
 
 
-def is_latent(design: Any) -> bool:
-    return hasattr(design, "pull")
-
-
-def hidden(model: Model, latents: Latents, first: int, last: int) -> tuple[Hidden, ...]:
-    """Latent entries of the rows from ``first`` to ``last``, term by term."""
-    return tuple(
-        Hidden(where, latent.between(first, last))
-        for where, latent in zip(model.slices, latents, strict=True)
-        if latent is not None
+def incomplete(problem: Problem, b: Block) -> Incomplete:
+    """The rows of a block that have latent entries, with these filled in."""
+    n, first = b.y.shape[0], b.number * problem.blocks.size
+    held = problem.hidden(first, first + n)
+    some = touched(part for h in held for part in h.cells)
+    near = tuple(
+        Hidden(
+            h.where,
+            tuple(part._replace(rows=np.searchsorted(some, part.rows)) for part in h.cells),
+        )
+        for h in held
     )
+    X, count = b.X[some], np.broadcast_to(problem.blocks.copies, (problem.n,))[first + some]
+    rows = filled(problem.model.rows(X), near)
+    return Incomplete(first + some, X, b.y[some], b.c[some], count, near, rows)
+
+
+def touched(cells: Iterable[Cells]) -> Array:
+    """Numbers of the rows that have latent entries."""
+    rows = [part.rows for part in cells]
+    return np.unique(np.concatenate(rows)) if rows else np.empty(0, dtype=int)
+
+
+# ---------------------------------------------------------------------------------------------
+# Start and update
 
 
 def begin(problem: Problem) -> Latents:
-    """Latent entries as they are before anything is learned; empty if there are none."""
+    """Initial latent entries and parameters; empty if the model has none."""
     model = problem.model
-    out: list[Latent | None] = []
     if not model.is_latent:
         return ()
-    for term, where in zip(model.terms, model.slices, strict=True):
-        design = term.design
-        if not is_latent(design):
-            out.append(None)
-            continue
 
-        def visit(b: Any, design: Any = design, where: slice = where) -> tuple[Any, ...]:
-            rows, count = model.rows(b.X), _count(problem, b)
-            cells = design.cells(b.X, plain(rows.C)[:, where])
-            C = plain(filled(rows, (Hidden(where, cells),)).C)[:, where]
-            some = touched(cells)
-            rest = np.setdiff1d(np.arange(C.shape[0]), some, assume_unique=True)
-            known = design.sums(b.X[rest], C[rest], count[rest], ())
-            # the first guess has a spread too, and an entropy
-            near = _renumbered(cells, some)
-            sums = design.sums(b.X[some], C[some], count[some], near)
-            return _shift(cells, _first(problem, b)), known, sums, entropy(near, count[some])
+    def visit(b: Block) -> list[tuple[Entries, Any]]:
+        C, first = plain(model.rows(b.X).C), b.number * problem.blocks.size
+        found = [design.cells(b.X, C[:, where]) for _, design, where in model.latent_terms]
+        some = touched(part for cells in found for part in cells)
+        rest = np.setdiff1d(np.arange(C.shape[0]), some, assume_unique=True)
+        count = np.broadcast_to(problem.blocks.copies, (problem.n,))[first + rest]
+        return [
+            (
+                tuple(part._replace(rows=first + part.rows) for part in cells),
+                design.sums(b.X[rest], C[rest, where], count, ()),
+            )
+            for (_, design, where), cells in zip(model.latent_terms, found, strict=True)
+        ]
 
-        cells, known, sums, h = _joined(problem.engine.collect(visit, problem.blocks))
-        out.append(Latent(design.begin(known + sums), cells, known, known + sums, h))
-    return tuple(out)
+    out: list[Latent | None] = [None] * len(model.terms)
+    blocks = list(problem.engine.collect(visit, problem.blocks))
+    for (k, _, _), parts in zip(model.latent_terms, zip(*blocks, strict=True), strict=True):
+        cells, known = zip(*parts, strict=True)
+        out[k] = Latent(None, joined(cells), reduce(add, known), None)
+    return _collected(problem.at(tuple(out)), _same, lambda design, x: design.begin(x.sums))
 
 
 def refreshed(problem: Problem, old: Coef, new: Coef) -> Latents:
-    """Variational: entries given the new coefficients, with the weights that rows gave the old.
+    """Variational: entries given the new coefficients and weights of rows at the old ones.
 
-    Then the parameters of the entries' own distribution.
+    Then the parameters of their distribution.
     """
     if not problem.latents:
         return ()
-    lik = problem.model.likelihood
+    likelihood = problem.model.likelihood
 
-    def say(rows: Rows, y: Array, c: Array, _: Any) -> tuple[Array, Local]:
-        m, _, local = expected(rows, y, c, old, lik)
+    def contributions(rows: Rows, y: Array, c: Array, _: Any) -> tuple[Array, Local]:
+        m, _, local = expected(rows, y, c, old, likelihood)
         return m, local
 
-    return tuple(
-        latent and latent._replace(params=term.design.update(latent.params, latent.sums))
-        for term, latent in zip(problem.model.terms, _moved(problem, new, say, None), strict=True)
-    )
+    def learn(design: Any, x: Latent) -> Any:
+        return design.update(x.params, x.sums)
+
+    return _moved(problem, new, contributions, learn)
 
 
 def redrawn(
     problem: Problem, theta: Coef, rng: np.random.Generator, key: tuple[int, ...]
 ) -> Latents:
-    """Gibbs: weights of incomplete rows, their entries, then the parameters of these."""
+    """Gibbs: draw the weights of incomplete rows, their entries, then the parameters of these."""
     if not problem.latents:
         return ()
-    lik = problem.model.likelihood
+    likelihood = problem.model.likelihood
 
-    def say(rows: Rows, y: Array, c: Array, dice: np.random.Generator) -> tuple[Array, Local]:
+    def contributions(rows: Rows, y: Array, c: Array, own: Any) -> tuple[Array, Local]:
         f = rows.C @ theta.mean
-        return f, lik.draw(y, f, c, dice)
+        return f, likelihood.draw(y, f, c, own)
 
-    return tuple(
-        latent and latent._replace(params=term.design.draw(latent.params, latent.sums, rng))
-        for term, latent in zip(problem.model.terms, _moved(problem, theta, say, key), strict=True)
-    )
+    def learn(design: Any, x: Latent) -> Any:
+        return design.draw(x.params, x.sums, rng)
+
+    return _moved(problem, theta, contributions, learn, key)
 
 
-def turned(
-    model: Model, theta: Array, latents: Latents, priors: Any, rng: np.random.Generator
-) -> tuple[Array, Latents]:
-    """Gibbs: entries rotated into one another with their coefficients, which leaves f alone.
+def _moved(
+    problem: Problem,
+    coef: Coef,
+    contributions: Callable[[Rows, Array, Array, Any], tuple[Array, Local]],
+    learn: Learn,
+    key: tuple[int, ...] | None = None,
+) -> Latents:
+    """Entries given ``coef`` and likelihood contributions of their rows; drawn if there is a key.
 
-    For designs that offer it and coefficients with a Gaussian prior, given its scales.
+    One term with latent entries is updated after the other.
     """
-    theta, out = theta.copy(), list(latents)
-    for t, (term, each) in enumerate(zip(model.terms, latents, strict=False)):
-        special = hasattr(term.prior, "odds") or hasattr(term.prior, "matrix")
-        if each is None or special or not hasattr(term.design, "turn"):
-            continue
-        own = model.slices[t]
-        P = term.prior.precisions(priors[t], term.design.width)
-        params, T = term.design.turn(each.params, theta[own], P, rng)
-        theta[own] = theta[own] @ T
-        cells = tuple(part._replace(mean=part.mean @ T) for part in each.cells)
-        out[t] = each._replace(params=params, cells=cells, sums=None)  # sums are of the old
-    return theta, tuple(out)
+    terms = [
+        (design, where, second_moment(coef, where), problem.latents[k].params)
+        for k, design, where in problem.model.latent_terms
+    ]
+
+    def move(number: int, part: Incomplete) -> list[Entries]:
+        rng = None if key is None else stream(key[0], "entries", *key[1:], number)
+        C, numbers, out = part.rows.C, plain(part.rows.C), []
+        # of one copy of a row: each of several has entries of its own
+        m, local = contributions(part.rows, part.y, part.c / part.count, rng)
+        for (design, where, K, params), h in zip(terms, part.hidden, strict=True):
+            # gradient in the columns, at their present values
+            g = local.g + local.w * (m - C @ coef.mean)
+            push = np.outer(g, coef.mean[where]) - local.w[:, None] * coef.cov.cross(C, where)
+            cells = []
+            for each in h.cells:
+                at, columns = each.rows, each.columns
+                precision, slope = design.pull(params, part.X, numbers[:, where], each)
+                slope = slope + np.take_along_axis(push[at], columns, axis=1)
+                precision = precision + local.w[at][:, None, None] * corners(K, columns)
+                cells.append(conditional(each, precision, slope, rng))
+                numbers[at[:, None], where.start + columns] = cells[-1].mean
+            out.append(tuple(cells))
+        return out
+
+    return _collected(problem, move, learn)
 
 
-def vectors(model: Model, latents: Latents) -> tuple[Array, Array]:
-    """Parameters as unconstrained coordinates, and the means of entries, which belong to rows."""
-    held = [(t.design, x) for t, x in zip(model.terms, latents, strict=False) if x is not None]
-    none = np.empty(0)
-    params = [none, *(design.vector(x.params) for design, x in held)]
-    cells = [none, *(part.mean.ravel() for _, x in held for part in x.cells)]
-    return np.concatenate(params), np.concatenate(cells)
+def conditional(
+    cells: Cells, precision: Array, slope: Array, rng: np.random.Generator | None = None
+) -> Cells:
+    """The Gaussian of entries with a precision, and a slope at their means; or a draw from it."""
+    if cells.mean.shape[1] == 1:
+        root: Array = 1.0 / np.sqrt(precision)
+    else:
+        root = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(1, 2)  # root root' = V
+    step = np.einsum("kji,kj->ki", root, slope)
+    if rng is not None:
+        step += rng.standard_normal(step.shape)
+    mean = cells.mean + np.einsum("kij,kj->ki", root, step)
+    return cells._replace(mean=mean, cov=None if rng is not None else root @ root.swapaxes(1, 2))
 
 
-def restored(model: Model, like: Latents, params: Array, cells: Array) -> Latents:
-    """Undo :func:`vectors`; spreads of entries stay, sums over rows are to be made."""
-    out = []
-    for term, each in zip(model.terms, like, strict=False):
-        if each is not None:
-            size = term.design.vector(each.params).size
-            own, params = term.design.restore(each.params, params[:size]), params[size:]
-            parts = []
-            for part in each.cells:
-                mean, cells = cells[: part.mean.size], cells[part.mean.size :]
-                parts.append(part._replace(mean=mean.reshape(part.mean.shape)))
-            each = each._replace(params=own, cells=tuple(parts), sums=None)
-        out.append(each)
-    return tuple(out)
+# ---------------------------------------------------------------------------------------------
+# Sums over rows
 
 
 def summed(problem: Problem, latents: Latents) -> Latents:
-    """Latent entries with their sums over rows, made where they are to be."""
+    """Latent entries with their sums over rows, computed where they are not known."""
     if all(each is None or each.sums is not None for each in latents):
         return latents
-    model, out = problem.model, list(latents)
-    for t, (term, where) in enumerate(zip(model.terms, model.slices, strict=True)):
-        if latents[t] is None:
-            continue
-
-        def visit(b: Any, t: int = t, design: Any = term.design, where: slice = where) -> Any:
-            first = _first(problem, b)
-            cells = latents[t].between(first, first + b.y.shape[0])
-            some = touched(cells)
-            X, near = b.X[some], _renumbered(cells, some)
-            C = plain(filled(model.rows(X), (Hidden(where, near),)).C)[:, where]
-            return design.sums(X, C, _count(problem, b)[some], near)
-
-        sums = problem.engine.sum(visit, problem.blocks)
-        out[t] = latents[t]._replace(sums=latents[t].known + sums)
-    return tuple(out)
+    return _collected(problem.at(latents), _same, lambda _, x: x.params)
 
 
-def thrown(latents: Latents, rng: np.random.Generator) -> Latents:
-    """Entries drawn from where they stand, as a chain starts."""
-
-    def throw(cells: Cells) -> Cells:
-        root = np.linalg.cholesky(cells.cov)  # type: ignore[arg-type]
-        z = rng.standard_normal(cells.mean.shape)
-        return cells._replace(mean=cells.mean + np.einsum("kij,kj->ki", root, z), cov=None)
-
-    return tuple(
-        each and each._replace(cells=tuple(throw(cells) for cells in each.cells))
-        for each in latents
-    )
+def _same(number: int, part: Incomplete) -> list[Entries]:
+    return [h.cells for h in part.hidden]
 
 
-def settled(design: Any, sums: Any, steps: int = 100) -> Any:
-    """The parameters of entries' own distribution where no entry is latent."""
-    params = design.begin(sums)
-    for _ in range(steps):
-        before, params = design.bound(params, sums), design.update(params, sums)
-        if design.bound(params, sums) - before <= 1e-8 * abs(before):
-            break
-    return params
+def _collected(
+    problem: Problem, change: Callable[[int, Incomplete], list[Entries]], learn: Learn
+) -> Latents:
+    """Entries as ``change`` returns them for each block, their sums, and parameters from these."""
+    model, latents = problem.model, list(problem.latents)
+
+    def visit(b: Block) -> list[tuple[Entries, Any, float]]:
+        part = incomplete(problem, b)
+        found, C = change(b.number, part), plain(part.rows.C)
+        return [
+            (
+                tuple(each._replace(rows=part.at[each.rows]) for each in cells),
+                design.sums(part.X, C[:, where], part.count, cells),
+                entropy(cells, part.count),
+            )
+            for (_, design, where), cells in zip(model.latent_terms, found, strict=True)
+        ]
+
+    blocks = list(problem.engine.collect(visit, problem.blocks))
+    for (k, design, _), parts in zip(model.latent_terms, zip(*blocks, strict=True), strict=True):
+        cells, sums, entropies = zip(*parts, strict=True)
+        total = latents[k].known + reduce(add, sums)
+        new = latents[k]._replace(cells=joined(cells), sums=total, entropy=sum(entropies))
+        latents[k] = new._replace(params=learn(design, new))
+    return tuple(latents)
 
 
-def predicted(model: Model, X: Any, params: tuple[Any, ...]) -> Rows:
-    """Rows without a label: latent entries as their own distribution has them."""
-    rows = model.rows(X)
-    found = []
-    for term, where, p in zip(model.terms, model.slices, params, strict=True):
-        if p is None:
-            continue
-        guess = Hidden(where, term.design.cells(X, plain(rows.C)[:, where]))
-        C = plain(filled(rows, (guess,)).C)[:, where]
-        cells = tuple(_conditional(part, *term.design.pull(p, X, C, part)) for part in guess.cells)
-        found.append(Hidden(where, cells))
-    return filled(rows, tuple(found)) if found else rows
-
-
-def entropy(cells: tuple[Cells, ...], count: Array) -> float:
-    """Of the entries of rows that count so often."""
+def entropy(cells: Entries, count: Array) -> float:
+    """Entropy of the entries of rows that are counted ``count`` times."""
     total = 0.0
     for part in cells:
         if part.cov is not None:
@@ -257,128 +245,111 @@ def entropy(cells: tuple[Cells, ...], count: Array) -> float:
     return total
 
 
-# ---------------------------------------------------------------------------------------------
-# The mirror update
-
-
-def _moved(
-    problem: Problem,
-    coef: Coef,
-    say: Callable[[Rows, Array, Array, Any], tuple[Array, Local]],
-    key: tuple[int, ...] | None,
-) -> Latents:
-    """Entries in the light of ``coef`` and of what rows ``say``; drawn if there is a key."""
-    model, latents = problem.model, problem.latents
-    spots = [
-        (t, term.design, where, second_moment(coef, where), latents[t].params)
-        for t, (term, where) in enumerate(zip(model.terms, model.slices, strict=True))
-        if latents[t] is not None
-    ]
-
-    def visit(b: Any) -> list[tuple[Any, ...]]:
-        first = _first(problem, b)
-        held = hidden(model, latents, first, first + b.y.shape[0])
-        some = touched([part for h in held for part in h.cells])
-        near = tuple(Hidden(h.where, _renumbered(h.cells, some)) for h in held)
-        X, count = b.X[some], _count(problem, b)[some]
-        rows = filled(model.rows(X), near)
-        C, numbers = rows.C, plain(rows.C)
-        dice = None if key is None else stream(key[0], "entries", *key[1:], b.number)
-        # one copy of a row: each of several has an entry of its own
-        m, local = say(rows, b.y[some], b.c[some] / count, dice)
-        out = []
-        for (_, design, where, K, params), h in zip(spots, near, strict=True):
-            cells = []
-            # what the rows say of their columns, where these now stand
-            g = local.g + local.w * (m - C @ coef.mean)
-            push = np.outer(g, coef.mean[where]) - local.w[:, None] * coef.cov.cross(C, where)
-            for part in h.cells:
-                at, columns = part.rows, part.columns
-                precision, slope = design.pull(params, X, numbers[:, where], part)
-                slope = slope + np.take_along_axis(push[at], columns, axis=1)
-                precision = precision + local.w[at][:, None, None] * corners(K, columns)
-                cells.append(_conditional(part, precision, slope, dice))
-                numbers[at[:, None], where.start + columns] = cells[-1].mean
-            whole = tuple(cells)
-            sums = design.sums(X, numbers[:, where], count, whole)
-            back = tuple(part._replace(rows=first + some[part.rows]) for part in whole)
-            out.append((back, None, sums, entropy(whole, count)))
-        return out
-
-    blocks = list(problem.engine.collect(visit, problem.blocks))
-    moved = list(latents)
-    for k, (t, *_) in enumerate(spots):
-        cells, _, sums, h = _joined(parts[k] for parts in blocks)
-        old = latents[t]
-        moved[t] = old._replace(cells=cells, sums=old.known + sums, entropy=h)
-    return tuple(moved)
-
-
-def _conditional(
-    cells: Cells, precision: Array, slope: Array, rng: np.random.Generator | None = None
-) -> Cells:
-    """Entries with a precision, from the slope where they stand: a Gaussian, or a draw of it."""
-    if cells.mean.shape[1] == 1:
-        root: Array = 1.0 / np.sqrt(precision)
-    else:
-        L = np.linalg.cholesky(precision)
-        root = np.linalg.inv(L).swapaxes(1, 2)  # root root' is the covariance
-    step = np.einsum("kji,kj->ki", root, slope)
-    if rng is not None:
-        step += rng.standard_normal(step.shape)
-    mean = cells.mean + np.einsum("kij,kj->ki", root, step)
-    cov = None if rng is not None else root @ root.swapaxes(1, 2)
-    return cells._replace(mean=mean, cov=cov)
-
-
-# ---------------------------------------------------------------------------------------------
-# Rows of blocks and rows of the whole
-
-
-def _first(problem: Problem, b: Any) -> int:
-    return int(b.number * problem.blocks.size)
-
-
-def _count(problem: Problem, b: Any) -> Array:
-    count, first = problem.blocks.copies, _first(problem, b)
-    if isinstance(count, np.ndarray):
-        return count[first : first + b.y.shape[0]]
-    return np.full(b.y.shape[0], count)
-
-
-def touched(cells: Iterable[Cells]) -> Array:
-    """Rows that have latent entries."""
-    rows = [part.rows for part in cells]
-    if len(rows) == 1:
-        return rows[0]
-    return np.unique(np.concatenate(rows)) if rows else np.empty(0, dtype=int)
-
-
-def _renumbered(cells: tuple[Cells, ...], some: Array) -> tuple[Cells, ...]:
-    return tuple(part._replace(rows=np.searchsorted(some, part.rows)) for part in cells)
-
-
-def _shift(cells: tuple[Cells, ...], first: int) -> tuple[Cells, ...]:
-    return tuple(part._replace(rows=part.rows + first) for part in cells)
-
-
-def _joined(parts: Iterable[tuple[Any, ...]]) -> tuple[tuple[Cells, ...], Any, Any, float]:
-    """What blocks found, in their order: entries by their number a row, and sums."""
+def joined(blocks: Iterable[Entries]) -> Entries:
+    """Entries of several blocks in their order, by the number of them in a row."""
     by_size: dict[int, list[Cells]] = {}
-    known: Any = None
-    sums: Any = None
-    total = 0.0
-    for cells, k, s, h in parts:
-        for part in cells:
-            by_size.setdefault(part.mean.shape[1], []).append(part)
-        known = k if known is None else known + k
-        sums = s if sums is None else sums + s
-        total += h
-    whole = []
-    for size in sorted(by_size):
-        rows, columns, mean, cov = zip(*by_size[size], strict=True)
-        spread = None if cov[0] is None else np.concatenate(cov)
-        whole.append(
-            Cells(np.concatenate(rows), np.concatenate(columns), np.concatenate(mean), spread)
-        )
-    return tuple(whole), known, sums, total
+    for part in (part for cells in blocks for part in cells):
+        by_size.setdefault(part.mean.shape[1], []).append(part)
+    out = []
+    for m in sorted(by_size):
+        rows, columns, mean, cov = zip(*by_size[m], strict=True)
+        covs = None if cov[0] is None else np.concatenate(cov)
+        out.append(Cells(np.concatenate(rows), np.concatenate(columns), np.concatenate(mean), covs))
+    return tuple(out)
+
+
+def latent_bound(problem: Problem, latents: Latents) -> float:
+    """Contribution of latent entries to the evidence lower bound."""
+    latents = summed(problem, latents)
+    return sum(
+        design.bound(latents[k].params, latents[k].sums) + latents[k].entropy
+        for k, design, _ in problem.model.latent_terms
+        if latents
+    )
+
+
+def settled(design: Any, sums: Any, steps: int = 100) -> Any:
+    """Parameters of the distribution of entries where none of them is latent."""
+    params = design.begin(sums)
+    for _ in range(steps):
+        before, params = design.bound(params, sums), design.update(params, sums)
+        if design.bound(params, sums) - before <= 1e-8 * abs(before):
+            break
+    return params
+
+
+# ---------------------------------------------------------------------------------------------
+# States of a scheme
+
+
+def vectors(model: Model, latents: Latents) -> tuple[Array, Array]:
+    """Parameters as unconstrained numbers, and the means of entries, which belong to rows."""
+    if not latents:
+        return np.empty(0), np.empty(0)
+    params = [design.vector(latents[k].params) for k, design, _ in model.latent_terms]
+    cells = [part.mean.ravel() for k, _, _ in model.latent_terms for part in latents[k].cells]
+    return np.concatenate(params), np.concatenate([np.empty(0), *cells])
+
+
+def restored(model: Model, like: Latents, params: Array, cells: Array) -> Latents:
+    """The inverse of :func:`vectors`; covariances stay, sums over rows are not known."""
+    out = list(like)
+    for k, design, _ in model.latent_terms if like else ():
+        size, parts = design.vector(like[k].params).size, []
+        own, params = design.restore(like[k].params, params[:size]), params[size:]
+        for part in like[k].cells:
+            mean, cells = cells[: part.mean.size], cells[part.mean.size :]
+            parts.append(part._replace(mean=mean.reshape(part.mean.shape)))
+        out[k] = like[k]._replace(params=own, cells=tuple(parts), sums=None)
+    return tuple(out)
+
+
+def thrown(latents: Latents, rng: np.random.Generator) -> Latents:
+    """Entries drawn from their Gaussians, where a chain starts."""
+
+    def draw(cells: Cells) -> Cells:
+        assert cells.cov is not None
+        z = rng.standard_normal(cells.mean.shape)
+        step = np.einsum("kij,kj->ki", np.linalg.cholesky(cells.cov), z)
+        return cells._replace(mean=cells.mean + step, cov=None)
+
+    return tuple(
+        each and each._replace(cells=tuple(draw(cells) for cells in each.cells)) for each in latents
+    )
+
+
+def turned(
+    model: Model, theta: Array, latents: Latents, priors: Any, rng: np.random.Generator
+) -> tuple[Array, Latents]:
+    """Gibbs: rotate entries and their coefficients together, which leaves f unchanged.
+
+    For designs that can be rotated and coefficients with a Gaussian prior, given its scales.
+    """
+    theta, out = theta.copy(), list(latents)
+    for k, design, where in model.latent_terms if latents else ():
+        prior = model.terms[k].prior
+        special = hasattr(prior, "odds") or hasattr(prior, "matrix")
+        if special or not hasattr(design, "turn"):
+            continue
+        precisions = prior.precisions(priors[k], design.width)
+        params, T = design.turn(latents[k].params, theta[where], precisions, rng)
+        theta[where] = theta[where] @ T
+        cells = tuple(part._replace(mean=part.mean @ T) for part in latents[k].cells)
+        out[k] = latents[k]._replace(params=params, cells=cells, sums=None)
+    return theta, tuple(out)
+
+
+# ---------------------------------------------------------------------------------------------
+# New rows
+
+
+def predicted(model: Model, X: Any, params: tuple[Any, ...]) -> Rows:
+    """New rows, with latent entries given the other entries of their row."""
+    rows, found = model.rows(X), []
+    for k, design, where in model.latent_terms:
+        if params[k] is not None:
+            guess = Hidden(where, design.cells(X, plain(rows.C)[:, where]))
+            C = plain(filled(rows, (guess,)).C)[:, where]
+            cells = [conditional(x, *design.pull(params[k], X, C, x)) for x in guess.cells]
+            found.append(Hidden(where, tuple(cells)))
+    return filled(rows, tuple(found)) if found else rows

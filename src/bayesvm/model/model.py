@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -16,18 +16,30 @@ from ..core import arrays
 from ..core.arrays import joined
 from ..core.distributions import LOG_2PI
 from ..core.random import stream
-from ..core.types import Array, Block, Coef, Engine, Likelihood, Own, Rows, Stats, Term
+from ..core.types import (
+    Array,
+    Block,
+    Cells,
+    Coef,
+    Engine,
+    Hidden,
+    Likelihood,
+    Own,
+    Rows,
+    Stats,
+    Term,
+)
 from ..designs.columns import Assembled
 from ..gaussian.arrow import Arrow
 from ..gaussian.centred import Centred
 from ..gaussian.covariances import Point
 from ..gaussian.forms import sandwich
 from ..gaussian.precision import Blocked, Precision
-from . import latent
 from .passes import draw_block, expected, filled, moments, pass_block
 from .past import Past
 
 States = tuple[Any, ...]
+Latents = tuple[Any, ...]  # a Latent for each term with latent entries, None for the others
 Product = Callable[[Array], Array]
 
 
@@ -49,9 +61,19 @@ class Model:
         return self.slices[-1].stop
 
     @cached_property
+    def latent_terms(self) -> tuple[tuple[int, Any, slice], ...]:
+        """Number, design and columns of the terms with latent entries."""
+        parts = enumerate(zip(self.terms, self.slices, strict=True))
+        return tuple((k, t.design, where) for k, (t, where) in parts if hasattr(t.design, "pull"))
+
+    @property
     def is_latent(self) -> bool:
-        """Whether some columns have entries that are not known."""
-        return any(latent.is_latent(t.design) for t in self.terms)
+        return bool(self.latent_terms)
+
+    @cached_property
+    def has_residual(self) -> bool:
+        """Whether the columns of some terms leave part of the variance of f out."""
+        return any(hasattr(t.design, "residual") for t in self.terms)
 
     @cached_property
     def grouped(self) -> tuple[int, ...]:
@@ -186,14 +208,6 @@ class Model:
         parts = zip(self.terms, states, self.slices, strict=True)
         return np.sum([t.prior.weigh(s, thetas[:, where]) for t, s, where in parts], axis=0)
 
-    def latent_bound(self, latents: latent.Latents) -> float:
-        """What entries that are not known add to the bound."""
-        return sum(
-            t.design.bound(each.params, each.sums) + each.entropy
-            for t, each in zip(self.terms, latents, strict=False)
-            if each is not None
-        )
-
     def entropy(self, coef: Coef) -> float:
         return 0.5 * (self.width * (1.0 + LOG_2PI) + coef.cov.logdet)
 
@@ -213,41 +227,49 @@ def arranged(terms: Sequence[Term]) -> tuple[Term, ...]:
     return tuple(sorted(terms, key=lambda t: t.design.width if hasattr(t.design, "part") else -1))
 
 
+class Latent(NamedTuple):
+    """Latent entries of one design."""
+
+    params: Any  # of the distribution of the entries
+    cells: tuple[Cells, ...]  # rows are counted over the whole problem
+    known: Any  # sums over rows without latent entries, which never change
+    sums: Any  # over all rows
+    entropy: float = 0.0  # of the entries
+
+    def take(self, rows: Array) -> Latent:
+        """Entries of chosen rows, in ascending order; the sums stay those of all rows."""
+        parts = []
+        for cells in self.cells:
+            at = np.searchsorted(cells.rows, rows)
+            here = np.flatnonzero(at < cells.rows.size)
+            here = here[cells.rows[at[here]] == rows[here]]
+            old = at[here]
+            cov = None if cells.cov is None else cells.cov[old]
+            parts.append(Cells(here, cells.columns[old], cells.mean[old], cov))
+        return self._replace(cells=tuple(part for part in parts if part.rows.size))
+
+
 @dataclass(frozen=True)
 class Problem:
-    """A model, its blocks of rows, the engine that visits them and the form of S."""
+    """A model, its blocks of rows, the engine that maps over them and the form of S."""
 
     model: Model
     blocks: Blocks
     engine: Engine
     form: str = "dense"
-    latents: latent.Latents = ()  # entries that are not known, where they stand now
-    past: Past | None = None  # rows of a stream that are no longer at hand
+    latents: Latents = ()
+    past: Past | None = None  # sums over rows of a stream that are no longer stored
 
     @classmethod
     def posed(cls, model: Model, blocks: Blocks, engine: Engine, form: str) -> Problem:
-        """The problem in a form of S; the dual one keeps its columns, all rows in one block."""
+        """The problem in a form of S; the factored one keeps its columns, in one block."""
         if form != "factored":
             return cls(model, blocks, engine, form)
         return cls(model, replace(blocks, size=blocks.n), engine, form).assembled()
 
-    def at(self, latents: latent.Latents) -> Problem:
-        """The problem with its latent entries somewhere."""
+    def at(self, latents: Latents) -> Problem:
+        """The problem with these latent entries, if there are any."""
         return replace(self, latents=latents) if latents else self
-
-    def rows(self, block: Block) -> Rows:
-        rows = self.model.held(block)
-        if not self.latents:
-            return rows
-        first = block.number * self.blocks.size
-        last = first + block.y.shape[0]
-        return filled(rows, latent.hidden(self.model, self.latents, first, last))
-
-    @property
-    def reader(self) -> Callable[[Block], Rows]:
-        """How visits read a block.  It names the model where it can, not the problem: an engine may
-        send it to where the rows are."""
-        return self.rows if self.latents else self.model.held
 
     @property
     def n(self) -> int:
@@ -255,7 +277,7 @@ class Problem:
 
     @property
     def weight(self) -> float:
-        """Total weight of the rows, of those no longer at hand too."""
+        """Total weight of the rows, including those no longer stored."""
         return self.blocks.weight + (0.0 if self.past is None else self.past.weight)
 
     @property
@@ -263,8 +285,40 @@ class Problem:
         """What a state must have in common with a problem to be its start."""
         return self.form, self.n if self.form == "factored" else 0
 
+    # ----- rows
+
+    @property
+    def read(self) -> Callable[[Block], Rows]:
+        """The columns of a block.
+
+        Without latent entries this refers to the model only: engines may send it to other
+        processes.
+        """
+        return self.rows if self.latents else self.model.held
+
+    def rows(self, block: Block) -> Rows:
+        """Columns of a block, with latent entries filled in."""
+        rows = self.model.held(block)
+        if not self.latents:
+            return rows
+        first = block.number * self.blocks.size
+        return filled(rows, self.hidden(first, first + block.y.shape[0]))
+
+    def hidden(self, first: int, last: int) -> tuple[Hidden, ...]:
+        """Latent entries of the rows from ``first`` to ``last``, term by term."""
+        out = []
+        for k, _, where in self.model.latent_terms:
+            parts = [cells.between(first, last) for cells in self.latents[k].cells]
+            out.append(Hidden(where, tuple(part for part in parts if part.rows.size)))
+        return tuple(out)
+
+    def columns(self, rows: Array) -> Array:
+        """Dense columns at chosen rows."""
+        C = arrays.to_numpy(self.model.held(replace(self.blocks.take(rows), size=len(rows))[0]).C)
+        return np.asarray(C if isinstance(C, np.ndarray) else C.toarray())
+
     def assembled(self) -> Problem:
-        """The same problem with its columns built once and kept."""
+        """The same problem with its columns built once and stored."""
         blocks, model = self.blocks, self.model
         if hasattr(blocks, "kept"):  # rows that live elsewhere keep their columns there
             return replace(self, blocks=blocks.kept(model))
@@ -275,7 +329,7 @@ class Problem:
             return replace(self, blocks=blocks.assembled(model.rows(blocks.X)))
         empty = self.engine.empty  # where the engine computes, wherever the rows are
         C = empty(blocks.X, model.width, model.dtype)
-        extra = empty(blocks.X, 1, model.dtype)[:, 0] if self._leaves_some() else 0.0
+        extra = empty(blocks.X, 1, model.dtype)[:, 0] if model.has_residual else 0.0
 
         def fill(b: Block) -> None:
             at = slice(b.number * blocks.size, b.number * blocks.size + b.X.shape[0])
@@ -287,9 +341,7 @@ class Problem:
             pass
         return replace(self, blocks=blocks.assembled(Rows(C, extra)))
 
-    def _leaves_some(self) -> bool:
-        """Whether columns leave some variance of f unsaid."""
-        return any(hasattr(term.design, "residual") for term in self.model.terms)
+    # ----- fewer columns, fewer rows
 
     def narrowed(self, keep: Array, states: States) -> tuple[Problem, States]:
         """The problem and its states with some columns only; ``keep`` is a mask of all columns."""
@@ -303,6 +355,11 @@ class Problem:
         model = replace(self.model, terms=tuple(terms))
         return replace(whole, model=model, blocks=blocks, form="dense"), tuple(narrow)
 
+    def some(self, rows: Array) -> Problem:
+        """Chosen rows, in ascending order."""
+        latents = tuple(each and each.take(rows) for each in self.latents)
+        return replace(self, blocks=self.blocks.take(rows), latents=latents)
+
     def thinned(self, keep: int, rng: np.random.Generator) -> Problem:
         """A random subset of ``keep`` rows: one of each of as many stretches of equal length."""
         edges = np.arange(keep + 1) * self.n // keep
@@ -310,21 +367,18 @@ class Problem:
         return self.some(edges[:-1] + within)
 
     def balanced(self, most: int, rng: np.random.Generator) -> tuple[Problem, Array]:
-        """At most so many rows, half of each label if it has them; rows that each stands for."""
+        """At most so many rows, half of each label if possible; rows that each one stands for."""
         if not self.latents:
             blocks, share = self.blocks.balanced(most, rng)
             return replace(self, blocks=blocks), share
         rows, share = balanced_rows(self.blocks.y, most, rng)
         return (self if rows.size == self.n else self.some(rows)), share
 
-    def some(self, rows: Array) -> Problem:
-        """Chosen rows, in ascending order."""
-        latents = tuple(each and each.take(rows) for each in self.latents)
-        return replace(self, blocks=self.blocks.take(rows), latents=latents)
+    # ----- passes over all rows
 
     def stats(self, coef: Coef, curved: bool = False) -> Stats:
-        """One pass over the rows, seen by a distribution of theta."""
-        read, lik, form = self.reader, self.model.likelihood, self.form
+        """Sums over all rows under a Gaussian of theta; with ``curved`` also H."""
+        read, lik, form = self.read, self.model.likelihood, self.form
         sums: Stats = self.engine.sum(
             lambda b: pass_block(read(b), b.y, b.c, coef, lik, form, curved), self.blocks
         )
@@ -332,18 +386,29 @@ class Problem:
         return sums if self.past is None else sums + self.past.stats(coef, curved)
 
     def draw(self, theta: Array, key: tuple[int, ...]) -> Stats:
-        """One pass with latent rows drawn; block b of a sweep has a generator of its own."""
-        read, lik, form = self.reader, self.model.likelihood, self.form
+        """Sums over all rows with drawn weights; each block has its own random generator."""
+        read, lik, form = self.read, self.model.likelihood, self.form
 
         def visit(b: Block) -> Stats:
             rng = stream(key[0], "rows", *key[1:], b.number)
             return draw_block(read(b), b.y, b.c, theta, lik, form, rng)
 
-        return self.engine.sum(visit, self.blocks)  # type: ignore[no-any-return]
+        sums: Stats = self.engine.sum(visit, self.blocks)
+        return sums
+
+    def gram(self, weights: Array) -> Any:
+        """S for given weights of rows."""
+        read, size, form = self.read, self.blocks.size, self.form
+
+        def visit(b: Block) -> Any:
+            at = slice(b.number * size, b.number * size + b.y.shape[0])
+            return sandwich(read(b).C, weights[at], form)
+
+        return self.engine.sum(visit, self.blocks)
 
     def products(self, coef: Coef) -> tuple[Product, Product]:
-        """Multiplication by S and by H at ``coef`` without forming either."""
-        read, lik = self.reader, self.model.likelihood
+        """Multiplication by S and by H at ``coef``, without computing either matrix."""
+        read, lik = self.read, self.model.likelihood
         locals_ = list(
             self.engine.collect(lambda b: expected(read(b), b.y, b.c, coef, lik)[2], self.blocks)
         )
@@ -357,31 +422,14 @@ class Problem:
 
         return by([k.w for k in locals_]), by([k.h for k in locals_])
 
-    def gram(self, weights: Array) -> Any:
-        """S for given weights of rows."""
-        read, size, form = self.reader, self.blocks.size, self.form
-
-        def visit(b: Block) -> Any:
-            at = slice(b.number * size, b.number * size + b.y.shape[0])
-            return sandwich(read(b).C, weights[at], form)
-
-        return self.engine.sum(visit, self.blocks)
-
-    def columns(self, rows: Array) -> Array:
-        """Dense columns at chosen rows."""
-        C = self.model.held(replace(self.blocks.take(rows), size=len(rows))[0]).C
-        if arrays.is_foreign(C):
-            C = arrays.to_numpy(C)
-        return np.asarray(C.toarray() if hasattr(C, "toarray") else C)
-
     def predictor(self, theta: Array) -> Array:
         """f at every row."""
-        read = self.reader
+        read = self.read
         return np.concatenate(list(self.engine.collect(lambda b: read(b).C @ theta, self.blocks)))
 
     def log_likelihoods(self, thetas: Array) -> Array:
         """Log likelihood of all rows at each of several coefficient vectors, ``(m, K)``."""
-        read, lik = self.reader, self.model.likelihood
+        read, lik = self.read, self.model.likelihood
 
         def visit(b: Block) -> Array:
             C, few = read(b).C, max(1, 2**16 // b.y.shape[0])  # stay in cache
@@ -389,23 +437,24 @@ class Problem:
             logs = [lik.log_prob(b.y, arrays.double(part @ C.T)) @ b.c for part in parts]
             return np.concatenate(logs)
 
-        return self.engine.sum(visit, self.blocks)  # type: ignore[no-any-return]
+        out: Array = self.engine.sum(visit, self.blocks)
+        return out
 
     def moments(self, coef: Coef) -> tuple[Array, Array]:
         """Mean and variance of f at every row."""
-        read = self.reader
+        read = self.read
 
         def visit(b: Block) -> tuple[Array, Array]:
             m, v = moments(read(b), coef)
-            return m, v + 0.0 * m  # in whichever library m lives
+            return m, v + 0.0 * m  # an array in the library of m
 
         parts = list(self.engine.collect(visit, self.blocks))
         return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
 
     def outside(self) -> Array | float:
-        """Variance of f at every row that is not the coefficients', which no row can reduce."""
+        """Variance of f at every row that does not come from the coefficients."""
         if self.blocks.ready:
             return self.blocks.extra
-        if not self._leaves_some():
+        if not self.model.has_residual:
             return 0.0
         return np.concatenate([np.broadcast_to(self.rows(b).extra, b.y.shape) for b in self.blocks])

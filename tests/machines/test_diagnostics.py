@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.signal import lfilter
+from tests.problems import Z
 
 from bayesvm.machines.diagnostics import _plain_r_hat, _split, ess, indicator_r_hat, r_hat
-from tests.problems import Z
 
 
 def ar1(phi, chains, draws, series, seed):

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, ndtr
+from tests.problems import Z, frozen, simulate, site
 
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.machines import calibration
@@ -23,7 +24,6 @@ from bayesvm.machines.calibration import (
     plain_link,
     score_link,
 )
-from tests.problems import Z, frozen, simulate, site
 
 
 def rows(n=80, seed=0, sharp=1.5):

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from scipy import sparse, stats
+from tests.problems import Z, frozen
 
 from bayesvm.core.types import Coef
 from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.machines.posterior import DrawsPosterior, GaussianPosterior, PointPosterior
-from tests.problems import Z, frozen
 
 L = np.tril(np.full((3, 3), 0.4)) + np.diag([1.0, 2.0, 0.5])
 MEAN = frozen(np.array([0.5, -1.0, 2.0]))

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.groups import grouped, make_grouped, simulate_groups
 
 from bayesvm.inference import VB
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.machines.machine import _from_ascent
 from bayesvm.priors import Fixed, InverseWishart
-from tests.groups import grouped, make_grouped, simulate_groups
 
 
 @pytest.mark.parametrize("lik", [Hinge(), Logistic()], ids=str)

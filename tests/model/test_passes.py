@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
+from tests.problems import frozen, simulate
 
 from bayesvm.core.types import Coef, Rows
 from bayesvm.gaussian.covariances import DiagonalCovariance, FullCovariance, Point
 from bayesvm.gaussian.forms import Dense, Diagonal, Factored, sandwich
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.model.passes import NEGLIGIBLE, draw_block, moments, pass_block
-from tests.problems import frozen, simulate
 
 FORMS = {"dense": Dense, "factored": Factored, "diagonal": Diagonal}
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from tests.problems import make_problem, plain, simulate
 
 from bayesvm.core.random import stream
 from bayesvm.core.types import Coef, Own, Term
@@ -13,7 +14,6 @@ from bayesvm.inference.loop import State, pack, unpack
 from bayesvm.likelihoods import Hinge
 from bayesvm.model.model import Model
 from bayesvm.priors import Fixed, Ridge
-from tests.problems import make_problem, plain, simulate
 
 X, Y, WEIGHTS = simulate(30, 4, seed=3, weighted=True)
 L = np.tril(np.full((5, 5), 0.2)) + np.eye(5)

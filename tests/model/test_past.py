@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.problems import make_problem, simulate
 
 from bayesvm.core.types import Coef
 from bayesvm.inference import VB
 from bayesvm.inference.loop import bound_of
 from bayesvm.model.past import Past
 from bayesvm.priors import Fixed
-from tests.problems import make_problem, simulate
 
 X, Y, WEIGHTS = simulate(400, 3, seed=1, weighted=True)
 
