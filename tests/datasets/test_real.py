@@ -9,7 +9,7 @@ from sklearn.utils import Bunch
 from tests.problems import needs_data
 
 from bayesvm import datasets
-from bayesvm.datasets import sources
+from bayesvm.datasets import real
 
 REAL = os.environ.get("BAYESVM_DATA")
 
@@ -52,9 +52,9 @@ def home(tmp_path):
 
     X, t = np.arange(6, dtype="f4").reshape(3, 2), np.array([1, -1, 1], "i1")
     named = {"x": X, "t": t, "feature_names": np.array(["p", "q"])}
-    for source in (*sources.GENES.values(), sources.SUSY["all"]):
-        arrays(source.path, **named)
-    arrays(sources.SUSY["low"].path, **named, block=np.array([0, 1, 2], "i1"))
+    for name in (*real.GENES, "susy"):
+        arrays(real.SETS[name]["path"], **named)
+    arrays(real.SETS["susy_low"]["path"], **named, block=np.array([0, 1, 2], "i1"))
     pixels = np.array([[1000, -500]], "i2")
     arrays(
         "usps/usps.npz",
@@ -64,7 +64,7 @@ def home(tmp_path):
         test_digit=np.array([3], "i1"),
     )
     arrays("usps/usps_resampled_3vs5.npz", train_x=X, train_t=t, test_x=-X, test_t=-t)
-    for name in sources.RAETSCH:
+    for name in real.RAETSCH:
         arrays(
             f"raetsch/{name}.npz",
             x=X.astype(float),
@@ -90,9 +90,9 @@ LOADERS = {
 } | {
     name: lambda name=name, loader=loader, **k: loader(name, **k)
     for loader, names in (
-        (datasets.load_raetsch, sources.RAETSCH),
-        (datasets.load_gene_expression, sources.GENES),
-        (datasets.load_benchmark, sources.BENCHMARKS),
+        (datasets.load_raetsch, real.RAETSCH),
+        (datasets.load_gene_expression, real.GENES),
+        (datasets.load_benchmark, real.BENCHMARKS),
     )
     for name in names
 }
@@ -242,7 +242,7 @@ def test_real_set(name):
 
 
 @needs_data
-@pytest.mark.parametrize("name", sources.RAETSCH)
+@pytest.mark.parametrize("name", real.RAETSCH)
 def test_real_raetsch(name):
     """Every division of a set holds the same rows: its patterns, as often as each occurs."""
     whole = datasets.load_raetsch(name, None, data_home=REAL)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core.types import Array
-from ..plot._panels import axes_for
+from ..reports.display import axes_for
 from .significance import bonferroni_dunn, friedman, nemenyi
 
 

@@ -22,7 +22,7 @@ from sklearn.utils import indexable
 
 from ..estimators._base import pandas_for
 from ..files.fingerprint import fingerprint
-from ..plot._panels import machine_inside
+from ..reports.display import machine_inside
 from .tasks import Task, complete, results
 
 KEYS = ("dataset", "split", "estimator")

@@ -1,6 +1,7 @@
 """Simulators from the papers, and loaders of the real data they use."""
 
 from .real import (
+    fetch_susy,
     load_acath,
     load_benchmark,
     load_gene_expression,
@@ -11,7 +12,6 @@ from .real import (
     load_usps,
 )
 from .simulators import simulate_chen, simulate_luts
-from .susy import fetch_susy
 
 __all__ = [
     "simulate_luts",

@@ -15,7 +15,11 @@ from __future__ import annotations
 import csv
 import gzip
 import os
+import tomllib
+import urllib.request
 from collections.abc import Callable, Sequence
+from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,21 +27,20 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from ..core.types import Array
-from .sources import (
-    ACATH,
-    BENCHMARKS,
-    GENES,
-    RAETSCH,
-    RAETSCH_CITATION,
-    SPAM,
-    SUSY,
-    TOENAIL,
-    USPS,
-    USPS_RESAMPLED,
-    Source,
-)
 
 VARIABLE = "BAYESVM_DATA"
+SETS: dict[str, dict[str, Any]] = tomllib.loads(
+    files(__package__).joinpath("sets.toml").read_text("utf-8")
+)
+RAETSCH = (
+    "banana", "breast_cancer", "diabetis", "flare_solar", "german", "heart", "image", "ringnorm",
+    "splice", "thyroid", "titanic", "twonorm", "waveform",
+)  # fmt: skip
+GENES = ("metabric", "gravier", "subramanian", "alon")
+BENCHMARKS = ("ionosphere", "sonar", "wisconsin", "crabs", "pima", "ripley")
+SUSY_URL = "https://archive.ics.uci.edu/ml/machine-learning-databases/00279/SUSY.csv.gz"
+SUSY_COLUMNS = 18
+SUSY_PIECE = 100_000  # lines converted at once
 
 
 def load_spam(data_home: str | Path | None = None) -> Bunch:
@@ -55,7 +58,7 @@ def load_spam(data_home: str | Path | None = None) -> Bunch:
     bunch : sklearn.utils.Bunch
         ``data`` (4601, 57), ``target`` (+1 spam, 1813 rows), names, citation.
     """
-    return _labelled(SPAM, data_home)
+    return _labelled("spam", data_home)
 
 
 def load_toenail(data_home: str | Path | None = None) -> Bunch:
@@ -73,12 +76,12 @@ def load_toenail(data_home: str | Path | None = None) -> Bunch:
         itraconazole); ``target`` (+1 moderate or severe, 408 rows); ``groups``, the patients;
         ``visit``, 1 to 7.
     """
-    names, rows = _csv(_file(TOENAIL, data_home))
+    names, rows = _csv(_file("toenail", data_home))
     column = dict(zip(names, zip(*rows)))
     time = np.array(column["time_months"], float)
     treated = np.array([name == "terbinafine" for name in column["treatment"]], float)
     return _bunch(
-        TOENAIL,
+        "toenail",
         np.column_stack([time, treated]),
         np.array(column["label"], int),
         ["time_months", "terbinafine"],
@@ -101,7 +104,7 @@ def load_acath(data_home: str | Path | None = None) -> Bunch:
         ``data`` (3504, 4): sex (1 female), age, duration of symptoms in days (zeros occur) and
         cholesterol (NaN where missing); ``target`` (+1 significant disease, 2334 rows).
     """
-    bunch = _labelled(ACATH, data_home)
+    bunch = _labelled("acath", data_home)
     keep = ["sex", "age", "cad_dur", "choleste"]  # the other two columns are outcomes
     bunch.data = bunch.data[:, [bunch.feature_names.index(name) for name in keep]]
     bunch.feature_names = keep
@@ -139,10 +142,7 @@ def load_raetsch(
     """
     _known(name, RAETSCH, "name")
     _known(split, ("any", "original", "generated"), "split")
-    source = Source(
-        f"raetsch/{name}.npz", f"Rätsch benchmark: {name}", RAETSCH_CITATION, ("-1", "+1")
-    )
-    with np.load(_file(source, data_home)) as arrays:
+    with np.load(_file("raetsch", data_home, name)) as arrays:
         held = {key: arrays[key] for key in arrays.files}
     X, y = held["x"].astype(float), held["t"].astype(int)
     names = [f"x{j}" for j in range(X.shape[1])]
@@ -154,7 +154,7 @@ def load_raetsch(
     ]
     if realisation is None:
         splits = [(train, test) for _, train, test in divisions]
-        return _bunch(source, X, y, names, counts=held["counts"], splits=splits)
+        return _bunch("raetsch", X, y, names, name, counts=held["counts"], splits=splits)
     if not 1 <= realisation <= len(divisions):
         raise ValueError(
             f"{name} has {len(divisions)} realisations with split={split!r}, counted from 1; got "
@@ -162,10 +162,11 @@ def load_raetsch(
         )
     kind, train, test = divisions[realisation - 1]
     return _bunch(
-        source,
+        "raetsch",
         X[train],
         y[train],
         names,
+        name,
         data_test=X[test],
         target_test=y[test],
         split=kind,
@@ -191,7 +192,7 @@ def load_usps(resampled: bool = False, data_home: str | Path | None = None) -> B
         ``data``, ``target``, ``data_test``, ``target_test``.  Targets are the digits, or +1 for 3
         and -1 for 5 if resampled.
     """
-    source = USPS_RESAMPLED if resampled else USPS
+    source = "usps_resampled" if resampled else "usps"
     with np.load(_file(source, data_home)) as held:
         if resampled:
             X, X_test = held["train_x"].astype(float), held["test_x"].astype(float)
@@ -221,8 +222,46 @@ def load_susy(
         ``data``, ``target`` (+1 signal); for 'low' also ``block`` (0, 1, 2), the three samples
         that it was put together from.
     """
-    _known(features, tuple(SUSY), "features")
-    return _arrays(SUSY[features], data_home, extra=("block",) if features == "low" else ())
+    _known(features, ("all", "low"), "features")
+    if features == "low":
+        return _arrays("susy_low", data_home, extra=("block",))
+    return _arrays("susy", data_home)
+
+
+def fetch_susy(data_home: str | Path | None = None, url: str = SUSY_URL) -> Bunch:
+    """SUSY in full: 5,000,000 collisions, 18 features, signal or background.
+
+    Parameters
+    ----------
+    data_home : path-like, default=None
+        Folder of the data; rows are kept in ``susy/susy_X.npy`` and ``susy/susy_y.npy`` there.
+        ``None`` takes the environment variable ``BAYESVM_DATA``.
+    url : str
+        Where the compressed table is fetched from if the folder does not have it (880 MB).
+
+    Returns
+    -------
+    bunch : sklearn.utils.Bunch
+        ``data`` (5000000, 18), float32, and ``target`` (+1 signal), both memory maps.
+    """
+    folder = _folder(data_home)
+    if folder is None:
+        raise ValueError(
+            f"SUSY is large: name a folder for it with data_home= or the variable {VARIABLE}."
+        )
+    rows, labels = folder / "susy" / "susy_X.npy", folder / "susy" / "susy_y.npy"
+    if not (rows.exists() and labels.exists()):
+        rows.parent.mkdir(parents=True, exist_ok=True)
+        with urllib.request.urlopen(url, timeout=30) as answer, gzip.open(answer, "rt") as table:
+            _convert(table, rows, labels)
+    return Bunch(
+        data=np.load(rows, mmap_mode="r"),
+        target=np.load(labels, mmap_mode="r"),
+        target_names=SETS["susy"]["labels"],
+        citation=SETS["susy"]["citation"],
+        DESCR="SUSY: 5 million collisions, 18 features",
+        source=str(rows),
+    )
 
 
 def load_gene_expression(name: str = "metabric", data_home: str | Path | None = None) -> Bunch:
@@ -241,8 +280,8 @@ def load_gene_expression(name: str = "metabric", data_home: str | Path | None = 
     bunch : sklearn.utils.Bunch
         ``data``, ``target``, ``feature_names`` (the genes).
     """
-    _known(name, tuple(GENES), "name")
-    return _arrays(GENES[name], data_home)
+    _known(name, GENES, "name")
+    return _arrays(name, data_home)
 
 
 def load_benchmark(name: str, data_home: str | Path | None = None) -> Bunch:
@@ -263,18 +302,17 @@ def load_benchmark(name: str, data_home: str | Path | None = None) -> Bunch:
     bunch : sklearn.utils.Bunch
         ``data``, ``target``, names, citation.
     """
-    _known(name, tuple(BENCHMARKS), "name")
-    source = BENCHMARKS[name]
+    _known(name, BENCHMARKS, "name")
     if name == "crabs":
-        names, rows = _csv(_file(source, data_home))
+        names, rows = _csv(_file(name, data_home))
         column = dict(zip(names, zip(*rows)))
         y = np.where(np.array(column.pop("sex")) == "M", 1, -1)
         column["sp"] = tuple(str(int(kind == "O")) for kind in column["sp"])
         X = np.column_stack([np.array(values, float) for values in column.values()])
-        return _bunch(source, X, y, list(column))
-    bunch = _labelled(source, data_home, drop=("sample_id",))
+        return _bunch(name, X, y, list(column))
+    bunch = _labelled(name, data_home, drop=("sample_id",))
     if name == "ripley":
-        path = _file(source, data_home).with_name("ripley_synth_test.csv")
+        path = _file(name, data_home).with_name("ripley_synth_test.csv")
         _, bunch.data_test, bunch.target_test = _numbers(path)
     return bunch
 
@@ -290,47 +328,42 @@ def _folder(data_home: str | Path | None) -> Path | None:
     return Path(named).expanduser() if named else None
 
 
-def _file(source: Source, data_home: str | Path | None) -> Path:
-    """Where the set is; ``FileNotFoundError`` with what to do if it is not there."""
-    folder = _folder(data_home)
-    if folder is not None and (folder / source.path).is_file():
-        return folder / source.path
-    where = f"{folder} has no file {source.path}" if folder else "no data folder was named"
-    again = " name none to fetch the set from OpenML;" if folder and source.openml else ""
+def _file(key: str, data_home: str | Path | None, name: str = "") -> Path:
+    """The file of a set; ``FileNotFoundError`` with what to do if it does not exist."""
+    known, folder = SETS[key], _folder(data_home)
+    path, title = known["path"].format(name=name), known["title"].format(name=name)
+    if folder is not None and (folder / path).is_file():
+        return folder / path
+    where = f"{folder} has no file {path}" if folder else "no data folder was named"
+    again = " name none to fetch the set from OpenML;" if folder and "openml" in known else ""
     raise FileNotFoundError(
-        f"{source.title.split(':')[0]}: {where}. Name the folder that holds {source.path} with "
-        f"data_home= or the environment variable {VARIABLE};{again} the set is described in: "
-        f"{source.citation}"
+        f"{title.split(':')[0]}: {where}. Name the folder that holds {path} with data_home= or the "
+        f"environment variable {VARIABLE};{again} the set is described in: {known['citation']}"
     )
 
 
-def _labelled(source: Source, data_home: str | Path | None, drop: tuple[str, ...] = ()) -> Bunch:
+def _labelled(key: str, data_home: str | Path | None, drop: tuple[str, ...] = ()) -> Bunch:
     """A table of numbers whose last column is the label: from the folder, else from OpenML."""
-    if source.openml and _folder(data_home) is None:
-        return _openml(source)
-    names, X, y = _numbers(_file(source, data_home))
+    if "openml" in SETS[key] and _folder(data_home) is None:
+        from sklearn.datasets import fetch_openml
+
+        name, version, positive = SETS[key]["openml"]
+        fetched = fetch_openml(name, version=version, as_frame=False, parser="liac-arff")
+        y = np.where(np.asarray(fetched.target, str) == positive, 1, -1)
+        bunch = _bunch(key, np.asarray(fetched.data, float), y, list(fetched.feature_names))
+        bunch.source = f"OpenML, {name}, version {version}"
+        return bunch
+    names, X, y = _numbers(_file(key, data_home))
     keep = [j for j, name in enumerate(names) if name not in drop]
-    return _bunch(source, X[:, keep], y, [names[j] for j in keep])
+    return _bunch(key, X[:, keep], y, [names[j] for j in keep])
 
 
-def _openml(source: Source) -> Bunch:
-    """The set as OpenML has it."""
-    from sklearn.datasets import fetch_openml
-
-    name, version = source.openml or ("", 0)
-    fetched = fetch_openml(name, version=version, as_frame=False, parser="liac-arff")
-    y = np.where(np.asarray(fetched.target, str) == source.positive, 1, -1)
-    bunch = _bunch(source, np.asarray(fetched.data, float), y, list(fetched.feature_names))
-    bunch.source = f"OpenML, {name}, version {version}"
-    return bunch
-
-
-def _arrays(source: Source, data_home: str | Path | None, extra: tuple[str, ...] = ()) -> Bunch:
+def _arrays(key: str, data_home: str | Path | None, extra: tuple[str, ...] = ()) -> Bunch:
     """A file of arrays x, t, feature_names."""
-    with np.load(_file(source, data_home)) as held:
-        more = {key: held[key] for key in extra}
+    with np.load(_file(key, data_home)) as held:
+        more = {name: held[name] for name in extra}
         X, y = held["x"].astype(float), held["t"].astype(int)
-        return _bunch(source, X, y, [str(name) for name in held["feature_names"]], **more)
+        return _bunch(key, X, y, [str(name) for name in held["feature_names"]], **more)
 
 
 def _csv(path: Path) -> tuple[list[str], list[list[str]]]:
@@ -348,17 +381,34 @@ def _numbers(path: Path) -> tuple[list[str], Array, Array]:
     return names[:-1], table[:, :-1], table[:, -1].astype(int)
 
 
-def _bunch(source: Source, X: Array, y: Array, names: list[str], **more: Any) -> Bunch:
-    labels = " and ".join((f"-1 {source.target_names[0]}", f"+1 {source.target_names[-1]}"))
-    if len(source.target_names) > 2:
-        labels = "the digits"
+def _convert(table: Any, rows: Path, labels: Path) -> None:
+    """Write a table whose first column is the label to two files, piece by piece."""
+    signs, raw = [], rows.with_suffix(".part")
+    with raw.open("wb") as out:
+        while lines := list(islice(table, SUSY_PIECE)):
+            piece = np.loadtxt(lines, delimiter=",", dtype=np.float32, ndmin=2)
+            if piece.shape[1] != SUSY_COLUMNS + 1:
+                wanted = SUSY_COLUMNS + 1
+                raise ValueError(f"SUSY has {wanted} columns; the table has {piece.shape[1]}.")
+            np.ascontiguousarray(piece[:, 1:]).tofile(out)
+            signs.append(np.where(piece[:, 0] > 0.5, 1, -1).astype(np.int8))
+    target = np.concatenate(signs)
+    np.save(rows, np.memmap(raw, np.float32, "r", shape=(target.size, SUSY_COLUMNS)))
+    np.save(labels, target)
+    raw.unlink()
+
+
+def _bunch(key: str, X: Array, y: Array, names: list[str], name: str = "", **more: Any) -> Bunch:
+    known = SETS[key]
+    minus, *_, plus = known["labels"]
+    labels = f"-1 {minus} and +1 {plus}" if len(known["labels"]) == 2 else "the digits"
     return Bunch(
         data=X,
         target=y,
         feature_names=names,
-        target_names=list(source.target_names),
-        citation=source.citation,
-        DESCR=f"{source.title}.\nLabels: {labels}.\n{source.citation}",
-        source=source.path,
+        target_names=known["labels"],
+        citation=known["citation"],
+        DESCR=f"{known['title'].format(name=name)}.\nLabels: {labels}.\n{known['citation']}",
+        source=known["path"].format(name=name),
         **more,
     )

@@ -7,9 +7,8 @@ to ``plot``; ``plot(ax=None)`` draws them, hands what else it is given to Matplo
 ``from_results`` draws tables of :func:`bayesvm.compare.evaluate`.
 """
 
-from .coefficients import CoefficientDisplay, InclusionDisplay
+from .coefficients import CoefficientDisplay, GroupDisplay, InclusionDisplay
 from .factors import FactorImageDisplay, FactorScoreDisplay, LoadingHeatDisplay, TopLoadingDisplay
-from .groups import GroupDisplay
 from .history import ConvergenceDisplay, TraceDisplay
 from .kernel import DecisionBandDisplay, RelevanceDisplay
 from .missing import MissingDisplay

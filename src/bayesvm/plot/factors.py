@@ -1,4 +1,4 @@
-"""What a factor model has found: loadings, scores, factors as images."""
+"""Factor models: loadings, scores, factors as images."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Array
-from ._panels import Inside, axes_for
+from ..reports.display import Inside, axes_for
 
 NET = 40  # points along each side of the net on which a boundary is drawn
 

@@ -1,4 +1,4 @@
-"""How a fit went: the bound, the chains."""
+"""Convergence: the history of the bound, traces of chains."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.types import Array
 from ..machines.diagnostics import r_hat
-from ._panels import Inside, axes_for, machine_for
+from ..reports.display import Inside, axes_for, machine_for
 
 
 @dataclass

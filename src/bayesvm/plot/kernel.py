@@ -1,4 +1,4 @@
-"""What a kernel machine has learned: its band over a plane, and which columns matter."""
+"""Kernel machines: probabilities over a plane, and relevance of columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Array
-from ._panels import Inside, axes_for, like, machine_for
+from ..reports.display import Inside, axes_for, like, machine_for
 
 
 @dataclass

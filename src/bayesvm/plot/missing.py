@@ -1,4 +1,4 @@
-"""Which cells are missing, and what is filled in for them."""
+"""Patterns of missing cells and the distributions imputed for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import norm
 
 from ..core.types import Array
-from ._panels import Inside, axes_for
+from ..reports.display import Inside, axes_for
 
 SHOWN = 12  # patterns, the commonest
 

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..core.types import Array
-from ._panels import Inside, axes_for, feature_names, machine_for
+from ..reports.display import Inside, axes_for, feature_names, machine_for
 
 
 def coefficient_path(

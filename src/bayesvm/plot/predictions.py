@@ -1,4 +1,4 @@
-"""What a fit says of rows."""
+"""Predicted probabilities: calibration, and each row with its interval."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.metrics import brier_score_loss, log_loss
 
 from ..core.types import Array
-from ._panels import Inside, axes_for, check_label, machine_for, machine_inside
+from ..reports.display import Inside, axes_for, check_label, machine_for, machine_inside
 
 
 @dataclass

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.types import Array
-from ._panels import axes_for, like, machine_inside
+from ..reports.display import axes_for, like, machine_inside
 
 
 @dataclass
@@ -167,7 +167,7 @@ class SparsityDisplay:
         ``metric`` is the one to set against them, ``rows`` the number of rows learned from by name
         of the data set.  Estimators that keep no vectors are left out.
         """
-        from ..compare import score_table  # which needs this package
+        from ..compare import score_table
 
         vectors = score_table(frame, "n_vectors").dropna(axis="columns", how="all")
         if vectors.empty:

@@ -1,4 +1,4 @@
-"""What displays share: axes to draw on, and the estimator that they draw."""
+"""Shared by displays: axes to draw on, and the estimator inside a pipeline or a search."""
 
 from __future__ import annotations
 
