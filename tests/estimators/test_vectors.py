@@ -1,6 +1,5 @@
 """PCVC and RVC as their users meet them."""
 
-import importlib
 import pickle
 import warnings
 
@@ -16,8 +15,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, train_test_split
 
 from bayesvm import PCVC, RVC, BayesianSVC
-from bayesvm.estimators import rvm
 from bayesvm.kernels import RBF, Linear
+from bayesvm.vectors import pcvm_power, rvm
+from bayesvm.vectors.newton import PenalisedProbit
 
 X, Y = make_moons(150, noise=0.25, random_state=0)
 X.flags.writeable = Y.flags.writeable = False
@@ -553,28 +553,24 @@ def test_a_fit_goes_on_from_its_checkpoint(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("model", "solver"),
+    ("model", "owner", "name"),
     [
-        (PCVC(prior="power", n_starts=2, n_folds=2, max_iter=50), "learn.run"),
-        (PCVC(ridge=0), "tune.maximise"),
-        (RVC(), "relevance.sequential"),
+        (PCVC(prior="power", n_starts=2, n_folds=2, max_iter=50), pcvm_power, "fit"),
+        (PCVC(ridge=0), PenalisedProbit, "maximise"),
+        (RVC(), rvm.SOLVERS, "sequential"),
     ],
     ids=["power", "plain", "rvc"],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_what_a_checkpoint_holds_is_not_done_again(model, solver, tmp_path, monkeypatch):
-    home, name = solver.split(".")
-    module = importlib.import_module(f"bayesvm.vectors.{home}")
-    calls, real = [], getattr(module, name)
+def test_what_a_checkpoint_holds_is_not_done_again(model, owner, name, tmp_path, monkeypatch):
+    calls, is_dict = [], isinstance(owner, dict)
+    real = owner[name] if is_dict else getattr(owner, name)
 
     def counted(*args, **kwargs):
         calls.append(1)
         return real(*args, **kwargs)
 
-    if home == "relevance":
-        monkeypatch.setitem(rvm.SOLVERS, name, counted)
-    else:
-        monkeypatch.setattr(module, name, counted)
+    (monkeypatch.setitem if is_dict else monkeypatch.setattr)(owner, name, counted)
     model = clone(model).set_params(checkpoint=tmp_path / "fit.npz")
     first = model.fit(X, Y).predict_proba(NEW)
     once = len(calls)

@@ -218,7 +218,7 @@ def test_signs_and_order_of_columns_do_not_matter(model, data):
 
 
 def test_a_solver_breaks_ties_by_order_and_not_by_rounding():
-    from bayesvm.vectors.relevance import first_of_the_best
+    from bayesvm.vectors.rvm import first_of_the_best
 
     assert first_of_the_best(np.array([0.1, 0.3, 0.3 * (1 + 1e-15), 0.2])) == 1
     assert first_of_the_best(np.array([-2.0, -1.0])) == 1

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bayesvm.vectors import fold_count, folds, held_out
+from bayesvm.vectors import folds
+from bayesvm.vectors.folds import fold_count, held_out
 
 
 @settings(max_examples=100, deadline=None)

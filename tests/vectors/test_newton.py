@@ -9,9 +9,8 @@ from scipy.optimize import minimize
 from scipy.special import log_ndtr
 from tests.papers import chen
 
-from bayesvm.vectors import em_step, maximise, newton
-from bayesvm.vectors.laplace import fit, penalty
-from bayesvm.vectors.newton import Gram, largest_rate, local, objective, with_bias
+from bayesvm.vectors.newton import FLAT, PenalisedProbit, largest_rate
+from bayesvm.vectors.pcvm_laplace import convex_model, fit
 
 
 def problem(n, seed, width=1.0, noise=0.5, weighted=False):
@@ -26,8 +25,14 @@ def problem(n, seed, width=1.0, noise=0.5, weighted=False):
 
 
 def norm(A, y, weight):
-    """The squared norm of f as a penalty, every row a candidate."""
-    return Gram(A[:, :-1] * y, np.arange(y.size), y, weight) if weight else None
+    """Matrix of the squared norm of f as a penalty, every row a candidate."""
+    return weight * y[:, None] * A[:, :-1] if weight else None
+
+
+def with_precision(A, y, c, rate, alpha):
+    """A rate and precisions of the weights, and a nearly flat bias."""
+    t = np.append(np.full(alpha.size, rate), 0.0)
+    return PenalisedProbit(A, y, c, t, np.append(alpha, FLAT))
 
 
 @settings(max_examples=500, deadline=None)
@@ -46,13 +51,13 @@ def test_em_ascends(seed, n, width, shape, rate, weighted):
     x, d = np.append(rng.uniform(0.05, 0.5, n), 0.0), 1e-3
 
     def log_posterior(x):
-        flat = with_bias(np.full(n, rate), np.zeros(n))
-        return objective(A, y, c, flat, x) + chen.log_student(x[:-1], shape, d).sum()
+        flat = with_precision(A, y, c, rate, np.zeros(n))
+        return flat.value(x) + chen.log_student(x[:-1], shape, d).sum()
 
     values = [log_posterior(x)]
     for _ in range(12):
         alpha = chen.precision(x[:-1], shape, d)
-        x = em_step(A, y, c, with_bias(np.full(n, rate), alpha), x)
+        x = with_precision(A, y, c, rate, alpha).em_step(x)
         values.append(log_posterior(x))
     assert np.diff(values).min() >= -1e-9 * (1 + np.abs(values).max())
 
@@ -63,7 +68,7 @@ def test_em_step_is_that_of_the_transcript(seed):
     Phi, w = A[:, :-1] * y, y * np.random.default_rng(seed).uniform(0.05, 0.5, 12)
     alpha = chen.precision(w, 0.0, 1e-2)
     best_w, best_b = chen.m_step(Phi, y, chen.latent_mean(Phi @ w, y), alpha)
-    x = em_step(A, y, c, with_bias(np.zeros(12), alpha), np.append(y * w, 0.0))
+    x = with_precision(A, y, c, 0.0, alpha).em_step(np.append(y * w, 0.0))
     assert_allclose(y * x[:-1], best_w, atol=1e-7)
     assert x[-1] == pytest.approx(best_b, abs=1e-7)
 
@@ -72,34 +77,34 @@ def test_em_step_is_that_of_the_transcript(seed):
 @pytest.mark.parametrize("ridge", [0.0, 0.5])
 def test_newton_em_and_a_general_solver_agree(rate, ridge):
     A, y, c = problem(30, 4, weighted=True)
-    p = penalty(31, rate, norm(A, y, ridge))
-    best, _ = maximise(A, y, c, p, np.zeros(31))
-    plain, _ = newton(A, y, c, p, np.full(31, 0.1), 1e-12)
+    p = convex_model(A, y, c, rate, norm(A, y, ridge))
+    best, _ = p.maximise(np.zeros(31))
+    plain, _ = p.newton(np.full(31, 0.1), 1e-12)
     x = np.full(31, 0.1)
     for _ in range(4000):
-        x = em_step(A, y, c, p, x)
+        x = p.em_step(x)
 
     def loss(x):
-        return -objective(A, y, c, p, x)
+        return -p.value(x)
 
     def slope(x):
-        return -(A.T @ local(A, y, c, x).g - p.slope(x))
+        return -p.gradient(x)
 
     bounds = [(0, None)] * 30 + [(None, None)]
     general = minimize(loss, np.full(31, 0.1), jac=slope, bounds=bounds, options={"maxiter": 5000})
-    value = objective(A, y, c, p, best)
+    value = p.value(best)
     assert value >= -general.fun - 1e-6
-    assert value == pytest.approx(objective(A, y, c, p, plain), abs=1e-7)
-    assert value == pytest.approx(objective(A, y, c, p, x), abs=1e-6)
+    assert value == pytest.approx(p.value(plain), abs=1e-7)
+    assert value == pytest.approx(p.value(x), abs=1e-6)
     assert_allclose(A @ x, A @ best, atol=2e-3)
 
 
 def test_optimality_conditions_hold():
     A, y, c = problem(60, 1, weighted=True)
     for rate, ridge in ((4.0, 0.0), (0.5, 0.0), (0.05, 0.0), (0.5, 0.3), (0.05, 3.0)):
-        p = penalty(61, rate, norm(A, y, ridge))
-        x, _ = maximise(A, y, c, p, np.zeros(61))
-        slope = A.T @ local(A, y, c, x).g - p.slope(x)
+        p = convex_model(A, y, c, rate, norm(A, y, ridge))
+        x, _ = p.maximise(np.zeros(61))
+        slope = p.gradient(x)
         assert slope[:-1][x[:-1] == 0].max() < 1e-5 * rate
         assert np.abs(slope[:-1][x[:-1] > 0]).max(initial=0) < 1e-3 * rate
         assert abs(slope[-1]) < 1e-4
@@ -107,16 +112,16 @@ def test_optimality_conditions_hold():
 
 def test_the_largest_rate_is_where_the_last_weight_dies():
     A, y, c = problem(40, 2)
-    top = largest_rate(A, y, c)
+    top = largest_rate(convex_model(A, y, c, 0.0))
     for factor, empty in ((1.001, True), (0.99, False)):
-        x, _ = maximise(A, y, c, penalty(41, factor * top), np.zeros(41))
+        x, _ = convex_model(A, y, c, factor * top).maximise(np.zeros(41))
         assert (x[:-1].max() == 0) == empty
 
 
 def test_slope_and_curvature_by_differences():
     A, y, c = problem(10, 3, weighted=True)
     x, e = np.append(np.full(10, 0.3), 0.2), 1e-5
-    row = local(A, y, c, x)
+    row = convex_model(A, y, c, 0.0).local(A @ x)
     for j in range(11):
         d = e * np.eye(11)[j]
         f = [float(c @ log_ndtr(y * (A @ (x + k * d)))) for k in (-1, 0, 1)]
@@ -128,71 +133,85 @@ def test_rows_far_on_the_wrong_side():
     """z = -40: slopes, curvatures and a step are finite, and the step goes the right way."""
     A, y, c = problem(6, 0)
     x = np.append(np.zeros(6), 40.0)
-    row = local(A, y, c, x)
+    row = convex_model(A, y, c, 0.0).local(A @ x)
     assert np.all(np.isfinite(row.g))
     assert np.all(np.isfinite(row.h))
     wrong = y < 0
     assert_allclose(-row.g[wrong], 40.02496885, rtol=1e-8)
-    p = penalty(7, 0.1)
-    for step in (em_step(A, y, c, p, x), newton(A, y, c, p, x, 1e-9)[0]):
-        assert objective(A, y, c, p, step) > objective(A, y, c, p, x)
+    p = convex_model(A, y, c, 0.1)
+    for step in (p.em_step(x), p.newton(x, 1e-9)[0]):
+        assert p.value(step) > p.value(x)
 
 
 def test_separable_data_stay_finite():
     A, y, c = problem(20, 6, width=0.3, noise=0.0)
-    sparse = fit(A, y, c, 1e-4)
+    sparse = fit(convex_model(A, y, c, 1e-4))
     assert np.all(np.isfinite(sparse.mean))
     assert np.all(y * (A[:, np.append(sparse.columns, 20)] @ sparse.mean) > 0)
 
 
 def test_the_penalty_is_that_of_its_matrix():
-    A, y, _ = problem(12, 5)
-    gram = norm(A, y, 0.7)
-    p = with_bias(np.full(12, 0.4), np.linspace(0, 1, 12), gram)
+    A, y, c = problem(12, 5)
+    p = convex_model(A, y, c, 0.4, norm(A, y, 0.7))
     x = np.append(np.where(np.arange(12) % 3, 0.0, 0.2), -0.3)
     w = y * x[:-1]
-    value = 0.4 * x[:-1].sum() + 0.5 * (np.linspace(0, 1, 12) @ x[:-1] ** 2 + 1e-8 * x[-1] ** 2)
-    assert p.at(x) == pytest.approx(value + 0.35 * w @ (A[:, :-1] * y) @ w, rel=1e-12)
-    assert_allclose(p.slope(x), p.t + p.matrix() @ x, atol=1e-14)
+    penalty = 0.4 * x[:-1].sum() + 0.35 * w @ (A[:, :-1] * y) @ w + 0.5e-8 * x[-1] ** 2
+    assert p.value(x) == pytest.approx(c @ log_ndtr(y * (A @ x)) - penalty, rel=1e-12)
+    assert_allclose(p.gradient(x), A.T @ p.local(A @ x).g - p.t - p.Q @ x, atol=1e-12)
     kept = np.array([0, 4, 7, 12])
-    assert_allclose(p.of(kept).matrix(), p.matrix()[np.ix_(kept, kept)], atol=1e-15)
+    h = p.local(A @ x).h
+    assert_allclose(p.of(kept).curvature(h), p.curvature(h)[np.ix_(kept, kept)], atol=1e-14)
+    diagonal = with_precision(A, y, c, 0.4, np.linspace(0, 1, 12))
+    square = PenalisedProbit(A, y, c, diagonal.t, np.diag(diagonal.Q))
+    assert diagonal.value(x) == pytest.approx(square.value(x), rel=1e-14)
+    assert_allclose(diagonal.gradient(x), square.gradient(x), atol=1e-13)
+    assert_allclose(diagonal.curvature(h), square.curvature(h), atol=1e-14)
+
+
+def test_free_coefficients_have_either_sign():
+    A, y, c = problem(30, 7)
+    A = np.column_stack([A[:, :2] * y[:2], -A[:, 2:3] * y[2], np.ones(30)])
+    p = PenalisedProbit(A, y, c, np.zeros(4), np.full(4, 0.5), signed=False)
+    x, _ = p.newton(np.zeros(4), 1e-14)
+    assert x.min() < 0 < x.max()
+    assert np.abs(p.gradient(x)).max() < 1e-6
 
 
 def test_without_a_rate_the_answer_is_the_mode_of_a_gaussian_process():
     """Weights are g / lambda: all of them, each on its label's side."""
     A, y, c = problem(25, 9, width=0.5)
-    x, _ = maximise(A, y, c, penalty(26, 1e-9, norm(A, y, 2.0)), np.full(26, 0.1), 1e-14, 1e-9)
+    p = convex_model(A, y, c, 1e-9, norm(A, y, 2.0))
+    x, _ = p.maximise(np.full(26, 0.1), 1e-14, 1e-9)
     assert np.all(x[:-1] > 0)
-    assert_allclose(y * x[:-1], local(A, y, c, x).g / 2.0, atol=1e-5)
+    assert_allclose(y * x[:-1], p.local(A @ x).g / 2.0, atol=1e-5)
 
 
 def test_weights_are_found_again_without_the_rate():
     """Optimal among the columns chosen; sparser than the process, and nearer to it than before."""
     A, y, c = problem(40, 8)
-    gram = norm(A, y, 0.5)
-    p, flat = penalty(41, 0.5, gram), penalty(41, 0.0, gram)
-    shrunk, _ = maximise(A, y, c, p, np.zeros(41))
-    sparse = fit(A, y, c, 0.5, gram)
+    p = convex_model(A, y, c, 0.5, norm(A, y, 0.5))
+    flat = p.with_rate(0.0)
+    shrunk, _ = p.maximise(np.zeros(41))
+    sparse = fit(p)
     x = np.zeros(41)
     x[np.append(sparse.columns, 40)] = sparse.mean
     assert set(sparse.columns) <= set(np.flatnonzero(shrunk[:-1]))
-    slope = A.T @ local(A, y, c, x).g - flat.slope(x)
-    assert np.abs(slope[np.append(sparse.columns, 40)]).max() < 1e-4
-    whole, _ = maximise(A, y, c, penalty(41, 1e-9, gram), np.full(41, 0.1), 1e-14, 1e-9)
+    assert np.abs(flat.gradient(x)[np.append(sparse.columns, 40)]).max() < 1e-4
+    whole, _ = p.with_rate(1e-9).maximise(np.full(41, 0.1), 1e-14, 1e-9)
     f = [A @ t for t in (x, shrunk, whole)]
     assert np.abs(f[0] - f[2]).mean() < 0.5 * np.abs(f[1] - f[2]).mean()
-    assert objective(A, y, c, flat, x) == pytest.approx(sparse.value)
+    assert flat.value(x) == pytest.approx(sparse.value)
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.2])
 def test_laplace_covariance_is_the_inverse_curvature(weight):
     A, y, c = problem(30, 8)
-    rate, gram = 0.7, norm(A, y, weight)
-    sparse = fit(A, y, c, rate, gram)
+    rate, Q = 0.7, norm(A, y, weight)
+    sparse = fit(convex_model(A, y, c, rate, Q))
     kept = np.append(sparse.columns, 30)
     mixture = np.zeros((kept.size, kept.size))
     mixture[-1, -1] = 1e-8
-    own = gram.of(sparse.columns).matrix() if weight else np.diag(rate / sparse.mean[:-1])
+    own = Q[np.ix_(sparse.columns, sparse.columns)] if weight else np.diag(rate / sparse.mean[:-1])
     mixture[:-1, :-1] = own
 
     def loss(t):  # the quadratic that touches the prior at the estimate

@@ -12,13 +12,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ..blocks import Blocks, block_rows, rows_of_all_classes
+from ..blocks import Blocks, block_rows
 from ..core.types import Array, Coef, Term
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
-from ..files.checkpoint import Checkpoint, opened
+from ..files.checkpoint import opened
 from ..inference.loop import State
-from ..inference.progress import Progress, Watch
-from ..inference.reporter import Reporter
 from ..inputs import reading
 from ..inputs.parameters import check_switch, is_among
 from ..kernels import Scaled, with_columns
@@ -30,9 +28,9 @@ from ..model.model import Model
 from ..priors import Fixed
 from ..processes.distinct import Distinct, merge, merge_values
 from ..processes.evidence import extent_of
-from ..vectors import OnColumns, Sparse
-from ..vectors.newton import BIAS
-from ..vectors.widths import by_evidence, can_stretch
+from ..vectors import Journal, Sparse, SparsePosterior, Training
+from ..vectors.newton import FLAT
+from ..vectors.training import choose_candidates, has_length_scale, tune_kernel
 from . import choices as check
 from ._base import BayesianClassifier, arviz_tree, pandas_for
 
@@ -41,58 +39,12 @@ HELD = 3 * 10**7  # or so many kernel values of all rows with them,
 FEWEST = 500  # but no fewer
 
 
-class Seen(NamedTuple):
-    """The data of a fit: merged rows, their places, weights and labels per machine."""
-
-    points: Array  # (points, p), standardised; kernel values if precomputed
-    at: Array  # (rows,) point of each row
-    c: Array
-    codes: Array  # (rows,) classes
-    labels: list[Array]  # -1 and +1, for each machine
-    candidates: Array  # (m,) rows that may become vectors
-    amplitude: float | None = None  # of a logistic process with the tuned kernel
-
-
 class Found(NamedTuple):
     """What a fit found: a kernel, and for each machine its vectors and its link."""
 
     kernel: Any
     sparse: list[Sparse]  # columns are numbers of candidates, coefficients unsigned
     links: list[Link]
-
-
-class Journal:
-    """Tells callbacks how a fit is going, and keeps what it has found so far in a file."""
-
-    def __init__(self, report: Reporter, store: Checkpoint | None, folder: str = "") -> None:
-        self.report, self.store, self.within = report, store, folder
-
-    def folder(self, name: str) -> Journal:
-        return Journal(self.report, self.store, f"{self.within}{name}/")
-
-    def recall(self, key: str) -> dict[str, Array]:
-        return {} if self.store is None else self.store.get(self.within + key)
-
-    def note(self, key: str, **arrays: Any) -> None:
-        """Keep what was found; after a stop it is not what would have been found."""
-        if not self.report.stopped:
-            self._put(key, arrays, now=True)
-
-    def _put(self, key: str, arrays: dict[str, Any], now: bool) -> None:
-        if self.store is not None:
-            self.store.put(self.within + key, lambda: arrays, now=now)
-
-    def watch(self, key: str = "") -> Watch:
-        """A watch that passes progress on; states are kept under a key, if there is one."""
-
-        def told(progress: Progress, state: Any) -> bool:
-            before = self.report.stopped
-            stop = self.report(progress)
-            if key and not before:
-                self._put(key, state._asdict(), now=stop)
-            return stop
-
-        return told
 
 
 class VectorClassifier(BayesianClassifier):
@@ -160,7 +112,7 @@ class VectorClassifier(BayesianClassifier):
             kernel, named = self._last_kernel(kernel, named)
         # where each merged row first stands in X
         first = kept[np.unique(data.back, return_index=True)[1]]
-        seen = Seen(
+        seen = Training(
             points,
             data.at,
             data.c,
@@ -177,9 +129,10 @@ class VectorClassifier(BayesianClassifier):
 
         with opened(self.checkpoint, about) as store, threads, self._reporting() as report:
             journal = Journal(report, store)
-            if self.tune and can_stretch(kernel):
-                kernel, amplitude = self._tuned(kernel, named, seen, rng, journal)
-                seen = seen._replace(amplitude=amplitude)
+            self._amplitude = None
+            if self.tune and has_length_scale(kernel):
+                how = (named, seen, bool(self.standardize), rng, journal)
+                kernel, self._amplitude = tune_kernel(kernel, *how)
             found = self._find(kernel, seen, rng, journal)
         self._store(X, found, seen, inputs, first)
 
@@ -192,28 +145,6 @@ class VectorClassifier(BayesianClassifier):
         fits = last.names in (kernel.names, columns.names)
         return (last, False) if fits else (kernel, named)
 
-    def _tuned(
-        self, kernel: Any, named: bool, seen: Seen, rng: np.random.Generator, journal: Journal
-    ) -> tuple[Any, float]:
-        """The kernel of most evidence, on the scale of values it came with, and its amplitude."""
-        weight = kernel.weight if isinstance(kernel, Scaled) else 1.0
-        plain = kernel.kernel if isinstance(kernel, Scaled) else kernel
-        apart = np.random.default_rng(int(rng.integers(2**31)))  # what follows draws the same folds
-        held = journal.recall("kernel")
-        if held:
-            columns = with_columns(plain, seen.points.shape[1])
-            like = plain if plain.theta.size == held["theta"].size else columns
-            found = Scaled(float(held["amplitude"]), like.with_theta(held["theta"]))
-        else:
-            data = (seen.points, seen.at, seen.labels, seen.c)
-            extent = extent_of(seen.points, self.standardize)
-            found = by_evidence(plain, named, *data, extent, apart, journal.watch())
-            # as a checkpoint gives it back, to the last digit
-            found = Scaled(found.weight, found.kernel.with_theta(found.kernel.theta))
-            journal.note("kernel", theta=found.kernel.theta, amplitude=found.weight)
-        tuned = Scaled(weight, found.kernel) if isinstance(kernel, Scaled) else found.kernel
-        return tuned, found.weight / weight
-
     def _inputs(self, data: Distinct) -> Standardised:
         """Centre and scale of the columns, rows counted by their weights."""
         blocks = Blocks(data.X[data.at], np.empty(data.c.size), data.c, block_rows(data.X.shape[1]))
@@ -222,36 +153,22 @@ class VectorClassifier(BayesianClassifier):
 
     def _candidates(self, data: Distinct, rng: np.random.Generator) -> Array:
         """Rows that may become vectors: all, or a random part of every class."""
-        rows = np.arange(data.c.size)
-        if not self._by_label:  # one candidate a point
-            rows = rows[np.unique(data.at, return_index=True)[1]]
         most = self.n_candidates
-        if is_among(most, ("auto",)):
-            most = min(MOST, max(FEWEST, HELD // data.c.size))
-        elif not (isinstance(most, int | np.integer) and most >= 2):
+        if not is_among(most, ("auto",)) and not (isinstance(most, int | np.integer) and most >= 2):
             raise ValueError(
                 f"n_candidates must be 'auto' or a whole number of at least 2; got {most!r}."
             )
-        return rows[rows_of_all_classes(data.codes[rows], min(int(most), rows.size), rng)]
+        return choose_candidates(data, most, self._by_label, rng)
 
     @abstractmethod
-    def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator, journal: Journal) -> Found:
+    def _find(
+        self, kernel: Any, seen: Training, rng: np.random.Generator, journal: Journal
+    ) -> Found:
         """The kernel and the machines of all classes."""
-
-    @staticmethod
-    def _values(kernel: Any, seen: Seen) -> Array:
-        """Kernel values of all rows with the candidates, ``(rows, m)``."""
-        at = seen.at[seen.candidates]
-        K = seen.points[:, at] if kernel is None else kernel(seen.points, seen.points[at])
-        if not np.all(np.isfinite(K)):
-            raise ValueError(
-                f"the kernel {kernel} is not finite at the data; check its parameters and inputs."
-            )
-        return K if np.array_equal(seen.at, np.arange(len(K))) else K[seen.at]
 
     # ----- reporting
 
-    def _store(self, X: Any, found: Found, seen: Seen, inputs: Any, first: Array) -> None:
+    def _store(self, X: Any, found: Found, seen: Training, inputs: Any, first: Array) -> None:
         """Vectors of all machines side by side, and a machine for each that uses its own."""
         used = np.unique(np.concatenate([s.columns for s in found.sparse]).astype(int))
         rows = seen.candidates[used]
@@ -261,12 +178,12 @@ class VectorClassifier(BayesianClassifier):
             design: Any = Chosen(self.support_)
         else:
             design = Basis(inputs, found.kernel, seen.points[seen.at[rows]])
-        terms = (Term("bias", Intercept(), Fixed(BIAS)), Term("vectors", design, Fixed(1.0)))
+        terms = (Term("bias", Intercept(), Fixed(FLAT)), Term("vectors", design, Fixed(1.0)))
         model = Model(terms, Probit())
         machines, width = [], 1 + used.size
         for sparse, link in zip(found.sparse, found.links, strict=True):
             columns = np.append(1 + np.searchsorted(used, sparse.columns), 0)
-            post = OnColumns.of(sparse, columns, width)
+            post = SparsePosterior.of(sparse, columns, width)
             machines.append(
                 Machine(
                     model,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,13 +16,12 @@ from ..kernels import Function
 from ..likelihoods import Probit
 from ..machines.calibration import Link, ProbitLink, fit_link, plain_link
 from ..processes.evidence import START
-from ..processes.gram import Labels
-from ..vectors import Sparse, fold_count, held_out, laplace, learn, thinning, tune
-from ..vectors.newton import largest_rate
-from ..vectors.process import norm_weight, reference
-from ..vectors.tune import EQUAL, Candidates, Held, Trials
-from ..vectors.widths import can_stretch, keeps_size
-from ._vectors import Found, Journal, Seen, VectorClassifier
+from ..vectors import Journal, Training
+from ..vectors.folds import Held, fold_count, held_out
+from ..vectors.pcvm_laplace import fit_with_norm, fit_without_norm
+from ..vectors.pcvm_power import all_starts, fit_machine
+from ..vectors.training import has_length_scale, keeps_size
+from ._vectors import Found, VectorClassifier
 from .choices import check_positive
 
 CHOICES = {
@@ -33,17 +32,7 @@ CHOICES = {
 
 SHARPER = 10.0  # weight of the norm in units of a logistic process's: a mode needs more than a mean
 ENOUGH = 1000  # rows that choose the weight of the norm
-DENSE = 3000  # points up to which the mode of the process itself is found
 TINY = float(np.finfo(float).tiny)
-
-
-class Made(NamedTuple):
-    """A machine under the convex prior, and what it says of rows left out."""
-
-    sparse: Sparse  # signed
-    rate: float
-    weight: float  # of the norm
-    held: Held | None
 
 
 class PCVC(VectorClassifier):
@@ -266,8 +255,7 @@ class PCVC(VectorClassifier):
         if self.rate is not None:
             self._check_number("rate", 0.0)
         self._check_settings({"max_iter": 1, "tol": 0.0, "n_folds": 2, "n_starts": 0})
-        warm = self.warm_start and hasattr(self, "ridge_")
-        self._last = list(self.rate_) if warm else []
+        self._last: list[float] = list(getattr(self, "rate_", ())) if self.warm_start else []
         for name in ("rate_", "ridge_"):
             if hasattr(self, name):
                 delattr(self, name)
@@ -284,11 +272,13 @@ class PCVC(VectorClassifier):
                 f"got {value!r}."
             )
 
-    def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator, journal: Journal) -> Found:
+    def _find(
+        self, kernel: Any, seen: Training, rng: np.random.Generator, journal: Journal
+    ) -> Found:
         find = self._power if self.prior == "power" else self._laplace
         return find(kernel, seen, rng, journal)
 
-    def _folds(self, seen: Seen, rng: np.random.Generator) -> Array | None:
+    def _folds(self, seen: Training, rng: np.random.Generator) -> Array | None:
         """Weights held out, a column for each fold; none where a class is too small."""
         count = fold_count(seen.codes, seen.c, self.n_folds)
         return held_out(seen.codes, seen.c, count, rng) if count else None
@@ -302,107 +292,51 @@ class PCVC(VectorClassifier):
     # ----- the convex prior
 
     def _laplace(
-        self, kernel: Any, seen: Seen, rng: np.random.Generator, journal: Journal
+        self, kernel: Any, seen: Training, rng: np.random.Generator, journal: Journal
     ) -> Found:
-        K = Candidates(self._values(kernel, seen), seen.candidates)
-        centre = self._centre(kernel, K, seen)
+        K = seen.values(kernel)
+        centre = self._centre(kernel, K[seen.candidates])
         ridge = centre if self.ridge is None else float(self.ridge)
+        rate = None if self.rate is None else float(self.rate)
+        how: dict[str, Any] = {"rate": rate, "selection": self.selection}
+        found = []
+        H, points = None, np.empty(0)
         if ridge == 0.0:
             H = self._folds(seen, rng)
-            made = [self._by_folds(K, y, seen, H, j, journal) for j, y in enumerate(seen.labels)]
         else:
-            process = (seen, self._points(seen, rng), ridge)
-            made = [self._by_process(K, y, *process, j, journal) for j, y in enumerate(seen.labels)]
-        self.rate_, self.ridge_ = np.array([(one.rate, one.weight) for one in made]).T
-        pairs = zip(made, seen.labels, strict=True)
-        sparse = [_unsigned(one.sparse, y[K.of]) for one, y in pairs]
-        return Found(kernel, sparse, [self._link(one.held) for one in made])
+            chosen = rows_of_all_classes(seen.codes[seen.candidates], ENOUGH, rng)
+            points = np.unique(seen.at[seen.candidates[chosen]])
+        for j, y in enumerate(seen.labels):
+            how["last"] = self._last[j] if j < len(self._last) else None
+            how["journal"] = journal.folder(f"machine{j}")
+            if ridge == 0.0:
+                one = fit_without_norm(K, seen, y, H, **how)
+            else:
+                given = None if self.ridge is None else ridge
+                one = fit_with_norm(
+                    K, seen, y, norm_weight=given, centre=ridge, points=points, **how
+                )
+            found.append(one)
+        self.rate_ = np.array([one.rate for one in found])
+        self.ridge_ = np.array([one.norm_weight for one in found])
+        pairs = zip(found, seen.labels, strict=True)
+        sparse = [
+            one.sparse.with_columns_times(y[seen.candidates][one.sparse.columns])
+            for one, y in pairs
+        ]
+        return Found(kernel, sparse, [self._link(one.held) for one in found])
 
-    def _by_folds(
-        self, K: Candidates, y: Array, seen: Seen, H: Array | None, j: int, journal: Journal
-    ) -> Made:
-        """Machine ``j`` where there is no norm: the rate by folds, if there are any."""
-        rate, held = 1.0 if self.rate is None else float(self.rate), None
-        if H is not None:
-            notes = journal.folder(f"machine{j}")
-            trials = Trials(K, y, seen.c, H, journal.watch(), notes)
-            within = 1.0 if self.selection == "one_standard_error" else EQUAL
-            path = trials.follow(self._rates(j, tune.RATIO, 3))
-            if self.rate is None and not trials.stopped:
-                path = trials.finer(path, within)
-            k = path.choose(within)
-            rate, held = path.rates[k], trials.held(path, k)
-        return Made(laplace.fit(K.signed(y), y, seen.c, rate), rate, 0.0, held)
-
-    def _by_process(
-        self,
-        K: Candidates,
-        y: Array,
-        seen: Seen,
-        points: Array,
-        ridge: float,
-        j: int,
-        journal: Journal,
-    ) -> Made:
-        """Machine ``j`` where there is a norm: as few vectors as stand for the process."""
-        labels = Labels(y, seen.c, seen.at, int(seen.at.max()) + 1)
-        candidate = np.zeros(labels.points, dtype=int)
-        candidate[seen.at[K.of]] = np.arange(K.of.size)  # one at every point that has any
-
-        def process(at: Array) -> tuple[Array, Labels]:
-            here = candidate[at]
-            rows = np.flatnonzero(np.isin(seen.at, at))
-            return K.square[np.ix_(here, here)], labels.take(rows)[0]
-
-        if self.ridge is None:
-            notes = journal.folder(f"machine{j}")
-            ridge = norm_weight(*process(points), ridge, journal.watch(), notes)
-        whole = np.unique(seen.at[K.of])
-        target = None
-        if whole.size == labels.points <= DENSE:
-            target = reference(*process(whole), ridge)
-        A, gram, c = K.signed(y), K.gram(y, ridge), seen.c
-        assert gram is not None
-        rates = self._rates(j, thinning.RATIO, thinning.LENGTH)
-        if rates is None:
-            rates = tune.whole_path(largest_rate(A, y, c), thinning.RATIO, thinning.LENGTH)
-        path = thinning.thinned(A, y, c, gram, rates, target, journal.watch())
-        k = path.near()
-        if self.rate is not None:
-            found = laplace.fit(A, y, c, path.rates[k], gram)
-        else:
-            strict = self.selection == "best"
-            enough = path.close_by(c) if strict else path.within_error(y, c)
-            x = thinning.leave_out(A, laplace.at(A, y, c, gram, path.x[k]), enough)
-            found = laplace.among(A, y, c, gram, x)
-        held = (y, *path.target.without(y, c, *found.moments(A[:, :-1])), c)
-        return Made(found, path.rates[k], ridge, held)
-
-    def _rates(self, j: int, ratio: float, count: int) -> list[float] | None:
-        """The rate given, or those around that of the last fit; none if there are neither."""
-        if self.rate is not None:
-            return [float(self.rate)]
-        if len(self._last) <= j:
-            return None
-        return [self._last[j] * ratio ** (k - 1) for k in range(count)]
-
-    @staticmethod
-    def _points(seen: Seen, rng: np.random.Generator) -> Array:
-        """Points whose rows choose the weight of the norm."""
-        chosen = rows_of_all_classes(seen.codes[seen.candidates], ENOUGH, rng)
-        return np.unique(seen.at[seen.candidates[chosen]])
-
-    def _centre(self, kernel: Any, K: Candidates, seen: Seen) -> float:
+    def _centre(self, kernel: Any, K: Array) -> float:
         """Weight of the norm at which the search starts; zero if the kernel has no norm."""
-        if self._without_norm(kernel, K.square):
+        if self._without_norm(kernel, K):
             if self.ridge:
                 raise ValueError(
                     "the kernel matrix is not symmetric and positive, so f has no norm: give "
                     f"ridge=0 or another kernel; got ridge={self.ridge!r}."
                 )
             return 0.0
-        size = float(np.abs(np.diag(K.square)).mean())
-        amplitude = START / max(size, TINY) if seen.amplitude is None else seen.amplitude
+        size = float(np.abs(np.diag(K)).mean())
+        amplitude = START / max(size, TINY) if self._amplitude is None else self._amplitude
         return SHARPER / amplitude
 
     @staticmethod
@@ -413,71 +347,39 @@ class PCVC(VectorClassifier):
 
     # ----- the paper's prior
 
-    def _power(self, kernel: Any, seen: Seen, rng: np.random.Generator, journal: Journal) -> Found:
-        H, K = self._folds(seen, rng), self._values(kernel, seen)
-        moving = bool(self.tune) and can_stretch(kernel) and keeps_size(kernel, seen.points[:5])
+    def _power(
+        self, kernel: Any, seen: Training, rng: np.random.Generator, journal: Journal
+    ) -> Found:
+        H, K = self._folds(seen, rng), seen.values(kernel)
+        moving = (
+            bool(self.tune) and has_length_scale(kernel) and keeps_size(kernel, seen.points[:5])
+        )
         # support vectors need all rows as candidates and a kernel with a norm
         support = seen.candidates.size == seen.c.size and not self._without_norm(kernel, K)
-        starts = learn.starts(self.n_starts, support, moving)
         size = float(np.abs(K).max()) or 1.0  # starts expect columns of about one
-        found = self._from_starts(kernel, seen, H, starts, None if moving else K / size, journal)
-        if moving and len(found) > 1:  # the machines share their columns: settle on one width
-            kernel = kernel.with_theta(np.mean([at.theta for at, *_ in found], axis=0))
-            starts = learn.starts(self.n_starts, support, False)
-            fixed = self._values(kernel, seen)
-            found = self._from_starts(kernel, seen, H, starts, fixed, journal.folder("shared"))
-        kernels, sparse, links = zip(*found, strict=True)
-        back = 1.0 if moving else size
-        return Found(kernels[0], [s.with_columns_times(back) for s in sparse], list(links))
-
-    def _from_starts(
-        self,
-        kernel: Any,
-        seen: Seen,
-        H: Array | None,
-        begin: list[learn.Start],
-        K: Array | None,
-        journal: Journal,
-    ) -> list[tuple[Any, Sparse, Link]]:
-        """For each machine the kernel, the weights and the link that the best start leads to.
-
-        ``K`` holds kernel values of rows with candidates; without them the width may move.
-        """
-        options: dict[str, Any] = {
+        how: dict[str, Any] = {
             "shape": float(self.shape),
             "solver": self.solver,
             "tol": self.tol,
             "max_iter": self.max_iter,
-            "learn_width": K is None,
         }
-        watch, out = journal.watch(), []
-        for j, y in enumerate(seen.labels):
-            start, held = begin[0], None
-            if H is not None:
-                folds = [self._fold(K, seen, y, h) for h in H.T]
-                notes = journal.folder(f"machine{j}")
-                start, held = learn.choose_start(kernel, folds, options, begin, watch, notes)
-            rows = self._rows(K, seen, y, seen.c, np.arange(seen.candidates.size))
-            at, found = learn.run(kernel, rows, start, watch=watch, **options)
-            out.append((at, _unsigned(found, y[seen.candidates]), self._link(held)))
-        return out
 
-    def _fold(
-        self, K: Array | None, seen: Seen, y: Array, h: Array
-    ) -> tuple[learn.Rows, learn.Rows]:
-        left = seen.c - h
-        keep = np.flatnonzero(left[seen.candidates] > 0)
-        return self._rows(K, seen, y, left, keep), self._rows(K, seen, y, h, keep)
+        def machines(kernel: Any, K: Array | None, journal: Journal) -> list[Any]:
+            starts = all_starts(self.n_starts, support, K is None)
+            return [
+                fit_machine(kernel, seen, K, y, H, starts, journal.folder(f"machine{j}"), **how)
+                for j, y in enumerate(seen.labels)
+            ]
 
-    @staticmethod
-    def _rows(K: Array | None, seen: Seen, y: Array, c: Array, keep: Array) -> learn.Rows:
-        """Rows of positive weight and some of the candidates."""
-        rows, chosen = np.flatnonzero(c > 0), seen.candidates[keep]
-        labels = y[rows], c[rows], y[chosen]
-        if K is not None:
-            return learn.Rows(None, None, K[np.ix_(rows, keep)], *labels)
-        at, to = seen.at[rows], seen.at[chosen]
-        return learn.Rows(seen.points[at], seen.points[to], None, *labels)
+        found = machines(kernel, None if moving else K / size, journal)
+        if moving and len(found) > 1:  # the machines share their columns: settle on one width
+            kernel = kernel.with_theta(np.mean([at.theta for at, *_ in found], axis=0))
+            found = machines(kernel, seen.values(kernel), journal.folder("shared"))
+        kernels, sparse, held = zip(*found, strict=True)
+        back = 1.0 if moving else size
+        return Found(
+            kernels[0], [s.with_columns_times(back) for s in sparse], [self._link(h) for h in held]
+        )
 
 
 def is_positive(K: Array) -> bool:
@@ -490,8 +392,3 @@ def is_positive(K: Array) -> bool:
     except np.linalg.LinAlgError:
         return False
     return True
-
-
-def _unsigned(sparse: Sparse, sign: Array) -> Sparse:
-    """Coefficients of kernel values instead of signed ones."""
-    return sparse.with_columns_times(sign[sparse.columns])

@@ -7,18 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.types import Array
-from ..inference.progress import Progress, silent
+from ..inference.progress import Progress
 from ..inputs.parameters import is_among
 from ..likelihoods import Probit
-from ..machines.calibration import Link, fit_link, leave_one_out, plain_link
-from ..vectors import Sparse, fold_count, held_out, relevance
-from ..vectors.tune import Held
-from ._vectors import Found, Journal, Seen, VectorClassifier
-
-LOOSE = 0.1  # gain in log evidence at which machines fitted to folds may stop
-SOLVERS = {"sequential": relevance.sequential, "em": relevance.em}
-HIGHER = 1e-6  # nats by which one start must end above another to be another maximum
+from ..machines.calibration import Link, fit_link, plain_link
+from ..vectors import Journal, Sparse, Training, rvm
+from ..vectors.folds import fold_count, held_out
+from ._vectors import Found, VectorClassifier
 
 
 class RVC(VectorClassifier):
@@ -181,85 +176,38 @@ class RVC(VectorClassifier):
         self : RVC
             The fitted estimator.
         """
-        if not is_among(self.solver, SOLVERS):
-            known = ", ".join(map(repr, SOLVERS))
+        if not is_among(self.solver, rvm.SOLVERS):
+            known = ", ".join(map(repr, rvm.SOLVERS))
             raise ValueError(f"solver={self.solver!r} is not known; choose one of {known}.")
         self._check_settings({"max_iter": 1, "tol": 0.0, "n_folds": 2})
         self._fit(X, y, sample_weight)
         return self
 
-    def _solve(self, K: Array, y: Array, c: Array, tol: float, notes: Journal, key: str) -> Sparse:
-        """The machine of most evidence among those that the starts lead to; ``key`` keeps them."""
-        starts: dict[str, Callable[[], relevance.Standing | None]] = {"none": lambda: None}
-        if self.solver == "sequential":
-            starts["wide"] = lambda: relevance.wide_start(K, c)
-        best: Sparse | None = None
-        for name, start in starts.items():
-            if best is not None and notes.report.stopped:
-                break
-            where = f"{key}/{name}" if key else ""
-            held = notes.recall(where) if key else {}
-            first = relevance.Standing(**held) if held else start()
-            watch = notes.watch(where) if key else silent
-            found = SOLVERS[self.solver](K, y, c, tol, self.max_iter, start=first, watch=watch)
-            if best is None or found.value > best.value + HIGHER:
-                best = found
-        assert best is not None
-        return best
-
-    def _find(self, kernel: Any, seen: Seen, rng: np.random.Generator, journal: Journal) -> Found:
-        K = self._values(kernel, seen)
+    def _find(
+        self, kernel: Any, seen: Training, rng: np.random.Generator, journal: Journal
+    ) -> Found:
+        K = seen.values(kernel)
         size = float(np.abs(K).max()) or 1.0  # solvers expect columns of about one
         K = K / size
-        sparse = [
-            self._solve(K, y, seen.c, self.tol, journal, f"machine{j}")
-            for j, y in enumerate(seen.labels)
-        ]
-        links = self._links(K, seen, sparse, rng, journal)
-        return Found(kernel, [s.with_columns_times(size) for s in sparse], links)
-
-    def _links(
-        self, K: Array, seen: Seen, sparse: list[Sparse], rng: np.random.Generator, journal: Journal
-    ) -> list[Link]:
-        """From rows held out by folds; from the fit itself where there are none."""
         plain = plain_link(self.probability, Probit())
-        if plain is not None:
-            return [plain] * len(sparse)
         count = fold_count(seen.codes, seen.c, self.n_folds)
-        parts: list[list[Any]] = [[] for _ in sparse]
-        folds = self.tune and count and not journal.report.stopped
-        H = held_out(seen.codes, seen.c, count, rng) if folds else np.empty((0, 0))
-        for k, h in enumerate(H.T, 1):
-            for j, (part, y) in enumerate(zip(parts, seen.labels, strict=True)):
+        H = None
+        if plain is None and self.tune and count:
+            H = held_out(seen.codes, seen.c, count, rng)
+        how: dict[str, Any] = {"solver": self.solver, "tol": self.tol, "max_iter": self.max_iter}
+        loose = how | {"tol": max(rvm.LOOSE, self.tol)}
+        sparse: list[Sparse] = []
+        links: list[Link] = []
+        for j, y in enumerate(seen.labels):
+            found = rvm.best_of_starts(K, y, seen.c, journal=journal.folder(f"machine{j}"), **how)
+            held = None
+            if H is not None and not journal.stopped:
                 notes = journal.folder(f"folds{j}")
-                part.append(self._left_out(K, seen, y, h, notes, f"fold{k}"))
-            if journal.report(Progress("folds", k, count, sum(s.value for s in sparse), 0.0)):
-                break
-        else:
-            if parts[0]:
-                pools = [[np.concatenate(x) for x in zip(*p, strict=True)] for p in parts]
-                return [fit_link(*pool) for pool in pools]
-        pairs = zip(sparse, seen.labels, strict=True)
-        return [fit_link(*self._in_sample(s, K, y, seen.c)) for s, y in pairs]
-
-    def _left_out(self, K: Array, seen: Seen, y: Array, h: Array, notes: Journal, key: str) -> Held:
-        """What a machine fitted to the other folds says of one."""
-        left = seen.c - h
-        rows, out = np.flatnonzero(left > 0), np.flatnonzero(h > 0)
-        # a point is a candidate while any of its rows is left
-        keep = np.flatnonzero(np.bincount(seen.at, left)[seen.at[seen.candidates]] > 0)
-        held = notes.recall(key)
-        if not held:
-            tol = max(LOOSE, self.tol)
-            sparse = self._solve(K[np.ix_(rows, keep)], y[rows], left[rows], tol, notes, "")
-            m, v = sparse.moments(K[np.ix_(out, keep)])
-            held = {"m": m, "v": v}
-            notes.note(key, m=m, v=v)
-        return y[out], held["m"], held["v"], h[out]
-
-    @staticmethod
-    def _in_sample(sparse: Sparse, K: Array, y: Array, c: Array) -> Held:
-        """Leave-one-out moments of the fit itself."""
-        m, v = sparse.moments(K)
-        row = Probit().expected(y, m, 0.0)
-        return (y, *leave_one_out(m, v, row._replace(w=row.h), c), c)
+                held = rvm.held_out_moments(K, seen, y, H, found.value, notes, **loose)
+            if plain is None:
+                held = held or rvm.leave_one_out_moments(found, K, y, seen.c)
+                links.append(fit_link(*held))
+            else:
+                links.append(plain)
+            sparse.append(found.with_columns_times(size))
+        return Found(kernel, sparse, links)

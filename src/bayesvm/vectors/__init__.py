@@ -1,28 +1,20 @@
-"""Sparse kernel machines: which rows become vectors, and with what weight."""
+"""Sparse kernel machines: probabilistic classification vector machines and relevance vectors."""
 
-from . import folds, laplace, learn, power, process, relevance, thinning, tune, widths
-from .folds import fold_count, held_out
-from .machine import OnColumns, Sparse
-from .newton import Penalty, em_step, maximise, newton
+from . import folds, pcvm_laplace, pcvm_power, process_mode, rvm
+from .journal import Journal
 from .nnls import nnls
+from .sparse import Sparse, SparsePosterior
+from .training import Training
 
 __all__ = [
-    "folds",
-    "laplace",
-    "learn",
-    "power",
-    "process",
-    "relevance",
-    "thinning",
-    "tune",
-    "widths",
-    "OnColumns",
-    "Penalty",
+    "Journal",
     "Sparse",
-    "em_step",
-    "fold_count",
-    "held_out",
-    "maximise",
-    "newton",
+    "SparsePosterior",
+    "Training",
+    "folds",
     "nnls",
+    "pcvm_laplace",
+    "pcvm_power",
+    "process_mode",
+    "rvm",
 ]

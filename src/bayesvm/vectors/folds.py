@@ -1,4 +1,4 @@
-"""Rows held out in turn, such that a row of weight two is a row twice; what is said of them."""
+"""Folds of weighted rows, such that a row of weight two is treated as two rows."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from ..core.types import Array
 from ..machines.calibration import fit_link
 
 MOST_PIECES = 10**6  # of a class; beyond, counts are drawn instead
+
+Held = tuple[
+    Array, Array, Array, Array
+]  # of held-out rows: labels, mean and variance of f, weights
 
 
 def held_out(y: Array, c: Array, count: int, rng: np.random.Generator) -> Array:

@@ -1,13 +1,8 @@
-r"""Ascent of a probit posterior under signs: one EM step, Newton steps, working sets.
-
-Columns are signed, so that every coefficient but the bias, the last, is nonnegative:
-:math:`z = Ax` with :math:`A = [\Phi\,\mathrm{diag}(y), 1]`.
-"""
+"""Penalised probit regression: EM step, Newton's method and working sets of columns."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,188 +11,148 @@ from ..likelihoods import Probit
 from .nnls import nnls
 
 PROBIT = Probit()
-BIAS = 1e-8  # precision of the bias: flat, but for a trace that keeps separable data finite
+FLAT = 1e-8  # default prior precision of the bias: a standard deviation of 1e4
 ENTER = 10  # columns that may join a working set at once, or a third of those in it
-FLOOR = 1e-10  # least curvature of a row: it vanishes where all are far on their side
-
-
-class Gram(NamedTuple):
-    r"""Kernel values of columns with one another, for :math:`\lambda\|f\|^2 = \lambda w^\top K w`.
-
-    The matrix is that of all candidates, shared by all folds; ``at`` says which are columns here.
-    """
-
-    K: Array
-    at: Array
-    sign: Array  # labels of the columns
-    weight: float
-
-    def of(self, columns: Array) -> Gram:
-        return self._replace(at=self.at[columns], sign=self.sign[columns])
-
-    def matrix(self) -> Array:
-        out = self.K[np.ix_(self.at, self.at)] * self.sign
-        out *= self.weight * self.sign[:, None]
-        return out
-
-    def times(self, x: Array) -> Array:
-        on = np.flatnonzero(x)
-        w = self.weight * self.sign[on] * x[on]
-        out: Array = self.sign * (self.K[np.ix_(self.at, self.at[on])] @ w)
-        return out
+FLOOR = 1e-10  # least curvature; it vanishes where all rows are far on their labels' side
 
 
 @dataclass(frozen=True, eq=False)
-class Penalty:
-    r"""Minus the log prior of x >= 0: :math:`t^\top x + \frac12 x^\top(\mathrm{diag} P + Q)x`.
+class PenalisedProbit:
+    r"""Log posterior density of the coefficients of a probit model.
 
-    The bias is the last column; *Q*, if any, is a Gram matrix of the others.
+    .. math::
+
+        \sum_i c_i\log\Phi(y_i z_i) - t^\top x - \tfrac12 x^\top Q x, \qquad z = Ax .
+
+    The last column is the constant, and its coefficient, the bias, is free.  The others are
+    nonnegative if ``signed``: the columns of a probabilistic classification vector machine are
+    multiplied by the label of their vector, :math:`A = [K\,\mathrm{diag}(y), 1]`.
     """
 
-    t: Array
-    P: Array
-    gram: Gram | None = None
+    A: Array  # (n, K)
+    y: Array  # (n,) labels -1 and +1
+    c: Array  # (n,) weights of the rows
+    t: Array  # (K,)
+    Q: Array  # (K, K), or its diagonal (K,)
+    signed: bool = True
 
-    def matrix(self) -> Array:
-        """The quadratic part."""
-        out = np.diag(self.P)
-        if self.gram is not None:
-            out[:-1, :-1] += self.gram.matrix()
+    @property
+    def free(self) -> Array:
+        return np.arange(self.t.size) == self.t.size - 1 if self.signed else self.t == self.t
+
+    def of(self, columns: Array) -> PenalisedProbit:
+        """The model with some of the columns, the bias among them."""
+        Q = self.Q[columns] if self.Q.ndim == 1 else self.Q[np.ix_(columns, columns)]
+        return replace(self, A=self.A[:, columns], t=self.t[columns], Q=Q)
+
+    def with_rate(self, rate: float) -> PenalisedProbit:
+        """The model with the linear penalty ``rate`` on all coefficients but the bias."""
+        return replace(self, t=np.append(np.full(self.t.size - 1, rate), 0.0))
+
+    def local(self, z: Array) -> Local:
+        """Gradient g and curvature h of the log-likelihood of each row in z."""
+        return PROBIT.expected(self.y, z, 0.0).times(self.c)
+
+    def value(self, x: Array, z: Array | None = None) -> float:
+        z = self.A @ x if z is None else z
+        fit = float(self.c @ PROBIT.log_prob(self.y, z))
+        return fit - float((self.t + 0.5 * self._times(x)) @ x)
+
+    def gradient(self, x: Array) -> Array:
+        on = np.flatnonzero(x)
+        g = self.local(self.A[:, on] @ x[on]).g
+        out: Array = self.A.T @ g - self.t - self._times(x)
         return out
 
-    def slope(self, x: Array) -> Array:
-        out: Array = self.t + self.P * x
-        if self.gram is not None:
-            out[:-1] += self.gram.times(x[:-1])
-        return out
+    def curvature(self, h: Array) -> Array:
+        """Minus the matrix of second derivatives, ``A' diag(h) A + Q``."""
+        B = self.A * np.sqrt(h)[:, None]
+        return B.T @ B + self._matrix()
 
-    def at(self, x: Array) -> float:
-        return 0.5 * float((self.t + self.slope(x)) @ x)
+    def _times(self, x: Array) -> Array:
+        if self.Q.ndim == 1:
+            return self.Q * x
+        on = np.flatnonzero(x)
+        return self.Q[:, on] @ x[on]
 
-    def of(self, columns: Array) -> Penalty:
-        """That of some columns, the bias among them."""
-        gram = None if self.gram is None else self.gram.of(columns[:-1])
-        return Penalty(self.t[columns], self.P[columns], gram)
+    def _matrix(self) -> Array:
+        return np.diag(self.Q) if self.Q.ndim == 1 else self.Q
 
+    def em_step(self, x: Array) -> Array:
+        r"""One EM step with the exact M-step.
 
-def with_bias(t: Array, P: Array, gram: Gram | None = None) -> Penalty:
-    """Add the bias to the penalties of the weights."""
-    return Penalty(np.append(t, 0.0), np.append(P, BIAS), gram)
+        E: :math:`\bar h = z + g`, the mean of N(z, 1) on the label's side.  M: least squares on
+        :math:`\bar h` under the signs, weights and bias jointly; Chen et al., eqs 11, 12 and 23,
+        with the normalisation of (23) and the constraint corrected.
+        """
+        z = self.A @ x
+        target = z + PROBIT.expected(self.y, z, 0.0).g
+        G = (self.A * self.c[:, None]).T @ self.A + self._matrix()
+        return nnls(G, self.A.T @ (self.c * target) - self.t, self.free, x > 0)
 
+    def newton(self, x: Array, tol: float, max_iter: int = 100) -> tuple[Array, int]:
+        """Maximise by Newton steps, each a problem of signed least squares; also count the steps.
 
-def only_last(K: int) -> Array:
-    free = np.zeros(K, dtype=bool)
-    free[-1] = True
-    return free
+        Ends when a full step promises a gain below ``tol``, in nats.  Steps are halved until they
+        gain, so the value never falls.
+        """
+        free, z = self.free, self.A @ x
+        floor = np.where(free, 0.0, FLOOR * self._size() ** 2)
+        value = self.value(x, z)
+        for number in range(max_iter):
+            row = self.local(z)
+            G = self.curvature(row.h)
+            G.flat[:: x.size + 1] += floor
+            slope = self.A.T @ row.g - self.t - self._times(x)
+            step = nnls(G, G @ x + slope, free, x > 0) - x
+            gain = float(slope @ step)
+            if not gain > tol:
+                return x, number
+            dz, share = self.A @ step, 1.0
+            while (
+                new := self.value(x + share * step, z + share * dz)
+            ) < value + 0.1 * share * gain:
+                share *= 0.5
+                if share < 1e-8:
+                    return x, number
+            x, z, value = x + share * step, z + share * dz, new
+            x = np.where(free, x, np.maximum(x, 0.0))
+        return x, max_iter
 
+    def maximise(self, x: Array, tol: float = 1e-9, slack: float = 1e-6) -> tuple[Array, int]:
+        """Maximise over many columns by Newton steps on a working set; also count the steps.
 
-def size_of(A: Array) -> float:
-    """The largest value of the columns but the constant."""
-    return float(np.abs(A[:, :-1]).max(initial=0.0))
-
-
-def local(A: Array, y: Array, c: Array, x: Array) -> Local:
-    return PROBIT.expected(y, A @ x, 0.0).times(c)
-
-
-def objective(A: Array, y: Array, c: Array, penalty: Penalty, x: Array) -> float:
-    """Log posterior density, up to the constant of the prior."""
-    return float(c @ PROBIT.log_prob(y, A @ x)) - penalty.at(x)
-
-
-def em_step(A: Array, y: Array, c: Array, penalty: Penalty, x: Array) -> Array:
-    r"""One EM step with the exact M-step.
-
-    E: :math:`\bar h = z + g`, the mean of N(z, 1) on the label's side.  M: least squares on
-    :math:`\bar h` under the signs, weights and bias jointly; Chen et al., eqs 11, 12 and 23, with
-    the normalisation of (23) and the constraint put right.
-    """
-    z = A @ x
-    target = z + PROBIT.expected(y, z, 0.0).g
-    G = (A * c[:, None]).T @ A + penalty.matrix()
-    return nnls(G, A.T @ (c * target) - penalty.t, only_last(x.size), x > 0)
-
-
-def newton(
-    A: Array, y: Array, c: Array, penalty: Penalty, x: Array, tol: float, max_iter: int = 100
-) -> tuple[Array, int]:
-    """Maximise by Newton steps, each a problem of signed least squares; also the steps made.
-
-    Ends when a whole step promises less than ``tol``, in nats.  Steps are halved until they gain,
-    so the objective never falls.
-    """
-    free, t, Q = only_last(x.size), penalty.t, penalty.matrix()
-    floor = FLOOR * np.append(np.full(x.size - 1, size_of(A) ** 2), 1.0)
-
-    def density(z: Array, x: Array) -> float:
-        return float(c @ PROBIT.log_prob(y, z)) - float((t + 0.5 * (Q @ x)) @ x)
-
-    z = A @ x
-    value = density(z, x)
-    for step_number in range(max_iter):
-        row = PROBIT.expected(y, z, 0.0).times(c)
-        B = A * np.sqrt(row.h)[:, None]
-        G = B.T @ B + Q
-        G.flat[:: x.size + 1] += floor
-        slope = A.T @ row.g - t - Q @ x
-        step = nnls(G, G @ x + slope, free, x > 0) - x
-        gain = float(slope @ step)
-        if not gain > tol:
-            return x, step_number
-        dz, share = A @ step, 1.0
-        while True:
-            new_x, new_z = x + share * step, z + share * dz
-            new = density(new_z, new_x)
-            if new >= value + 0.1 * share * gain:
+        Columns join the set while their gradient exceeds the penalty by more than ``slack`` of it:
+        all optimality conditions then hold to that slack.
+        """
+        allowed = slack * np.maximum(self.t, 1e-3 * self._size())
+        work, steps = np.flatnonzero((x > 0) | self.free), 0
+        for _ in range(10 + x.size):
+            part, made = self.of(work).newton(x[work], tol)
+            if steps and not made:  # the columns that joined promise less than the tolerance
                 break
-            share *= 0.5
-            if share < 1e-8:
-                return x, step_number
-        x, z, value = np.where(free, new_x, np.maximum(new_x, 0.0)), new_z, new
-    return x, max_iter
+            x = np.zeros(x.size)
+            x[work] = part
+            steps += max(made, 1)
+            work = np.flatnonzero((x > 0) | self.free)
+            gain = self.gradient(x) - allowed
+            gain[work] = 0.0
+            more = np.argsort(-gain, kind="stable")[: max(ENTER, work.size // 3)]
+            more = more[gain[more] > 0]
+            if not more.size:
+                break
+            work = np.sort(np.concatenate([work, more]))
+        return x, steps
+
+    def _size(self) -> float:
+        """The largest value in the columns but the constant."""
+        part = self.A[:, :-1]
+        return float(max(part.max(initial=0.0), -part.min(initial=0.0)))
 
 
-def maximise(
-    A: Array,
-    y: Array,
-    c: Array,
-    penalty: Penalty,
-    x: Array,
-    tol: float = 1e-9,
-    slack: float = 1e-6,
-) -> tuple[Array, int]:
-    """Maximise over all columns by Newton steps on a working set; also the steps made.
-
-    Columns join while their slope exceeds the penalty by more than ``slack`` of it: all optimality
-    conditions then hold to that slack.
-    """
-    K = x.size
-    allowed = slack * np.maximum(penalty.t, 1e-3 * size_of(A))
-    work = np.flatnonzero((x > 0) | only_last(K))
-    steps = 0
-    for _ in range(10 + K):
-        part, made = newton(A[:, work], y, c, penalty.of(work), x[work], tol)
-        if steps and not made:  # those that joined promise less than the tolerance
-            break
-        x = np.zeros(K)
-        x[work] = part
-        steps += max(made, 1)
-        work = np.flatnonzero((x > 0) | only_last(K))
-        row = local(A[:, work], y, c, x[work])
-        gain = A.T @ row.g - penalty.slope(x) - allowed
-        gain[work] = 0.0
-        more = np.argsort(-gain, kind="stable")[: max(ENTER, work.size // 3)]
-        more = more[gain[more] > 0]
-        if not more.size:
-            break
-        work = np.sort(np.concatenate([work, more]))
-    return x, steps
-
-
-def largest_rate(A: Array, y: Array, c: Array) -> float:
-    """The rate at which the last weight dies: the largest slope of the bias-only machine."""
-    x = np.zeros(A.shape[1])
-    one = np.ones((A.shape[0], 1))
-    x[-1:], _ = newton(one, y, c, with_bias(np.empty(0), np.empty(0)), x[-1:], 1e-12)
-    g = local(one, y, c, x[-1:]).g
-    return float(np.max(A[:, :-1].T @ g, initial=0.0))
+def largest_rate(model: PenalisedProbit) -> float:
+    """The least rate at which all weights are zero: the largest gradient at the bias alone."""
+    bias = model.of(np.array([model.t.size - 1]))
+    x, _ = bias.newton(np.zeros(1), 1e-12)
+    g = bias.local(bias.A @ x).g
+    return float(np.max(model.A[:, :-1].T @ g, initial=0.0))

@@ -1,4 +1,4 @@
-"""Least squares with signs: the exact M-step of a truncated prior."""
+"""Least squares with nonnegative coefficients, from the normal equations."""
 
 from __future__ import annotations
 
@@ -7,31 +7,33 @@ from scipy.linalg.lapack import dposv
 
 from ..core.types import Array
 
-TRIES = 3  # exchanges of whole blocks that need not make progress; then one at a time
+TRIES = 3  # exchanges of whole blocks without progress; after them, one index at a time
 
 
 def nnls(G: Array, r: Array, free: Array, start: Array | None = None) -> Array:
     r"""Minimise :math:`\frac12 x^\top G x - r^\top x` subject to :math:`x_j \ge 0`.
 
-    Block principal pivoting: solve on a set of columns, let those that came out negative leave and
-    those that would gain from entering enter, all at once; where that makes no progress, one at a
-    time, the last first, which terminates.
+    Block principal pivoting: solve for the coefficients of a set of columns; remove the columns
+    whose coefficients are negative and add those whose gradient is positive, all at once.  Where
+    that makes no progress, exchange only the last such column (Murty's rule), which terminates.
+    ``scipy.optimize.nnls`` needs the rows; this function needs their Gram matrix only, allows free
+    coefficients and starts from a known set.
 
     Parameters
     ----------
     G : array of shape (K, K)
-        Positive definite; a trace of jitter is added if rounding has made it singular.
+        Positive definite matrix.
     r : array of shape (K,)
         Linear part.
     free : boolean array of shape (K,)
-        Columns without a constraint.
+        Coefficients without a constraint.
     start : boolean array of shape (K,), optional
-        Columns to begin with; all of them by default.
+        Columns of the first set; all by default.
 
     Returns
     -------
     x : array of shape (K,)
-        The minimiser; what is not in the final set is exactly zero.
+        The minimiser.  Coefficients outside the final set are exactly zero.
 
     References
     ----------
@@ -46,33 +48,29 @@ def nnls(G: Array, r: Array, free: Array, start: Array | None = None) -> Array:
     """
     K = r.size
     inside = np.ones(K, dtype=bool) if start is None else start | free
-    scale = np.abs(r).max(initial=0.0) + np.finfo(float).tiny
-    tol = 1e-12 * scale
+    tol = 1e-12 * (np.abs(r).max(initial=0.0) + np.finfo(float).tiny)
     fewest, left = K + 1, TRIES
     x = np.zeros(K)
     for _ in range(50 + 10 * K):
         at = np.flatnonzero(inside)
         x = np.zeros(K)
         x[at] = solve(G[np.ix_(at, at)], r[at])
-        slope = r - G @ x
-        bad = np.where(inside, (x < 0) & ~free, slope > tol)
-        count = int(bad.sum())
+        wrong = np.where(inside, (x < 0) & ~free, r - G @ x > tol)
+        count = int(wrong.sum())
         if not count:
             return x
         if count < fewest:
             fewest, left = count, TRIES
         else:
             left -= 1
-        if left >= 0:
-            inside ^= bad
-        else:  # the last bad index alone: Murty's rule, finite
-            last = np.flatnonzero(bad)[-1]
-            inside[last] = ~inside[last]
+        if left < 0:
+            wrong[: np.flatnonzero(wrong)[-1]] = False
+        inside ^= wrong
     return np.where(free, x, np.maximum(x, 0.0))
 
 
 def solve(G: Array, r: Array) -> Array:
-    """Solve a positive definite system, with jitter only if it is needed."""
+    """Solve a positive definite system; jitter is added only if rounding made it singular."""
     if not r.size:
         return r
     jitter = 0.0

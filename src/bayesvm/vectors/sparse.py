@@ -1,4 +1,4 @@
-"""A sparse machine: the columns that survived, their coefficients and their spread."""
+"""A sparse machine: the columns with a weight, their coefficients and their covariance."""
 
 from __future__ import annotations
 
@@ -14,23 +14,19 @@ from ..model.model import Problem
 
 
 class Sparse(NamedTuple):
-    """What a solver leaves behind.
+    """What a solver returns: a Gaussian approximation of the weights that are not zero."""
 
-    ``columns`` are the numbers of the surviving columns, ``mean`` their coefficients and the bias,
-    ``precision`` the matrix of Laplace's approximation there.
-    """
-
-    columns: Array
-    mean: Array
-    precision: Array
+    columns: Array  # (k,) numbers of the columns that have a weight
+    mean: Array  # (k + 1,) their weights, then the bias
+    precision: Array  # (k + 1, k + 1) of Laplace's approximation
     value: float  # log posterior density, or log evidence
     path: list[float]
     n_iter: int
-    converged: bool
+    converged: bool = True
     change: float = 0.0
 
     def moments(self, Phi: Array) -> tuple[Array, Array]:
-        """Mean and variance of f at rows whose kernel values with *all* columns are given."""
+        """Mean and variance of f at rows whose values in *all* columns are given."""
         C = np.column_stack([Phi[:, self.columns], np.ones(Phi.shape[0])])
         return C @ self.mean, self.covariance().quad(C)
 
@@ -38,14 +34,14 @@ class Sparse(NamedTuple):
         return FullCovariance(*scaled_cholesky(self.precision))
 
     def with_columns_times(self, factor: Array | float) -> Sparse:
-        """The same machine of columns that are so many times as large."""
+        """The same f when the columns are multiplied by a factor."""
         s = np.append(np.broadcast_to(factor, self.columns.shape), 1.0)
         return self._replace(mean=self.mean / s, precision=self.precision * np.outer(s, s))
 
 
 @dataclass(frozen=True)
-class OnColumns:
-    """A Gaussian posterior of some of the design's columns; the others are zero for certain."""
+class SparsePosterior:
+    """Gaussian posterior of some of a design's columns; the coefficients of the others are zero."""
 
     has_spread: ClassVar[bool] = True
 
@@ -54,20 +50,20 @@ class OnColumns:
     width: int
 
     @classmethod
-    def of(cls, sparse: Sparse, columns: Array, width: int) -> OnColumns:
+    def of(cls, sparse: Sparse, columns: Array, width: int) -> SparsePosterior:
         return cls(columns, GaussianPosterior(Coef(sparse.mean, sparse.covariance())), width)
 
-    def _spread(self, values: Array) -> Array:
+    def _scatter(self, values: Array) -> Array:
         out = np.zeros((*values.shape[:-1], self.width))
         out[..., self.columns] = values
         return out
 
     @property
     def mean(self) -> Array:
-        return self._spread(self.inner.mean)
+        return self._scatter(self.inner.mean)
 
     def variance(self) -> Array:
-        return self._spread(self.inner.variance())
+        return self._scatter(self.inner.variance())
 
     def covariance(self, where: slice | None = None) -> Array:
         out = np.zeros((self.width, self.width))
@@ -81,7 +77,7 @@ class OnColumns:
         return self.inner.quantiles(C[:, self.columns], levels, extra)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        return self._spread(self.inner.sample(n, rng))
+        return self._scatter(self.inner.sample(n, rng))
 
     def left_out(self, problem: Problem) -> tuple[Array, Array]:
-        raise RuntimeError("links of vector machines are fitted on rows held out")
+        raise RuntimeError("links of vector machines are fitted on held-out rows")

@@ -6,10 +6,17 @@ from numpy.testing import assert_allclose
 from scipy.special import log_ndtr, ndtr
 from tests.papers import chen
 
+from bayesvm.inference.reporter import Reporter
 from bayesvm.processes.gram import Labels
-from bayesvm.vectors import laplace, process
-from bayesvm.vectors.process import LEVEL, STEP, Reference, norm_weight, reference
-from bayesvm.vectors.tune import Candidates
+from bayesvm.vectors import Journal, process_mode
+from bayesvm.vectors.pcvm_laplace import convex_model, fit, signed_columns
+from bayesvm.vectors.process_mode import (
+    LEVEL,
+    STEP,
+    ProcessMode,
+    choose_norm_weight,
+    find_process_mode,
+)
 
 
 def problem(n=60, seed=0):
@@ -26,11 +33,10 @@ def labels_of(y, c):
 @pytest.mark.parametrize("ridge", [0.05, 1.0, 20.0])
 def test_the_machine_without_a_rate_is_the_mode_of_the_process(ridge):
     K, y, c = problem()
-    columns = Candidates(K, np.arange(60))
-    A = columns.signed(y)
-    sparse = laplace.fit(A, y, c, 1e-9, columns.gram(y, ridge))
+    A = signed_columns(K, y, np.arange(60))
+    sparse = fit(convex_model(A, y, c, 1e-9, ridge * np.outer(y, y) * K))
     m, v = sparse.moments(A[:, :-1])
-    found = reference(K, labels_of(y, c), ridge)
+    found = find_process_mode(K, labels_of(y, c), ridge)
     assert_allclose(found.f, m, atol=2e-3)  # the level is not quite flat
     assert_allclose(found.v, v, rtol=0.02)  # a weight of zero has no spread in the machine
 
@@ -38,7 +44,7 @@ def test_the_machine_without_a_rate_is_the_mode_of_the_process(ridge):
 def test_slope_at_the_mode_is_zero_from_any_start():
     K, y, c = problem()
     for start in (None, 30.0 * y, -30.0 * y):
-        found = reference(K, labels_of(y, c), 0.1, start)
+        found = find_process_mode(K, labels_of(y, c), 0.1, start)
         level = found.f - K @ found.local.g / 0.1
         assert_allclose(level, level.mean(), atol=1e-6)
         assert_allclose(LEVEL * found.local.g.sum(), level.mean(), rtol=0.01)
@@ -46,30 +52,30 @@ def test_slope_at_the_mode_is_zero_from_any_start():
 
 def test_rows_left_out_are_close_to_fits_without_them():
     K, y, c = problem(40)
-    found = reference(K, labels_of(y, c), 0.5)
+    found = find_process_mode(K, labels_of(y, c), 0.5)
     exact = []
     for i in range(40):
         rest = np.delete(np.arange(40), i)
-        inside = reference(K[np.ix_(rest, rest)], labels_of(y[rest], c[rest]), 0.5)
+        inside = find_process_mode(K[np.ix_(rest, rest)], labels_of(y[rest], c[rest]), 0.5)
         exact.append((K[i, rest] / 0.5 + LEVEL) @ inside.local.g)
-    assert np.abs(found.left - exact).max() < 0.12
-    assert np.abs(found.left - exact).max() < 0.2 * np.abs(found.left - found.f).max()
+    assert np.abs(found.left_out - exact).max() < 0.12
+    assert np.abs(found.left_out - exact).max() < 0.2 * np.abs(found.left_out - found.f).max()
 
 
 def test_a_row_of_weight_two_is_the_row_twice():
     K, y, c = problem(30)
     c[4] = 2.0
     at = np.append(np.arange(30), 4)
-    twice = reference(K, Labels(y[at], np.ones(31), at, 30), 0.3)
-    once = reference(K, labels_of(y, c), 0.3)
+    twice = find_process_mode(K, Labels(y[at], np.ones(31), at, 30), 0.3)
+    once = find_process_mode(K, labels_of(y, c), 0.3)
     assert_allclose(twice.f[:30], once.f, atol=1e-6)
-    assert_allclose(twice.left[:30], once.left, atol=1e-6)
+    assert_allclose(twice.left_out[:30], once.left_out, atol=1e-6)
 
 
 def test_draws_of_the_posterior_are_one_deviation_away():
     """The mean of squared distances is one; 2000 draws tell it to 4 standard errors."""
     K, y, c = problem()
-    found = reference(K, labels_of(y, c), 0.3)
+    found = find_process_mode(K, labels_of(y, c), 0.3)
     prior = K / 0.3 + LEVEL
     cov = np.linalg.inv(np.linalg.inv(prior + 1e-9 * np.eye(60)) + np.diag(found.local.h))
     draws = np.random.default_rng(0).multivariate_normal(found.f, cov, 2000)
@@ -83,7 +89,7 @@ def test_small_distances_are_those_of_the_probabilities():
     """Half the numerator against the Kullback-Leibler distance of Bernoulli labels."""
     K, y, c = problem()
     c = c + np.arange(60) % 3
-    found = reference(K, labels_of(y, c), 0.3)
+    found = find_process_mode(K, labels_of(y, c), 0.3)
     expected = found._replace(local=found.local._replace(h=_fisher(found.f)))
     f = found.f + 0.02 * np.sin(np.arange(60))
     kl = sum(
@@ -101,17 +107,18 @@ def _fisher(f):
 
 def test_a_neighbour_moves_as_the_process_does():
     K, y, c = problem()
-    found = reference(K, labels_of(y, c), 0.3)
-    m, v = found.without(y, c, found.f, found.v)
-    assert_allclose(m, found.left)
+    found = find_process_mode(K, labels_of(y, c), 0.3)
+    m, v = found.leave_one_out(y, c, found.f, found.v)
+    assert_allclose(m, found.left_out)
     assert np.all(v >= found.v)
 
 
 # ----- the weight of the norm
 
 
-class Memory:
-    def __init__(self):
+class Memory(Journal):
+    def __init__(self, callback):
+        super().__init__(Reporter([callback], 0))
         self.held = {}
 
     def recall(self, key):
@@ -125,35 +132,39 @@ class Memory:
 def test_the_weight_is_the_mean_under_the_losses(best, monkeypatch):
     """Losses that are a parabola in the log weight: the mean of a Gaussian times the prior's."""
 
-    def known(K, labels, ridge, start=None):
+    def known(K, labels, ridge, start, bias):
         ones = np.ones(2)
-        row = process.at_mode(ones, ones)
-        return Reference(np.full(2, np.log(ridge)), ones, ones, row)
+        row = process_mode.at_mode(ones, ones)
+        return ProcessMode(np.full(2, np.log(ridge)), ones, ones, row)
 
     def losses(y, m, v, c):
         return np.full(2, 0.25 * (m[0] / STEP - best) ** 2)
 
-    monkeypatch.setattr(process, "reference", known)
-    monkeypatch.setattr(process, "leave_one_out", lambda f, v, local, c: (f, v))
-    monkeypatch.setattr(process, "row_losses", losses)
-    got = norm_weight(np.eye(2), labels_of(np.array([1.0, -1.0]), np.ones(2)), 1.0)
-    precision = (1.0, (STEP / process.SPREAD) ** 2)
+    monkeypatch.setattr(process_mode, "find_process_mode", known)
+    monkeypatch.setattr(process_mode, "leave_one_out", lambda f, v, local, c: (f, v))
+    monkeypatch.setattr(process_mode, "row_losses", losses)
+    got = choose_norm_weight(np.eye(2), labels_of(np.array([1.0, -1.0]), np.ones(2)), 1.0)
+    precision = (1.0, (STEP / process_mode.SPREAD) ** 2)
     assert np.log(got) / STEP == pytest.approx(precision[0] * best / sum(precision), abs=0.05)
 
 
 def test_a_centre_far_off_is_left():
     K, y, c = problem(100)
-    near = norm_weight(K, labels_of(y, c), 1.0)
-    far = norm_weight(K, labels_of(y, c), 300.0)
+    near = choose_norm_weight(K, labels_of(y, c), 1.0)
+    far = choose_norm_weight(K, labels_of(y, c), 300.0)
     assert abs(np.log10(far / near)) < 0.75  # the prior pulls a little
 
 
 def test_a_search_goes_on_from_its_notes_and_may_be_stopped():
     K, y, c = problem()
-    told, again, memory = [], [], Memory()
-    first = norm_weight(K, labels_of(y, c), 1.0, lambda p, s: bool(told.append(p)), memory)
-    second = norm_weight(K, labels_of(y, c), 1.0, lambda p, s: bool(again.append(p)), memory)
+    told, again = [], []
+    memory = Memory(told.append)
+    labels = labels_of(y, c)
+    first = choose_norm_weight(K, labels, 1.0, journal=memory)
+    memory.report = Reporter([again.append], 0)
+    second = choose_norm_weight(K, labels, 1.0, journal=memory)
     assert second == pytest.approx(first)
     assert [p.iteration for p in told] == list(range(1, len(told) + 1))
     assert again == []
-    assert norm_weight(K, labels_of(y, c), 7.0, lambda p, s: True) == 7.0
+    stop = Journal(Reporter([lambda p: True], 0))
+    assert choose_norm_weight(K, labels, 7.0, journal=stop) == 7.0

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 from tests.papers import chen
 
-from bayesvm.vectors import relevance
-from bayesvm.vectors.newton import BIAS
+from bayesvm.vectors import rvm
+from bayesvm.vectors.newton import FLAT
 
 
 def problem(n, seed, width=1.0, weighted=False):
@@ -20,27 +20,27 @@ def problem(n, seed, width=1.0, weighted=False):
 
 def mode_of(Phi, columns, y, c, alpha):
     C = np.column_stack([Phi[:, columns], np.ones(len(y))])
-    P = np.append(alpha, BIAS)
-    return C, relevance.find_mode(C, y, c, P, np.zeros(P.size))
+    P = np.append(alpha, FLAT)
+    return C, rvm.find_mode(C, y, c, P, np.zeros(P.size))
 
 
 def test_mode_and_evidence_are_those_of_the_transcript():
     Phi, y, c = problem(30, 0)
     alpha = np.array([0.5, 2.0, 1.0])
     C, mode = mode_of(Phi, [3, 8, 20], y, c, alpha)
-    theta, Q = chen.relevance_mode(C, y, np.append(alpha, BIAS))
+    theta, Q = chen.relevance_mode(C, y, np.append(alpha, FLAT))
     assert_allclose(mode.theta, theta, atol=1e-6)
-    assert_allclose(mode.Q, Q, rtol=1e-5)
+    assert_allclose(mode.precision, Q, rtol=1e-5)
     assert mode.evidence == pytest.approx(
-        chen.relevance_evidence(C, y, np.append(alpha, BIAS)), abs=1e-8
+        chen.relevance_evidence(C, y, np.append(alpha, FLAT)), abs=1e-8
     )
 
 
 def test_weights_are_copies():
     Phi, y, c = problem(20, 1, weighted=True)
     twice = np.repeat(np.arange(20), c.astype(int))
-    a = relevance.sequential(Phi, y, c)
-    b = relevance.sequential(Phi[twice], y[twice], np.ones(twice.size))
+    a = rvm.sequential(Phi, y, c)
+    b = rvm.sequential(Phi[twice], y[twice], np.ones(twice.size))
     assert a.value == pytest.approx(b.value, abs=1e-9)
     assert_allclose(a.mean, b.mean, rtol=1e-6)
 
@@ -54,31 +54,31 @@ def test_increment_is_exact_for_the_linearised_model():
 
     def log_evidence(columns, alpha):
         D = np.column_stack([Phi[:, columns], np.ones(15)])
-        V = np.diag(1 / mode.h) + D @ np.diag(1 / np.append(alpha, BIAS)) @ D.T
+        V = np.diag(1 / mode.h) + D @ np.diag(1 / np.append(alpha, FLAT)) @ D.T
         return -0.5 * np.linalg.slogdet(V)[1] - 0.5 * targets @ np.linalg.solve(V, targets)
 
     base = log_evidence(active, alpha)
-    s, q = relevance.factors(Phi, Phi**2, C, mode)
+    s, q = rvm.factors(Phi, Phi**2, C, mode)
     for j in (0, 4, 12):  # add
         want = log_evidence([*active, j], [*alpha, 0.9]) - base
-        assert relevance.gain_of(0.9, s[j], q[j]) == pytest.approx(want, abs=1e-5)
+        assert rvm.gain_of(0.9, s[j], q[j]) == pytest.approx(want, abs=1e-5)
     for k, j in enumerate(active):  # delete and re-estimate
         rest = 1 - s[j] / alpha[k]
-        own = relevance.gain_of(alpha[k], s[j] / rest, q[j] / rest)
+        own = rvm.gain_of(alpha[k], s[j] / rest, q[j] / rest)
         others = np.delete(np.arange(3), k)
         want = log_evidence(active[others], alpha[others]) - base
         assert -own == pytest.approx(want, abs=1e-5)
         new = alpha.copy()
         new[k] = 0.2
         want = log_evidence(active, new) - base
-        got = relevance.gain_of(0.2, s[j] / rest, q[j] / rest) - own
+        got = rvm.gain_of(0.2, s[j] / rest, q[j] / rest) - own
         assert got == pytest.approx(want, abs=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_evidence_never_falls(seed):
     Phi, y, c = problem(60, seed)
-    path = relevance.sequential(Phi, y, c).path
+    path = rvm.sequential(Phi, y, c).path
     assert np.diff(path).min() >= 0
 
 
@@ -87,8 +87,8 @@ def test_sequential_and_em_agree_where_the_maximum_is_one(seed):
     """Few columns far apart: the same survivors, the same evidence."""
     Phi, y, c = problem(80, seed, width=0.7)
     Phi = Phi[:, :6]
-    one = relevance.sequential(Phi, y, c, tol=1e-9)
-    other = relevance.em(Phi, y, c, tol=1e-9, max_iter=20000)
+    one = rvm.sequential(Phi, y, c, tol=1e-9)
+    other = rvm.em(Phi, y, c, tol=1e-9, max_iter=20000)
     assert one.value == pytest.approx(other.value, abs=0.02)
     assert set(one.columns) <= set(other.columns)
 
@@ -97,7 +97,7 @@ def test_sequential_and_em_agree_where_the_maximum_is_one(seed):
 def test_sequential_and_em_agree_on_the_evidence(seed):
     """Many columns: local maxima of nearly the same height, within 0.02 nats a row."""
     Phi, y, c = problem(80, seed)
-    one, other = relevance.sequential(Phi, y, c), relevance.em(Phi, y, c)
+    one, other = rvm.sequential(Phi, y, c), rvm.em(Phi, y, c)
     assert one.converged
     assert other.converged
     assert one.value == pytest.approx(other.value, abs=0.02 * 80)
@@ -107,7 +107,7 @@ def test_sequential_and_em_agree_on_the_evidence(seed):
 def test_where_one_solver_ends_the_other_stays(seed):
     """The heights differ by the maximum that was found, not by what a maximum is."""
     Phi, y, c = problem(80, seed)
-    solvers = {"sequential": relevance.sequential, "em": relevance.em}
+    solvers = {"sequential": rvm.sequential, "em": rvm.em}
     ends, values = {}, {}
     for name, solve in solvers.items():
 
@@ -123,7 +123,7 @@ def test_where_one_solver_ends_the_other_stays(seed):
 def test_precisions_are_stationary():
     """At the end of EM each precision solves alpha = (1 - alpha Sigma_jj) / w_j^2."""
     Phi, y, c = problem(50, 5)
-    found = relevance.em(Phi, y, c, tol=1e-9, max_iter=3000)
+    found = rvm.em(Phi, y, c, tol=1e-9, max_iter=3000)
     C = np.column_stack([Phi[:, found.columns], np.ones(50)])
     h = found.precision - C.T @ np.diag(_curvature(C, y, found.mean)) @ C
     alpha, variance = np.diag(h)[:-1], np.diag(np.linalg.inv(found.precision))[:-1]
@@ -140,7 +140,7 @@ def test_nothing_to_learn_leaves_the_bias():
     rng = np.random.default_rng(0)
     Phi = np.ones((40, 3))  # columns that are the bias again
     y = np.where(rng.random(40) < 0.8, 1.0, -1.0)
-    found = relevance.sequential(Phi, y, np.ones(40))
+    found = rvm.sequential(Phi, y, np.ones(40))
     m, _ = found.moments(Phi)
     assert found.columns.size == 0
     assert np.ptp(m) == 0

@@ -1,0 +1,421 @@
+r"""The convex vector machine: a one-sided Laplace prior of weights and the norm of f.
+
+.. math::
+
+    \max_{x \ge 0,\, b}\; \sum_i c_i \log\Phi(y_i z_i)
+        - \tau\sum_j x_j - \tfrac12\lambda\, w^\top K w, \qquad w_j = y_j x_j .
+
+The norm of *f* in the kernel's space, of weight :math:`\lambda`, makes *f* smooth; with it alone
+*f* is the mode of a Gaussian process and no weight is zero.  The rate :math:`\tau` makes most
+weights zero.  With a norm, two steps leave vectors out (:func:`fit_with_norm`):
+
+1. From large rates to small, machines come closer to the process; the first that is close has few
+   vectors, chosen jointly.  Their weights are found again without the rate, as in the relaxed
+   lasso, since the norm already shrinks them.
+2. Of these, one after another is removed, each time the one that costs least.  The log posterior
+   is, to second order, a quadratic with covariance :math:`\Sigma` and maximum *x*; without vector
+   *j*
+
+   .. math::
+
+       x' = x - \Sigma_{\cdot j}\,x_j/\Sigma_{jj}, \qquad
+       \Sigma' = \Sigma - \Sigma_{\cdot j}\Sigma_{j\cdot}/\Sigma_{jj},
+
+   and :math:`x_j^2/2\Sigma_{jj}` nats are lost (Hassibi & Stork 1993).
+
+With :math:`\lambda = 0` the rate must also make *f* smooth; folds choose it
+(:func:`fit_without_norm`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.types import Array
+from ..inference.progress import Progress, Watch, silent
+from ..processes.gram import Labels
+from .folds import Held, row_losses
+from .journal import SILENT, Journal
+from .newton import FLAT, PenalisedProbit, largest_rate
+from .process_mode import ProcessMode, choose_norm_weight, find_process_mode
+from .sparse import Sparse
+from .training import Training
+
+DENSE = 3000  # points up to which the mode of the process itself is found
+RATIO = 0.5  # of one rate to the next, with a norm
+LENGTH = 24  # rates tried at most
+CLOSE = 0.05  # standard deviations of the posterior by which a rate may change f,
+NEAR = 0.07  # and by which all vectors removed may change it together
+LAG = 3  # rates between machines compared; neighbours often have the same vectors
+UNKNOWN = 1e3  # reported for a distance that is not known yet
+LOOSE = (1e-5, 1e-3)  # tolerance in nats, and slack, of machines on the way
+
+FOLD_RATIO = 0.25  # of one rate to the next, without a norm
+FOLD_LENGTH = 9  # rates tried at most
+ENOUGH = 0.5  # nats that a rate must gain,
+PATIENCE = 2  # or so many more are tried,
+CROWDED = 0.3  # or one, if vectors are more than this share of the candidates
+EQUAL = 0.15  # standard errors by which two losses may differ and count as equal
+FOLD_LOOSE = (1e-4, 2e-2)  # tolerance in nats, and slack
+
+Accept = Callable[[Array], bool]  # whether f at the rows is acceptable
+
+
+class Found(NamedTuple):
+    """A machine of signed weights, its rate, the weight of the norm and held-out moments."""
+
+    sparse: Sparse
+    rate: float
+    norm_weight: float
+    held: Held | None
+
+
+def signed_columns(K: Array, y: Array, candidates: Array) -> Array:
+    """Kernel values with candidates times the labels of these rows, and the constant."""
+    return np.column_stack([K * y[candidates], np.ones(K.shape[0])])
+
+
+def convex_model(
+    A: Array, y: Array, c: Array, rate: float, Q: Array | None = None, bias: float = FLAT
+) -> PenalisedProbit:
+    """The log posterior; ``Q`` is the norm's matrix, ``lambda y K y``, and ``bias`` a precision."""
+    m = A.shape[1] - 1
+    t = np.append(np.full(m, rate), 0.0)
+    if Q is None:
+        return PenalisedProbit(A, y, c, t, np.append(np.zeros(m), bias))
+    full = np.zeros((m + 1, m + 1))
+    full[:-1, :-1], full[-1, -1] = Q, bias
+    return PenalisedProbit(A, y, c, t, full)
+
+
+def fit(model: PenalisedProbit) -> Sparse:
+    """Maximise; with a norm, find the weights again without the rate."""
+    x, steps = model.maximise(np.zeros(model.t.size))
+    return approximate(model, x, steps) if model.Q.ndim == 1 else relax(model, x, steps)
+
+
+def relax(model: PenalisedProbit, x: Array, steps: int = 0) -> Sparse:
+    """The machine of the vectors that have a weight, found again without the rate."""
+    x, more = relaxed_weights(model, x)
+    return approximate(model.with_rate(0.0), x, steps + more)
+
+
+def relaxed_weights(model: PenalisedProbit, x: Array, tol: float = 1e-9) -> tuple[Array, int]:
+    work = np.flatnonzero(np.append(x[:-1] > 0, True))
+    out = np.zeros_like(x)
+    out[work], steps = model.with_rate(0.0).of(work).newton(x[work], tol)
+    return out, steps
+
+
+def approximate(model: PenalisedProbit, x: Array, steps: int = 0) -> Sparse:
+    r"""Laplace's approximation at the weights that are not zero.
+
+    The second derivative of a Laplace prior is zero; without a norm, that of the Gaussian in its
+    mixture, :math:`\tau/x`, takes its place.
+    """
+    columns = np.flatnonzero(x[:-1] > 0)
+    kept = np.append(columns, x.size - 1)
+    part, x = model.of(kept), x[kept]
+    value = part.value(x)
+    if part.Q.ndim == 1:
+        part = replace(part, Q=np.append(part.t[:-1] / x[:-1], part.Q[-1]))
+    precision = part.curvature(part.local(part.A @ x).h)
+    return Sparse(columns, x, precision, value, [value], steps)
+
+
+def rate_path(model: PenalisedProbit, last: float | None, ratio: float, length: int) -> list[float]:
+    """Falling rates, from just above the ``last`` or the largest power of two with a vector."""
+    if last is not None:
+        first = last / ratio
+    else:
+        top = largest_rate(model)
+        first = 2.0 ** np.floor(np.log2(top)) if top > 0 else 1.0
+    return [float(first * ratio**k) for k in range(length)]
+
+
+# ----- with a norm
+
+
+class Path(NamedTuple):
+    """Machines of falling rate and their distances from a target."""
+
+    rates: list[float]
+    x: list[Array]  # signed weights and the bias
+    f: list[Array]  # at the rows
+    distances: list[float]
+    target: ProcessMode
+
+    def nearest(self) -> int:
+        """The first that is close, or else the nearest."""
+        good = np.flatnonzero(np.array(self.distances) <= CLOSE)
+        return int(good[0]) if good.size else int(np.argmin(self.distances))
+
+    def near_target(self, c: Array) -> Accept:
+        return lambda f: self.target.distance(f, c) <= NEAR
+
+    def within_one_error(self, y: Array, c: Array) -> Accept:
+        """Whether the leave-one-out log loss is within a standard error of the nearest's."""
+
+        def losses(f: Array) -> Array:
+            left = f + self.target.left_out - self.target.f
+            return row_losses(y, left, np.zeros_like(f), c)
+
+        best = losses(self.f[self.nearest()])
+        mean = float(c @ best) / float(c.sum())
+        bar = float(c @ best) + float(np.sqrt(c @ (best - mean) ** 2))
+        return lambda f: float(c @ losses(f)) <= bar
+
+
+def follow_rates(
+    model: PenalisedProbit,
+    rates: Sequence[float],
+    target: ProcessMode | None = None,
+    watch: Watch = silent,
+) -> Path:
+    """Machines from large rates to small until one is close to the target.
+
+    Without a target (where the process would cost too much) the target is the last machine: the
+    first that hardly differs from that of a rate eight times as large.
+    """
+    x, c, last = np.zeros(model.t.size), model.c, target
+    used: list[float] = []
+    found: list[Array] = []
+    made: list[Array] = []
+    for number, rate in enumerate(rates, 1):
+        x, _ = model.with_rate(rate).maximise(x, *LOOSE)
+        free, _ = relaxed_weights(model, x, LOOSE[0])
+        used.append(rate)
+        found.append(free)
+        made.append(model.A @ free)
+        if target is None:
+            sparse = approximate(model.with_rate(0.0), free)
+            last = ProcessMode.of(model.y, c, made[-1], sparse.moments(model.A[:, :-1])[1])
+            gap = last.distance(made[-1 - LAG], c) if number > LAG else UNKNOWN
+        else:
+            gap = target.distance(made[-1], c)
+        if watch(Progress("rates", number, len(rates), -gap, gap), None) or gap <= CLOSE:
+            break
+    assert last is not None  # there is at least one rate
+    return Path(used, found, made, [last.distance(f, c) for f in made], last)
+
+
+def remove_vectors(A: Array, sparse: Sparse, accept: Accept) -> Array:
+    """Weights after as many vectors as acceptable are removed, at least one being kept.
+
+    ``A`` holds the signed columns of all candidates.  Weights that become negative on the way are
+    removed next.  The change of f grows with the number removed, so bisection finds the last that
+    is acceptable.
+    """
+    steps = _removals(A, sparse)
+
+    def too_few(count: int) -> bool:
+        on, x = steps[count]
+        return not accept(A[:, on] @ x)
+
+    on, x = steps[bisect_left(range(1, len(steps)), True, key=too_few)]
+    out = np.zeros(A.shape[1])
+    out[on] = x
+    return out
+
+
+def _removals(A: Array, sparse: Sparse) -> list[tuple[Array, Array]]:
+    """Columns and coefficients: all, then without one after another, down to one vector."""
+    # the bias first, so that a vector to be removed can change places with the last
+    on, x = np.append(A.shape[1] - 1, sparse.columns), np.roll(sparse.mean, 1)
+    S = np.roll(sparse.covariance().dense(), 1, axis=(0, 1))
+    steps = [(on.copy(), x.copy())]
+    for k in range(on.size - 1, 1, -1):  # k columns stay, the bias among them
+        cost = x[1 : k + 1] * np.abs(x[1 : k + 1]) / np.diag(S)[1 : k + 1]
+        pair = [1 + int(np.argmin(cost)), k]
+        for part in (on, x, S, S.T):  # rows of S, then its columns
+            part[pair] = part[pair[::-1]]
+        share = S[:k, k] / S[k, k]
+        x[:k] -= share * x[k]
+        S[:k, :k] -= np.outer(share, S[k, :k])
+        if np.all(x[1:k] >= 0):
+            steps.append((on[:k].copy(), x[:k].copy()))
+    return steps
+
+
+def fit_with_norm(
+    K: Array,
+    data: Training,
+    y: Array,
+    *,
+    rate: float | None,
+    last: float | None,
+    norm_weight: float | None,
+    centre: float,
+    points: Array,
+    selection: str = "best",
+    bias: float = FLAT,
+    journal: Journal = SILENT,
+) -> Found:
+    """As few vectors as approximate the Gaussian process.
+
+    ``K`` holds kernel values of rows with candidates.  Without a ``norm_weight``, leave-one-out
+    losses at ``points`` choose it, from ``centre`` on.
+    """
+    labels = Labels(y, data.c, data.at, int(data.at.max()) + 1)
+    square, c = K[data.candidates], data.c
+    candidate = np.zeros(labels.points, dtype=int)
+    candidate[data.at[data.candidates]] = np.arange(data.candidates.size)  # one at each point
+
+    def process(at: Array) -> tuple[Array, Labels]:
+        here = candidate[at]
+        rows = np.flatnonzero(np.isin(data.at, at))
+        return square[np.ix_(here, here)], labels.take(rows)[0]
+
+    if norm_weight is None:
+        norm_weight = choose_norm_weight(*process(points), centre, bias, journal)
+    whole = np.unique(data.at[data.candidates])
+    target = None
+    if whole.size == labels.points <= DENSE:
+        target = find_process_mode(*process(whole), norm_weight, bias=bias)
+    sign = y[data.candidates]
+    Q = norm_weight * sign[:, None] * square * sign
+    model = convex_model(signed_columns(K, y, data.candidates), y, c, 0.0, Q, bias)
+    rates = [rate] if rate is not None else rate_path(model, last, RATIO, LENGTH)
+    path = follow_rates(model, rates, target, journal)
+    k = path.nearest()
+    if rate is None:
+        best = selection == "best"
+        accept = path.near_target(c) if best else path.within_one_error(y, c)
+        sparse = relax(model, remove_vectors(model.A, approximate(model, path.x[k]), accept))
+    else:
+        sparse = fit(model.with_rate(rate))
+    moments = path.target.leave_one_out(y, c, *sparse.moments(model.A[:, :-1]))
+    return Found(sparse, path.rates[k], norm_weight, (y, *moments, c))
+
+
+# ----- without a norm
+
+
+class Fold(NamedTuple):
+    """The model of the rows fitted, and the rows held out."""
+
+    model: PenalisedProbit
+    B: Array  # signed columns of the rows held out
+    y: Array
+    weight: Array
+
+
+class FoldPath:
+    """Machines of falling rate, each fitted to all folds but one, and their held-out log loss."""
+
+    def __init__(
+        self,
+        K: Array,
+        candidates: Array,
+        y: Array,
+        c: Array,
+        H: Array,
+        bias: float = FLAT,
+        journal: Journal = SILENT,
+    ) -> None:
+        self.journal, self.stopped = journal, False
+        self.folds: list[Fold] = []
+        for h in H.T:
+            left = c - h
+            rows, out = np.flatnonzero(left > 0), np.flatnonzero(h > 0)
+            keep = np.flatnonzero(left[candidates] > 0)
+            A = signed_columns(K[:, keep], y, candidates[keep])
+            model = convex_model(A[rows], y[rows], left[rows], 0.0, None, bias)
+            self.folds.append(Fold(model, A[out], y[out], h[out]))
+        self.y = np.concatenate([f.y for f in self.folds])
+        self.weight = np.concatenate([f.weight for f in self.folds])
+        self.fold = np.repeat(np.arange(len(self.folds)), [f.y.size for f in self.folds])
+        self.rates: list[float] = []
+        self.losses: list[float] = []
+        self.errors: list[float] = []  # standard errors of the losses
+        self.x: list[list[Array]] = []  # for every rate and fold
+
+    def follow(self, rates: Sequence[float], start: list[Array] | None = None) -> None:
+        """Fit at falling rates; end early where the loss no longer falls."""
+        xs = start or [np.zeros(f.model.t.size) for f in self.folds]
+        best, behind = np.inf, 0
+        for rate in rates:
+            xs = self._fit(rate, xs)
+            m = np.concatenate([f.B @ x for f, x in zip(self.folds, xs, strict=True)])
+            loss = self.weight * row_losses(self.y, m, np.zeros_like(m), self.weight)
+            each = np.bincount(self.fold, loss) / np.bincount(self.fold, self.weight)
+            total = float(loss.sum())
+            self.rates.append(rate)
+            self.losses.append(total)
+            self.errors.append(float(each.std(ddof=1) / np.sqrt(each.size) * self.weight.sum()))
+            self.x.append(xs)
+            number = len(self.rates)
+            progress = Progress("folds", number, FOLD_LENGTH + 1, -total, best - total)
+            self.stopped = self.journal(progress)
+            behind = 0 if total < best - ENOUGH else behind + 1
+            best = min(best, total)
+            crowded = any((x > 0).mean() > CROWDED for x in xs)
+            if self.stopped or behind >= (1 if crowded else PATIENCE):
+                break
+
+    def _fit(self, rate: float, start: list[Array]) -> list[Array]:
+        """Coefficients in all folds, from the checkpoint if it has them."""
+        key = f"rate{len(self.rates)}"
+        held = self.journal.recall(key)
+        if not held:
+            for k, (f, x) in enumerate(zip(self.folds, start, strict=True)):
+                held[f"fold{k}"], _ = f.model.with_rate(rate).maximise(x, *FOLD_LOOSE)
+            self.journal.note(key, **held)
+        return [held[f"fold{k}"] for k in range(len(self.folds))]
+
+    def choose(self, within: float = EQUAL) -> int:
+        """The largest rate within so many standard errors of the best."""
+        best = int(np.argmin(self.losses))
+        good = np.array(self.losses) <= self.losses[best] + within * self.errors[best]
+        return int(np.argmax(np.where(good, self.rates, -np.inf)))
+
+    def refine(self, within: float = EQUAL) -> None:
+        """Try the rate between the one chosen and the next larger."""
+        k = self.choose(within)
+        self.follow([self.rates[k] / FOLD_RATIO**0.5], self.x[k])
+
+    def held(self, k: int) -> Held:
+        """Moments of f at the held-out rows, at one rate."""
+        parts = []
+        for f, x in zip(self.folds, self.x[k], strict=True):
+            sparse = approximate(f.model.with_rate(self.rates[k]), x)
+            parts.append(sparse.moments(f.B[:, :-1]))
+        m, v = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return self.y, m, v, self.weight
+
+
+def fit_without_norm(
+    K: Array,
+    data: Training,
+    y: Array,
+    H: Array | None,
+    *,
+    rate: float | None,
+    last: float | None,
+    selection: str = "best",
+    bias: float = FLAT,
+    journal: Journal = SILENT,
+) -> Found:
+    """The machine whose rate has the least held-out log loss; folds ``H`` are weights held out."""
+    model = convex_model(signed_columns(K, y, data.candidates), y, data.c, 0.0, None, bias)
+    held = None
+    if H is None:
+        rate = 1.0 if rate is None else rate
+    else:
+        path = FoldPath(K, data.candidates, y, data.c, H, bias, journal)
+        within = 1.0 if selection == "one_standard_error" else EQUAL
+        if rate is not None:
+            path.follow([rate])
+        else:
+            length = FOLD_LENGTH if last is None else 3
+            path.follow(rate_path(model, last, FOLD_RATIO, length))
+            if not path.stopped:
+                path.refine(within)
+        k = path.choose(within)
+        rate, held = path.rates[k], path.held(k)
+    return Found(fit(model.with_rate(rate)), rate, 0.0, held)

@@ -1,0 +1,241 @@
+r"""The machine of Chen, Tino & Yao: EM under the power prior, several starts, the kernel's width.
+
+The weights are truncated Gaussians whose precisions have Gamma(c, 0) priors, so that
+:math:`p(w) \propto |w|^{-(2c + 1)}` on the label's side and :math:`\bar\alpha = (2c + 1)/w^2`.  The
+density is unbounded at zero: what is found is a local maximum, reached from large weights, and it
+depends on the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.svm import SVC
+
+from ..core.random import stream
+from ..core.types import Array
+from ..inference.progress import Progress, Watch, silent
+from . import rvm
+from .folds import Held, row_losses
+from .journal import SILENT, Journal
+from .newton import FLAT, PROBIT, PenalisedProbit
+from .sparse import Sparse
+from .training import Training, has_length_scale, is_length_scale, stretched
+
+SMALL = 1e-6  # |w| / sqrt(2c + 1) below which a weight is zero: alpha above 1e12
+WIDTH_AFTER = 5  # iterations before the width changes
+WIDTH_STEP = 0.3  # largest change of the log width
+SETTLED = 1e-3  # change of the log width after which it is kept
+RAISED = 1e-2  # first weight where another machine's is zero or on the wrong side
+
+
+class Rows(NamedTuple):
+    """Rows with weights, and candidates; kernel values ``K`` are fixed, or ``None``."""
+
+    X: Array  # (n, p), empty with fixed values
+    Z: Array  # (m, p) candidates, likewise
+    K: Array | None  # (n, m)
+    y: Array  # (n,)
+    c: Array  # (n,)
+    sign: Array  # (m,) labels of the candidates
+
+    @classmethod
+    def of(cls, data: Training, K: Array | None, y: Array, c: Array, keep: Array) -> Rows:
+        """Rows of positive weight ``c``, and some of the candidates."""
+        rows, chosen = np.flatnonzero(c > 0), data.candidates[keep]
+        labels = (y[rows], c[rows], y[chosen])
+        if K is not None:
+            return cls(data.points[:0], data.points[:0], K[np.ix_(rows, keep)], *labels)
+        return cls(data.points[data.at[rows]], data.points[data.at[chosen]], None, *labels)
+
+    def signed(self, kernel: Any, columns: Any = slice(None)) -> Array:
+        """Kernel values with some candidates times their labels, and the constant."""
+        K = kernel(self.X, self.Z[columns]) if self.K is None else self.K[:, columns]
+        return np.column_stack([K * self.sign[columns], np.ones(self.y.size)])
+
+
+@dataclass(frozen=True)
+class Start:
+    """First weights: random, or those of a support or relevance vector machine."""
+
+    kind: str  # "random", "svm" or "rvm"
+    log_width: float = 0.0  # relative to the kernel
+    seed: int = 0
+
+    def weights(self, A: Array, rows: Rows) -> Array:
+        m = A.shape[1] - 1
+        if self.kind == "random":
+            return stream(self.seed, "start").uniform(0.05, 0.5, m)
+        K, w = A[:, :-1] * rows.sign, np.zeros(m)
+        if self.kind == "svm":
+            machine = SVC(kernel="precomputed").fit(K, rows.y, sample_weight=rows.c)
+            w[machine.support_] = machine.dual_coef_[0]
+        else:
+            found = rvm.sequential(K, rows.y, rows.c)
+            w[found.columns] = found.mean[:-1]
+        return np.where(w * rows.sign > RAISED, w * rows.sign, RAISED)
+
+
+def all_starts(count: int, support: bool, learn_width: bool) -> list[Start]:
+    """Random starts at three widths, a support vector machine if it applies, a relevance one."""
+    widths = np.log(2.0) * np.array([0.0, -1.0, 1.0] if learn_width else [0.0])
+    random = [Start("random", float(widths[k % widths.size]), k) for k in range(count)]
+    return [*random, *([Start("svm")] if support else []), Start("rvm")]
+
+
+def fit(
+    kernel: Any,
+    rows: Rows,
+    start: Start | Array,
+    shape: float,
+    *,
+    solver: str = "newton",
+    tol: float = 1e-5,
+    max_iter: int = 500,
+    bias: float = FLAT,
+    watch: Watch = silent,
+) -> tuple[Any, Sparse]:
+    r"""Alternate :math:`\bar\alpha` and the weights; remove weights that become zero.
+
+    ``solver="em"`` makes one EM step for each :math:`\bar\alpha`, as the paper does but with the
+    exact M-step; ``"newton"`` maximises over the weights.  Both ascend.  Where kernel values are
+    not fixed, the width is learned too.  ``start`` may be the signed weights and the bias.
+
+    Returns
+    -------
+    kernel : object
+        The kernel with its learned width.
+    sparse : Sparse
+        The machine, its weights signed.
+    """
+    weight = 2.0 * shape + 1.0
+    moving = rows.K is None and has_length_scale(kernel)
+    if isinstance(start, Start):
+        kernel = stretched(kernel, start.log_width)
+        x = np.append(start.weights(rows.signed(kernel), rows), 0.0)
+    else:
+        x = start
+    columns = np.flatnonzero(x[:-1] > 0)
+    x, A = x[np.append(columns, x.size - 1)], rows.signed(kernel, columns)
+    path: list[float] = []
+    converged, change, n_iter = False, np.inf, 0
+
+    def model(precision: Array) -> PenalisedProbit:
+        Q = np.append(precision, bias)
+        return PenalisedProbit(A, rows.y, rows.c, np.zeros(Q.size), Q)
+
+    for n_iter in range(1, max_iter + 1):
+        given = model(weight / x[:-1] ** 2)  # eq. 21, corrected: see the errata
+        new = given.em_step(x) if solver == "em" else given.newton(x, 1e-10)[0]
+        alive = np.append(new[:-1] > SMALL * np.sqrt(weight), True)
+        change = float(np.max(np.abs(new - x)[alive] / np.maximum(1.0, np.abs(new[alive]))))
+        x, A, columns = new[alive], A[:, alive], columns[alive[:-1]]
+        if moving and n_iter > WIDTH_AFTER and columns.size:
+            step = width_step(kernel, rows, columns, x)
+            moving = abs(step) >= SETTLED
+            if step != 0.0:
+                kernel = stretched(kernel, step)
+                A = rows.signed(kernel, columns)
+        log_prior = -weight * float(np.log(x[:-1]).sum())  # up to a constant of each weight
+        path.append(model(np.zeros(columns.size)).value(x) + log_prior)
+        if alive.all() and change < tol:
+            converged = True
+            break
+        if watch(Progress("iterations", n_iter, max_iter, path[-1], change), x):
+            break
+    last = model(weight / x[:-1] ** 2)
+    precision = last.curvature(last.local(A @ x).h)
+    return kernel, Sparse(columns, x, precision, path[-1], path, n_iter, converged, change)
+
+
+def width_step(kernel: Any, rows: Rows, columns: Array, x: Array) -> float:
+    r"""A Gauss-Newton step of the log width that raises the likelihood, or zero.
+
+    The gradient is :math:`\sum_{ij} g_i w_j\,\partial\phi_{ij}/\partial\log\ell`: Chen et al.,
+    eq. 10, with its sign and bias corrected.
+    """
+
+    def predictor(step: float) -> Array:
+        out: Array = rows.signed(stretched(kernel, step), columns) @ x
+        return out
+
+    def log_lik(z: Array) -> float:
+        return float(rows.c @ PROBIT.log_prob(rows.y, z))
+
+    z, e = predictor(0.0), 1e-4
+    row = PROBIT.expected(rows.y, z, 0.0).times(rows.c)
+    w = x[:-1] * rows.sign[columns]
+    pull = kernel.pull(np.outer(row.g, w), rows.X, rows.Z[columns])
+    slope = float(pull[is_length_scale(kernel)].sum())
+    curvature = float(row.h @ ((predictor(e) - predictor(-e)) / (2 * e)) ** 2)
+    if not curvature > 0:
+        return 0.0
+    step, value = float(np.clip(slope / curvature, -WIDTH_STEP, WIDTH_STEP)), log_lik(z)
+    for _ in range(10):
+        if log_lik(predictor(step)) > value:
+            return step
+        step *= 0.5
+    return 0.0
+
+
+def choose_start(
+    kernel: Any,
+    folds: Sequence[tuple[Rows, Rows]],
+    starts: Sequence[Start],
+    journal: Journal = SILENT,
+    **how: Any,
+) -> tuple[Start, Held]:
+    """The start of least held-out log loss, and the moments of f at the held-out rows.
+
+    Each fold is a pair: rows fitted, and rows held out with the same candidates.
+    """
+    best, chosen = np.inf, None
+    y, c = (np.concatenate([out[k] for _, out in folds]) for k in (3, 4))
+    for number, start in enumerate(starts, 1):
+        held = journal.recall(f"start{number}")
+        new = not held
+        if new:
+            parts = []
+            for inside, outside in folds:
+                at, sparse = fit(kernel, inside, start, **how)
+                parts.append(sparse.moments(outside.signed(at)[:, :-1]))
+            held = dict(zip("mv", map(np.concatenate, zip(*parts, strict=True)), strict=True))
+            journal.note(f"start{number}", **held)
+        m, v = held["m"], held["v"]
+        loss = float(c @ row_losses(y, m, v, c))
+        if loss < best or chosen is None:
+            best, chosen = loss, (start, (y, m, v, c))
+        if new and journal(Progress("starts", number, len(starts), -loss, best - loss)):
+            break
+    assert chosen is not None
+    return chosen
+
+
+def fit_machine(
+    kernel: Any,
+    data: Training,
+    K: Array | None,
+    y: Array,
+    H: Array | None,
+    starts: Sequence[Start],
+    journal: Journal,
+    **how: Any,
+) -> tuple[Any, Sparse, Held | None]:
+    """The machine from the best start, its kernel, and moments of f at held-out rows.
+
+    ``K`` holds kernel values of rows with candidates; without them the width is learned.  ``H``
+    holds the weights of each fold; without them the first start is taken.
+    """
+    start, held = starts[0], None
+    if H is not None:
+        folds = []
+        for h in H.T:
+            keep = np.flatnonzero((data.c - h)[data.candidates] > 0)
+            folds.append((Rows.of(data, K, y, data.c - h, keep), Rows.of(data, K, y, h, keep)))
+        start, held = choose_start(kernel, folds, starts, journal, **how)
+    rows = Rows.of(data, K, y, data.c, np.arange(data.candidates.size))
+    kernel, sparse = fit(kernel, rows, start, watch=journal, **how)
+    return kernel, sparse.with_columns_times(rows.sign[sparse.columns]), held

@@ -1,0 +1,110 @@
+"""The data of a vector machine: merged rows, candidates, kernel values, the tuned kernel."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..blocks import rows_of_all_classes
+from ..core.types import Array
+from ..kernels import Scaled, with_columns
+from ..likelihoods import Logistic
+from ..processes.distinct import Distinct
+from ..processes.evidence import START, Search, Seen, extent_of, maximise_evidence
+from ..processes.gram import Labels
+from .journal import SILENT, Journal
+
+MOST = 3000  # candidates by default,
+VALUES = 3 * 10**7  # or so many kernel values of all rows with them,
+FEWEST = 500  # but no fewer
+LEVEL = 3.0  # prior standard deviation of the bias of the process that tunes the kernel
+
+
+class Training(NamedTuple):
+    """Merged rows with weights, labels of each machine, and the rows that may become vectors."""
+
+    points: Array  # (points, p), standardised; kernel values if precomputed
+    at: Array  # (rows,) point of each row
+    c: Array  # (rows,) weight
+    codes: Array  # (rows,) class
+    labels: list[Array]  # -1 and +1, for each machine
+    candidates: Array  # (m,) rows
+
+    def values(self, kernel: Any) -> Array:
+        """Kernel values of all rows with the candidates, ``(rows, m)``."""
+        at = self.at[self.candidates]
+        K = self.points[:, at] if kernel is None else kernel(self.points, self.points[at])
+        if not np.all(np.isfinite(K)):
+            raise ValueError(
+                f"the kernel {kernel} is not finite at the data; check its parameters and inputs."
+            )
+        return K if np.array_equal(self.at, np.arange(len(K))) else K[self.at]
+
+
+def choose_candidates(
+    data: Distinct, most: int | str, by_label: bool, rng: np.random.Generator
+) -> Array:
+    """Rows that may become vectors: all, or a random part of every class.
+
+    A point that occurs with two labels is two candidates if ``by_label``, else one.
+    """
+    rows = np.arange(data.c.size)
+    if not by_label:
+        rows = rows[np.unique(data.at, return_index=True)[1]]
+    if most == "auto":
+        most = min(MOST, max(FEWEST, VALUES // data.c.size))
+    return rows[rows_of_all_classes(data.codes[rows], min(int(most), rows.size), rng)]
+
+
+def tune_kernel(
+    kernel: Any,
+    per_column: bool,
+    data: Training,
+    standardised: bool,
+    rng: np.random.Generator,
+    journal: Journal = SILENT,
+) -> tuple[Any, float]:
+    """The kernel of most evidence under a logistic Gaussian process, and the amplitude there.
+
+    The kernel keeps the amplitude it came with; the one returned is in units of it.
+    ``per_column`` allows a length scale for every column.
+    """
+    weight = kernel.weight if isinstance(kernel, Scaled) else 1.0
+    plain = kernel.kernel if isinstance(kernel, Scaled) else kernel
+    apart = np.random.default_rng(int(rng.integers(2**31)))  # what follows draws the same folds
+    held = journal.recall("kernel")
+    if not held:
+        machines = tuple(Labels(y, data.c, data.at, len(data.points)) for y in data.labels)
+        extent = extent_of(data.points, standardised)
+        seen = Seen(data.points, machines, LEVEL**2, extent)
+        how = (Logistic().tight, START, apart, per_column, Search(journal))
+        found = maximise_evidence(Scaled(START, plain), seen, *how)
+        held = {"theta": found.kernel.theta, "amplitude": np.array(found.weight)}
+        journal.note("kernel", **held)
+    if plain.theta.size != held["theta"].size:
+        plain = with_columns(plain, data.points.shape[1])
+    plain = plain.with_theta(held["theta"])
+    kernel = Scaled(weight, plain) if isinstance(kernel, Scaled) else plain
+    return kernel, float(held["amplitude"]) / weight
+
+
+def is_length_scale(kernel: Any) -> Array:
+    """Which of the kernel's parameters are length scales."""
+    return np.array(["length_scale" in name for name in kernel.names], dtype=bool)
+
+
+def has_length_scale(kernel: Any) -> bool:
+    return kernel is not None and bool(np.any(is_length_scale(kernel)))
+
+
+def keeps_size(kernel: Any, X: Array) -> bool:
+    """Whether the size of f does not depend on length scales, as it does with inner products."""
+    return bool(np.allclose(kernel.diag(X), stretched(kernel, 1.0).diag(X)))
+
+
+def stretched(kernel: Any, log_factor: float) -> Any:
+    """The kernel with all its length scales multiplied by ``exp(log_factor)``."""
+    if log_factor == 0.0 or not has_length_scale(kernel):
+        return kernel
+    return kernel.with_theta(kernel.theta + log_factor * is_length_scale(kernel))

@@ -1,0 +1,214 @@
+"""The convex machine: rates, distances from the process, vectors removed, folds."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from bayesvm.inference.reporter import Reporter
+from bayesvm.vectors import Journal, Sparse
+from bayesvm.vectors.folds import held_out
+from bayesvm.vectors.newton import largest_rate
+from bayesvm.vectors.pcvm_laplace import (
+    CLOSE,
+    FOLD_LENGTH,
+    FOLD_RATIO,
+    LENGTH,
+    NEAR,
+    RATIO,
+    FoldPath,
+    convex_model,
+    fit,
+    follow_rates,
+    rate_path,
+    relax,
+    remove_vectors,
+    signed_columns,
+)
+from bayesvm.vectors.process_mode import find_process_mode
+
+from .test_process_mode import labels_of, problem
+
+WEIGHT = 0.3
+
+
+def path(with_target=True, rates=None, watch=None):
+    K, y, c = problem(80)
+    A = signed_columns(K, y, np.arange(80))
+    model = convex_model(A, y, c, 0.0, WEIGHT * np.outer(y, y) * K)
+    target = find_process_mode(K, labels_of(y, c), WEIGHT) if with_target else None
+    rates = rates or rate_path(model, None, RATIO, LENGTH)
+    return follow_rates(model, rates, target, *([watch] if watch else [])), model
+
+
+def test_the_first_that_is_close_begins():
+    made, model = path()
+    k = made.nearest()
+    assert k == len(made.rates) - 1  # the path ends there
+    assert made.distances[k] <= CLOSE < min(made.distances[:k])
+    sparse = fit(model.with_rate(made.rates[k]))
+    f, _ = sparse.moments(model.A[:, :-1])
+    assert made.target.distance(f, model.c) < 1.2 * CLOSE  # tight tolerances move it little
+    assert 0 < sparse.columns.size < 60
+
+
+def test_vectors_are_left_out_while_f_stays_near():
+    made, model = path()
+    begin = relax(model, made.x[made.nearest()])
+    x = remove_vectors(model.A, begin, made.near_target(model.c))
+    end = relax(model, x)
+    assert set(end.columns) < set(begin.columns)
+    assert end.columns.size <= 0.75 * begin.columns.size
+    assert np.all(end.mean[:-1] > 0)
+    # the paraboloid says what the machine of those that are left does
+    assert_allclose(x[end.columns], end.mean[:-1], rtol=0.2)
+    assert made.target.distance(end.moments(model.A[:, :-1])[0], model.c) < 1.1 * NEAR
+    # fewer than a rate alone leaves at the same distance
+    alone = [s for s, d in zip(made.x, made.distances, strict=True) if d <= NEAR]
+    assert end.columns.size < np.count_nonzero(alone[0][:-1])
+
+
+def test_one_is_left_out_exactly_on_a_paraboloid():
+    rng = np.random.default_rng(0)
+    A = np.column_stack([rng.uniform(0.5, 1.5, (30, 4)), np.ones(30)])
+    Q = A.T @ A + np.diag([0.1, 0.1, 0.1, 0.1, 1e-8])
+    x = np.array([1.0, 0.05, 2.0, 1.5, -0.3])
+    sparse = Sparse(np.arange(4), x, Q, 0.0, [], 0, True)
+    for others in ([0, 2, 3, 4], [2, 3, 4], [2, 4]):
+        r = Q @ x  # the paraboloid's top is at x: maximise r'x - x'Qx/2 without the rest
+        wanted = np.linalg.solve(Q[np.ix_(others, others)], r[others])
+        gap = np.abs(A[:, others] @ wanted - A @ x).max()
+        out = remove_vectors(A, sparse, lambda f: np.abs(f - A @ x).max() <= gap + 1e-9)
+        assert_allclose(out[others], wanted, rtol=1e-9)
+        assert np.count_nonzero(out) == len(others)
+
+
+def test_one_vector_stays():
+    made, model = path()
+    begin = relax(model, made.x[made.nearest()])
+    assert np.count_nonzero(remove_vectors(model.A, begin, lambda f: True)[:-1]) == 1
+    untouched = remove_vectors(model.A, begin, lambda f: False)
+    assert_allclose(untouched[begin.columns], begin.mean[:-1])
+
+
+def test_weaker_rates_come_nearer():
+    rates = [2.0, 0.2, 0.02, 0.002]
+    made = [path(rates=[rate])[0].distances[0] for rate in rates]
+    assert made == sorted(made, reverse=True)
+    assert made[-1] < 0.3 * made[0]
+
+
+def test_without_a_target_the_last_is_the_measure():
+    made, model = path(with_target=False)
+    known, *_ = path()
+    assert made.distances[-1] == 0.0
+    assert made.nearest() < len(made.rates) - 1
+    # it is as near to the process as to the last
+    process = find_process_mode(problem(80)[0], labels_of(model.y, model.c), WEIGHT)
+    assert process.distance(made.f[made.nearest()], model.c) < 2 * NEAR
+    assert abs(made.nearest() - known.nearest()) <= 2
+
+
+def test_one_standard_error_leaves_out_more():
+    made, model = path()
+    begin = relax(model, made.x[made.nearest()])
+    few = remove_vectors(model.A, begin, made.within_one_error(model.y, model.c))
+    near = remove_vectors(model.A, begin, made.near_target(model.c))
+    assert 0 < np.count_nonzero(few[:-1]) < np.count_nonzero(near[:-1])
+    assert made.within_one_error(model.y, model.c)(model.A @ few)
+
+
+def test_a_rate_that_is_given_is_taken_however_far():
+    made, *_ = path(rates=[8.0])
+    assert made.nearest() == 0
+    assert made.distances[0] > NEAR
+
+
+def test_progress_is_told_and_a_path_may_be_stopped():
+    told = []
+
+    def watch(progress, state):
+        told.append(progress)
+        return len(told) == 2
+
+    made, *_ = path(watch=watch)
+    assert len(made.rates) == 2
+    assert_allclose([p.change for p in told], made.distances)
+    assert made.nearest() == pytest.approx(int(np.argmin(made.distances)))
+
+
+# ----- without a norm
+
+
+def fold_path(of=None, journal=None):
+    K, y, c = problem(60)
+    of = np.arange(60) if of is None else of
+    H = held_out(y, c, 4, np.random.default_rng(1))
+    return FoldPath(K[:, of], of, y, c, H, **({"journal": journal} if journal else {}))
+
+
+def rates_of(n=60):
+    K, y, c = problem(n)
+    model = convex_model(signed_columns(K, y, np.arange(n)), y, c, 0.0)
+    return rate_path(model, None, FOLD_RATIO, FOLD_LENGTH), largest_rate(model)
+
+
+def test_rates_fall_from_the_largest_that_leaves_a_vector():
+    rates, top = rates_of()
+    assert top / 2 < rates[0] <= top
+    assert_allclose(np.diff(np.log(rates)), np.log(FOLD_RATIO))
+    assert_allclose(rate_path(None, 3.0, 0.5, 3), [6.0, 3.0, 1.5])  # around that of the last fit
+
+
+def test_the_largest_rate_that_is_as_good_is_chosen():
+    made = fold_path()
+    made.rates, made.losses = [8.0, 2.0, 0.5, 0.1], [50.0, 41.2, 40.0, 40.3]
+    made.errors = [9.0, 9.0, 10.0, 9.0]
+    assert [made.choose(within) for within in (0.0, 0.15, 1.0)] == [2, 1, 0]
+    made.rates, made.losses, made.errors = [*made.rates, 4.0], [*made.losses, 41.4], [9.0] * 5
+    made.errors[2] = 10.0
+    assert [made.choose(within) for within in (0.15, 0.0)] == [4, 2]
+
+
+def test_machines_of_a_path_are_those_of_separate_fits():
+    """Warm starts, working sets and loose tolerances do not move the losses."""
+    made = fold_path()
+    made.follow(rates_of()[0])
+    k = made.choose()
+    for f, x in zip(made.folds, made.x[k], strict=True):
+        sparse = fit(f.model.with_rate(made.rates[k]))
+        own = f.B[:, np.append(sparse.columns, x.size - 1)] @ sparse.mean
+        assert_allclose(f.B @ x, own, atol=0.1)
+    labels, m, v, c = made.held(k)
+    assert labels.size == 60
+    assert c.sum() == 60
+    assert np.all(v > 0)
+
+
+def test_the_refined_rate_lies_between_two_of_the_path():
+    made = fold_path()
+    made.follow(rates_of()[0])
+    k, count = made.choose(), len(made.rates)
+    made.refine()
+    assert made.rates[-1] == pytest.approx(made.rates[k] / FOLD_RATIO**0.5)
+    assert len(made.x) == count + 1
+
+
+def test_candidates_without_weight_in_a_fold_are_left_out():
+    of = np.arange(0, 60, 3)
+    made = fold_path(of=of)
+    made.follow(rates_of()[0])
+    assert all(x.size <= of.size + 1 for x in made.x[-1])
+
+
+def test_progress_of_folds_is_reported_and_a_path_may_be_stopped():
+    told = []
+
+    def callback(progress):
+        told.append(progress)
+        return len(told) == 2
+
+    made = fold_path(journal=Journal(Reporter([callback], 0)))
+    made.follow(rates_of()[0])
+    assert len(made.rates) == 2
+    assert [p.iteration for p in told] == [1, 2]
+    assert_allclose([-p.bound for p in told], made.losses)

@@ -1,0 +1,53 @@
+"""Candidates, and length scales by the evidence of a process or moved together."""
+
+import numpy as np
+from numpy.testing import assert_allclose, assert_array_equal
+
+from bayesvm.kernels import RBF, Function, Linear
+from bayesvm.processes.distinct import Distinct
+from bayesvm.vectors.training import (
+    Training,
+    choose_candidates,
+    has_length_scale,
+    stretched,
+    tune_kernel,
+)
+
+
+def test_stretching_multiplies_every_length_scale():
+    kernel = 2.0 * RBF((1.0, 3.0)) + RBF(0.5)
+    wide = stretched(kernel, np.log(2.0))
+    assert_allclose(np.exp(wide.theta - kernel.theta), [1, 2, 2, 2])
+    assert stretched(kernel, 0.0) is kernel
+    assert has_length_scale(Linear(1.0))
+    assert not has_length_scale(Function(lambda a, b: a @ b.T))
+    assert not has_length_scale(None)
+
+
+def test_the_evidence_finds_the_column_that_matters():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 3))
+    y = np.where(np.sin(2 * X[:, 1]) > 0, 1.0, -1.0)
+    rows = np.arange(150)
+    data = Training(X, rows, np.ones(150), (y > 0).astype(int), [y], rows)
+    found, amplitude = tune_kernel(RBF(1.7), True, data, True, np.random.default_rng(1))
+    scale = np.array(found.length_scale)
+    assert scale.argmin() == 1
+    assert scale[1] < 0.2 * np.delete(scale, 1).min()
+    assert amplitude > 0
+    shared, _ = tune_kernel(RBF(1.7), False, data, True, np.random.default_rng(1))
+    assert isinstance(shared.length_scale, float)
+    scaled, relative = tune_kernel(4.0 * RBF(1.7), True, data, True, np.random.default_rng(1))
+    assert scaled.weight == 4.0
+    assert_allclose(scaled.kernel.theta, found.theta)
+    assert_allclose(4.0 * relative, amplitude)
+
+
+def test_candidates_of_every_class():
+    at, codes = np.array([0, 0, 1, 2, 3, 4]), np.array([0, 1, 0, 0, 1, 1])
+    data = Distinct(np.arange(5.0)[:, None], at, codes, np.ones(6), np.arange(6))
+    rng = np.random.default_rng(0)
+    assert_array_equal(choose_candidates(data, "auto", True, rng), np.arange(6))
+    assert_array_equal(choose_candidates(data, "auto", False, rng), [0, 2, 3, 4, 5])
+    few = choose_candidates(data, 2, True, rng)
+    assert set(codes[few]) == {0, 1}
