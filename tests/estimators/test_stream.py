@@ -84,8 +84,9 @@ def test_a_stream_goes_on_from_its_file(name, tmp_path):
 
 @pytest.fixture
 def few_kept(monkeypatch):
-    monkeypatch.setattr("bayesvm.estimators._stream.LEAST_KEPT", 100)
-    monkeypatch.setattr("bayesvm.estimators._stream.MOST_KEPT", 100)
+    for module in ("stream", "_stream"):
+        monkeypatch.setattr(f"bayesvm.estimators.{module}.LEAST_KEPT", 100)
+        monkeypatch.setattr(f"bayesvm.estimators.{module}.MOST_KEPT", 100)
 
 
 @pytest.mark.parametrize("options", [{}, {"bound": "tight"}, {"prior": "lasso"}], ids=str)
@@ -135,7 +136,7 @@ def test_what_the_caller_does_to_the_rows_later_does_not_matter():
     seed=st.integers(0, 9),
 )
 def test_kept_rows_stand_for_all_of_their_class(sizes, most, seed):
-    from bayesvm.estimators._stream import Kept
+    from bayesvm.estimators.stream import Kept
 
     rng = np.random.default_rng(seed)
     kept, seen = Kept.none(np.empty((0, 1)), 4), np.empty(0, dtype=int)
@@ -159,7 +160,7 @@ def test_kept_rows_stand_for_all_of_their_class(sizes, most, seed):
 
 def test_the_sample_of_a_class_is_uniform():
     """3000 rows in chunks of 30, 100 kept: how often each third is in the sample, |z| < 4."""
-    from bayesvm.estimators._stream import Kept
+    from bayesvm.estimators.stream import Kept
 
     count = np.zeros(3)
     for seed in range(40):

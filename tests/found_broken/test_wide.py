@@ -231,13 +231,6 @@ def in_units(seed=0):
     return X * np.array([1e6, 1e5, 1, 1, 1e-3, 1e-6, 1e-6, 1e-6]), y
 
 
-def test_a_selector_that_ranks_by_units_is_warned_of():
-    X, y = in_units()
-    selector = SelectFromModel(BayesianLinearSVC("laplace_zero", random_state=0), max_features=2)
-    with pytest.warns(UserWarning, match="importance_getter='feature_importances_'"):
-        selector.fit(X, y).get_support()
-
-
 @pytest.mark.parametrize("prior", ["laplace_zero", "spike_slab", "ridge"])
 def test_feature_importances_do_not_depend_on_units(prior):
     X, y = in_units()

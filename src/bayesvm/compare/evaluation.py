@@ -20,9 +20,9 @@ from sklearn.metrics import check_scoring, log_loss
 from sklearn.model_selection import RepeatedStratifiedKFold, check_cv
 from sklearn.utils import indexable
 
-from ..estimators._base import pandas_for
 from ..files.fingerprint import fingerprint
 from ..reports.display import machine_inside
+from ..reports.tables import pandas_for
 from .tasks import Task, complete, results
 
 KEYS = ("dataset", "split", "estimator")

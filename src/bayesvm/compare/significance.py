@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 
 from ..core.types import Array
-from ..estimators._base import pandas_for
+from ..reports.tables import pandas_for
 
 
 class FTest(NamedTuple):

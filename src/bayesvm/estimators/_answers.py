@@ -14,8 +14,8 @@ from ..core import arrays
 from ..core.types import Array
 from ..designs.table import beside
 from ..inputs import reading
-from ..reports.coefficients import CoefficientReport
 from ..reports.effects import EffectReport
+from ._coefficients import CoefficientReport
 from .groups import Asked, asked
 
 

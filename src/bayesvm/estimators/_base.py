@@ -33,6 +33,8 @@ from ..inputs.parameters import check_parameters, is_among, warn_idle
 from ..machines.calibration import enclosing, normalised, normalised_odds
 from ..machines.machine import Machine, fit_machine
 from ..model.model import Problem
+from ..reports.tables import arviz_tree as arviz_tree
+from ..reports.tables import pandas_for as pandas_for
 from . import choices as check
 from ._away import Away
 from ._nested import NestedParameters
@@ -442,23 +444,3 @@ def _content(problem: Problem, codes: Any) -> Iterator[Any]:
 def _vector(state: State | None) -> list[Any]:
     """A start as plain arrays."""
     return [] if state is None else [*leaves(state)]
-
-
-def pandas_for(what: str) -> Any:
-    """The package pandas, which ``what`` needs."""
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError(f"{what} needs pandas: pip install 'bayesvm[cli]'") from error
-    return pd
-
-
-def arviz_tree(group: dict[str, Any], dims: dict[str, list[str]], coords: dict[str, Any]) -> Any:
-    """Draws as an ArviZ data tree."""
-    try:
-        from arviz_base import from_dict
-    except ImportError as error:
-        raise ImportError(
-            "to_arviz needs the package arviz-base: pip install 'bayesvm[arviz]'"
-        ) from error
-    return from_dict({"posterior": group}, dims=dims, coords=coords)

@@ -1,27 +1,13 @@
-"""Parameters of components, named as scikit-learn names those of nested estimators.
-
-Components are values that are never changed: setting ``prior__precision`` puts another prior in the
-place of the one that is there.
-"""
+"""Old base of nested parameters; see nested.py."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from ..priors import Ridge
-from . import choices as check
-
-OBJECTS: Mapping[str, Mapping[str, Any]] = {
-    "prior": {"ridge": Ridge, **check.PRIORS},
-    "random_prior": {"auto": Ridge, "ridge": Ridge, **check.PRIORS},
-    "inference": check.SCHEMES,
-    "likelihood": check.LIKELIHOODS,
-    "kernel": check.KERNELS,
-}
+from .nested import changed as _changed
+from .nested import flat as _flat
 
 
 class NestedParameters(BaseEstimator):  # type: ignore[misc]
@@ -73,73 +59,3 @@ class NestedParameters(BaseEstimator):  # type: ignore[misc]
         for name, changes in inner.items():
             setattr(self, name, _changed(name, getattr(self, name), changes))
         return self
-
-
-def _parts(value: Any) -> dict[str, Any]:
-    """What a component is made of, by name; nothing for other values."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: getattr(value, f.name) for f in fields(value) if f.init}
-    if isinstance(value, Mapping):
-        return {key: each for key, each in value.items() if isinstance(key, str)}
-    if _is_term(value):
-        prior = value[2] if len(value) == 3 else value[1].default_prior
-        return _parts(value[1]) | {"prior": prior}
-    if isinstance(value, list | tuple) and value and all(map(_is_term, value)):
-        return {term[0]: term for term in value}
-    return {}
-
-
-def _is_term(value: Any) -> bool:
-    """Whether it is (name, part) or (name, part, prior), as an additive machine takes them."""
-    if not isinstance(value, list | tuple) or len(value) not in (2, 3):
-        return False
-    return isinstance(value[0], str) and hasattr(value[1], "bind")
-
-
-def _flat(name: str, value: Any) -> dict[str, Any]:
-    """Parts of a component, and parts of these, by their full names."""
-    out = {}
-    for key, part in _parts(value).items():
-        out[f"{name}__{key}"] = part
-        out.update(_flat(f"{name}__{key}", part))
-    return out
-
-
-def _changed(name: str, value: Any, changes: Mapping[str, Any]) -> Any:
-    """A component with other parts, or with parts of these changed."""
-    known, new = _parts(value), {}
-    inner: dict[str, dict[str, Any]] = {}
-    for key, each in changes.items():
-        head, _, rest = key.partition("__")
-        if head not in known:
-            raise ValueError(_unknown(name, value, head, known))
-        if rest:
-            inner.setdefault(head, {})[rest] = each
-        else:
-            new[head] = each
-    for head, more in inner.items():
-        new[head] = _changed(f"{name}__{head}", new.get(head, known[head]), more)
-    if isinstance(value, Mapping):
-        return {**value, **new}
-    if _is_term(value):
-        prior = new.pop("prior", value[2] if len(value) == 3 else value[1].default_prior)
-        return (value[0], replace(value[1], **new) if new else value[1], prior)
-    if isinstance(value, list | tuple):
-        return type(value)(new.get(term[0], term) for term in value)
-    return replace(value, **new)
-
-
-def _unknown(name: str, value: Any, key: str, known: Mapping[str, Any]) -> str:
-    """Why a part cannot be set."""
-    if isinstance(value, str):
-        made = OBJECTS.get(name.rpartition("__")[2], {}).get(value)
-        kind = made if isinstance(made, type) or made is None else type(made)
-        such = f", such as {name}={kind.__name__}()" if kind else ""
-        return (
-            f"{name}__{key} cannot be set, because {name}={value!r} is a name, which has no "
-            f"parameters of its own. Set {name} to an object first{such}."
-        )
-    if not known:
-        return f"{name}__{key} cannot be set: {name}={value!r} has no parameters of its own."
-    names = ", ".join(f"{name}__{k}" for k in known)
-    return f"{name}__{key} is not known; parameters of {name} are {names}."

@@ -23,6 +23,7 @@ from ..inputs.reading import is_source
 from ..kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
 from ..likelihoods import Hinge, Logistic, Probit, SkewedLaplace
 from ..priors import Bridge, Fixed, LaplaceZero, Lasso, Ridge, SpikeSlab
+from ..reports.tables import tails as tails
 
 LIKELIHOODS: Mapping[str, Any] = {
     "hinge": Hinge,
@@ -92,6 +93,14 @@ def choose_scheme(value: Any, max_iter: int | None, tol: float | None) -> Any:
         if hasattr(scheme, name):
             changes[name] = given if whole else float(given)
     return replace(scheme, **changes) if changes else scheme
+
+
+def idle_limits(inference: Any) -> dict[str, str]:
+    """``max_iter`` and ``tol`` where the scheme has none, with the reason."""
+    scheme = SCHEMES.get(inference, inference) if isinstance(inference, str) else inference
+    why = "with inference='gibbs'; see bayesvm.inference.Gibbs(draws=..., burn_in=...)"
+    absent = (name for name in ("max_iter", "tol") if not hasattr(scheme, name))
+    return {} if scheme is None else dict.fromkeys(absent, why)
 
 
 def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:
@@ -487,14 +496,6 @@ def has_spread(scheme: Any) -> bool:
 
 def needs_matrix(scheme: Any) -> bool:
     return isinstance(scheme, SVI)
-
-
-def tails(level: float) -> tuple[float, float]:
-    """The two tail probabilities of a central interval."""
-    if not (isinstance(level, Real) and 0 < level < 1):
-        raise ValueError(f"level must be between 0 and 1, exclusive; got {level!r}.")
-    lower = (1.0 - float(level)) / 2.0
-    return lower, 1.0 - max(lower, np.finfo(float).epsneg)
 
 
 def blas_threads(K: int, form: str) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 
 from ..blocks import cut
 from ..core.types import Array, Term
@@ -15,16 +16,18 @@ from ..inference import SVI
 from ..inference.progress import Progress
 from ..inputs import reading
 from ..likelihoods.tight import Tight
+from ..machines.fit import Fit
 from ..model.model import Model, Problem
 from ..priors import Fixed
-from ..reports.coefficients import CoefficientReport
+from ..reports.cells import Imputed, ImputedCells
+from ..reports.coefficients import Coefficients
 from . import choices as check
-from ._missing import MissingCells
-from ._stream import Stream, Streaming
-from ._warm import starts_of
+from .base import BayesianClassifier
+from .missing import HINT, MissingCells
+from .stream import Setup, streamable, variational
 
 
-class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
+class BayesianLinearSVC(BayesianClassifier):
     r"""Linear support vector machine with a posterior over its coefficients.
 
     .. math::
@@ -116,11 +119,13 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         more than two; ``summary()`` has each).  Coefficients are averaged over models.
     offset_ : array of shape (1,) or (n_classes,)
         What calibration adds to f before the sign is taken.
-    elbo_ : float
-        Lower bound on the log evidence, complete with constants (summed over machines); the log
-        posterior density under EM; not defined under Gibbs.
-    elbo_path_ : array
-        Its history (a list of them for more than two classes); log pseudo-likelihood under Gibbs.
+    elbo_, elbo_path_ : float and array
+        Lower bound on the log evidence under VB and SVI, complete with constants (summed over
+        machines), and its history (a list of them for more than two classes).
+    log_posterior_, log_posterior_path_ : float and array
+        The same of the log posterior density under EM.
+    log_likelihood_path_ : array
+        Log pseudo-likelihood of the draws under Gibbs, averaged over chains.
     n_iter_, converged_ : int, bool
         Passes made, and whether the stopping rule was met.
     kkt_residual_, duality_gap_ : float
@@ -196,6 +201,10 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
 
     # ----- fitting
 
+    def _idle(self) -> dict[str, str]:
+        none = {} if self.fit_intercept else {"intercept_precision": "with fit_intercept=False"}
+        return check.idle_limits(self.inference) | none
+
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BayesianLinearSVC:
         """Fit to rows ``X`` with labels ``y``.
 
@@ -215,38 +224,27 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         """
         scheme = self._scheme()
         check.check_probability(self.probability)
+        missing = self._missing()
         check.check_missing(self.missing, scheme, self.checkpoint)
-        X, y = self._read(X, y, reset=True)
-        classes, codes = reading.encode(y, X)
-        c = reading.check_weights(sample_weight, self.class_weight, codes, classes, X)
-        copies = reading.check_weights(sample_weight, None, codes, classes, X)
-        reading.check_two_sided(codes, c, classes)
-        self.classes_ = classes
-        rows = np.arange(0 if reading.is_source(X) else codes.shape[0])
-        if reading.is_source(X):
-            reading.check_positive_weights(c)
-        elif not np.all(c > 0):
-            rows = np.flatnonzero(c > 0)
-            X, codes, c, copies = X[rows], codes[rows], c[rows], copies[rows]
-        if check.models_missing(self.missing):
-            reading.check_in_memory(X, "missing='model'")
-            self._check_cells(X)
-            if check.is_sampler(scheme):
-                each = reading.repeated(X, copies)
-                rows, X, codes = rows[each], X[each], codes[each]
-                c, copies = reading.shared(c, copies, each)
-        self._training_rows = rows
-        problem = self._problem(X, c, scheme, copies)
-        starts = starts_of(self, problem)
-        machines = self._fit_machines(problem, codes, scheme, starts)
-        self._conclude(self._attached(machines, problem, X))
-        self._stream: Stream | None = None
-        self._report(float(c.sum()))
-        return self
+        run = self._run()
+        data = self._read_training(X, y, sample_weight).weighted()
+        if missing:
+            data = missing.checked(data, self._names(), scheme)
+        problem = self._problem(data.X, data.c, scheme, data.copies)
+        starts = self._warm_starts(problem, data)
+        with run:
+            machines = run.fit(problem, data.codes, data.n_classes, scheme, starts)
+        machines = missing.attached(machines, problem, data.X)
+        self._stream = None
+        weight = float(data.c.sum())
+        return self._keep(Fit(machines, data.classes, weight, data.rows, run.stopped))
 
     def _scheme(self) -> Any:
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
         return check.choose_bound(scheme, "augmented", self.bound, self.covariance)
+
+    def _missing(self) -> MissingCells:
+        return MissingCells(self.missing, bool(self.standardize and self.fit_intercept))
 
     def _problem(self, X: Any, c: Array, scheme: Any, copies: Array | float = 1.0) -> Problem:
         n, p = X.shape
@@ -256,22 +254,20 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         X, c = check.placed(engine, X, c)
         blocks = cut(X, np.broadcast_to(0.0, (n,)), c, check.choose_size(engine, K))
         columns: Any = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
-        if check.models_missing(self.missing):
+        if missing := self._missing():
             blocks = replace(blocks, copies=copies)
-            columns = self._with_cells(columns, blocks, engine)
-        model = self._model(columns, scheme).sized(blocks.weight)
+            columns = missing.design(columns, blocks, engine)
+        terms = [Term("coef", columns, check.choose_prior(self.prior, scheme))]
+        if self.fit_intercept:
+            terms.insert(0, Term("intercept", Intercept(), Fixed(self.intercept_precision)))
+        likelihood = check.choose_likelihood(self.likelihood, scheme)
+        likelihood = Tight(likelihood) if scheme.is_tight else likelihood
+        model = Model(tuple(terms), likelihood).sized(blocks.weight)
         form = check.settle_form(model, n, scheme, self.covariance, reading.is_sparse(X))
         dtype = check.choose_precision(engine, form, model.is_latent)
         problem = Problem.posed(replace(model, dtype=dtype), blocks, engine, form)
         join = reading.is_sparse(X) and not problem.blocks.ready  # columns with the intercept, once
         return problem.assembled() if join else problem
-
-    def _model(self, columns: Any, scheme: Any) -> Model:
-        terms = [Term("coef", columns, check.choose_prior(self.prior, scheme))]
-        if self.fit_intercept:
-            terms.insert(0, Term("intercept", Intercept(), Fixed(self.intercept_precision)))
-        likelihood = check.choose_likelihood(self.likelihood, scheme)
-        return Model(tuple(terms), Tight(likelihood) if scheme.is_tight else likelihood)
 
     # ----- streams
 
@@ -280,7 +276,209 @@ class BayesianLinearSVC(Streaming, MissingCells, CoefficientReport):
         check.check_missing(self.missing, SVI())
         check.check_streamed(check.choose_likelihood(self.likelihood, SVI()))
 
-    def _stream_problem(self, X: Any, codes: Array, c: Array, scheme: Any) -> Problem:
-        return self._problem(X, c, scheme)
+    @available_if(streamable)
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> BayesianLinearSVC:
+        """Learn from the next rows of a stream.
 
-    _streamed = CoefficientReport._report
+        Rows are kept, ten for each coefficient but from 2000 to 5000 of them.  As long as they are
+        all there is, a call is a fit to all rows so far, in chunks of any size.  Then rows leave,
+        but for a sample and the most recent ones.  Their part of the bound is kept to second order,
+        at the posterior that they were part of.  The scaling of columns stays as it is from then
+        on, and from the first call if ``fit`` came before.  Probabilities are calibrated on the
+        rows kept, each left out; rows of the sample count for those that left.
+
+        Inference is variational: by the scheme of ``fit`` if that is, else by
+        :class:`~bayesvm.inference.VB`.  Callbacks are called once a call (and class, where there
+        are more than two): ``iteration`` counts the calls and ``bound`` is that of all rows so far.
+        There is no ``checkpoint``: the model holds its rows, see :func:`bayesvm.save`.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, n_features)
+            New rows.
+        y : array-like of shape (n,)
+            Their labels.
+        classes : array-like, optional
+            All labels that will ever occur; needed in the first call.
+        sample_weight : array-like of shape (n,), optional
+            Weights.
+
+        Returns
+        -------
+        self : BayesianLinearSVC
+            The updated estimator.
+        """
+        scheme = variational(self._scheme())
+
+        def pose(X: Any, codes: Array, c: Array) -> Problem:
+            return self._problem(X, c, scheme)
+
+        setup = Setup(scheme, pose, self.probability, self.engine, self.n_jobs)
+        return self._advance(setup, X, y, classes, sample_weight)
+
+    # ----- missing cells
+
+    @property
+    def _allows_nan(self) -> bool:
+        return bool(self._missing())
+
+    def _of_missing_cells(self) -> str:
+        return HINT.format(type(self).__name__)
+
+    def _read_new(self, X: Any, groups: Any = None) -> Any:
+        return self._missing().check_new(super()._read_new(X, groups))
+
+    def impute(self, X: Any) -> tuple[Array, Array]:
+        """Missing cells of rows without labels, from the other cells of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows, with NaN where cells are missing.
+
+        Returns
+        -------
+        mean, std : arrays of shape (n, n_features)
+            Expected value and standard deviation of each cell; those that were observed are
+            returned as they are, with 0.  Training cells, given the labels too, are in
+            ``imputed_``.
+        """
+        return ImputedCells(self._fitted().machines).at(self._read_new(X))
+
+    @property
+    def imputed_(self) -> Imputed:
+        """Missing cells of the training rows, given the other cells and the labels."""
+        return ImputedCells(self._fitted().machines).training(self.fit_.rows)
+
+    # ----- reports
+
+    @property
+    def _coefficients(self) -> Coefficients:
+        return Coefficients(self._fitted().machines, self._names(), self.classes_)
+
+    @property
+    def coef_(self) -> Array:
+        """Posterior means (the estimate itself under EM), on the scale of the input."""
+        return self._coefficients.coef
+
+    @property
+    def intercept_(self) -> Array:
+        """Posterior means of the intercept; zero without one."""
+        return self._coefficients.intercept
+
+    @property
+    def coef_cov_(self) -> Array:
+        """Posterior covariance of ``coef_``: (p, p), or (n_classes, p, p)."""
+        return self._coefficients.cov
+
+    @property
+    def coef_std_(self) -> Array:
+        """Posterior standard deviations of ``coef_``, of the same shape."""
+        return self._coefficients.std
+
+    def coef_interval(self, level: float = 0.9) -> tuple[Array, Array]:
+        """Central posterior interval of each coefficient.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior mass inside, in (0, 1).
+
+        Returns
+        -------
+        lower, upper : arrays of the shape of ``coef_``
+            Ends of the interval.
+        """
+        return self._coefficients.interval(level)
+
+    @property
+    def feature_importances_(self) -> Array:
+        """How much each column matters, whatever its unit, ``(p,)``.
+
+        Under a selection prior its posterior probability to matter (``inclusion_proba_``), else the
+        size of its coefficient on the scale of the model (standardised columns unless
+        ``standardize=False``), averaged over classes.
+        """
+        return self._coefficients.importances
+
+    @property
+    def inclusion_proba_(self) -> Array:
+        """Posterior probability of each column to matter, ``(p,)``: selection priors only."""
+        return self._coefficients.inclusion
+
+    @property
+    def kkt_residual_(self) -> float:
+        """EM with the hinge: largest violation of the optimality conditions, relative."""
+        return max(k.kkt for k in self._certificates())
+
+    @property
+    def duality_gap_(self) -> float:
+        """EM with the hinge: gap between primal and dual objective, relative."""
+        return max(k.gap for k in self._certificates())
+
+    def _certificates(self) -> list[Any]:
+        found = [k for m in self.machines_ if (k := m.extra.get("certificate")) is not None]
+        if not found:
+            raise AttributeError("only inference='em' with the hinge has a certificate.")
+        return found
+
+    def sample_posterior(
+        self, n: int = 1000, X: Any = None, random_state: Any = None, return_intercept: bool = False
+    ) -> Any:
+        """Draws of the coefficients, or of f at given rows.
+
+        Parameters
+        ----------
+        n : int, default=1000
+            Number of draws.
+        X : array-like or sparse of shape (rows, n_features), optional
+            Give draws of f at these rows instead, lazily for those of a Dask collection.
+        random_state : int, RandomState, Generator or None
+            Seed; by default the estimator's.
+        return_intercept : bool, default=False
+            Also return draws of the intercept.
+
+        Returns
+        -------
+        draws : array of shape (n, n_features), or (n, rows) with ``X``
+            One more axis, of classes, after the first when there are more than two.
+        intercept : array of shape (n,) or (n, n_classes)
+            Only with ``return_intercept``.
+        """
+        if X is not None:
+            return self._draw_f(n, X, random_state)
+        draws = self._coefficients.draws(n, self._generator(random_state))
+        return draws if return_intercept else draws[0]
+
+    def to_arviz(self) -> Any:
+        """Draws (variational ones unless sampled) as an ArviZ data tree.
+
+        Returns
+        -------
+        tree : xarray.DataTree
+            Group ``posterior`` with ``coef`` and ``intercept``.  Where sampled, also the draws of
+            the prior's parameters, on the scale on which the model is fitted: ``coef_variance`` of
+            ridge and spike_slab, ``coef_scale`` of lasso and bridge (their nu) and of laplace_zero
+            (sigma), and ``coef_power`` and ``coef_inclusion`` if they are learned.
+        """
+        return self._coefficients.arviz(self._generator())
+
+    def summary(self, level: float = 0.9) -> Any:
+        """Coefficients with their uncertainty, as a data frame.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior mass of the interval.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            Indexed by name (class and name for more than two classes): mean, sd, lower, upper, and
+            r_hat and ess where drawn.  Under EM only the estimate.  A selection prior adds
+            ``inclusion``, the probability to matter, and ``positive``, that of a positive sign
+            then; mean and sd are averaged over models, the interval is given inclusion.
+        """
+        return self._coefficients.summary(level)

@@ -1,294 +1,178 @@
-"""Coefficients and their uncertainty, reported on the scale of the user's columns."""
+"""Coefficients of linear machines and their uncertainty, on the scale of the user's columns."""
 
 from __future__ import annotations
 
-import sys
-import warnings
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.special import ndtr
 
-from ..core import arrays
 from ..core.types import Array
-from ..estimators import choices as check
-from ..estimators._base import BayesianClassifier, arviz_tree, pandas_for
 from ..machines.diagnostics import ess, r_hat
 from ..machines.machine import Machine
-from ..model.model import Model
+from .tables import arviz_tree, draws_of, pandas_for, tails
 
 
-class CoefficientReport(BayesianClassifier):
-    """What a linear machine can say of its coefficients."""
+class Coefficients:
+    """Report on the term ``coef`` of fitted machines, and on their intercept.
 
-    def _idle(self) -> dict[str, str]:
-        none = {} if self.fit_intercept else {"intercept_precision": "with fit_intercept=False"}
-        return super()._idle() | none
+    Parameters
+    ----------
+    machines : list of Machine
+        Each has a term ``coef`` and, with an intercept, a term ``intercept`` before it.
+    names : list of str
+        Names of the columns.
+    classes : array of shape (n_classes,)
+        Labels.
+    """
 
-    def _to_user(self, theta: Array, model: Model) -> tuple[Array, Array]:
-        """Coefficients ``(..., p)`` and intercept ``(...)`` from standardised ones ``(..., K)``."""
-        term, where = model.find("coef")
-        beta, shift = term.design.to_user(theta[..., where])
-        return beta, shift + (theta[..., 0] if self.fit_intercept else 0.0)
+    def __init__(self, machines: Sequence[Machine], names: Sequence[str], classes: Array) -> None:
+        self.machines, self.names, self.classes = machines, list(names), classes
+        term, self.where = machines[0].model.find("coef")
+        self.design, self.prior = term.design, term.prior
+        self.has_intercept = self.where.start > 0
+        self.is_binary = len(machines) == 1
 
-    def _report(self, weight: float) -> None:
-        pairs = [self._to_user(m.posterior.mean, m.model) for m in self.machines_]
-        self._coef = np.stack([beta for beta, _ in pairs])
-        self.intercept_ = np.array([float(b) if self.fit_intercept else 0.0 for _, b in pairs])
-        self.offset_ = np.array([m.link.offset for m in self.machines_])
-        self.total_weight_ = weight
-        for name in ("kkt_residual_", "duality_gap_"):
-            if hasattr(self, name):
-                delattr(self, name)
-        certificates = [k for m in self.machines_ if (k := m.extra.get("certificate")) is not None]
-        if certificates:
-            self.kkt_residual_ = max(k.kkt for k in certificates)
-            self.duality_gap_ = max(k.gap for k in certificates)
+    def _user(self, theta: Array) -> tuple[Array, Array]:
+        """Coefficients ``(..., p)`` and intercept ``(...)`` from theta, ``(..., K)``."""
+        beta, shift = self.design.to_user(theta[..., self.where])
+        return beta, shift + (theta[..., 0] if self.has_intercept else 0.0)
 
-    @property
-    def coef_(self) -> Array:
-        """Posterior means (the estimate itself under EM), on the scale of the input."""
-        coef: Array = self._coef
-        # importance_getter="auto" takes coef_ wherever there is one, and cannot be told otherwise
-        caller = sys._getframe(1).f_globals.get("__name__", "")
-        if (
-            caller.startswith("sklearn.feature_selection")
-            and self.machines_[0].inclusion is not None
-        ):
-            warnings.warn(
-                "columns are ranked by coef_, which depends on their units. Give the selector "
-                "importance_getter='feature_importances_' to rank them by their probability to "
-                "matter.",
-                UserWarning,
-                stacklevel=2,
-            )
-        return coef
-
-    @property
-    def feature_importances_(self) -> Array:
-        """How much each column matters, whatever its unit, ``(p,)``.
-
-        Under a selection prior its posterior probability to matter (``inclusion_proba_``), else the
-        size of its coefficient on the scale of the model (standardised columns unless
-        ``standardize=False``), averaged over classes.
-        """
-        self._check_fitted()
-        if self.machines_[0].inclusion is not None:
-            return self.inclusion_proba_
-        sizes = [np.abs(m.posterior.mean[m.model.find("coef")[1]]) for m in self.machines_]
-        out: Array = np.mean(sizes, axis=0)
-        return out
-
-    def _rows_to_user(self, machine: Machine) -> Any:
+    @cached_property
+    def _matrix(self) -> Any:
         """Sparse matrix that takes theta to the user's (intercept, coefficients)."""
-        (_, design, _), where = machine.model.find("coef")
-        first, last = where.start, where.stop
+        design, (first, last) = self.design, (self.where.start, self.where.stop)
         rows = np.concatenate([np.zeros(last, dtype=int), 1 + np.arange(design.width)])
         columns = np.concatenate([np.arange(last), np.arange(first, last)])
         shift = np.concatenate([np.ones(first), -design.center / design.scale])
         values = np.concatenate([shift, 1.0 / design.scale])
-        shape = (1 + design.width, machine.model.width)
+        shape = (1 + design.width, self.machines[0].model.width)
         return sparse.csr_array(sparse.coo_array((values, (rows, columns)), shape=shape))
 
     @property
-    def coef_cov_(self) -> Array:
-        """Posterior covariance of ``coef_``: (p, p), or (n_classes, p, p)."""
-        self._check_fitted()
-        covs = []
-        for machine in self.machines_:
-            (_, design, _), where = machine.model.find("coef")
-            cov = machine.posterior.covariance(where)
-            with np.errstate(
-                over="ignore"
-            ):  # of columns in tiny units it may be too large a number
-                cov /= design.scale
-                cov /= design.scale[:, None]
-            covs.append(cov)
-        return covs[0] if len(covs) == 1 else np.stack(covs)
+    def coef(self) -> Array:
+        """Posterior means, ``(machines, p)``."""
+        return np.stack([self._user(m.posterior.mean)[0] for m in self.machines])
 
     @property
-    def coef_std_(self) -> Array:
-        """Posterior standard deviations of ``coef_``, of the same shape."""
-        self._check_fitted()
-        stds = []
-        for machine in self.machines_:
-            (_, design, _), where = machine.model.find("coef")
-            stds.append(np.sqrt(machine.posterior.variance()[where]) / design.scale)
-        return np.stack(stds)
+    def intercept(self) -> Array:
+        """Posterior means, ``(machines,)``; zero without an intercept."""
+        values = [float(self._user(m.posterior.mean)[1]) for m in self.machines]
+        return np.array(values) if self.has_intercept else np.zeros(len(values))
 
-    def coef_interval(self, level: float = 0.9) -> tuple[Array, Array]:
-        """Central posterior interval of each coefficient.
+    @property
+    def importances(self) -> Array:
+        """Probability of each column to matter, or size of its coefficient in the model, (p,)."""
+        if self.machines[0].inclusion is not None:
+            return self.inclusion
+        sizes = [np.abs(m.posterior.mean[self.where]) for m in self.machines]
+        out: Array = np.mean(sizes, axis=0)
+        return out
 
-        Parameters
-        ----------
-        level : float, default=0.9
-            Posterior mass inside, in (0, 1).
+    @property
+    def cov(self) -> Array:
+        """Posterior covariances, ``(p, p)`` or ``(machines, p, p)``."""
+        covs = []
+        for machine in self.machines:
+            cov = machine.posterior.covariance(self.where)
+            with np.errstate(over="ignore"):  # of columns in tiny units it may be too large
+                cov /= self.design.scale
+                cov /= self.design.scale[:, None]
+            covs.append(cov)
+        return covs[0] if self.is_binary else np.stack(covs)
 
-        Returns
-        -------
-        lower, upper : arrays of the shape of ``coef_``
-            Ends of the interval.
-        """
-        self._check_fitted()
-        tails = check.tails(level)
-        ends = [self._ends(m, tails)[:, 1:] for m in self.machines_]
+    @property
+    def std(self) -> Array:
+        """Posterior standard deviations, ``(machines, p)``."""
+        variances = [m.posterior.variance()[self.where] for m in self.machines]
+        return np.sqrt(np.stack(variances)) / self.design.scale
+
+    def interval(self, level: float = 0.9) -> tuple[Array, Array]:
+        """Ends of the central posterior intervals, each ``(machines, p)``."""
+        ends = [self._ends(m, tails(level))[:, 1:] for m in self.machines]
         return np.stack([e[0] for e in ends]), np.stack([e[1] for e in ends])
 
-    def _ends(self, machine: Machine, tails: tuple[float, float], given: bool = False) -> Array:
-        """Quantiles of (intercept, coefficients) on the user's scale, ``(2, 1 + p)``.
+    def _ends(self, machine: Machine, levels: tuple[float, float], given: bool = False) -> Array:
+        """Quantiles of (intercept, coefficients), ``(2, 1 + p)``.
 
         ``given`` inclusion, if the prior selects; otherwise with the mass at zero.
         """
         if machine.inclusion is None or (not given and "draws" in machine.extra):
-            return machine.posterior.quantiles(self._rows_to_user(machine), tails)
-        (_, design, _), where = machine.model.find("coef")
-        scale = design.scale
-        chance = np.ones_like(scale) if given else machine.inclusion[where]
-        own = machine.slab_quantiles(tails, chance, where) / scale
-        shift = machine.posterior.quantiles(self._rows_to_user(machine)[:1], tails)
+            return machine.posterior.quantiles(self._matrix, levels)
+        scale = self.design.scale
+        chance = np.ones_like(scale) if given else machine.inclusion[self.where]
+        own = machine.slab_quantiles(levels, chance, self.where) / scale
+        shift = machine.posterior.quantiles(self._matrix[:1], levels)
         return np.concatenate([shift, own], axis=1)
 
     @property
-    def inclusion_proba_(self) -> Array:
-        """Posterior probability of each column to matter, ``(p,)``: selection priors only."""
-        self._check_fitted()
-        pairs = [(m.inclusion, m.model.find("coef")[1]) for m in self.machines_]
-        columns = [chance[where] for chance, where in pairs if chance is not None]
+    def inclusion(self) -> Array:
+        """Posterior probability of each column to matter to any class, ``(p,)``."""
+        columns = [m.inclusion[self.where] for m in self.machines if m.inclusion is not None]
         if not columns:
             raise AttributeError(
                 "inclusion_proba_ needs a selection prior: prior='spike_slab' or 'laplace_zero'."
             )
-        return columns[0] if len(columns) == 1 else 1.0 - np.prod(1.0 - np.array(columns), axis=0)
+        return columns[0] if self.is_binary else 1.0 - np.prod(1.0 - np.array(columns), axis=0)
 
-    def sample_posterior(
-        self, n: int = 1000, X: Any = None, random_state: Any = None, return_intercept: bool = False
-    ) -> Any:
-        """Draws of the coefficients, or of f at given rows.
-
-        Parameters
-        ----------
-        n : int, default=1000
-            Number of draws.
-        X : array-like or sparse of shape (rows, n_features), optional
-            Give draws of f at these rows instead, lazily for those of a Dask collection.
-        random_state : int, RandomState, Generator or None
-            Seed; by default the estimator's.
-        return_intercept : bool, default=False
-            Also return draws of the intercept.
-
-        Returns
-        -------
-        draws : array of shape (n, n_features), or (n, rows) with ``X``
-            One more axis, of classes, after the first when there are more than two.
-        intercept : array of shape (n,) or (n, n_classes)
-            Only with ``return_intercept``.
-        """
-        self._check_fitted()
-        seeded = self if random_state is None else _Seed(random_state)
-        rng = BayesianClassifier._generator(seeded)  # type: ignore[arg-type]
-        if X is not None and (f := self._draws_away(X, n, rng)) is not None:
-            return f
-        thetas = [m.posterior.sample(n, rng) for m in self.machines_]
-        if X is not None:
-            X = arrays.to_numpy(self._new_rows(X))
-            f = np.stack(self._drawn_at(X, thetas, rng), axis=1)
-            return f[:, 0] if len(thetas) == 1 else f
-        pairs = [self._to_user(t, m.model) for t, m in zip(thetas, self.machines_, strict=True)]
+    def draws(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Draws of coefficients, ``(n, p)``, and intercepts, ``(n,)``; classes after the first."""
+        pairs = [self._user(m.posterior.sample(n, rng)) for m in self.machines]
         coef = np.stack([b for b, _ in pairs], axis=1)
         intercept = np.stack([np.broadcast_to(i, (n,)) for _, i in pairs], axis=1)
-        if len(thetas) == 1:
-            coef, intercept = coef[:, 0], intercept[:, 0]
-        return (coef, intercept) if return_intercept else coef
+        return (coef[:, 0], intercept[:, 0]) if self.is_binary else (coef, intercept)
 
-    def to_arviz(self) -> Any:
-        """Draws (variational ones unless sampled) as an ArviZ data tree.
-
-        Returns
-        -------
-        tree : xarray.DataTree
-            Group ``posterior`` with ``coef`` and ``intercept``.  Where sampled, also what was drawn
-            of the prior, on the scale on which the model is fitted: ``coef_variance`` of ridge and
-            spike_slab, ``coef_scale`` of lasso and bridge (their nu) and of laplace_zero (sigma),
-            and ``coef_power`` and ``coef_inclusion`` if they are learned.
-        """
-        self._check_fitted()
-        group, dims, coords = self._drawn(self._generator())
-        return arviz_tree(group, dims, coords)
-
-    def _drawn(
+    def group(
         self, rng: np.random.Generator
     ) -> tuple[dict[str, Any], dict[str, list[str]], dict[str, Any]]:
-        """Draws by name, names of their axes, and labels along these."""
-        draws = [self._to_user(self._draws(m, rng), m.model) for m in self.machines_]
-        single = len(draws) == 1
-        coef = draws[0][0] if single else np.stack([b for b, _ in draws], axis=2)
+        """Draws by name, names of their axes, and labels along these, for ArviZ."""
+        draws = [self._user(draws_of(m, rng)) for m in self.machines]
+        coef, intercept = (
+            parts[0] if self.is_binary else np.stack(parts, axis=2)
+            for parts in zip(*draws, strict=True)
+        )
         group: dict[str, Any] = {"coef": coef}
-        if self.fit_intercept:
-            group["intercept"] = draws[0][1] if single else np.stack([i for _, i in draws], axis=2)
-        dims = {"coef": ["feature"] if single else ["class", "feature"]}
-        coords: dict[str, Any] = {"feature": self._names()}
-        if not single:
-            dims["intercept"], coords["class"] = ["class"], list(self.classes_)
-        held = self.machines_[0].extra.get("draws")
-        prior = self.machines_[0].model.find("coef")[0].prior
-        if single and held is not None and "coef" in held.hyper and hasattr(prior, "reported"):
-            drawn = prior.reported(held.hyper["coef"])
+        if self.has_intercept:
+            group["intercept"] = intercept
+        dims = {"coef": ["feature"] if self.is_binary else ["class", "feature"]}
+        coords: dict[str, Any] = {"feature": self.names}
+        if not self.is_binary:
+            dims["intercept"], coords["class"] = ["class"], list(self.classes)
+        held = self.machines[0].extra.get("draws")
+        known = held is not None and "coef" in held.hyper and hasattr(self.prior, "reported")
+        if self.is_binary and held is not None and known:
+            drawn = self.prior.reported(held.hyper["coef"])
             group |= {f"coef_{name}": values for name, values in drawn.items()}
         return group, dims, coords
 
+    def arviz(self, rng: np.random.Generator) -> Any:
+        """Draws as an ArviZ data tree."""
+        return arviz_tree(*self.group(rng))
+
     def summary(self, level: float = 0.9) -> Any:
-        """Coefficients with their uncertainty, as a data frame.
-
-        Parameters
-        ----------
-        level : float, default=0.9
-            Posterior mass of the interval.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            Indexed by name (class and name for more than two classes): mean, sd, lower, upper, and
-            r_hat and ess where drawn.  Under EM only the estimate.  A selection prior adds
-            ``inclusion``, the probability to matter, and ``positive``, that of a positive sign
-            then; mean and sd are averaged over models, the interval is given inclusion.
-        """
-        self._check_fitted()
-        pd = pandas_for("summary")
-        names = ["intercept", *self._names()] if self.fit_intercept else self._names()
-        skip = 0 if self.fit_intercept else 1
-        frames = []
-        for j, machine in enumerate(self.machines_):
-            mean = np.concatenate([[self.intercept_[j]], self.coef_[j]])
-            table = {"mean": mean[skip:]}
-            if machine.posterior.has_spread:
-                T = self._rows_to_user(machine)
-                low, high = self._ends(machine, check.tails(level), given=True)
-                table["sd"] = np.sqrt(machine.posterior.moments(T)[1])[skip:]
-                table["lower"], table["upper"] = low[skip:], high[skip:]
+        """Coefficients with their uncertainty, as a data frame."""
+        pd, ends = pandas_for("summary"), tails(level)
+        skip = 0 if self.has_intercept else 1
+        names = pd.Index(["intercept", *self.names][skip:], name="name")
+        coef, intercept, frames = self.coef, self.intercept, []
+        for j, machine in enumerate(self.machines):
+            post, held = machine.posterior, machine.extra.get("draws")
+            table = {"mean": np.append(intercept[j], coef[j])}
+            if post.has_spread:
+                table["sd"] = np.sqrt(post.moments(self._matrix)[1])
+                table["lower"], table["upper"] = self._ends(machine, ends, given=True)
             if machine.inclusion is not None:
-                where = machine.model.find("coef")[1]
-                always, sign = [1.0] * (1 - skip), self._sign(machine, skip)
-                table["inclusion"] = np.append(always, machine.inclusion[where])
-                table["positive"] = sign
-            held = machine.extra.get("draws")
+                m, v = post.moments(self._matrix[:1])
+                sign = ndtr(m / np.sqrt(np.maximum(v, 1e-300)))
+                table["inclusion"] = np.append(1.0, machine.inclusion[self.where])
+                table["positive"] = np.append(sign, machine.sign_proba()[self.where])
             if held is not None:
-                user = np.stack([np.asarray(T @ chain.T).T for chain in held.theta])
-                table["r_hat"], table["ess"] = r_hat(user)[skip:], ess(user)[skip:]
-            frames.append(pd.DataFrame(table, index=pd.Index(names, name="name")))
-        if len(frames) == 1:
+                user = np.stack([np.asarray(self._matrix @ chain.T).T for chain in held.theta])
+                table["r_hat"], table["ess"] = r_hat(user), ess(user)
+            frames.append(pd.DataFrame({k: x[skip:] for k, x in table.items()}, index=names))
+        if self.is_binary:
             return frames[0]
-        return pd.concat(frames, keys=list(self.classes_), names=["class"])
-
-    def _sign(self, machine: Machine, skip: int) -> Array:
-        """Probability of a positive sign given inclusion, of the intercept too unless skipped."""
-        own = machine.sign_proba()[machine.model.find("coef")[1]]
-        if skip:
-            return own
-        m, v = machine.posterior.moments(self._rows_to_user(machine)[:1])
-        return np.append(ndtr(m / np.sqrt(np.maximum(v, 1e-300))), own)
-
-
-class _Seed:
-    def __init__(self, random_state: Any) -> None:
-        self.random_state = random_state
+        return pd.concat(frames, keys=list(self.classes), names=["class"])

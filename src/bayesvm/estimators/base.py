@@ -1,0 +1,572 @@
+"""The base of all estimators: reading of input, predictions, parameters of components.
+
+An estimator is one class with this base.  Its ``fit``
+
+1. turns names and numbers into objects (:mod:`.choices`),
+2. reads its input: ``data = self._read_training(X, y, sample_weight)``,
+3. builds a :class:`~bayesvm.model.model.Problem`: terms, rows, engine,
+4. runs it: ``with self._run() as run: machines = run.fit(problem, codes, n_classes, scheme)``,
+5. keeps what was found: ``return self._keep(Fit(machines, data.classes, ...))``.
+
+Predictions are then made here from the moments of f.  Everything else that can be reported is an
+object over the machines (:mod:`bayesvm.reports`), to which the estimator's properties delegate.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..blocks import block_rows, cut
+from ..blocks.dask import is_dask
+from ..blocks.lazy import at_hand, lazily
+from ..core import arrays
+from ..core.random import stream
+from ..core.types import Array
+from ..engines import Gpu
+from ..inference.loop import State
+from ..inputs import cells, reading
+from ..inputs.parameters import check_parameters, is_among, warn_idle
+from ..machines.calibration import enclosing
+from ..machines.fit import Fit
+from ..machines.machine import Machine
+from ..model.model import Problem
+from ..reports.tables import tails
+from . import choices as check
+from .nested import changed, flat
+from .run import Run, generator, warm_starts
+from .stream import Setup, Stream
+
+PIECE = 1000  # rows at which f is drawn jointly, and held for all draws
+
+
+class Training(NamedTuple):
+    """Training rows with the numbers of their classes and their weights."""
+
+    X: Any
+    classes: Array
+    codes: Any  # (n,), places of the labels in ``classes``
+    c: Any  # (n,), sample weight times class weight
+    copies: Any  # (n,), sample weight alone
+    rows: Array  # numbers of the rows in the input; empty for a source
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.classes)
+
+    def weighted(self) -> Training:
+        """The rows of positive weight; a source must have no others."""
+        if reading.is_source(self.X):
+            reading.check_positive_weights(self.c)
+        elif not np.all(self.c > 0):
+            return self.take(np.flatnonzero(self.c > 0))
+        return self
+
+    def take(self, at: Array) -> Training:
+        c, copies, rows = self.c[at], self.copies[at], self.rows[at]
+        return Training(arrays.pick(self.X, at), self.classes, self.codes[at], c, copies, rows)
+
+    def repeated(self) -> Training:
+        """Rows with missing cells as often as they count: a chain draws each copy's cells."""
+        at = reading.repeated(self.X, self.copies)
+        c, copies = reading.shared(self.c, self.copies, at)
+        return self.take(at)._replace(c=c, copies=copies)
+
+
+class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators."""
+
+    # parameters that every estimator has
+    probability: str
+    class_weight: Any
+    engine: Any
+    random_state: Any
+    n_jobs: int | None
+    verbose: int
+    callbacks: Any
+    checkpoint: Any
+    warm_start: bool = False
+
+    # set by fit
+    fit_: Fit
+    n_features_in_: int
+
+    _accept_sparse = True
+    _has_effects = False  # of groups; a source may have them
+    _stream: Stream | None = None  # of partial_fit
+
+    # ----- parameters
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of the estimator and of its components.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Also those of components that are objects: ``prior__precision``, ``inference__tol``,
+            ``kernel__length_scale``, ``terms__x__standardize``.  Components given by name have
+            none.
+
+        Returns
+        -------
+        params : dict
+            Values by name.
+        """
+        out: dict[str, Any] = super().get_params(deep)
+        if deep:
+            for name, value in super().get_params(deep=False).items():
+                out.update(flat(name, value))
+        return out
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of the estimator and of its components.
+
+        Parameters
+        ----------
+        **params
+            Values by name, as in :meth:`get_params`.  A component is replaced by one with the new
+            values; it is not changed itself.
+
+        Returns
+        -------
+        self : estimator
+            The estimator.
+        """
+        own = super().get_params(deep=False) | params
+        inner: dict[str, dict[str, Any]] = {}
+        plain = dict(params)
+        for key in params:
+            head, _, rest = key.partition("__")
+            if rest and head in own and not hasattr(own[head], "set_params"):
+                inner.setdefault(head, {})[rest] = plain.pop(key)
+        super().set_params(**plain)
+        for name, changes in inner.items():
+            setattr(self, name, changed(name, getattr(self, name), changes))
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._allows_nan
+        tags.input_tags.sparse = self._accept_sparse and not self._allows_nan
+        return tags
+
+    # ----- reading rows
+
+    @property
+    def _allows_nan(self) -> bool:
+        """Whether cells of X may be missing."""
+        return False
+
+    def _of_missing_cells(self) -> str:
+        """What a refusal of missing cells recommends."""
+        return (
+            f"{type(self).__name__} needs complete rows: fill the cells in, for instance by "
+            "sklearn.impute.SimpleImputer in a pipeline, or leave such rows out. "
+            "BayesianLinearSVC(missing='model') and FactorSVC() learn from incomplete rows."
+        )
+
+    def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
+        """Checked rows and labels; with ``reset`` their columns become the estimator's."""
+        if reading.is_source(X):
+            return reading.read_source(self, X, y, reset)
+        if arrays.is_foreign(X):
+            return reading.read_foreign(self, X, y, reset)
+        X = cells.check_table(X, reset)
+        finite = "allow-nan" if self._allows_nan else True
+        # sparse rows are accepted where the estimator can give the reason of a refusal
+        sparse = "csr" if self._accept_sparse else False
+        with cells.explained(self, X):
+            X = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse=sparse,
+                dtype=[np.float64, np.float32],
+                ensure_all_finite=finite,
+            )
+        X = reading.as_rows(X)
+        return X, reading.read_labels(y, X.shape[0]) if reset or y is not None else None
+
+    def _read_training(self, X: Any, y: Any, sample_weight: Any) -> Training:
+        """Checked rows of the training data, their classes and weights."""
+        X, y = self._read(X, y, reset=True)
+        classes, codes = reading.encode(y, X)
+        c = reading.check_weights(sample_weight, self.class_weight, codes, classes, X)
+        copies = c
+        if self.class_weight is not None:
+            copies = reading.check_weights(sample_weight, None, codes, classes, X)
+        reading.check_two_sided(codes, c, classes)
+        rows = np.arange(0 if reading.is_source(X) else codes.shape[0])
+        return Training(X, classes, codes, c, copies, rows)
+
+    def _read_new(self, X: Any, groups: Any = None) -> Any:
+        """Checked rows to predict; an estimator with groups returns them beside their codes."""
+        self._fitted()
+        return self._read(X, None, reset=False)[0]
+
+    def _names(self) -> list[str]:
+        """Names of the columns, made up where the input had none."""
+        names = getattr(self, "feature_names_in_", None)
+        return list(names) if names is not None else [f"x{j}" for j in range(self.n_features_in_)]
+
+    # ----- fitting
+
+    def _idle(self) -> dict[str, str]:
+        """Parameters that the fit does not use, and the reason of each."""
+        return {}
+
+    def _run(self) -> Run:
+        """The fit that begins, its parameters checked."""
+        params = BaseEstimator.get_params(self, deep=False)
+        check_parameters(params)
+        warn_idle(self, self._idle())
+        return Run(type(self).__name__, params)
+
+    def _warm_starts(self, problem: Problem, data: Training) -> list[State | None]:
+        """States of the last fit to start from, if ``warm_start`` is set and shapes agree."""
+        if not self.warm_start or "fit_" not in self.__dict__:
+            return []
+        same = len(self.classes_) == data.n_classes
+        return warm_starts(self.machines_, problem) if same else []
+
+    def _generator(self, random_state: Any = None) -> np.random.Generator:
+        """A generator for draws after the fit."""
+        return generator(self.random_state if random_state is None else random_state)
+
+    def _advance(self, setup: Setup, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
+        """Learn from the next rows of a stream: ``partial_fit``."""
+        reading.check_in_memory(X, "partial_fit")
+        if self.checkpoint is not None:
+            raise ValueError(
+                f"a stream keeps no checkpoint; got checkpoint={self.checkpoint!r}. Its state is "
+                "the model itself: set checkpoint=None, save the model between calls by "
+                "bayesvm.save(model, path), and resume from bayesvm.load(path)."
+            )
+        check.check_probability(self.probability)
+        run, fit = self._run(), self.__dict__.get("fit_")
+        X, y = self._read(X, y, reset=fit is None)
+        stream = self._stream
+        if stream is None and fit is None:
+            stream = Stream.begin(X, classes, self._generator())
+        elif stream is None:
+            stream = Stream.resume(X, self.fit_, self._generator())
+        codes, c = stream.coded(y, classes, sample_weight, self.class_weight)
+        rows = np.flatnonzero(c > 0)
+        if not rows.size:
+            if fit is None:
+                raise ValueError("the first call of partial_fit needs a row of positive weight.")
+            return self
+        with run:
+            stream, fit = stream.learn(X[rows], codes[rows], c[rows], setup, run.report)
+        self._stream = stream
+        return self._keep(fit)
+
+    def _keep(self, fit: Fit) -> Self:
+        """Keep what a fit has found, and warn if it has not converged."""
+        self.fit_ = fit
+        if text := fit.unfinished(type(self).__name__):
+            warnings.warn(text, ConvergenceWarning, stacklevel=3)
+        return self
+
+    def _fitted(self) -> Fit:
+        check_is_fitted(self, "fit_")
+        return self.fit_
+
+    @property
+    def classes_(self) -> Array:
+        """Labels, sorted."""
+        return self.fit_.classes
+
+    @property
+    def machines_(self) -> list[Machine]:
+        """Fitted machines: one for two classes, else one for each class against the rest."""
+        return self.fit_.machines
+
+    @property
+    def n_iter_(self) -> int:
+        """Passes made."""
+        return self.fit_.n_iter
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the stopping rule was met."""
+        return self.fit_.converged
+
+    @property
+    def offset_(self) -> Array:
+        """What calibration adds to f before the sign is taken."""
+        return np.array([m.link.offset for m in self.fit_.machines])
+
+    @property
+    def total_weight_(self) -> float:
+        """Total weight of the training rows."""
+        return self.fit_.weight
+
+    def _objective(self, kind: str, attribute: str) -> Any:
+        if self.fit_.objective != kind:
+            raise AttributeError(
+                f"{attribute} does not exist: this fit's objective is {self.fit_.objective!r}."
+            )
+        return self.fit_
+
+    @property
+    def elbo_(self) -> float:
+        """Lower bound on the log evidence, complete with constants, summed over machines."""
+        return self._objective("elbo", "elbo_").bound  # type: ignore[no-any-return]
+
+    @property
+    def elbo_path_(self) -> Any:
+        """History of ``elbo_``; a list of them for more than two classes."""
+        return self._objective("elbo", "elbo_path_").path
+
+    @property
+    def log_posterior_(self) -> float:
+        """Log posterior density of a point estimate, summed over machines."""
+        return self._objective("log_posterior", "log_posterior_").bound  # type: ignore[no-any-return]
+
+    @property
+    def log_posterior_path_(self) -> Any:
+        """History of ``log_posterior_``; a list of them for more than two classes."""
+        return self._objective("log_posterior", "log_posterior_path_").path
+
+    @property
+    def log_likelihood_path_(self) -> Any:
+        """Log pseudo-likelihood of the draws, averaged over chains; a list for several classes."""
+        return self._objective("log_likelihood", "log_likelihood_path_").path
+
+    # ----- predictions
+
+    def decision_function(self, X: Any, return_std: bool = False) -> Any:
+        """Decision values: positive exactly where ``predict`` gives ``classes_[1]``.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, n_features)
+            Rows.
+        return_std : bool, default=False
+            Return the posterior mean and standard deviation of f instead.
+
+        Returns
+        -------
+        values : array of shape (n,) or (n, n_classes)
+            They rank rows as ``predict_proba`` does.  Two classes: the posterior mean of f, moved
+            by the offset of the link (``offset_``) and shrunk where f is uncertain, as much as the
+            link shrinks it.  More: log-odds of each class against the rest.
+
+            With ``return_std``: the posterior mean of f (of each class's f), moved by the offset of
+            the link and not shrunk, whatever the link.  For two classes its sign is the same.
+        std : array of the same shape
+            Only with ``return_std``.  Posterior standard deviation of f (of each class's f).
+        """
+        return self._decision(X, return_std=return_std)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Class probabilities.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        proba : array of shape (n, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        return self._proba(X)
+
+    def predict(self, X: Any) -> Any:
+        """The most probable class of each row: ``classes_[predict_proba(X).argmax(1)]``.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        labels : array of shape (n,)
+            Entries of ``classes_``.
+        """
+        return self._predict(X)
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
+        """Lower and upper class probabilities, from the posterior of f.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, n_features)
+            Rows.
+        level : float, default=0.9
+            Posterior mass between the two, in (0, 1).
+
+        Returns
+        -------
+        lower, upper : arrays of shape (n, n_classes)
+            They enclose ``predict_proba``.  Two classes: the ends of the interval of f, through the
+            link.  More: those of the normalised probabilities, with f of all classes drawn; the
+            draws are the same every time.
+        """
+        return self._interval(X, level=level)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy of ``predict``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), or a source
+            Rows.
+        y : array-like of shape (n,)
+            Their labels; not needed where the source has them.
+        sample_weight : array-like of shape (n,), optional
+            Weights of rows.
+
+        Returns
+        -------
+        score : float
+            Share of rows predicted right.
+        """
+        return self._score(X, y, sample_weight)
+
+    # The same with groups, which an estimator that has them passes on.  Dask collections are
+    # predicted lazily, by these methods on each partition.
+
+    def _decision(self, X: Any, groups: Any = None, return_std: bool = False) -> Any:
+        if is_dask(X) and return_std:
+            return self._lazy_pair("_decision", X, groups, return_std=True)
+        if is_dask(X):
+            return lazily(self, "_decision", X, groups)
+        m, v = self._moments(X, groups)
+        if not return_std:
+            return arrays.back(self.fit_.scores(m, v), X)
+        if not self.machines_[0].posterior.has_spread:
+            self.machines_[0].posterior.variance()  # a point estimate has none, and raises
+        both = m + self.offset_, np.sqrt(v)
+        mean, std = (part[:, 0] if self.fit_.is_binary else part for part in both)
+        return arrays.back(mean, X), arrays.back(std, X)
+
+    def _proba(self, X: Any, groups: Any = None) -> Any:
+        if is_dask(X):
+            return lazily(self, "_proba", X, groups)
+        m, v = self._moments(X, groups)
+        return arrays.back(self.fit_.proba(m, v), X)
+
+    def _predict(self, X: Any, groups: Any = None) -> Any:
+        if is_dask(X):
+            return lazily(self, "_predict", X, groups)
+        m, v = self._moments(X, groups)
+        return arrays.back(self.classes_[self.fit_.proba(m, v).argmax(axis=1)], X)
+
+    def _interval(self, X: Any, groups: Any = None, level: float = 0.9) -> tuple[Any, Any]:
+        ends = tails(level)
+        if is_dask(X):
+            return self._lazy_pair("_interval", X, groups, level=level)
+        m, v = self._moments(X, groups)
+        p, odds = self.fit_.proba(m, v), self.fit_.odds(m, v)
+        parts = [self.fit_.bands(rows, ends) for rows in self._pieces(self._read_new(X, groups))]
+        low, high = enclosing(odds, *np.concatenate(parts, axis=1))
+        return arrays.back(np.minimum(low, p), X), arrays.back(np.maximum(high, p), X)
+
+    def _score(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> float:
+        found = self._predict(X, groups)
+        y, found, c = at_hand(reading.labels_of(X, y), found, sample_weight)
+        return float(accuracy_score(y, found, sample_weight=c))
+
+    def _lazy_pair(self, method: str, X: Any, groups: Any, **options: Any) -> tuple[Any, Any]:
+        """Two lazy arrays: a method that returns a pair, on each partition."""
+        both = lazily(self, "_pair", X, groups, of=method, options=options)
+        k = both.shape[1] // 2
+        a, b = both[:, :k], both[:, k:]
+        return (a, b) if method == "_interval" or k > 1 else (a[:, 0], b[:, 0])
+
+    def _pair(self, X: Any, of: str, options: dict[str, Any], groups: Any = None) -> Array:
+        """Both arrays of a method side by side."""
+        return np.column_stack(getattr(self, of)(X, groups, **options))
+
+    def _moments(self, X: Any, groups: Any = None) -> tuple[Array, Array]:
+        """Mean and variance of each machine's f at new rows, ``(n, machines)``."""
+        X, how = self._read_new(X, groups), self.engine
+        if not self._on_device():  # draws and exact processes are evaluated on the host
+            X = arrays.to_numpy(X)
+            how = "auto" if is_among(how, ("gpu",)) or isinstance(how, Gpu) else how
+        n, K = X.shape[0], self.machines_[0].model.width
+        engine = check.choose_engine(how, n, K, self.n_jobs, X)
+        none = np.broadcast_to(0.0, (n,))
+        blocks = cut(X, none, none, check.choose_size(engine, K))
+
+        def visit(b: Any) -> tuple[Array, Array]:
+            pairs = self._moments_at(b.X)
+            xp = arrays.of(pairs[0][0])
+            return xp.stack([m for m, _ in pairs], axis=1), xp.stack([v for _, v in pairs], axis=1)
+
+        with check.blas_threads(K, "dense"):
+            parts = list(engine.collect(visit, blocks))
+        return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
+
+    def _on_device(self) -> bool:
+        """Whether moments can be computed where the rows are."""
+        return all(hasattr(m.posterior, "coef") for m in self.machines_)
+
+    def _moments_at(self, X: Any) -> list[tuple[Array, Array]]:
+        """Mean and variance of f at a block of rows, for each machine."""
+        return self.fit_.moments_at(X)
+
+    # ----- draws of f
+
+    def _draw_f(self, n: int, X: Any, random_state: Any, groups: Any = None) -> Any:
+        """Draws of f at rows, ``(n, rows)`` or ``(n, classes, rows)``.
+
+        Of a source or a Dask collection coefficients are drawn once, for all rows.  Variation
+        outside of them is drawn jointly for neighbouring rows, with a generator for each thousand.
+        """
+        self._fitted()
+        rng = self._generator(random_state)
+        thetas = [m.posterior.sample(n, rng) for m in self.machines_]
+        if reading.is_source(X):
+            how: dict[str, Any] = {"thetas": thetas, "seed": int(rng.integers(2**32))}
+            if is_dask(X):
+                f = lazily(self, "_draws_of_partition", X, groups, numbered=True, **how)
+            else:
+                f = self._draws_of_pieces(self._pieces(self._read_new(X, groups), PIECE), **how)
+            each = [f.T[j :: len(thetas)] for j in range(len(thetas))]
+            return each[0] if len(thetas) == 1 else np.stack(each, axis=1)
+        X = arrays.to_numpy(self._read_new(X, groups))
+        f = np.stack(self._draws_at(X, thetas, rng), axis=1)
+        return f[:, 0] if len(thetas) == 1 else f
+
+    def _draws_of_partition(
+        self, X: Any, thetas: list[Array], seed: int, number: int = 0, groups: Any = None
+    ) -> Array:
+        X = self._read_new(X, groups)
+        pieces = (X[i : i + PIECE] for i in range(0, X.shape[0], PIECE))
+        return self._draws_of_pieces(pieces, thetas, seed, number)
+
+    def _draws_of_pieces(
+        self, pieces: Iterator[Any], thetas: list[Array], seed: int, number: int = 0
+    ) -> Array:
+        """Draws of f, a row for each row: ``(rows, draws * machines)``."""
+        parts = []
+        for k, X in enumerate(pieces):
+            f = self._draws_at(X, thetas, stream(seed, "rows of f", number, k))
+            parts.append(np.stack(f, axis=1).reshape(-1, X.shape[0]).T)
+        return np.concatenate(parts)
+
+    def _draws_at(self, X: Any, thetas: list[Array], rng: np.random.Generator) -> list[Array]:
+        """f of each machine at rows, for draws of its coefficients, ``(draws, rows)``."""
+        return self.fit_.draws_at(X, thetas, rng)
+
+    def _pieces(self, X: Any, size: int = 0) -> Iterator[Any]:
+        """Rows on the host: all of them, or those of a source a block at a time."""
+        if not reading.is_source(X):
+            yield arrays.to_numpy(X)
+            return
+        none = np.broadcast_to(0.0, X.shape[:1])
+        for b in cut(X, none, none, size or block_rows(self.machines_[0].model.width)):
+            yield b.X

@@ -1,0 +1,137 @@
+"""The parameter ``missing``: a distribution of cells that were not recorded."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..blocks import Blocks
+from ..core.types import Engine
+from ..designs import Filled, Missing, Standardised, fit_columns
+from ..designs.table import numbers
+from ..inference.draws import PAIRS, Pair
+from ..inputs import reading
+from ..machines.machine import Machine
+from ..model.latent import settled
+from ..model.model import Latent, Problem
+from . import choices as check
+from .base import Training
+
+HINT = (
+    "{}(missing='model'), by inference='vb' or 'gibbs' and of dense rows, learns a distribution of "
+    "such cells; else fill them in, for instance by sklearn.impute.SimpleImputer in a pipeline, or "
+    "leave such rows out."
+)
+
+
+@dataclass(frozen=True)
+class MissingCells:
+    """Missing cells of the columns of a linear predictor.
+
+    Parameters
+    ----------
+    value : "error", "model" or an object of :mod:`bayesvm.designs.imputation`
+        As given by the user.
+    centred : bool
+        Whether columns are centred and scaled: the level of a cell is then zero and its spread one.
+    """
+
+    value: Any
+    centred: bool = True
+
+    def __bool__(self) -> bool:
+        """Whether missing cells have a distribution, rather than being refused."""
+        return check.models_missing(self.value)
+
+    def checked(self, data: Training, names: Sequence[str], scheme: Any) -> Training:
+        """Training rows without what no distribution can fill in; copies apart for a sampler.
+
+        Warns of rows without any observed cell.
+        """
+        X = data.X
+        reading.check_in_memory(X, "missing='model'")
+        if reading.is_sparse(X):
+            raise ValueError(
+                "missing='model' needs dense rows: the distribution of the columns would fill "
+                "sparse ones in. Give X.toarray(), or use missing='error'."
+            )
+        gone = np.isnan(X)
+        never = np.flatnonzero(gone.all(axis=0))
+        if never.size:
+            which = ", ".join(str(names[j]) for j in never[:5])
+            raise ValueError(
+                f"{never.size} column(s) have no observed value at all (first: {which}), so "
+                "nothing can be learned of them. Drop them."
+            )
+        empty = int(gone.all(axis=1).sum())
+        if empty:
+            warnings.warn(
+                f"{empty} row(s) have every cell missing; they inform the intercept only.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return data.repeated() if check.is_sampler(scheme) else data
+
+    def check_new(self, X: Any) -> Any:
+        """New rows, refused if they are sparse and cells are modelled."""
+        if self and reading.is_sparse(X):
+            raise ValueError("missing='model' needs dense rows; give X.toarray().")
+        return X
+
+    def design(self, columns: Standardised, blocks: Blocks, engine: Engine) -> Any:
+        """Columns of training rows, with a distribution of missing cells where there are any."""
+        if not self:
+            return columns
+        design = self._latent(columns, blocks, engine)
+        complete = not np.isnan(numbers(blocks.X)).any()
+        return columns if complete and isinstance(design, Missing) else design
+
+    def _latent(self, columns: Standardised, blocks: Blocks, engine: Engine) -> Missing | Filled:
+        """The columns with a distribution for cells that are missing."""
+        level, spread = np.zeros(columns.width), np.ones(columns.width)
+        if not self.centred:
+            seen = fit_columns(blocks, engine, standardize=True)
+            level, spread = seen.center / columns.scale, seen.scale / columns.scale
+        imputer = check.choose_imputer(self.value, blocks.n, columns.width)
+        if check.fills_in(imputer, columns.width):
+            count = np.broadcast_to(blocks.copies, (blocks.n,))
+            return Filled.learned(columns, level, spread, imputer, blocks.X, count)
+        return Missing(columns, level, spread, imputer)
+
+    def attached(self, machines: list[Machine], problem: Problem, X: Any) -> list[Machine]:
+        """Machines fitted on complete rows ``X``, with the distribution of these beside.
+
+        With no cell missing, neither depends on the other.
+        """
+        columns = problem.model.find("coef")[0].design
+        if not self or not isinstance(columns, Standardised):
+            return machines
+        blocks: Any = replace(problem.blocks, X=X, ready=False)
+        design: Any = self._latent(columns, blocks, problem.engine)
+        total: Any = None
+        for b in blocks:
+            first = b.number * blocks.size
+            count = np.broadcast_to(blocks.copies, (blocks.n,))[first : first + b.y.shape[0]]
+            sums = design.sums(b.X, design.columns(b.X), count, ())
+            total = sums if total is None else total + sums
+        latent = Latent(settled(design, total), (), total, total)
+        out = []
+        for machine in machines:
+            terms = tuple(
+                t._replace(design=design) if t.design is design.inner else t
+                for t in machine.model.terms
+            )
+            latents = tuple(latent if t.design is design else None for t in terms)
+            post: Any = machine.posterior
+            if "draws" in machine.extra:
+                flat = post.flat[:: -(-len(post.flat) // PAIRS)]
+                params = tuple(each and each.params for each in latents)
+                post = replace(post, pairs=tuple(Pair(theta, params) for theta in flat))
+            model = replace(machine.model, terms=terms)
+            state = machine.state._replace(latents=latents)
+            out.append(replace(machine, model=model, posterior=post, state=state))
+        return out

@@ -1,0 +1,177 @@
+"""One fit while it runs: its seed, reports of its progress, and its checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ..blocks.dask import is_dask
+from ..core import arrays
+from ..core.random import stream
+from ..core.tree import leaves
+from ..designs import Table
+from ..files.checkpoint import Checkpoint, opened, seed_in
+from ..files.fingerprint import fingerprint
+from ..inference.loop import Monitor, State
+from ..inference.progress import Progress
+from ..inference.reporter import Reporter
+from ..inference.rotated import bases
+from ..inputs import reading
+from ..machines.fit import one_against_rest
+from ..machines.machine import Machine, fit_machine
+from ..model.model import Problem
+from . import choices as check
+
+# parameters of reports, files and engines, which do not change the result; the seed is held apart
+APART = (
+    "verbose", "callbacks", "checkpoint", "warm_start", "n_jobs", "engine", "memory",
+    "random_state",
+)  # fmt: skip
+SAMPLED = 1000  # rows by which a source is identified
+
+
+def generator(seed: Any) -> np.random.Generator:
+    """A NumPy generator from scikit-learn's kind of ``random_state``."""
+    if isinstance(seed, np.random.Generator):
+        return seed
+    return np.random.default_rng(check_random_state(seed).randint(2**31 - 1))
+
+
+class Run:
+    """One fit of an estimator while it runs.
+
+    Used as a context manager it shows progress; after a callback has returned ``True`` it is
+    ``stopped``, and every later part of the fit ends at once.
+
+    Parameters
+    ----------
+    name : str
+        Name of the estimator.
+    params : dict
+        Its parameters, ``get_params(deep=False)``.
+    """
+
+    def __init__(self, name: str, params: Mapping[str, Any]) -> None:
+        self.name, self.params = name, params
+        self.report = Reporter(params["callbacks"], params["verbose"])
+        self.path, self.seed = params["checkpoint"], params["random_state"]
+        if self.path is not None and not isinstance(self.seed, Integral):
+            # the seed of the fit that began the checkpoint: its draws are then the same
+            held = seed_in(self.path)
+            self.seed = generator(self.seed).integers(2**31 - 1) if held is None else held
+
+    def __enter__(self) -> Run:
+        self.report.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.report.__exit__(*error)
+
+    @property
+    def stopped(self) -> bool:
+        return self.report.stopped
+
+    def watch(self, progress: Progress, state: Any = None) -> bool:
+        """Report progress; whether the fit is to end."""
+        return self.report(progress)
+
+    def generator(self, purpose: str) -> np.random.Generator:
+        """The random generator for one part of the fit."""
+        if isinstance(self.seed, np.random.Generator):
+            return self.seed
+        return stream(int(check_random_state(self.seed).randint(2**31 - 1)), purpose)
+
+    def checkpoint(
+        self, data: Callable[[], Iterable[Any]]
+    ) -> AbstractContextManager[Checkpoint | None]:
+        """The open checkpoint, or ``None``; it belongs to a fit of equal parameters and ``data``.
+
+        After a stop there is none: the rest of the fit is not what it would have been.
+        """
+
+        def about() -> dict[str, str]:
+            given = {k: v for k, v in self.params.items() if k not in APART}
+            return {
+                "estimator": self.name,
+                "parameters": fingerprint(given),
+                "data": fingerprint(*data()),
+                "seed": str(int(self.seed)),
+            }
+
+        return opened(None if self.stopped else self.path, about)
+
+    def fit(
+        self,
+        problem: Problem,
+        codes: Any,
+        n_classes: int,
+        scheme: Any,
+        starts: Sequence[State | None] = (),
+    ) -> list[Machine]:
+        """A machine for two classes, or one for each class against the rest.
+
+        ``codes`` are the numbers of the rows' classes.
+        """
+        rng, machines = self.generator("machines"), []
+        if arrays.is_foreign(problem.blocks.X):
+            codes = problem.engine.place(codes)
+        first = [[] if state is None else [*leaves(state)] for state in starts]
+        # rows that are not held may be very many: a byte for the label of each
+        kind = np.int8 if hasattr(problem.blocks.X, "chunks") else np.float64
+        threads = check.blas_threads(problem.model.width, problem.form)
+        with self.checkpoint(lambda: [*_content(problem, codes), first]) as store, threads:
+            rotation = bases(problem, scheme)
+            for j, y in enumerate(one_against_rest(codes, n_classes, kind)):
+                one = replace(problem, blocks=replace(problem.blocks, y=y))
+                part = None if store is None or self.stopped else store.part(f"machine{j}")
+                options = {"n_jobs": self.params["n_jobs"], "store": part}
+                if not check.is_sampler(scheme):
+                    options = {}
+                watch, start = Monitor(self.watch, part), starts[j] if starts else None
+                how = (scheme, self.params["probability"], rng, start, watch, rotation)
+                machines.append(fit_machine(one, *how, **options))
+        return machines
+
+
+def _content(problem: Problem, codes: Any) -> Iterator[Any]:
+    """What data are made of: arrays by every number, sources by some rows all over them."""
+    blocks = problem.blocks
+    X, c = blocks.X, blocks.c
+    yield X.shape
+    if reading.is_source(X):  # to read all of it would cost as much as a pass
+        rows = np.unique(np.linspace(0, X.shape[0] - 1, SAMPLED).astype(np.intp))
+        X = blocks.take(rows).X
+        c, codes = (np.asarray(x[rows]) if is_dask(x) else x for x in (c, codes))
+    parts = [X.data, X.indices, X.indptr] if reading.is_sparse(X) else [X]
+    if isinstance(X, Table):
+        parts = [X.numbers, X.codes]
+    yield from (arrays.to_numpy(part) for part in [*parts, c, codes])
+    yield [(term.name, term.design, term.prior) for term in problem.model.terms]
+    yield problem.form
+
+
+def warm_starts(machines: Sequence[Machine], problem: Problem) -> list[State | None]:
+    """The states of fitted machines as starts; ``None`` where the problem has another shape.
+
+    Hyperparameters are kept only where the prior is the same.
+    """
+    starts: list[State | None] = []
+    for machine in machines:
+        old, new = machine.model.terms, problem.model.terms
+        same = len(old) == len(new) and all(
+            a.name == b.name and a.design.width == b.design.width and type(a.prior) is type(b.prior)
+            for a, b in zip(old, new, strict=False)
+        )
+        if not same or machine.extra.get("shape") != problem.shape:
+            starts.append(None)
+            continue
+        pairs = zip(old, new, machine.state.priors, strict=True)
+        priors = (s if a.prior == b.prior else b.prior.init(b.design.width) for a, b, s in pairs)
+        starts.append(State(machine.state.coef, tuple(priors)))
+    return starts

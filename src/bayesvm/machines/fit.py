@@ -1,0 +1,168 @@
+"""What a fit leaves behind: the machines of all classes, and predictions from their moments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..core import arrays
+from ..core.types import Array, Rows
+from .calibration import normalised, normalised_odds
+from .machine import Machine
+
+BEYOND = 10  # joint draws beyond either end of an interval of several classes' probabilities,
+FEWEST = 200  # of at least so many in all;
+HELD = 2**22  # numbers of them that are held at a time
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Fitted machines: one for two classes, else one for each class against the rest.
+
+    Parameters
+    ----------
+    machines : list of Machine
+        In the order of the classes.
+    classes : array of shape (n_classes,)
+        Labels, sorted.
+    weight : float
+        Total weight of the training rows.
+    rows : array of int
+        Numbers of the training rows in the input, where they were held in memory.
+    stopped : bool
+        Whether a callback has ended the fit.
+    objective : {"elbo", "log_posterior", "log_likelihood"}, optional
+        What ``bound`` and ``path`` of the machines are; by default as their posteriors are
+        variational, a point or draws.
+    """
+
+    machines: list[Machine]
+    classes: Array
+    weight: float = np.nan
+    rows: Array = field(default_factory=lambda: np.arange(0))
+    stopped: bool = False
+    objective: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.objective:
+            first = self.machines[0]
+            kind = "elbo" if first.posterior.has_spread else "log_posterior"
+            kind = "log_likelihood" if "draws" in first.extra else kind
+            object.__setattr__(self, "objective", kind)
+
+    @property
+    def is_binary(self) -> bool:
+        return len(self.machines) == 1
+
+    @property
+    def n_iter(self) -> int:
+        return max(m.n_iter for m in self.machines)
+
+    @property
+    def converged(self) -> bool:
+        return all(m.converged for m in self.machines) and not self.stopped
+
+    @property
+    def bound(self) -> float:
+        return float(sum(m.bound for m in self.machines))
+
+    @property
+    def path(self) -> Any:
+        """History of the objective; a list of them for more than two classes."""
+        paths = [np.asarray(m.path) for m in self.machines]
+        return paths[0] if self.is_binary else paths
+
+    def unfinished(self, name: str) -> str:
+        """A warning if the fit has not converged; what a callback ended was meant to end."""
+        if self.converged or self.stopped:
+            return ""
+        worst = max(abs(m.change) for m in self.machines)
+        if any("draws" in m.extra for m in self.machines):
+            few = "too few draws to judge the chains. " if np.isnan(worst) else ""
+            return (
+                f"{few}the chains do not agree yet (R-hat up to {worst:.3g}). Draw more, burn in "
+                "longer, or give the prior a lighter tail."
+            )
+        return (
+            f"{name} stopped after {self.n_iter} iterations with the bound still moving by "
+            f"{worst:.3g}. Raise max_iter or loosen tol if it matters."
+        )
+
+    # ----- predictions
+
+    def columns_at(self, X: Any) -> Iterator[Rows | None]:
+        """Columns at new rows for each machine; made once where machines have them in common.
+
+        ``None`` where entries are latent: each machine has its own distribution of them.
+        """
+        made: dict[int, Rows | None] = {}
+        for machine in self.machines:
+            model = machine.model
+            if id(model.terms) not in made:
+                made[id(model.terms)] = None if model.is_latent else model.rows(X)
+            yield made[id(model.terms)]
+
+    def moments_at(self, X: Any) -> list[tuple[Array, Array]]:
+        """Mean and variance of f at a block of rows, for each machine."""
+        return [m.moments(X, rows) for m, rows in zip(self.machines, self.columns_at(X))]
+
+    def draws_at(self, X: Any, thetas: list[Array], rng: np.random.Generator) -> list[Array]:
+        """f of each machine at rows, for draws of its coefficients, ``(draws, rows)``."""
+        return [m.predictors(X, t, rng) for m, t in zip(self.machines, thetas, strict=True)]
+
+    def logits(self, m: Array, v: Array) -> Array:
+        """Log odds of each machine's class from moments of f, ``(n, machines)``."""
+        each = enumerate(self.machines)
+        return np.stack([k.link.logit(m[:, j], v[:, j]) for j, k in each], axis=1)
+
+    def scores(self, m: Array, v: Array) -> Array:
+        """Decision values from moments of f."""
+        return (
+            self.machines[0].link.score(m[:, 0], v[:, 0]) if self.is_binary else self.logits(m, v)
+        )
+
+    def proba(self, m: Array, v: Array) -> Array:
+        """Class probabilities from moments of f, ``(n, classes)``."""
+        if not self.is_binary:
+            return normalised(self.logits(m, v))
+        p = self.machines[0].proba(m[:, 0], v[:, 0])
+        return np.stack([1.0 - p, p], axis=1)
+
+    def odds(self, m: Array, v: Array) -> Array:
+        """Log odds of each class against the others, ``(n, classes)``."""
+        logit = self.logits(m, v)
+        return np.hstack([-logit, logit]) if self.is_binary else normalised_odds(logit)
+
+    def bands(self, X: Any, tails: tuple[float, float]) -> Array:
+        """Log odds of all classes at lower end, median and upper end of f, ``(3, n, classes)``.
+
+        Of several classes by a Latin hypercube: each machine's f takes evenly spaced quantiles, in
+        an order of its own.
+        """
+        levels = (tails[0], 0.5, tails[1])
+        if self.is_binary:
+            machine, rows = self.machines[0], next(self.columns_at(X))
+            f = machine.quantiles(X, levels, rows)
+            logit = machine.link.logit(f, np.zeros_like(f))
+            return np.stack([-logit[::-1], logit], axis=2)
+        rng, count = np.random.default_rng(0), max(FEWEST, int(np.ceil(BEYOND / tails[0])))
+        spaced = tuple((np.arange(count) + 0.5) / count)
+        order = [rng.permutation(count) for _ in self.machines]
+        size, parts = max(1, HELD // (count * len(order))), []
+        for first in range(0, X.shape[0], size):
+            some, logits = X[first : first + size], []
+            for machine, at, rows in zip(self.machines, order, self.columns_at(some)):
+                f = machine.quantiles(some, spaced, rows)
+                logits.append(machine.link.logit(f, np.zeros_like(f))[at])
+            odds = normalised_odds(np.stack(logits, axis=-1))  # (draws, rows, classes)
+            parts.append(np.quantile(odds, levels, axis=0))
+        return np.concatenate(parts, axis=1)
+
+
+def one_against_rest(codes: Any, n_classes: int, kind: Any = np.float64) -> Iterator[Array]:
+    """Labels in {-1, +1} for each machine: one for two classes, else one per class."""
+    for j in [1] if n_classes == 2 else range(n_classes):
+        yield arrays.signs(codes == j, kind)

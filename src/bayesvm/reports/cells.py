@@ -1,0 +1,119 @@
+"""Missing cells, as the terms that have a distribution of them fill them in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.types import Array
+from ..designs import Filled, Missing
+from ..designs.table import numbers
+from ..machines.incomplete import filled_in, mixture
+from ..machines.machine import Machine
+
+NO_CELLS = "missing cells are modelled with missing='model' only."
+
+
+class Imputed(NamedTuple):
+    """Missing cells of the training rows, given all else and the labels, one entry a cell."""
+
+    row: Array
+    column: Array
+    mean: Array
+    std: Array
+
+
+class ImputedCells:
+    """Report on the missing cells of a model's rows.
+
+    Parameters
+    ----------
+    machines : list of Machine
+        Fitted, with at least one term that has a distribution of missing cells.
+    none : str
+        The error where no term has.
+    """
+
+    def __init__(self, machines: Sequence[Machine], none: str = NO_CELLS) -> None:
+        self.machines = machines
+        self.terms: list[tuple[int, Missing | Filled, Array]] = [
+            (k, t.design, getattr(t.design.inner, "where", np.arange(t.design.width)))
+            for k, t in enumerate(machines[0].model.terms)
+            if isinstance(t.design, Missing | Filled)
+        ]  # number of the term, its design, and the columns of numbers that it reads
+        if not self.terms:
+            raise AttributeError(none)
+
+    def at(self, X: Any, unread: Sequence[int] | Array = ()) -> tuple[Array, Array]:
+        """Mean and standard deviation of every cell of new rows; NaN in columns that are unread."""
+        cells = np.array(numbers(X), dtype=float)
+        mean, std = cells.copy(), np.zeros_like(cells)
+        for k, design, columns in self.terms:
+            known = ~np.isnan(cells[:, columns])
+            m, v = self._filled_in(k, X)
+            filled = m * design.scale + design.center
+            mean[:, columns] = np.where(known, cells[:, columns], filled)
+            std[:, columns] = np.where(known, 0.0, np.sqrt(v) * design.scale)
+        mean[:, list(unread)] = np.nan
+        return mean, std
+
+    def _filled_in(self, k: int, X: Any) -> tuple[Array, Array]:
+        """Columns of a term at new rows, on the scale of the model, and variances of its cells."""
+        design = self.machines[0].model.terms[k].design
+        if isinstance(design, Filled):
+            C, var = np.asarray(design.columns(X)), design.variances(X)
+            return C, np.zeros_like(C) if var is None else var
+        means, variances = [], []
+        for machine in self.machines:
+            model, pairs = machine.model, getattr(machine.posterior, "pairs", ())
+            params = [p.params for p in pairs] or [
+                tuple(each and each.params for each in machine.state.latents)
+            ]
+            params = list({id(p[k]): p for p in params}.values())  # chains may share one
+            m, v = _averaged(filled_in(model, X, model.slices[k], p) for p in params)
+            means.append(m)
+            variances.append(v)
+        return mixture(np.stack(means), np.stack(variances))
+
+    def training(self, rows: Array) -> Imputed:
+        """Missing cells of the training rows, whose numbers in the input are ``rows``."""
+        parts = []
+        for k, design, columns in self.terms:
+            held = design.cells if isinstance(design, Filled) else self._learned(k)
+            row, column, mean, var = held
+            center, scale = design.center[column], design.scale[column]
+            sd = np.sqrt(var) * scale
+            parts.append((rows[row], columns[column], mean * scale + center, sd))
+        row, column, mean, std = (np.concatenate(x) for x in zip(*parts, strict=True))
+        order = np.lexsort((column, row))
+        return Imputed(row[order], column[order], mean[order], std[order])
+
+    def _learned(self, k: int) -> tuple[Array, Array, Array, Array]:
+        """Row, column, mean and variance of training cells, on the scale of the model."""
+        each = []
+        for machine in self.machines:
+            parts = [
+                (
+                    np.repeat(cells.rows, cells.columns.shape[1]),
+                    cells.columns.ravel(),
+                    cells.mean.ravel(),
+                    np.diagonal(cells.cov, axis1=1, axis2=2).ravel(),
+                )
+                for cells in machine.state.latents[k].cells
+            ]
+            none = (np.empty(0, int), np.empty(0, int), np.empty(0), np.empty(0))
+            each.append([np.concatenate(x) for x in zip(none, *parts, strict=True)])
+        row, column = each[0][:2]
+        mean, var = mixture(np.stack([e[2] for e in each]), np.stack([e[3] for e in each]))
+        return row, column, mean, var
+
+
+def _averaged(pairs: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Mean and variance of a mixture of equal parts, one part at a time."""
+    count, first, second = 0, np.zeros(()), np.zeros(())
+    for m, v in pairs:
+        count, first, second = count + 1, first + m, second + v + m * m
+    mean = first / count
+    return mean, np.maximum(second / count - mean**2, 0.0)

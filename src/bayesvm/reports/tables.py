@@ -1,0 +1,45 @@
+"""What all reports share: tail probabilities, data frames, ArviZ trees, draws."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from ..core.types import Array
+from ..machines.machine import Machine
+
+
+def tails(level: float) -> tuple[float, float]:
+    """The two tail probabilities of a central interval."""
+    if not (isinstance(level, Real) and 0 < level < 1):
+        raise ValueError(f"level must be between 0 and 1, exclusive; got {level!r}.")
+    lower = (1.0 - float(level)) / 2.0
+    return lower, 1.0 - max(lower, np.finfo(float).epsneg)
+
+
+def draws_of(machine: Machine, rng: np.random.Generator) -> Array:
+    """Draws of the coefficients, (chains, draws, K): the sampler's, or variational ones."""
+    held = machine.extra.get("draws")
+    return held.theta if held is not None else machine.posterior.sample(1000, rng)[None]
+
+
+def pandas_for(what: str) -> Any:
+    """The package pandas, which ``what`` needs."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError(f"{what} needs pandas: pip install 'bayesvm[cli]'") from error
+    return pd
+
+
+def arviz_tree(group: dict[str, Any], dims: dict[str, list[str]], coords: dict[str, Any]) -> Any:
+    """Draws as an ArviZ data tree."""
+    try:
+        from arviz_base import from_dict
+    except ImportError as error:
+        raise ImportError(
+            "to_arviz needs the package arviz-base: pip install 'bayesvm[arviz]'"
+        ) from error
+    return from_dict({"posterior": group}, dims=dims, coords=coords)
