@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from .blocks import Blocks, block_rows
-from .core.types import Array, Term
+from .core.types import Array, Design, Term
 from .core.types import Columns as Matrix
 from .designs import columns as plain
 from .designs import missing as latent
@@ -204,8 +204,10 @@ class Process:
 
 
 @dataclass(frozen=True, eq=False)
-class Picked:
+class Picked(Design):
     """Some columns of the input on a common scale."""
+
+    has_labels: ClassVar[bool] = True
 
     where: Array
     inner: plain.Standardised
@@ -234,7 +236,7 @@ class Picked:
 
 
 @dataclass(frozen=True, eq=False)
-class Smooth:
+class Smooth(Design):
     """Whitened kernel values as all there is to a function: no variance is left outside them,
 
     because what would be left scales with an amplitude that the prior learns.

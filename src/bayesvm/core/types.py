@@ -1,13 +1,17 @@
-"""The few values that travel through a fit, and what each kind of component must offer.
+"""Values that travel through a fit, and the contracts of designs, covariances and engines.
 
 Read this file first and :mod:`bayesvm.model.passes` second.  Every model is a linear predictor
-``f_i = c_i . theta``.  Given moments of ``theta``, row *i* answers with a precision ``w_i`` and a
-slope ``g_i`` (so its potential is ``b_i = g_i + w_i m_i``), and the data set answers with
+``f_i = c_i . theta``.  Given moments of ``theta``, the likelihood contribution of row *i* is
+approximated by a quadratic in f with precision ``w_i`` and gradient ``g_i`` at the mean, and the
+sums over rows are
 
 .. math:: S = \\sum_i w_i c_i c_i^\\top, \\qquad g = \\sum_i g_i c_i .
 
-The slope is carried instead of the potential because ``w_i (1 - y_i m_i)`` stays bounded however
-large ``w_i`` grows on the margin, and ``b_i`` does not.
+The gradient at the mean ``m_i`` is stored and not the linear term ``b_i = g_i + w_i m_i``: for a
+row on the margin ``w_i`` and ``b_i`` grow without limit, ``g_i`` does not.
+
+The contracts of likelihoods and priors are their base classes, :class:`bayesvm.likelihoods.
+Likelihood` and :class:`bayesvm.priors.Prior`.
 """
 
 from __future__ import annotations
@@ -20,28 +24,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-Columns = Any  # ndarray or scipy sparse: only stats.py and the designs look inside
+Columns = Any  # (n, K): an array, a SciPy sparse array, gaussian.arrow.Arrow or gaussian.centred
 
 
 class Local(NamedTuple):
-    """What rows say about f, given y, each ``(n,)``.
+    """Quadratic approximation of the log likelihood of rows in f, each entry ``(n,)``.
 
     ``w`` is the precision of the Gaussian that touches the row's bound from below, ``h <= w`` the
     curvature of the bound itself (minus its second derivative in the mean of f).
     """
 
     w: Array
-    g: Array
+    g: Array  # gradient in the mean of f
     bound: Array
     h: Array
 
     def times(self, c: Array) -> Local:
-        """Rows counted ``c`` times: everything a row says is linear in its weight."""
+        """The same for rows with weights ``c``; everything is linear in the weight."""
         return Local(c * self.w, c * self.g, c * self.bound, c * self.h)
 
 
 class Cells(NamedTuple):
-    """Latent entries of rows that have the same number *m* of them, each with its Gaussian."""
+    """Latent entries, with Gaussian distributions, of rows that have *m* of them each."""
 
     rows: Array  # (k,), ascending
     columns: Array  # (k, m), of a design
@@ -49,7 +53,7 @@ class Cells(NamedTuple):
     cov: Array | None  # (k, m, m); None where the entries were drawn
 
     def between(self, first: int, last: int) -> Cells:
-        """Those of the rows from ``first`` to ``last``, which are counted from zero."""
+        """Those of the rows from ``first`` to ``last``, with rows counted from ``first``."""
         part = slice(*np.searchsorted(self.rows, [first, last]))
         cov = None if self.cov is None else self.cov[part]
         return Cells(self.rows[part] - first, self.columns[part], self.mean[part], cov)
@@ -63,7 +67,7 @@ class Hidden(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What the coefficients may know of rows: columns ``(n, K)``, variance of f outside theta.
+    """Columns ``(n, K)`` of rows, and the variance of f that does not come from theta.
 
     Where entries are latent, C has their means and V their covariances.
     """
@@ -74,7 +78,7 @@ class Rows(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A slice of the data: what the designs read, labels in {-1, +1}, weights, number in order."""
+    """A slice of the data: input of the designs, labels in {-1, +1}, weights, position."""
 
     X: Any
     y: Array
@@ -83,39 +87,18 @@ class Block(NamedTuple):
     rows: Rows | None = None  # assembled columns, kept where rebuilding them would cost more
 
 
-class Covariance(Protocol):
-    """A covariance of theta that rows and priors can ask about without seeing a matrix."""
-
-    is_point: ClassVar[bool]  # no spread at all
-    by_rows: ClassVar[bool]  # its coordinates belong to rows, not to coefficients
-
-    def quad(self, C: Columns) -> Array | float: ...  # c_i' Sigma c_i, (n,)
-    def cross(self, C: Columns, where: slice) -> Array: ...  # columns of C Sigma, (n, p)
-    def block(self, where: slice) -> Array: ...  # Sigma of some coefficients, (p, p)
-    def diag(self) -> Array: ...  # (K,)
-    def solve(self, x: Array) -> Array: ...  # Sigma x
-    def sample(self, n: int, rng: np.random.Generator) -> Array: ...  # (n, K), mean zero
-    def vector(self) -> Array: ...  # unconstrained coordinates, for extrapolation and files
-    def restore(self, vector: Array) -> Covariance: ...
-    def dense(self) -> Array: ...
-
-    # where priors ask for the covariances of groups of r: ``blocks(where, r)``, (groups, r, r)
-
-    @property
-    def logdet(self) -> float: ...
-
-
 class Coef(NamedTuple):
-    """What rows may know of theta: mean ``(K,)`` and covariance."""
+    """Gaussian distribution of theta: mean ``(K,)`` and covariance."""
 
     mean: Array
     cov: Covariance
 
 
 class Own(NamedTuple):
-    """What a prior may know of its own coefficients: means and variances, each ``(p,)``.
+    """Means and variances of the coefficients of one prior, each ``(p,)``.
 
-    A prior of groups of r that has a ``matrix`` is also given their covariances.
+    A prior of correlated groups of r coefficients (``Prior.is_blocked``) also gets their
+    covariances.
     """
 
     mean: Array
@@ -135,9 +118,9 @@ class Stats:
     the curvature of those, ``weight`` the total of all rows' w.
     """
 
-    S: Any
+    S: Any  # a Sums
     g: Array
-    bound: Any  # a number; where rows are on a device, one that is there
+    bound: Any  # a number, or an array of no dimensions on a device
     H: Any = None
     left: Any = 0.0
     weight: Any = 0.0
@@ -148,78 +131,14 @@ class Stats:
         return Stats(self.S + other.S, self.g + other.g, self.bound + other.bound, H, left, weight)
 
     def completed(self) -> Stats:
-        """H with what was left out of it, as a share of S.
+        """With the curvature that was left out added to H, as a share of S.
 
-        It is little unless next to no row is near the margin, as with a very rare label: then it is
-        all there is.
+        It is little unless almost no row is near the margin, as with a very rare label.
         """
         if self.H is None or not self.left:
             return self
         share = float(self.left / self.weight)
         return replace(self, H=self.H + self.S * share, left=0.0)
-
-
-class Likelihood(Protocol):
-    """How a label sees f.
-
-    ``expected`` (one copy of a row) serves VB and EM, ``draw`` (all ``c`` copies) serves Gibbs.
-    """
-
-    def expected(self, y: Array, m: Array, v: Array | float) -> Local: ...
-    def tight(self, y: Array, m: Array, v: Array | float) -> Local: ...  # no augmentation
-    def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local: ...
-    def log_prob(self, y: Array, f: Array) -> Array: ...
-    def proba(self, m: Array, v: Array) -> Array: ...
-
-
-class Prior(Protocol):
-    """How a term's coefficients are shrunk; ``s`` is the prior's own small state."""
-
-    def init(self, p: int) -> Any: ...
-    def precisions(self, s: Any, p: int) -> Array: ...  # E[P], (p,)
-    def update(self, s: Any, own: Own) -> Any: ...  # variational factor of the hyperparameters
-    def bound(self, s: Any, own: Own) -> float: ...  # E log p(theta, hyper) - E log q(hyper)
-    def mode(self, s: Any, own: Own) -> Any: ...  # conditional maximiser, for EM
-    def log_prob(self, s: Any, own: Own) -> float: ...  # log p(theta, hyper) at a point
-    def collapsed(self, s: Any, own: Own) -> bool: ...  # a mode that is the prior's alone
-    def draw(self, s: Any, theta: Array, rng: np.random.Generator) -> Any: ...
-    def offer(self, theta: Array, rng: np.random.Generator) -> Any: ...  # for rows (m, p)
-    def weigh(self, s: Any, theta: Array) -> Array: ...  # log p(theta, s) / offer, (m,)
-    def stretch(self, s: Any, own: Own) -> Callable[[float], float]: ...  # log density of e^t theta
-    def stretched(self, s: Any, t: float) -> Any: ...
-    def vector(self, s: Any) -> Array: ...
-    def restore(self, vector: Array) -> Any: ...
-
-
-class Design(Protocol):
-    """Turns a block of input into columns."""
-
-    width: int
-
-    def columns(self, X: Any, out: Array | None = None) -> Columns: ...
-
-    # a design whose columns do not say all may add ``residual(X, C)``: variance outside theta;
-    # one whose columns are codes of groups has ``part(X)``, an arrow.Factor, instead of columns
-
-
-class LatentDesign(Design, Protocol):
-    """A design some of whose entries are not known but have a distribution.
-
-    ``columns`` may leave anything (say NaN) in their place.  ``params`` are what is known of that
-    distribution's own parameters, a factor of q or a draw; ``sums`` are additive over rows.
-    """
-
-    def cells(self, X: Any, C: Array) -> tuple[Cells, ...]: ...  # which, and a first guess
-    def sums(self, X: Any, C: Array, count: Array, cells: tuple[Cells, ...]) -> Any: ...
-    def begin(self, sums: Any) -> Any: ...  # first params
-    def pull(
-        self, params: Any, X: Any, C: Array, cells: Cells
-    ) -> tuple[Array, Array]: ...  # without y: precision (k, m, m) of entries, slope (k, m) at C
-    def update(self, params: Any, sums: Any) -> Any: ...
-    def bound(self, params: Any, sums: Any) -> float: ...  # less the entropy of the entries
-    def vector(self, params: Any) -> Array: ...  # unconstrained coordinates, for extrapolation
-    def restore(self, like: Any, vector: Array) -> Any: ...
-    def draw(self, params: Any, sums: Any, rng: np.random.Generator) -> Any: ...
 
 
 class Term(NamedTuple):
@@ -228,6 +147,87 @@ class Term(NamedTuple):
     name: str
     design: Any
     prior: Any
+
+
+# ---------------------------------------------------------------------------------------------
+# Contracts
+
+
+class Sums(Protocol):
+    """A form of S: dense, factored, bordered or diagonal (:mod:`bayesvm.gaussian.forms`)."""
+
+    def __add__(self, other: Any) -> Any: ...
+    def __mul__(self, k: float) -> Any: ...
+    def __matmul__(self, x: Array) -> Array: ...
+    def diag(self) -> Array: ...  # (K,)
+    def rows(self, some: Array) -> Array: ...  # (k, K)
+    def block(self, some: Array) -> Array: ...  # (k, k)
+    def times(self, x: Array, some: Array) -> Array: ...  # some entries of S x
+    def gated(self, gate: Array) -> Any: ...  # S * E[gamma gamma'], for selection priors
+
+
+class Covariance(Protocol):
+    """A covariance matrix Sigma of theta, (K, K), in whichever form is small."""
+
+    is_point: ClassVar[bool]  # no spread at all
+    by_rows: ClassVar[bool]  # its coordinates belong to rows, not to coefficients
+
+    @property
+    def patched(self) -> bool: ...  # the precision was numerically singular
+    @property
+    def logdet(self) -> float: ...
+    def quad(self, C: Columns) -> Array | float: ...  # c_i' Sigma c_i, (n,)
+    def cross(self, C: Columns, where: slice) -> Array: ...  # columns of C Sigma, (n, p)
+    def block(self, where: slice) -> Array: ...  # Sigma of some coefficients, (p, p)
+    def blocks(self, where: slice, r: int) -> Array: ...  # of groups of r, (groups, r, r)
+    def diag(self) -> Array: ...  # (K,)
+    def dense(self) -> Array: ...
+    def solve(self, x: Array) -> Array: ...  # Sigma x
+    def sample(self, n: int, rng: np.random.Generator) -> Array: ...  # (n, K), mean zero
+    def vector(self) -> Array: ...  # unconstrained coordinates, for extrapolation and files
+    def restore(self, vector: Array) -> Covariance: ...
+
+
+class Design:
+    """Base of designs: a block of input to columns.  Subclasses have a ``width`` and `columns`."""
+
+    is_grouped: ClassVar[bool] = False  # columns are codes of groups: has ``part`` and ``absent``
+    is_latent: ClassVar[bool] = False  # some entries have a distribution: a LatentDesign
+    has_residual: ClassVar[bool] = False  # the columns leave some variance of f
+    has_labels: ClassVar[bool] = False  # columns have names: has ``labels``
+    can_rotate: ClassVar[bool] = False  # has ``turn``: see model.latent.turned
+
+    def columns(self, X: Any, out: Array | None = None) -> Columns:
+        """Columns ``(n, width)``, written to ``out`` if that is given."""
+        raise NotImplementedError
+
+    def residual(self, X: Any, C: Array) -> Array | float:
+        """Variance of f that does not come from the columns C, ``(n,)``."""
+        return 0.0
+
+    def variances(self, X: Any) -> Any:
+        """Variances of entries that were filled in, ``(n, width)``; ``None`` if there are none."""
+        return None
+
+
+class LatentDesign(Protocol):
+    """A design some of whose entries are latent variables with a distribution.
+
+    ``columns`` may leave anything (say NaN) in their place.  ``params`` are the parameters of that
+    distribution, a variational factor or a draw; ``sums`` are additive over rows.
+    """
+
+    def cells(self, X: Any, C: Array) -> tuple[Cells, ...]: ...  # which, and initial moments
+    def sums(self, X: Any, C: Array, count: Array, cells: tuple[Cells, ...]) -> Any: ...
+    def begin(self, sums: Any) -> Any: ...  # initial params
+    def pull(
+        self, params: Any, X: Any, C: Array, cells: Cells
+    ) -> tuple[Array, Array]: ...  # without y: precision (k, m, m) of entries, gradient (k, m) at C
+    def update(self, params: Any, sums: Any) -> Any: ...
+    def bound(self, params: Any, sums: Any) -> float: ...  # without the entropy of the entries
+    def vector(self, params: Any) -> Array: ...  # unconstrained coordinates, for extrapolation
+    def restore(self, like: Any, vector: Array) -> Any: ...
+    def draw(self, params: Any, sums: Any, rng: np.random.Generator) -> Any: ...
 
 
 class Engine(Protocol):

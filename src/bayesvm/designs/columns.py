@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from ..core import arrays
-from ..core.types import Array, Block, Columns, Engine
+from ..core.types import Array, Block, Columns, Design, Engine
 from ..gaussian.centred import Centred
 from .table import numbers
 
@@ -20,8 +20,10 @@ SAFE = 300  # exponents of two whose squares, and sums of these, neither overflo
 
 
 @dataclass(frozen=True)
-class Intercept:
+class Intercept(Design):
     """A column of ones."""
+
+    has_labels: ClassVar[bool] = True
 
     width: int = 1
 
@@ -36,14 +38,14 @@ class Intercept:
 
 
 @dataclass(frozen=True)
-class Assembled:
+class Assembled(Design):
     """Columns that were built earlier and are read from the block as they are."""
 
     width: int
 
 
 @dataclass(frozen=True, eq=False)
-class Basis:
+class Basis(Design):
     """Kernel values at the vectors ``Z``, which are on the scale of the design ``inputs``."""
 
     inputs: Any
@@ -62,7 +64,7 @@ class Basis:
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class Chosen(Design):
     """Columns of an input of precomputed kernel values."""
 
     index: Array
@@ -78,7 +80,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, eq=False)
-class Standardised:
+class Standardised(Design):
     """Predictors less ``center`` over ``scale``; sparse ones stay sparse, see :class:`Centred`.
 
     A row with an entry beyond ``far`` is scaled down as a whole until that entry is at ``far``:

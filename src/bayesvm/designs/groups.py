@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..core import arrays
-from ..core.types import Array
+from ..core.types import Array, Design
 from ..gaussian.arrow import Factor
 from .columns import Standardised
 from .table import numbers
@@ -26,7 +26,7 @@ class Effects(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Grouped:
+class Grouped(Design):
     """Effects of the groups of one factor, r for each: group g has columns ``g r`` to ``g r + r``.
 
     The first effect is the intercept, if there is one; the others are slopes in standardised
@@ -45,6 +45,8 @@ class Grouped:
     intercept : bool, default=True
         Whether groups have an intercept.
     """
+
+    is_grouped: ClassVar[bool] = True
 
     factor: int
     G: int

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..core.types import Array, Cells, Columns
+from ..core.types import Array, Cells, Columns, Design
 from ..gaussian.forms import scattered
 from .imputation import FactorCovariance, RowSums
 
 
 @dataclass(frozen=True, eq=False)
-class Incomplete:
+class Incomplete(Design):
     """Columns of another design, ``inner``, which are NaN where entries are missing.
 
     ``level`` and ``spread``, of shape ``(d,)``, are means and standard deviations of the observed
     entries of these columns.
     """
+
+    has_labels: ClassVar[bool] = True
 
     inner: Any
     level: Array
@@ -74,6 +76,8 @@ class Missing(Incomplete):
     >>> cells[0].rows, cells[0].columns
     (array([0]), array([[1]]))
     """
+
+    is_latent: ClassVar[bool] = True
 
     imputer: Any
 

@@ -232,7 +232,7 @@ class CoefficientReport(BayesianClassifier):
             dims["intercept"], coords["class"] = ["class"], list(self.classes_)
         held = self.machines_[0].extra.get("draws")
         prior = self.machines_[0].model.find("coef")[0].prior
-        if single and held is not None and "coef" in held.hyper and hasattr(prior, "reported"):
+        if single and held is not None and "coef" in held.hyper:
             drawn = prior.reported(held.hyper["coef"])
             group |= {f"coef_{name}": values for name, values in drawn.items()}
         return group, dims, coords

@@ -12,7 +12,7 @@ from ..blocks import cut, rows_of_all_classes
 from ..blocks.dask import is_dask
 from ..blocks.memory import Plan
 from ..core import arrays
-from ..core.types import Array, Columns
+from ..core.types import Array, Columns, Design
 from ..designs import fit_columns
 from ..engines import Threads
 from ..kernels import Scaled
@@ -31,7 +31,7 @@ SAMPLED = 20_000  # rows for tuning and for the places of inducing points
 
 
 @dataclass(frozen=True, eq=False)
-class Projected:
+class Projected(Design):
     """The low-rank function alone, for schemes that see f as a point."""
 
     design: Whitened

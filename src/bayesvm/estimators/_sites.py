@@ -11,7 +11,6 @@ from ..core.types import Array, Coef, Term
 from ..gaussian.covariances import Point, covariance
 from ..gaussian.forms import sandwich
 from ..inference.draws import LIKELIHOOD, Draws
-from ..inference.learn import is_learned
 from ..inference.loop import State
 from ..inference.progress import Watch, silent
 from ..machines.calibration import fit_link, leave_one_out_draws, plain_link
@@ -88,7 +87,7 @@ def fit_by_chains(
     start = (near.R @ (process.C.T @ process.through(near.sites)[0].b)) @ near.R
     chains = run_chains(what, scheme, rng, start, watch, n_jobs)
     hyper = {"kernel": chains.theta}
-    if is_learned(likelihood):
+    if likelihood.is_learned:
         hyper[LIKELIHOOD] = chains.scale[..., None]
         likelihood = likelihood.with_scale(np.exp(np.log(chains.scale).mean()))
     model = replace(model, likelihood=likelihood)

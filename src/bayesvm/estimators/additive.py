@@ -208,7 +208,7 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
         for name, part, prior in self._parts:
             try:
                 design = part.bind(source)
-                if hasattr(design, "part"):
+                if design.is_grouped:
                     prior = random_prior(prior, design.r, name, scheme)
                 else:
                     prior = check.choose_prior(prior, scheme)
@@ -251,7 +251,7 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
         model = self.machines_[0].model
         for term, where in zip(model.terms, model.slices, strict=True):
             pairs = [_alone(machine, X, where) for machine in self.machines_]
-            if hasattr(term.design, "part"):  # groups not seen in training
+            if term.design.is_grouped:  # groups not seen in training
                 k = model.terms.index(term)
                 pairs = [
                     (m, v + term.design.absent(X, machine.spread(k)))
@@ -291,7 +291,7 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
             for term, where in zip(machine.model.terms, machine.model.slices, strict=True):
                 read = plain[self._reads(layout, parts[term.name])]
                 # a coefficient for each column, or a function that needs all of them
-                single = hasattr(term.design, "labels") and len(read) == term.design.width
+                single = term.design.has_labels and len(read) == term.design.width
                 out[read] *= 1.0 - (machine.inclusion[where] if single else 1.0)
         return 1.0 - out
 
@@ -306,7 +306,7 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
         level, shift = None, np.zeros(machine.model.width)
         for term, where in zip(machine.model.terms, machine.model.slices, strict=True):
             design = term.design
-            if not hasattr(design, "labels"):
+            if not design.has_labels:
                 continue
             mine = design.labels(names)
             if level is None and mine == ["intercept"]:

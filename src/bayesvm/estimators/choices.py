@@ -17,12 +17,11 @@ from ..designs.imputation import Factors, Unstructured
 from ..engines import Dask, Gpu, Serial, Threads
 from ..engines.threads import one_blas_thread
 from ..inference import EM, SVI, VB, Gibbs
-from ..inference.learn import is_learned
 from ..inputs.parameters import check_jobs, is_among
 from ..inputs.reading import is_source
 from ..kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
-from ..likelihoods import Hinge, Logistic, Probit, SkewedLaplace
-from ..priors import Bridge, Fixed, LaplaceZero, Lasso, Ridge, SpikeSlab
+from ..likelihoods import Hinge, Likelihood, Logistic, Probit, SkewedLaplace
+from ..priors import Bridge, Fixed, LaplaceZero, Lasso, Prior, Ridge, SpikeSlab
 from ..reports.tables import tails as tails
 
 LIKELIHOODS: Mapping[str, Any] = {
@@ -59,22 +58,26 @@ MOST_DRAWN = 2**30  # numbers kept of chains: 8 GB
 SPARSE_COLUMNS = 1000  # beyond it a dense factor undoes what sparse rows save
 
 
-def choose(name: str, value: Any, table: Mapping[str, Any], methods: tuple[str, ...]) -> Any:
-    """A component from its short name, or the object itself if it can do what is needed."""
+def choose(name: str, value: Any, table: Mapping[str, Any], kind: type | tuple[str, ...]) -> Any:
+    """A component from its short name, or the object itself if it is of the kind needed.
+
+    ``kind`` is a base class, or the methods that are needed.
+    """
     if isinstance(value, str):
         if value not in table:
             known = ", ".join(repr(k) for k in table)
             raise ValueError(f"{name}={value!r} is not known; choose one of {known}, or an object.")
         made = table[value]
         return made() if isinstance(made, type) else made
-    missing = [m for m in methods if not hasattr(value, m)]
-    if missing or isinstance(value, type):
+    if isinstance(kind, type):
+        good, what = isinstance(value, kind), f"an instance of {kind.__module__}.{kind.__name__}"
+    else:
+        good = all(hasattr(value, m) for m in kind)
+        what = f"an object with methods {', '.join(kind)}"
+    if not good or isinstance(value, type):
         known = ", ".join(repr(k) for k in table)
         hint = f"; did you mean {value.__name__}()?" if isinstance(value, type) else ""
-        raise ValueError(
-            f"{name} must be one of {known} or an object with methods {', '.join(methods)}; "
-            f"got {value!r}{hint}."
-        )
+        raise ValueError(f"{name} must be one of {known} or {what}; got {value!r}{hint}.")
     return value
 
 
@@ -106,27 +109,26 @@ def idle_limits(inference: Any) -> dict[str, str]:
 def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:
     """The prior; ``"ridge"`` means the variant that suits the scheme."""
     table = {"ridge": RIDGE.get(type(scheme), Ridge()), **PRIORS}
-    common = ("init", "precisions", "vector", "restore")
-    prior = choose(parameter, value, table, common)
+    prior = choose(parameter, value, table, Prior)
     name = repr(value) if isinstance(value, str) else type(prior).__name__
     needs: tuple[str, ...] = ("update", "bound")
     if is_sampler(scheme):
         needs = ("draw", "stretch", "stretched")
     elif is_point(scheme):
-        needs = ("expect", "mode", "log_prob", "collapsed", "corner")
-    lacks = [m for m in needs if not hasattr(prior, m)]
+        needs = ("mode", "log_prob")
+    lacks = [m for m in needs if not prior.implements(m)]
     if lacks:
         raise ValueError(
             f"prior={name} cannot be fitted by {type(scheme).__name__}: it has no {lacks[0]}(). "
             "Selection priors have no point estimate worth the name; use inference='vb' or 'gibbs'."
         )
-    unknown = getattr(prior, "needs_draws", None)
+    unknown = prior.needs_draws
     if unknown and not is_sampler(scheme):
         raise ValueError(
             f"{type(prior).__name__} can learn {unknown} by inference='gibbs' only; give "
             f"{unknown}, or draw."
         )
-    if isinstance(scheme, SVI) and hasattr(prior, "gates"):
+    if isinstance(scheme, SVI) and prior.has_gates:
         raise ValueError(
             f"prior={name} cannot be fitted by SVI, whose sums forget too much to decide about a "
             "column; use inference='vb' or 'gibbs'."
@@ -135,12 +137,14 @@ def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:
 
 
 def choose_likelihood(value: Any, scheme: Any) -> Any:
-    extra = ("draw",) if is_sampler(scheme) else ()
-    return choose("likelihood", value, LIKELIHOODS, ("expected", "log_prob", "proba", *extra))
+    likelihood = choose("likelihood", value, LIKELIHOODS, Likelihood)
+    if is_sampler(scheme) and not likelihood.implements("draw"):
+        raise ValueError(f"{type(likelihood).__name__} has no draw(), which Gibbs needs.")
+    return likelihood
 
 
 def check_streamed(likelihood: Any) -> None:
-    if is_learned(likelihood):
+    if likelihood.is_learned:
         raise ValueError(f"a stream cannot learn the scale of {likelihood}; give it a number.")
 
 
@@ -275,7 +279,7 @@ def check_approximation(value: str, scheme: Any, likelihood: Any) -> bool:
             f"approximation='fitc' needs inference='vb' or 'gibbs'; {type(scheme).__name__} keeps "
             "no account of what each row has learned of its own."
         )
-    if value == "fitc" and is_learned(likelihood):
+    if value == "fitc" and likelihood.is_learned:
         raise ValueError(
             f"approximation='fitc' cannot learn the scale of {likelihood}; give it a number, or "
             "use approximation='variational'."
@@ -349,7 +353,7 @@ def check_points(points: Any, inputs: Any) -> Array:
 
 def check_selection(form: str, prior: Any, scheme: Any, K: int) -> str:
     """The form of S that a selection prior can work with."""
-    if not hasattr(prior, "gates") or is_sampler(scheme) or form == "arrow":
+    if not prior.has_gates or is_sampler(scheme) or form == "arrow":
         return form
     if scheme.is_tight:
         raise ValueError(

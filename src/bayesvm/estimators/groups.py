@@ -70,7 +70,7 @@ def random_prior(value: Any, r: int, factor: str, scheme: Any) -> Any:
     if isinstance(value, str) and value == "auto":
         return Ridge(half_cauchy=1.0) if r == 1 else InverseWishart(r)
     prior = check.choose_prior(value, scheme, "random_prior")
-    if not hasattr(prior, "spread"):
+    if not prior.implements("spread"):
         raise ValueError(
             f"{type(prior).__name__} cannot be the prior of the effects of {factor!r}: it does not "
             "say how groups not seen vary. Use Ridge, Fixed or InverseWishart."
@@ -81,7 +81,7 @@ def random_prior(value: Any, r: int, factor: str, scheme: Any) -> Any:
             "precision of 0 groups not seen would vary without bound. Give a precision above 0, "
             "such as Fixed(0.01), or use Ridge, which learns it."
         )
-    if hasattr(prior, "matrix") and prior.size != r:
+    if prior.is_blocked and prior.size != r:
         raise ValueError(
             f"InverseWishart(size={prior.size}) cannot be the prior of the effects of {factor!r}, "
             f"which are {r} to a group; use InverseWishart({r})."

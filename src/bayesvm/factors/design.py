@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..core.distributions import LOG_2PI
-from ..core.types import Array, Cells
+from ..core.types import Array, Cells, Design
 from .loadings import Drawn, FactorPrior, Loadings, project
 from .sheet import Scores, Sheet, Sums
 
 
 @dataclass(frozen=True, eq=False)
-class FactorScores:
+class FactorScores(Design):
     r"""Latent factors of a table as the columns of a machine: every entry of a row is latent.
 
     .. math:: x_n = A w_n + \varepsilon_n, \qquad c_n = w_n \sim N(0, I_K) .
@@ -45,6 +45,9 @@ class FactorScores:
     >>> design.cells(X, design.columns(X))[0].mean.shape
     (20, 2)
     """
+
+    is_latent: ClassVar[bool] = True
+    can_rotate: ClassVar[bool] = True
 
     prior: FactorPrior
     first: Loadings

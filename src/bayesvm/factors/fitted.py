@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.special import ndtri
 
-from ..core.types import Array, Rows
+from ..core.types import Array, Design, Rows
 from ..machines.calibration import Link, decisive
 from ..machines.machine import Machine
 from .kernel import KernelDraw, KernelFactors, KernelState, collapse
@@ -95,7 +95,7 @@ class LinearFit:
 
 
 @dataclass(frozen=True, eq=False)
-class ProjectedScores:
+class ProjectedScores(Design):
     """Scores of a factor model that labels do not touch, as plain columns."""
 
     q: Loadings

@@ -31,8 +31,9 @@ from scipy.linalg import cho_solve, cholesky, lapack
 from scipy.optimize import minimize
 
 from ..core.distributions import LOG_2PI, slice_sample
-from ..core.types import Array, Likelihood
+from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
+from ..likelihoods import Likelihood
 from ..processes.gram import Fit, Labels, Sites, factor, fit_sites, target_sites
 from .bordered import Inverse
 from .frame import Frame

@@ -12,11 +12,12 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from ..core.random import stream
-from ..core.types import Array, Likelihood
+from ..core.types import Array
 from ..files.checkpoint import Checkpoint
 from ..inference.draws import worth_keeping
 from ..inference.gibbs import Gibbs
 from ..inference.progress import Progress
+from ..likelihoods import Likelihood
 from ..machines.calibration import fit_link, plain_link
 from ..machines.diagnostics import r_hat
 from ..machines.machine import AGREED

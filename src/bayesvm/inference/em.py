@@ -102,7 +102,7 @@ class EM:
     ) -> Mode:
         model = problem.model
         state = start or State(model.start(), model.init())
-        unknown = any(getattr(t.prior, "is_learned", True) for t in model.terms)
+        unknown = any(t.prior.is_learned for t in model.terms)
         if self.learn == "evidence" and unknown:
             warm = start if start is not None and not start.coef.cov.is_point else None
             rough = 1e-4 if problem.form == "factored" else 1e-6  # a scale needs no more digits
@@ -157,11 +157,11 @@ class EM:
 
     def _climb(self, problem: Problem, state: State, watch: Watch) -> Mode:
         model = problem.model
-        smooth = hasattr(model.likelihood, "dual")
+        smooth = model.likelihood.implements("dual")
         corner, easy = model.corner(state.priors), model.programme(state.priors)
         bent, steep = bool(corner.any()), smooth and bool(np.isinf(corner).any())
-        kinked = smooth or getattr(model.likelihood, "is_kinked", False)
-        levels = _levels(self.eps_min) if kinked or bent or not easy else [0.0]
+        kinked = model.likelihood.is_kinked or bent or not easy
+        levels = _levels(self.eps_min) if kinked else [0.0]
         exact = smooth and easy and self.exact and not (bent and problem.form == "diagonal")
         if steep and self.exact:
             levels = [eps for eps in levels if eps > 1e-4]  # the rest is done exactly

@@ -21,7 +21,7 @@ from ..model.latent import begin, redrawn, thrown, turned
 from ..model.model import Problem, States
 from .draws import Draws, Position, Record, Run, worth_keeping
 from .leaps import Proposal, can_leap, leap, learn
-from .learn import is_learned, learned, standing, with_likelihood
+from .learn import learned, standing, with_likelihood
 from .loop import State, require
 from .progress import Progress, Watch, silent
 from .vb import VB
@@ -90,7 +90,7 @@ class Gibbs:
             # from no columns at all, and from many
             start = State(model.start(), model.init(), begin(problem))
         known = problem
-        if is_learned(model.likelihood):
+        if model.likelihood.is_learned:
             known, near = learned(problem, VB(tol=1e-5), rng)
             start = near if start is None else start
         if start is None:

@@ -147,9 +147,9 @@ def tight_gaussian(problem: Problem, coef: Coef, P: Array, passes: int = 40) -> 
 def can_leap(problem: Problem) -> bool:
     """Whether likelihood and priors offer what leaps need; groups are too many, cells latent."""
     model = problem.model
-    offered = all(hasattr(t.prior, "offer") for t in model.terms)
+    offered = all(t.prior.implements("offer") for t in model.terms)
     plain = problem.form != "arrow" and not model.is_latent
-    return plain and offered and hasattr(model.likelihood, "tight")
+    return plain and offered and model.likelihood.implements("tight")
 
 
 def learn(problem: Problem, start: Coef, burnt: Run, rng: np.random.Generator) -> Proposal | None:

@@ -18,10 +18,6 @@ ROUNDS = 200
 STILL = 1e-4  # change of the log scale, or error left in it, that ends the search
 
 
-def is_learned(likelihood: Any) -> bool:
-    return bool(getattr(likelihood, "is_learned", False))
-
-
 def with_likelihood(problem: Problem, likelihood: Any) -> Problem:
     return replace(problem, model=replace(problem.model, likelihood=likelihood))
 
@@ -47,7 +43,7 @@ def learned(
     steps in a row the third is guessed, for the turns close in at a steady rate.
     """
     likelihood: Any = problem.model.likelihood
-    if not is_learned(likelihood):
+    if not likelihood.is_learned:
         return problem, start
     climber = scheme if isinstance(scheme, VB) else VB(tol=1e-7)
     last = np.inf

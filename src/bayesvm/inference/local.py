@@ -114,7 +114,7 @@ def remembered(problem: Problem, coef: Coef, effects: Effects) -> list[Own]:
     out = []
     for term, where in zip(model.terms, model.slices, strict=True):
         blocks = None
-        if hasattr(term.prior, "matrix"):
+        if term.prior.is_blocked:
             size = term.prior.size
             blocks = effects.cov if where.start >= q else coef.cov.blocks(where, size)  # type: ignore[attr-defined]
         out.append(Own(mean[where], var[where], blocks))

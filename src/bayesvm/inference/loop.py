@@ -178,7 +178,9 @@ def unpack(model: Model, like: State, vector: Array) -> State:
     mean, *priors, own, cov, rows = np.split(vector, ends)
     return State(
         Coef(mean, like.coef.cov.restore(cov)),
-        tuple(t.prior.restore(x) for t, x in zip(model.terms, priors, strict=True)),
+        tuple(
+            t.prior.restore(s, x) for t, s, x in zip(model.terms, like.priors, priors, strict=True)
+        ),
         latent.restored(model, like.latents, own, rows),
     )
 

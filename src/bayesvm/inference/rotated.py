@@ -52,9 +52,7 @@ def bases(problem: Problem, scheme: Any) -> tuple[Basis | None, ...]:
     if problem.form != "factored" or not usable or getattr(scheme, "learn", None) == "mode":
         return (None,) * len(model.terms)
     return tuple(
-        _basis(C[:, where])
-        if t.design.width > problem.n and getattr(t.prior, "is_isotropic", False)
-        else None
+        _basis(C[:, where]) if t.design.width > problem.n and t.prior.is_isotropic else None
         for t, where in zip(model.terms, model.slices, strict=True)
     )
 

@@ -30,7 +30,6 @@ STILL = 1e-5  # largest change of a gate in a sweep at which Newton's mean is tr
 FIRST_PASSES = 6  # of the augmented bound, before the tight one is climbed
 BOUNDS = ("auto", "augmented", "tight")
 COVARIANCES = ("auto", "full", "diagonal")
-STARTS = 3  # of gates: open, as before the data, at random
 
 
 @dataclass(frozen=True)
@@ -151,12 +150,7 @@ class VB:
     def _search(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:
         """Gates make local optima: the best of several rough climbs, and of searches from it."""
         model, rough = problem.model, replace(self, tol=max(self.tol, 1e-5))
-        each = [
-            t.prior.starts(t.design.width, rng)
-            if hasattr(t.prior, "starts")
-            else [t.prior.init(t.design.width)] * STARTS
-            for t in model.terms
-        ]
+        each = [t.prior.starts(t.design.width, rng) for t in model.terms]
         latents = begin(problem)
         starts = [State(model.start(), states, latents) for states in zip(*each, strict=True)]
         # one more with all gates open, its coefficients found before any shuts
@@ -283,7 +277,7 @@ def _gated_sweep(problem: Problem, state: State, gate: Array, bold: bool, frozen
 
     def hastened(new: State, scales: Any) -> tuple[Any, ...]:
         return tuple(
-            t.prior.hasten(s, own) if hasattr(t.prior, "hasten") else s
+            t.prior.hasten(s, own)
             for t, s, own in zip(model.terms, scales, model.own(new.coef), strict=True)
         )
 

@@ -1,8 +1,9 @@
-"""Likelihoods: how a label sees the linear predictor."""
+"""Likelihoods of a label given the linear predictor."""
 
+from .base import Likelihood
 from .hinge import Hinge
 from .logistic import Logistic
 from .probit import Probit
 from .skewed_laplace import SkewedLaplace
 
-__all__ = ["Hinge", "Logistic", "Probit", "SkewedLaplace"]
+__all__ = ["Hinge", "Likelihood", "Logistic", "Probit", "SkewedLaplace"]

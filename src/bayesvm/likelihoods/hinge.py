@@ -11,14 +11,14 @@ from scipy.special import expit, log_ndtr
 from ..core import arrays
 from ..core.distributions import LOG_2PI, inverse_gaussian
 from ..core.types import Array, Local
-from ._shared import log_half_mean
+from .base import Likelihood, log_half_mean
 
 FLOOR = 1e-20  # smallest E[u^2]: keeps the weight of a row on the margin finite
 CEILING = 1e12  # largest drawn weight: beyond it a factorisation loses all other rows
 
 
 @dataclass(frozen=True)
-class Hinge:
+class Hinge(Likelihood):
     r"""Pseudo-likelihood of the support vector machine.
 
     With :math:`u = 1 - y f` the density and its mixture form are
@@ -54,6 +54,7 @@ class Hinge:
     """
 
     normalised: ClassVar[bool] = False  # the two labels' values do not sum to one
+    is_kinked: ClassVar[bool] = True
 
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
         xp = arrays.of(m)
@@ -95,10 +96,6 @@ class Hinge:
     def dual(self, u: Array, eps: float) -> Array:
         """Slope of the smoothed loss at ``u = 1 - y f``, in [0, 2]: twice the usual alpha / C."""
         return 1.0 + u / np.sqrt(u * u + eps * eps)
-
-    def log_odds(self, m: Array, v: Array) -> Array:
-        """Log odds of the two labels under the averaged pseudo-likelihood."""
-        return self.log_mean(1.0, m, v) - self.log_mean(-1.0, m, v)
 
     def log_mean(self, y: Array | float, m: Array, v: Array) -> Array:
         """Log of the pseudo-likelihood averaged over f ~ N(m, v)."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
@@ -13,14 +12,14 @@ from ..core import arrays
 from ..core.arrays import at_least
 from ..core.distributions import polya_gamma, polya_gamma_cumulants
 from ..core.types import Array, Local
-from ._shared import NODES, NODES_AND_WEIGHTS, WEIGHTS, summed, whole
+from .base import NODES, NODES_AND_WEIGHTS, WEIGHTS, Likelihood, summed, whole
 
 _at, _share = leggauss(64)  # on (-1, 1); quantiles of the logistic law
 LOGITS, SHARES = np.log1p(_at) - np.log1p(-_at), _share / 2.0
 
 
 @dataclass(frozen=True)
-class Logistic:
+class Logistic(Likelihood):
     r"""Logistic regression, :math:`p(y \mid f) = 1 / (1 + e^{-yf})`.
 
     .. math::
@@ -42,8 +41,6 @@ class Logistic:
     >>> float(Logistic().expected(np.array([1.0]), np.array([0.0]), 0.0).w[0])
     0.25
     """
-
-    normalised: ClassVar[bool] = True
 
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
         xp = arrays.of(m)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
@@ -11,13 +10,13 @@ from scipy.special import log_ndtr, ndtr
 from ..core import arrays
 from ..core.distributions import mills, truncated_normal_cumulants, truncated_normal_positive
 from ..core.types import Array, Local
-from ._shared import NODES_AND_WEIGHTS, summed, whole
+from .base import NODES_AND_WEIGHTS, Likelihood, summed, whole
 
 FAR = 1e4  # margins on the wrong side, beyond which the curvature is one to eight digits
 
 
 @dataclass(frozen=True)
-class Probit:
+class Probit(Likelihood):
     r"""Probit regression, :math:`p(y \mid f) = \Phi(yf)`.
 
     With a latent :math:`z \sim N(f, 1)` whose sign is *y*, the mixing variable shifts the target
@@ -35,8 +34,6 @@ class Probit:
     >>> Probit().proba(np.array([0.0]), np.array([1.0]))
     array([0.5])
     """
-
-    normalised: ClassVar[bool] = True
 
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
         z = y * m

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -13,7 +14,7 @@ from scipy.special import expit
 
 from ..core.distributions import slice_sample
 from ..core.types import Array, Local
-from ._shared import log_half_mean
+from .base import Likelihood, log_half_mean
 from .hinge import Hinge
 
 HINGE = Hinge()
@@ -22,7 +23,7 @@ PRIOR_RATE = 1.0  # of the exponential prior of gamma
 
 
 @dataclass(frozen=True)
-class SkewedLaplace:
+class SkewedLaplace(Likelihood):
     r"""Skewed Laplace density of :math:`u = 1 - yf`, whose scale can be learned.
 
     With :math:`\gamma_0 > 0`, :math:`k = \sqrt{1 + 2\gamma_0/\gamma}` and
@@ -38,8 +39,9 @@ class SkewedLaplace:
 
     .. math:: \log L = \log\frac{\gamma_0}{k} + \gamma k \log L_{hinge} + \gamma(k - 1)\,u ,
 
-    so rows answer as those of :class:`Hinge` do, with weights times :math:`\gamma k` and slopes
-    moved.  A row that is right by a wide margin still pulls, with slope :math:`\gamma(k - 1)`.
+    so contributions of rows are those of :class:`Hinge` with weights times :math:`\gamma k` and a
+    constant added to the gradient: that of a row that is right by a wide margin is
+    :math:`\gamma(k - 1)`, not zero.
 
     Parameters
     ----------
@@ -67,19 +69,20 @@ class SkewedLaplace:
     """
 
     normalised: ClassVar[bool] = False  # over residuals it is, over the two labels it is not
-    is_kinked: ClassVar[bool] = True  # EM smooths it first
+    is_kinked: ClassVar[bool] = True
 
     gamma: float | None = None
     gamma0: float = 0.1
 
     def __post_init__(self) -> None:
-        for name, value in (("gamma", self.gamma), ("gamma0", self.gamma0)):
-            if value is None and name == "gamma":
-                continue
-            good = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(value)
-            if not good or float(value) < 0 or (name == "gamma" and value == 0):  # type: ignore[arg-type]
-                least = "a positive number or None" if name == "gamma" else "a number of at least 0"
-                raise ValueError(f"SkewedLaplace({name}) must be {least}; got {value!r}.")
+        if self.gamma is not None and not (_is_number(self.gamma) and self.gamma > 0):
+            raise ValueError(
+                f"SkewedLaplace(gamma) must be a positive number or None; got {self.gamma!r}."
+            )
+        if not (_is_number(self.gamma0) and self.gamma0 >= 0):
+            raise ValueError(
+                f"SkewedLaplace(gamma0) must be a number of at least 0; got {self.gamma0!r}."
+            )
         if self.gamma is None and self.gamma0 == 0:
             raise ValueError(
                 "gamma cannot be learned with gamma0=0: that is the hinge, which is no density, so "
@@ -89,25 +92,24 @@ class SkewedLaplace:
 
     @property
     def is_learned(self) -> bool:
-        """Whether the scale is still to be found."""
         return self.gamma is None
 
     @property
     def scale(self) -> float:
         return 1.0 if self.gamma is None else float(self.gamma)
 
-    def with_scale(self, gamma: float) -> SkewedLaplace:
-        return replace(self, gamma=float(gamma))
+    def with_scale(self, scale: float) -> SkewedLaplace:
+        return replace(self, gamma=float(scale))
 
     def _parts(self, gamma: float) -> tuple[float, float, float]:
-        """Times the hinge is counted, slope of the line, and the constant."""
+        """Weight of the hinge, slope of the line, and the constant."""
         k = math.sqrt(1.0 + 2.0 * self.gamma0 / gamma)
         # k - 1 without a difference of near equals
         line = 2.0 * self.gamma0 / (k + 1.0)
         return gamma * k, line, math.log(self.gamma0 / k) if self.gamma0 > 0 else 0.0
 
     def _bent(self, row: Local, y: Array, m: Array) -> Local:
-        """A row of the hinge, counted and with the line added."""
+        """The contribution of the hinge times a number, and the straight line added."""
         times, line, constant = self._parts(self.scale)
         bound = times * row.bound + line * (1.0 - y * m) + constant
         return Local(times * row.w, times * row.g - line * y, bound, times * row.h)
@@ -116,7 +118,6 @@ class SkewedLaplace:
         return self._bent(HINGE.expected(y, m, v), y, m)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
-        r"""The row without augmentation: :math:`\ell = E\log L`, with :math:`E|u|` itself."""
         return self._bent(HINGE.tight(y, m, v), y, m)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
@@ -133,50 +134,54 @@ class SkewedLaplace:
         """P(y = 1) from the averaged density, normalised over the two labels."""
         return expit(self.log_odds(m, v))
 
-    def log_odds(self, m: Array, v: Array) -> Array:
-        """Log odds of the two labels under the averaged density."""
-        s = np.sqrt(np.maximum(v, 1e-100))
-        times, line, _ = self._parts(self.scale)
-
-        def log_mean(mu: Array) -> Array:  # log E L, u ~ N(mu, s^2): slopes 2 gamma k - line, line
-            inside = log_half_mean(2.0 * times - line, mu, s)
-            return np.logaddexp(inside, log_half_mean(line, -mu, s))
-
-        return log_mean(1.0 - m) - log_mean(1.0 + m)
+    def log_mean(self, y: Array | float, m: Array, v: Array) -> Array:
+        """Log of the density averaged over f ~ N(m, v)."""
+        s, mu = np.sqrt(np.maximum(v, 1e-100)), 1.0 - y * m
+        times, line, constant = self._parts(self.scale)
+        wrong = log_half_mean(2.0 * times - line, mu, s)  # u > 0, where -log L is 2 gamma k - line
+        out: Array = np.logaddexp(wrong, log_half_mean(line, -mu, s)) + constant
+        return out
 
     # ----- learning the scale
 
-    def _profile(self, fit: float, lean: float, n: float):  # type: ignore[no-untyped-def]
-        r"""Log density of :math:`\gamma`, at :math:`\log\gamma`, given what rows say now.
+    def _profile(self, fit: float, residual: float, n: float) -> Callable[[float], float]:
+        r"""Log density of :math:`\gamma`, as a function of :math:`\log\gamma`.
 
-        ``fit`` is the sum of :math:`\ell_i`, ``lean`` that of :math:`\bar u_i` and ``n`` of one,
-        each over rows counted by their weights; the sum of :math:`E|u_i|` (or of its bound) is what
-        is left of ``fit``.
+        ``fit`` is the weighted sum of :math:`\ell_i` over rows, ``residual`` that of
+        :math:`\bar u_i` and ``n`` that of one.
         """
         times, line, constant = self._parts(self.scale)
-        spread = (n * constant - fit + line * lean) / times - lean  # sum of E|u|
+        size = (n * constant - fit + line * residual) / times - residual  # sum of E|u|
 
         def value(t: float) -> float:
             times, line, constant = self._parts(math.exp(t))
-            return n * constant - times * (spread + lean) + line * lean - PRIOR_RATE * math.exp(t)
+            loss = times * (size + residual) - line * residual
+            return n * constant - loss - PRIOR_RATE * math.exp(t)
 
         return value
 
-    def update(self, fit: float, lean: float, n: float) -> SkewedLaplace:
-        r"""The scale of most density given the sums of :math:`\ell_i`, :math:`\bar u_i`, 1."""
-        value = self._profile(fit, lean, n)
+    def update(self, fit: float, residual: float, n: float) -> SkewedLaplace:
+        value = self._profile(fit, residual, n)
         grid = np.linspace(-FARTHEST, FARTHEST, 57)
         best = grid[int(np.argmax([value(t) for t in grid]))]
-        ends = (best - 0.5, best + 0.5)
         found = minimize_scalar(
-            lambda t: -value(t), bounds=ends, method="bounded", options={"xatol": 1e-7}
+            lambda t: -value(t),
+            bounds=(best - 0.5, best + 0.5),
+            method="bounded",
+            options={"xatol": 1e-7},
         )
         return self.with_scale(math.exp(found.x))
 
-    def redraw(self, fit: float, lean: float, n: float, rng: np.random.Generator) -> SkewedLaplace:
-        """A draw of the scale given f, with the latent scales integrated out."""
-        value = self._profile(fit, lean, n)
+    def redraw(
+        self, fit: float, residual: float, n: float, rng: np.random.Generator
+    ) -> SkewedLaplace:
+        """A draw of the scale given f, with the mixing variables integrated out."""
+        value = self._profile(fit, residual, n)
         t = slice_sample(
             lambda t: value(t) + t if abs(t) < FARTHEST else -np.inf, math.log(self.scale), rng
         )
         return self.with_scale(math.exp(t))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(value))

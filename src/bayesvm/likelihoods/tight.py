@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ..core.types import Array, Local
+from .base import Likelihood
 
 
 @dataclass(frozen=True)
-class Tight:
+class Tight(Likelihood):
     r"""A likelihood whose rows contribute :math:`E\log L` itself instead of a bound on it.
 
     The mixture replaces :math:`E|u|` by :math:`\sqrt{E u^2}`, which makes posterior standard
@@ -35,34 +35,34 @@ class Tight:
     (-1.0, -0.79788456)
     """
 
-    likelihood: Any
+    likelihood: Likelihood
 
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
-        return self.likelihood.tight(y, m, v)  # type: ignore[no-any-return]
+        return self.likelihood.tight(y, m, v)
 
     tight = expected
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
-        return self.likelihood.draw(y, f, c, rng)  # type: ignore[no-any-return]
+        return self.likelihood.draw(y, f, c, rng)
 
     def log_prob(self, y: Array, f: Array) -> Array:
-        return self.likelihood.log_prob(y, f)  # type: ignore[no-any-return]
+        return self.likelihood.log_prob(y, f)
 
     def proba(self, m: Array, v: Array) -> Array:
-        return self.likelihood.proba(m, v)  # type: ignore[no-any-return]
+        return self.likelihood.proba(m, v)
 
     # ----- a scale to learn, where the likelihood has one
 
     @property
     def is_learned(self) -> bool:
-        return bool(getattr(self.likelihood, "is_learned", False))
+        return self.likelihood.is_learned
 
     @property
     def scale(self) -> float:
-        return self.likelihood.scale  # type: ignore[no-any-return]
+        return self.likelihood.scale
 
     def with_scale(self, scale: float) -> Tight:
         return Tight(self.likelihood.with_scale(scale))
 
-    def update(self, fit: float, lean: float, n: float) -> Tight:
-        return Tight(self.likelihood.update(fit, lean, n))
+    def update(self, fit: float, residual: float, n: float) -> Tight:
+        return Tight(self.likelihood.update(fit, residual, n))

@@ -13,7 +13,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.special import expit, log_expit, log_ndtr, logsumexp, ndtr
 
-from ..core.types import Array, Likelihood, Local
+from ..core.types import Array, Local
+from ..likelihoods import Likelihood
 
 PRIOR_MEAN = np.array([np.log(2.0), 0.0, np.log(0.4)])
 PRIOR_PRECISION = 1.0 / np.array([1.0, 1.0, 1.5]) ** 2
@@ -77,12 +78,7 @@ class Normalised:
         return self.logit(m, v)
 
     def logit(self, m: Array, v: Array) -> Array:
-        if hasattr(self.likelihood, "log_odds"):
-            value = self.likelihood.log_odds(m, v)
-        else:  # by the smaller of the two probabilities, which keeps its digits
-            p = np.maximum(self.likelihood.proba(-np.abs(m), v), np.finfo(float).tiny)
-            value = np.log1p(-p) - np.log(p)
-        return np.copysign(value, m)  # the sign survives rounding
+        return np.copysign(self.likelihood.log_odds(m, v), m)  # the sign survives rounding
 
     def proba(self, m: Array, v: Array) -> Array:
         return self.likelihood.proba(m, v)

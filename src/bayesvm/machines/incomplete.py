@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from ..core.types import Array, Coef, Likelihood
+from ..core.types import Array, Coef
 from ..gaussian.covariances import Point
 from ..gaussian.forms import plain
 from ..inference.draws import Pair
@@ -19,8 +19,6 @@ from ..model.latent import incomplete, predicted, touched
 from ..model.model import Model, Problem
 from ..model.passes import expected, moments
 
-NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(20)
-LOG_WEIGHTS = np.log(_WEIGHTS / _WEIGHTS.sum())
 CALIBRATION_PAIRS = 200
 
 
@@ -38,7 +36,7 @@ def with_latents(model: Model, X: Any) -> Array:
     parts = [
         part
         for t, where in zip(model.terms, model.slices, strict=True)
-        if hasattr(t.design, "pull")
+        if t.design.is_latent
         for part in t.design.cells(X, C[:, where])
     ]
     return touched(parts)
@@ -119,15 +117,6 @@ def left_out_by_pairs(problem: Problem, pairs: tuple[Pair, ...], m: Array, v: Ar
     some = pairs[:: max(1, len(pairs) // CALIBRATION_PAIRS)]
     for at in (incomplete(problem, b) for b in problem.blocks):
         mean, var = by_pairs(model, at.X, some)
-        log_weight = -np.minimum(at.c, 1.0) * log_mean(model.likelihood, at.y, mean, var)
+        log_weight = -np.minimum(at.c, 1.0) * model.likelihood.log_mean(at.y, mean, var)
         weight = np.exp(log_weight - logsumexp(log_weight, axis=0))
         m[at.at], v[at.at] = mixture(mean, var, weight)
-
-
-def log_mean(likelihood: Likelihood, y: Array, m: Array, v: Array) -> Array:
-    """Log of the likelihood averaged over f ~ N(m, v), by quadrature if it is smooth."""
-    if hasattr(likelihood, "log_mean"):
-        return likelihood.log_mean(y, m, v)  # type: ignore[no-any-return]
-    f = m[..., None] + np.sqrt(v)[..., None] * NODES
-    out: Array = logsumexp(likelihood.log_prob(y[:, None], f) + LOG_WEIGHTS, axis=-1)
-    return out

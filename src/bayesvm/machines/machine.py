@@ -94,20 +94,17 @@ class Machine:
         held, eye = self.extra.get("draws"), np.eye(term.design.r)
         if held is not None and term.name in held.hyper:
             return covariances(term, held.hyper[term.name]).mean(axis=0)
-        return term.prior.spread(s, term.design.width) * (
-            1.0 if hasattr(term.prior, "matrix") else eye
-        )
+        return term.prior.spread(s, term.design.width) * (1.0 if term.prior.is_blocked else eye)
 
     def absent(self, X: Any) -> Array | float:
         """Variance of f outside the coefficients: of groups that were not seen in training, or are
         not given, and of cells that were filled in."""
         total: Array | float = 0.0
         for term, where in zip(self.model.terms, self.model.slices, strict=True):
-            if hasattr(term.design, "variances"):
-                cells = term.design.variances(X)
-                if cells is not None:
-                    square = self.posterior.mean[where] ** 2 + self.posterior.variance()[where]
-                    total = total + cells @ square
+            cells = term.design.variances(X)
+            if cells is not None:
+                square = self.posterior.mean[where] ** 2 + self.posterior.variance()[where]
+                total = total + cells @ square
         for k in self.model.grouped:
             total = total + self.model.terms[k].design.absent(X, self.spread(k))
         return total
@@ -160,7 +157,7 @@ class Machine:
 def covariances(term: Term, hyper: Array) -> Array:
     """Covariances of a group's effects from kept draws of their prior's state, ``(m, r, r)``."""
     r = term.design.r
-    if hasattr(term.prior, "matrix"):
+    if term.prior.is_blocked:
         return hyper.reshape(-1, r, r)
     return hyper[..., 0].reshape(-1, 1, 1) * np.eye(r)
 

@@ -328,8 +328,7 @@ def turned(
     theta, out = theta.copy(), list(latents)
     for k, design, where in model.latent_terms if latents else ():
         prior = model.terms[k].prior
-        special = hasattr(prior, "odds") or hasattr(prior, "matrix")
-        if special or not hasattr(design, "turn"):
+        if prior.has_gates or prior.is_blocked or not design.can_rotate:
             continue
         precisions = prior.precisions(priors[k], design.width)
         params, T = design.turn(latents[k].params, theta[where], precisions, rng)

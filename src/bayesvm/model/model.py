@@ -23,7 +23,6 @@ from ..core.types import (
     Coef,
     Engine,
     Hidden,
-    Likelihood,
     Own,
     Rows,
     Stats,
@@ -35,6 +34,7 @@ from ..gaussian.centred import Centred
 from ..gaussian.covariances import Point
 from ..gaussian.forms import sandwich
 from ..gaussian.precision import Blocked, Precision
+from ..likelihoods import Likelihood
 from .passes import draw_block, expected, filled, moments, pass_block
 from .past import Past
 
@@ -64,7 +64,7 @@ class Model:
     def latent_terms(self) -> tuple[tuple[int, Any, slice], ...]:
         """Number, design and columns of the terms with latent entries."""
         parts = enumerate(zip(self.terms, self.slices, strict=True))
-        return tuple((k, t.design, where) for k, (t, where) in parts if hasattr(t.design, "pull"))
+        return tuple((k, t.design, where) for k, (t, where) in parts if t.design.is_latent)
 
     @property
     def is_latent(self) -> bool:
@@ -73,22 +73,17 @@ class Model:
     @cached_property
     def has_residual(self) -> bool:
         """Whether the columns of some terms leave part of the variance of f out."""
-        return any(hasattr(t.design, "residual") for t in self.terms)
+        return any(t.design.has_residual for t in self.terms)
 
     @cached_property
     def grouped(self) -> tuple[int, ...]:
         """Which terms are effects of groups: the last ones, by width (see :func:`arranged`)."""
-        return tuple(k for k, t in enumerate(self.terms) if hasattr(t.design, "part"))
+        return tuple(k for k, t in enumerate(self.terms) if t.design.is_grouped)
 
     def sized(self, weight: float) -> Model:
         """The model with defaults of priors settled that depend on how many rows there are."""
-        terms = tuple(
-            t._replace(prior=t.prior.sized(weight, t.design.width))
-            if hasattr(t.prior, "sized")
-            else t
-            for t in self.terms
-        )
-        return replace(self, terms=terms)
+        sized = (t._replace(prior=t.prior.sized(weight, t.design.width)) for t in self.terms)
+        return replace(self, terms=tuple(sized))
 
     def find(self, name: str) -> tuple[Term, slice]:
         """A term and where its coefficients are."""
@@ -105,7 +100,7 @@ class Model:
         extra: Array | float = 0.0
         for term, where in zip(plain, self.slices, strict=False):
             term.design.columns(X, out=C[:, where])
-            if hasattr(term.design, "residual"):
+            if term.design.has_residual:
                 extra = extra + term.design.residual(X, C[:, where])
         if self.grouped:
             factors = tuple(self.terms[k].design.part(X) for k in self.grouped)
@@ -125,35 +120,36 @@ class Model:
         """E[P], ``(K,)``, or with the blocks of those priors that have a matrix."""
         parts = list(zip(self.terms, states, self.slices, strict=True))
         d = np.concatenate([t.prior.precisions(s, t.design.width) for t, s, _ in parts])
-        blocks = [(where, t.prior.matrix(s)) for t, s, where in parts if hasattr(t.prior, "matrix")]
+        blocks = [(where, t.prior.matrix(s)) for t, s, where in parts if t.prior.is_blocked]
         if not blocks:
             return d
         for where, _ in blocks:
             d[where] = 0.0
         return Blocked(d, tuple(blocks))
 
-    def _ask(self, method: str, states: States, other: float) -> Array | None:
-        """What those priors say that have a method, ``(K,)``; ``None`` if there are none."""
-        if not any(hasattr(t.prior, method) for t in self.terms):
-            return None
-        parts = []
-        for t, s in zip(self.terms, states, strict=True):
-            ask, p = getattr(t.prior, method, None), t.design.width
-            parts.append(np.full(p, other) if ask is None else ask(s, p))
-        return np.concatenate(parts)
+    @cached_property
+    def has_gates(self) -> bool:
+        """Whether some coefficients can be exactly zero."""
+        return any(t.prior.has_gates for t in self.terms)
 
     def odds(self, states: States) -> Array | None:
         """Prior log odds of each coefficient not to be zero; ``None`` if none can be."""
-        return self._ask("odds", states, np.inf)
+        if not self.has_gates:
+            return None
+        parts = zip(self.terms, states, strict=True)
+        return np.concatenate([t.prior.odds(s, t.design.width) for t, s in parts])
 
     def gates(self, states: States) -> Array | None:
         """E[gamma] of each coefficient; ``None`` if no prior has gates."""
-        return self._ask("gates", states, 1.0)
+        if not self.has_gates:
+            return None
+        parts = zip(self.terms, states, strict=True)
+        return np.concatenate([t.prior.gates(s, t.design.width) for t, s in parts])
 
     def gated(self, states: States, eta: Array) -> States:
         """States with new log odds of the gates."""
         return tuple(
-            t.prior.gated(s, eta[where]) if hasattr(t.prior, "gated") else s
+            t.prior.gated(s, eta[where])
             for t, s, where in zip(self.terms, states, self.slices, strict=True)
         )
 
@@ -165,12 +161,12 @@ class Model:
     def programme(self, states: States) -> bool:
         """Whether the penalty is made of squares and corners, so that its mode can be exact."""
         parts = zip(self.terms, states, strict=True)
-        return all(t.prior.is_quadratic(s) for t, s in parts if hasattr(t.prior, "is_quadratic"))
+        return all(t.prior.is_quadratic(s) for t, s in parts)
 
     def settled(self, states: States, theta: Array, eps: float) -> Array:
         """Coefficients with those at zero that belong there."""
         parts = [
-            t.prior.settled(s, theta[where], eps) if hasattr(t.prior, "settled") else theta[where]
+            t.prior.settled(s, theta[where], eps)
             for t, s, where in zip(self.terms, states, self.slices, strict=True)
         ]
         return np.concatenate(parts)
@@ -217,14 +213,12 @@ class Model:
 
 
 def _blocks(prior: Any, coef: Coef, where: slice) -> Array | None:
-    if not hasattr(prior, "matrix"):
-        return None
-    return coef.cov.blocks(where, prior.size)  # type: ignore[attr-defined, no-any-return]
+    return coef.cov.blocks(where, prior.size) if prior.is_blocked else None
 
 
 def arranged(terms: Sequence[Term]) -> tuple[Term, ...]:
     """Terms in the order a model wants: plain ones, then effects of groups, the widest last."""
-    return tuple(sorted(terms, key=lambda t: t.design.width if hasattr(t.design, "part") else -1))
+    return tuple(sorted(terms, key=lambda t: t.design.width if t.design.is_grouped else -1))
 
 
 class Latent(NamedTuple):

@@ -1,10 +1,19 @@
-"""Priors: how a term's coefficients are shrunk."""
+"""Priors of the coefficients of a term."""
 
+from .base import Prior
 from .bridge import Bridge, Lasso
 from .fixed import Fixed
 from .inverse_wishart import InverseWishart
-from .laplace_zero import LaplaceZero
 from .ridge import Ridge
-from .spike_slab import SpikeSlab
+from .selection import LaplaceZero, SpikeSlab
 
-__all__ = ["Bridge", "Fixed", "InverseWishart", "LaplaceZero", "Lasso", "Ridge", "SpikeSlab"]
+__all__ = [
+    "Bridge",
+    "Fixed",
+    "InverseWishart",
+    "LaplaceZero",
+    "Lasso",
+    "Prior",
+    "Ridge",
+    "SpikeSlab",
+]

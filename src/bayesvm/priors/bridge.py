@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
 from ..core.distributions import inverse_gaussian, slice_sample_on, tilted_stable
 from ..core.types import Array, Own
+from .base import Prior, check_positive
 from .fixed import Fixed
 
 LEAST_ALPHA = 0.15  # below it the prior is a point mass and a plain
@@ -28,7 +29,7 @@ class BridgeState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Bridge:
+class Bridge(Prior):
     r"""Exponential power prior: zeros under EM for :math:`\alpha \le 1`.
 
     .. math::
@@ -88,22 +89,16 @@ class Bridge:
                 f"{name}(alpha) must be a number above 0 and at most 2, or None to learn it under "
                 f"inference='gibbs'; got {self.alpha!r}."
             )
-        for key in ("nu", "a", "b"):
-            value = getattr(self, key)
-            if key == "nu" and value is None:
-                continue
-            if not (isinstance(value, Real) and 0 < float(value) < np.inf):
-                hint = ", or None to learn it" if key == "nu" else ""
-                raise ValueError(f"{name}({key}) must be a positive number{hint}; got {value!r}.")
+        check_positive(name, a=self.a, b=self.b)
+        if self.nu is not None:
+            check_positive(name, ", or None to learn it", nu=self.nu)
 
     @property
     def is_learned(self) -> bool:
-        """Whether there is a scale to learn."""
         return self.nu is None
 
     @property
     def needs_draws(self) -> str | None:
-        """What only a chain can learn, if anything."""
         return "alpha" if self.alpha is None else None
 
     def init(self, p: int) -> BridgeState:
@@ -116,11 +111,8 @@ class Bridge:
 
     # ----- variational and EM
 
-    def _leaning(self, s: BridgeState, square: Array) -> Array:
-        return np.maximum(square, SMALLEST) ** (s.alpha / 2 - 1.0)
-
     def expect(self, s: BridgeState, own: Own) -> BridgeState:
-        return s._replace(lean=self._leaning(s, own.square))
+        return s._replace(lean=np.maximum(own.square, SMALLEST) ** (s.alpha / 2 - 1.0))
 
     def update(self, s: BridgeState, own: Own) -> BridgeState:
         s = self.expect(s, own)
@@ -150,42 +142,41 @@ class Bridge:
         xi_alpha = s.lean ** (half / (half - 1.0))
         return float(np.sum(half * s.lean * own.square + (1.0 - half) * xi_alpha))
 
-    def _log_norm(self, alpha: float, p: int) -> float:
-        return float(-p * (math.log(2.0) + gammaln(1.0 + 1.0 / alpha)))
+    @property
+    def _log_prior(self) -> float:
+        """Constant of the gamma density of the rate."""
+        return float(self.a * math.log(self.b) - gammaln(self.a))
 
     def bound(self, s: BridgeState, own: Own) -> float:
         p, size = own.mean.size, self._surrogate(s, own)
-        norm = self._log_norm(s.alpha, p)
+        norm = _log_norm(s.alpha, p)
         if self.nu is not None:
             return norm + p / s.alpha * math.log(s.rate) - s.rate * size
         A = self.a + p / s.alpha
         B = A / s.rate
-        prior = self.a * math.log(self.b) - gammaln(self.a)
-        return float(norm + prior - A * math.log(B) + gammaln(A) + A - s.rate * (self.b + size))
+        return float(
+            norm + self._log_prior - A * math.log(B) + gammaln(A) + A - s.rate * (self.b + size)
+        )
 
     def log_prob(self, s: BridgeState, own: Own) -> float:
         p = own.mean.size
         size = float(np.sum(own.square ** (s.alpha / 2)))
-        total = self._log_norm(s.alpha, p) + p / s.alpha * math.log(s.rate) - s.rate * size
+        total = _log_norm(s.alpha, p) + p / s.alpha * math.log(s.rate) - s.rate * size
         if self.nu is not None:
             return total
-        prior = self.a * math.log(self.b) - gammaln(self.a)
-        return float(total + prior + (self.a - 1.0) * math.log(s.rate) - self.b * s.rate)
+        return float(total + self._log_prior + (self.a - 1.0) * math.log(s.rate) - self.b * s.rate)
 
     def collapsed(self, s: BridgeState, own: Own) -> bool:
         size = np.sum(np.abs(own.mean) ** s.alpha)
         return self.nu is None and bool(size < 0.3 * self.b)
 
     def corner(self, s: BridgeState, p: int) -> Array:
-        """Slope of the penalty at zero."""
         return np.full(p, s.rate if s.alpha == 1.0 else np.inf if s.alpha < 1.0 else 0.0)
 
     def settled(self, s: BridgeState, theta: Array, eps: float) -> Array:
-        """Coefficients that only smoothing has kept from zero, at zero."""
         return np.where((s.alpha <= 1.0) & (np.abs(theta) < 10.0 * eps), 0.0, theta)
 
     def is_quadratic(self, s: BridgeState) -> bool:
-        """Whether the penalty is a square, or a corner and nothing else."""
         return s.alpha in (1.0, 2.0)
 
     # ----- draws
@@ -237,19 +228,13 @@ class Bridge:
     def stretched(self, s: BridgeState, t: float) -> BridgeState:
         return s if self.nu is not None else s._replace(rate=s.rate * math.exp(-s.alpha * t))
 
-    def cooled(self, s: BridgeState, temperature: float) -> Any:
-        """The prior to the power 1/temperature, its scale held."""
+    def cooled(self, s: BridgeState, temperature: float) -> Prior:
         nu = (s.rate / temperature) ** (-1.0 / s.alpha)
         return Fixed(2.0 * nu**-2) if s.alpha == 2.0 else Bridge(s.alpha, nu)
 
-    def vector(self, s: BridgeState) -> Array:
-        return np.log(np.concatenate([[s.rate, s.alpha], s.lean]))
-
-    def restore(self, vector: Array) -> BridgeState:
-        rate, alpha = np.exp(vector[:2])
-        if self.alpha is not None:
-            alpha = self.alpha
-        return BridgeState(float(rate), float(alpha), np.exp(vector[2:]))
+    def restore(self, like: BridgeState, vector: Array) -> BridgeState:
+        s: BridgeState = super().restore(like, vector)
+        return s if self.alpha is None else s._replace(alpha=like.alpha)
 
 
 @dataclass(frozen=True)
@@ -283,3 +268,7 @@ class Lasso(Bridge):
     """
 
     alpha: float | None = field(default=1.0, init=False, repr=False)
+
+
+def _log_norm(alpha: float, p: int) -> float:
+    return float(-p * (math.log(2.0) + gammaln(1.0 + 1.0 / alpha)))

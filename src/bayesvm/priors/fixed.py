@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ..core.distributions import LOG_2PI
 from ..core.types import Array, Own
+from .base import Prior
 
 
 @dataclass(frozen=True, eq=False)
-class Fixed:
+class Fixed(Prior):
     r"""Gaussian prior with a given precision, :math:`\theta_j \sim N(0, 1/P_j)`.
 
     A precision of zero is a flat prior.  In the usual parametrisation of a support vector machine,
@@ -38,7 +39,6 @@ class Fixed:
     """
 
     precision: Any = 1.0
-    is_learned: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         try:
@@ -52,8 +52,11 @@ class Fixed:
             )
 
     @property
+    def is_learned(self) -> bool:
+        return False
+
+    @property
     def is_isotropic(self) -> bool:
-        """Whether the prior is the same in every orthonormal basis."""
         return np.ndim(self.precision) == 0
 
     def init(self, p: int) -> tuple[()]:
@@ -71,10 +74,7 @@ class Fixed:
     def update(self, s: Any, own: Own) -> Any:
         return s
 
-    expect = mode = update
-
-    def collapsed(self, s: Any, own: Own) -> bool:
-        return False
+    mode = update
 
     def draw(self, s: Any, theta: Array, rng: np.random.Generator) -> Any:
         return s
@@ -93,9 +93,6 @@ class Fixed:
     def log_prob(self, s: Any, own: Own) -> float:
         return self.bound(s, Own(own.mean, np.zeros_like(own.mean)))
 
-    def corner(self, s: Any, p: int) -> Array:
-        return np.zeros(p)
-
     def cooled(self, s: Any, temperature: float) -> Fixed:
         return Fixed(np.asarray(self.precision) / temperature)
 
@@ -107,14 +104,7 @@ class Fixed:
         return s
 
     def spread(self, s: Any, p: int) -> float:
-        """Variance of a coefficient not seen."""
         return 1.0 / float(np.mean(self.precision))
 
     def scatter(self, s: Any, p: int, n: int, rng: np.random.Generator) -> Array:
         return np.full(n, self.spread(s, p))
-
-    def vector(self, s: Any) -> Array:
-        return np.empty(0)
-
-    def restore(self, vector: Array) -> tuple[()]:
-        return ()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import multigammaln
@@ -14,6 +14,7 @@ from scipy.stats import invwishart
 
 from ..core.distributions import LOG_2PI, inverse_wishart
 from ..core.types import Array, Own
+from .base import Prior
 
 
 class WishartState(NamedTuple):
@@ -23,7 +24,7 @@ class WishartState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class InverseWishart:
+class InverseWishart(Prior):
     r"""Groups of *r* coefficients with a common, unstructured covariance: random slopes.
 
     .. math::
@@ -54,6 +55,8 @@ class InverseWishart:
     array([[0.6, 0. ],
            [0. , 0.3]])
     """
+
+    is_blocked: ClassVar[bool] = True
 
     size: int
     freedom: float | None = None
@@ -97,11 +100,10 @@ class InverseWishart:
         return WishartState(np.eye(self.size))
 
     def matrix(self, s: WishartState) -> Array:
-        """E[Sigma^-1]."""
         return np.linalg.inv(s.covariance)
 
     def precisions(self, s: WishartState, p: int) -> Array:
-        """The diagonal alone; :meth:`matrix` says the rest."""
+        """The diagonal of :meth:`matrix`."""
         return np.tile(np.diag(self.matrix(s)), p // self.size)
 
     def _square(self, own: Own) -> Array:
@@ -125,9 +127,6 @@ class InverseWishart:
             - 0.5 * (nu + G) * _logdet(after) + multigammaln(0.5 * (nu + G), r)
             - 0.5 * gap
         )  # fmt: skip
-
-    def expect(self, s: WishartState, own: Own) -> WishartState:
-        return s
 
     def mode(self, s: WishartState, own: Own) -> WishartState:
         """Maximise over the precision matrix."""
@@ -154,9 +153,6 @@ class InverseWishart:
             + 0.5 * (nu - r - 1.0) * _logdet(Lambda) - 0.5 * np.trace(self.Psi @ Lambda)
         )  # fmt: skip
         return float(fit + prior)
-
-    def corner(self, s: WishartState, p: int) -> Array:
-        return np.zeros(p)
 
     def cooled(self, s: WishartState, temperature: float) -> _Known:
         return _Known(self.size, temperature * s.covariance)
@@ -188,7 +184,7 @@ class InverseWishart:
         L[np.diag_indices_from(L)] = np.log(np.diag(L))
         return L[np.tril_indices_from(L)]
 
-    def restore(self, vector: Array) -> WishartState:
+    def restore(self, like: WishartState, vector: Array) -> WishartState:
         L = np.zeros((self.size, self.size))
         L[np.tril_indices_from(L)] = vector
         L[np.diag_indices_from(L)] = np.exp(np.diag(L))
@@ -196,8 +192,10 @@ class InverseWishart:
 
 
 @dataclass(frozen=True, eq=False)
-class _Known:
-    """Groups of *r* coefficients whose covariance is given: what annealing draws under."""
+class _Known(Prior):
+    """Groups of *r* coefficients with a given covariance: the prior of annealed draws."""
+
+    is_blocked: ClassVar[bool] = True
 
     size: int
     covariance: Array

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
 from ..core.distributions import LOG_2PI
 from ..core.types import Array, Own
+from .base import Prior, check_positive
 from .fixed import Fixed
 
 
@@ -24,7 +24,7 @@ class RidgeState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ridge:
+class Ridge(Prior):
     r"""Gaussian prior with one learned variance: the penalty needs no tuning.
 
     .. math::
@@ -66,19 +66,18 @@ class Ridge:
     1.333333
     """
 
-    is_isotropic: ClassVar[bool] = True  # the same in every orthonormal basis
-
     a: float = 0.01
     b: float = 0.01
     half_cauchy: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("a", "b", "half_cauchy"):
-            value = getattr(self, name)
-            if name == "half_cauchy" and value is None:
-                continue
-            if not (isinstance(value, Real) and 0 < float(value) < np.inf):
-                raise ValueError(f"Ridge({name}) must be a positive number; got {value!r}.")
+        check_positive("Ridge", a=self.a, b=self.b)
+        if self.half_cauchy is not None:
+            check_positive("Ridge", half_cauchy=self.half_cauchy)
+
+    @property
+    def is_isotropic(self) -> bool:
+        return True
 
     def init(self, p: int) -> RidgeState:
         return RidgeState(1.0, self._xi(1.0))
@@ -114,9 +113,6 @@ class Ridge:
         rate = self.half_cauchy**-2  # q(xi) = IG(1, 1 / s.xi)
         return float(total - np.log(np.pi * self.half_cauchy) - s.xi * rate + np.log(s.xi) + 1.0)
 
-    def expect(self, s: RidgeState, own: Own) -> RidgeState:
-        return s
-
     def mode(self, s: RidgeState, own: Own) -> RidgeState:
         """Maximise over the precision; Polson & Scott's ECME step, with its sign corrected."""
         A, B = self._shape_rate(s)
@@ -142,9 +138,6 @@ class Ridge:
             return float(total + prior + (self.a - 1.0) * np.log(tau) - self.b * tau)
         s0 = self.half_cauchy
         return float(total - np.log(np.pi * s0) - 1.5 * np.log(tau) - np.log1p(1 / (tau * s0**2)))
-
-    def corner(self, s: RidgeState, p: int) -> Array:
-        return np.zeros(p)
 
     def cooled(self, s: RidgeState, temperature: float) -> Fixed:
         return Fixed(1.0 / (s.variance * temperature))
@@ -193,10 +186,3 @@ class Ridge:
         """Draws of sigma^2 from its variational factor, ``(n,)``."""
         A = self._shape_rate(s)[0] + 0.5 * p
         return A * s.variance / rng.gamma(A, size=n)
-
-    def vector(self, s: RidgeState) -> Array:
-        return np.log([s.variance, s.xi])
-
-    def restore(self, vector: Array) -> RidgeState:
-        variance, xi = np.exp(vector)
-        return RidgeState(float(variance), float(xi))

@@ -29,7 +29,6 @@ from ..core.types import Array
 from ..designs.columns import Standardised
 from ..inference.draws import worth_keeping
 from ..inference.gibbs import Gibbs
-from ..inference.learn import is_learned
 from ..inference.progress import Progress, Watch, silent
 from .evidence import FARTHEST, LogNormal
 from .gram import Labels, Sites
@@ -136,7 +135,7 @@ def sweep(what: Sampled, at: At, rng: np.random.Generator) -> At:
         return log_likelihood(what, at.likelihood, at.f(low))
 
     at = _move(what, at, ancillary, rng)
-    if is_learned(what.likelihood):
+    if what.likelihood.is_learned:
         f = at.f()
         lean = float(labels.c @ (1.0 - labels.y * f[labels.at]))
         fit = log_likelihood(what, at.likelihood, f)
@@ -200,7 +199,7 @@ def run_chain(
             kept["theta"].append(at.theta)
             kept["z"].append(at.z)
             kept["fit"].append(value)
-            if is_learned(what.likelihood):
+            if what.likelihood.is_learned:
                 kept["scale"].append(at.likelihood.scale)
         if stop:
             break

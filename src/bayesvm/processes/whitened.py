@@ -11,22 +11,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from ..core import arrays
 from ..core.arrays import like
-from ..core.types import Array, Columns
+from ..core.types import Array, Columns, Design
 
 JITTER = 1e-6  # of the mean diagonal of K_mm
 MOST_JITTER = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
-class Whitened:
+class Whitened(Design):
     """Whitened kernel values at the points ``Z``, which are on the scale of ``inputs``."""
+
+    has_residual: ClassVar[bool] = True
 
     inputs: Any  # design of the input itself: centre and scale
     kernel: Any
@@ -81,11 +83,13 @@ class Whitened:
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class Mixture(Design):
     """Draws of a process, each with a kernel of its own, as columns: those of f itself.
 
     One coefficient is one and the others are zero, each with the same probability.
     """
+
+    has_residual: ClassVar[bool] = True
 
     inputs: Any
     kernel: Any

@@ -142,8 +142,7 @@ class Coefficients:
         if not self.is_binary:
             dims["intercept"], coords["class"] = ["class"], list(self.classes)
         held = self.machines[0].extra.get("draws")
-        known = held is not None and "coef" in held.hyper and hasattr(self.prior, "reported")
-        if self.is_binary and held is not None and known:
+        if self.is_binary and held is not None and "coef" in held.hyper:
             drawn = self.prior.reported(held.hyper["coef"])
             group |= {f"coef_{name}": values for name, values in drawn.items()}
         return group, dims, coords

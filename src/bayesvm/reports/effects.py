@@ -181,7 +181,7 @@ class EffectReport(BayesianClassifier):
         term, held = machine.model.terms[k], machine.extra.get("draws")
         if held is not None and term.name in held.hyper:
             return ""
-        learned = getattr(term.prior, "is_learned", True)
+        learned = term.prior.is_learned
         scheme = check.choose_scheme(self.inference, None, None)
         return BIASED.format(scheme=type(scheme).__name__.lower()) if learned else ""
 

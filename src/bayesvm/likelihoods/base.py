@@ -1,0 +1,149 @@
+"""The contract of a likelihood, and what several likelihoods share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
+from scipy.special import erfcx, log_ndtr, logsumexp
+
+from ..core.types import Array, Local
+
+# Copies of a row beyond which a sum of draws is taken from its first three cumulants.  What is left
+# out of the distribution function is of the order of (excess kurtosis) / (24 copies): at most 6
+# over 24 * 200, about 1e-3.
+MANY = 200
+
+NODES, WEIGHTS = hermegauss(24)  # averages over a standard normal
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
+NODES_AND_WEIGHTS = tuple(zip(NODES.tolist(), WEIGHTS.tolist(), strict=True))
+
+
+class Likelihood(ABC):
+    """Base of all likelihoods :math:`p(y \\mid f)` of a label *y* in {-1, +1}.
+
+    ``expected`` (for one copy of a row) is needed by VB, SVI and EM, ``draw`` (for all ``c``
+    copies) by Gibbs, ``tight`` by ``VB(bound="tight")`` and kernel machines.  A method that is not
+    implemented raises ``NotImplementedError``; :meth:`implements` finds out beforehand.
+    """
+
+    normalised: ClassVar[bool] = True  # the values of the two labels sum to one
+    is_kinked: ClassVar[bool] = False  # not differentiable somewhere: EM smooths it first
+
+    @abstractmethod
+    def expected(self, y: Array, m: Array, v: Array | float) -> Local:
+        """Augmented lower bound of E log p(y | f) under f ~ N(m, v), its slopes and weights."""
+
+    @abstractmethod
+    def log_prob(self, y: Array, f: Array) -> Array:
+        """log p(y | f)."""
+
+    @abstractmethod
+    def proba(self, m: Array, v: Array) -> Array:
+        """P(y = 1) under f ~ N(m, v)."""
+
+    def tight(self, y: Array, m: Array, v: Array | float) -> Local:
+        """E log p(y | f) itself, without augmentation, and its derivatives."""
+        raise NotImplementedError
+
+    def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
+        """Draw the mixing variables of rows with weights ``c``, given f."""
+        raise NotImplementedError
+
+    def dual(self, u: Array, eps: float) -> Array:
+        """Derivative of the smoothed loss at ``u = 1 - y f``; only where EM has an exact mode."""
+        raise NotImplementedError
+
+    def log_odds(self, m: Array, v: Array) -> Array:
+        """Log odds of the two labels under the likelihood averaged over f ~ N(m, v)."""
+        if not self.normalised:
+            return self.log_mean(1.0, m, v) - self.log_mean(-1.0, m, v)
+        # by the smaller of the two probabilities, which keeps its digits
+        p = np.maximum(self.proba(-np.abs(m), v), np.finfo(float).tiny)
+        out: Array = np.copysign(np.log1p(-p) - np.log(p), m)
+        return out
+
+    def log_mean(self, y: Array | float, m: Array, v: Array) -> Array:
+        """Log of the likelihood averaged over f ~ N(m, v), by quadrature."""
+        f = m[..., None] + np.sqrt(v)[..., None] * NODES
+        logs = self.log_prob(np.asarray(y)[..., None], f)
+        out: Array = logsumexp(logs + np.log(WEIGHTS), axis=-1)
+        return out
+
+    @classmethod
+    def implements(cls, method: str) -> bool:
+        """Whether an optional method is implemented."""
+        return getattr(cls, method) is not getattr(Likelihood, method)
+
+    # ----- a scale that can be learned; most likelihoods have none
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether the scale is to be learned."""
+        return False
+
+    @property
+    def scale(self) -> float:
+        return 1.0
+
+    def with_scale(self, scale: float) -> Likelihood:
+        raise NotImplementedError
+
+    def update(self, fit: float, residual: float, n: float) -> Likelihood:
+        """The likelihood with the scale of highest density given sums over rows.
+
+        ``fit`` is the sum of the bounds, ``residual`` of 1 - y m and ``n`` of the weights.
+        """
+        raise NotImplementedError
+
+    def redraw(self, fit: float, residual: float, n: float, rng: np.random.Generator) -> Likelihood:
+        """The likelihood with a scale drawn given the same sums."""
+        raise NotImplementedError
+
+
+def whole(c: Array, name: str) -> Array:
+    """Return weights as whole numbers, or explain why the sampler needs them whole."""
+    rounded = np.rint(c)
+    if np.any(np.abs(rounded - c) > 1e-12):
+        raise ValueError(
+            f"inference='gibbs' with the {name} likelihood draws one latent variable per copy of "
+            "a row, so weights must be whole numbers. Use inference='vb', likelihood='hinge', or "
+            "round the weights."
+        )
+    return rounded
+
+
+def summed(
+    copies: Array,
+    one: Callable[[Array], Array],
+    cumulants: Callable[[Array], tuple[Array, Array, Array]],
+    rng: np.random.Generator,
+) -> Array:
+    """Sums of as many independent draws as a row has copies.
+
+    ``one`` gives a draw for some rows, chosen by a mask; ``cumulants`` their mean, variance and
+    third cumulant, from which sums of more than ``MANY`` are drawn (Cornish & Fisher).
+    """
+    out = np.zeros(np.shape(copies))
+    few = copies <= MANY
+    for k in range(int(copies[few].max(initial=0))):
+        more = few & (copies > k)
+        out[more] += one(more)
+    if not few.all():
+        n, (mean, variance, third) = copies[~few], cumulants(~few)
+        skew, z = third / (variance**1.5 * np.sqrt(n)), rng.standard_normal(n.shape)
+        bent = (z + skew / 6.0 * (z * z - 1.0)) / np.sqrt(1.0 + skew * skew / 18.0)
+        out[~few] = n * mean + np.sqrt(n * variance) * bent
+    return out
+
+
+def log_half_mean(a: float, mu: Array, s: Array) -> Array:
+    r"""Log of :math:`E[e^{-au}; u > 0]` under :math:`u \sim N(\mu, s^2)`, for ``a >= 0``."""
+    x = (a * s - mu / s) / np.sqrt(2.0)
+    # exp(a^2 s^2 / 2 - a mu) Phi(-sqrt(2) x), by the scaled error function where x > 0
+    right = np.log(0.5 * erfcx(np.maximum(x, 0.0))) - 0.5 * np.square(mu / s)
+    left = a * (0.5 * a * s * s - mu) + log_ndtr(-np.sqrt(2.0) * np.minimum(x, 0.0))
+    return np.where(x > 0, right, left)

@@ -1,0 +1,192 @@
+"""The contract of a prior, with defaults for what only some priors need."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..core.types import Array, Own
+
+STARTS = 3  # states from which a variational search begins where coefficients may be zero
+
+
+class Prior(ABC):
+    """Base of all priors of a term's *p* coefficients.
+
+    ``s`` is the state of the prior, a NamedTuple: the variational factor of its hyperparameters
+    (VB, SVI), their mode (EM) or a draw of them (Gibbs).  ``own`` has the means and variances of
+    the coefficients.
+
+    Every prior implements ``init`` and ``precisions``; for VB and SVI also ``update`` and
+    ``bound``, for EM ``mode`` and ``log_prob``, for Gibbs ``draw``, ``stretch`` and ``stretched``.
+    The others have defaults.  A method that is not implemented raises ``NotImplementedError``;
+    :meth:`implements` finds out beforehand.
+    """
+
+    is_blocked: ClassVar[bool] = False  # groups of ``size`` coefficients are correlated
+    has_gates: ClassVar[bool] = False  # coefficients can be exactly zero: a selection prior
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether there are hyperparameters to learn."""
+        return True
+
+    @property
+    def is_isotropic(self) -> bool:
+        """Whether the prior is the same in every orthonormal basis."""
+        return False
+
+    @property
+    def needs_draws(self) -> str | None:
+        """The parameter that only Gibbs can learn, if there is one."""
+        return None
+
+    @classmethod
+    def implements(cls, method: str) -> bool:
+        """Whether an optional method is implemented."""
+        return getattr(cls, method) is not getattr(Prior, method)
+
+    # ----- state and precision
+
+    @abstractmethod
+    def init(self, p: int) -> Any:
+        """Initial state for p coefficients."""
+
+    @abstractmethod
+    def precisions(self, s: Any, p: int) -> Array:
+        """E[P], the expected prior precision of each coefficient, ``(p,)``."""
+
+    def sized(self, rows: float, p: int) -> Prior:
+        """The prior with defaults that depend on the number of rows and columns filled in."""
+        return self
+
+    def vector(self, s: Any) -> Array:
+        """The state as unconstrained numbers, for extrapolation and files: here logarithms."""
+        return np.log(np.concatenate([np.ravel(x) for x in s])) if s else np.empty(0)
+
+    def restore(self, like: Any, vector: Array) -> Any:
+        """The inverse of :meth:`vector`, for a state of the shape of ``like``."""
+        if not like:
+            return like
+        parts = np.split(np.exp(vector), np.cumsum([np.size(x) for x in like])[:-1])
+        pairs = zip(parts, like, strict=True)
+        return type(like)(*(x if np.ndim(old) else float(x[0]) for x, old in pairs))
+
+    # ----- variational Bayes
+
+    def update(self, s: Any, own: Own) -> Any:
+        """Optimal variational factor of the hyperparameters."""
+        raise NotImplementedError
+
+    def bound(self, s: Any, own: Own) -> float:
+        """E log p(theta, hyperparameters) - E log q(hyperparameters), at any state."""
+        raise NotImplementedError
+
+    # ----- EM
+
+    def expect(self, s: Any, own: Own) -> Any:
+        """State with expectations of mixing variables, hyperparameters held."""
+        return s
+
+    def mode(self, s: Any, own: Own) -> Any:
+        """State with the conditional maximum of the hyperparameters."""
+        raise NotImplementedError
+
+    def log_prob(self, s: Any, own: Own) -> float:
+        """log p(theta, hyperparameters) at a point."""
+        raise NotImplementedError
+
+    def collapsed(self, s: Any, own: Own) -> bool:
+        """Whether the joint mode has degenerated to coefficients of zero."""
+        return False
+
+    def corner(self, s: Any, p: int) -> Array:
+        """Derivative of the penalty at zero, ``(p,)``; positive where it has a kink there."""
+        return np.zeros(p)
+
+    def is_quadratic(self, s: Any) -> bool:
+        """Whether the penalty is a square, or an absolute value."""
+        return True
+
+    def settled(self, s: Any, theta: Array, eps: float) -> Array:
+        """Coefficients with those set to zero that only the smoothing ``eps`` keeps from it."""
+        return theta
+
+    def cooled(self, s: Any, temperature: float) -> Prior:
+        """The prior to the power 1/temperature, hyperparameters held."""
+        raise NotImplementedError
+
+    # ----- Gibbs
+
+    def draw(self, s: Any, theta: Array, rng: np.random.Generator) -> Any:
+        """Draw the hyperparameters given the coefficients."""
+        raise NotImplementedError
+
+    def stretch(self, s: Any, own: Own) -> Callable[[float], float]:
+        """Log density of ``e^t theta`` and its hyperparameters as a function of t."""
+        raise NotImplementedError
+
+    def stretched(self, s: Any, t: float) -> Any:
+        """The state that belongs to ``e^t theta``."""
+        raise NotImplementedError
+
+    def reported(self, hyper: Array) -> dict[str, Array]:
+        """Kept draws of the hyperparameters by name, from numbers of the state ``(..., k)``."""
+        return {}
+
+    def offer(self, theta: Array, rng: np.random.Generator) -> Any:
+        """Proposed hyperparameters for each row of ``theta``, ``(m, p)``: see inference.leaps."""
+        raise NotImplementedError
+
+    def weigh(self, s: Any, theta: Array) -> Array:
+        """log p(theta, s) less the log density of the proposal, ``(m,)``."""
+        raise NotImplementedError
+
+    # ----- selection: gates of coefficients that may be zero
+
+    def odds(self, s: Any, p: int) -> Array:
+        """Prior log odds of each coefficient not to be zero, ``(p,)``."""
+        return np.full(p, np.inf)
+
+    def gates(self, s: Any, p: int) -> Array:
+        """Posterior probability of each coefficient not to be zero, ``(p,)``."""
+        return np.ones(p)
+
+    def gated(self, s: Any, eta: Array) -> Any:
+        """State with new log odds of the gates."""
+        return s
+
+    def starts(self, p: int, rng: np.random.Generator) -> list[Any]:
+        """States from which a search begins."""
+        return [self.init(p)] * STARTS
+
+    def hasten(self, s: Any, own: Own) -> Any:
+        """State with the scale at its fixed point for these moments."""
+        return s
+
+    # ----- effects of groups
+
+    size: int  # correlated coefficients to a group, if :attr:`is_blocked`
+
+    def matrix(self, s: Any) -> Array:
+        """E[Sigma^-1] of a group's coefficients, ``(size, size)``."""
+        raise NotImplementedError
+
+    def spread(self, s: Any, p: int) -> Any:
+        """Expected variance (or covariance) of the effects of a group not seen in training."""
+        raise NotImplementedError
+
+    def scatter(self, s: Any, p: int, n: int, rng: np.random.Generator) -> Array:
+        """n draws of that variance from its variational factor."""
+        raise NotImplementedError
+
+
+def check_positive(name: str, hint: str = "", **values: Any) -> None:
+    """Refuse parameters of the prior ``name`` that are not positive numbers."""
+    for key, value in values.items():
+        if not (isinstance(value, Real) and 0 < float(value) < np.inf):
+            raise ValueError(f"{name}({key}) must be a positive number{hint}; got {value!r}.")
