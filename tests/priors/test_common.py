@@ -58,7 +58,7 @@ def test_no_missing_prior():
         if inspect.isclass(item) and not name.startswith("_")
     }
     known = {type(prior) for prior in [*PRIORS.values(), *MIXTURES.values()]}
-    assert public == known | {priors.InverseWishart}  # of groups: test_inverse_wishart.py
+    assert public == known | {priors.InverseWishart, priors.Prior}  # see test_inverse_wishart.py
     assert set(priors.__all__) == {item.__name__ for item in public}
 
 
@@ -129,7 +129,7 @@ def test_update_is_stationary(prior):
     best, x = prior.bound(s, OWN), prior.vector(s)
     moving = np.eye(2) if prior.half_cauchy is not None else np.eye(2)[:1]
     for direction, d in itertools.product([*moving, moving.sum(0)], [-1e-2, -1e-4, 1e-4, 1e-2]):
-        moved = prior.bound(prior.restore(x + d * direction), OWN)
+        moved = prior.bound(prior.restore(s, x + d * direction), OWN)
         assert moved <= best + 1e-14 * abs(best)
         if abs(d) == 1e-2:
             assert moved < best - 1e-5
@@ -337,8 +337,8 @@ def test_vector_and_back(prior):
     s = state(prior)
     x = prior.vector(s)
     assert x.ndim == 1
-    np.testing.assert_allclose(prior.restore(x), s, rtol=1e-14)
-    back = prior.restore(x + 50.0)  # any vector is a state: extrapolation cannot leave the domain
+    np.testing.assert_allclose(prior.restore(s, x), s, rtol=1e-14)
+    back = prior.restore(s, x + 50.0)  # any vector is a state, so extrapolation is safe
     assert (prior.precisions(back, P) > 0).all()
 
 

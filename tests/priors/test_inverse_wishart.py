@@ -40,7 +40,7 @@ def test_update_maximises_the_bound():
     assert top > PRIOR.bound(STATE, OWN)
     rng, x = np.random.default_rng(2), PRIOR.vector(best)
     for _ in range(100):
-        assert PRIOR.bound(PRIOR.restore(x + 1e-3 * rng.standard_normal(3)), OWN) < top
+        assert PRIOR.bound(PRIOR.restore(best, x + 1e-3 * rng.standard_normal(3)), OWN) < top
     expected = PSI + sum(np.outer(u, u) for u in MEAN.reshape(G, R)) + BLOCKS.sum(0)
     np.testing.assert_allclose(best.covariance, expected / (4.5 + G), rtol=1e-13)
 
@@ -49,7 +49,7 @@ def test_mode_maximises_the_density():
     best = PRIOR.mode(STATE, POINT)
     rng, x, top = np.random.default_rng(3), PRIOR.vector(best), PRIOR.log_prob(best, POINT)
     for _ in range(100):
-        assert PRIOR.log_prob(PRIOR.restore(x + 1e-3 * rng.standard_normal(3)), POINT) < top
+        assert PRIOR.log_prob(PRIOR.restore(best, x + 1e-3 * rng.standard_normal(3)), POINT) < top
     Lambda = np.linalg.inv(STATE.covariance)
     law = stats.wishart(4.5, np.linalg.inv(PSI))
     fit = stats.multivariate_normal(np.zeros(R), STATE.covariance).logpdf(MEAN.reshape(G, R)).sum()
@@ -111,7 +111,9 @@ def test_scatter_and_spread_are_those_of_the_factor():
 
 
 def test_vector_and_back():
-    np.testing.assert_allclose(PRIOR.restore(PRIOR.vector(STATE)).covariance, STATE.covariance)
+    np.testing.assert_allclose(
+        PRIOR.restore(STATE, PRIOR.vector(STATE)).covariance, STATE.covariance
+    )
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,8 @@ class DualCovariance:
     is_point: ClassVar[bool] = False
     by_rows: ClassVar[bool] = True
 
+    patched: ClassVar[bool] = False
+
     C: Array = field(metadata=DATA)
     w: Array
     P: Array
@@ -167,6 +169,12 @@ class DualCovariance:
         T = self._half(self.C[:, where] / self.P[where])
         out = T.T @ -T  # the one array of this size
         out[np.diag_indices_from(out)] += 1.0 / self.P[where]
+        return out
+
+    def blocks(self, where: slice, r: int) -> Array:
+        T = self._half(self.C[:, where] / self.P[where]).T.reshape(-1, r, self.w.size)
+        out = -np.einsum("gjm,gkm->gjk", T, T)
+        np.einsum("gjj->gj", out)[...] += 1.0 / self.P[where].reshape(-1, r)
         return out
 
     @cached_property
@@ -225,6 +233,8 @@ class DiagonalCovariance:
     is_point: ClassVar[bool] = False
     by_rows: ClassVar[bool] = False
 
+    patched: ClassVar[bool] = False
+
     variance: Array
 
     def quad(self, C: Columns) -> Array:
@@ -235,6 +245,9 @@ class DiagonalCovariance:
 
     def block(self, where: slice) -> Array:
         return np.diag(self.variance[where])
+
+    def blocks(self, where: slice, r: int) -> Array:
+        return self.variance[where].reshape(-1, r, 1) * np.eye(r)
 
     def diag(self) -> Array:
         return self.variance
@@ -269,6 +282,8 @@ class Point:
 
     is_point: ClassVar[bool] = True
     by_rows: ClassVar[bool] = False
+
+    patched: ClassVar[bool] = False
 
     size: int
     eps: float = 0.0

@@ -70,6 +70,16 @@ class GatedCovariance:
         out: Array = g[:, None] * self.base.block(where) * g + np.diag(self._own[where])
         return out
 
+    def blocks(self, where: slice, r: int) -> Array:
+        g, own = self.gate[where].reshape(-1, r), self._own[where].reshape(-1, r)
+        base = self.base.blocks(where, r)
+        out: Array = g[:, :, None] * base * g[:, None, :] + own[:, :, None] * np.eye(r)
+        return out
+
+    @property
+    def patched(self) -> bool:
+        return bool(self.base.patched)
+
     def diag(self) -> Array:
         out: Array = self.gate**2 * self.base.diag() + self._own
         return out

@@ -116,6 +116,6 @@ def remembered(problem: Problem, coef: Coef, effects: Effects) -> list[Own]:
         blocks = None
         if term.prior.is_blocked:
             size = term.prior.size
-            blocks = effects.cov if where.start >= q else coef.cov.blocks(where, size)  # type: ignore[attr-defined]
+            blocks = effects.cov if where.start >= q else coef.cov.blocks(where, size)
         out.append(Own(mean[where], var[where], blocks))
     return out

@@ -287,7 +287,7 @@ def ascend(
         bound1, size = from1.bound, max(1.0, abs(from1.bound))
         change = bound1 - bound0
         if not change >= -1e-8 * size - rounding:
-            if getattr(x1.coef.cov, "patched", False):  # singular: no further
+            if x1.coef.cov.patched:  # singular: no further
                 return ended(x0, bound0, False, change)
             raise BoundFell(
                 f"the bound fell from {bound0!r} to {bound1!r} in a step that cannot lower it. "

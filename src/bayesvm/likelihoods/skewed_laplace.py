@@ -184,4 +184,4 @@ class SkewedLaplace(Likelihood):
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(value))
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)

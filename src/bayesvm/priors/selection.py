@@ -34,7 +34,7 @@ class Selection(Prior):
         \sigma^2 \sim \mathrm{IG}(a, b) .
 
     Their states have the fields ``variance``, 1 / E[1/sigma^2] or a draw, ``mixing``, E[b_k] or
-    draws, and ``eta``, the log odds of the gates.
+    draws, and ``eta``, the log odds of the gates; ``sum(x)`` is the sum of b_k x_k.
     """
 
     has_gates: ClassVar[bool] = True
@@ -107,20 +107,20 @@ class Selection(Prior):
     def update(self, s: Any, own: Own) -> Any:
         if self._scale_is_known:
             return s
-        rate = self.b + 0.5 * np.sum(s.mixing * np.maximum(own.square, SMALLEST))
+        rate = self.b + 0.5 * s.sum(np.maximum(own.square, SMALLEST))
         return s._replace(variance=float(rate / (self.a + 0.5 * own.mean.size)))
 
     def hasten(self, s: Any, own: Own) -> Any:
         """The scale at its fixed point, to which columns that are out contribute nothing."""
         if self._scale_is_known:
             return s
-        free = own.mean.size - float(np.sum(s.mixing * own.var)) / s.variance  # by the data
-        rate = self.b + 0.5 * float(np.sum(s.mixing * own.mean**2))
+        free = own.mean.size - s.sum(own.var) / s.variance  # by the data
+        rate = self.b + 0.5 * s.sum(own.mean**2)
         return s._replace(variance=float(rate / (self.a + 0.5 * max(free, 0.0))))
 
     def bound(self, s: Any, own: Own) -> float:
         p, tau = own.mean.size, 1.0 / s.variance
-        square = float(np.sum(s.mixing * np.maximum(own.square, SMALLEST)))
+        square = s.sum(np.maximum(own.square, SMALLEST))
         odds = self.odds(s, p)
         # minus the divergence of the gates from their prior
         softplus = np.logaddexp(0.0, s.eta) - np.logaddexp(0.0, odds)
@@ -132,10 +132,9 @@ class Selection(Prior):
         prior = self.a * math.log(self.b) - gammaln(self.a) - self.b * tau
         return float(total + prior - A * math.log(A * s.variance) + gammaln(A) + A)
 
-    def _drawn_scale(self, mixing: Any, theta: Array, rng: np.random.Generator) -> float:
-        """A draw of the variance; a coefficient of zero is one that is out."""
-        rate = self.b + 0.5 * float(np.sum(mixing * theta**2))
-        return float(rate / rng.gamma(self.a + 0.5 * np.count_nonzero(theta)))
+    def _drawn_scale(self, square: float, size: int, rng: np.random.Generator) -> float:
+        """A draw of the variance given the coefficients that are in, ``size`` of them."""
+        return float((self.b + 0.5 * square) / rng.gamma(self.a + 0.5 * size))
 
     def stretch(self, s: Any, own: Own) -> Callable[[float], float]:
         if not self._scale_is_known:
@@ -154,9 +153,10 @@ class SpikeSlabState(NamedTuple):
     lean: Any  # a number, or (p,)
     eta: Array
 
-    @property
-    def mixing(self) -> float:
-        return 1.0
+    mixing: ClassVar[float] = 1.0
+
+    def sum(self, x: Array) -> float:
+        return float(x.sum())
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ class SpikeSlab(Selection):
     def draw(self, s: SpikeSlabState, theta: Array, rng: np.random.Generator) -> SpikeSlabState:
         size, variance, lean = int(np.count_nonzero(theta)), s.variance, s.lean
         if self.nu is None:
-            variance = self._drawn_scale(1.0, theta, rng)
+            variance = self._drawn_scale(float(theta @ theta), size, rng)
         if self.learn_inclusion:
             few = math.exp(-self._prior_odds(theta.size))  # 1/pi0 - 1
             inside = rng.gamma(1.0 + size)
@@ -274,6 +274,9 @@ class LaplaceZeroState(NamedTuple):
     variance: float
     mixing: Array
     eta: Array
+
+    def sum(self, x: Array) -> float:
+        return float(self.mixing @ x)
 
 
 @dataclass(frozen=True)
@@ -353,7 +356,9 @@ class LaplaceZero(Selection):
         mixing = 0.5 / rng.standard_exponential(theta.size)  # 1/b is exponential with mean 2
         mixing[inside] = inverse_gaussian(np.abs(theta[inside]) / math.sqrt(s.variance), 1.0, rng)
         mixing = np.minimum(mixing, 1e15)
-        return LaplaceZeroState(self._drawn_scale(mixing, theta, rng), mixing, s.eta)
+        square = float(mixing[inside] @ theta[inside] ** 2)
+        variance = self._drawn_scale(square, int(inside.sum()), rng)
+        return LaplaceZeroState(variance, mixing, s.eta)
 
     def reported(self, hyper: Array) -> dict[str, Array]:
         """The scale of the slab, whose variance is twice its square."""
