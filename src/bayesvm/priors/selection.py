@@ -153,7 +153,9 @@ class SpikeSlabState(NamedTuple):
     lean: Any  # a number, or (p,)
     eta: Array
 
-    mixing: ClassVar[float] = 1.0
+    @property
+    def mixing(self) -> float:
+        return 1.0
 
     def sum(self, x: Array) -> float:
         return float(x.sum())
