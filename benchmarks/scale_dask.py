@@ -25,11 +25,12 @@ import numpy as np
 from distributed import Client, LocalCluster, futures_of, wait
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
-from bayesvm.blocks.dask import DaskRows
+from bayesvm.blocks import cut
 from bayesvm.core.types import Coef, Term
 from bayesvm.designs import Intercept, Standardised
 from bayesvm.engines import Dask
 from bayesvm.gaussian.covariances import FullCovariance
+from bayesvm.inputs.dask import DaskRows
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge
 from bayesvm.likelihoods.tight import Tight
@@ -96,11 +97,11 @@ def measure(
     y = da.where(rows.array[:, 0] > 0, 1.0, -1.0).persist()
     c = da.ones(n, chunks=(rows.lengths,)).persist()
     wait([y, c])
-    problem = Problem(model, rows.cut(y, c, 2**21 // (8 * K)), Dask())
+    problem = Problem(model, cut(rows, y, c, 2**21 // (8 * K)), Dask())
     problem = problem.assembled() if kept else problem
     coef = Coef(np.zeros(K), FullCovariance(10.0 * np.eye(K)))
-    few = Problem(model, DaskRows.of(rows.array[: 2 * size]).cut(
-        y[: 2 * size], c[: 2 * size], 2**21 // (8 * K)), Dask())  # fmt: skip
+    first = DaskRows.of(rows.array[: 2 * size])
+    few = Problem(model, cut(first, y[: 2 * size], c[: 2 * size], 2**21 // (8 * K)), Dask())
     few.stats(coef)  # workers import what they need
     spent, moved, sent = client.run(_clock), client.run(_moved), _sent()
     begun, here = time.perf_counter(), time.process_time()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC
-from bayesvm.blocks import Blocks, Source, block_rows, from_iterable, from_memmap, from_parquet
+from bayesvm.blocks import Blocks, Source, block_rows, cut, from_iterable, from_memmap, from_parquet
 from bayesvm.inference import SVI, Gibbs
 from bayesvm.inputs import reading
 from bayesvm.kernels import RBF
@@ -41,7 +41,7 @@ def saved(folder, array, name="x.npy"):
 @given(cuts=st.sets(st.integers(1, 699), max_size=8), size=st.integers(1, 800))
 def test_blocks_do_not_depend_on_how_a_source_is_cut(cuts, size):
     y, c = np.arange(700.0), np.linspace(1, 2, 700)
-    found = list(chunks(cuts).cut(y, c, size))
+    found = list(cut(chunks(cuts), y, c, size))
     wanted = list(Blocks(X, y, c, size))
     assert len(found) == len(wanted)
     for a, b in zip(found, wanted):
@@ -55,7 +55,7 @@ def test_rows_are_taken_as_from_an_array(cuts, seed):
     rng = np.random.default_rng(seed)
     y, c = np.where(rng.random(700) < 0.3, 1.0, -1.0), rng.random(700) + 0.5
     rows = rng.choice(700, 60, replace=False)
-    source, array = chunks(cuts).cut(y, c, 64), Blocks(X, y, c, 64)
+    source, array = cut(chunks(cuts), y, c, 64), Blocks(X, y, c, 64)
     for found, wanted in (
         (source.take(rows, 2.0), array.take(rows, 2.0)),
         (
@@ -91,7 +91,7 @@ def test_other_schemes_read_sources_too(inference, tmp_path):
 
 def test_minibatches_of_a_source_visit_every_row_once():
     y = np.arange(700.0)
-    source = chunks({100, 350}).cut(y, np.ones(700), 64)
+    source = cut(chunks({100, 350}), y, np.ones(700), 64)
     batches = list(source.minibatches(48, np.random.default_rng(0)))
     np.testing.assert_array_equal(np.sort(np.concatenate([b.y for b in batches])), y)
     for b in batches:
@@ -295,13 +295,14 @@ def test_a_kernel_machine_from_a_source_is_that_from_an_array(tmp_path, monkeypa
         a, b = (k.machines_[0].posterior.mean for k in (have, want))
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(have.predict_proba(source), want.predict_proba(X), rtol=1e-8)
-    assert block_rows(21) > 700 or len(list(source.cut(Y, Y, 64))) == 11
+    assert block_rows(21) > 700 or len(list(cut(source, Y, Y, 64))) == 11
 
 
 LIMITED = """
     import resource, sys
     import numpy as np
-    from bayesvm import BayesianLinearSVC, BayesianSVC, reading
+    from bayesvm import BayesianLinearSVC, BayesianSVC
+    from bayesvm.inputs import reading
     from bayesvm.blocks import from_memmap
     from bayesvm.kernels import RBF
 

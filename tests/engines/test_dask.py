@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC
-from bayesvm.blocks import Blocks
-from bayesvm.blocks.dask import DaskBlocks, DaskRows, _cut
+from bayesvm.blocks import Blocks, cut
+from bayesvm.blocks.dask import DaskBlocks, blocks_of
 from bayesvm.engines import Dask
+from bayesvm.inputs.dask import DaskRows, tasks
 from bayesvm.kernels import RBF
 
 dask, da = pytest.importorskip("dask"), pytest.importorskip("dask.array")
@@ -24,14 +25,14 @@ Y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] + RNG.standard_normal(N) > 0, "b", "a
 C = RNG.integers(1, 4, N).astype(float)
 
 
-def blocks(cut=(700, 1000, 1300), size=128):
+def blocks(lengths=(700, 1000, 1300), size=128):
     y = np.where(Y == "b", 1.0, -1.0)
-    rows = DaskRows.of(da.from_array(X, chunks=(cut, (1, 3))))
-    return rows.cut(rows.aligned(y), rows.aligned(C), size)
+    rows = DaskRows.of(da.from_array(X, chunks=(lengths, (1, 3))))
+    return cut(rows, rows.aligned(y), rows.aligned(C), size)
 
 
 def test_rows_are_numbered_through_and_complete():
-    held = [b for part in blocks().parts for b in _cut(*dask.compute(*part))]
+    held = [b for part in blocks().parts for b in blocks_of(*dask.compute(*part))]
     assert [b.number for b in held] == list(range(len(held)))
     np.testing.assert_array_equal(np.concatenate([b.X for b in held]), X)
     np.testing.assert_array_equal(np.concatenate([b.c for b in held]), C)
@@ -57,7 +58,7 @@ def test_balanced_rows_stand_for_all():
 
 def test_the_tree_of_sums_has_any_width():
     for fan in (2, 3, 8):
-        assert Dask(fan).sum(lambda b: b.c.sum(), blocks(cut=(100,) * 30)) == C.sum()
+        assert Dask(fan).sum(lambda b: b.c.sum(), blocks(lengths=(100,) * 30)) == C.sum()
 
 
 def test_data_frames_weights_and_names():
@@ -247,17 +248,15 @@ def test_traffic_of_a_pass_does_not_grow_with_rows(cluster, monkeypatch):
     for copies in (1, 8):
         rows = DaskRows.of(da.from_array(np.tile(X, (copies, 1)), chunks=(300 * copies, P)))
         y = rows.aligned(np.tile(np.where(Y == "b", 1.0, -1.0), copies))
-        part = rows.cut(y, rows.aligned(np.ones(N * copies)), 512)
+        part = cut(rows, y, rows.aligned(np.ones(N * copies)), 512)
         coef = Coef(np.zeros(model.width), FullCovariance(np.eye(model.width)))
-        engine, sizes = Dask(), []
 
         def visit(b, coef=coef):
             from bayesvm.model.passes import pass_block
 
             return pass_block(model.held(b), b.y, b.c, coef, model.likelihood, "dense", False)
 
-        found = engine._visits(visit, part, _size_of_sum)
-        sizes = dask.compute(*found)
+        sizes = dask.compute(*tasks(partial(_size_of_sum, visit), part.parts))
         sent[copies] = max(sizes)
         assert len(pickle.dumps(coef)) < 3 * 8 * model.width**2
     assert sent[8] == pytest.approx(sent[1], rel=0.01)
@@ -267,7 +266,7 @@ def test_traffic_of_a_pass_does_not_grow_with_rows(cluster, monkeypatch):
 def _size_of_sum(visit, *part):
     import pickle
 
-    from bayesvm.blocks.dask import _sum
+    from bayesvm.engines.dask import _sum
 
     return len(pickle.dumps(_sum(visit, *part)))
 
@@ -276,7 +275,7 @@ def test_a_pass_makes_nothing_as_large_as_rows():
     """What a task gives may be sent elsewhere: the tasks of a pass, beside those of the
     collection, are its visits, one for each partition, the function they carry, and the sums."""
     part = blocks()
-    visits = Dask()._visits(len, part, _size_of_sum)
+    visits = tasks(partial(_size_of_sum, len), part.parts)
     known = {key for column in (part.X.array, part.y, part.c) for key in column.__dask_graph__()}
     known |= {x.key for args in part.parts for x in args if hasattr(x, "key")}
     new = set().union(*(set(v.__dask_graph__()) for v in visits)) - known

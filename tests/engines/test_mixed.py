@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayesvm import MixedSVC
-from bayesvm.blocks import block_rows, from_iterable, from_memmap, from_parquet
-from bayesvm.blocks.dask import DaskRows
+from bayesvm.blocks import block_rows, cut, from_iterable, from_memmap, from_parquet
 from bayesvm.designs.table import learn_groups
 from bayesvm.engines import Dask, Gpu, Serial, Threads
 from bayesvm.gaussian.arrow import Bordered
 from bayesvm.inference import Gibbs
+from bayesvm.inputs.dask import DaskRows
 from bayesvm.model.model import Problem
 
 N, P, PATIENTS, SITES = 1600, 3, 40, 6
@@ -321,7 +321,7 @@ def test_what_travels_is_as_large_as_the_model(reference):
         tall = da.from_array(np.tile(X, (copies, 1)), chunks=(N * copies // 2, P))
         _, rows = learn_groups(DaskRows.of(tall), da.from_array(np.tile(PATIENT, copies)))
         y = rows.aligned(np.tile(np.where(Y == "ill", 1.0, -1.0), copies))
-        blocks = rows.cut(y, rows.aligned(np.ones(N * copies)), 512)
+        blocks = cut(rows, y, rows.aligned(np.ones(N * copies)), 512)
         sums = Problem(model, blocks, Dask(), "arrow").stats(coef, curved=True)
         sent.append(len(pickle.dumps(sums)))
     assert sent[0] == sent[1] < 8 * 3 * (1 + P) * (PATIENTS + P) + 4000

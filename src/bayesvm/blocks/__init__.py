@@ -1,10 +1,15 @@
-"""Rows in blocks: of arrays, of files, of anything that can be read again."""
+"""Rows cut into blocks: those of arrays, of files and iterators, of Dask collections."""
 
-from .arrays import Blocks, balanced_rows, block_rows, cut, rows_of_all_classes
-from .sources import Source, Streamed, from_iterable, from_memmap, from_parquet
+from typing import Any
+
+from ..inputs.dask import DaskRows
+from ..inputs.sources import Source, from_iterable, from_memmap, from_parquet
+from .arrays import Blocks, Streamed, balanced_rows, block_rows, rows_of_all_classes
+from .dask import DaskBlocks
 
 __all__ = [
     "Blocks",
+    "DaskBlocks",
     "Source",
     "Streamed",
     "balanced_rows",
@@ -15,3 +20,9 @@ __all__ = [
     "from_parquet",
     "rows_of_all_classes",
 ]
+
+
+def cut(X: Any, y: Any, c: Any, size: int) -> Blocks:
+    """Rows with their labels and weights in blocks of ``size``."""
+    kinds = {Source: Streamed, DaskRows: DaskBlocks}
+    return kinds.get(type(X), Blocks)(X, y, c, size)

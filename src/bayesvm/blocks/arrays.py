@@ -1,16 +1,16 @@
-"""Cutting rows into blocks."""
+"""Blocks of rows in memory or read in chunks, and samples of rows that have all labels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
-from ..core.arrays import double, is_foreign, part, pick, to_numpy, total
+from ..core.arrays import double, is_foreign, joined, part, pick, to_numpy, total
 from ..core.types import Array, Block, Rows
 
 PIECE = 2**20  # labels looked at in one go
@@ -23,19 +23,21 @@ def block_rows(K: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks(Sequence[Block]):
-    """Rows of an array cut into blocks of ``size``; blocks of dense rows are views.
+class Blocks:
+    """Rows with labels and weights, cut into blocks of ``size``; those of dense arrays are views.
 
-    ``ready`` says that X already holds the assembled columns of a model rather than its input.
+    ``ready`` tells that X holds the assembled columns of a model rather than its input.
     """
 
     X: Any
-    y: Array
-    c: Array
+    y: Any
+    c: Any
     size: int
     ready: bool = False
     extra: Array | float = 0.0  # variance of f outside the columns, where those are ready
     copies: Array | float = 1.0  # rows that each row stands for; c has class weights in it too
+    in_memory: ClassVar[bool] = True  # X is one array, of this process or of a device
+    remote: ClassVar[bool] = False  # rows are held by the workers of a cluster
 
     @cached_property
     def _parts(self) -> list[Any] | None:
@@ -54,7 +56,7 @@ class Blocks(Sequence[Block]):
     def width(self) -> int:
         return int(self.X.shape[1])
 
-    @property
+    @cached_property
     def weight(self) -> float:
         """Total weight of the rows."""
         return float(total(self.c))
@@ -62,43 +64,113 @@ class Blocks(Sequence[Block]):
     def __len__(self) -> int:
         return -(-self.n // self.size)
 
-    def __getitem__(self, k: Any) -> Any:
+    def __iter__(self) -> Iterator[Block]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __getitem__(self, k: int) -> Block:
         if not 0 <= k < len(self):
             raise IndexError(k)
         rows = slice(k * self.size, min((k + 1) * self.size, self.n))
         X = self._parts[k] if self._parts is not None else part(self.X, rows)
+        return self._block(X, k, rows)
+
+    def _block(self, X: Any, k: int, rows: slice) -> Block:
         extra = self.extra if isinstance(self.extra, float) else self.extra[rows]
         held = Rows(X, extra) if self.ready else None
         return Block(X, double(self.y[rows]), self.c[rows], k, held)
 
     def assembled(self, rows: Rows) -> Blocks:
         """The same rows with a model's columns in place of its input."""
-        return replace(self, X=rows.C, extra=rows.extra, ready=True)
+        return Blocks(rows.C, self.y, self.c, self.size, True, rows.extra, self.copies)
 
     def take(self, rows: Array, scale: float = 1.0) -> Blocks:
-        """Chosen rows, each counted ``scale`` times more."""
+        """Chosen rows, in memory, with ``scale`` times their weight."""
         X, y, c = (pick(x, rows) for x in (self.X, self.y, self.c))
-        extra = self.extra if isinstance(self.extra, float) else pick(self.extra, rows)
-        copies = self.copies if isinstance(self.copies, float) else pick(self.copies, rows)
-        return replace(self, X=X, y=y, c=scale * c, extra=extra, copies=copies)
+        extra, copies = (
+            x if isinstance(x, float) else pick(x, rows) for x in (self.extra, self.copies)
+        )
+        return Blocks(X, y, scale * c, self.size, self.ready, extra, copies)
 
     def balanced(self, most: int, rng: np.random.Generator) -> tuple[Blocks, Array]:
         """At most so many rows, half of each label if it has them; rows that each stands for."""
         rows, share = balanced_rows(self.y, most, rng)
-        return (self if rows.size == self.n else self.take(rows)).home(), share
+        return (self if self.in_memory and rows.size == self.n else self.take(rows)).home(), share
 
     def home(self) -> Blocks:
         """The same rows on the host."""
         if not is_foreign(self.X):
             return self
-        X, y, c = (to_numpy(x) for x in (self.X, self.y, self.c))
-        extra = self.extra if isinstance(self.extra, float) else to_numpy(self.extra)
+        X, y, c, extra = (to_numpy(x) for x in (self.X, self.y, self.c, self.extra))
         return replace(self, X=X, y=y, c=c, extra=extra)
 
     def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Blocks]:
         """Random minibatches that together visit every row once, scaled up to all rows."""
         for rows in even_parts(rng.permutation(self.n), size):
             yield self.take(rows, self.n / rows.size)
+
+
+class Streamed(Blocks):
+    """Rows of a :class:`~bayesvm.blocks.Source` in blocks, wherever its chunks end.
+
+    A block and its number are those of the same rows in an array, so draws do not depend on how
+    the source is cut.
+    """
+
+    in_memory = False
+
+    def __iter__(self) -> Iterator[Block]:
+        k, left = 0, None  # left: rows of a block that the next chunks complete
+        for X, *_ in self.X.chunks():
+            i = 0
+            if left is not None:
+                i = self.size - left.shape[0]
+                left = joined([left, X[:i]])
+                if left.shape[0] < self.size:
+                    continue
+                yield self._numbered(left, k)
+                k, left = k + 1, None
+            while X.shape[0] - i >= self.size:
+                yield self._numbered(X[i : i + self.size], k)
+                k, i = k + 1, i + self.size
+            if i < X.shape[0]:
+                left = X[i:].copy()  # a view would keep the whole chunk
+        if left is not None:
+            yield self._numbered(left, k)
+
+    def _numbered(self, X: Any, k: int) -> Block:
+        block = self._block(X, k, slice(k * self.size, (k + 1) * self.size))
+        return block._replace(c=np.ascontiguousarray(block.c))
+
+    def take(self, rows: Array, scale: float = 1.0) -> Blocks:
+        order = np.argsort(rows, kind="stable")
+        parts, start, end, sorted_rows = [], 0, 0, rows[order]
+        for X, *_ in self.X.chunks():
+            begin, end = end, int(np.searchsorted(sorted_rows, start + X.shape[0]))
+            parts.append(X[sorted_rows[begin:end] - start])
+            start += X.shape[0]
+        X = joined(parts)[np.argsort(order, kind="stable")]
+        return Blocks(X, self.y[rows], scale * self.c[rows], self.size)
+
+    def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Blocks]:
+        """Minibatches that visit every row once, shuffled within chunks: shuffle files first.
+
+        They have the sizes of :meth:`Blocks.minibatches`; the rest of a chunk is completed by the
+        next.
+        """
+        sizes, first = iter(even_sizes(self.n, size)), 0
+        wanted, parts, held = next(sizes, 0), [], 0  # parts: rows of the minibatch to come
+        for X, *_ in self.X.chunks():
+            order, i = rng.permutation(X.shape[0]), 0
+            while i < order.size:
+                some = order[i : i + wanted - held]
+                parts.append((X[some], first + some))
+                i, held = i + some.size, held + some.size
+                if held == wanted:
+                    rows = np.concatenate([at for _, at in parts])
+                    c = self.c[rows] * (self.n / held)
+                    yield Blocks(joined([x for x, _ in parts]), self.y[rows], c, self.size)
+                    wanted, parts, held = next(sizes, 0), [], 0
+            first += X.shape[0]
 
 
 def even_sizes(n: int, size: int) -> Array:
@@ -182,8 +254,3 @@ def nth(codes: Array, code: Any, ranks: Array) -> Array:
         parts.append(i + places[ranks[a:b] - before])
         before += places.size
     return np.concatenate(parts)
-
-
-def cut(X: Any, y: Any, c: Any, size: int) -> Any:
-    """Rows in blocks of ``size``; input that is not an array knows how to cut itself."""
-    return X.cut(y, c, size) if hasattr(X, "cut") else Blocks(X, y, c, size)

@@ -242,7 +242,7 @@ class Engine(Protocol):
     def sum(self, fn: Callable[[Block], Any], blocks: Any) -> Any: ...
     def collect(self, fn: Callable[[Block], Any], blocks: Any) -> Iterator[Any]: ...
     def check(self) -> None: ...  # raises if the engine cannot run here
-    def block_rows(self, K: int) -> int: ...  # rows of a block of K columns
+    def block_rows(self, K: int, wide: int = 0) -> int: ...  # rows of a block of K columns
     def available(self) -> int: ...  # bytes that columns may take
     def place(self, x: Any) -> Any: ...  # an array in the memory of the engine
     def empty(self, rows: Any, width: int, dtype: str) -> Any: ...  # columns to be filled in

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..blocks.dask import DaskRows
-from ..blocks.sources import Source
 from ..core import arrays
 from ..core.types import Array
+from ..inputs.dask import DaskRows
 from ..inputs.levels import Levels
+from ..inputs.sources import Source
 
 
 @dataclass(frozen=True, eq=False)

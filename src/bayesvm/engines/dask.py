@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial, reduce
+from operator import add
 from typing import Any
 
-from ..blocks.dask import (
-    FAN,
-    _each,
-    _Held,
-    _sum,
-    _total,
-)
+from ..blocks.dask import blocks_of
 from ..blocks.memory import SHARE
 from ..core.types import Block
+from ..inputs.dask import FAN, tasks, tree_sum
 from .serial import Serial
 
 
@@ -37,24 +34,17 @@ class Dask(Serial):
 
     fan: int = FAN
 
-    def _visits(self, fn: Callable[[Block], Any], blocks: Any, task: Any) -> list[Any]:
-        from dask.delayed import delayed
-
-        # a literal of its own, so that workers hand it on to each other
-        visit = delayed(_Held(fn), name=None, pure=False)
-        return [delayed(task, pure=False)(visit, *part) for part in blocks.parts]
-
     def sum(self, fn: Callable[[Block], Any], blocks: Any) -> Any:
-        if not getattr(blocks, "remote", False):
+        if not blocks.remote:
             return super().sum(fn, blocks)
-        return _total(self._visits(fn, blocks, _sum), self.fan)
+        return tree_sum(tasks(partial(_sum, fn), blocks.parts), self.fan)
 
     def collect(self, fn: Callable[[Block], Any], blocks: Any) -> Iterator[Any]:
-        if not getattr(blocks, "remote", False):
+        if not blocks.remote:
             return super().collect(fn, blocks)
         from dask.base import compute
 
-        parts = compute(*self._visits(fn, blocks, _each))
+        parts = compute(*tasks(partial(_each, fn), blocks.parts))
         return (item for part in parts for item in part)
 
     def available(self) -> int:
@@ -66,3 +56,11 @@ class Dask(Serial):
         except (ImportError, ValueError, TypeError):  # no cluster: all is done in this process
             return super().available()
         return int(SHARE * sum(w["memory_limit"] or 0 for w in workers) / 2)
+
+
+def _sum(fn: Callable[[Block], Any], *part: Any) -> Any:
+    return reduce(add, map(fn, blocks_of(*part)))
+
+
+def _each(fn: Callable[[Block], Any], *part: Any) -> list[Any]:
+    return list(map(fn, blocks_of(*part)))

@@ -115,9 +115,9 @@ class Gpu(Serial):
             return int(SHARE * (cupy.cuda.runtime.memGetInfo()[0] + held))
         return super().available()
 
-    def block_rows(self, K: int) -> int:
+    def block_rows(self, K: int, wide: int = 0) -> int:
         """Rows of a block: few blocks, for every one costs a launch of each operation."""
-        return int(max(2**12, BLOCK_BYTES // (4 * K)))
+        return max(2**12, BLOCK_BYTES // (4 * K), super().block_rows(K, wide))
 
     # ----- visiting
 

@@ -52,9 +52,9 @@ class Serial:
             )
         check_memory("memory", self.memory)
 
-    def block_rows(self, K: int) -> int:
-        """Rows of a block of K columns."""
-        return block_rows(K)
+    def block_rows(self, K: int, wide: int = 0) -> int:
+        """Rows of a block of K columns, whose sums over groups are ``wide``."""
+        return block_rows(max(K, wide))
 
     def available(self) -> int:
         """Bytes that columns may take."""

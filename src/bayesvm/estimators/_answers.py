@@ -8,12 +8,12 @@ import numpy as np
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
-from ..blocks.dask import is_dask
 from ..blocks.lazy import at_hand, lazily
 from ..core import arrays
 from ..core.types import Array
 from ..designs.table import beside
 from ..inputs import reading
+from ..inputs.dask import is_dask
 from ..reports.effects import EffectReport
 from ._coefficients import CoefficientReport
 from .groups import Asked, asked

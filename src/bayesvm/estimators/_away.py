@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.metrics import accuracy_score
 
 from ..blocks import block_rows, cut
-from ..blocks.dask import is_dask
 from ..blocks.lazy import at_hand, lazily
 from ..core import arrays
 from ..core.random import stream
 from ..core.types import Array
 from ..inputs import reading
+from ..inputs.dask import is_dask
 
 PIECE = 1000  # rows at which f is drawn jointly, and held for all draws
 
@@ -36,7 +36,7 @@ class Away:
 
     def _pieces(self, X: Any, size: int = 0) -> Iterator[Any]:
         """Rows on the host: all of them, or those of a source a block at a time."""
-        if not hasattr(X, "cut"):
+        if not reading.is_source(X):
             yield arrays.to_numpy(X)
             return
         none = np.broadcast_to(0.0, X.shape[:1])
@@ -88,7 +88,7 @@ class Away:
         Coefficients are drawn once, for all rows.  What lies outside of them is drawn jointly for
         neighbouring rows, by a generator for each thousand of these.
         """
-        if not (is_dask(arrays.inner(X)) or hasattr(arrays.inner(X), "cut")):
+        if not reading.is_source(arrays.inner(X)):
             return None
         thetas = [m.posterior.sample(n, rng) for m in self.machines_]
         how: dict[str, Any] = {"thetas": thetas, "seed": int(rng.integers(2**32))}

@@ -16,7 +16,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..blocks import cut
-from ..blocks.dask import is_dask
 from ..core import arrays
 from ..core.random import stream
 from ..core.tree import leaves
@@ -29,6 +28,7 @@ from ..inference.loop import Monitor, State
 from ..inference.reporter import Reporter
 from ..inference.rotated import bases
 from ..inputs import cells, reading
+from ..inputs.dask import is_dask
 from ..inputs.parameters import check_parameters, is_among, warn_idle
 from ..machines.calibration import enclosing, normalised, normalised_odds
 from ..machines.machine import Machine, fit_machine
@@ -154,7 +154,7 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
             store = held.enter_context(opened(path, about))
             held.enter_context(threads)
             # rows that are not held may be very many: a byte for the label of each
-            kind = np.int8 if hasattr(problem.blocks.X, "chunks") else np.float64
+            kind = np.float64 if problem.blocks.in_memory else np.int8
             rotation = bases(problem, scheme)
             for j, y in enumerate(self._targets(codes, kind)):
                 one = replace(problem, blocks=replace(problem.blocks, y=y))

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..blocks import cut, rows_of_all_classes
-from ..blocks.dask import is_dask
 from ..blocks.memory import Plan
 from ..core import arrays
 from ..core.types import Array, Columns, Design
 from ..designs import fit_columns
 from ..engines import Threads
+from ..inputs.dask import is_dask
 from ..kernels import Scaled
 from ..likelihoods.tight import Tight
 from ..model.model import Problem

@@ -25,7 +25,6 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..blocks import block_rows, cut
-from ..blocks.dask import is_dask
 from ..blocks.lazy import at_hand, lazily
 from ..core import arrays
 from ..core.random import stream
@@ -33,6 +32,7 @@ from ..core.types import Array
 from ..engines import Gpu
 from ..inference.loop import State
 from ..inputs import cells, reading
+from ..inputs.dask import is_dask
 from ..inputs.parameters import check_parameters, is_among, warn_idle
 from ..machines.calibration import enclosing
 from ..machines.fit import Fit

@@ -17,6 +17,7 @@ from ..designs.imputation import Factors, Unstructured
 from ..engines import Dask, Gpu, Serial, Threads
 from ..engines.threads import one_blas_thread
 from ..inference import EM, SVI, VB, Gibbs
+from ..inputs.dask import DaskRows
 from ..inputs.parameters import check_jobs, is_among
 from ..inputs.reading import is_source
 from ..kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
@@ -164,7 +165,7 @@ def choose_engine(
         engine = choose("engine", value, table, ENGINE)
     elif is_foreign(X):
         engine = Gpu.of(X)
-    elif hasattr(X, "aligned"):
+    elif isinstance(X, DaskRows):
         engine = Dask()
     else:
         engine = Threads(n_jobs) if n > 2 * block_rows(K) else Serial()
@@ -181,7 +182,7 @@ def choose_size(engine: Any, K: int, wide: int = 0) -> int:
 
     Sums over groups are ``wide``, which the columns of a block are not.
     """
-    return max(int(engine.block_rows(K)), block_rows(max(K, wide)))
+    return int(engine.block_rows(K, wide))
 
 
 def placed(engine: Any, X: Any, c: Any) -> tuple[Any, Any]:
@@ -195,7 +196,7 @@ def placed(engine: Any, X: Any, c: Any) -> tuple[Any, Any]:
 
 def check_engine(engine: Any, scheme: Any, X: Any = None) -> None:
     """Rows that are elsewhere can be summed over there, and little else."""
-    if hasattr(X, "aligned"):
+    if isinstance(X, DaskRows):
         if not isinstance(engine, Dask):
             raise ValueError("Dask collections are fitted by engine='auto' or 'dask'.")
         if not isinstance(scheme, VB | Gibbs):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks import Blocks, cut
+from ..blocks import cut
 from ..core import arrays
 from ..core.types import Array, Term
 from ..designs import Grouped, Intercept, fit_columns
@@ -331,7 +331,7 @@ class MixedSVC(GroupAnswers, MissingCells):
         check.check_engine(engine, scheme, X)
         X, c = check.placed(engine, X, c)
         blocks = cut(X, np.broadcast_to(0.0, (n,)), c, check.choose_size(engine, K, total))
-        if isinstance(blocks, Blocks):
+        if blocks.in_memory:
             blocks = replace(blocks, copies=copies)
         columns: Any = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
         if check.models_missing(self.missing):

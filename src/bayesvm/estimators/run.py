@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..blocks.dask import is_dask
 from ..core import arrays
 from ..core.random import stream
 from ..core.tree import leaves
@@ -23,6 +22,7 @@ from ..inference.progress import Progress
 from ..inference.reporter import Reporter
 from ..inference.rotated import bases
 from ..inputs import reading
+from ..inputs.dask import is_dask
 from ..machines.fit import one_against_rest
 from ..machines.machine import Machine, fit_machine
 from ..model.model import Problem

@@ -102,7 +102,7 @@ class Gibbs:
         size = problem.n * problem.model.width
         if size < 2**21 and not problem.blocks.ready and not model.is_latent:
             problem = problem.assembled()  # columns are built once, not once a sweep
-        remote = getattr(problem.blocks, "remote", False)
+        remote = problem.blocks.remote
         if size < 2**22 and not remote:
             problem = replace(problem, engine=Serial())  # chains, not rows, share the cores
         if n_jobs in (None, 1) or size >= 2**22 or remote or store is not None:
@@ -216,7 +216,7 @@ def stretch(
         moving = np.zeros_like(theta)
         moving[model.slices[only]] = theta[model.slices[only]]
     still = theta - moving
-    remote = getattr(problem.blocks, "remote", False)
+    remote = problem.blocks.remote
     f = None if remote else problem.predictor(moving)
     rest = 0.0 if remote or only is None else problem.predictor(still)
 

@@ -13,11 +13,12 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from ..blocks.dask import DaskRows, is_dask
 from ..core import arrays
 from ..core.arrays import is_foreign
 from ..core.types import Array
+from .dask import DaskRows, is_dask
 from .levels import absent
+from .sources import Source
 from .weights import class_factors, real_weights
 
 MERGED_ROWS = 50_000  # beyond it equal rows are not looked for
@@ -49,7 +50,7 @@ def check_weights(
     sample_weight: Any, class_weight: Any, y: Any, classes: Any, X: Any = None
 ) -> Any:
     """Weights of rows: sample weight times class weight, checked."""
-    if hasattr(X, "weights"):
+    if isinstance(X, DaskRows):
         return X.weights(sample_weight, class_weight, y, classes)
     n = y.shape[0]
     c: Any = 1.0 if sample_weight is None else real_weights(sample_weight)
@@ -151,7 +152,7 @@ def _present(y: Array, c: Array, k: int) -> Array:
 
 def encode(y: Any, X: Any = None) -> tuple[Any, Array]:
     """The classes and the place of each label among them, in as few bytes as will do."""
-    if hasattr(X, "encode"):  # labels that are elsewhere are counted there
+    if isinstance(X, DaskRows):
         return X.encode(y)
     if y is None:
         return _encode_chunks(X)
@@ -240,7 +241,7 @@ def read_foreign(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]
 
 def is_source(X: Any) -> bool:
     """Whether rows are read in chunks rather than held."""
-    return hasattr(X, "cut") or is_dask(X)
+    return isinstance(X, Source | DaskRows) or is_dask(X)
 
 
 def check_served(X: Any, what: str) -> None:
@@ -267,7 +268,7 @@ def read_source(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
     n, p = X.shape
     if not n:
         raise ValueError("X has no rows.")
-    if reset and getattr(X, "grouped", False) and not estimator._has_effects:
+    if reset and X.grouped and not estimator._has_effects:
         warnings.warn(
             f"the source has groups, which {type(estimator).__name__} leaves aside: MixedSVC has "
             "effects of groups. If they are weights of rows, give them to fit as sample_weight.",
@@ -290,10 +291,10 @@ def read_source(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
             raise ValueError(f"the columns of X must be {known}, in that order; got {X.names}.")
     if not reset and y is None:
         return X, None
-    if y is not None and hasattr(X, "aligned"):
+    if y is not None and isinstance(X, DaskRows):
         return X, X.aligned(y)
     if y is None:
-        if not getattr(X, "labelled", False):
+        if not X.labelled:
             raise ValueError(
                 "the source has no labels: give y to fit, or name the column that holds them "
                 "(target= of from_parquet, pairs of rows and labels for from_iterable)."
@@ -306,7 +307,7 @@ def labels_of(X: Any, y: Any) -> Any:
     """Labels to judge predictions by: those given, else those that come with the rows."""
     if y is not None:
         return y if is_dask(y) or is_foreign(y) else plain_labels(y)
-    if not getattr(X, "labelled", False):
+    if not (isinstance(X, Source) and X.labelled):
         raise ValueError(
             "score needs y, one label for each row, unless X is a source that has labels (target= "
             "of from_parquet, pairs of rows and labels for from_iterable)."

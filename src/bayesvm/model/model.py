@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..blocks import Blocks, balanced_rows
+from ..blocks import Blocks, DaskBlocks, balanced_rows
 from ..core import arrays
 from ..core.arrays import joined
 from ..core.distributions import LOG_2PI
@@ -314,9 +314,9 @@ class Problem:
     def assembled(self) -> Problem:
         """The same problem with its columns built once and stored."""
         blocks, model = self.blocks, self.model
-        if hasattr(blocks, "kept"):  # rows that live elsewhere keep their columns there
+        if isinstance(blocks, DaskBlocks):  # columns stay on the workers
             return replace(self, blocks=blocks.kept(model))
-        if model.grouped and hasattr(blocks.X, "cut"):
+        if model.grouped and not blocks.in_memory:
             parts = [model.rows(b.X) for b in blocks]
             return replace(self, blocks=blocks.assembled(Rows(joined([rows.C for rows in parts]))))
         if sparse.issparse(blocks.X) or model.grouped:

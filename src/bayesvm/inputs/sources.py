@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from mmap import ALLOCATIONGRANULARITY
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..core.arrays import double, inner, joined
-from ..core.types import Array, Block, Rows
-from ..inputs.cells import as_floats, check_table
-from ..inputs.levels import some_of
-from .arrays import Blocks, balanced_rows, even_sizes
+from ..core.arrays import inner
+from ..core.types import Array
+from .cells import as_floats, check_table
+from .levels import some_of
 
 CHUNK_BYTES = 2**24  # read at once
 EXPECTED = (
@@ -111,103 +110,6 @@ class Source:
                 first += chunk.X.shape[0]
 
         return replace(self, read=read)
-
-    def cut(self, y: Array, c: Array, size: int) -> Streamed:
-        return Streamed(self, y, c, size)
-
-
-@dataclass(frozen=True, eq=False)
-class Streamed:
-    """Rows of a source cut into blocks of ``size``, wherever its chunks end.
-
-    A block and its number are those of the same rows in an array, so draws do not depend on how
-    the source is cut.
-    """
-
-    X: Source
-    y: Array
-    c: Array
-    size: int
-    ready: bool = field(default=False, init=False)
-    extra: float = field(default=0.0, init=False)
-
-    @property
-    def n(self) -> int:
-        return self.X.shape[0]
-
-    @property
-    def width(self) -> int:
-        return self.X.shape[1]
-
-    @property
-    def weight(self) -> float:
-        return float(self.c.sum())
-
-    def __len__(self) -> int:
-        return -(-self.n // self.size)
-
-    def __iter__(self) -> Iterator[Block]:
-        k, left = 0, None  # left: rows of a block that the next chunks complete
-        for X, *_ in self.X.chunks():
-            i = 0
-            if left is not None:
-                i = self.size - left.shape[0]
-                left = joined([left, X[:i]])
-                if left.shape[0] < self.size:
-                    continue
-                yield self._block(left, k)
-                k, left = k + 1, None
-            while X.shape[0] - i >= self.size:
-                yield self._block(X[i : i + self.size], k)
-                k, i = k + 1, i + self.size
-            if i < X.shape[0]:
-                left = X[i:].copy()  # a view would keep the whole chunk
-        if left is not None:
-            yield self._block(left, k)
-
-    def _block(self, X: Array, k: int) -> Block:
-        rows = slice(k * self.size, (k + 1) * self.size)
-        return Block(X, double(self.y[rows]), np.ascontiguousarray(self.c[rows]), k)
-
-    def assembled(self, rows: Rows) -> Blocks:
-        """The same rows with a model's columns, which are held, in place of their input."""
-        return Blocks(rows.C, self.y, self.c, self.size, True, rows.extra)
-
-    def take(self, rows: Array, scale: float = 1.0) -> Blocks:
-        """Chosen rows, held in memory."""
-        order = np.argsort(rows, kind="stable")
-        parts, start, end, sorted_rows = [], 0, 0, rows[order]
-        for X, *_ in self.X.chunks():
-            begin, end = end, int(np.searchsorted(sorted_rows, start + X.shape[0]))
-            parts.append(X[sorted_rows[begin:end] - start])
-            start += X.shape[0]
-        X = joined(parts)[np.argsort(order, kind="stable")]
-        return Blocks(X, self.y[rows], scale * self.c[rows], self.size)
-
-    def balanced(self, most: int, rng: np.random.Generator) -> tuple[Blocks, Array]:
-        rows, share = balanced_rows(self.y, most, rng)
-        return self.take(rows), share
-
-    def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Blocks]:
-        """Minibatches that visit every row once, shuffled within chunks: shuffle files first.
-
-        They are those of :meth:`Blocks.minibatches` in size: what a chunk leaves over is completed
-        by the next.
-        """
-        sizes, first = iter(even_sizes(self.n, size)), 0
-        wanted, parts, held = next(sizes, 0), [], 0  # parts: rows of the minibatch to come
-        for X, *_ in self.X.chunks():
-            order, i = rng.permutation(X.shape[0]), 0
-            while i < order.size:
-                some = order[i : i + wanted - held]
-                parts.append((X[some], first + some))
-                i, held = i + some.size, held + some.size
-                if held == wanted:
-                    rows = np.concatenate([at for _, at in parts])
-                    c = self.c[rows] * (self.n / held)
-                    yield Blocks(joined([x for x, _ in parts]), self.y[rows], c, self.size)
-                    wanted, parts, held = next(sizes, 0), [], 0
-            first += X.shape[0]
 
 
 def check_finite(X: Any) -> None:
