@@ -56,7 +56,7 @@ def test_each_class_reports():
 
 
 def test_verbose_says_something(capsys, monkeypatch):
-    monkeypatch.setattr("bayesvm.inference.reporter.terminal_bar", lambda: None)
+    monkeypatch.setattr("bayesvm.inference.progress.terminal_bar", lambda: None)
     BayesianLinearSVC(verbose=1).partial_fit(X, Y, classes=[0, 1])
     assert "[bayesvm] stream: 1" in capsys.readouterr().out
 

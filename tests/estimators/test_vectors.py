@@ -519,8 +519,8 @@ def test_callbacks_hear_of_every_step_and_may_stop(name):
 
 
 def test_verbose_says_something(capsys, monkeypatch):
-    monkeypatch.setattr("bayesvm.inference.reporter.terminal_bar", lambda: None)
-    monkeypatch.setattr("bayesvm.inference.reporter.time.monotonic", iter(range(10**6)).__next__)
+    monkeypatch.setattr("bayesvm.inference.progress.terminal_bar", lambda: None)
+    monkeypatch.setattr("bayesvm.inference.progress.time.monotonic", iter(range(10**6)).__next__)
     RVC(verbose=1).fit(X, Y)
     assert "[bayesvm] rounds: " in capsys.readouterr().out
 

@@ -43,7 +43,7 @@ CHAIN = Gibbs(draws=20, burn_in=5, chains=3)
 @pytest.fixture
 def written_at_once(monkeypatch):
     """Checkpoints are written at every step instead of every few seconds."""
-    for name in ("bayesvm.files.checkpoint", "bayesvm.inference.reporter"):
+    for name in ("bayesvm.files.checkpoint", "bayesvm.inference.progress"):
         with contextlib.suppress(ImportError):
             module = importlib.import_module(name)
             if hasattr(module, "SAVE_SECONDS"):

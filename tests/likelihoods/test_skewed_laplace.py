@@ -11,7 +11,7 @@ from tests.problems import Z, make_problem, simulate, z_score
 
 from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.inference import EM, VB, Gibbs
-from bayesvm.inference.learn import learned, standing, with_likelihood
+from bayesvm.inference.vb import learned, standing
 from bayesvm.likelihoods import Hinge, SkewedLaplace
 from bayesvm.likelihoods.tight import Tight
 
@@ -134,7 +134,7 @@ def test_each_turn_raises_the_bound():
     problem = make_problem(X, y, c, likelihood=SkewedLaplace(gamma0=0.3))
     lik, bounds = problem.model.likelihood, []
     for _ in range(6):
-        now = with_likelihood(problem, lik)
+        now = problem.with_likelihood(lik)
         run = VB(tol=1e-10).fit(now, RNG)
         bounds.append(run.bound - lik.scale)  # with the log prior
         lik = lik.update(*standing(now, run.state.coef))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from bayesvm.inference.reporter import Reporter
+from bayesvm.inference.progress import Reporter
 from bayesvm.vectors import Journal, Sparse
 from bayesvm.vectors.folds import held_out
 from bayesvm.vectors.newton import largest_rate

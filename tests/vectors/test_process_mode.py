@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.special import log_ndtr, ndtr
 from tests.papers import chen
 
-from bayesvm.inference.reporter import Reporter
+from bayesvm.inference.progress import Reporter
 from bayesvm.processes.gram import Labels
 from bayesvm.vectors import Journal, process_mode
 from bayesvm.vectors.pcvm_laplace import convex_model, fit, signed_columns

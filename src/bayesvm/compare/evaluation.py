@@ -371,7 +371,7 @@ def _follow(counts: Iterable[int], total: int, progress: bool | Callable[[int, i
         for count in counts:
             progress(count, total)
         return
-    from ..inference.reporter import terminal_bar
+    from ..inference.progress import terminal_bar
 
     bar = terminal_bar() if progress else None
     if bar is None:

@@ -24,8 +24,8 @@ from ..designs import Table
 from ..engines import Gpu
 from ..files.checkpoint import opened, seed_in
 from ..files.fingerprint import fingerprint
-from ..inference.loop import Monitor, State
-from ..inference.reporter import Reporter
+from ..inference.loop import State
+from ..inference.progress import Monitor, Reporter
 from ..inference.rotated import bases
 from ..inputs import cells, reading
 from ..inputs.dask import is_dask

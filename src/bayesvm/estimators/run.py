@@ -17,9 +17,8 @@ from ..core.tree import leaves
 from ..designs import Table
 from ..files.checkpoint import Checkpoint, opened, seed_in
 from ..files.fingerprint import fingerprint
-from ..inference.loop import Monitor, State
-from ..inference.progress import Progress
-from ..inference.reporter import Reporter
+from ..inference.loop import State
+from ..inference.progress import Monitor, Progress, Reporter
 from ..inference.rotated import bases
 from ..inputs import reading
 from ..inputs.dask import is_dask

@@ -22,8 +22,7 @@ from ..gaussian.covariances import DiagonalCovariance, FullCovariance, scaled_ch
 from ..gaussian.forms import Dense
 from ..inference import VB
 from ..inference.loop import State, bound_of
-from ..inference.progress import Progress
-from ..inference.reporter import Reporter
+from ..inference.progress import Progress, Reporter
 from ..inputs import reading
 from ..machines.calibration import Calibrated, Link, fit_link, masses, plain_link
 from ..machines.fit import Fit, one_against_rest
@@ -245,7 +244,7 @@ class Stream:
                 one = replace(one, past=stream._gone(j, one))
                 machines.append(stream._machine(setup.probability, scheme, one, j))
                 problems.append(one)
-                if report.is_heard:
+                if report.is_active:
                     now, bound = stream.calls, machines[-1].bound
                     report(Progress("stream", now, now, bound, machines[-1].change))
             # no pass was made for a class not met yet, and there is no state to resume from

@@ -10,7 +10,6 @@ import numpy as np
 from ..core.tree import filled, leaves
 from ..core.types import Array
 from ..model.model import Latents, Model, Problem, States
-from .learn import with_likelihood
 
 LIKELIHOOD = "likelihood"  # under which draws of its scale are kept
 
@@ -46,7 +45,7 @@ class Draws(NamedTuple):
             return problem
         scale = float(np.exp(np.log(drawn).mean()))
         likelihood: Any = problem.model.likelihood
-        return with_likelihood(problem, likelihood.with_scale(scale))
+        return problem.with_likelihood(likelihood.with_scale(scale))
 
     @classmethod
     def joined(cls, chains: list[Draws], start: Any) -> Draws:

@@ -16,9 +16,9 @@ from .active_set import Certificate, certificate, certify, exact_finish, margins
 from .draws import Position
 from .gibbs import Gibbs
 from .interior import finish_with_corners
-from .loop import Ascent, State, Step, ascend, require
-from .progress import Progress, Watch, silent
-from .vb import ROUNDING, VB, attempt, between, bold_mean
+from .loop import State, Step, ascend, require
+from .progress import Ascent, Progress, Watch, silent
+from .vb import VB, attempt, between, bold_mean
 
 MOST = 200  # columns that a narrowed problem may always have
 ROUNDS = 30  # of narrowing
@@ -176,13 +176,12 @@ class EM:
                 model, State(Coef(state.coef.mean, Point(model.width, eps)), state.priors)
             )
             run = ascend(
-                lambda s: self.sweep(problem, s),
-                model,
+                partial(self.sweep, problem),
+                problem,
                 state,
                 max_iter=min(self.max_iter, 20) if rough else self.max_iter,
                 tol=self.tol,
                 shift_tol=1e-4,
-                rounding=ROUNDING * problem.weight,
                 accelerate=self.accelerate,
                 watch=watch,
                 stage=f"em, smoothing {eps:g}",

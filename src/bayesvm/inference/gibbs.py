@@ -21,10 +21,9 @@ from ..model.latent import begin, redrawn, thrown, turned
 from ..model.model import Problem, States
 from .draws import Draws, Position, Record, Run, worth_keeping
 from .leaps import Proposal, can_leap, leap, learn
-from .learn import learned, standing, with_likelihood
 from .loop import State, require
 from .progress import Progress, Watch, silent
-from .vb import VB
+from .vb import VB, learned, standing
 
 CYCLE = 100  # one draw in so many is a sweep, where leaps are made
 
@@ -168,7 +167,7 @@ class Gibbs:
     ) -> Position:
         """One sweep."""
         if at.likelihood is not None:
-            problem = with_likelihood(problem, at.likelihood)
+            problem = problem.with_likelihood(at.likelihood)
         model, problem = problem.model, problem.at(at.latents)
         stats = problem.draw(at.theta, key)  # w | theta
         P, odds = model.precision(at.priors), model.odds(at.priors)
@@ -190,7 +189,7 @@ class Gibbs:
         if likelihood is not None:  # its scale, given theta alone
             sums = standing(problem, Coef(theta, Point(model.width)), fit)
             likelihood = likelihood.redraw(*sums, rng)
-            fit = float(with_likelihood(problem, likelihood).log_likelihoods(theta[None])[0])
+            fit = float(problem.with_likelihood(likelihood).log_likelihoods(theta[None])[0])
         drawn = model.draw(priors, theta, rng)
         return Position(theta, drawn, fit, inclusion, latents, likelihood)
 

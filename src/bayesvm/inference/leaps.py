@@ -19,18 +19,22 @@ then none are made, and the chain is plain Gibbs.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ..core.types import Array, Coef, Local
+from ..core.types import Array, Coef
 from ..gaussian.covariances import FullCovariance, scaled_cholesky
+from ..likelihoods.tight import Tight
 from ..model.model import Problem
 from .draws import Position, Run
+from .loop import Pace, Step, climb, shift
+from .vb import natural
 
 TRIALS = 64  # proposals tried on the burn-in before any is trusted
 WIDER = 1.1  # a Gaussian that is closest from within is a little narrow
+NEAR = 1e-2  # posterior standard deviations that a centre may still move
 USEFUL = 0.05  # share of trials that nine in ten draws of the burn-in must accept
 
 
@@ -110,38 +114,25 @@ def accept(weights: Array, rng: np.random.Generator) -> Array:
     return np.array(path)
 
 
-@dataclass(frozen=True)
-class _Tight:
-    """A likelihood seen without its augmentation."""
-
-    likelihood: Any
-
-    def expected(self, y: Array, m: Array, v: Array | float) -> Local:
-        out: Local = self.likelihood.tight(y, m, v)
-        return out
-
-
 def tight_gaussian(problem: Problem, coef: Coef, P: Array, passes: int = 40) -> Coef:
     """The Gaussian closest to the posterior at given prior precisions, by damped passes.
 
     Augmentation makes a variational posterior too narrow; without it the spread is right to a few
     per cent, which is what a proposal needs.
     """
-    model = replace(problem.model, likelihood=_Tight(problem.model.likelihood))  # type: ignore[arg-type]
-    problem = replace(problem, model=model, form="dense")
-    Q = np.linalg.inv(coef.cov.dense())
-    r = Q @ coef.mean
-    for _ in range(passes):
+    likelihood = Tight(problem.model.likelihood)
+    problem = replace(problem.with_likelihood(likelihood), form="dense")
+
+    def step(coef: Coef) -> Step:
         stats = problem.stats(coef)
-        new_Q = stats.S.M + np.diag(P)
-        new_r = stats.g + stats.S @ coef.mean
-        Q, r = 0.5 * (Q + new_Q), 0.5 * (r + new_r)
-        L, _ = scaled_cholesky(Q, retry=False)
-        cov = FullCovariance(L)
-        old, coef = coef.mean, Coef(cov.solve(r), cov)
-        if np.max(np.abs(coef.mean - old) / np.sqrt(cov.diag())) < 1e-2:
-            break
-    return coef
+        prior = -0.5 * float(P @ (coef.mean**2 + coef.cov.diag()))
+        bound = stats.bound + prior + problem.model.entropy(coef)
+        return Step(float(bound), bold=partial(natural, coef, stats, P))
+
+    start = Coef(coef.mean, FullCovariance(*scaled_cholesky(np.linalg.inv(coef.cov.dense()))))
+    pace = Pace(0.5, 0.5, most=0.5)
+    run = climb(step, start, lambda *x: shift(x[2], x[3]) < NEAR, pace, max_iter=passes + 1)
+    return run.state  # type: ignore[no-any-return]
 
 
 def can_leap(problem: Problem) -> bool:

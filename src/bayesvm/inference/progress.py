@@ -1,14 +1,20 @@
-"""Progress of a fit: what callbacks are given, and the history of the bound."""
+"""Progress of a fit: reports to callbacks, the history of the bound, checkpoints."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from time import perf_counter
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.tree import filled, leaves
+from ..core.types import Array
 
 
 class Progress(NamedTuple):
-    """What a callback is told.  Returning ``True`` from a callback stops the fit there."""
+    """What a callback is given.  Returning ``True`` from a callback stops the fit."""
 
     stage: str
     iteration: int
@@ -17,28 +23,202 @@ class Progress(NamedTuple):
     change: float
 
 
-Watch = Callable[[Progress, Any], bool]
+Watch = Callable[[Progress, Any], bool]  # called with a state; whether the fit is to stop
+
+
+def silent(progress: Progress, state: Any) -> bool:
+    return False
 
 
 class History(list[float]):
-    """Values as they come, and the seconds from the start to each.
-
-    A history that is gone on with goes on from its last second.  A model file keeps the values
-    only.
-    """
+    """Values, and the seconds from the start to each; a model file keeps the values only."""
 
     def __init__(self, values: Iterable[float] = (), seconds: Iterable[float] = ()) -> None:
         super().__init__(values)
         self.seconds = list(seconds)
-        self.start = perf_counter() - (self.seconds[-1] if self.seconds else 0.0)
+        self.start = time.perf_counter() - (self.seconds[-1] if self.seconds else 0.0)
 
     def append(self, value: float) -> None:
         super().append(value)
-        self.seconds.append(perf_counter() - self.start)
+        self.seconds.append(time.perf_counter() - self.start)
 
     def __reduce__(self) -> Any:  # copies are not appended to again
         return History, (list(self), list(self.seconds))
 
 
-def silent(progress: Progress, state: Any) -> bool:
-    return False
+@dataclass(frozen=True)
+class Ascent:
+    """Where a deterministic scheme ended; ``bound`` is that of ``state``.
+
+    ``stopped`` is whether a callback has ended it.
+    """
+
+    state: Any
+    bound: float
+    path: list[float] = field(default_factory=list)
+    n_iter: int = 0
+    converged: bool = False
+    change: float = np.nan
+    stopped: bool = False
+
+
+# ---------------------------------------------------------------------------------------------
+# Checkpoints
+
+
+class Mark(NamedTuple):
+    """What a checkpoint holds of a climb: the top of its loop, or its end."""
+
+    state: Any
+    numbers: Sequence[float]  # all else that the next iteration depends on
+    path: History
+    length: int  # values of the path up to here
+    before: Sequence[Any] = ()  # earlier states that are needed
+    ended: bool = False
+
+    @property
+    def ascent(self) -> Ascent:
+        bound, n_iter, converged, change = self.numbers
+        return Ascent(self.state, bound, self.path, int(n_iter), bool(converged), change)
+
+
+class Page:
+    """The place of one climb in a checkpoint; without a store it holds nothing."""
+
+    def __init__(self, store: Any = None, key: str = "") -> None:
+        self.store, self.key = store, key
+
+    def recall(self, like: Callable[[], Any]) -> Mark | None:
+        """What is held, its state shaped like another one."""
+        held = {} if self.store is None else self.store.get(self.key)
+        if not held:
+            return None
+        try:
+            path = History(held["path"].tolist(), held["seconds"].tolist())
+            one = like()
+            state, pair = filled(one, held, "state"), filled((one, one), held, "before")
+            before = [x for x in pair or () if x is not None]
+            numbers = held["numbers"].tolist()
+            return Mark(state, numbers, path, len(path), before, bool(held["ended"]))
+        except (KeyError, ValueError) as error:
+            raise ValueError(
+                f"checkpoint {self.store.path!r} does not hold what this fit has written: {error}. "
+                "Delete the file or choose another name."
+            ) from error
+
+    def keep(self, mark: Mark, now: bool = False) -> None:
+        """Hold a mark; the file is written every few seconds, or ``now``."""
+        if self.store is None:
+            return
+
+        def arrays() -> dict[str, Array]:
+            path, seconds = mark.path[: mark.length], mark.path.seconds[: mark.length]
+            numbers = {"path": path, "seconds": seconds, "numbers": mark.numbers}
+            made = {name: np.array(x, dtype=float) for name, x in numbers.items()}
+            states = {**dict(leaves(mark.state, "state")), **dict(leaves(mark.before, "before"))}
+            return {**made, "ended": np.array(mark.ended), **states}
+
+        self.store.put(self.key, arrays, now=now)
+
+    def end(self, run: Ascent) -> Ascent:
+        """Hold where a climb ended, unless a callback has stopped it."""
+        if not run.stopped:
+            numbers = (run.bound, run.n_iter, run.converged, run.change)
+            path = run.path if isinstance(run.path, History) else History(run.path)
+            self.keep(Mark(run.state, numbers, path, len(path), ended=True), now=True)
+        return run
+
+
+class Monitor:
+    """Where a fit reports its progress, and the checkpoint that keeps its climbs.
+
+    A fit makes its climbs in a fixed order, so their numbers are their names.  A fit that is
+    resumed makes the same calls: climbs that had ended return what they had found, and the next
+    resumes from the top of its loop.  After a callback has stopped the fit nothing is kept,
+    because what follows differs from what would have followed.
+    """
+
+    def __init__(self, report: Watch, store: Any = None) -> None:
+        self.report, self.store = report, store
+        self.count, self.stopped = 0, False
+
+    def __call__(self, progress: Progress, state: Any) -> bool:
+        self.stopped = self.stopped or bool(self.report(progress, state))
+        return self.stopped
+
+    def reporting_to(self, report: Watch) -> Monitor:
+        """A monitor with another report and the same checkpoint, from here on."""
+        other = Monitor(report, self.store)
+        other.count, other.stopped = self.count, self.stopped
+        return other
+
+    def page(self) -> Page:
+        self.count += 1
+        return Page() if self.stopped else Page(self.store, f"ascent{self.count}")
+
+
+def page_of(watch: Watch) -> Page:
+    """The place for the next climb; plain functions have none."""
+    return watch.page() if isinstance(watch, Monitor) else Page()
+
+
+# ---------------------------------------------------------------------------------------------
+# Callbacks and the terminal
+
+
+class Reporter:
+    """Passes progress to callbacks and, if ``verbose``, to the terminal.
+
+    ``stopped`` is whether a callback has ended the fit; none is called after that.
+    """
+
+    def __init__(self, callbacks: Sequence[Callable[[Progress], Any]] | None, verbose: int) -> None:
+        self.callbacks, self.verbose = list(callbacks or ()), verbose
+        self.bar: Any = terminal_bar() if verbose else None
+        self.tasks: dict[str, Any] = {}
+        self.printed, self.stopped = 0.0, False
+
+    @property
+    def is_active(self) -> bool:
+        return bool(self.callbacks or self.verbose)
+
+    def __enter__(self) -> Reporter:
+        if self.bar is not None:
+            self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def __call__(self, progress: Progress) -> bool:
+        if self.stopped:
+            return True
+        stage, iteration, total, bound, _ = progress
+        if self.bar is not None:
+            if stage not in self.tasks:
+                self.tasks[stage] = self.bar.add_task(stage, total=total)
+            text = f"{stage}  bound {bound:.6g}"
+            self.bar.update(self.tasks[stage], completed=iteration, description=text)
+        elif self.verbose and time.monotonic() - self.printed > 1.0:
+            self.printed = time.monotonic()
+            print(f"[bayesvm] {stage}: {iteration} of at most {total}, bound {bound:.6g}")
+        # every callback gets the last step, even when an earlier one has ended the fit
+        answers = [callback(progress) for callback in self.callbacks]
+        self.stopped = any(isinstance(a, bool | np.bool_) and bool(a) for a in answers)
+        return self.stopped
+
+
+def terminal_bar() -> Any:
+    """A rich progress bar where rich is installed and the terminal can show it, else ``None``."""
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bar
+    except ImportError:
+        return None
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return None
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Bar(*columns, TimeElapsedColumn(), console=console, transient=True)

@@ -31,8 +31,8 @@ from ..designs.columns import Assembled
 from ..gaussian.covariances import DualCovariance, Point
 from ..model.model import Problem
 from .draws import Draws
-from .loop import Ascent, Monitor, State
-from .progress import History, Progress, Watch
+from .loop import State
+from .progress import Ascent, History, Monitor, Progress, Watch
 
 RANK = 1e-13  # eigenvalues below this share of the largest are rounding error
 

@@ -13,8 +13,8 @@ from ..gaussian.covariances import FullCovariance, scaled_cholesky
 from ..gaussian.precision import add_precision
 from ..model.model import Model, Problem, States
 from .local import Effects, minibatches, remembered, settle, some_groups
-from .loop import Ascent, Page, State, bound_of, page_of, require
-from .progress import History, Progress, Watch, silent
+from .loop import State, bound_of, require
+from .progress import Ascent, History, Mark, Page, Progress, Watch, page_of, silent
 
 SETTLED = 1e-2  # a last epoch that moves the bound by more of its size was not the last
 
@@ -95,7 +95,7 @@ class Epochs:
         if self.page.store is not None:
             at = self.at._replace(dice=json.dumps(self.rng.bit_generator.state))
             numbers = (self.count, self.change, self.converged)
-            self.page.keep(at, numbers, self.path, len(self.path), ended=self.ended, now=now)
+            self.page.keep(Mark(at, numbers, self.path, len(self.path), ended=self.ended), now)
 
     def ascent(self, state: State) -> Ascent:
         end = (self.path, self.count, self.converged, self.change)

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from ..core import arrays
-from ..core.types import Array, Coef
-from ..gaussian.covariances import covariance, mode
+from ..core.types import Array, Coef, Stats
+from ..gaussian.covariances import blended, covariance, mode
 from ..gaussian.gates import OPEN, best_subset, reopen, seen, through
 from ..likelihoods.tight import Tight
 from ..model.latent import begin, refreshed, summed
 from ..model.model import Problem
-from .loop import Ascent, Pace, State, Step, ascend, bound_of, require
-from .progress import Watch, silent
-from .tight import climb_coef
+from .loop import Pace, State, Step, ascend, bound_of, climb, require
+from .progress import Ascent, Watch, silent
 
 THIN_ROWS = 20_000  # below this a full pass is cheaper than arranging a smaller one
 THIN_BY = 10
 MOST_THIN = 10**6  # rows that are gathered for a start,
 MOST_ENTRIES = 2**25  # and entries of them
 RARE = 10  # rows of a label, below which a subset is drawn from each label
-ROUNDING = 1e-14  # of f at a row, and so of a row's part in the bound
 STILL = 1e-5  # largest change of a gate in a sweep at which Newton's mean is tried
 FIRST_PASSES = 6  # of the augmented bound, before the tight one is climbed
 BOUNDS = ("auto", "augmented", "tight")
 COVARIANCES = ("auto", "full", "diagonal")
+ROUNDS = 200  # of fits and updates of a likelihood's scale
+SCALE_STILL = 1e-4  # change of the log scale, or error left in it, that ends them
 
 
 @dataclass(frozen=True)
@@ -119,24 +119,36 @@ class VB:
         watch: Watch = silent,
     ) -> Ascent:
         likelihood = self.seen(problem.model.likelihood)
-        problem = replace(problem, model=replace(problem.model, likelihood=likelihood))
+        if likelihood is not problem.model.likelihood:
+            problem = problem.with_likelihood(likelihood)
         if isinstance(likelihood, Tight):
-            return self._fit_tight(problem, likelihood, rng, start, watch)
-        if start is None and problem.model.gates(problem.model.init()) is not None:
+            return self._fit_tight(problem, rng, start, watch)
+        model = problem.model
+        if start is None and model.gates(model.init()) is not None:
             start = self._search(problem, rng, watch)
+        if start is None and self.warm_rows and not model.is_latent:
+            start = from_few(replace(self, tol=max(self.tol, 1e-6)), problem, rng, watch)
         if start is None:
-            start = self._start(problem, rng, watch)
-        if problem.model.is_latent and not start.latents:
+            start = State(model.start(), model.init())
+        if model.is_latent and not start.latents:
             start = start._replace(latents=begin(problem))
         return self._climb(problem, start, watch)
 
+    def _climb(self, problem: Problem, start: State, watch: Watch, frozen: bool = False) -> Ascent:
+        return ascend(
+            partial(sweep, problem, bold=self.accelerate, frozen=frozen),
+            problem,
+            start,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            shift_tol=10.0 * np.sqrt(self.tol),
+            accelerate=self.accelerate,
+            watch=watch,
+            stage="vb",
+        )
+
     def _fit_tight(
-        self,
-        problem: Problem,
-        likelihood: Tight,
-        rng: np.random.Generator,
-        start: State | None,
-        watch: Watch,
+        self, problem: Problem, rng: np.random.Generator, start: State | None, watch: Watch
     ) -> Ascent:
         """Natural-gradient steps, after a few sweeps of the augmented bound."""
         pace = Pace(0.5, 0.5)  # near the top a full step overshoots
@@ -145,7 +157,12 @@ class VB:
         if start is None or start.coef.cov.is_point:
             rough = replace(self, bound="augmented", max_iter=min(self.max_iter, FIRST_PASSES))
             start, pace = rough.fit(problem, rng, start).state, Pace()
-        return climb_coef(problem, start, pace, max_iter=self.max_iter, tol=self.tol, watch=watch)
+
+        def settled(gain: float, bound: float, *_: Any) -> bool:
+            return gain < self.tol * max(1.0, abs(bound))
+
+        step = partial(tight_step, problem)
+        return climb(step, start, settled, pace, max_iter=self.max_iter, watch=watch)
 
     def _search(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:
         """Gates make local optima: the best of several rough climbs, and of searches from it."""
@@ -161,37 +178,14 @@ class VB:
             better = run.bound > best.bound + 1e-4 * abs(best.bound)
             best = run if better else best
             if run.stopped or not better:
-                return best.state
-
-    def _climb(self, problem: Problem, start: State, watch: Watch, frozen: bool = False) -> Ascent:
-        bold = self.accelerate
-        return ascend(
-            lambda state: sweep(problem, state, bold, frozen),
-            problem.model,
-            start,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            shift_tol=10.0 * np.sqrt(self.tol),
-            rounding=ROUNDING * problem.weight,
-            accelerate=self.accelerate,
-            watch=watch,
-            stage="vb",
-        )
-
-    def _start(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:
-        model, rough = problem.model, replace(self, tol=max(self.tol, 1e-6))
-        whole = not self.warm_rows or model.is_latent
-        found = None if whole else from_few(rough, problem, rng, watch)
-        if found is not None:
-            return found
-        return State(model.start(), model.init(), begin(problem))
+                return best.state  # type: ignore[no-any-return]
 
 
-def from_few(scheme: Any, problem: Problem, rng: np.random.Generator, watch: Watch) -> State | None:
+def from_few(scheme: VB, problem: Problem, rng: np.random.Generator, watch: Watch) -> State | None:
     """Where a fit to a tenth of the rows ends, its spread that of all; ``None`` for few rows.
 
     The fit to a tenth begins with a fit to a tenth of those: subsets grow until all rows are in.
-    Of a rare label all rows are in, those of the other counted by how many they stand for.
+    Of a rare label all rows are in, those of the other weighted by how many they represent.
     """
     widest = max(problem.model.width, problem.blocks.width)
     keep = min(problem.n // THIN_BY, MOST_THIN, MOST_ENTRIES // widest)
@@ -207,58 +201,73 @@ def from_few(scheme: Any, problem: Problem, rng: np.random.Generator, watch: Wat
     return State(Coef(coef.mean, coef.cov.shrunk(problem.n / keep)), priors)
 
 
-def bold_mean(problem: Problem) -> bool:
-    """Whether to try Newton's mean: with few rows the scale of the prior is what is slow."""
-    return problem.weight > 2 * problem.model.width
+# ---------------------------------------------------------------------------------------------
+# Steps
 
 
 def sweep(problem: Problem, state: State, bold: bool = False, frozen: bool = False) -> Step:
-    """One sweep, plain and, if asked, with the mean found by Newton's method instead."""
-    state = state._replace(latents=summed(problem, state.latents))
-    model, coef, priors = problem.model, state.coef, state.priors
-    problem = problem.at(state.latents)
+    """One sweep of the augmented bound; the bold one finds the mean by Newton's method."""
+    if state.latents:
+        state = state._replace(latents=summed(problem, state.latents))
+        problem = problem.at(state.latents)
+    model, (coef, priors, _) = problem.model, state
     point = coef.cov.is_point  # only the start: its bound is minus infinity
-    bold = bold and not point
     gate = model.gates(priors)
     if gate is not None:
-        return _gated_sweep(problem, state, gate, bold, frozen)
-    bold = bold and bold_mean(problem)
+        return _gated_sweep(problem, state, gate, bold and not point, frozen)
+    bold = bold and not point and bold_mean(problem)
     stats = problem.stats(coef, curved=bold)
     bound = -np.inf if point else bound_of(problem, state, stats)
     by_S, by_H = problem.products(coef) if problem.form == "diagonal" else (None, None)
     P = model.precision(priors)
-    cov = covariance(stats.S, P)
+    cov = covariance(stats.S, P)  # Luts & Ormerod, Algorithms 1 and 2
 
     def reach(mean: Array) -> State:
         new = Coef(mean, cov)
-        updated = tuple(model.each("update", priors, new))
-        return State(new, updated, refreshed(problem, coef, new))
+        latents = refreshed(problem, coef, new) if state.latents else ()
+        return State(new, tuple(model.each("update", priors, new)), latents)
 
     @cache
     def safe() -> State:
         return reach(mode(cov, stats.g, P, coef.mean, by_S))
 
-    if not bold:
-        return Step(bound, safe)
-
     def newton(caution: float) -> State:
         M, product = between(stats.H, stats.S, caution), between(by_H, by_S, caution)
         return reach(mode(covariance(M, P, retry=False), stats.g, P, coef.mean, product))
 
-    return Step(bound, safe, attempt(newton))
+    singular = coef.cov.patched
+    return Step(bound, safe, attempt(newton) if bold else None, singular)
+
+
+def tight_step(problem: Problem, state: State) -> Step:
+    """A natural-gradient step of the tight bound."""
+    model, (coef, priors, _) = problem.model, state
+    stats = problem.stats(coef)
+
+    def move(rate: float) -> State:
+        new = natural(coef, stats, model.precision(priors), rate)
+        return State(new, tuple(model.each("update", priors, new)))
+
+    return Step(bound_of(problem, state, stats), bold=move)
+
+
+def natural(coef: Coef, stats: Stats, P: Any, rate: float) -> Coef:
+    """A step of q(theta) along the natural gradient."""
+    cov = blended(coef.cov, stats.S, P, rate)
+    return Coef(mode(cov, rate * stats.g, rate * P, coef.mean), cov)
 
 
 def _gated_sweep(problem: Problem, state: State, gate: Array, bold: bool, frozen: bool) -> Step:
-    """A sweep where some coefficients have gates, frozen or not.
+    """A sweep where some coefficients have gates, frozen or not (Luts & Ormerod, Algorithm 3).
 
     Bold steps are tried only while gates stand still: a long step of the mean can shut a gate for
     good that small ones would have left open.  With many rows the mean is Newton's.  With few, the
     scale of the prior is what is slow: coefficients that are out only repeat it.
     """
-    model, coef, priors = problem.model, state.coef, state.priors
-    bend = bold and bold_mean(problem)
+    model, (coef, priors, _) = problem.model, state
+    curved = bold and bold_mean(problem)
     view = seen(coef, gate)
-    stats = problem.stats(view, curved=bend)
+    stats = problem.stats(view, curved=curved)
     bound = -np.inf if coef.cov.is_point else bound_of(problem, state, stats)
     P, inner, odds = model.precision(priors), through(stats, gate, coef.mean), model.odds(priors)
     cov = covariance(inner.S, P)
@@ -269,11 +278,15 @@ def _gated_sweep(problem: Problem, state: State, gate: Array, bold: bool, frozen
         if not frozen:
             eta = reopen(stats, view.mean, new, odds, gate)  # type: ignore[arg-type]
             updated = model.gated(updated, eta)
-        return State(new, updated, refreshed(problem, view, seen(new, model.gates(updated))))
+        latents = ()
+        if state.latents:
+            latents = refreshed(problem, view, seen(new, model.gates(updated)))
+        return State(new, updated, latents)
 
     safe = reach(mode(cov, inner.g, P, coef.mean), cov, priors)
+    singular = coef.cov.patched
     if not bold or np.max(np.abs(model.gates(safe.priors) - gate)) > STILL:  # type: ignore[operator]
-        return Step(bound, lambda: safe)
+        return Step(bound, lambda: safe, singular=singular)
 
     def hastened(new: State, scales: Any) -> tuple[Any, ...]:
         return tuple(
@@ -294,23 +307,29 @@ def _gated_sweep(problem: Problem, state: State, gate: Array, bold: bool, frozen
         spread = covariance(inner.S, R)
         return reach(mode(spread, inner.g, R, coef.mean), spread, quick)
 
-    return Step(bound, lambda: safe, attempt(newton if bend else rescaled))
+    return Step(bound, lambda: safe, attempt(newton if curved else rescaled), singular)
 
 
 def searched(problem: Problem, state: State) -> State:
-    """Gates open or shut as a greedy search leaves them, given what rows now say.
+    """Gates opened or shut by a greedy search at the present weights of rows.
 
     A mean-field factor of a coefficient behind an open gate is narrow and keeps it open; here the
     coefficients are integrated out.
     """
-    model, coef, priors = problem.model, state.coef, state.priors
+    model, (coef, priors, latents) = problem.model, state
     gate, odds = model.gates(priors), model.odds(priors)
     assert gate is not None
     assert odds is not None
-    view, stats = seen(coef, gate), problem.at(state.latents).stats(seen(coef, gate))
+    view = seen(coef, gate)
     start = np.where(gate > 0.5, view.mean, 0.0)
+    stats = problem.at(latents).stats(view)
     active = best_subset(stats, model.precision(priors), odds, start, view.mean)
     return state._replace(priors=model.gated(priors, np.where(active, OPEN, -OPEN)))
+
+
+def bold_mean(problem: Problem) -> bool:
+    """Whether to try Newton's mean: with few rows the scale of the prior is what is slow."""
+    return problem.weight > 2 * problem.model.width
 
 
 def between(H: Any, S: Any, caution: float) -> Any:
@@ -323,7 +342,7 @@ def between(H: Any, S: Any, caution: float) -> Any:
 
 
 def attempt(make: Callable[[float], State | None]) -> Callable[[float], State | None]:
-    """A bold step, unless its matrix is singular: few rows may have any curvature."""
+    """A bold step, or ``None`` if its matrix is singular: few rows may have any curvature."""
 
     def bold(caution: float) -> State | None:
         try:
@@ -333,3 +352,48 @@ def attempt(make: Callable[[float], State | None]) -> Callable[[float], State | 
             return None
 
     return bold
+
+
+# ---------------------------------------------------------------------------------------------
+# The scale of a likelihood
+
+
+def standing(problem: Problem, coef: Coef, fit: float | None = None) -> tuple[float, float, float]:
+    """Sums over rows of likelihood contributions, mean margin residuals and weights."""
+    y, c = problem.blocks.y, problem.blocks.c
+    lean = float(c @ (1.0 - y * problem.predictor(coef.mean)))
+    return problem.stats(coef).bound if fit is None else fit, lean, float(c.sum())
+
+
+def learned(
+    problem: Problem,
+    scheme: Any,
+    rng: np.random.Generator,
+    start: State | None = None,
+    watch: Watch = silent,
+) -> tuple[Problem, State | None]:
+    """The problem with the scale of its likelihood learned, and a state to start from.
+
+    Fits and updates of the scale alternate, neither of which can lower the bound.  Fits are by
+    ``scheme`` if it is :class:`VB`; those after the first start where the last one ended.  Of two
+    steps in a row the third is extrapolated, because they shrink at a steady rate.
+    """
+    likelihood: Any = problem.model.likelihood
+    if not likelihood.is_learned:
+        return problem, start
+    climber = scheme if isinstance(scheme, VB) else VB(tol=1e-7)
+    last = np.inf
+    for k in range(ROUNDS):
+        now = problem.with_likelihood(likelihood)
+        run = climber.fit(now, rng, start, watch)
+        state = run.state
+        view = seen(state.coef, now.model.gates(state.priors))
+        new = likelihood.update(*standing(now.at(state.latents), view))
+        step, start = float(np.log(new.scale / likelihood.scale)), state
+        rate = min(step / last, 0.9) if k % 3 == 2 and 0 < step / last < 1 else 0.0
+        left = step / (1.0 - rate)
+        likelihood = new if rate == 0 else likelihood.with_scale(likelihood.scale * np.exp(left))
+        if abs(step) < SCALE_STILL or run.stopped:
+            break
+        last = step
+    return problem.with_likelihood(likelihood), start

@@ -13,10 +13,10 @@ from ..core.types import Array, Coef, Rows, Term
 from ..gaussian.covariances import Point, covariance
 from ..gaussian.gates import seen
 from ..inference.draws import Draws, Pair
-from ..inference.learn import learned, with_likelihood
-from ..inference.loop import Ascent, State
-from ..inference.progress import Watch, silent
+from ..inference.loop import State
+from ..inference.progress import Ascent, Watch, silent
 from ..inference.rotated import Basis, Rotation, bases
+from ..inference.vb import learned
 from ..model.latent import predicted
 from ..model.model import Model, Problem
 from .calibration import Link, ProbitLink, decisive, fit_link, plain_link
@@ -198,7 +198,7 @@ def find_posterior(
     start = turn.into(start, small)
     if not hasattr(scheme, "draws"):  # a sampler draws what is not known
         small, start = learned(small, scheme, rng, start, watch)
-        problem = with_likelihood(problem, small.model.likelihood)
+        problem = problem.with_likelihood(small.model.likelihood)
     found = scheme.fit(small, rng, start=start, watch=watch, **options)
     result = turn.back(found, rng)
     if hasattr(result, "theta"):

@@ -349,6 +349,10 @@ class Problem:
         model = replace(self.model, terms=tuple(terms))
         return replace(whole, model=model, blocks=blocks, form="dense"), tuple(narrow)
 
+    def with_likelihood(self, likelihood: Likelihood) -> Problem:
+        """The problem with another likelihood."""
+        return replace(self, model=replace(self.model, likelihood=likelihood))
+
     def some(self, rows: Array) -> Problem:
         """Chosen rows, in ascending order."""
         latents = tuple(each and each.take(rows) for each in self.latents)

@@ -27,9 +27,8 @@ from scipy.linalg import cholesky, lapack
 
 from ..core.types import Array, Local
 from ..gaussian.cholesky import packed, unpacked
-from ..inference.loop import Pace
-from ..inference.progress import History, Progress, Watch, silent
-from ..inference.tight import exhausted, known
+from ..inference.loop import Pace, Step, climb
+from ..inference.progress import Watch, silent
 from ..machines.calibration import leave_one_out
 
 Site = Callable[[Array, Array, Array], Local]
@@ -237,33 +236,31 @@ def fit_sites(
     The target of a point's site is :math:`(w, b) = \sum (w_i, g_i + w_i m)` over its rows; steps
     that would lower the bound are halved, so the bound never falls.
     """
-    sites = start or _first_sites(labels, site)
-    old, pace, best, path, converged = sites, Pace(), None, History(), False
-    enough = tol * float(labels.c.sum())
-    for passes in range(1, max_iter + 1):
+
+    def evaluate(sites: Sites) -> Fit:
         m, v, alpha, R, on, kl = moments(K, sites)
         local = site(labels.y, m[labels.at], v[labels.at]).times(labels.c)
-        bound = float(local.bound.sum() - kl)
-        now = Fit(sites, m, v, alpha, R, on, local, known(bound) if best is None else bound)
-        if best is not None and not now.bound >= best.bound - 1e-10 * abs(best.bound):
-            pace = pace.slower()
-            if pace.rate < 1e-4:
-                converged, _ = exhausted(now.bound)  # nothing above rounding is left to gain
-                break
-        else:
-            gain = np.inf if best is None else now.bound - best.bound
-            old, best = sites, now
-            path.append(best.bound)
-            converged = gain < enough * pace.rate
-            if watch(Progress("vb", passes, max_iter, best.bound, gain), best) or converged:
-                break
-            pace = pace.faster()
-        w = labels.total(best.local.w)
-        b = labels.total(best.local.g) + w * best.m
-        r = pace.rate
-        sites = Sites(old.w + r * (w - old.w), old.b + r * (b - old.b))
-    assert best is not None
-    return replace(best, passes=passes, path=path, converged=converged)
+        return Fit(sites, m, v, alpha, R, on, local, float(local.bound.sum() - kl))
+
+    def step(fit: Fit) -> Step:
+        old, w = fit.sites, labels.total(fit.local.w)
+        b = labels.total(fit.local.g) + w * fit.m
+
+        def move(rate: float) -> Fit:
+            return evaluate(Sites(old.w + rate * (w - old.w), old.b + rate * (b - old.b)))
+
+        return Step(fit.bound, bold=move)
+
+    enough = tol * float(labels.c.sum())
+    run = climb(
+        step,
+        evaluate(start or _first_sites(labels, site)),
+        lambda gain, *_: gain < enough,
+        Pace(),
+        max_iter=max_iter,
+        watch=lambda progress, fit: watch(progress, fit),  # checkpoints keep no matrices
+    )
+    return replace(run.state, passes=run.n_iter, path=run.path, converged=run.converged)
 
 
 def left_out(

@@ -6,8 +6,7 @@ from typing import Any
 
 from ..core.types import Array
 from ..files.checkpoint import Checkpoint
-from ..inference.progress import Progress, Watch
-from ..inference.reporter import Reporter
+from ..inference.progress import Progress, Reporter, Watch
 
 
 class Journal:
