@@ -43,7 +43,7 @@ from bayesvm import BayesianSVC
 from bayesvm.engines import Gpu
 from bayesvm.kernels import RBF
 from bayesvm.model.model import Problem
-from bayesvm.processes.whitened import choose_points
+from bayesvm.processes.points import choose_points
 from scale_problem import held_out, simulate
 
 FIELDS = [
@@ -202,7 +202,7 @@ def main() -> None:
     places = {}
     for m in args.points:
         begun = time.perf_counter()
-        places[m] = choose_points(some, m, "kmeans", np.random.default_rng(0))
+        places[m] = choose_points(some, m, "kmeans", RBF(1.0), np.random.default_rng(0))
         report("k-means on 20,000 rows, host", m, seconds=time.perf_counter() - begun)
     fit(there[:60_000], y[:60_000], places[args.points[0]])  # libraries load, memory is mapped
 

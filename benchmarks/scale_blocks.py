@@ -27,7 +27,7 @@ from bayesvm.likelihoods import Hinge
 from bayesvm.likelihoods.tight import Tight
 from bayesvm.model.model import Model, Problem
 from bayesvm.priors import Fixed
-from bayesvm.processes.whitened import whiten
+from bayesvm.processes.whitened import Whitened
 from scale_problem import COLUMNS, simulate
 
 
@@ -46,7 +46,7 @@ def main() -> None:
         table = csv.writer(handle)
         table.writerow(["rows", "points", "threads", "log2_bytes", "block", "seconds"])
         for m in args.points:
-            design = whiten(4.0 * RBF(COLUMNS**0.5), X[:m].astype(float), inputs)
+            design = Whitened(4.0 * RBF(COLUMNS**0.5), X[:m].astype(float), inputs)
             terms = (Term("bias", Intercept(), Fixed(1 / 9)), Term("gp", design, Fixed(1.0)))
             model = Model(terms, Tight(Hinge()), "float32")
             K = model.width

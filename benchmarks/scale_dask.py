@@ -36,7 +36,7 @@ from bayesvm.likelihoods import Hinge
 from bayesvm.likelihoods.tight import Tight
 from bayesvm.model.model import Model, Problem
 from bayesvm.priors import Fixed
-from bayesvm.processes.whitened import whiten
+from bayesvm.processes.whitened import Whitened
 
 COLUMNS, PARTITION, WORKERS = 18, 250_000, 2
 RAISED = {
@@ -63,7 +63,7 @@ FIELDS = [
 def make_model(points: int) -> Model:
     Z = np.random.default_rng(0).standard_normal((points, COLUMNS))
     inputs = Standardised(np.zeros(COLUMNS), np.ones(COLUMNS))
-    design = whiten(4.0 * RBF(COLUMNS**0.5), Z, inputs)
+    design = Whitened(4.0 * RBF(COLUMNS**0.5), Z, inputs)
     terms = (Term("bias", Intercept(), Fixed(1 / 9)), Term("gp", design, Fixed(1.0)))
     return Model(terms, Tight(Hinge()), "float32")
 

@@ -17,8 +17,15 @@ from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.kernels import RBF, Scaled
 from bayesvm.likelihoods import Hinge, Logistic
-from bayesvm.processes.evidence import SPREAD, Evidence, LogNormal, Seen
-from bayesvm.processes.gram import Labels
+from bayesvm.processes.evidence import (
+    SPREAD,
+    Evidence,
+    LabelledPoints,
+    LogNormal,
+    Search,
+    climb_evidence,
+)
+from bayesvm.processes.process import Labels, Prior
 
 from . import tenfold
 from .experiment import Experiment
@@ -52,8 +59,9 @@ def found(rule: str, X: Array, y: Array) -> float:
     labels = Labels(np.where(y > 0, 1.0, -1.0), np.ones(n), np.arange(n), n)
     prior = LogNormal(np.array([0.5 * np.log(p)]), np.array([[SPREAD**-2]]))
     start = RBF(float(np.sqrt(p)))
-    climb = Evidence(start, Seen(A, (labels,), BIAS**2, p), RULES[rule], prior).climb  # type: ignore[arg-type]
-    return float(np.exp(climb(start.theta, 40).theta[0]))
+    seen = LabelledPoints(A, (labels,), BIAS**2, p)
+    score = Evidence(Prior(start, BIAS**2), seen, RULES[rule], prior)
+    return float(np.exp(climb_evidence(score, prior, start.theta, 40, Search()).theta[0]))
 
 
 def solve(task: Task) -> dict[str, float]:

@@ -23,9 +23,9 @@ from .designs.table import Layout, numbers
 from .engines import Serial
 from .estimators import choices as check
 from .priors import Fixed
-from .processes import whitened
 from .processes.evidence import extent_of
 from .processes.points import inducing_points
+from .processes.whitened import Whitened
 
 __all__ = ["Columns", "Groups", "Intercept", "Missing", "Process", "Term"]
 
@@ -200,7 +200,7 @@ class Process:
         Z = inducing_points(
             self.inducing, self.n_inducing, points, kernel, inputs.inner, source.rng
         )
-        return Smooth(whitened.whiten(kernel, Z, inputs))
+        return Smooth(Whitened(kernel, Z, inputs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +242,7 @@ class Smooth(Design):
     because what would be left scales with an amplitude that the prior learns.
     """
 
-    inner: whitened.Whitened
+    inner: Whitened
 
     @property
     def width(self) -> int:

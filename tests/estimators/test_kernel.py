@@ -16,7 +16,7 @@ from bayesvm import BayesianSVC
 from bayesvm.inference import Gibbs
 from bayesvm.kernels import RBF, Linear, Matern, Scaled, White
 from bayesvm.likelihoods import SkewedLaplace
-from bayesvm.processes.whitened import Whitened, whiten
+from bayesvm.processes.whitened import Whitened
 
 X, y = make_moons(120, noise=0.25, random_state=0)
 X_new, y_new = make_moons(200, noise=0.25, random_state=1)
@@ -406,7 +406,7 @@ def test_a_drawn_kernel_predicts_with_all_draws():
     mixture = machine.model.terms[-1].design
     means, rests = [], []
     for theta, value in zip(mixture.thetas, mixture.values):
-        design = whiten(mixture.kernel.with_theta(theta), mixture.Z, mixture.inputs)
+        design = Whitened(mixture.kernel.with_theta(theta), mixture.Z, mixture.inputs)
         C = design.columns(X_new)
         means.append(value[0] + C @ value[1:])
         rests.append(design.residual(X_new, C))

@@ -16,8 +16,8 @@ from bayesvm import PCVC, RVC, BayesianSVC
 from bayesvm.inference import VB
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge
-from bayesvm.processes.evidence import Evidence, LogNormal, Seen
-from bayesvm.processes.gram import Labels, fit_sites
+from bayesvm.processes.evidence import LabelledPoints, LogNormal, Search, climb_evidence
+from bayesvm.processes.process import Gram, Labels, fit_sites
 
 MOONS, SIDE = make_moons(120, noise=0.25, random_state=0)
 NEW = np.random.default_rng(1).uniform(-2, 3, (200, 2))
@@ -39,7 +39,7 @@ def rare(seed, n, positive):
 def test_a_rare_class_is_in_every_sample_that_tunes():
     X, y = rare(0, 3000, 9)
     labels = Labels(2.0 * y - 1.0, np.ones(3000), np.arange(3000), 3000)
-    seen = Seen(X, (labels,), 9.0, 2.0)
+    seen = LabelledPoints(X, (labels,), 9.0, 2.0)
     for seed in range(20):
         few = seen.thinned(400, np.random.default_rng(seed))
         assert few.X.shape[0] <= 400
@@ -57,7 +57,7 @@ def test_every_class_of_many_is_in_a_sample():
         for k in range(4)
     )
     for seed in range(10):
-        few = Seen(X, each, 9.0, 2.0).thinned(200, np.random.default_rng(seed))
+        few = LabelledPoints(X, each, 9.0, 2.0).thinned(200, np.random.default_rng(seed))
         up = [np.count_nonzero(labels.y > 0) for labels in few.machines]
         assert up[2:] == [4, 1]
         assert abs(up[0] - up[1]) <= 1  # the others alike
@@ -110,7 +110,6 @@ class TwoHills:
     """A start near the top of one hill, with slope 0.9, and a hill ten lower farther on."""
 
     prior = LogNormal(np.zeros(1), np.eye(1))
-    climb = Evidence.climb
 
     def __call__(self, theta):
         near = 15.0 * np.exp(-0.5 * (theta / 0.2) ** 2)
@@ -123,7 +122,7 @@ def test_the_search_never_ends_below_its_start():
     start = np.array([-0.001])
     value, slope = TwoHills()(start)
     assert abs(slope[0]) < 1.0
-    top = TwoHills().climb(start, 40)
+    top = climb_evidence(TwoHills(), TwoHills.prior, start, 40, Search())
     assert top.value >= value
     assert TwoHills()(top.theta)[0] == pytest.approx(top.value, abs=1e-9)
 
@@ -191,7 +190,7 @@ def test_sites_of_a_bound_that_is_nan_are_refused():
         return local._replace(bound=np.nan * local.bound)
 
     with pytest.raises(ValueError, match="bound of the fit is nan"):
-        fit_sites(K, labels, site)
+        fit_sites(Gram(K), labels, site)
 
 
 # ----- signs and order of columns

@@ -10,7 +10,7 @@ from bayesvm.inference import VB
 from bayesvm.likelihoods import Hinge, Logistic, Probit, SkewedLaplace
 from bayesvm.likelihoods.tight import Tight
 from bayesvm.priors import Fixed, Ridge
-from bayesvm.processes.gram import Labels, fit_sites
+from bayesvm.processes.process import Gram, Labels, fit_sites
 
 RNG = np.random.default_rng(0)
 
@@ -30,7 +30,7 @@ def test_columns_agree_with_the_gram_matrix(lik, form):
     X, y, c = simulate(20, 25 if form == "factored" else 5, 1, weighted=True)
     run = fit(make_problem(X, y, c, likelihood=Tight(lik), form=form), tol=1e-13)
     K = X @ X.T + 1e-10 * np.eye(20)
-    gram = fit_sites(K, Labels(y, c, np.arange(20), 20), lik.tight, tol=1e-14, max_iter=2000)
+    gram = fit_sites(Gram(K), Labels(y, c, np.arange(20), 20), lik.tight, tol=1e-14, max_iter=2000)
     assert run.bound == pytest.approx(gram.bound, rel=1e-6)
     np.testing.assert_allclose(X @ run.state.coef.mean, gram.m, atol=1e-3)
 

@@ -7,7 +7,7 @@ from scipy.special import log_ndtr, ndtr
 from tests.papers import chen
 
 from bayesvm.inference.progress import Reporter
-from bayesvm.processes.gram import Labels
+from bayesvm.processes.process import Labels
 from bayesvm.vectors import Journal, process_mode
 from bayesvm.vectors.pcvm_laplace import convex_model, fit, signed_columns
 from bayesvm.vectors.process_mode import (

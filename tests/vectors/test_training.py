@@ -4,7 +4,7 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bayesvm.kernels import RBF, Function, Linear
-from bayesvm.processes.distinct import Distinct
+from bayesvm.processes.points import Distinct
 from bayesvm.vectors.training import (
     Training,
     choose_candidates,

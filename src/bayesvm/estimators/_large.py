@@ -18,13 +18,12 @@ from ..inputs.dask import is_dask
 from ..kernels import Scaled
 from ..likelihoods.tight import Tight
 from ..model.model import Problem
-from ..processes.distinct import merge
-from ..processes.evidence import START, Seen, extent_of
-from ..processes.gram import Labels
-from ..processes.points import inducing_points
+from ..processes.evidence import START, LabelledPoints, extent_of
+from ..processes.points import inducing_points, merge
+from ..processes.process import Labels
 from ..processes.streamed import ROWS, guided, refine
 from ..processes.tune import tune
-from ..processes.whitened import Whitened, whiten
+from ..processes.whitened import Whitened
 from . import choices as check
 
 SAMPLED = 20_000  # rows for tuning and for the places of inducing points
@@ -81,7 +80,7 @@ def fit_large(
         if rule is not None:
             weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
             labels = [Labels(t, data.c, data.at, len(points)) for t in svc._targets(data.codes)]
-            seen = Seen(points, tuple(labels), float(svc.bias) ** 2, extent)
+            seen = LabelledPoints(points, tuple(labels), float(svc.bias) ** 2, extent)
             further = partial(_refined, svc, blocks, everywhere, engine, inputs, points, rng)
             kernel = tune(
                 rule,
@@ -93,7 +92,7 @@ def fit_large(
                 refine=further,
                 watch=lambda progress, _: report(progress),
             ).kernel
-        design = whiten(
+        design = Whitened(
             kernel,
             inducing_points(svc.inducing, svc.n_inducing, points, kernel, inputs, rng),
             inputs,
@@ -135,7 +134,7 @@ def _refined(
     On the device, if the engine has one, else by threads here.
     """
     kernel, guide, search = found
-    design = whiten(
+    design = Whitened(
         kernel, inducing_points(svc.inducing, svc.n_inducing, points, kernel, inputs, rng), inputs
     )
     some = blocks.take(rows_of_all_classes(everywhere, ROWS, rng))

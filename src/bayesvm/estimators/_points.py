@@ -11,8 +11,8 @@ from ..core.types import Array
 from ..designs import Standardised, fit_columns
 from ..kernels import Precomputed
 from ..kernels.precomputed import check_gram
-from ..processes.distinct import Distinct, merge
 from ..processes.evidence import extent_of
+from ..processes.points import Distinct, merge
 from . import choices as check
 
 

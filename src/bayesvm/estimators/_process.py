@@ -25,14 +25,22 @@ from ..kernels import Scaled
 from ..machines.machine import Machine
 from ..model.model import Model, Problem
 from ..priors import Fixed
-from ..processes.distinct import Distinct
-from ..processes.evidence import Seen, Through, extent_of
+from ..processes.evidence import LabelledPoints, extent_of
 from ..processes.gibbs import Sampled
-from ..processes.gram import Labels, Predictor, Sites, fit_sites
-from ..processes.lowrank import LowRank
-from ..processes.points import ALL_ROWS, FIRST_INDUCING, inducing_points
+from ..processes.points import ALL_ROWS, FIRST_INDUCING, Distinct, inducing_points
+from ..processes.process import (
+    Gram,
+    Labels,
+    LowRank,
+    Predictor,
+    Prior,
+    Sites,
+    factor,
+    fit_sites,
+    invert,
+)
 from ..processes.tune import kernel_prior, tune
-from ..processes.whitened import Whitened, whiten
+from ..processes.whitened import Whitened
 from ..reports.kernels import KernelReport
 from . import choices as check
 from ._points import find_places, is_precomputed
@@ -108,9 +116,9 @@ class ProcessClassifier(KernelReport):
                 chosen.append(inducing_points(*given, points, kernel, inputs, rng, every))
             return chosen[0]
 
-        def through(kernel: Any) -> Through | None:
+        def through(kernel: Any) -> Array | None:
             Z = choose(kernel)
-            return None if Z is points else Through(Z, how == "fitc")
+            return None if Z is points else Z
 
         with check.blas_threads(points.shape[0], "dense"), self._reporting() as report:
             sites = None
@@ -119,7 +127,7 @@ class ProcessClassifier(KernelReport):
             if rule is not None and met:
                 weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
                 extent = extent_of(points, self.standardize)
-                seen = Seen(points, met, float(self.bias) ** 2, extent)
+                seen = LabelledPoints(points, met, float(self.bias) ** 2, extent)
                 kernel, sites = tune(
                     rule,
                     weighted,
@@ -128,16 +136,20 @@ class ProcessClassifier(KernelReport):
                     rng,
                     named,
                     through,
+                    how == "fitc",
                     watch=lambda progress, _: report(progress),
                 )
-            design = whiten(kernel, choose(kernel), inputs)
+            design = Whitened(kernel, choose(kernel), inputs)
+            design.L  # noqa: B018
         self.inducing_points_ = design.Z * inputs.scale + inputs.center
         if self._precomputed:
             self.inducing_points_ = design.Z[:, 0].astype(int)
         return Prepared(data, kept, points, machines, kernel, sites, design, rng)
 
     def _fit_by_sites(self, ready: Prepared, model: Model, scheme: Any) -> list[Machine]:
-        process = LowRank.of(ready.design, ready.points, float(self.bias) ** 2, True)
+        process = LowRank.of(
+            ready.kernel, ready.design.Z, ready.points, float(self.bias) ** 2, True
+        )
         with self._watched(model) as watch:
             return [
                 fit_by_sites(process, labels, model, scheme, self.probability, watch)
@@ -155,7 +167,7 @@ class ProcessClassifier(KernelReport):
         with self._watched(model) as watch:
             return [
                 fit_by_chains(
-                    Sampled(kernel, X, Z, level, fitc, labels, likelihood, prior),
+                    Sampled(Prior(kernel, level, Z, fitc), X, labels, likelihood, prior),
                     *how,
                     watch,
                     self.n_jobs,
@@ -209,7 +221,7 @@ class ProcessClassifier(KernelReport):
                     return report(progress._replace(stage="start"))
 
                 sites = [
-                    fit_sites(K, labels, site, near, tol=3e-6, watch=watch).sites
+                    fit_sites(Gram(K), labels, site, near, tol=3e-6, watch=watch).sites
                     for labels, near in zip(machines, first, strict=True)
                 ]
         C, P = problem.blocks.X, model.precision(model.init())
@@ -255,7 +267,9 @@ class ProcessClassifier(KernelReport):
         for machine in self.machines_:
             mean, cov = machine.state.coef
             alpha = solve_triangular(L, mean[1:], lower=True, trans=1, check_finite=False)
-            out.append(Predictor.of(alpha, cov.w, K))  # type: ignore[attr-defined]
+            w = cov.w  # type: ignore[attr-defined]
+            on = np.flatnonzero(w * np.diag(K) > 1e-10)
+            out.append(Predictor(alpha, w[on], invert(factor(K, w[on], on)), on))
         return out
 
     def _on_device(self) -> bool:
@@ -268,7 +282,7 @@ class ProcessClassifier(KernelReport):
         design, level = model.terms[-1].design, 1.0 / model.terms[0].prior.precision
         rows = design.inputs.columns(X)
         cross, diag = design.kernel(rows, design.Z) + level, design.kernel.diag(rows) + level
-        return [p.at(cross, diag) for p in self._predictors]
+        return [p(cross, diag) for p in self._predictors]
 
     def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
         """Draws of the function f, jointly over rows.

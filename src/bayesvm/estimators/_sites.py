@@ -19,10 +19,9 @@ from ..machines.machine import AGREED, Machine
 from ..machines.posterior import DrawsPosterior, GaussianPosterior, Posterior
 from ..model.model import Model
 from ..priors import Fixed
-from ..processes.gibbs import Chains, Sampled, run_chains
-from ..processes.gram import Labels, fit_sites, left_out
-from ..processes.lowrank import LowRank
-from ..processes.whitened import Mixture, Whitened
+from ..processes.gibbs import Chains, Mixture, Sampled, run_chains
+from ..processes.process import Labels, LowRank, fit_sites
+from ..processes.whitened import Whitened
 
 MIXED = 100  # draws, each with a kernel of its own, that predict
 
@@ -53,7 +52,7 @@ def fit_by_sites(
     coef = Coef(cov.solve(C.T @ seen.b), cov)
     link = plain_link(probability, likelihood)
     if link is None:
-        apart = left_out(fit, labels, likelihood.expected, process.outside)
+        apart = fit.left_out(labels, likelihood.expected)
         link = fit_link(labels.y, *apart, labels.c)
     path = fit.path
     return Machine(
@@ -82,7 +81,7 @@ def fit_by_chains(
 ) -> Machine:
     """Run chains over f, and over the kernel if it has a prior, from near the variational fit."""
     labels, likelihood = what.labels, what.likelihood
-    process = what.process(what.kernel.theta)
+    process = what.at(what.process.kernel.theta)
     near = fit_sites(process, labels, likelihood.expected, tol=1e-4)
     start = (near.R @ (process.C.T @ process.through(near.sites)[0].b)) @ near.R
     chains = run_chains(what, scheme, rng, start, watch, n_jobs)
@@ -93,7 +92,7 @@ def fit_by_chains(
     model = replace(model, likelihood=likelihood)
     if what.prior is None:
         theta = chains.z.copy()
-        theta[..., 0] *= np.sqrt(what.bias)
+        theta[..., 0] *= np.sqrt(what.process.level)
         post: Posterior = DrawsPosterior(theta)
     else:
         mixture = _mixture(chains, what, design)
@@ -132,5 +131,5 @@ def _mixture(chains: Chains, what: Sampled, design: Whitened) -> Mixture:
     theta, z = (x.reshape(-1, x.shape[-1]) for x in (chains.theta, chains.z))
     some = np.unique(np.linspace(0, len(z) - 1, MIXED).astype(int))
     values = z[some].copy()
-    values[:, 0] *= np.sqrt(what.bias)
-    return Mixture(design.inputs, what.kernel, design.Z, theta[some], values)
+    values[:, 0] *= np.sqrt(what.process.level)
+    return Mixture(design.inputs, what.process.kernel, design.Z, theta[some], values)

@@ -26,8 +26,8 @@ from ..machines.calibration import Link
 from ..machines.machine import Machine
 from ..model.model import Model
 from ..priors import Fixed
-from ..processes.distinct import Distinct, merge, merge_values
 from ..processes.evidence import extent_of
+from ..processes.points import Distinct, merge, merge_values
 from ..vectors import Journal, Sparse, SparsePosterior, Training
 from ..vectors.newton import FLAT
 from ..vectors.training import choose_candidates, has_length_scale, tune_kernel

@@ -32,7 +32,7 @@ from ..machines.diagnostics import r_hat
 from ..machines.machine import AGREED, Machine
 from ..model.model import Model, Problem
 from ..priors import Fixed
-from ..processes.distinct import merge
+from ..processes.points import merge
 from ..reports.factors import LoadingReport
 from . import choices as check
 

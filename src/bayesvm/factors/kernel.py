@@ -34,7 +34,7 @@ from ..core.distributions import LOG_2PI, slice_sample
 from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
 from ..likelihoods import Likelihood
-from ..processes.gram import Fit, Labels, Sites, factor, fit_sites, target_sites
+from ..processes.process import Gram, Labels, SiteFit, Sites, factor, fit_sites, target_sites
 from .bordered import Inverse
 from .frame import Frame
 from .loadings import Drawn, FactorPrior, Loadings
@@ -166,7 +166,7 @@ class KernelState(NamedTuple):
     loadings: Loadings
     W: Array
     kernel: Any
-    fits: tuple[Fit, ...]
+    fits: tuple[SiteFit, ...]
 
 
 def start(problem: KernelFactors, q: Loadings, W: Array) -> KernelState:
@@ -175,7 +175,7 @@ def start(problem: KernelFactors, q: Loadings, W: Array) -> KernelState:
 
 def infer(problem: KernelFactors, state: KernelState, passes: int = 6) -> KernelState:
     """q(f) of each machine, by a few passes of coordinate ascent from where it was."""
-    K = problem.gram(state.kernel, state.W)
+    K = Gram(problem.gram(state.kernel, state.W))
     site = problem.likelihood.expected
     if not state.fits:
         fits = [fit_sites(K, labels, site, None, 1e-6, FIRST_PASSES) for labels in problem.labels]
@@ -191,7 +191,7 @@ def touching(problem: KernelFactors, state: KernelState) -> tuple[Sites, ...]:
     return tuple(next_sites(problem, fit, labels) for fit, labels in pairs)
 
 
-def next_sites(problem: KernelFactors, fit: Fit, labels: Labels) -> Sites:
+def next_sites(problem: KernelFactors, fit: SiteFit, labels: Labels) -> Sites:
     """The sites that touch the bound at q(f)."""
     return target_sites(fit.m, fit.v, labels, problem.likelihood.expected)
 

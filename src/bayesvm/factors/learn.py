@@ -21,7 +21,7 @@ from ..likelihoods import Likelihood
 from ..machines.calibration import fit_link, plain_link
 from ..machines.diagnostics import r_hat
 from ..machines.machine import AGREED
-from ..processes.gram import Sites
+from ..processes.process import Sites
 from .fitted import KernelDraws, KernelFit, KernelMachine
 from .kernel import KernelDraw, KernelFactors, KernelState, climb, first_draw, infer, start, sweep
 from .loadings import Drawn, FactorPrior, Loadings, learn, project, rank

@@ -1,26 +1,24 @@
 r"""Evidence of a kernel: the bound of a fit as a function of the kernel's log parameters.
 
-At the optimum of the posterior the slope of the bound at fixed posterior is the whole slope, so a
-fit gives both; L-BFGS climbs them under weak log-normal priors.  Parameters with the most evidence
-under a *logistic* model are where :mod:`bayesvm.processes.tune` begins.
+At the optimum of the posterior the gradient of the bound at fixed posterior is the whole gradient,
+so a fit gives both; L-BFGS climbs them under weak log-normal priors.  Parameters with the most
+evidence under a *logistic* model are where :mod:`bayesvm.processes.tune` begins.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
 from ..blocks import rows_of_all_classes
 from ..core.types import Array
-from ..designs.columns import Standardised
 from ..inference.progress import Progress, Watch, silent
 from ..kernels import Scaled, with_columns
-from .gram import Labels, Site, Sites, fit_sites
-from .lowrank import LowRank
-from .whitened import JITTER, jitter, whiten
+from .process import Gram, Labels, LowRank, Prior, Site, SiteFit, Sites, fit_sites
 
 FEW = 400  # points of the first, coarse search
 SEARCHED = 800  # most points of the search for length scales
@@ -35,15 +33,15 @@ FARTHEST = 12.0  # how far from their prior's mean log parameters are tried
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class LabelledPoints:
     """Distinct points, the labels of each machine at them, and the variance of the level."""
 
     X: Array
     machines: tuple[Labels, ...]
-    bias: float
+    level: float
     extent: float  # squared size of the cloud of points: one a column, if they are standardised
 
-    def thinned(self, most: int, rng: np.random.Generator) -> Seen:
+    def thinned(self, most: int, rng: np.random.Generator) -> LabelledPoints:
         """At most so many points, drawn from every class; all of a class that has very few.
 
         Classes drawn in other proportions than they have change the level of the log-odds and
@@ -55,7 +53,7 @@ class Seen:
         keep = np.zeros(n, dtype=bool)
         keep[rows_of_all_classes(self._classes(), most, rng)] = True
         kept = tuple(k.take(np.flatnonzero(keep[k.at]))[0] for k in self.machines)
-        return Seen(self.X[keep], kept, self.bias, self.extent)
+        return replace(self, X=self.X[keep], machines=kept)
 
     def _classes(self) -> Array:
         """The class of each point: the rarest of its rows'."""
@@ -66,12 +64,6 @@ class Seen:
         rank = np.argsort(np.argsort(np.bincount(codes, first.c)))
         out = np.full(first.points, rank.size)
         np.minimum.at(out, first.at, rank[codes])
-        return out
-
-    def propped(self, K: Array) -> Array:
-        """A kernel matrix with its jitter and the level."""
-        out = K + self.bias
-        out[np.diag_indices_from(out)] += jitter(K)
         return out
 
 
@@ -89,38 +81,37 @@ class LogNormal:
     def slope(self, theta: Array) -> Array:
         return -self.precision @ (theta - self.mean)
 
-    @property
-    def reach(self) -> tuple[Array, Array]:
-        """The least and the largest that are tried."""
-        return self.mean - FARTHEST, self.mean + FARTHEST
-
 
 def extent_of(X: Array, standardised: bool) -> float:
     """Squared size of a cloud of points: the variances of its columns together."""
     return float(X.shape[1] if standardised else X.var(axis=0).sum() or 1.0)
 
 
-def parameter_prior(kernel: Scaled, extent: float, amplitude: float, own: float) -> LogNormal:
+def is_scale(kernel: Scaled) -> Array:
+    """1 for the parameters that are length scales, else 0."""
+    return np.array([n.split("[")[0].endswith("length_scale") for n in kernel.names], float)
+
+
+def parameter_prior(kernel: Scaled, extent: float, amplitude: float) -> LogNormal:
     """Length scales about the size of the cloud of points, the rest about their start.
 
-    Columns share most of a length scale: deviations of their own have standard deviation ``own``.
+    Columns share most of a length scale: their own deviations have a smaller standard deviation.
     """
-    names = kernel.names
     mean = kernel.theta.copy()
     mean[0] = np.log(amplitude)
     cov = np.diag(np.full(mean.size, SPREAD**2))
-    stems = [name.split("[")[0] for name in names]
+    stems = np.array([name.split("[")[0] for name in kernel.names])
     for stem in {s for s in stems if s.endswith("length_scale")}:
-        where = np.flatnonzero([s == stem for s in stems])
+        where = np.flatnonzero(stems == stem)
         mean[where] = 0.5 * np.log(extent)
         cov[np.ix_(where, where)] = 1.0
         if where.size > 1:
-            cov[where, where] += own**2
+            cov[where, where] += OWN_SCALES**2
     return LogNormal(mean, np.linalg.inv(cov))
 
 
 class Ended(Exception):
-    """A callback has ended the search for a kernel."""
+    """A search for a kernel was ended, by a callback or because it does not gain enough."""
 
 
 class Search:
@@ -136,113 +127,34 @@ class Search:
             raise Ended
 
 
-class Score(Protocol):
-    """What can be climbed: a function of log parameters with its gradient, and their prior."""
+class WarmFits:
+    """Fits of several machines to processes that differ little: each starts at the last sites."""
 
-    prior: LogNormal
+    def __init__(self, machines: Sequence[Labels], site: Site, tol: float) -> None:
+        self.machines, self.site, self.tol = machines, site, tol
+        self.sites: list[Sites | None] = [None] * len(machines)
 
-    def __call__(self, theta: Array) -> tuple[float, Array]: ...
+    def __call__(self, process: Gram | LowRank) -> list[SiteFit]:
+        fits = [
+            fit_sites(process, labels, self.site, near, self.tol)
+            for labels, near in zip(self.machines, self.sites, strict=True)
+        ]
+        self.sites = [fit.sites for fit in fits]
+        return fits
 
 
 class Evidence:
-    """Bound of all machines as a function of log parameters; sites are kept between calls."""
+    """Bound of all machines plus log prior, as a function of log parameters, and its gradient."""
 
-    def __init__(self, kernel: Scaled, seen: Seen, site: Site, prior: LogNormal) -> None:
-        self.kernel, self.seen, self.site, self.prior = kernel, seen, site, prior
-        self.sites: list[Sites | None] = [None] * len(seen.machines)
-
-    def __call__(self, theta: Array) -> tuple[float, Array]:
-        """Log evidence plus log prior, and the gradient."""
-        kernel, X = self.kernel.with_theta(theta), self.seen.X
-        plain: Array = kernel(X)
-        K = self.seen.propped(plain)
-        value, G = 0.0, np.zeros_like(K)
-        for j, labels in enumerate(self.seen.machines):
-            fit = fit_sites(K, labels, self.site, self.sites[j], tol=1e-4)
-            self.sites[j] = fit.sites
-            value += fit.bound
-            G += fit.slope()
-        on_jitter = np.full(X.shape[0], JITTER * np.trace(G) / X.shape[0])
-        slope = kernel.pull(G, X, None, plain) + kernel.pull_diag(on_jitter, X)
-        return value + self.prior.value(theta), slope + self.prior.slope(theta)
-
-    def climb(
-        self: Score,
-        theta: Array,
-        evaluations: int,
-        early: float = -np.inf,
-        root: Array | None = None,
-        search: Search | None = None,
-    ) -> Summit:
-        """Climb by L-BFGS; give up where the eighth evaluation has not reached ``early``.
-
-        Steps are ``root`` times those of the search.  By default the prior is round in them, so
-        that a length scale shared by many columns moves as easily as one column's own; a climb
-        that follows another takes its shape from that one.
-        """
-        if root is None:
-            root = np.linalg.cholesky(np.linalg.inv(self.prior.precision))
-        unit, values, best = 0.0, [-np.inf], theta
-
-        def place(z: Array) -> Array:
-            return np.clip(theta + root @ z, *self.prior.reach)
-
-        def minus(z: Array) -> tuple[float, Array]:
-            nonlocal unit, best
-            value, slope = self(place(z))
-            slope = root.T @ slope
-            gain = value - max(values)
-            best = place(z) if gain > 0 else best
-            values.append(value)
-            if search is not None:
-                search.report("kernel", len(values) - 1, evaluations, value, gain)
-            if len(values) == 9 and max(values) < early:
-                raise _TooLow
-            if not unit:  # the first step goes as far as the slope: let that be one unit
-                unit = max(1.0, float(np.linalg.norm(slope)))
-            return -value / unit, -slope / unit
-
-        options = {"maxfun": evaluations, "maxcor": 20, "ftol": SMALL_GAIN, "gtol": 1e-3}
-        options["maxls"] = 4  # what more would gain is lost in the tolerance of the sites
-        first = np.zeros(theta.size)
-        try:
-            found = minimize(minus, first, jac=True, method="L-BFGS-B", options=options)
-        except _TooLow:
-            return Summit(theta, max(values), root)
-        except Ended:
-            return Summit(best, max(values), root)
-        # not where it ended: a line search that fails leaves a place and a value of another
-        return Summit(best, max(values), root @ _rounded(found.hess_inv))
-
-
-class SparseEvidence(Evidence):
-    """The same through inducing points."""
-
-    def __init__(
-        self, kernel: Scaled, seen: Seen, site: Site, prior: LogNormal, through: Through
-    ) -> None:
-        super().__init__(kernel, seen, site, prior)
-        self.through = through
-        self.plain = Standardised(np.zeros(seen.X.shape[1]), np.ones(seen.X.shape[1]))
+    def __init__(self, process: Prior, seen: LabelledPoints, site: Site, prior: LogNormal) -> None:
+        self.process, self.X, self.prior = process, seen.X, prior
+        self.fits = WarmFits(seen.machines, site, 1e-4 if process.Z is None else 1e-5)
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
-        kernel, seen = self.kernel.with_theta(theta), self.seen
-        design = whiten(kernel, self.through.Z, self.plain)
-        process = LowRank.of(design, seen.X, seen.bias, self.through.fitc)
-        value, slope = self.prior.value(theta), self.prior.slope(theta)
-        for j, labels in enumerate(seen.machines):
-            fit = fit_sites(process, labels, self.site, self.sites[j], tol=1e-5)
-            self.sites[j] = fit.sites
-            value += fit.bound
-            slope += process.slope(fit)
-        return value, slope
-
-
-class Through(NamedTuple):
-    """Inducing points, and whether what they leave is FITC's."""
-
-    Z: Array
-    fitc: bool
+        process = self.process.with_theta(theta).at(self.X)
+        fits = self.fits(process)
+        value = sum(fit.bound for fit in fits) + self.prior.value(theta)
+        return value, process.slope(fits) + self.prior.slope(theta)
 
 
 class Summit(NamedTuple):
@@ -253,7 +165,51 @@ class Summit(NamedTuple):
     root: Array
 
 
-def _rounded(met: Any) -> Array:
+def climb_evidence(
+    score: Callable[[Array], tuple[float, Array]],
+    prior: LogNormal,
+    theta: Array,
+    evaluations: int,
+    search: Search,
+    early: float = -np.inf,
+    root: Array | None = None,
+) -> Summit:
+    """Climb by L-BFGS; give up where the eighth evaluation has not reached ``early``.
+
+    Steps are ``root`` times those of the search.  By default the prior is round in them, so that a
+    length scale shared by many columns moves as easily as one column's own; a climb that follows
+    another takes its shape from that one.
+    """
+    if root is None:
+        root = np.linalg.cholesky(np.linalg.inv(prior.precision))
+    unit, values, best = 0.0, [-np.inf], theta
+
+    def minus(z: Array) -> tuple[float, Array]:
+        nonlocal unit, best
+        here = np.clip(theta + root @ z, prior.mean - FARTHEST, prior.mean + FARTHEST)
+        value, slope = score(here)
+        slope = root.T @ slope
+        gain = value - max(values)
+        best = here if gain > 0 else best
+        values.append(value)
+        search.report("kernel", len(values) - 1, evaluations, value, gain)
+        if len(values) == 9 and max(values) < early:
+            raise Ended
+        if not unit:  # the first step goes as far as the slope: let that be one unit
+            unit = max(1.0, float(np.linalg.norm(slope)))
+        return -value / unit, -slope / unit
+
+    options = {"maxfun": evaluations, "maxcor": 20, "ftol": SMALL_GAIN, "gtol": 1e-3}
+    options["maxls"] = 4  # what more would gain is lost in the tolerance of the sites
+    try:
+        found = minimize(minus, np.zeros(theta.size), jac=True, method="L-BFGS-B", options=options)
+    except Ended:
+        return Summit(best, max(values), root)
+    # not where it ended: a line search that fails leaves a place and a value of another
+    return Summit(best, max(values), root @ _curvature_root(found.hess_inv))
+
+
+def _curvature_root(met: Any) -> Array:
     """Factor of the inverse curvature that L-BFGS has met.
 
     Its own account of it takes directions not yet seen for unit ones; as in its steps, they are
@@ -269,18 +225,9 @@ def _rounded(met: Any) -> Array:
     return np.linalg.cholesky(H)
 
 
-class _TooLow(Exception):
-    """A climb that is not going to get high enough."""
-
-
-def is_scale(kernel: Scaled) -> Array:
-    """1 for the parameters that are length scales, else 0."""
-    return np.array([n.split("[")[0].endswith("length_scale") for n in kernel.names], float)
-
-
 def maximise_evidence(
     kernel: Scaled,
-    seen: Seen,
+    seen: LabelledPoints,
     site: Site,
     amplitude: float,
     rng: np.random.Generator,
@@ -290,21 +237,21 @@ def maximise_evidence(
     """The kernel of most evidence; with ``per_column``, one length scale a column if that pays.
 
     A few points settle a scale that all columns share, and whether columns deserve their own; more
-    are asked only for what these are.  Columns start from short scales: from a long one that they
+    are used only for what these are.  Columns start from short scales: from a long one that they
     share, those along which f bends look as idle as the rest.
     """
     few, p, search = seen.thinned(FEW, rng), seen.X.shape[1], search or Search()
     sites: list[Sites | None] = [None] * len(seen.machines)
 
     def climb(
-        kernel: Scaled, part: Seen, evaluations: int, after: Summit | None = None, **how: Any
+        kernel: Scaled, part: LabelledPoints, evaluations: int, **how: Any
     ) -> tuple[Scaled, Summit]:
-        prior = parameter_prior(kernel, seen.extent, amplitude, OWN_SCALES)
-        one = Evidence(kernel, part, site, prior)
-        one.sites[:] = sites if part is few else one.sites
-        root = after and after.root
-        top = one.climb(kernel.theta, evaluations, root=root, search=search, **how)
-        sites[:] = one.sites
+        prior = parameter_prior(kernel, seen.extent, amplitude)
+        score = Evidence(Prior(kernel, seen.level), part, site, prior)
+        if part is few:
+            score.fits.sites = [*sites]
+        top = climb_evidence(score, prior, kernel.theta, evaluations, search, **how)
+        sites[:] = score.fits.sites
         return kernel.with_theta(top.theta), top
 
     shared, low = climb(kernel, few, 40)
@@ -318,4 +265,4 @@ def maximise_evidence(
     many = seen.thinned(SEARCHED, rng)
     if high.value - low.value < (1.0 if many is few else SHOWN) * needed:
         return shared
-    return wide if many is few or search.stopped else climb(wide, many, 20, high)[0]
+    return wide if many is few or search.stopped else climb(wide, many, 20, root=high.root)[0]

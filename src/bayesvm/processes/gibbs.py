@@ -9,31 +9,31 @@ integrated out of the density of the kernel's log parameters :math:`\vartheta`:
       - \tfrac12\sum_i\log\tau_i + \tfrac12\Big(\tilde b^\top\Phi B^{-1}\Phi^\top\tilde b
       + \sum_i \tilde k_i b_i^2/\tau_i\Big) + \text{const}
 
-in the letters of :mod:`.lowrank`.  A sweep draws the weights, then each parameter by a slice
+in the letters of :mod:`.process`.  A sweep draws the weights, then each parameter by a slice
 of that density, then f; and then each parameter again by a slice of the likelihood with the
 *whitened* f held and the weights integrated out, for weights that are given pin the parameters.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg import cho_solve, solve_triangular
 
 from ..core.distributions import slice_sample
 from ..core.random import stream
-from ..core.types import Array
-from ..designs.columns import Standardised
+from ..core.types import Array, Columns, Design
 from ..inference.draws import worth_keeping
 from ..inference.gibbs import Gibbs
 from ..inference.progress import Progress, Watch, silent
 from .evidence import FARTHEST, LogNormal
-from .gram import Labels, Sites
-from .lowrank import LowRank
-from .whitened import whiten
+from .process import Labels, LowRank, Prior, Sites
+from .whitened import Whitened
 
 WIDTH = 1.5  # first interval of a slice, in log parameters
 SPARED = 1000  # draws of f at the rows that are kept
@@ -41,30 +41,29 @@ SPARED = 1000  # draws of f at the rows that are kept
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """What is sampled: a process of a kernel at points, its labels, and the prior of the kernel.
+    """A process at points, its labels, and the prior of the kernel's parameters.
 
     Without a ``prior`` the kernel stays as it is.
     """
 
-    kernel: Any
+    process: Prior
     X: Array
-    Z: Array
-    bias: float
-    fitc: bool
     labels: Labels
     likelihood: Any
     prior: LogNormal | None = None
 
-    def process(self, theta: Array) -> LowRank:
-        plain = Standardised(np.zeros(self.X.shape[1]), np.ones(self.X.shape[1]))
-        design = whiten(self.kernel.with_theta(theta), self.Z, plain)
-        low = LowRank.of(design, self.X, self.bias, self.fitc)
-        # without FITC a chain sees the low-rank function itself
-        return low if self.fitc else replace(low, rest=np.zeros_like(low.rest))
+    def at(self, theta: Array) -> LowRank:
+        """The process at the points; without FITC the low-rank function itself is sampled."""
+        kernel, how = self.process.kernel.with_theta(theta), self.process
+        low = LowRank.of(kernel, cast(Array, how.Z), self.X, how.level, how.fitc)
+        return low if how.fitc else replace(low, rest=np.zeros_like(low.rest))
+
+    def log_likelihood(self, likelihood: Any, f: Array) -> float:
+        return float(self.labels.c @ likelihood.log_prob(self.labels.y, f[self.labels.at]))
 
 
 class At(NamedTuple):
-    """Where a chain stands: log parameters, whitened coefficients, each row's own, likelihood."""
+    """The state of a chain: log parameters, whitened coefficients, each row's own, likelihood."""
 
     theta: Array
     z: Array  # (1 + m,), a priori standard normal; the level's first
@@ -91,21 +90,12 @@ class Chains(NamedTuple):
 
 def factor_given(low: LowRank, sites: Sites) -> tuple[Array, Array, float]:
     """Factor of B, mean of the coefficients, and log density of the rows with f integrated out."""
-    seen, tau = low.through(sites)
-    A = low.C * np.sqrt(seen.w)[:, None]
-    B = A.T @ A
-    B[np.diag_indices_from(B)] += 1.0
-    L = cholesky(B, lower=True, overwrite_a=True, check_finite=False)
-    h = low.C.T @ seen.b
+    own, tau = low.through(sites)
+    L, h = low.factor(own.w), low.C.T @ own.b
     mean = cho_solve((L, True), h, check_finite=False)
-    value = 0.5 * (float(h @ mean) + float((low.rest * sites.b) @ seen.b if low.fitc else 0.0))
+    value = 0.5 * (float(h @ mean) + float((low.rest * sites.b) @ own.b if low.fitc else 0.0))
     value -= np.log(np.diag(L)).sum() + 0.5 * np.log(tau).sum()
     return L, mean, float(value)
-
-
-def log_likelihood(what: Sampled, likelihood: Any, f: Array) -> float:
-    labels = what.labels
-    return float(labels.c @ likelihood.log_prob(labels.y, f[labels.at]))
 
 
 def sweep(what: Sampled, at: At, rng: np.random.Generator) -> At:
@@ -113,13 +103,8 @@ def sweep(what: Sampled, at: At, rng: np.random.Generator) -> At:
     labels = what.labels
     f = at.f()[labels.at]
     local = at.likelihood.draw(labels.y, f, labels.c, rng)
-    w = labels.total(local.w)
-    sites = Sites(w, labels.total(local.g + local.w * f))
-
-    def collapsed(theta: Array, low: LowRank) -> float:
-        return factor_given(low, sites)[2]
-
-    at = _move(what, at, collapsed, rng)
+    sites = Sites(labels.total(local.w), labels.total(local.g + local.w * f))
+    at = _move(what, at, lambda low: factor_given(low, sites)[2], rng)
     low = at.process
     L, mean, _ = factor_given(low, sites)
     noise = rng.standard_normal(mean.size)
@@ -129,47 +114,36 @@ def sweep(what: Sampled, at: At, rng: np.random.Generator) -> At:
         a, tau = low.C @ z, low.through(sites)[1]
         own = rng.standard_normal(e.size)
         e = np.sqrt(low.rest) * (sites.b - sites.w * a) / tau + own / np.sqrt(tau)
-    at = at._replace(z=z, e=e)
-
-    def ancillary(theta: Array, low: LowRank) -> float:
-        return log_likelihood(what, at.likelihood, at.f(low))
-
-    at = _move(what, at, ancillary, rng)
+    now = at._replace(z=z, e=e)
+    at = _move(what, now, lambda low: what.log_likelihood(now.likelihood, now.f(low)), rng)
     if what.likelihood.is_learned:
         f = at.f()
         lean = float(labels.c @ (1.0 - labels.y * f[labels.at]))
-        fit = log_likelihood(what, at.likelihood, f)
+        fit = what.log_likelihood(at.likelihood, f)
         at = at._replace(likelihood=at.likelihood.redraw(fit, lean, float(labels.c.sum()), rng))
     return at
 
 
-def _move(what: Sampled, at: At, value: Any, rng: np.random.Generator) -> At:
+def _move(what: Sampled, at: At, value: Callable[[LowRank], float], rng: np.random.Generator) -> At:
     """Each parameter in turn, by a slice of ``value`` and the prior."""
     prior = what.prior
-    if prior is None:
-        return at
-    for j in range(at.theta.size):
-        known: dict[float, LowRank] = {float(at.theta[j]): at.process}
-        theta = at.theta.copy()
+    for j in range(at.theta.size if prior is not None else 0):
+        made: dict[float, tuple[Array, LowRank]] = {float(at.theta[j]): (at.theta, at.process)}
 
-        def moved(x: float, theta: Array = theta, j: int = j) -> Array:
-            out = theta.copy()
-            out[j] = x
-            return out
-
-        def log_density(x: float, known: dict[float, LowRank] = known, moved: Any = moved) -> float:
-            there = moved(x)
-            if np.max(np.abs(there - prior.mean)) > FARTHEST:
+        def log_density(x: float, theta: Array, j: int, made: Any) -> float:
+            there = theta.copy()
+            there[j] = x
+            if np.max(np.abs(there - cast(LogNormal, prior).mean)) > FARTHEST:
                 return -np.inf
             try:
-                low = known.get(x) or what.process(there)
+                made[x] = made.get(x) or (there, what.at(there))
             except np.linalg.LinAlgError:  # a kernel that is no longer one in floating point
                 return -np.inf
-            known[x] = low
-            return float(value(there, low) + prior.value(there))
+            return float(value(made[x][1]) + cast(LogNormal, prior).value(there))
 
-        x = slice_sample(log_density, float(at.theta[j]), rng, WIDTH)
-        at = at._replace(theta=moved(x), process=known[x])
+        density = partial(log_density, theta=at.theta, j=j, made=made)
+        theta, low = made[slice_sample(density, float(at.theta[j]), rng, WIDTH)]
+        at = at._replace(theta=theta, process=low)
     return at
 
 
@@ -178,10 +152,11 @@ def run_chain(
 ) -> tuple[Chains, bool]:
     """One chain, from coefficients drawn around ``start``'s, and whether a callback stopped it."""
     rng = stream(seed[0], "process chain", *seed[1:])
-    low = what.process(what.kernel.theta)
+    theta = what.process.kernel.theta
+    low = what.at(theta)
     e: Array = rng.standard_normal((what.X.shape[0],))
     z = start + 0.3 * rng.standard_normal(start.size)
-    at = At(what.kernel.theta.copy(), z, e, what.likelihood, low)
+    at = At(theta, z, e, what.likelihood, low)
     total = scheme.burn_in + scheme.draws * scheme.thin
     every = max(1, -(-scheme.draws * scheme.chains // SPARED))
     kept: dict[str, list[Any]] = {name: [] for name in Chains._fields}
@@ -189,7 +164,7 @@ def run_chain(
     for t in range(total):
         at = sweep(what, at, rng)
         now = at.f()
-        value = log_likelihood(what, at.likelihood, now)
+        value = what.log_likelihood(at.likelihood, now)
         progress = Progress(f"gibbs, chain {seed[-1] + 1}", t + 1, total, value, np.nan)
         stop = watch(progress, at)
         due = t >= scheme.burn_in and (t - scheme.burn_in) % scheme.thin == 0
@@ -232,3 +207,47 @@ def run_chains(
     least = [min(len(x) for x in field) for field in zip(*parts, strict=True)]
     fields = zip(zip(*parts, strict=True), least, strict=True)
     return Chains(*(np.stack([x[:m] for x in field]) for field, m in fields))
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture(Design):
+    """Draws of a process, each with its own kernel, as columns: the values of f of each draw.
+
+    One coefficient is one and the others are zero, each with the same probability.
+    """
+
+    has_residual: ClassVar[bool] = True
+
+    inputs: Any
+    kernel: Any
+    Z: Array
+    thetas: Array  # (draws, k), log parameters of the kernel
+    values: Array  # (draws, 1 + m): the level, and whitened coefficients
+
+    @property
+    def width(self) -> int:
+        return int(self.values.shape[0])
+
+    def _each(self) -> Iterator[Whitened]:
+        for theta in self.thetas:
+            yield Whitened(self.kernel.with_theta(theta), self.Z, self.inputs)
+
+    def columns(self, X: Any, out: Array | None = None) -> Columns:
+        out = np.empty((X.shape[0], self.width)) if out is None else out
+        for s, design in enumerate(self._each()):
+            out[:, s] = self.values[s, 0] + design.columns(X) @ self.values[s, 1:]
+        return out
+
+    def residual(self, X: Any, C: Array) -> Array:
+        """Variance of f that a draw's columns leave, on average."""
+        return np.mean([d.residual(X, d.columns(X)) for d in self._each()], axis=0)
+
+    def joint(self, X: Any, theta: Array, rng: np.random.Generator) -> Array:
+        """f jointly at rows, for each of the draws that rows of ``theta`` point to."""
+        chosen, out = theta.argmax(axis=1), np.empty((len(theta), X.shape[0]))
+        for s, design in enumerate(self._each()):
+            mine = np.flatnonzero(chosen == s)
+            if mine.size:
+                values = np.broadcast_to(self.values[s, 1:], (mine.size, self.Z.shape[0]))
+                out[mine] = self.values[s, 0] + design.joint(X, values, rng)
+        return out

@@ -1,22 +1,124 @@
-"""The points through which a process is fitted."""
+"""Points of a process: distinct rows, and inducing points among them."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.cluster import KMeans
 
 from ..core.types import Array
-from ..designs import Standardised
-from ..estimators import choices as check
-from ..kernels import Precomputed, column_scales
-from .whitened import choose_points, scattered, whiten
+from ..kernels import Precomputed, Scaled, column_scales
+from .process import LowRank
+
+ROUNDS = 3  # in which points are told apart by those around them
+TIED = 1e-9  # difference of two marks of spread one that may be rounding
+FLAT = 1e-6  # spread of numbers, in units of the largest, below which they count as equal
+ROUNDING = 1e-12  # of the largest value of a column: a narrower one counts as constant
 
 ALL_ROWS = 1000  # up to here every distinct row is an inducing point
 FIRST_INDUCING = 100
 MOST_INDUCING = 500
 RESIDUAL = 1.0  # prior variance that inducing points may leave unexplained,
 RESIDUAL_SHARE = 0.1  # and as a share of it all
+KMEANS_ROWS = 2000  # at most,
+ROWS_A_POINT = 20  # or so many for each point; more rows or passes leave no less variance
+KMEANS_PASSES = 5
+
+
+# ---------------------------------------------------------------------------------------------
+# Distinct rows
+
+
+class Distinct(NamedTuple):
+    """Distinct points, and distinct pairs of point and class with their total weights."""
+
+    X: Array  # (points, p)
+    at: Array  # (rows,) point of each merged row
+    codes: Array  # (rows,) its class
+    c: Array  # (rows,) its weight
+    back: Array  # (n,) merged row of each row given
+
+
+def merge(X: Array, codes: Array, c: Array) -> Distinct:
+    """Merge equal rows of equal class; the order depends on nothing but their values.
+
+    A row of weight two and the row twice are the same data, and become the same arrays.  Other
+    units, signs or another order of columns, other names of classes, or rounding in the last
+    digits, leave the order as it is: what is drawn by the numbers of rows, as folds are, stays the
+    same.  Only points that these could exchange with each other, as mirror images, keep the order
+    in which they were given.
+    """
+    X = np.asarray(X, dtype=float) + 0.0  # minus zero is zero
+    points, first, at = np.unique(X, axis=0, return_index=True, return_inverse=True)
+    order = _ranked(points, at, codes, c, first)
+    return _paired(points[order], np.argsort(order)[at], codes, c)
+
+
+def merge_values(K: Array, codes: Array, c: Array) -> Distinct:
+    """The same for rows known by their kernel values with each other, a symmetric matrix.
+
+    Points are again kernel values, of the distinct rows with each other.
+    """
+    K = np.asarray(K, dtype=float) + 0.0
+    _, first, at = np.unique(K, axis=0, return_index=True, return_inverse=True)
+    points = K[np.ix_(first, first)]
+    order = np.argsort(points.sum(axis=1), kind="stable")
+    return _paired(points[np.ix_(order, order)], np.argsort(order)[at], codes, c)
+
+
+def _paired(points: Array, point: Array, codes: Array, c: Array) -> Distinct:
+    classes = int(codes.max()) + 1
+    pairs, back = np.unique(point * classes + codes, return_inverse=True)
+    weight = np.bincount(back, c, pairs.size)
+    return Distinct(points, pairs // classes, pairs % classes, weight, back)
+
+
+def _ranked(points: Array, point: Array, codes: Array, c: Array, given: Array) -> Array:
+    """An order of points that other signs, units or another order of columns do not change.
+
+    By a number made of inner products of points, columns being measured from their mean in units of
+    their spread, and of which points share a class; those that are equal in it by where they were
+    given first.
+    """
+    k = int(codes.max()) + 1
+    _, at, own, weight, _ = _paired(points, point, codes, c)  # two classes at a point: two pairs
+    share = weight / c.sum()
+    w = np.bincount(at, share)
+    Z = _standardised(points, w)
+    mark = _unit(np.square(Z).sum(axis=1) + 0.3 * (np.abs(Z) ** 3).sum(axis=1), w)
+    for _ in range(ROUNDS):
+        weighted = Z[at] * (mark[at] * share)[:, None]
+        ends = np.stack([weighted[own == j].sum(axis=0) for j in range(k)])
+        same = np.einsum("ij,ij->i", Z[at], ends[own])
+        within = np.bincount(at, share * same) / w
+        mark = _unit(mark + 0.7 * (Z @ ends.sum(axis=0)) + 0.9 * within, w)
+    order = np.argsort(mark, kind="stable")
+    group = np.empty(len(Z), dtype=np.intp)
+    group[order] = np.cumsum(np.diff(mark[order], prepend=-np.inf) > TIED)
+    return np.lexsort((given, group))
+
+
+def _standardised(points: Array, w: Array) -> Array:
+    """Columns about their mean, in units of their spread; those that do not vary are zero."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    width = high / 2.0 - low / 2.0  # halves, lest the range of huge values overflow
+    varies = width > ROUNDING * np.maximum(np.abs(low), np.abs(high))
+    place = np.zeros_like(points)
+    np.divide(points / 2.0 - low / 2.0, width, out=place, where=varies)
+    place -= w @ place
+    return np.asarray(place / np.where(varies, np.sqrt(w @ np.square(place)), 1.0))
+
+
+def _unit(x: Array, w: Array) -> Array:
+    """Numbers of mean zero and spread one; zeros where they are equal but for rounding."""
+    gap = x - w @ x
+    spread = float(np.sqrt(w @ np.square(gap)))
+    return gap / spread if spread > FLAT * float(np.abs(x).max(initial=0.0)) else 0.0 * gap
+
+
+# ---------------------------------------------------------------------------------------------
+# Inducing points
 
 
 def inducing_points(
@@ -24,7 +126,7 @@ def inducing_points(
     n_inducing: Any,
     X: Array,
     kernel: Any,
-    inputs: Standardised,
+    inputs: Any,
     rng: np.random.Generator,
     every: int = ALL_ROWS,
 ) -> Array:
@@ -33,27 +135,81 @@ def inducing_points(
     By default that is up to ``every`` rows.
     """
     if not isinstance(inducing, str):
-        return check.check_points(inducing, inputs)
-    check.check_inducing(inducing, n_inducing)
-    n = X.shape[0]
-    if n_inducing is None or (n_inducing == "auto" and n <= every):
+        return _given_points(inducing, inputs)
+    if inducing not in ("kmeans", "random"):
+        raise ValueError(
+            f"inducing={inducing!r} is not known; choose 'kmeans', 'random' or give an array of "
+            "points."
+        )
+    m, auto, n = n_inducing, isinstance(n_inducing, str) and n_inducing == "auto", X.shape[0]
+    whole = isinstance(m, int | np.integer) and not isinstance(m, bool) and m >= 1
+    if not (whole or m is None or auto):
+        raise ValueError(
+            f"n_inducing must be a whole number of at least 1, 'auto' or None; got {m!r}."
+        )
+    if m is None or (auto and n <= every):
         return X
-    reach = column_scales(kernel, X.shape[1])
-
-    def choose(m: int) -> Array:
-        if isinstance(getattr(kernel, "kernel", kernel), Precomputed) and inducing == "kmeans":
-            return scattered(kernel, X, m, rng)  # there are no rows to take means of
-        return choose_points(X, m, inducing, rng, reach)
-
-    if n_inducing != "auto":
-        return choose(int(n_inducing))
+    if not auto:
+        return choose_points(X, int(m), inducing, kernel, rng)
     m, sample = FIRST_INDUCING, X[rng.choice(n, min(n, 1000), replace=False)]
-    plain = Standardised(np.zeros(X.shape[1]), np.ones(X.shape[1]))
     allowed = min(RESIDUAL, RESIDUAL_SHARE * kernel.diag(sample).mean())
     while True:
-        Z = choose(m)
-        design = whiten(kernel, Z, plain)
-        left = design.residual(sample, design.columns(sample)).mean()
+        Z = choose_points(X, m, inducing, kernel, rng)
+        left = LowRank.of(kernel, Z, sample, 0.0, False).rest.mean()
         if 2 * m > MOST_INDUCING or left < allowed:
             return Z
         m *= 2
+
+
+def _given_points(points: Any, inputs: Any) -> Array:
+    """Inducing points given by the user, distinct and on the scale of the fit."""
+    try:
+        Z = np.asarray(points, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"inducing must be 'kmeans', 'random' or an array of points; got {points!r:.60}."
+        ) from error
+    if Z.ndim != 2 or Z.shape[0] < 1 or Z.shape[1] != inputs.width or not np.all(np.isfinite(Z)):
+        raise ValueError(
+            f"inducing must be an array of finite points of shape (m, {inputs.width}); "
+            f"got shape {Z.shape}."
+        )
+    return inputs.columns(np.unique(Z, axis=0))  # type: ignore[no-any-return]
+
+
+def choose_points(X: Array, m: int, how: str, kernel: Any, rng: np.random.Generator) -> Array:
+    """Inducing points among distinct rows ``X``: all of them if no more than ``m``.
+
+    By k-means in units of the kernel's length scale along each column, or drawn from the rows.
+    """
+    if X.shape[0] <= m:
+        return X
+    if how == "random":
+        return X[np.sort(rng.choice(X.shape[0], m, replace=False))]
+    if isinstance(kernel.kernel if isinstance(kernel, Scaled) else kernel, Precomputed):
+        return pivots(kernel, X, m, rng)  # there are no rows to take means of
+    reach = column_scales(kernel, X.shape[1])
+    some, most = X / reach, max(KMEANS_ROWS, ROWS_A_POINT * m)
+    if X.shape[0] > most:
+        some = some[np.sort(rng.choice(X.shape[0], most, replace=False))]
+    seed = int(rng.integers(2**31 - 1))
+    means = KMeans(m, n_init=1, max_iter=KMEANS_PASSES, random_state=seed).fit(some)
+    return means.cluster_centers_ * reach  # type: ignore[no-any-return]
+
+
+def pivots(kernel: Any, X: Array, m: int, rng: np.random.Generator) -> Array:
+    """Rows chosen by kernel values alone, with probability by the variance not yet explained.
+
+    They are pivots, drawn at random, of a Cholesky factor.
+    """
+    own = kernel.diag(X)
+    left, C = own.astype(float), np.empty((X.shape[0], 0))
+    chosen: list[int] = []
+    while len(chosen) < min(m, X.shape[0]) and left.max() > 1e-10 * own.max():
+        k = int(rng.choice(X.shape[0], p=left / left.sum()))
+        c = kernel(X, X[k : k + 1])[:, 0] - C @ C[k]
+        C = np.column_stack([C, c / np.sqrt(left[k])])
+        left = np.maximum(left - C[:, -1] ** 2, 0.0)
+        left[k] = 0.0
+        chosen.append(k)
+    return X[np.sort(chosen)]

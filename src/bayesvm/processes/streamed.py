@@ -10,8 +10,7 @@ at fixed *q*, so rows contribute one by one.  With :math:`c_i = (1, \phi_i)`,
     \bar\phi_i = g_i \mu_\phi + w_i\,(\phi_i - (\Sigma c_i)_\phi), \qquad
     \bar k_{ii} = -\tfrac12 w_i, \qquad \bar K_{nm} = \bar\Phi L^{-1},
 
-and what :math:`\bar L = -\mathrm{tril}(L^{-\top}\bar\Phi^\top\Phi)` does to :math:`K_{mm}` follows
-from the differential of a Cholesky factor.
+and :math:`\bar K_{mm}` follows from :math:`\bar\Phi^\top\Phi`, see :func:`.process.pull_factor`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from ..core.arrays import like
 from ..core.types import Array, Block, Coef
@@ -31,8 +29,9 @@ from ..kernels import Scaled
 from ..likelihoods.tight import Tight
 from ..model.model import Model, Problem
 from ..model.passes import expected
-from .evidence import OWN_SCALES, Evidence, LogNormal, Search, parameter_prior
-from .whitened import JITTER, whiten
+from .evidence import LogNormal, Search, climb_evidence, parameter_prior
+from .process import pull_factor
+from .whitened import Whitened
 
 EVALUATIONS = 8  # of the bound and its gradient
 ROWS = 30_000  # that are seen: three times as many gain a tenth of what these do
@@ -65,28 +64,8 @@ def pull_block(model: Model, coef: Coef, block: Block) -> Pull:
     return Pull(theta, bar.T @ Phi)
 
 
-def gradient(design: Any, pull: Pull) -> Array:
-    """Slope of the bound in the kernel's log parameters."""
-    L = design.L
-
-    def back(M: Array) -> Array:  # L^-T M
-        return solve_triangular(L, M, lower=True, trans=1, check_finite=False)
-
-    L_bar = -np.tril(back(pull.cross))
-    T = np.tril(L.T @ L_bar)
-    T[np.diag_indices_from(T)] *= 0.5
-    inner = back(back(T).T).T  # L^-T T L^-1
-    K_bar = 0.5 * (inner + inner.T)
-    m = design.width
-    on_jitter = np.full(m, JITTER * np.trace(K_bar) / m)
-    own = design.kernel.pull(K_bar, design.Z, None) + design.kernel.pull_diag(on_jitter, design.Z)
-    return np.asarray(pull.theta + own)
-
-
 class StreamedEvidence:
     """Bound of all machines as a function of log parameters; each keeps q between calls."""
-
-    climb = Evidence.climb
 
     def __init__(self, kernel: Scaled, problems: list[Problem], prior: LogNormal) -> None:
         self.kernel, self.problems, self.prior = kernel, problems, prior
@@ -98,14 +77,14 @@ class StreamedEvidence:
         value, slope = 0.0, np.zeros(theta.size)
         for j, problem in enumerate(self.problems):
             level, gp = problem.model.terms
-            design = whiten(self.kernel.with_theta(theta), gp.design.Z, gp.design.inputs)
+            design = Whitened(self.kernel.with_theta(theta), gp.design.Z, gp.design.inputs)
             model = replace(problem.model, terms=(level, gp._replace(design=design)))
             now = replace(problem, model=model)
             fit = scheme.fit(now.assembled(), np.random.default_rng(0), self.states[j])
             self.states[j], coef = fit.state, fit.state.coef
             pull = now.engine.sum(partial(pull_block, model, coef), now.blocks)
             value += fit.bound
-            slope += gradient(design, pull)
+            slope += pull.theta + pull_factor(design.kernel, design.Z, design.L, pull.cross)
         return value + self.prior.value(theta), slope + self.prior.slope(theta)
 
 
@@ -117,9 +96,10 @@ def refine(
     search: Search | None = None,
 ) -> Scaled:
     """A few steps uphill from a kernel that a sample has chosen."""
-    prior = parameter_prior(kernel, extent, amplitude, OWN_SCALES)
-    climb = StreamedEvidence(kernel, problems, prior).climb
-    return kernel.with_theta(climb(kernel.theta, EVALUATIONS, search=search).theta)
+    prior = parameter_prior(kernel, extent, amplitude)
+    score = StreamedEvidence(kernel, problems, prior)
+    top = climb_evidence(score, prior, kernel.theta, EVALUATIONS, search or Search())
+    return kernel.with_theta(top.theta)
 
 
 def guided(problem: Problem, guide: Any) -> Problem:

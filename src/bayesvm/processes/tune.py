@@ -6,8 +6,8 @@ Three rules (``benchmarks/results`` has what each is worth):
 
 ``evidence``
     Length scales by the evidence of a *logistic* model with the same kernel; then the amplitude of
-    the hinge by the log loss of its analytic leave-one-out predictions, which may also ask for a
-    shorter scale.
+    the hinge by the log loss of its analytic leave-one-out predictions, which may also shorten
+    the scale.
 ``cv``
     Length scale and amplitude by the log loss of pooled five-fold predictions.
 ``bound``
@@ -27,29 +27,26 @@ import numpy as np
 from scipy.optimize import minimize
 
 from ..core.types import Array
-from ..designs.columns import Standardised
 from ..inference.progress import Watch, silent
 from ..kernels import Scaled
 from ..likelihoods import Logistic
 from ..machines.calibration import score_link
 from .evidence import (
     FARTHEST,
-    OWN_SCALES,
     SPREAD,
     START,
     Ended,
+    Evidence,
+    LabelledPoints,
     LogNormal,
     Search,
-    Seen,
-    SparseEvidence,
-    Through,
+    WarmFits,
+    climb_evidence,
     is_scale,
     maximise_evidence,
     parameter_prior,
 )
-from .gram import Fit, Site, Sites, fit_sites, left_out, target_sites
-from .lowrank import LowRank
-from .whitened import jitter, whiten
+from .process import Gram, Prior, Site, SiteFit, Sites, covariance_of, fit_sites, target_sites
 
 MANY = 1000  # most points of the search for the amplitude, and of folds
 JUDGED = 5000  # rows that judge the amplitude through inducing points
@@ -59,7 +56,7 @@ SMALLER = 8.0  # amplitude of a logistic model in units of the hinge's, where it
 LOOKS = 20  # amplitudes that are tried, about
 SHORTER = 0.5 * float(np.log(2.0))  # a step to shorter scales,
 NATS_A_STEP = 2.0  # what it must add to the score of rows left out,
-HEARD = 0.5  # and the share of that at the old amplitude
+GAINED = 0.5  # and the share of that at the old amplitude
 FOLDS = 5
 TRIALS = 40  # kernels that folds judge, at most
 
@@ -69,71 +66,42 @@ TRIALS = 40  # kernels that folds judge, at most
 
 
 class Amplitude:
-    """Leave-one-out log loss of all machines as a function of the log amplitude."""
+    """Leave-one-out log loss of all machines as a function of the log amplitude.
 
-    search = Search()  # that reports nothing
+    The process is computed once, for an amplitude of one.
+    """
 
-    def __init__(self, kernel: Scaled, seen: Seen, site: Site) -> None:
-        self.K = kernel.kernel(seen.X)
-        self.K[np.diag_indices_from(self.K)] += jitter(self.K)
-        self.seen, self.site = seen, site
-        self.sites: list[Sites | None] = [None] * len(seen.machines)
-        self.known: dict[float, float] = {}
+    def __init__(self, prior: Prior, seen: LabelledPoints, site: Site, search: Search) -> None:
+        self.unit = replace(prior, kernel=prior.kernel.kernel).at(seen.X)
+        self.seen, self.site, self.search = seen, site, search
+        self.fits = WarmFits(seen.machines, site, 5e-5)
+        self.losses: dict[float, float] = {}
 
-    outside: Array | float = 0.0  # variance that no row can reduce, at amplitude one
-
-    def process(self, amplitude: float) -> Any:
-        return amplitude * self.K + self.seen.bias
-
-    def fits(self, log_amplitude: float) -> list[Fit]:
-        K = self.process(float(np.exp(log_amplitude)))
-        fits = []
-        for j, labels in enumerate(self.seen.machines):
-            fits.append(fit_sites(K, labels, self.site, self.sites[j], tol=5e-5))
-            self.sites[j] = fits[-1].sites
-        return fits
+    def fits_at(self, log_amplitude: float) -> list[SiteFit]:
+        return self.fits(self.unit.scaled(float(np.exp(log_amplitude))))
 
     def __call__(self, log_amplitude: float) -> float:
-        if log_amplitude not in self.known:
+        if log_amplitude not in self.losses:
             total = 0.5 * log_amplitude**2
-            outside = np.exp(log_amplitude) * self.outside
-            for fit, labels in zip(self.fits(log_amplitude), self.seen.machines, strict=True):
-                m, v = left_out(fit, labels, self.site, outside)
+            for fit, labels in zip(self.fits_at(log_amplitude), self.seen.machines, strict=True):
+                m, v = fit.left_out(labels, self.site)
                 total += score_link(labels.y, m, v, labels.c)[1]
-            best = min(self.known.values(), default=np.inf)
-            self.known[log_amplitude] = total
-            self.search.report("amplitude", len(self.known), LOOKS, -total, best - total)
-        return self.known[log_amplitude]
+            best = min(self.losses.values(), default=np.inf)
+            self.losses[log_amplitude] = total
+            self.search.report("amplitude", len(self.losses), LOOKS, -total, best - total)
+        return self.losses[log_amplitude]
 
-    def sites_at(self, log_amplitude: float, kernel: Scaled, seen: Seen) -> list[Sites]:
-        """Sites at the amplitude; for points that were not seen, those that predictions ask for."""
-        fits = self.fits(log_amplitude)
+    def sites_at(self, kernel: Scaled, seen: LabelledPoints) -> list[Sites]:
+        """Sites at the amplitude of a kernel; at other points those that predictions touch."""
+        fits = self.fits_at(np.log(kernel.weight))
         if seen is self.seen:
             return [fit.sites for fit in fits]
-        cross = kernel(seen.X, self.seen.X) + seen.bias
-        diag = kernel.diag(seen.X) + seen.bias
+        cross = kernel(seen.X, self.seen.X) + seen.level
+        diag = kernel.diag(seen.X) + seen.level
         return [
-            target_sites(*fit.at(cross, diag), labels, self.site)
+            target_sites(*fit.predictor(cross, diag), labels, self.site)
             for fit, labels in zip(fits, seen.machines, strict=True)
         ]
-
-
-class SparseAmplitude(Amplitude):
-    """The same through inducing points, whose columns grow with the root of the amplitude."""
-
-    def __init__(self, kernel: Scaled, seen: Seen, site: Site, through: Through) -> None:
-        p = seen.X.shape[1]
-        plain = Standardised(np.zeros(p), np.ones(p))
-        design = whiten(kernel.kernel, through.Z, plain)
-        self.unit = LowRank.of(design, seen.X, seen.bias, through.fitc)
-        self.seen, self.site, self.outside = seen, site, self.unit.outside
-        self.sites: list[Sites | None] = [None] * len(seen.machines)
-        self.known: dict[float, float] = {}
-
-    def process(self, amplitude: float) -> Any:
-        C = self.unit.C.copy()
-        C[:, 1:] *= np.sqrt(amplitude)
-        return replace(self.unit, C=C, rest=amplitude * self.unit.rest)
 
 
 def best_amplitude(score: Amplitude, start: float, step: float = float(np.log(4.0))) -> float:
@@ -157,12 +125,12 @@ def best_amplitude(score: Amplitude, start: float, step: float = float(np.log(4.
 
 
 def shorten(found: Scaled, judged: Callable[[Scaled], Amplitude]) -> tuple[Scaled, Amplitude]:
-    """The amplitude that leaves rows out best, at length scales as short as these rows ask for.
+    """The amplitude of least left-out loss, at length scales shortened while that pays.
 
-    With many columns the evidence likes scales too long, by a factor of two and more.  Rows left
-    out say so loudly where it matters, and softly, too often, where it does not: they are heard
-    from ``NATS_A_STEP`` on, for every thousand of them.  Scales that columns have for themselves
-    stay as they are.
+    With many columns the evidence prefers scales that are too long, by a factor of two and more.
+    The left-out loss shows it clearly where it matters, and slightly, too often, where it does not:
+    a step must gain ``NATS_A_STEP`` for every thousand rows.  Length scales of single columns stay
+    as they are.
     """
     scales = np.array([name.endswith("length_scale") for name in found.names], float)
     score = judged(found)
@@ -172,8 +140,8 @@ def shorten(found: Scaled, judged: Callable[[Scaled], Amplitude]) -> tuple[Scale
         while scales.any():
             short = found.with_theta(found.theta - SHORTER * scales)
             other = judged(short)
-            other.sites = list(score.sites)
-            if score(at) - other(at) < HEARD * enough:  # the best amplitude is not far
+            other.fits.sites = [*score.fits.sites]
+            if score(at) - other(at) < GAINED * enough:  # the best amplitude is not far
                 break
             there = best_amplitude(other, at)
             far = 0.5 * np.log(score.seen.extent) - FARTHEST
@@ -181,7 +149,7 @@ def shorten(found: Scaled, judged: Callable[[Scaled], Amplitude]) -> tuple[Scale
                 break
             found, score, at = short, other, there
     except Ended:
-        at = min(score.known, key=score.known.__getitem__)
+        at = min(score.losses, key=score.losses.__getitem__)
     return Scaled(float(np.exp(at)), found.kernel), score
 
 
@@ -192,7 +160,7 @@ def shorten(found: Scaled, judged: Callable[[Scaled], Amplitude]) -> tuple[Scale
 class Folds:
     """Log loss of pooled predictions of rows left out by folds, as a function of the kernel."""
 
-    def __init__(self, seen: Seen, site: Site, rng: np.random.Generator) -> None:
+    def __init__(self, seen: LabelledPoints, site: Site, rng: np.random.Generator) -> None:
         self.seen, self.site = seen, site
         self.parts = []
         for labels in seen.machines:
@@ -204,13 +172,15 @@ class Folds:
         self.sites: list[Sites | None] = [None] * len(self.parts)
 
     def __call__(self, kernel: Any) -> float:
-        K = self.seen.propped(kernel(self.seen.X))
+        K = covariance_of(kernel(self.seen.X), self.seen.level)
         pool: dict[int, list[Array]] = {}
         for j, (labels, kept, points, test) in enumerate(self.parts):
-            fit = fit_sites(K[np.ix_(points, points)], kept, self.site, self.sites[j], tol=1e-4)
+            fit = fit_sites(
+                Gram(K[np.ix_(points, points)]), kept, self.site, self.sites[j], tol=1e-4
+            )
             self.sites[j] = fit.sites
             at = labels.at[test]
-            m, v = fit.at(K[np.ix_(at, points)], np.diag(K)[at])
+            m, v = fit.predictor(K[np.ix_(at, points)], np.diag(K)[at])
             pool.setdefault(id(labels), []).append(np.stack([labels.y[test], m, v, labels.c[test]]))
         return sum(score_link(*np.concatenate(part, axis=1))[1] for part in pool.values())
 
@@ -224,7 +194,7 @@ def _stratified(y: Array, rng: np.random.Generator) -> Array:
 
 def cross_validate(
     kernel: Scaled,
-    seen: Seen,
+    seen: LabelledPoints,
     site: Site,
     rng: np.random.Generator,
     search: Search | None = None,
@@ -262,7 +232,7 @@ def cross_validate(
 def kernel_prior(kernel: Scaled, extent: float, likelihood: Any) -> LogNormal:
     """The prior under which a chain draws the kernel."""
     amplitude = START if likelihood.normalised else PAPERS_START
-    return parameter_prior(kernel, extent, amplitude, OWN_SCALES)
+    return parameter_prior(kernel, extent, amplitude)
 
 
 class Tuned(NamedTuple):
@@ -275,31 +245,33 @@ class Tuned(NamedTuple):
 def tune(
     rule: str,
     kernel: Scaled,
-    seen: Seen,
+    seen: LabelledPoints,
     likelihood: Any,
     rng: np.random.Generator,
     per_column: bool = False,
-    through: Callable[[Scaled], Through | None] = lambda kernel: None,
+    inducing: Callable[[Scaled], Array | None] = lambda kernel: None,
+    fitc: bool = False,
     refine: Callable[[Scaled, Any, Search], Scaled] | None = None,
     watch: Watch = silent,
 ) -> Tuned:
     """The kernel with its parameters learned by one of the three rules.
 
     ``likelihood`` is that of the fit to come; one that is normalised is its own guide, amplitude
-    included.  ``through`` gives the fit's inducing points, if it has any: its bound is climbed
+    included.  ``inducing`` gives the fit's inducing points, if it has any: its bound is climbed
     through them, and where rows are many the amplitude is that which suits them.  Length scales
-    and folds look at some of the rows, exactly.  ``refine(kernel, guide, search)`` may go on from
-    the kernel of most evidence, with more rows.  Where ``watch`` ends the search, the best kernel
+    and folds use some of the rows, exactly.  ``refine(kernel, guide, search)`` may improve the
+    kernel of most evidence with more rows.  Where ``watch`` ends the search, the best kernel
     so far is taken.
     """
     search, site = Search(watch), likelihood.expected
     if rule == "cv":
         return Tuned(cross_validate(kernel, seen, site, rng, search))
-    if rule == "bound" and (points := through(kernel)) is not None:
-        prior = parameter_prior(kernel, seen.extent, PAPERS_START, OWN_SCALES)
-        some = seen.thinned(MOST, rng)
-        climb = SparseEvidence(kernel, some, site, prior, points).climb
-        return Tuned(kernel.with_theta(climb(kernel.theta, 40, search=search).theta))
+    if rule == "bound" and (Z := inducing(kernel)) is not None:
+        prior = parameter_prior(kernel, seen.extent, PAPERS_START)
+        process = Prior(kernel, seen.level, Z, fitc)
+        score = Evidence(process, seen.thinned(MOST, rng), site, prior)
+        top = climb_evidence(score, prior, kernel.theta, 40, search)
+        return Tuned(kernel.with_theta(top.theta))
     if rule == "bound":
         return Tuned(maximise_evidence(kernel, seen, site, PAPERS_START, rng, search=search))
     guide = likelihood if likelihood.normalised else Logistic()
@@ -311,19 +283,13 @@ def tune(
         return Tuned(found)
     if search.stopped:
         return Tuned(Scaled(found.weight / SMALLER, found.kernel))
-    points = through(found)
-    some = seen.thinned(MANY if points is None else JUDGED, rng)
+    Z = inducing(found)
+    some = seen.thinned(MANY if Z is None else JUDGED, rng)
 
     def judged(kernel: Scaled) -> Amplitude:
-        score = (
-            Amplitude(kernel, some, likelihood.tight)
-            if points is None
-            else SparseAmplitude(kernel, some, likelihood.tight, points)
-        )
-        score.search = search
-        return score
+        return Amplitude(Prior(kernel, seen.level, Z, fitc), some, likelihood.tight, search)
 
-    best, score = shorten(found, judged)
-    if points is not None and some is not seen:
+    best, score_left_out = shorten(found, judged)
+    if Z is not None and some is not seen:
         return Tuned(best)
-    return Tuned(best, score.sites_at(np.log(best.weight), best, seen))
+    return Tuned(best, score_left_out.sites_at(best, seen))

@@ -38,7 +38,7 @@ import numpy as np
 
 from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
-from ..processes.gram import Labels
+from ..processes.process import Labels
 from .folds import Held, row_losses
 from .journal import SILENT, Journal
 from .newton import FLAT, PenalisedProbit, largest_rate

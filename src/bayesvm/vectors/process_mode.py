@@ -20,7 +20,7 @@ from scipy.linalg import cho_solve
 from ..core.types import Array, Local
 from ..inference.progress import Progress
 from ..machines.calibration import leave_one_out
-from ..processes.gram import Labels, Sites, factor, moments
+from ..processes.process import Gram, Labels, Sites, factor
 from .folds import row_losses
 from .journal import SILENT, Journal
 from .newton import FLAT, PROBIT
@@ -98,7 +98,7 @@ def find_process_mode(
         f, alpha, value = new_f, new, float(density)
         if gain < 1e-8 * labels.c.sum():
             break
-    found = moments(prior, _sites(labels, f))
+    found = Gram(prior).moments(_sites(labels, f))
     return ProcessMode.of(labels.y, labels.c, f[labels.at], found.v[labels.at])
 
 

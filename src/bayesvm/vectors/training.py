@@ -10,9 +10,9 @@ from ..blocks import rows_of_all_classes
 from ..core.types import Array
 from ..kernels import Scaled, with_columns
 from ..likelihoods import Logistic
-from ..processes.distinct import Distinct
-from ..processes.evidence import START, Search, Seen, extent_of, maximise_evidence
-from ..processes.gram import Labels
+from ..processes.evidence import START, LabelledPoints, Search, extent_of, maximise_evidence
+from ..processes.points import Distinct
+from ..processes.process import Labels
 from .journal import SILENT, Journal
 
 MOST = 3000  # candidates by default,
@@ -77,7 +77,7 @@ def tune_kernel(
     if not held:
         machines = tuple(Labels(y, data.c, data.at, len(data.points)) for y in data.labels)
         extent = extent_of(data.points, standardised)
-        seen = Seen(data.points, machines, LEVEL**2, extent)
+        seen = LabelledPoints(data.points, machines, LEVEL**2, extent)
         how = (Logistic().tight, START, apart, per_column, Search(journal))
         found = maximise_evidence(Scaled(START, plain), seen, *how)
         held = {"theta": found.kernel.theta, "amplitude": np.array(found.weight)}

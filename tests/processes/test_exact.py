@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
+from tests.papers import exact
 
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge, Logistic, Probit
-from bayesvm.processes.gram import Labels, Sites, fit_sites, left_out, moments
-from tests.papers import exact
+from bayesvm.processes.process import Gram, Labels, Sites, fit_sites
 
 SITES = {
     "augmented": Hinge().expected,
@@ -45,7 +45,7 @@ def dense_bound(K, y, m, V, site):
 @pytest.mark.parametrize("name", SITES)
 def test_moments_and_bound_are_the_textbook_ones(name):
     X, lab, K = problem()
-    fit = fit_sites(K, lab, SITES[name], max_iter=3)
+    fit = fit_sites(Gram(K), lab, SITES[name], max_iter=3)
     V = np.linalg.inv(np.linalg.inv(K) + np.diag(fit.sites.w))
     np.testing.assert_allclose(fit.m, V @ fit.sites.b, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(fit.v, np.diag(V), rtol=1e-6)
@@ -66,8 +66,8 @@ def test_bounds_lie_in_order_below_the_evidence(n, variance):
     mass = np.prod(np.stack(np.meshgrid(*[weight] * n), axis=-1), axis=-1)
     density = multivariate_normal(np.zeros(n), K).pdf(grid).reshape(mass.shape)
     total = np.sum(mass * density * np.exp(Hinge().log_prob(1.0, grid).sum(axis=-1)))
-    loose = fit_sites(K, labels(y), Hinge().expected, tol=1e-12, max_iter=500).bound
-    tight = fit_sites(K, labels(y), Hinge().tight, tol=1e-12, max_iter=500).bound
+    loose = fit_sites(Gram(K), labels(y), Hinge().expected, tol=1e-12, max_iter=500).bound
+    tight = fit_sites(Gram(K), labels(y), Hinge().tight, tol=1e-12, max_iter=500).bound
     assert loose < tight < np.log(total)
     if n == 1:
         want = {0.5: (-1.4666, -1.3462, -1.3372), 3.0: (-1.1932, -0.9799, -0.9465)}[variance]
@@ -89,7 +89,7 @@ def test_the_answer_is_the_maximum_over_all_gaussians(name):
 
     start = np.concatenate([np.zeros(n), np.linalg.cholesky(K)[where]])
     best = minimize(minus, start, method="BFGS", options={"gtol": 1e-7})
-    fit = fit_sites(K, lab, SITES[name], tol=1e-13, max_iter=2000)
+    fit = fit_sites(Gram(K), lab, SITES[name], tol=1e-13, max_iter=2000)
     assert fit.bound == pytest.approx(-best.fun, abs=1e-6)
     np.testing.assert_allclose(fit.m, best.x[:n], atol=2e-3)
 
@@ -106,7 +106,9 @@ def test_more_passes_never_lower_the_bound(seed, n, amplitude, scale, name):
     X = rng.standard_normal((n, 2))
     lab = labels(np.where(rng.random(n) < 0.5, 1.0, -1.0), rng.choice([0.5, 1.0, 3.0], n))
     K = np.exp(amplitude) * RBF(np.exp(scale))(X) + 1.0
-    bounds = [fit_sites(K, lab, SITES[name], tol=0.0, max_iter=k).bound for k in (1, 2, 4, 8, 16)]
+    bounds = [
+        fit_sites(Gram(K), lab, SITES[name], tol=0.0, max_iter=k).bound for k in (1, 2, 4, 8, 16)
+    ]
     assert np.all(np.diff(bounds) >= -1e-8 * np.maximum(1.0, np.abs(bounds[1:])))
 
 
@@ -116,9 +118,9 @@ def test_gradient_in_the_gram_matrix():
     for name in ("logistic", "tight", "augmented"):
 
         def best(A, site=SITES[name]):
-            return fit_sites(A, lab, site, tol=1e-14, max_iter=3000)
+            return fit_sites(Gram(A), lab, site, tol=1e-14, max_iter=3000)
 
-        G = best(K).slope()
+        G = Gram(K).gradient(best(K))
         for _ in range(3):
             D = rng.standard_normal(K.shape) * 1e-4
             D = D + D.T
@@ -129,11 +131,11 @@ def test_gradient_in_the_gram_matrix():
 def test_idle_points_change_nothing():
     """A point whose site has no precision is left out of the factor, not out of the answer."""
     X, lab, K = problem()
-    fit = fit_sites(K, lab, Hinge().tight)
+    fit = fit_sites(Gram(K), lab, Hinge().tight)
     w = fit.sites.w.copy()
     w[::3] = 1e-14
     sites = Sites(w, fit.sites.b)
-    with_idle = fit_sites(K, lab, Hinge().tight, sites, max_iter=1)
+    with_idle = fit_sites(Gram(K), lab, Hinge().tight, sites, max_iter=1)
     V = np.linalg.inv(np.linalg.inv(K) + np.diag(w))
     assert with_idle.on.size < w.size
     np.testing.assert_allclose(with_idle.v, np.diag(V), rtol=1e-6)
@@ -142,8 +144,8 @@ def test_idle_points_change_nothing():
 
 def test_new_rows():
     X, lab, K = problem()
-    fit = fit_sites(K, lab, Hinge().tight)
-    m, v = fit.at(K[:5], np.diag(K)[:5])
+    fit = fit_sites(Gram(K), lab, Hinge().tight)
+    m, v = fit.predictor(K[:5], np.diag(K)[:5])
     np.testing.assert_allclose(m, fit.m[:5], rtol=1e-9)
     np.testing.assert_allclose(v, fit.v[:5], rtol=1e-7)
 
@@ -151,13 +153,13 @@ def test_new_rows():
 def test_weights_are_repetitions_and_two_rows_may_share_a_point():
     X, lab, K = problem(20)
     c = np.arange(20) % 3 + 1.0
-    merged = fit_sites(K, labels(lab.y, c), Hinge().tight, tol=1e-12, max_iter=500)
+    merged = fit_sites(Gram(K), labels(lab.y, c), Hinge().tight, tol=1e-12, max_iter=500)
     at = np.repeat(np.arange(20), c.astype(int))
-    shared = fit_sites(K, labels(lab.y[at], at=at), Hinge().tight, tol=1e-12, max_iter=500)
+    shared = fit_sites(Gram(K), labels(lab.y[at], at=at), Hinge().tight, tol=1e-12, max_iter=500)
     assert merged.bound == pytest.approx(shared.bound, rel=1e-12)
     np.testing.assert_allclose(merged.m, shared.m, rtol=1e-9)
     rows = K[np.ix_(at, at)] + 1e-10 * np.eye(at.size)
-    spread = fit_sites(rows, labels(lab.y[at]), Hinge().tight, tol=1e-12, max_iter=500)
+    spread = fit_sites(Gram(rows), labels(lab.y[at]), Hinge().tight, tol=1e-12, max_iter=500)
     assert spread.bound == pytest.approx(merged.bound, rel=1e-6)
 
 
@@ -165,8 +167,8 @@ def test_left_out_moments_are_those_of_explicit_removal():
     """Removal of a site: exact.  Refit without the row: close (correlation above 0.99)."""
     X, lab, K = problem(60)
     site = Hinge().tight
-    fit = fit_sites(K, lab, site, tol=1e-12, max_iter=1000)
-    m, v = left_out(fit, lab, site)
+    fit = fit_sites(Gram(K), lab, site, tol=1e-12, max_iter=1000)
+    m, v = fit.left_out(lab, site)
     again = []
     for i in range(60):
         keep = np.delete(np.arange(60), i)
@@ -177,15 +179,15 @@ def test_left_out_moments_are_those_of_explicit_removal():
         assert m[i] == pytest.approx((V @ b)[i], rel=1e-4, abs=1e-5)
         assert v[i] == pytest.approx(V[i, i], rel=1e-4)
         part, _ = lab.take(keep)
-        refit = fit_sites(K[np.ix_(keep, keep)], part, site)
-        again.append(refit.at(K[[i]][:, keep], K[[i], [i]])[0][0])
+        refit = fit_sites(Gram(K[np.ix_(keep, keep)]), part, site)
+        again.append(refit.predictor(K[[i]][:, keep], K[[i], [i]])[0][0])
     assert np.corrcoef(m, again)[0, 1] > 0.99
 
 
 def test_no_point_with_precision_is_no_matter_for_lapack(capfd):
     """All rows beyond the margin: the prior's variance, and nothing is printed."""
     K = 4.0 * np.eye(3)
-    m, v, alpha, R, on, kl = moments(K, Sites(np.zeros(3), np.zeros(3)))
+    m, v, alpha, R, on, kl = Gram(K).moments(Sites(np.zeros(3), np.zeros(3)))
     np.testing.assert_array_equal(v, np.diag(K))
     assert R.shape == (0, 0)
     assert on.size == kl == 0

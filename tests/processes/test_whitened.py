@@ -18,7 +18,8 @@ from bayesvm.likelihoods import Hinge
 from bayesvm.machines.posterior import GaussianPosterior
 from bayesvm.model.model import Model, Problem
 from bayesvm.priors import Fixed
-from bayesvm.processes.whitened import choose_points, lloyd, scattered, spread, whiten
+from bayesvm.processes.points import choose_points, pivots
+from bayesvm.processes.whitened import Whitened, kernel_factor
 
 PLAIN = Standardised(np.zeros(2), np.ones(2))
 RNG = np.random.default_rng(0)
@@ -27,7 +28,7 @@ y = frozen(np.where(X[:, 0] + X[:, 1] ** 2 > 0.7, 1.0, -1.0))
 
 
 def make(kernel, Z, bias=None, size=30):
-    terms = (Term("gp", whiten(kernel, Z, PLAIN), Fixed(1.0)),)
+    terms = (Term("gp", Whitened(kernel, Z, PLAIN), Fixed(1.0)),)
     if bias is not None:
         terms = (Term("bias", Intercept(), Fixed(bias**-2)), *terms)
     return Problem(Model(terms, Hinge()), Blocks(X, y, np.ones(30), size), Serial()).assembled()
@@ -39,7 +40,7 @@ def fitted(problem):
 
 def test_columns_reproduce_the_kernel_at_the_points():
     kernel = 2.0 * RBF(1.0)
-    design = whiten(kernel, X, PLAIN)
+    design = Whitened(kernel, X, PLAIN)
     C = design.columns(X)
     np.testing.assert_allclose(C @ C.T, kernel(X), atol=1e-5)
     np.testing.assert_allclose(design.residual(X, C), 0.0, atol=1e-5)
@@ -47,7 +48,7 @@ def test_columns_reproduce_the_kernel_at_the_points():
 
 def test_residual_is_the_conditional_variance():
     kernel, Z = 2.0 * RBF(1.0), X[:7]
-    design = whiten(kernel, Z, PLAIN)
+    design = Whitened(kernel, Z, PLAIN)
     C = design.columns(X)
     K = kernel(X, Z)
     propped = kernel(Z) + 2e-6 * np.eye(7)
@@ -56,7 +57,7 @@ def test_residual_is_the_conditional_variance():
 
 
 def test_far_rows_are_left_to_the_prior():
-    design = whiten(2.0 * RBF(1.0), X, PLAIN)
+    design = Whitened(2.0 * RBF(1.0), X, PLAIN)
     far = np.full((1, 2), 100.0)
     C = design.columns(far)
     np.testing.assert_allclose(C, 0.0, atol=1e-12)
@@ -102,7 +103,7 @@ def test_a_bias_is_the_constant_kernel():
 
 
 def test_white_noise_stays_outside_the_columns_of_new_rows():
-    design = whiten(RBF(1.0) + White(0.5), X, PLAIN)
+    design = Whitened(RBF(1.0) + White(0.5), X, PLAIN)
     new = X[:3] + 1e-9
     assert np.all(design.residual(new, design.columns(new)) >= 0.5)
 
@@ -110,18 +111,18 @@ def test_white_noise_stays_outside_the_columns_of_new_rows():
 def test_jitter_gives_up_with_advice():
     bad = Function(lambda A, B: -np.ones((len(A), len(B))))
     with pytest.raises(np.linalg.LinAlgError, match="Drop duplicate or collinear"):
-        whiten(bad, X, PLAIN)
+        kernel_factor(bad, X)
     with pytest.raises(ValueError, match="not finite"):
-        whiten(Function(lambda A, B: np.full((len(A), len(B)), np.nan)), X, PLAIN)
-    whiten(RBF(1.0), np.vstack([X[:3], X[:3]]), PLAIN)  # duplicates alone are propped up
+        kernel_factor(Function(lambda A, B: np.full((len(A), len(B)), np.nan)), X)
+    kernel_factor(RBF(1.0), np.vstack([X[:3], X[:3]]))  # duplicates alone are propped up
 
 
 def test_points_by_every_rule():
     rng = np.random.default_rng(1)
-    assert choose_points(X, 40, "kmeans", rng) is X
-    drawn = choose_points(X, 5, "random", rng)
+    assert choose_points(X, 40, "kmeans", RBF(1.0), rng) is X
+    drawn = choose_points(X, 5, "random", RBF(1.0), rng)
     assert {tuple(z) for z in drawn} <= {tuple(x) for x in X}
-    centres = choose_points(X, 5, "kmeans", rng)
+    centres = choose_points(X, 5, "kmeans", RBF(1.0), rng)
     assert centres.shape == (5, 2)
 
 
@@ -129,16 +130,17 @@ def inertia(X, Z):
     return np.min(((X[:, None] - Z) ** 2).sum(axis=2), axis=1).sum()
 
 
-def test_lloyd_lowers_the_distance_to_the_nearest_point():
-    start = spread(X, 5, np.random.default_rng(0))
-    values = [inertia(X, start), *(inertia(X, lloyd(X, start, k)) for k in (1, 2, 5))]
-    assert np.all(np.diff(values) <= 1e-12)
-    assert len({tuple(z) for z in start}) == 5
-
-
-def test_fewer_distinct_rows_than_points():
-    few = np.repeat(X[:3], 10, axis=0)
-    assert spread(few, 8, np.random.default_rng(0)).shape == (3, 2)
+def test_centres_are_near_the_rows_in_units_of_the_length_scales():
+    rows = np.random.default_rng(0).standard_normal((300, 2))
+    round_, flat = (
+        choose_points(rows, 12, "kmeans", RBF(scale), np.random.default_rng(0))
+        for scale in (1.0, (1.0, 100.0))
+    )
+    at_random = rows[:12]
+    assert inertia(rows, round_) < inertia(rows, at_random)
+    assert inertia(rows[:, :1], flat[:, :1]) < inertia(rows[:, :1], round_[:, :1])
+    again = choose_points(rows, 12, "kmeans", RBF(1.0), np.random.default_rng(0))
+    np.testing.assert_array_equal(again, round_)
 
 
 @pytest.mark.parametrize("ready", [True, False], ids=["columns ready", "columns made"])
@@ -173,11 +175,11 @@ def test_rows_chosen_by_kernel_values_leave_less_than_rows_at_random():
     rows = rng.standard_normal((300, 2))
 
     def left(Z):
-        design = whiten(kernel, Z, PLAIN)
+        design = Whitened(kernel, Z, PLAIN)
         return design.residual(rows, design.columns(rows)).sum()
 
-    ours = np.mean([left(scattered(kernel, rows, 20, rng)) for _ in range(10)])
-    blind = np.mean([left(choose_points(rows, 20, "random", rng)) for _ in range(10)])
+    ours = np.mean([left(pivots(kernel, rows, 20, rng)) for _ in range(10)])
+    blind = np.mean([left(choose_points(rows, 20, "random", kernel, rng)) for _ in range(10)])
     assert ours < 0.8 * blind
     copies = np.repeat(rows[:5], 3, axis=0)
-    assert scattered(kernel, copies, 12, rng).shape == (5, 2)  # copies say nothing
+    assert pivots(kernel, copies, 12, rng).shape == (5, 2)  # copies say nothing

@@ -12,7 +12,7 @@ from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge, Logistic, SkewedLaplace
 from bayesvm.processes.evidence import LogNormal
 from bayesvm.processes.gibbs import Sampled, factor_given, run_chains
-from bayesvm.processes.gram import Labels, Sites
+from bayesvm.processes.process import Labels, Prior, Sites
 
 X = frozen(np.array([[0.0], [0.8]]))
 Y = frozen(np.array([1.0, -1.0]))
@@ -24,7 +24,7 @@ PRIOR = LogNormal(np.array([-0.3]), np.array([[1.0]]))
 def setting(likelihood, fitc=False, prior=PRIOR, points=X, labels=LABELS):
     kernel = 3.0 * RBF(1.0)
     kernel = _OneScale(kernel)
-    return Sampled(kernel, X, points, BIAS, fitc, labels, likelihood, prior)
+    return Sampled(Prior(kernel, BIAS, points, fitc), X, labels, likelihood, prior)
 
 
 class _OneScale:
@@ -45,18 +45,20 @@ class _OneScale:
 
 def prior_covariance(what, theta):
     """Of f at the two rows, by explicit inverses."""
-    kernel, Z = what.kernel.with_theta(theta), what.Z
+    kernel, Z = what.process.kernel.with_theta(theta), what.process.Z
     if len(Z) == 2:
         return kernel(X) + BIAS
     cross = kernel(X, Z)
     Q = cross @ np.linalg.solve(kernel(Z), cross.T)
-    own = np.diag(kernel.diag(X) - np.diag(Q)) if what.fitc else 1e-9 * np.eye(2)
+    own = np.diag(kernel.diag(X) - np.diag(Q)) if what.process.fitc else 1e-9 * np.eye(2)
     return Q + own + BIAS
 
 
 def quadrature(what, scales=(None,)):
     """Means of theta, theta^2, f, f^2 (and log gamma) over a grid of (theta, f1, f2[, gamma])."""
-    thetas = np.linspace(-6, 5, 111) if what.prior is not None else what.kernel.theta[None, 0]
+    thetas = (
+        np.linspace(-6, 5, 111) if what.prior is not None else what.process.kernel.theta[None, 0]
+    )
     side = np.linspace(-9, 9, 181)
     f = np.stack(np.meshgrid(side, side, indexing="ij"), axis=-1).reshape(-1, 2)
     logs = np.full((len(scales), thetas.size, len(f)), -np.inf)
@@ -80,7 +82,7 @@ def quadrature(what, scales=(None,)):
 
 def draw(what, draws, thin=1, seed=0, burn_in=200):
     scheme = Gibbs(draws=draws, burn_in=burn_in, chains=2, thin=thin)
-    start = np.zeros(1 + len(what.Z))
+    start = np.zeros(1 + len(what.process.Z))
     return run_chains(what, scheme, np.random.default_rng(seed), start)
 
 
@@ -133,7 +135,7 @@ def test_weights_count_rows():
 def test_density_with_f_integrated_out(fitc):
     """log of the integral of exp(b f - w f^2 / 2) N(f; 0, prior), by its closed form."""
     what = setting(Hinge(), fitc=fitc, points=np.array([[0.3]]))
-    low = what.process(what.kernel.theta)
+    low = what.at(what.process.kernel.theta)
     sites = Sites(np.array([0.7, 2.0]), np.array([1.5, -0.4]))
     P = low.C @ low.C.T + (np.diag(low.rest) if fitc else 0.0)
     M = np.eye(2) + P @ np.diag(sites.w)

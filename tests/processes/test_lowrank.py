@@ -4,21 +4,18 @@ import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.stats import multivariate_normal
+from tests.problems import frozen
 
-from bayesvm.designs import Standardised
 from bayesvm.kernels import RBF, Linear, Matern, Polynomial, Scaled
 from bayesvm.likelihoods import Hinge, Logistic, SkewedLaplace
-from bayesvm.processes.gram import Labels, fit_sites, left_out
-from bayesvm.processes.lowrank import LowRank
-from bayesvm.processes.whitened import jitter, whiten
-from tests.problems import frozen
+from bayesvm.processes.process import Gram, Labels, LowRank, covariance_of, fit_sites
+from bayesvm.processes.whitened import jitter
 
 RNG = np.random.default_rng(0)
 X = frozen(RNG.standard_normal((25, 2)))
 y = frozen(np.where(X[:, 0] + X[:, 1] ** 2 + 0.5 * RNG.standard_normal(25) > 0.7, 1.0, -1.0))
 Z = frozen(X[:6] + 0.1 * RNG.standard_normal((6, 2)))
 LABELS = Labels(y, np.ones(25), np.arange(25), 25)
-PLAIN = Standardised(np.zeros(2), np.ones(2))
 BIAS = 4.0
 both = pytest.mark.parametrize("fitc", [False, True], ids=["variational", "fitc"])
 SITES = {
@@ -31,7 +28,7 @@ every_site = pytest.mark.parametrize("site", SITES.values(), ids=SITES)
 
 
 def process(kernel, fitc, Z=Z):
-    return LowRank.of(whiten(kernel, Z, PLAIN), X, BIAS, fitc)
+    return LowRank.of(kernel, Z, X, BIAS, fitc)
 
 
 def best(kernel, fitc, site, Z=Z, tol=1e-16):
@@ -101,7 +98,7 @@ def test_gradient_by_central_differences(kernel, site, fitc, monkeypatch):
     finer = tuple(zip(nodes, weights / weights.sum(), strict=True))
     monkeypatch.setattr("bayesvm.likelihoods.logistic.NODES_AND_WEIGHTS", finer)
     fit = best(kernel, fitc, site)
-    slope = process(kernel, fitc).slope(fit)
+    slope = process(kernel, fitc).slope([fit])
     h = 1e-4
 
     def bound(theta):
@@ -122,7 +119,7 @@ def test_gradient_by_central_differences(kernel, site, fitc, monkeypatch):
 def test_every_row_a_point_is_the_process_itself(fitc, site):
     kernel = 2.0 * RBF(0.9)
     K = kernel(X)
-    full = fit_sites(K + BIAS + jitter(K) * np.eye(25), LABELS, site, tol=1e-12, max_iter=3000)
+    full = fit_sites(Gram(covariance_of(K, BIAS)), LABELS, site, tol=1e-12, max_iter=3000)
     low = best(kernel, fitc, site, X)
     assert low.bound == pytest.approx(full.bound, abs=2e-4)
     np.testing.assert_allclose(low.m, full.m, atol=2e-3)
@@ -131,7 +128,7 @@ def test_every_row_a_point_is_the_process_itself(fitc, site):
 def test_variational_is_below_the_process_and_grows_with_points_and_fitc_need_not():
     kernel, site = 2.0 * RBF(0.9), SITES["augmented"]
     K = kernel(X)
-    full = fit_sites(K + BIAS + jitter(K) * np.eye(25), LABELS, site, tol=1e-10).bound
+    full = fit_sites(Gram(covariance_of(K, BIAS)), LABELS, site, tol=1e-10).bound
     grown = [best(kernel, False, site, X[:m], tol=1e-10).bound for m in (2, 4, 8, 16, 25)]
     assert np.all(np.diff(grown) > 0)
     assert grown[-1] <= full + 1e-6
@@ -149,8 +146,8 @@ def test_the_bound_never_falls(fitc):
 def test_moments_without_a_row_by_its_removal(fitc):
     """With sites held: the same as leaving the row's site out of the dense posterior."""
     kernel, site = 2.0 * RBF(0.9), SITES["augmented"]
-    fit, low = best(kernel, fitc, site), process(kernel, fitc)
-    m, v = left_out(fit, LABELS, site, low.outside)
+    fit = best(kernel, fitc, site)
+    m, v = fit.left_out(LABELS, site)
     prior, rest = dense_prior(kernel, fitc)
     rest = np.broadcast_to(rest, 25)
     for i in (0, 7, 24):

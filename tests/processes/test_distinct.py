@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesvm.processes.distinct import _gathered, merge
+from bayesvm.processes.points import merge
 
 
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 40), p=st.integers(1, 3))
@@ -45,8 +45,6 @@ def test_minus_zero_is_zero():
 def test_equal_neighbours_are_found_in_float32_too():
     X = np.array([[0.1], [0.2], [0.1]], dtype=np.float32)
     assert merge(X, np.zeros(3, int), np.ones(3)).X.shape == (2, 1)
-    order, first = _gathered(X.astype(float))
-    assert first.sum() == 2
 
 
 @given(seed=st.integers(0, 10**6), n=st.integers(2, 40), p=st.integers(1, 4))

@@ -17,7 +17,7 @@ from bayesvm.priors import Fixed
 from bayesvm.processes import streamed
 from bayesvm.processes.evidence import parameter_prior
 from bayesvm.processes.streamed import StreamedEvidence, guided, refine
-from bayesvm.processes.whitened import whiten
+from bayesvm.processes.whitened import Whitened
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((240, 3))
@@ -31,7 +31,7 @@ KERNELS = [
 
 
 def problem(kernel, likelihood, engine=None):
-    design = whiten(kernel, X[:12], Standardised(np.zeros(3), np.ones(3)))
+    design = Whitened(kernel, X[:12], Standardised(np.zeros(3), np.ones(3)))
     terms = (Term("bias", Intercept(), Fixed(1 / 9)), Term("gp", design, Fixed(1.0)))
     model = Model(terms, likelihood)
     return guided(Problem(model, Blocks(X, Y, C, 64), engine or Serial()), likelihood)
@@ -49,9 +49,7 @@ def test_the_gradient_by_central_differences(kernel, likelihood, monkeypatch):
         kernel = Scaled(0.2, kernel.kernel)
     monkeypatch.setattr(streamed, "SETTLED", 1e-14)
     monkeypatch.setattr(streamed, "PASSES", 2000)
-    one = StreamedEvidence(
-        kernel, [problem(kernel, likelihood)], parameter_prior(kernel, 3, 16.0, 1.0)
-    )
+    one = StreamedEvidence(kernel, [problem(kernel, likelihood)], parameter_prior(kernel, 3, 16.0))
     theta = kernel.theta
     slope = one(theta)[1]
     for j in range(theta.size):
@@ -63,7 +61,7 @@ def test_the_gradient_by_central_differences(kernel, likelihood, monkeypatch):
 
 def test_machines_and_partitions_add_up():
     kernel = KERNELS[1]
-    prior = parameter_prior(kernel, 3, 16.0, 1.0)
+    prior = parameter_prior(kernel, 3, 16.0)
     whole = problem(kernel, Logistic())
     value, slope = StreamedEvidence(kernel, [whole], prior)(kernel.theta)
     parts = replace(whole, blocks=replace(whole.blocks, size=7), engine=Threads(2))
@@ -90,7 +88,7 @@ def away(one, library):
 @pytest.mark.parametrize("kernel", KERNELS, ids=["shared", "own and sum", "product"])
 @pytest.mark.parametrize("likelihood", [Logistic(), Hinge()], ids=str)
 def test_gradients_are_made_where_the_rows_are(kernel, likelihood, library):
-    one, prior = problem(kernel, likelihood), parameter_prior(kernel, 3, 16.0, 1.0)
+    one, prior = problem(kernel, likelihood), parameter_prior(kernel, 3, 16.0)
     value, slope = StreamedEvidence(kernel, [one], prior)(kernel.theta)
     there = StreamedEvidence(kernel, [away(one, library)], prior)(kernel.theta)
     np.testing.assert_allclose(there[0], value, rtol=1e-10)
@@ -104,7 +102,7 @@ def test_gradients_elsewhere_by_central_differences(library, monkeypatch):
     monkeypatch.setattr(streamed, "PASSES", 2000)
     kernel = KERNELS[1]
     one = away(problem(kernel, Logistic()), library)
-    score = StreamedEvidence(kernel, [one], parameter_prior(kernel, 3, 16.0, 1.0))
+    score = StreamedEvidence(kernel, [one], parameter_prior(kernel, 3, 16.0))
     slope = score(kernel.theta)[1]
     way = np.linspace(1.0, -1.0, kernel.theta.size)  # all parameters at once
     step = 1e-4 * way
@@ -116,7 +114,7 @@ def test_steps_go_uphill():
     kernel = Scaled(16.0, RBF(6.0))
     one = problem(kernel, Logistic())
     better = refine(kernel, [one], 3, 16.0)
-    score = StreamedEvidence(kernel, [one], parameter_prior(kernel, 3, 16.0, 1.0))
+    score = StreamedEvidence(kernel, [one], parameter_prior(kernel, 3, 16.0))
     assert score(better.theta)[0] > score(kernel.theta)[0] + 1.0
     assert better.kernel.length_scale < 6.0  # the product of two columns bends
 

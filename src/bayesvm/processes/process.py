@@ -1,0 +1,447 @@
+r"""A Gaussian process at points, and its posterior given Gaussian sites.
+
+A site is a Gaussian factor at a point, of precision *w* and potential *b*: what the likelihood of
+the rows there contributes.  :class:`Prior` is the process, exact or through inducing points;
+``prior.at(X)`` is its distribution at points, one of two classes with the same methods.
+
+:class:`Gram`, with :math:`f \sim N(0, K)`:
+
+.. math::
+
+    B = I + W^{1/2} K W^{1/2}, \qquad B^{-1} = R^\top R, \qquad
+    V = K - K W^{1/2} B^{-1} W^{1/2} K, \qquad m = V b,
+
+    \mathrm{KL}(q \,\|\, p) = \tfrac12\big(\log|B| - w^\top v + \alpha^\top m\big), \qquad
+    \alpha = K^{-1} m = b - w m .
+
+:class:`LowRank`, with the whitened columns :math:`\Phi` of :mod:`.whitened` (the level's among
+them) and the variance :math:`\tilde k` that they leave:
+
+.. math::
+
+    B = I + \Phi^\top \tilde W \Phi, \qquad B^{-1} = R^\top R, \qquad
+    \mu = B^{-1}\Phi^\top \tilde b, \qquad a = \Phi\mu, \qquad s_i = \phi_i^\top B^{-1}\phi_i .
+
+================  ==========================================  ==================================
+                  variational                                 FITC
+================  ==========================================  ==================================
+prior of f        :math:`\Phi\Phi^\top`, and                  :math:`\Phi\Phi^\top +
+                  :math:`\tilde k` that no row can reduce     \mathrm{diag}(\tilde k)`
+:math:`\tau`      1                                           :math:`1 + \tilde k w`
+m                 a                                           :math:`(a + \tilde k b)/\tau`
+v                 :math:`s + \tilde k`                        :math:`s/\tau^2 + \tilde k/\tau`
+2 KL              :math:`\log|B| - w^\top s + \alpha^\top m`  :math:`\log|B| + \sum\log\tau -
+                                                              w^\top v + \alpha^\top m`
+================  ==========================================  ==================================
+
+with :math:`\tilde w = w/\tau`, :math:`\tilde b = b/\tau` and :math:`\alpha = b - wm`.  The first is
+a bound on the evidence of the full process and grows with the points; the second is a bound on that
+of another process, and may lie above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import blas, cholesky, lapack, solve_triangular
+
+from ..core.types import Array, Local
+from ..inference.loop import Pace, Step, climb
+from ..inference.progress import Watch, silent
+from ..machines.calibration import leave_one_out
+from .whitened import JITTER, jitter, kernel_factor
+
+Site = Callable[[Array, Array, Array], Local]
+
+NEGLIGIBLE = 1e-10  # precision of a site, in units of the prior's, that changes nothing
+FIRST = 2.0  # size of f before anything is known, with unit variance
+ROUNDING = 1e-12  # of a factorisation, as a share of the diagonal
+STRONG = 1e-4  # precision that leaves twelve digits in a difference from one
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Labels and weights of rows, and the number of each row's point."""
+
+    y: Array
+    c: Array
+    at: Array
+    points: int
+
+    def total(self, x: Array) -> Array:
+        """Sums over the rows at each point."""
+        return np.bincount(self.at, x, self.points)
+
+    def take(self, rows: Array) -> tuple[Labels, Array]:
+        """Chosen rows, and the numbers of their points."""
+        kept, at = np.unique(self.at[rows], return_inverse=True)
+        return Labels(self.y[rows], self.c[rows], at, kept.size), kept
+
+
+class Sites(NamedTuple):
+    """Precision and potential of each point's Gaussian site."""
+
+    w: Array
+    b: Array
+
+
+class SiteMoments(NamedTuple):
+    """Posterior of f at the points given sites."""
+
+    m: Array
+    v: Array
+    alpha: Array
+    R: Array  # lower, R' R is the inverse of B
+    on: Array  # points that are in B
+    kl: float
+
+
+@dataclass(frozen=True, eq=False)
+class SiteFit:
+    """A posterior at the points: sites, moments, the root of B's inverse, and the bound."""
+
+    sites: Sites
+    m: Array
+    v: Array
+    alpha: Array
+    R: Array
+    on: Array
+    local: Local  # likelihood contributions of the rows, each counted c times
+    outside: Array | float  # part of v that no row can reduce
+    bound: float
+    passes: int = 0
+    path: list[float] = field(default_factory=list)
+    converged: bool = True
+    change: float = np.inf
+
+    @property
+    def predictor(self) -> Predictor:
+        return Predictor(self.alpha, self.sites.w[self.on], self.R, self.on)
+
+    def left_out(self, labels: Labels, site: Site) -> tuple[Array, Array]:
+        """Moments of f at each row without one copy of that row, for fixed other sites."""
+        m, v = self.m[labels.at], self.v[labels.at]
+        rest = np.broadcast_to(self.outside, self.m.shape)[labels.at]
+        m, v = leave_one_out(m, v - rest, site(labels.y, m, v), labels.c)
+        return m, v + rest
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """Moments of f at new rows from their kernel values with the points of an exact process."""
+
+    alpha: Array
+    w: Array  # of the points in B
+    R: Array
+    on: Array
+
+    def __call__(self, cross: Array, diag: Array) -> tuple[Array, Array]:
+        """From values with the points, ``(new, points)``, and of the rows with themselves."""
+        T = (cross[:, self.on] * np.sqrt(self.w)) @ self.R.T
+        v = diag - np.einsum("ij,ij->i", T, T)
+        return cross @ self.alpha, np.maximum(v, 1e-12 * diag)
+
+
+# ---------------------------------------------------------------------------------------------
+# The process
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """A Gaussian process: a kernel, the variance of a level, and the inducing points if any."""
+
+    kernel: Any
+    level: float
+    Z: Array | None = None
+    fitc: bool = False
+
+    def with_theta(self, theta: Array) -> Prior:
+        return replace(self, kernel=self.kernel.with_theta(theta))
+
+    def at(self, X: Array) -> Gram | LowRank:
+        """The process at points, on the scale of the kernel."""
+        if self.Z is not None:
+            return LowRank.of(self.kernel, self.Z, X, self.level, self.fitc)
+        values = self.kernel(X)
+        return Gram(covariance_of(values, self.level), self.kernel, X, values, self.level)
+
+
+def covariance_of(values: Array, level: float) -> Array:
+    """Covariance of f at points from their kernel values: jitter and the level added."""
+    K = values + level
+    K[np.diag_indices_from(K)] += jitter(values)
+    return K
+
+
+@dataclass(frozen=True, eq=False)
+class Gram:
+    """The exact process at points, by its covariance matrix there."""
+
+    K: Array
+    kernel: Any = None  # for gradients: the kernel, the points, its values and the level
+    X: Array | None = None
+    values: Array | None = None
+    level: float = 0.0
+
+    outside = 0.0
+
+    def scaled(self, amplitude: float) -> Gram:
+        """The process with its kernel times a number."""
+        assert self.values is not None
+        return Gram(covariance_of(amplitude * self.values, self.level))
+
+    def moments(self, sites: Sites) -> SiteMoments:
+        r"""Mean and variance at the points, and R.
+
+        Points without precision (many, under the hinge) are left out of B.  Where a site is strong,
+        :math:`v_i = (1 - [B^{-1}]_{ii})/w_i`, which needs no more than R; where it is weak that
+        would be a difference of near equals, and the column is solved for.
+        """
+        K, diag = self.K, np.diag(self.K)
+        strength = sites.w * diag
+        on = np.flatnonzero(strength > NEGLIGIBLE)
+        w, s = sites.w[on], np.sqrt(sites.w[on])
+        R = invert(factor(K, w, on))
+        alpha = sites.b.copy()
+        alpha[on] -= s * ((R @ (s * (K @ sites.b)[on])) @ R)
+        v = np.empty(diag.size)
+        v[on] = (1.0 - np.einsum("ij,ij->j", R, R)) / w
+        weak = np.flatnonzero(strength <= STRONG)
+        if weak.size:
+            T = R @ (K[np.ix_(on, weak)] * s[:, None])
+            v[weak] = diag[weak] - np.einsum("ij,ij->j", T, T)
+        m, v = K @ alpha, np.maximum(v, 1e-12 * diag)
+        kl = 0.5 * float(alpha @ m - sites.w @ v) - np.log(np.diag(R)).sum()
+        return SiteMoments(m, v, alpha, R, on, float(kl))
+
+    def gradient(self, fit: SiteFit) -> Array:
+        """Gradient of the optimal bound in the entries of K."""
+        out = np.outer(fit.alpha, fit.alpha)
+        if fit.on.size:  # else LAPACK would print a complaint
+            inverse, _ = lapack.dlauum(fit.R, lower=1)
+            inverse += np.tril(inverse, -1).T  # R has zeros above the diagonal
+            s = np.sqrt(fit.sites.w[fit.on])
+            inverse *= s[:, None]
+            inverse *= s
+            out[_square(fit.on, out)] -= inverse
+        out *= 0.5
+        return out
+
+    def slope(self, fits: Sequence[SiteFit]) -> Array:
+        """Gradient in the kernel's log parameters of the bounds at their optima over sites."""
+        G = np.zeros_like(self.K)
+        for fit in fits:
+            G += self.gradient(fit)
+        n = G.shape[0]
+        on_jitter = np.full(n, JITTER * np.trace(G) / n)
+        slope: Array = self.kernel.pull(G, self.X, None, self.values)
+        return slope + self.kernel.pull_diag(on_jitter, self.X)
+
+
+@dataclass(frozen=True, eq=False)
+class LowRank:
+    """The process at points ``X`` through inducing points ``Z``."""
+
+    kernel: Any
+    X: Array
+    Z: Array
+    L: Array  # factor of the kernel matrix of Z
+    C: Array  # (n, 1 + m), the level's column first
+    rest: Array  # variance that the columns leave
+    fitc: bool
+
+    @staticmethod
+    def of(kernel: Any, Z: Array, X: Array, level: float, fitc: bool) -> LowRank:
+        L, _ = kernel_factor(kernel, Z)
+        cross = kernel(Z, X)
+        C = np.empty((X.shape[0], Z.shape[0] + 1))
+        C[:, 0] = np.sqrt(level)
+        C[:, 1:] = solve_triangular(L, cross, lower=True, overwrite_b=True, check_finite=False).T
+        rest = np.maximum(kernel.diag(X) - np.einsum("ij,ij->i", C[:, 1:], C[:, 1:]), 0.0)
+        return LowRank(kernel, X, Z, L, C, rest, fitc)
+
+    @property
+    def outside(self) -> Array | float:
+        return 0.0 if self.fitc else self.rest
+
+    def scaled(self, amplitude: float) -> LowRank:
+        """The process with its kernel times a number."""
+        C = self.C.copy()
+        C[:, 1:] *= np.sqrt(amplitude)
+        return replace(self, C=C, rest=amplitude * self.rest)
+
+    def through(self, sites: Sites) -> tuple[Sites, Array]:
+        """Sites of the columns' part of f, and tau."""
+        tau = 1.0 + self.rest * sites.w if self.fitc else np.ones_like(sites.w)
+        return Sites(sites.w / tau, sites.b / tau), tau
+
+    def factor(self, w: Array) -> Array:
+        """The factor of B for precisions of the columns' part of f."""
+        A = self.C * np.sqrt(w)[:, None]
+        B = A.T @ A
+        B[np.diag_indices_from(B)] += 1.0
+        return factor_in_place(B)
+
+    def moments(self, sites: Sites) -> SiteMoments:
+        own, tau = self.through(sites)
+        R = invert(self.factor(own.w))
+        T = blas.dtrmm(1.0, R, self.C.T, lower=1)  # R C'
+        a, s = (R @ (self.C.T @ own.b)) @ T, np.einsum("ij,ij->j", T, T)
+        half = 0.5 * np.log(tau).sum() - np.log(np.diag(R)).sum()
+        if self.fitc:
+            m, v = (a + self.rest * sites.b) / tau, s / tau**2 + self.rest / tau
+            spread = v
+        else:
+            m, v, spread = a, s + self.rest, s
+        alpha = sites.b - sites.w * m
+        kl = half + 0.5 * float(alpha @ m - sites.w @ spread)
+        return SiteMoments(m, np.maximum(v, 1e-300), alpha, R, np.arange(m.size), float(kl))
+
+    def slope(self, fits: Sequence[SiteFit]) -> Array:
+        r"""Gradient in the kernel's log parameters of the bounds at their optima over sites.
+
+        With :math:`G = \frac12(\alpha\alpha^\top - (\Phi\Phi^\top + D)^{-1}) + \mathrm{diag}\,
+        \delta` the gradient in :math:`\Phi\Phi^\top` and :math:`-\delta` that in the diagonal,
+        :math:`\bar K_{nm} = 2 G \Phi L^{-1}` and
+        :math:`\bar K_{mm} = -L^{-\top}\Phi^\top G \Phi L^{-1}`.
+        """
+        Phi, own = self.C[:, 1:], np.zeros(self.C.shape[0])
+        product = np.zeros_like(Phi)  # G Phi
+        for fit in fits:
+            w = self.through(fit.sites)[0].w
+            inverse = self.C @ (fit.R.T @ fit.R)  # Phi B^-1
+            if self.fitc:
+                diag = w - w**2 * np.einsum("ij,ij->i", inverse, self.C)
+                delta = -0.5 * (fit.alpha**2 - diag)
+            else:
+                delta = 0.5 * fit.sites.w
+            product += 0.5 * (np.outer(fit.alpha, fit.alpha @ Phi) - w[:, None] * inverse[:, 1:])
+            product += delta[:, None] * Phi
+            own -= delta
+        to_cross = 2.0 * over(product, self.L)  # (n, m)
+        theta: Array = self.kernel.pull(to_cross, self.X, self.Z)
+        theta += self.kernel.pull_diag(own, self.X)
+        return theta + pull_factor(self.kernel, self.Z, self.L, 2.0 * Phi.T @ product)
+
+
+def over(A: Array, L: Array) -> Array:
+    """``A L^-1``."""
+    return solve_triangular(L, A.T, lower=True, trans=1, check_finite=False).T
+
+
+def pull_factor(kernel: Any, Z: Array, L: Array, product: Array) -> Array:
+    r"""Gradient in the kernel's log parameters through the factor of the inducing points.
+
+    ``product`` is :math:`\bar\Phi^\top\Phi`, symmetric at an optimum over the whitened
+    coefficients, whose prior no rotation changes; then
+    :math:`\bar K_{mm} = -\tfrac12 L^{-\top}\bar\Phi^\top\Phi L^{-1}`.
+    """
+    inner = over(over(product + product.T, L).T, L)
+    K_bar = -0.25 * (0.5 * (inner + inner.T))
+    on_jitter = np.full(len(Z), JITTER * np.trace(K_bar) / len(Z))
+    return np.asarray(kernel.pull(K_bar, Z) + kernel.pull_diag(on_jitter, Z))
+
+
+def factor(K: Array, w: Array, on: Array) -> Array:
+    """The factor of B for the points that have precision.
+
+    Very large ones can leave less of its identity than rounding takes; that much is added then.
+    """
+    try:
+        return factor_in_place(_matrix(K, w, on))
+    except np.linalg.LinAlgError:
+        B = _matrix(K, w, on)
+        B[np.diag_indices_from(B)] *= 1.0 + ROUNDING
+        return factor_in_place(B)
+
+
+def _matrix(K: Array, w: Array, on: Array) -> Array:
+    """B for the points that have precision."""
+    s = np.sqrt(w)
+    B = K[_square(on, K)] * s
+    B *= s[:, None]
+    B[np.diag_indices_from(B)] += 1.0
+    return B
+
+
+def factor_in_place(B: Array) -> Array:
+    """The factor of a symmetric matrix: its transpose is in LAPACK's order, so none is copied."""
+    return cholesky(B.T, lower=True, overwrite_a=True, check_finite=False)
+
+
+def invert(L: Array) -> Array:
+    """The inverse of a factor, which it takes the place of."""
+    if not L.size:  # no point has precision; LAPACK would print a complaint
+        return L
+    R: Array = lapack.dtrtri(L, lower=1, overwrite_c=1)[0]
+    return R
+
+
+def _square(on: Array, K: Array) -> Any:
+    """Index of a square of K; a slice, which copies nothing, where it is all of it."""
+    return (slice(None), slice(None)) if on.size == K.shape[0] else np.ix_(on, on)
+
+
+# ---------------------------------------------------------------------------------------------
+# The posterior
+
+
+def target_sites(m: Array, v: Array, labels: Labels, site: Site) -> Sites:
+    """The sites that touch the bound where f has such moments at the points."""
+    return _targets(m, labels, site(labels.y, m[labels.at], v[labels.at]).times(labels.c))
+
+
+def _targets(m: Array, labels: Labels, local: Local) -> Sites:
+    w = labels.total(local.w)
+    return Sites(w, labels.total(local.g) + w * m)
+
+
+def fit_sites(
+    process: Gram | LowRank,
+    labels: Labels,
+    site: Site,
+    start: Sites | None = None,
+    tol: float = 1e-6,
+    max_iter: int = 100,
+    watch: Watch = silent,
+) -> SiteFit:
+    r"""Climb the bound by natural-gradient steps on the sites until a step gains ``tol`` a row.
+
+    The target of a point's site is :math:`(w, b) = \sum (w_i, g_i + w_i m)` over its rows; steps
+    that would lower the bound are halved, so the bound never falls.  Without a start, f has the
+    signs of the labels: from zero it would grow for some passes.
+    """
+
+    if start is None:
+        share = labels.total(labels.c * labels.y) / labels.total(labels.c)
+        start = target_sites(FIRST * share, np.ones(labels.points), labels, site)
+
+    best: SiteFit | None = None
+
+    def evaluate(sites: Sites) -> SiteFit:
+        nonlocal best
+        m, v, alpha, R, on, kl = process.moments(sites)
+        local = site(labels.y, m[labels.at], v[labels.at]).times(labels.c)
+        bound = float(local.bound.sum() - kl)
+        fit = SiteFit(sites, m, v, alpha, R, on, local, process.outside, bound)
+        best = fit if best is None or bound >= best.bound else best
+        return fit
+
+    def step(old: Sites) -> Step:
+        fit = evaluate(old)
+        w, b = _targets(fit.m, labels, fit.local)
+
+        def move(rate: float) -> Sites:
+            return Sites(old.w + rate * (w - old.w), old.b + rate * (b - old.b))
+
+        return Step(fit.bound, bold=move)
+
+    enough = tol * float(labels.c.sum())
+    how: dict[str, Any] = {"max_iter": max_iter, "watch": watch}
+    run = climb(step, start, lambda gain, *_: gain < enough, Pace(), **how)
+    fit = best if best is not None and best.sites is run.state else evaluate(run.state)
+    ended = {"converged": run.converged, "change": run.change}
+    return replace(fit, passes=run.n_iter, path=run.path, **ended)
