@@ -111,7 +111,7 @@ def fit_bayesian(X: Any, y: Any, task: Task, rng: np.random.Generator) -> Any:
         inference=inference,
         probability="probit",  # predicts by the sign at the posterior mean
         standardize=False,
-        intercept_precision=1e-8,
+        intercept_scale=1e4,
         random_state=rng,
     ).fit(X, y)
 

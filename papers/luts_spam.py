@@ -64,7 +64,7 @@ def solve(task: Task) -> dict[str, Any]:
             prior=PRIOR,
             inference=inference,
             probability="probit",
-            intercept_precision=1e-8,
+            intercept_scale=1e4,
             random_state=task["seed"] + task["run"],
         )
     )

@@ -14,7 +14,7 @@ ESTIMATORS = [
     BayesianLinearSVC(likelihood="probit", probability="probit"),
     BayesianLinearSVC(inference="em"),
     BayesianLinearSVC(inference="svi", random_state=0),
-    BayesianLinearSVC(covariance="diagonal", standardize=False),
+    BayesianLinearSVC(inference=VB(covariance="diagonal"), standardize=False),
     BayesianLinearSVC(inference=Gibbs(draws=50, burn_in=20, chains=2), random_state=0),
     BayesianLinearSVC(prior="lasso", inference="em"),
     BayesianLinearSVC(prior="lasso"),

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 import bayesvm
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
 from bayesvm.estimators.formula import Code
-from bayesvm.inference import Gibbs
+from bayesvm.inference import VB, Gibbs
 from bayesvm.terms import Columns, Intercept, Process
 
 sio = pytest.importorskip("skops.io")
@@ -22,7 +22,7 @@ MODELS = [
     BayesianLinearSVC(),
     BayesianLinearSVC(inference="em"),
     BayesianLinearSVC(prior="spike_slab", inference=Gibbs(draws=30, burn_in=10), random_state=0),
-    BayesianLinearSVC(likelihood="logistic", covariance="diagonal"),
+    BayesianLinearSVC(inference=VB(covariance="diagonal"), likelihood="logistic"),
     BayesianSVC(tune=False),
     BayesianSVC(n_inducing=10, tune=False, random_state=0),
     PCVC(tune=False),

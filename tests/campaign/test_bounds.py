@@ -55,7 +55,7 @@ def linear(rng):
     prior, likelihood = pick(rng, PRIORS)(), pick(rng, LIKELIHOODS)()
     simple = isinstance(prior, Ridge | Fixed) and isinstance(likelihood, Hinge)
     bound = "tight" if simple and rng.random() < 0.5 else "auto"
-    model = BayesianLinearSVC(prior, "vb", likelihood, bound=bound, random_state=0)
+    model = BayesianLinearSVC(prior, VB(bound=bound), likelihood, random_state=0)
     return model.fit(X, y, sample_weight=weight)
 
 
@@ -154,8 +154,13 @@ def test_the_bound_is_below_the_evidence(likelihood, shard, tally):
             bounds = ["auto"] + ["tight"] * isinstance(likelihood, Hinge)
             for bound in bounds:
                 model = BayesianLinearSVC(
-                    Fixed(precision), "vb", likelihood, fit_intercept=False, standardize=False
-                ).set_params(bound=bound, probability="normalised")
+                    Fixed(precision),
+                    VB(bound=bound),
+                    likelihood,
+                    fit_intercept=False,
+                    standardize=False,
+                    probability="normalised",
+                )
                 below = exact - float(model.fit(X, y, sample_weight=weight).elbo_)
                 require(below > -1e-4, f"{bound} bound above the evidence by {-below:.2g}")
 

@@ -1,6 +1,7 @@
 """One fit, whoever visits the rows: serial, threads, files, Dask, torch and the array API."""
 
 import itertools
+from dataclasses import replace
 
 import array_api_strict
 import numpy as np
@@ -118,7 +119,11 @@ def test_float32_columns(way, reference):
 @ways
 def test_linear_models_in_float32(way, reference):
     data, labels, options = WAYS[way]()
-    have = BayesianLinearSVC(dtype="float32", random_state=0, **options).fit(data, labels)
+    engine = options.get("engine", Serial())
+    engine = {"dask": Dask(), "out of core, threads": Threads()}.get(way, engine)
+    engine = Gpu.of(data) if way in ("array API", "torch") else engine
+    engine = replace(engine, dtype="float32")
+    have = BayesianLinearSVC(engine=engine, random_state=0).fit(data, labels)
     a, b = means(have, reference["linear"])
     assert 0 < np.abs(a - b).max() < 1e-4 * np.abs(b).max()
 

@@ -19,7 +19,7 @@ SCHEMES = {"vb": VB(tol=0.0), "em": EM(exact=False, tol=0.0), "gibbs": CHAINS, "
 FITC = {"approximation": "fitc", "n_inducing": 10, "tune": False}
 STOPPED = {
     **{f"linear {name}": BayesianLinearSVC(inference=s) for name, s in SCHEMES.items()},
-    "linear tight": BayesianLinearSVC(bound="tight", tol=0.0),
+    "linear tight": BayesianLinearSVC(inference=VB(bound="tight"), tol=0.0),
     "linear, gates": BayesianLinearSVC("laplace_zero", VB(tol=0.0)),
     **{f"mixed {name}": MixedSVC(inference=s) for name, s in SCHEMES.items()},
     **{f"kernel {n}": BayesianSVC(inference=s, tune=False, tol=0.0) for n, s in SCHEMES.items()},

@@ -45,7 +45,7 @@ X.flags.writeable = Y.flags.writeable = False
 
 def test_oracle_of_algorithm_2_through_the_estimator():
     model = BayesianLinearSVC(
-        prior=Ridge(a=3, b=2), standardize=False, intercept_precision=0.25, tol=1e-20, max_iter=60
+        prior=Ridge(a=3, b=2), standardize=False, intercept_scale=2.0, tol=1e-20, max_iter=60
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -615,7 +615,7 @@ def test_a_checkpoint_serves_one_fit_only(tmp_path):
 
 def test_flat_intercept_with_more_columns_than_rows():
     W, w = two_classes(n=40, p=300, seed=1)
-    model = BayesianLinearSVC(intercept_precision=0.0).fit(W, w)
+    model = BayesianLinearSVC(intercept_scale=np.inf).fit(W, w)
     assert np.isfinite(model.elbo_)
 
 

@@ -294,8 +294,8 @@ IDLE = {
         "approximation='fitc' has no effect with n_inducing=None",
     ),
     "no intercept": (
-        BayesianLinearSVC(fit_intercept=False, intercept_precision=1.0),
-        "intercept_precision=1.0 has no effect with fit_intercept=False",
+        BayesianLinearSVC(fit_intercept=False, intercept_scale=1.0),
+        "intercept_scale=1.0 has no effect with fit_intercept=False",
     ),
 }
 

@@ -27,13 +27,13 @@ def printed():
 
 def linear():
     return BayesianLinearSVC(
-        PRIOR, VB(tol=1e-13), missing=IMPUTER, standardize=False, intercept_precision=0.25
+        PRIOR, VB(tol=1e-13), missing=IMPUTER, standardize=False, intercept_scale=2.0
     )
 
 
 def mixed():
     return MixedSVC(
-        PRIOR, VB(tol=1e-13), missing=IMPUTER, standardize=False, intercept_precision=0.25
+        PRIOR, VB(tol=1e-13), missing=IMPUTER, standardize=False, intercept_scale=2.0
     )
 
 

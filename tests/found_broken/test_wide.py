@@ -45,10 +45,10 @@ def test_ridge_settles_however_wide_the_table(options, most):
 )
 def test_a_wide_fit_is_that_of_all_columns_at_once(prior, bound):
     X, y = table(24, 270)
-    wide = BayesianLinearSVC(prior, VB(tol=1e-11), bound=bound).fit(X, y)
+    wide = BayesianLinearSVC(prior, VB(tol=1e-11, bound=bound)).fit(X, y)
     # more rows than columns, but the same 24: the model is solved with a matrix of the columns
     copies = np.arange(288) % 24
-    rows = BayesianLinearSVC(prior, VB(tol=1e-11), bound=bound)
+    rows = BayesianLinearSVC(prior, VB(tol=1e-11, bound=bound))
     rows.fit(X[copies], y[copies], sample_weight=np.full(288, 1 / 12))
     # fits end within 10 sqrt(tol) = 3e-5 standard deviations of where the next step would go
     assert np.max(np.abs(wide.coef_ - rows.coef_) / rows.coef_std_) < 1e-3
@@ -85,7 +85,7 @@ def test_coef_cov_with_more_columns_than_rows(kind):
 
 def test_coef_cov_of_independent_coefficients_with_an_intercept():
     X, y = table(60, 5)
-    model = BayesianLinearSVC(covariance="diagonal").fit(X, y)
+    model = BayesianLinearSVC(inference=VB(covariance="diagonal")).fit(X, y)
     np.testing.assert_allclose(model.coef_cov_, np.diag(model.coef_std_[0] ** 2), rtol=1e-12)
 
 

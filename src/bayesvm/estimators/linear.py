@@ -18,7 +18,6 @@ from ..inputs import reading
 from ..likelihoods.tight import Tight
 from ..machines.fit import Fit
 from ..model.model import Model, Problem
-from ..priors import Fixed
 from ..reports.cells import Imputed, ImputedCells
 from ..reports.coefficients import Coefficients
 from . import choices as check
@@ -48,14 +47,11 @@ class BayesianLinearSVC(BayesianClassifier):
         ``"bridge"`` set coefficients to zero under EM; ``"spike_slab"`` and ``"laplace_zero"`` give
         each column a probability to matter (``inclusion_proba_``).
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
-        How the posterior is found.
-    likelihood : {"hinge", "skewed_laplace", "logistic", "probit"} or an object, default="hinge"
-        What labels say of f.
-    bound : {"auto", "augmented", "tight"}, default="auto"
-        ``"augmented"`` is the papers', and ``"auto"``: every update is in closed form and few
-        passes are made.  ``"tight"``, under ``inference="vb"``, does without the augmentation,
-        which makes standard deviations too small, with many rows by half; it takes somewhat more
+        How the posterior is found.  ``"vb"`` is fast and its standard deviations are too small,
+        with many rows by half; those of ``VB(bound="tight")`` are nearly right, in somewhat more
         passes.
+    likelihood : {"hinge", "skewed_laplace", "logistic", "probit"} or an object, default="hinge"
+        Distribution (or pseudo-likelihood) of a label given f.
     fit_intercept : bool, default=True
         Add an intercept, with a wide prior of its own.  Without one f is ``X @ coef_``: columns are
         scaled and not centred.
@@ -76,17 +72,11 @@ class BayesianLinearSVC(BayesianClassifier):
         pseudo-likelihood normalised over labels, or :math:`\Phi(m/\sqrt{1+v})`.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, times ``sample_weight``.
-    covariance : {"auto", "full", "diagonal"}, default="auto"
-        Family of the variational posterior.  ``"auto"`` is full, except for models with more than
-        5000 columns (1000 if sparse) and more rows than a dual solve can hold, whose coefficients
-        are taken as independent and whose mean is found by conjugate gradients.
-    intercept_precision : float, default=1e-4
-        Prior precision of the intercept.
+    intercept_scale : float, optional
+        Prior standard deviation of the intercept; 100 by default, ``inf`` for a flat prior.
     engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
-        Who visits the rows: see :mod:`bayesvm.engines`.  ``"auto"`` follows the input.
-    dtype : {"float64", "float32"}, default="float64"
-        Precision in which dense columns meet coefficients and weights; sums over rows are always
-        float64.  float32 is worth having on a GPU.
+        What computes the sums over rows, and in which precision: see :mod:`bayesvm.engines`.
+        ``"auto"`` follows the input.
     max_iter, tol : optional
         Override those of the inference scheme.
     random_state : int, RandomState, Generator or None
@@ -158,16 +148,13 @@ class BayesianLinearSVC(BayesianClassifier):
         inference: Any = "vb",
         likelihood: Any = "hinge",
         *,
-        bound: str = "auto",
         fit_intercept: bool = True,
         missing: str = "error",
         standardize: bool = True,
         probability: str = "calibrated",
         class_weight: Any = None,
-        covariance: str = "auto",
-        intercept_precision: float = 1e-4,
+        intercept_scale: float | None = None,
         engine: Any = "auto",
-        dtype: str = "float64",
         max_iter: int | None = None,
         tol: float | None = None,
         random_state: Any = None,
@@ -180,16 +167,13 @@ class BayesianLinearSVC(BayesianClassifier):
         self.prior = prior
         self.inference = inference
         self.likelihood = likelihood
-        self.bound = bound
         self.fit_intercept = fit_intercept
         self.missing = missing
         self.standardize = standardize
         self.probability = probability
         self.class_weight = class_weight
-        self.covariance = covariance
-        self.intercept_precision = intercept_precision
+        self.intercept_scale = intercept_scale
         self.engine = engine
-        self.dtype = dtype
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -202,7 +186,7 @@ class BayesianLinearSVC(BayesianClassifier):
     # ----- fitting
 
     def _idle(self) -> dict[str, str]:
-        none = {} if self.fit_intercept else {"intercept_precision": "with fit_intercept=False"}
+        none = {} if self.fit_intercept else {"intercept_scale": "with fit_intercept=False"}
         return check.idle_limits(self.inference) | none
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BayesianLinearSVC:
@@ -241,7 +225,7 @@ class BayesianLinearSVC(BayesianClassifier):
 
     def _scheme(self) -> Any:
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
-        return check.choose_bound(scheme, "augmented", self.bound, self.covariance)
+        return check.choose_bound(scheme, "augmented")
 
     def _missing(self) -> MissingCells:
         return MissingCells(self.missing, bool(self.standardize and self.fit_intercept))
@@ -259,11 +243,11 @@ class BayesianLinearSVC(BayesianClassifier):
             columns = missing.design(columns, blocks, engine)
         terms = [Term("coef", columns, check.choose_prior(self.prior, scheme))]
         if self.fit_intercept:
-            terms.insert(0, Term("intercept", Intercept(), Fixed(self.intercept_precision)))
+            terms.insert(0, Term("intercept", Intercept(), check.intercept_prior(self.intercept_scale, 100.0)))
         likelihood = check.choose_likelihood(self.likelihood, scheme)
         likelihood = Tight(likelihood) if scheme.is_tight else likelihood
         model = Model(tuple(terms), likelihood).sized(blocks.weight)
-        form = check.settle_form(model, n, scheme, self.covariance, reading.is_sparse(X))
+        form = check.settle_form(model, n, scheme, "auto", reading.is_sparse(X))
         dtype = check.choose_precision(engine, form, model.is_latent)
         problem = Problem.posed(replace(model, dtype=dtype), blocks, engine, form)
         join = reading.is_sparse(X) and not problem.blocks.ready  # columns with the intercept, once
