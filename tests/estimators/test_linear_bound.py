@@ -28,7 +28,9 @@ def test_the_tight_bound_is_above_the_augmented_one_and_never_falls(prior):
 
 def test_auto_is_the_papers():
     X, y = rows()
-    found = [BayesianLinearSVC(inference=VB(bound=b)).fit(X, y).elbo_ for b in ("auto", "augmented")]
+    found = [
+        BayesianLinearSVC(inference=VB(bound=b)).fit(X, y).elbo_ for b in ("auto", "augmented")
+    ]
     assert found[0] == found[1]
 
 

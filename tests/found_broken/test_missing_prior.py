@@ -32,9 +32,7 @@ def linear():
 
 
 def mixed():
-    return MixedSVC(
-        PRIOR, VB(tol=1e-13), missing=IMPUTER, standardize=False, intercept_scale=2.0
-    )
+    return MixedSVC(PRIOR, VB(tol=1e-13), missing=IMPUTER, standardize=False, intercept_scale=2.0)
 
 
 def additive():

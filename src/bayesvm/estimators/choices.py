@@ -140,7 +140,8 @@ def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:
 def intercept_prior(scale: Any, default: float) -> Fixed:
     """The prior of an intercept from its standard deviation; flat if that is infinite."""
     scale = default if scale is None else scale
-    if not isinstance(scale, Real) or isinstance(scale, bool) or not scale > 0:
+    number = isinstance(scale, Real) and not isinstance(scale, bool)
+    if not (number and float(scale) > 0):
         raise ValueError(f"intercept_scale must be a positive number or None; got {scale!r}.")
     return Fixed(1.0 / (float(scale) * float(scale)))
 

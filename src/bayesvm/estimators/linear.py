@@ -233,7 +233,7 @@ class BayesianLinearSVC(BayesianClassifier):
     def _problem(self, X: Any, c: Array, scheme: Any, copies: Array | float = 1.0) -> Problem:
         n, p = X.shape
         K = p + bool(self.fit_intercept)
-        engine = check.choose_engine(self.engine, n, K, self.n_jobs, X, self.dtype)
+        engine = check.choose_engine(self.engine, n, K, self.n_jobs, X)
         check.check_engine(engine, scheme, X)
         X, c = check.placed(engine, X, c)
         blocks = cut(X, np.broadcast_to(0.0, (n,)), c, check.choose_size(engine, K))
@@ -243,7 +243,8 @@ class BayesianLinearSVC(BayesianClassifier):
             columns = missing.design(columns, blocks, engine)
         terms = [Term("coef", columns, check.choose_prior(self.prior, scheme))]
         if self.fit_intercept:
-            terms.insert(0, Term("intercept", Intercept(), check.intercept_prior(self.intercept_scale, 100.0)))
+            prior = check.intercept_prior(self.intercept_scale, default=100.0)
+            terms.insert(0, Term("intercept", Intercept(), prior))
         likelihood = check.choose_likelihood(self.likelihood, scheme)
         likelihood = Tight(likelihood) if scheme.is_tight else likelihood
         model = Model(tuple(terms), likelihood).sized(blocks.weight)
