@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
@@ -16,6 +16,8 @@ from threadpoolctl import ThreadpoolController
 
 from ..core.types import Block
 from .serial import Serial
+
+SHARED_COLUMNS = 3000  # K-sized algebra below this is not worth several threads
 
 
 @dataclass(frozen=True)
@@ -116,3 +118,12 @@ def one_blas_thread() -> Iterator[None]:
         yield
     finally:
         _ONE_THREAD.leave(own)
+
+
+def blas_threads(K: int, form: str = "dense") -> AbstractContextManager[None]:
+    """One thread for BLAS where K-sized algebra is too small to share.
+
+    On a busy machine the library's threads wait for each other in a spin, and a fit of milliseconds
+    takes seconds.
+    """
+    return nullcontext() if form == "dense" and K >= SHARED_COLUMNS else one_blas_thread()

@@ -30,6 +30,7 @@ from ..core import arrays
 from ..core.random import stream
 from ..core.types import Array
 from ..engines import Gpu
+from ..engines.threads import blas_threads
 from ..inference.loop import State
 from ..inputs import cells, reading
 from ..inputs.dask import is_dask
@@ -41,6 +42,7 @@ from ..model.model import Problem
 from ..reports.tables import tails
 from . import choices as check
 from .nested import changed, flat
+from .posing import choose_engine
 from .run import Run, generator, warm_starts
 from .stream import Setup, Stream
 
@@ -497,16 +499,15 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             X = arrays.to_numpy(X)
             how = "auto" if is_among(how, ("gpu",)) or isinstance(how, Gpu) else how
         n, K = X.shape[0], self.machines_[0].model.width
-        engine = check.choose_engine(how, n, K, self.n_jobs, X)
-        none = np.broadcast_to(0.0, (n,))
-        blocks = cut(X, none, none, check.choose_size(engine, K))
+        engine, none = choose_engine(how, X, K, self.n_jobs), np.broadcast_to(0.0, (n,))
+        blocks = cut(X, none, none, engine.block_rows(K))
 
         def visit(b: Any) -> tuple[Array, Array]:
             pairs = self._moments_at(b.X)
             xp = arrays.of(pairs[0][0])
             return xp.stack([m for m, _ in pairs], axis=1), xp.stack([v for _, v in pairs], axis=1)
 
-        with check.blas_threads(K, "dense"):
+        with blas_threads(K):
             parts = list(engine.collect(visit, blocks))
         return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
 

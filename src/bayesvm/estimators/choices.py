@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Real
 from typing import Any
@@ -15,7 +14,7 @@ from ..core.arrays import inner, is_foreign
 from ..core.types import Array
 from ..designs.imputation import Factors, Unstructured
 from ..engines import Dask, Gpu, Serial, Threads
-from ..engines.threads import one_blas_thread
+from ..engines.threads import blas_threads as blas_threads
 from ..inference import EM, SVI, VB, Gibbs
 from ..inputs.dask import DaskRows
 from ..inputs.parameters import check_jobs, is_among
@@ -49,7 +48,6 @@ PRIORS: Mapping[str, Any] = {
 
 ENGINE = ("sum", "collect", "check", "block_rows", "available", "place", "empty")
 
-SHARED_COLUMNS = 3000  # K-sized algebra below this is not worth several threads
 DUAL_ROWS = 4000  # largest n-sized factor
 DUAL_COLUMNS = 256  # up to here a K-sized factor is as quick
 FULL_COLUMNS = 5000  # largest K-sized factor
@@ -496,7 +494,7 @@ def check_large(rule: str | None, fitc: bool) -> None:
 
 
 def is_sampler(scheme: Any) -> bool:
-    return hasattr(scheme, "draws")
+    return isinstance(scheme, Gibbs)
 
 
 def is_point(scheme: Any) -> bool:
@@ -510,13 +508,3 @@ def has_spread(scheme: Any) -> bool:
 
 def needs_matrix(scheme: Any) -> bool:
     return isinstance(scheme, SVI)
-
-
-def blas_threads(K: int, form: str) -> Any:
-    """Hold BLAS to one thread where K-sized algebra is too small to share.
-
-    On a busy machine the library's threads wait for each other in a spin, and a fit of milliseconds
-    takes seconds.
-    """
-    shared = form == "dense" and K >= SHARED_COLUMNS
-    return nullcontext() if shared else one_blas_thread()

@@ -6,16 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from ..blocks import cut
 from ..core.types import Array, Term
 from ..designs import Intercept, fit_columns
 from ..inference import SVI
 from ..inference.progress import Progress
-from ..inputs import reading
-from ..likelihoods.tight import Tight
 from ..machines.fit import Fit
 from ..model.model import Model, Problem
 from ..reports.cells import Imputed, ImputedCells
@@ -23,6 +19,7 @@ from ..reports.coefficients import Coefficients
 from . import choices as check
 from .base import BayesianClassifier
 from .missing import HINT, MissingCells
+from .posing import in_blocks, pose
 from .stream import Setup, streamable, variational
 
 
@@ -206,19 +203,18 @@ class BayesianLinearSVC(BayesianClassifier):
         self : BayesianLinearSVC
             The fitted estimator.
         """
-        scheme = self._scheme()
+        scheme, missing = self._scheme(), self._missing()
         check.check_probability(self.probability)
-        missing = self._missing()
         check.check_missing(self.missing, scheme, self.checkpoint)
-        run = self._run()
-        data = self._read_training(X, y, sample_weight).weighted()
+        with self._run() as run:
+            data = self._read_training(X, y, sample_weight).weighted()
+            if missing:
+                data = missing.checked(data, self._names(), scheme)
+            problem = self._problem(data.X, data.c, scheme, data.copies)
+            starts = self._warm_starts(problem, data)
+            machines = run.fit(problem, data.codes, len(data.classes), scheme, starts)
         if missing:
-            data = missing.checked(data, self._names(), scheme)
-        problem = self._problem(data.X, data.c, scheme, data.copies)
-        starts = self._warm_starts(problem, data)
-        with run:
-            machines = run.fit(problem, data.codes, data.n_classes, scheme, starts)
-        machines = missing.attached(machines, problem, data.X)
+            machines = missing.attached(machines, problem, data.X)
         self._stream = None
         weight = float(data.c.sum())
         return self._keep(Fit(machines, data.classes, weight, data.rows, run.stopped))
@@ -231,28 +227,18 @@ class BayesianLinearSVC(BayesianClassifier):
         return MissingCells(self.missing, bool(self.standardize and self.fit_intercept))
 
     def _problem(self, X: Any, c: Array, scheme: Any, copies: Array | float = 1.0) -> Problem:
-        n, p = X.shape
-        K = p + bool(self.fit_intercept)
-        engine = check.choose_engine(self.engine, n, K, self.n_jobs, X)
-        check.check_engine(engine, scheme, X)
-        X, c = check.placed(engine, X, c)
-        blocks = cut(X, np.broadcast_to(0.0, (n,)), c, check.choose_size(engine, K))
+        K = X.shape[1] + bool(self.fit_intercept)
+        prior = check.choose_prior(self.prior, scheme)
+        level = check.intercept_prior(self.intercept_scale, default=100.0)
+        likelihood = check.choose_likelihood(self.likelihood, scheme)
+        engine, blocks = in_blocks(self.engine, X, c, K, self.n_jobs, scheme)
         columns: Any = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
         if missing := self._missing():
             blocks = replace(blocks, copies=copies)
             columns = missing.design(columns, blocks, engine)
-        terms = [Term("coef", columns, check.choose_prior(self.prior, scheme))]
-        if self.fit_intercept:
-            prior = check.intercept_prior(self.intercept_scale, default=100.0)
-            terms.insert(0, Term("intercept", Intercept(), prior))
-        likelihood = check.choose_likelihood(self.likelihood, scheme)
-        likelihood = Tight(likelihood) if scheme.is_tight else likelihood
-        model = Model(tuple(terms), likelihood).sized(blocks.weight)
-        form = check.settle_form(model, n, scheme, "auto", reading.is_sparse(X))
-        dtype = check.choose_precision(engine, form, model.is_latent)
-        problem = Problem.posed(replace(model, dtype=dtype), blocks, engine, form)
-        join = reading.is_sparse(X) and not problem.blocks.ready  # columns with the intercept, once
-        return problem.assembled() if join else problem
+        terms = (Term("intercept", Intercept(), level), Term("coef", columns, prior))
+        model = Model(terms if self.fit_intercept else terms[1:], likelihood)
+        return pose(model, blocks, engine, scheme)
 
     # ----- streams
 

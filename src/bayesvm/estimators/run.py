@@ -15,8 +15,10 @@ from ..core import arrays
 from ..core.random import stream
 from ..core.tree import leaves
 from ..designs import Table
+from ..engines.threads import blas_threads
 from ..files.checkpoint import Checkpoint, opened, seed_in
 from ..files.fingerprint import fingerprint
+from ..inference import Gibbs
 from ..inference.loop import State
 from ..inference.progress import Monitor, Progress, Reporter
 from ..inference.rotated import bases
@@ -25,7 +27,6 @@ from ..inputs.dask import is_dask
 from ..machines.fit import one_against_rest
 from ..machines.machine import Machine, fit_machine
 from ..model.model import Problem
-from . import choices as check
 
 # parameters of reports, files and engines, which do not change the result; the seed is held apart
 APART = (
@@ -123,15 +124,14 @@ class Run:
         first = [[] if state is None else [*leaves(state)] for state in starts]
         # rows that are not held may be very many: a byte for the label of each
         kind = np.int8 if hasattr(problem.blocks.X, "chunks") else np.float64
-        threads = check.blas_threads(problem.model.width, problem.form)
+        threads = blas_threads(problem.model.width, problem.form)
         with self.checkpoint(lambda: [*_content(problem, codes), first]) as store, threads:
             rotation = bases(problem, scheme)
             for j, y in enumerate(one_against_rest(codes, n_classes, kind)):
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
                 part = None if store is None or self.stopped else store.part(f"machine{j}")
-                options = {"n_jobs": self.params["n_jobs"], "store": part}
-                if not check.is_sampler(scheme):
-                    options = {}
+                sampled = {"n_jobs": self.params["n_jobs"], "store": part}
+                options = sampled if isinstance(scheme, Gibbs) else {}
                 watch, start = Monitor(self.watch, part), starts[j] if starts else None
                 how = (scheme, self.params["probability"], rng, start, watch, rotation)
                 machines.append(fit_machine(one, *how, **options))

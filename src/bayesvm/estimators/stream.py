@@ -18,6 +18,7 @@ from scipy import sparse
 from ..blocks import Blocks, block_rows
 from ..core.types import Array, Coef, Stats
 from ..engines import Gpu
+from ..engines.threads import blas_threads
 from ..gaussian.covariances import DiagonalCovariance, FullCovariance, scaled_cholesky
 from ..gaussian.forms import Dense
 from ..inference import VB
@@ -30,7 +31,7 @@ from ..machines.machine import Machine, find_posterior
 from ..machines.posterior import GaussianPosterior
 from ..model.model import Model, Problem
 from ..model.past import Past
-from . import choices as check
+from .posing import choose_engine
 
 ROWS_A_COEFFICIENT = 10  # that are kept,
 LEAST_KEPT, MOST_KEPT = 2000, 5000  # but no fewer and no more than this
@@ -238,7 +239,7 @@ class Stream:
         scheme = replace(setup.scheme, bound="auto")  # an earlier fit may have posed the problem
         problems, machines = [], []
         labels = one_against_rest(stream.kept.codes, len(self.classes))
-        with check.blas_threads(problem.model.width, problem.form):
+        with blas_threads(problem.model.width, problem.form):
             for j, y in enumerate(labels):
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
                 one = replace(one, past=stream._gone(j, one))
@@ -264,11 +265,11 @@ class Stream:
             stream = replace(self, model=problem.model, made=made, states=states)
             if not problem.engine.on_device:
                 return stream, problem
-            engine = check.choose_engine("auto", kept.n, problem.model.width, setup.n_jobs)
+            engine = choose_engine("auto", kept.X, problem.model.width, setup.n_jobs)
             return stream, replace(problem, blocks=problem.blocks.home(), engine=engine)
         how = setup.engine
         how = "auto" if how == "gpu" or isinstance(how, Gpu) else how  # so few rows stay here
-        engine = check.choose_engine(how, kept.n, self.model.width, setup.n_jobs)
+        engine = choose_engine(how, kept.X, self.model.width, setup.n_jobs)
         blocks = Blocks(kept.X, kept.codes, kept.c, block_rows(self.model.width))
         return self, Problem(self.model, blocks, engine)
 

@@ -1,0 +1,143 @@
+"""From rows and a model to a problem: engine, blocks of rows, form of S, precision."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..blocks import block_rows, cut
+from ..core.arrays import inner, is_foreign
+from ..engines import Dask, Gpu, Serial, Threads
+from ..inference import SVI, VB, Gibbs
+from ..inputs.parameters import check_jobs
+from ..inputs.reading import is_source
+from ..likelihoods.tight import Tight
+from ..model.model import Model, Problem
+from .choices import choose
+
+ENGINE = ("sum", "collect", "check", "block_rows", "available", "place", "empty")
+
+DUAL_ROWS = 4000  # largest n-sized factor
+DUAL_COLUMNS = 256  # up to here a K-sized factor is as quick
+FULL_COLUMNS = 5000  # largest K-sized factor
+SPARSE_COLUMNS = 1000  # beyond it a dense factor undoes what sparse rows save
+
+
+def choose_engine(value: Any, X: Any, K: int, n_jobs: int | None) -> Any:
+    """The engine for rows and models of K columns; ``"auto"`` follows the rows."""
+    check_jobs("n_jobs", n_jobs)
+    if not (isinstance(value, str) and value == "auto"):
+        table = {"serial": Serial, "threads": Threads(n_jobs), "gpu": Gpu, "dask": Dask}
+        engine = choose("engine", value, table, ENGINE)
+    elif is_foreign(X):
+        engine = Gpu.of(X)
+    elif hasattr(X, "aligned"):
+        engine = Dask()
+    else:
+        engine = Threads(n_jobs) if X.shape[0] > 2 * block_rows(K) else Serial()
+    engine.check()
+    return engine
+
+
+def in_blocks(
+    engine: Any, X: Any, c: Any, K: int, n_jobs: int | None, scheme: Any, wide: int = 0
+) -> tuple[Any, Any]:
+    """The engine of a fit, and the rows in blocks where the engine works.
+
+    Models have K columns; sums over groups are ``wide``, which the columns of a block are not.
+    """
+    engine = choose_engine(engine, X, max(K, wide), n_jobs)
+    if hasattr(X, "aligned"):
+        if not isinstance(engine, Dask):
+            raise ValueError("Dask collections are fitted by engine='auto' or 'dask'.")
+        if not isinstance(scheme, VB | Gibbs):
+            raise ValueError(
+                f"Dask collections are fitted by inference='vb' or 'gibbs'; {type(scheme).__name__}"
+                " needs single rows. Compute the collection, or sample it, for that."
+            )
+    if engine.on_device and not isinstance(scheme, VB):
+        raise ValueError(
+            f"rows on a device are fitted by inference='vb'; {type(scheme).__name__} needs them on "
+            "the host: give NumPy arrays and engine='threads'."
+        )
+    if engine.on_device and not is_source(X):
+        rows = inner(X)
+        if not (isinstance(rows, np.ndarray) and rows.nbytes > engine.available()):
+            X, c = engine.place(X), engine.place(c)  # else block by block
+    size = max(int(engine.block_rows(K)), block_rows(max(K, wide)))
+    return engine, cut(X, np.broadcast_to(0.0, (X.shape[0],)), c, size)
+
+
+def pose(model: Model, blocks: Any, engine: Any, scheme: Any, covariance: str = "auto") -> Problem:
+    """The problem of a model and its rows, in the form of S that suits all of its terms."""
+    model = model.sized(blocks.weight)
+    if scheme.is_tight and not isinstance(model.likelihood, Tight):
+        model = replace(model, likelihood=Tight(model.likelihood))
+    is_sparse = bool(sparse.issparse(blocks.X))
+    form = form_of(model, blocks.n, scheme, covariance, is_sparse)
+    # columns that are more than multiplied and summed are held in double precision
+    single = engine.dtype == "float32" and form in ("dense", "arrow") and not model.is_latent
+    model = replace(model, dtype="float32" if single else "float64")
+    problem = Problem.posed(model, blocks, engine, form)
+    # sparse columns are joined with the intercept's once
+    return problem.assembled() if is_sparse and not problem.blocks.ready else problem
+
+
+def form_of(
+    model: Model, n: int, scheme: Any, covariance: str = "auto", is_sparse: bool = False
+) -> str:
+    """The form of S: a matrix ("dense", "arrow" with groups), n rows ("factored"), or a diagonal.
+
+    "factored" is the full posterior too, by an n-sized factor where that is smaller.
+    """
+    K = model.width - sum(model.terms[k].design.width for k in model.grouped)
+    if isinstance(scheme, VB) and covariance == "auto":
+        covariance = scheme.covariance
+    most = SPARSE_COLUMNS if is_sparse and not isinstance(scheme, SVI | Gibbs) else FULL_COLUMNS
+    if model.grouped:
+        form = "arrow"
+    elif covariance == "diagonal" or (covariance == "auto" and most < K):
+        form = "diagonal"
+    else:
+        form = "dense"
+    dual = max(n, DUAL_COLUMNS) < K and n <= DUAL_ROWS and not isinstance(scheme, SVI)
+    if dual and not model.grouped and covariance != "diagonal":
+        form = "factored"
+    if form == "diagonal" and isinstance(scheme, SVI | Gibbs):
+        raise ValueError(
+            f"inference={type(scheme).__name__.lower()!r} needs the full covariance of {K} "
+            "coefficients. Use inference='vb' or 'em', which can do without, or fewer columns."
+        )
+    if scheme.is_tight and (model.grouped or model.is_latent):
+        raise ValueError(
+            "effects of groups and missing cells are fitted with the augmented bound. "
+            "Use bound='augmented'."
+        )
+    if model.is_latent and form != "arrow":
+        if K > FULL_COLUMNS or form == "diagonal":
+            raise ValueError(
+                f"missing='model' needs the full covariance of {K} coefficients, which is kept for "
+                f"{FULL_COLUMNS} at most. Use VB(covariance='full') or 'auto' and fewer columns."
+            )
+        form = "dense"
+    selecting = [t.prior for t in model.terms if t.prior.has_gates]
+    if selecting and form != "arrow" and not isinstance(scheme, Gibbs):
+        name = type(selecting[0]).__name__
+        if scheme.is_tight:
+            raise ValueError(
+                f"{name} is fitted with the augmented bound, under which columns that are in or "
+                "out have updates in closed form. Use bound='augmented'."
+            )
+        if form != "factored" and K > FULL_COLUMNS:
+            raise ValueError(
+                f"{name} by inference='vb' needs the full covariance of {K} coefficients, which "
+                f"with more than {DUAL_ROWS} rows is kept for {FULL_COLUMNS} at most. Use fewer "
+                "columns or rows, or prior='lasso' with inference='em'."
+            )
+        form = form if form == "factored" else "dense"
+    if form == "factored" and np.any(model.precision(model.init()) == 0):
+        return "dense"  # the dual form divides by prior precisions
+    return form
