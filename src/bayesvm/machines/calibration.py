@@ -1,14 +1,14 @@
-r"""From the posterior of f to class probabilities.
+r"""Links: class probabilities from the posterior of f.
 
-The hinge is not a model of *y*: the two labels' pseudo-likelihoods do not sum to one.  The default
-link is therefore fitted, in milliseconds, on what the posterior says about each training row when
-that row is left out; those moments are analytic.
+The hinge is not a model of *y*: the pseudo-likelihoods of the two labels do not sum to one.  The
+default link is therefore fitted to the training rows, each with moments of f from which the row
+itself is left out; these moments are analytic.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from scipy.special import expit, log_expit, log_ndtr, logsumexp, ndtr
@@ -18,7 +18,8 @@ from ..likelihoods import Likelihood
 
 PRIOR_MEAN = np.array([np.log(2.0), 0.0, np.log(0.4)])
 PRIOR_PRECISION = 1.0 / np.array([1.0, 1.0, 1.5]) ** 2
-FIRST_ROWS = 5000  # that a link is fitted to before it sees all
+FIRST_ROWS = 5000  # rows of the first steps of a fit
+MAX_ITER = 100
 
 
 class Link(Protocol):
@@ -38,8 +39,7 @@ class Link(Protocol):
 class Calibrated:
     r"""Logistic link :math:`\sigma\big((am + b)/\sqrt{1 + cv}\big)` with three fitted numbers.
 
-    The weight *c* of the posterior variance is fitted like slope and offset: some data want none of
-    it, some want all.
+    The weight *c* of the posterior variance is fitted like slope and offset.
     """
 
     a: float
@@ -48,7 +48,7 @@ class Calibrated:
 
     @property
     def vector(self) -> Array:
-        """What the fit moves: log a, b, log c."""
+        """The parameters of the fit: log a, b, log c."""
         return np.array([np.log(self.a), self.b, np.log(self.c)])
 
     @property
@@ -112,13 +112,13 @@ def plain_link(probability: str, likelihood: Likelihood) -> Link | None:
 
 
 def leave_one_out(m: Array, v: Array, local: Local, c: Array) -> tuple[Array, Array]:
-    r"""Moments of f at each row with that row (one copy of it) removed.
+    r"""Moments of f at each row with one copy of that row removed.
 
-    ``local`` is what one copy of the row says.  Exact for fixed sites:
+    ``local`` are the likelihood contributions of one copy.  Exact for fixed sites:
 
     .. math:: m_{-i} = m_i - \frac{v_i g_i}{1 - w_i v_i}, \qquad v_{-i} = \frac{v_i}{1 - w_i v_i}.
 
-    One copy leaves, not all *c*: a row of weight two is two rows, each with a twin left behind.
+    A row of weight two is two rows, of which one stays.
     """
     share = np.minimum(c, 1.0)
     rest = np.maximum(1.0 - share * local.w * v, 1e-6)
@@ -139,7 +139,7 @@ def fit_link(
 ) -> Calibrated:
     """Fit the calibrated link to moments of f at rows left out.
 
-    ``earlier`` is a link fitted to rows that are no longer at hand, and their weight: they count as
+    ``earlier`` is a link fitted to rows that are no longer stored, and their weight: they count as
     rows on either side of the margins with the probabilities that it gives.
     """
     start = PRIOR_MEAN
@@ -150,37 +150,50 @@ def fit_link(
         return score_link(y, m, v, c, start)[0]
     link, weight = earlier
     old = np.linspace(-2.0, 2.0, 9), np.full(9, v.mean())
-    t = np.concatenate([targets(y, masses(y, c)), link.proba(*old)])
+    t = np.concatenate([targets(y, c), link.proba(*old)])
     m, v = np.concatenate([m, old[0]]), np.concatenate([v, old[1]])
-    return minimise_loss(t, m, v, np.concatenate([c, np.full(9, weight / 9)]), start)[0]
+    return _minimise(t, m, v, np.concatenate([c, np.full(9, weight / 9)]), start)[0]
 
 
 def score_link(
-    y: Array, m: Array, v: Array, c: Array, start: Array = PRIOR_MEAN, max_iter: int = 100
+    y: Array, m: Array, v: Array, c: Array, start: Array = PRIOR_MEAN
 ) -> tuple[Calibrated, float]:
     r"""The calibrated link, by Newton's method, and the loss that it reaches.
 
     Minimises the weighted log loss with targets softened by half a count, under
     :math:`\log a \sim N(\log 2, 1)`, :math:`b \sim N(0, 1)` and
-    :math:`\log c \sim N(\log 0.4, 1.5^2)`.  Without a prior the slope of separable data runs away.
+    :math:`\log c \sim N(\log 0.4, 1.5^2)`.  Without a prior the slope of separable data diverges.
     """
-    return minimise_loss(targets(y, masses(y, c)), m, v, c, start, max_iter)
+    return _minimise(targets(y, c), m, v, c, start)
 
 
-def minimise_loss(
-    t: Array, m: Array, v: Array, c: Array, start: Array, max_iter: int = 100
-) -> tuple[Calibrated, float]:
-    """The link of least loss for target probabilities ``t``, and the loss."""
+def masses(y: Array, c: Array) -> Array:
+    """Weight of the rows of either label, positive ones first."""
+    return np.array([c[y > 0].sum(), c[~(y > 0)].sum()])
+
+
+def targets(y: Array, c: Array) -> Array:
+    """Target probabilities of rows: their labels, softened by half a count."""
+    positive, negative = masses(y, c)
+    return np.where(y > 0, (positive + 0.5) / (positive + 1.0), 0.5 / (negative + 1.0))
+
+
+def _minimise(t: Array, m: Array, v: Array, c: Array, start: Array) -> tuple[Calibrated, float]:
+    """The link of least loss for target probabilities ``t``, and the loss; x = (log a, b, log c)."""
 
     def loss(x: Array) -> float:
-        with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be absurd
+        with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be far too long
             z = (np.exp(x[0]) * m + x[1]) / np.sqrt(1.0 + np.exp(x[2]) * v)
             fit = -float(c @ (t * log_expit(z) + (1.0 - t) * log_expit(-z)))
         return fit + 0.5 * float(PRIOR_PRECISION @ (x - PRIOR_MEAN) ** 2)
 
     x, value = start.copy(), loss(start)
-    for _ in range(max_iter):
-        step, slope = _newton(x, _derivatives(x, t, m, v, c))
+    for _ in range(MAX_ITER):
+        slope, curvature, fisher = _derivatives(x, t, m, v, c)
+        step = np.linalg.solve(
+            curvature if np.linalg.eigvalsh(curvature)[0] > 0 else fisher, slope
+        )
+        step *= min(1.0, 2.0 / np.max(np.abs(step), initial=1e-300))
         new = loss(x - step)
         # gains below the rounding of the loss cannot be seen in it: trust the step there
         while float(step @ slope) > 1e-12 * (1.0 + abs(value)) and not new <= value:
@@ -189,57 +202,24 @@ def minimise_loss(
         x, value = x - step, new
         if np.max(np.abs(step)) < 1e-10:
             break
-    return _link(x), value
+    return Calibrated(float(np.exp(x[0])), float(x[1]), float(np.exp(x[2]))), value
 
 
-def masses(y: Array, c: Array) -> Array:
-    """Weight of the rows of either label, positive ones first."""
-    positive = y > 0
-    return np.array([c[positive].sum(), c[~positive].sum()])
-
-
-def targets(y: Array, both: Array) -> Array:
-    """Probabilities that rows should have: their labels, softened by half a count."""
-    high, low = (both[0] + 0.5) / (both[0] + 1.0), 0.5 / (both[1] + 1.0)
-    return np.where(y > 0, high, low)
-
-
-class Slopes(NamedTuple):
-    """Sums over rows: slope, curvature and expected curvature of the loss in (log a, b, log c)."""
-
-    slope: Array
-    curvature: Array
-    fisher: Array
-
-
-def _link(x: Array) -> Calibrated:
-    return Calibrated(float(np.exp(x[0])), float(x[1]), float(np.exp(x[2])))
-
-
-def _newton(x: Array, sums: Slopes) -> tuple[Array, Array]:
-    """Newton's step down the penalised loss, not too long a one, and the slope."""
-    slope = sums.slope + PRIOR_PRECISION * (x - PRIOR_MEAN)
-    curvature = sums.curvature + np.diag(PRIOR_PRECISION)
-    if np.linalg.eigvalsh(curvature)[0] <= 0:
-        curvature = sums.fisher + np.diag(PRIOR_PRECISION)
-    step = np.linalg.solve(curvature, slope)
-    return step * min(1.0, 2.0 / np.max(np.abs(step), initial=1e-300)), slope  # shorter, downhill
-
-
-def _derivatives(x: Array, t: Array, m: Array, v: Array, c: Array) -> Slopes:
+def _derivatives(x: Array, t: Array, m: Array, v: Array, c: Array) -> tuple[Array, Array, Array]:
+    """Gradient, Hessian and expected Hessian of the loss."""
     q = 1.0 + np.exp(x[2]) * v
     share = 1.0 - 1.0 / q
     slope_z = np.stack([np.exp(x[0]) * m / np.sqrt(q), 1.0 / np.sqrt(q)])
     z = slope_z[0] + x[1] * slope_z[1]
     D = np.vstack([slope_z, -0.5 * z * share])
     p = expit(z)
-    fisher = (D * (c * p * (1.0 - p))) @ D.T
     e = c * (p - t)
+    fisher = (D * (c * p * (1.0 - p))) @ D.T + np.diag(PRIOR_PRECISION)
     bend = np.zeros((3, 3))
     bend[0, 0] = e @ D[0]
     bend[:2, 2] = bend[2, :2] = -0.5 * D[:2] @ (e * share)
     bend[2, 2] = -0.5 * e @ (D[2] * share + z * share / q)
-    return Slopes(D @ e, fisher + bend, fisher)
+    return D @ e + PRIOR_PRECISION * (x - PRIOR_MEAN), fisher + bend, fisher
 
 
 def normalised(logits: Array) -> Array:
@@ -264,8 +244,8 @@ def normalised_odds(logits: Array) -> Array:
 def enclosing(odds: Array, low: Array, middle: Array, high: Array) -> tuple[Array, Array]:
     """Ends of an interval of a probability that has the averaged probability inside.
 
-    All are log odds: ``odds`` averages over f; the others are lower end, median and upper end if f
-    were known.  As far as averaging moves the median, it moves the end on that side outwards.
+    All are log odds: ``odds`` averages over f; the others are lower end, median and upper end of
+    the distribution of f.  As far as averaging moves the median, it moves the end on that side.
     """
     moved = odds - middle
     return expit(low + np.minimum(moved, 0.0)), expit(high + np.maximum(moved, 0.0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,28 +11,39 @@ from scipy.special import ndtr, ndtri
 
 from ..core.types import Array, Coef, Rows, Term
 from ..gaussian.covariances import Point, covariance
+from ..gaussian.forms import plain
 from ..gaussian.gates import seen
 from ..inference.draws import Draws, Pair
+from ..inference.em import Mode
+from ..inference.gibbs import Gibbs
 from ..inference.loop import State
 from ..inference.progress import Ascent, Watch, silent
 from ..inference.rotated import Basis, Rotation, bases
 from ..inference.vb import learned
-from ..model.latent import predicted
+from ..model.latent import predicted, touched
 from ..model.model import Model, Problem
+from ..model.passes import latent_variance
 from .calibration import Link, ProbitLink, decisive, fit_link, plain_link
 from .diagnostics import indicator_r_hat, r_hat
-from .incomplete import by_coef, by_pairs, mixture, with_latents
-from .posterior import CURVATURE_EPS, DrawsPosterior, GaussianPosterior, PointPosterior, Posterior
+from .posterior import (
+    CURVATURE_EPS,
+    DrawsPosterior,
+    GaussianPosterior,
+    PointPosterior,
+    Posterior,
+    by_pairs,
+    mixture,
+)
 
-FLAT = 100.0  # posterior variances; a response beyond is the prior's, not that of the rows
-CALIBRATION_ROWS = 50_000  # three numbers need no more
+FLAT = 100.0  # posterior variances; a response beyond is that of the prior, not of the rows
+CALIBRATION_ROWS = 50_000  # enough for three numbers
 JUDGED = 4000  # draws of a chain that are sorted to see whether chains agree
 AGREED = 1.1  # largest R-hat at which chains are taken to agree
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What a fit leaves behind for one pair of classes.
+    """Result of a fit for one pair of classes.
 
     ``change`` is the last change of the bound, or the largest R-hat of draws.
     """
@@ -46,59 +57,79 @@ class Machine:
     n_iter: int
     converged: bool
     change: float = np.nan
-    extra: dict[str, Any] = field(default_factory=dict)
+    draws: Draws | None = None  # of a sampler
+    shape: tuple[str, int] | None = None  # of the problem, see Problem.shape
+    mode: Mode | None = None  # of EM, with its certificate and dual variables
+    in_sample: tuple[Array, Array] | None = None  # mean and variance of f at the training rows
+
+    # ----- f at new rows
+
+    @property
+    def params(self) -> tuple[Any, ...]:
+        """Parameters of latent entries, one for each term."""
+        return tuple(each and each.params for each in self.state.latents)
 
     def moments(self, X: Any, rows: Rows | None = None) -> tuple[Array, Array]:
-        """Mean and variance of f at new rows, whose columns may be at hand."""
-        params = tuple(each and each.params for each in self.state.latents)
-        pairs = getattr(self.posterior, "pairs", ())
-        if self.model.is_latent and not pairs:
-            m, v = by_coef(self.model, X, self.posterior.coef, params)  # type: ignore[attr-defined]
-            return m, v + self.absent(X)
-        if rows is None:
-            rows = predicted(self.model, X, params) if pairs else self.model.rows(X)
-        m, v = self.posterior.moments(rows.C)
-        m, v = m, v + rows.extra
-        if pairs and (some := with_latents(self.model, X)).size:
-            m[some], v[some] = mixture(*by_pairs(self.model, X[some], pairs))
+        """Mean and variance of f at new rows, whose columns may be given."""
+        post = self.posterior
+        if self.model.is_latent:
+            rows = predicted(self.model, X, self.params)
+        elif rows is None:
+            rows = self.model.rows(X)
+        m, v = post.moments(rows.C)
+        v = v + rows.extra
+        if rows.V and isinstance(post, GaussianPosterior):
+            v = v + latent_variance(rows, post.coef)
+        elif rows.V:
+            some = touched(part for h in rows.V for part in h.cells)
+            m[some], v[some] = mixture(*by_pairs(self.model, X[some], post.pairs))
         return m, v + self.absent(X)
 
     def predictors(self, X: Any, thetas: Array, rng: np.random.Generator) -> Array:
-        """f at new rows for draws of the coefficients, all else drawn too: ``(draws, n)``."""
+        """f at new rows for draws of the coefficients, with all else drawn: ``(draws, n)``."""
         outside = self.absent(X)
         if not self.model.is_latent:
             rows = self.model.rows(X)
             f, outside = np.asarray(rows.C @ thetas.T).T, outside + rows.extra
         else:
-            pairs, which = getattr(self.posterior, "pairs", ()), np.arange(len(thetas))
+            pairs, which = self.posterior.pairs, np.arange(len(thetas))
             if pairs:
                 which = rng.integers(len(pairs), size=len(thetas))
             else:
-                params = tuple(each and each.params for each in self.state.latents)
+                params = self.params
                 pairs = tuple(Pair(theta, params) for theta in thetas)
             m, v = by_pairs(self.model, X, pairs)
             f, outside = m[which], outside + v[which]
         return f + np.sqrt(outside) * rng.standard_normal(f.shape) if np.any(outside) else f
 
     def quantiles(self, X: Any, levels: tuple[float, ...], rows: Rows | None = None) -> Array:
-        """Of f at new rows, ``(levels, n)``; as of a Gaussian where rows have latent entries."""
+        """Of f at new rows, ``(levels, n)``; those of a Gaussian where entries are latent."""
         if not self.model.is_latent:
             rows = self.model.rows(X) if rows is None else rows
             return self.posterior.quantiles(rows.C, levels, rows.extra + self.absent(X))
         m, v = self.moments(X)
         return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
 
-    def spread(self, k: int) -> Array:
-        """Expected covariance of a group's effects under term ``k``, ``(r, r)``."""
-        term, s = self.model.terms[k], self.state.priors[k]
-        held, eye = self.extra.get("draws"), np.eye(term.design.r)
-        if held is not None and term.name in held.hyper:
-            return covariances(term, held.hyper[term.name]).mean(axis=0)
-        return term.prior.spread(s, term.design.width) * (1.0 if term.prior.is_blocked else eye)
+    def proba(self, m: Array, v: Array) -> Array:
+        return decisive(self.link.proba(m, v), self.link.score(m, v))
+
+    def entries(self, X: Any, k: int) -> tuple[Array, Array]:
+        """Columns of term ``k`` at new rows, with latent entries filled in, and their variances."""
+        where, count, first, second = self.model.slices[k], 0, np.zeros(()), np.zeros(())
+        params = [pair.params for pair in self.posterior.pairs] or [self.params]
+        for each in {id(p[k]): p for p in params}.values():  # chains may share one
+            rows = predicted(self.model, X, each)
+            C = plain(rows.C)[:, where]
+            count, first, second = count + 1, first + C, second + C * C
+            for part in (part for h in rows.V if h.where == where for part in h.cells):
+                assert part.cov is not None
+                var = np.diagonal(part.cov, axis1=1, axis2=2)
+                second[part.rows[:, None], part.columns] += var
+        mean = first / count
+        return mean, np.maximum(second / count - mean**2, 0.0)
 
     def absent(self, X: Any) -> Array | float:
-        """Variance of f outside the coefficients: of groups that were not seen in training, or are
-        not given, and of cells that were filled in."""
+        """Variance of f from groups not seen in training, and from entries that were filled in."""
         total: Array | float = 0.0
         for term, where in zip(self.model.terms, self.model.slices, strict=True):
             cells = term.design.variances(X)
@@ -109,39 +140,45 @@ class Machine:
             total = total + self.model.terms[k].design.absent(X, self.spread(k))
         return total
 
+    # ----- coefficients
+
+    def spread(self, k: int) -> Array:
+        """Expected covariance of a group's effects under term ``k``, ``(r, r)``."""
+        term, held = self.model.terms[k], self.draws
+        if held is not None and term.name in held.hyper:
+            return covariances(term, held.hyper[term.name]).mean(axis=0)
+        out = term.prior.spread(self.state.priors[k], term.design.width)
+        return np.asarray(out if np.ndim(out) else out * np.eye(term.design.r))
+
     @property
     def inclusion(self) -> Array | None:
         """Posterior probability of each coefficient not to be zero; ``None`` without selection."""
-        held = self.extra.get("draws")
-        if held is not None:
-            return None if held.inclusion is None else held.inclusion.mean(axis=0)
-        return self.model.gates(self.state.priors)
+        if self.draws is None:
+            return self.model.gates(self.state.priors)
+        chance = self.draws.inclusion
+        return None if chance is None else chance.mean(axis=0)
 
     def sign_proba(self) -> Array:
         """Probability of each coefficient to be positive, if it is not zero."""
-        held = self.extra.get("draws")
-        if held is None:
+        if self.draws is None:
             coef = self.state.coef
             return ndtr(coef.mean / np.sqrt(coef.cov.diag()))
-        flat = held.theta.reshape(-1, held.theta.shape[-1])
+        flat = self.draws.theta.reshape(-1, self.draws.theta.shape[-1])
         inside = np.count_nonzero(flat, axis=0)
         with np.errstate(invalid="ignore"):
             return np.where(inside > 0, (flat > 0).sum(axis=0) / inside, 0.5)
 
     def slab_quantiles(self, levels: tuple[float, ...], chance: Array, where: slice) -> Array:
-        """Quantiles of coefficients that are zero but for a ``chance``, ``(levels, p)``.
+        """Quantiles of coefficients that are not zero with probability ``chance``, ``(levels, p)``.
 
-        A chance of one gives those of the coefficient behind the gate.
+        A probability of one gives those of the coefficient behind the gate.
         """
-        held = self.extra.get("draws")
-        q = np.array(levels)[:, None]
-        if held is not None:
-            flat = held.theta.reshape(-1, held.theta.shape[-1])[:, where]
-            draws = np.where(flat == 0, np.nan, flat)
+        if self.draws is not None:
+            flat = self.draws.theta.reshape(-1, self.draws.theta.shape[-1])[:, where]
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)  # a column never in has none
-                return np.nanquantile(draws, levels, axis=0)
-        coef = self.state.coef
+                warnings.simplefilter("ignore", RuntimeWarning)  # a column never included has none
+                return np.nanquantile(np.where(flat == 0, np.nan, flat), levels, axis=0)
+        coef, q = self.state.coef, np.array(levels)[:, None]
         mean, sd = coef.mean[where], np.sqrt(coef.cov.diag()[where])
         below = chance * ndtr(-mean / sd)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -150,9 +187,6 @@ class Machine:
         out: Array = np.where(q < below, left, np.where(q <= below + 1.0 - chance, 0.0, right))
         return out
 
-    def proba(self, m: Array, v: Array) -> Array:
-        return decisive(self.link.proba(m, v), self.link.score(m, v))
-
 
 def covariances(term: Term, hyper: Array) -> Array:
     """Covariances of a group's effects from kept draws of their prior's state, ``(m, r, r)``."""
@@ -160,6 +194,10 @@ def covariances(term: Term, hyper: Array) -> Array:
     if term.prior.is_blocked:
         return hyper.reshape(-1, r, r)
     return hyper[..., 0].reshape(-1, 1, 1) * np.eye(r)
+
+
+# ---------------------------------------------------------------------------------------------
+# Fitting
 
 
 def fit_machine(
@@ -174,10 +212,15 @@ def fit_machine(
 ) -> Machine:
     """Run a scheme on a problem and fit the link.
 
-    ``rotation`` may be at hand: problems that differ in labels only have the same.
+    ``rotation`` may be given: problems that differ in labels only have the same one.
     """
     machine, problem = find_posterior(problem, scheme, rng, start, watch, rotation, **options)
-    return replace(machine, link=make_link(machine.posterior, problem, probability))
+    link = plain_link(probability, problem.model.likelihood)
+    if link is None:
+        some, share = problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
+        left_out = machine.posterior.left_out(some)
+        link = fit_link(some.blocks.y, *left_out, some.blocks.c * share)
+    return replace(machine, link=link)
 
 
 def find_posterior(
@@ -191,17 +234,17 @@ def find_posterior(
 ) -> tuple[Machine, Problem]:
     """Run a scheme on a problem, in the columns of its rotation.
 
-    The machine has no link yet; the problem is where it ended.
+    Returns a machine without a link, and the problem with its final latent entries.
     """
     turn = Rotation(problem, bases(problem, scheme) if rotation is None else rotation)
     small, watch = turn.small(), turn.watching(watch)
     start = turn.into(start, small)
-    if not hasattr(scheme, "draws"):  # a sampler draws what is not known
+    if not isinstance(scheme, Gibbs):  # which draws the scale of a likelihood
         small, start = learned(small, scheme, rng, start, watch)
         problem = problem.with_likelihood(small.model.likelihood)
     found = scheme.fit(small, rng, start=start, watch=watch, **options)
     result = turn.back(found, rng)
-    if hasattr(result, "theta"):
+    if isinstance(result, Draws):
         problem = result.typical(problem)
         machine = _from_draws(problem, result, disagreement(found))
     else:
@@ -210,9 +253,8 @@ def find_posterior(
 
 
 def disagreement(draws: Draws) -> float:
-    """The largest R-hat; coefficients that no row informs, drawn from their prior, have none."""
-    if draws.inclusion is not None:
-        # indicators mix slowest; a coefficient that is mostly zero says little by its size
+    """The largest R-hat of coefficients that the rows inform."""
+    if draws.inclusion is not None:  # indicators mix slowest
         return float(np.max(indicator_r_hat(draws.theta != 0)))
     return float(np.max(r_hat(draws.theta[:, :: max(1, draws.theta.shape[1] // JUDGED)])))
 
@@ -228,21 +270,21 @@ def _from_draws(problem: Problem, draws: Draws, worst: float) -> Machine:
         n_iter=draws.theta.shape[1],
         converged=worst <= AGREED,
         change=worst,
-        extra={"draws": draws, "shape": problem.shape},
+        draws=draws,
+        shape=problem.shape,
     )
 
 
 def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
     coef, priors = ascent.state.coef, ascent.state.priors
-    gate = problem.model.gates(priors)
-    post: Posterior = GaussianPosterior(seen(coef, gate), _response(problem, ascent.state, gate))
-    extra: dict[str, Any] = {"shape": problem.shape}
     if coef.cov.is_point:
         rough = Coef(coef.mean, Point(coef.mean.size, CURVATURE_EPS))
         P = problem.model.precision(priors)
-        post = PointPosterior(coef.mean, covariance(problem.stats(rough).S, P))
-        extra["certificate"] = getattr(ascent, "certificate", None)
-        extra["dual"] = getattr(ascent, "dual", None)
+        post: Posterior = PointPosterior(coef.mean, covariance(problem.stats(rough).S, P))
+    else:
+        gate = problem.model.gates(priors)
+        response = _response(problem, ascent.state) if gate is None else None
+        post = GaussianPosterior(coef if gate is None else seen(coef, gate), response)
     return Machine(
         problem.model,
         post,
@@ -253,28 +295,19 @@ def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
         ascent.n_iter,
         ascent.converged,
         ascent.change,
-        extra,
+        shape=problem.shape,
+        mode=ascent if isinstance(ascent, Mode) else None,
     )
 
 
-def _response(problem: Problem, state: State, gate: Array | None) -> Any:
-    """How the mean follows the slope of a row, where rows have groups: to leave one out."""
-    coef, priors = state.coef, state.priors
-    if problem.form != "arrow" or gate is not None or coef.cov.is_point:
+def _response(problem: Problem, state: State) -> Any:
+    """Inverse Hessian of the bound, for rows left out, where rows have groups."""
+    if problem.form != "arrow":
         return None
-    H = problem.at(state.latents).stats(coef, curved=True).H
+    H = problem.at(state.latents).stats(state.coef, curved=True).H
     try:
-        found = covariance(H, problem.model.precision(priors), retry=False)
+        found = covariance(H, problem.model.precision(state.priors), retry=False)
     except np.linalg.LinAlgError:  # few rows have any curvature
         return None
-    # where classes are far apart none has, and along a flat prior the mean would fly away
-    return None if np.max(found.diag() / coef.cov.diag()) > FLAT else found
-
-
-def make_link(post: Posterior, problem: Problem, probability: str) -> Link:
-    """The link from f to probabilities, fitted on rows left out if it is to be fitted."""
-    plain = plain_link(probability, problem.model.likelihood)
-    if plain is not None:
-        return plain
-    some, share = problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
-    return fit_link(some.blocks.y, *post.left_out(some), some.blocks.c * share)
+    # where classes are far apart none has, and along a flat prior the mean would diverge
+    return None if np.max(found.diag() / state.coef.cov.diag()) > FLAT else found

@@ -1,30 +1,33 @@
-"""What was learned about theta, whichever scheme learned it."""
+"""Posterior distributions of theta: Gaussian, draws, or a point."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import logsumexp, ndtri
 
 from ..core.types import Array, Coef, Columns, Covariance, Rows
+from ..gaussian.covariances import Point
+from ..gaussian.forms import plain
 from ..inference.draws import Pair
-from ..model.model import Problem
-from ..model.passes import is_curved, moments
+from ..model.latent import Incomplete, incomplete, predicted
+from ..model.model import Model, Problem
+from ..model.passes import expected, is_curved, moments
 from .calibration import leave_one_out, leave_one_out_draws
-from .incomplete import left_out_by_coef, left_out_by_pairs
 
 CALIBRATION_DRAWS = 1000
+CALIBRATION_PAIRS = 200
 ROOT_COLUMNS = 500  # up to here a factor of the draws' covariance is quicker than the draws
 HELD = 2**22  # entries of f, rows times draws, held at once
 CURVATURE_EPS = 0.1  # smoothing at which a point estimate's leverages are measured
 
 
 class NoPosterior(AttributeError, ValueError):
-    """Asked for the spread of a point estimate."""
+    """The spread of a point estimate was requested."""
 
 
 class Posterior(Protocol):
@@ -34,6 +37,8 @@ class Posterior(Protocol):
 
     @property
     def mean(self) -> Array: ...
+    @property
+    def pairs(self) -> tuple[Pair, ...]: ...  # draws with those of latent entries' parameters
     def variance(self) -> Array: ...
     def covariance(self, where: slice | None = None) -> Array: ...  # of some coefficients
     def moments(self, C: Columns) -> tuple[Array, Array]: ...
@@ -48,12 +53,13 @@ class Posterior(Protocol):
 class GaussianPosterior:
     """Variational posterior.
 
-    ``response`` is the inverse of the bound's curvature: how the mean follows a row's slope once
-    all rows have answered anew.  A covariance built from precisions understates it, which matters
+    ``response`` is the inverse of the Hessian of the bound: how the mean changes with the gradient
+    of a row once all other rows have been updated.  The covariance understates it, which matters
     where a row is one of few of its group.
     """
 
     has_spread: ClassVar[bool] = True
+    pairs: ClassVar[tuple[Pair, ...]] = ()
 
     coef: Coef
     response: Covariance | None = None
@@ -70,7 +76,7 @@ class GaussianPosterior:
 
     def moments(self, C: Columns) -> tuple[Array, Array]:
         m, v = moments(Rows(C), self.coef)
-        return m, v + 0.0 * m  # in whichever library m lives
+        return m, v + 0.0 * m  # an array in the library of m
 
     def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
         m, v = self.moments(C)
@@ -83,15 +89,34 @@ class GaussianPosterior:
         y, c = problem.blocks.y, problem.blocks.c
         m, v = problem.moments(self.coef)
         local, rest = problem.model.likelihood.expected(y, m, v), problem.outside()
-        centre, left = leave_one_out(m, v - rest, local, c)  # a row moves coefficients only
+        centre, left = leave_one_out(m, v - rest, local, c)  # a row informs coefficients only
         if self.response is not None:
             reach = problem.moments(Coef(self.coef.mean, self.response))[1]
-            own = np.where(is_curved(local), local.h, 0.0)  # others have no part in it
+            own = np.where(is_curved(local), local.h, 0.0)  # others are not in the Hessian
             centre, _ = leave_one_out(m, reach, local._replace(w=own), c)
         m, v = centre, left + rest
         if problem.latents:
-            left_out_by_coef(problem, self.coef, m, v)
+            for part in _incomplete(problem):
+                m[part.at], v[part.at] = self._without_label(problem, part)
         return m, v
+
+    def _without_label(self, problem: Problem, part: Incomplete) -> tuple[Array, Array]:
+        """Moments of f at rows with latent entries, without one copy of the row.
+
+        Its quadratic contribution in its fitted columns is removed from the coefficients, and its
+        latent entries are predicted from the others.
+        """
+        model, coef = problem.model, self.coef
+        new = predicted(model, part.X, tuple(each and each.params for each in problem.latents))
+        local = expected(part.rows, part.y, np.minimum(part.c, 1.0), coef, model.likelihood)[2]
+        own: Any = coef.cov.quad(part.rows.C)
+        rest, across, gap = np.maximum(1.0 - local.w * own, 1e-6), own, plain(new.C)
+        gap = gap - plain(part.rows.C)
+        for h in part.rows.V:
+            cross = coef.cov.cross(part.rows.C, h.where)
+            across = across + np.sum(gap[:, h.where] * cross, axis=1)
+        m, v = moments(new, coef)
+        return m - across * local.g / rest, v + local.w * across**2 / rest
 
 
 @dataclass(frozen=True)
@@ -101,7 +126,7 @@ class DrawsPosterior:
     has_spread: ClassVar[bool] = True
 
     theta: Array
-    pairs: tuple[Pair, ...] = ()  # some of them, with the parameters of latent entries beside
+    pairs: tuple[Pair, ...] = ()
 
     @property
     def flat(self) -> Array:
@@ -113,7 +138,7 @@ class DrawsPosterior:
 
     @cached_property
     def _root(self) -> Array:
-        """R with R'R the covariance of the draws: rows need no more of them than that."""
+        """R with R'R the covariance of the draws."""
         return np.linalg.qr(self.flat - self.mean, mode="r") / np.sqrt(self.flat.shape[0])
 
     def variance(self) -> Array:
@@ -143,7 +168,7 @@ class DrawsPosterior:
         f = np.concatenate(parts, axis=1) if parts else np.empty((len(levels), 0))
         if not np.any(extra):
             return f
-        # what lies outside theta is Gaussian: widen the draws' own spread by it
+        # the variance outside theta is Gaussian: widen the spread of the draws by it
         m, v = self.moments(C)
         return m + (f - m) * np.sqrt(1.0 + extra / np.maximum(v, 1e-300))
 
@@ -151,6 +176,10 @@ class DrawsPosterior:
         return self.flat[rng.integers(self.flat.shape[0], size=n)]
 
     def left_out(self, problem: Problem) -> tuple[Array, Array]:
+        """Draws are weighted by one over the likelihood of the label.
+
+        At rows with latent entries these are integrated out first, so that weights vary less.
+        """
         lik, flat = problem.model.likelihood, self.flat
         flat = flat[:: max(1, flat.shape[0] // CALIBRATION_DRAWS)]
         parts = []
@@ -160,20 +189,25 @@ class DrawsPosterior:
             f = problem.rows(b).C @ flat.T
             parts.append(leave_one_out_draws(f, lik.log_prob(b.y[:, None], f), b.c))
         m, v = (np.concatenate(part) for part in zip(*parts, strict=True))
-        if problem.latents:
-            left_out_by_pairs(problem, self.pairs, m, v)
+        some = self.pairs[:: max(1, len(self.pairs) // CALIBRATION_PAIRS)]
+        for part in _incomplete(problem) if problem.latents else ():
+            mean, var = by_pairs(problem.model, part.X, some)
+            log_weight = -np.minimum(part.c, 1.0) * lik.log_mean(part.y, mean, var)
+            weight = np.exp(log_weight - logsumexp(log_weight, axis=0))
+            m[part.at], v[part.at] = mixture(mean, var, weight)
         return m, v
 
 
 @dataclass(frozen=True)
 class PointPosterior:
-    """A point estimate: it has no spread to report, and says so.
+    """A point estimate, whose methods raise an error where a spread is needed.
 
     ``curvature`` is the covariance that the smoothed loss would give: leverages for the link, and a
     start for a stream.
     """
 
     has_spread: ClassVar[bool] = False
+    pairs: ClassVar[tuple[Pair, ...]] = ()
 
     mean: Array
     curvature: Covariance
@@ -206,3 +240,30 @@ class PointPosterior:
         local = problem.model.likelihood.expected(y, m, CURVATURE_EPS**2)
         m, _ = leave_one_out(m, v, local, c)
         return m, np.zeros_like(m)  # the estimate itself has no variance
+
+
+# ---------------------------------------------------------------------------------------------
+# Rows with latent entries
+
+
+def _incomplete(problem: Problem) -> Iterator[Incomplete]:
+    parts = (incomplete(problem, b) for b in problem.blocks)
+    return (part for part in parts if part.at.size)
+
+
+def by_pairs(model: Model, X: Any, pairs: tuple[Pair, ...]) -> tuple[Array, Array]:
+    """Mean and variance of f for each draw of coefficients and parameters: ``(draws, n)``."""
+    each, last, rows = [], None, Rows(None)
+    for theta, params in pairs:
+        if params is not last:
+            last, rows = params, predicted(model, X, params)
+        each.append(moments(rows, Coef(theta, Point(theta.size))))
+    mean = np.stack([m for m, _ in each])
+    return mean, np.stack([np.broadcast_to(v, mean.shape[1:]) for _, v in each])
+
+
+def mixture(m: Array, v: Array, weight: Array | None = None) -> tuple[Array, Array]:
+    """Mean and variance of mixtures of Gaussians along the first axis."""
+    share = np.full(m.shape, 1.0 / m.shape[0]) if weight is None else weight
+    mean = np.sum(share * m, axis=0)
+    return mean, np.sum(share * (v + (m - mean) ** 2), axis=0)
