@@ -36,7 +36,7 @@ def spread(name: str) -> None:
         ).fit(X, y)
     machine = chain.machines_[0]
     m, v = machine.moments(X)
-    f = machine.extra["draws"].theta[:, ::10] @ machine.model.rows(X).C.T
+    f = machine.draws.theta[:, ::10] @ machine.model.rows(X).C.T
     line = f"{name:14s} n={len(y)} r_hat {np.max(r_hat(f)):.3f}"
     for bound in ("tight", "augmented"):
         mean, var = BayesianSVC(kernel, tune=False, bound=bound).fit(X, y).machines_[0].moments(X)

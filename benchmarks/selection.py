@@ -198,7 +198,7 @@ def spam(name: str, X: Any, y: Any, draws: int, seed: int) -> dict[str, float]:
         out["nonzero"] = float(model.inclusion_proba_.sum())
     if not chains:
         return out
-    theta = model.machines_[0].extra["draws"].theta[..., 1:]
+    theta = model.machines_[0].draws.theta[..., 1:]
     made = 2 * (draws + draws // 5)
     out["draws_per_second"] = made / out["cpu_seconds"]
     moving = theta[..., theta.std(axis=(0, 1)) > 0]

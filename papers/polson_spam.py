@@ -80,7 +80,7 @@ def solve(task: Task) -> dict[str, Any]:
         out["nu"] = round(1.0 / machine.state.priors[-1].rate, 5)
     out["trace"] = ""
     if method == "spike":
-        theta = machine.extra["draws"].theta[..., machine.model.slices[-1]]
+        theta = machine.draws.theta[..., machine.model.slices[-1]]
         thin = max(1, theta.shape[1] // SHOWN)
         some = interesting(spam.read(out["inclusion"]))
         out["trace"] = json.dumps({str(k): np.round(theta[:, ::thin, k], 4).tolist() for k in some})

@@ -37,7 +37,7 @@ def fit(model: BayesianLinearSVC) -> dict[str, Any]:
         model.fit(X, y)
         seconds = time.perf_counter() - start
     machine, scale = model.machines_[0], X.std(axis=0)
-    held, inclusion = machine.extra.get("draws"), machine.inclusion
+    held, inclusion = machine.draws, machine.inclusion
     out: dict[str, Any] = {
         "seconds": round(seconds, 3),
         "r_hat": np.nan,

@@ -48,7 +48,7 @@ def draw(
     model, whole = fit(draws)
     short = (sum(shorts) + fit(FEW)[1]) / 3
     sampling = (whole - short) * draws / (draws - FEW)
-    held = model.machines_[0].extra["draws"]
+    held = model.machines_[0].draws
     log_sigma = 0.5 * np.log(held.hyper["coef"][..., :1])
     return np.concatenate([held.theta, log_sigma], axis=-1), {
         "warmup_seconds": short,

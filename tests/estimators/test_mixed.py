@@ -364,7 +364,7 @@ def test_share_of_a_logistic_random_intercept_is_the_usual_one():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_reports_of_draws():
     found = MixedSVC(inference=QUICK, random=[0], random_state=0).fit(X, Y, groups=G)
-    draws = found.machines_[0].extra["draws"]
+    draws = found.machines_[0].draws
     assert draws.hyper["groups of group"].shape == (2, 60, 4)
     effects, components = found.random_effects_, found.variance_components_
     assert (effects["lower"] <= effects["upper"]).all()

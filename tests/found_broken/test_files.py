@@ -123,7 +123,7 @@ def test_without_a_seed_a_fit_goes_on_with_the_stream_it_began(tmp_path):
     model = BayesianSVC(n_inducing=10, inference=CHAIN, tune=False, checkpoint=file)
     early = clone(model).set_params(callbacks=[ending_at(3, [])]).fit(X, Y)
     resumed = clone(model).fit(X, Y)
-    assert resumed.machines_[0].extra["draws"].theta.shape[0] == CHAIN.chains
+    assert resumed.machines_[0].draws.theta.shape[0] == CHAIN.chains
     np.testing.assert_array_equal(resumed.inducing_points_, early.inducing_points_)
     np.testing.assert_array_equal(clone(model).fit(X, Y).predict_proba(X), resumed.predict_proba(X))
 
@@ -564,5 +564,5 @@ def test_chains_that_had_ended_before_the_fit_was_ended_are_kept():
         inference=chains, random_state=0, callbacks=[ending_at(2 * 25 + 8, calls)]
     ).fit(X, Y)
     assert len(calls) == 58
-    draws, all_draws = (m.machines_[0].extra["draws"].theta for m in (model, whole))
+    draws, all_draws = (m.machines_[0].draws.theta for m in (model, whole))
     np.testing.assert_array_equal(draws, all_draws[:2])

@@ -261,7 +261,7 @@ def test_to_arviz_names_the_scale_of_lasso_and_bridge(prior, alpha):
     posterior = model.to_arviz()["posterior"]
     assert "coef_variance" not in posterior
     nu = np.asarray(posterior["coef_scale"])
-    rate = model.machines_[0].extra["draws"].hyper["coef"][..., 0]
+    rate = model.machines_[0].draws.hyper["coef"][..., 0]
     np.testing.assert_allclose(nu**-alpha, rate, rtol=1e-10)
 
 

@@ -227,6 +227,6 @@ def test_a_checkpoint_of_chains_keeps_the_scales(tmp_path):
     BayesianLinearSVC(inference=chain, callbacks=[stop], checkpoint=path, **options).fit(X, y)
     resumed = BayesianLinearSVC(inference=chain, checkpoint=path, **options).fit(X, y)
     straight = BayesianLinearSVC(inference=chain, **options).fit(X, y)
-    a, b = (k.machines_[0].extra["draws"].hyper["likelihood"] for k in (resumed, straight))
+    a, b = (k.machines_[0].draws.hyper["likelihood"] for k in (resumed, straight))
     assert a.shape == (1, 60, 1)
     np.testing.assert_array_equal(a, b)

@@ -209,7 +209,7 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
                 ("too few draws to judge the chains. " if np.isnan(worst) else "")
                 + f"the chains do not agree yet (R-hat up to {worst:.3g}). Draw more, burn in "
                 "longer, or give the prior a lighter tail."
-                if any("draws" in m.extra for m in machines)
+                if any(m.draws is not None for m in machines)
                 else f"{type(self).__name__} stopped after {self.n_iter_} iterations with the "
                 f"bound still moving by {worst:.3g}. Raise max_iter or loosen tol if it matters."
             )
@@ -227,7 +227,7 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
 
     def _draws(self, machine: Machine, rng: np.random.Generator) -> Array:
         """Draws shaped (chains, draws, K): the sampler's own, or variational ones."""
-        held = machine.extra.get("draws")
+        held = machine.draws
         return held.theta if held is not None else machine.posterior.sample(1000, rng)[None]
 
     def _new_rows(self, X: Any) -> Any:

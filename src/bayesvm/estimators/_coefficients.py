@@ -41,7 +41,7 @@ class CoefficientReport(BayesianClassifier):
         for name in ("kkt_residual_", "duality_gap_"):
             if hasattr(self, name):
                 delattr(self, name)
-        certificates = [k for m in self.machines_ if (k := m.extra.get("certificate")) is not None]
+        certificates = [k for m in self.machines_ if (k := m.certificate) is not None]
         if certificates:
             self.kkt_residual_ = max(k.kkt for k in certificates)
             self.duality_gap_ = max(k.gap for k in certificates)
@@ -140,7 +140,7 @@ class CoefficientReport(BayesianClassifier):
 
         ``given`` inclusion, if the prior selects; otherwise with the mass at zero.
         """
-        if machine.inclusion is None or (not given and "draws" in machine.extra):
+        if machine.inclusion is None or (not given and machine.draws is not None):
             return machine.posterior.quantiles(self._rows_to_user(machine), tails)
         (_, design, _), where = machine.model.find("coef")
         scale = design.scale
@@ -230,7 +230,7 @@ class CoefficientReport(BayesianClassifier):
         coords: dict[str, Any] = {"feature": self._names()}
         if not single:
             dims["intercept"], coords["class"] = ["class"], list(self.classes_)
-        held = self.machines_[0].extra.get("draws")
+        held = self.machines_[0].draws
         prior = self.machines_[0].model.find("coef")[0].prior
         if single and held is not None and "coef" in held.hyper:
             drawn = prior.reported(held.hyper["coef"])
@@ -271,7 +271,7 @@ class CoefficientReport(BayesianClassifier):
                 always, sign = [1.0] * (1 - skip), self._sign(machine, skip)
                 table["inclusion"] = np.append(always, machine.inclusion[where])
                 table["positive"] = sign
-            held = machine.extra.get("draws")
+            held = machine.draws
             if held is not None:
                 user = np.stack([np.asarray(T @ chain.T).T for chain in held.theta])
                 table["r_hat"], table["ess"] = r_hat(user)[skip:], ess(user)[skip:]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,8 +15,8 @@ from ..designs import Filled, Missing, Standardised, fit_columns
 from ..designs.table import numbers
 from ..inference.draws import PAIRS, Pair
 from ..inputs import reading
-from ..machines.incomplete import filled_in, mixture
 from ..machines.machine import Machine
+from ..machines.posterior import mixture
 from ..model.latent import settled
 from ..model.model import Latent, Problem
 from . import choices as check
@@ -90,16 +89,7 @@ class ImputedCells(BayesianClassifier):
         if isinstance(design, Filled):
             C, var = np.asarray(design.columns(X)), design.variances(X)
             return C, np.zeros_like(C) if var is None else var
-        means, variances = [], []
-        for machine in self.machines_:
-            model, pairs = machine.model, getattr(machine.posterior, "pairs", ())
-            params = [p.params for p in pairs] or [
-                tuple(each and each.params for each in machine.state.latents)
-            ]
-            params = list({id(p[k]): p for p in params}.values())  # chains may share one
-            m, v = _averaged(filled_in(model, X, model.slices[k], p) for p in params)
-            means.append(m)
-            variances.append(v)
+        means, variances = zip(*(m.entries(X, k) for m in self.machines_), strict=True)
         return mixture(np.stack(means), np.stack(variances))
 
     @property
@@ -234,7 +224,7 @@ class MissingCells(ImputedCells):
             )
             latents = tuple(latent if t.design is design else None for t in terms)
             post: Any = machine.posterior
-            if "draws" in machine.extra:
+            if machine.draws is not None:
                 flat = post.flat[:: -(-len(post.flat) // PAIRS)]
                 params = tuple(each and each.params for each in latents)
                 post = replace(post, pairs=tuple(Pair(theta, params) for theta in flat))
@@ -250,12 +240,3 @@ class MissingCells(ImputedCells):
         if check.models_missing(self.missing) and reading.is_sparse(X):
             raise ValueError("missing='model' needs dense rows; give X.toarray().")
         return X
-
-
-def _averaged(pairs: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
-    """Mean and variance of a mixture of equal parts, one part at a time."""
-    count, first, second = 0, np.zeros(()), np.zeros(())
-    for m, v in pairs:
-        count, first, second = count + 1, first + m, second + v + m * m
-    mean = first / count
-    return mean, np.maximum(second / count - mean**2, 0.0)

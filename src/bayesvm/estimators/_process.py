@@ -237,12 +237,13 @@ class ProcessClassifier(KernelReport):
         """Rows on or inside the margin."""
         held: list[Array] = []
         for machine, y in zip(self.machines_, self._targets(data.codes), strict=True):
-            dual = machine.extra.get("dual")
+            dual = machine.dual
             if dual is not None and dual.size:  # only the hinge has them
                 held.append(dual > 1e-8 * data.c)
                 continue
-            m, v = machine.extra.get("moments", (None, None))
-            if m is None:
+            if machine.in_sample is not None:
+                m, v = machine.in_sample
+            else:
                 m, v = machine.posterior.moments(problem.blocks.X)
                 v = v + problem.blocks.extra
             held.append(ndtr((1.0 - y * m) / np.sqrt(np.maximum(v, 1e-300))))
@@ -259,7 +260,7 @@ class ProcessClassifier(KernelReport):
         """With one row a point, predictions by kernel values alone and the points that matter."""
         if problem.form != "factored" or not self.machines_[0].posterior.has_spread:
             return None
-        if any("draws" in m.extra for m in self.machines_):
+        if any(m.draws is not None for m in self.machines_):
             return None
         L = problem.model.terms[-1].design.L
         K = L @ L.T + float(self.bias) ** 2

@@ -65,7 +65,7 @@ def fit_by_sites(
         fit.passes,
         fit.converged,
         path[-1] - path[-2] if len(path) > 1 else float("inf"),
-        {"moments": (fit.m[labels.at], fit.v[labels.at])},
+        in_sample=(fit.m[labels.at], fit.v[labels.at]),
     )
 
 
@@ -116,7 +116,8 @@ def fit_by_chains(
         chains.fit.shape[1],
         worst <= AGREED,
         worst,
-        {"draws": draws, "moments": (f.mean(axis=1), f.var(axis=1))},
+        draws=draws,
+        in_sample=(f.mean(axis=1), f.var(axis=1)),
     )
 
 

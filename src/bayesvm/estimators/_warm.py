@@ -36,4 +36,4 @@ def _same_shape(machine: Machine, problem: Problem) -> bool:
         for a, b in zip(old.terms, new.terms, strict=False)
     ]
     same.append(len(old.terms) == len(new.terms))
-    return all(same) and machine.extra.get("shape") == problem.shape
+    return all(same) and machine.shape == problem.shape

@@ -416,7 +416,7 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
                 table["lower"], table["upper"] = post.quantiles(T, tails)
             if machine.inclusion is not None:
                 table["inclusion"] = machine.inclusion[at]
-            held = machine.extra.get("draws")
+            held = machine.draws
             if held is not None:
                 user = held.theta @ T.T.toarray()
                 table["r_hat"], table["ess"] = r_hat(user), ess(user)

@@ -493,5 +493,6 @@ def _merged(X: Array, codes: Array, c: Array, copies: Array) -> tuple[Array, Arr
 
 def _judged(machine: Machine) -> Machine:
     """Chains are compared by their fit: factors turn into one another without changing it."""
-    worst = float(r_hat(machine.extra["draws"].log_prob[:, :, None])[0])
+    assert machine.draws is not None
+    worst = float(r_hat(machine.draws.log_prob[:, :, None])[0])
     return replace(machine, converged=worst <= AGREED, change=worst)

@@ -281,7 +281,7 @@ class BayesianSVC(Streaming, ProcessClassifier):
             machines = self._fit_machines(problem, data.codes, scheme, starts)
         self._conclude(machines)
         if drawn:
-            draws = [m.extra["draws"].hyper["kernel"] for m in machines]
+            draws = [m.draws.hyper["kernel"] for m in machines if m.draws]
             self.kernel_draws_ = draws[0] if len(draws) == 1 else draws
             kernel = kernel.with_theta(np.mean(draws, axis=(0, 1, 2)))
         self.kernel_ = kernel

@@ -390,7 +390,7 @@ class BayesianLinearSVC(BayesianClassifier):
         return max(k.gap for k in self._certificates())
 
     def _certificates(self) -> list[Any]:
-        found = [k for m in self.machines_ if (k := m.extra.get("certificate")) is not None]
+        found = [k for m in self.machines_ if (k := m.certificate) is not None]
         if not found:
             raise AttributeError("only inference='em' with the hinge has a certificate.")
         return found

@@ -127,7 +127,7 @@ class MissingCells:
             )
             latents = tuple(latent if t.design is design else None for t in terms)
             post: Any = machine.posterior
-            if "draws" in machine.extra:
+            if machine.draws is not None:
                 flat = post.flat[:: -(-len(post.flat) // PAIRS)]
                 params = tuple(each and each.params for each in latents)
                 post = replace(post, pairs=tuple(Pair(theta, params) for theta in flat))

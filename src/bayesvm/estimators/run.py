@@ -167,7 +167,7 @@ def warm_starts(machines: Sequence[Machine], problem: Problem) -> list[State | N
             a.name == b.name and a.design.width == b.design.width and type(a.prior) is type(b.prior)
             for a, b in zip(old, new, strict=False)
         )
-        if not same or machine.extra.get("shape") != problem.shape:
+        if not same or machine.shape != problem.shape:
             starts.append(None)
             continue
         pairs = zip(old, new, machine.state.priors, strict=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
@@ -364,7 +364,7 @@ class KernelMachine:
     n_iter: int
     converged: bool
     change: float
-    extra: dict[str, Any] = field(default_factory=dict)
+    draws: Any = None  # of a sampler
 
     @property
     def posterior(self) -> KernelMachine:

@@ -70,9 +70,9 @@ def fit_kernel(
     for j, y in enumerate(Y.T):
         link = plain_link(probability, likelihood) or fit_link(y, m[:, j], v[:, j], c)
         share = end / Y.shape[1]  # one bound for all machines, which share their factors
-        extra = {"draws": fitted.draws} if isinstance(fitted, KernelDraws) else {}
+        draws = fitted.draws if isinstance(fitted, KernelDraws) else None
         machines.append(
-            KernelMachine(fitted, j, link, share, path, count, converged, change, extra)
+            KernelMachine(fitted, j, link, share, path, count, converged, change, draws)
         )
     return machines
 

@@ -179,7 +179,7 @@ def targets(y: Array, c: Array) -> Array:
 
 
 def _minimise(t: Array, m: Array, v: Array, c: Array, start: Array) -> tuple[Calibrated, float]:
-    """The link of least loss for target probabilities ``t``, and the loss; x = (log a, b, log c)."""
+    """The link of least loss for targets ``t``, and the loss; x is (log a, b, log c)."""
 
     def loss(x: Array) -> float:
         with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be far too long
@@ -190,9 +190,7 @@ def _minimise(t: Array, m: Array, v: Array, c: Array, start: Array) -> tuple[Cal
     x, value = start.copy(), loss(start)
     for _ in range(MAX_ITER):
         slope, curvature, fisher = _derivatives(x, t, m, v, c)
-        step = np.linalg.solve(
-            curvature if np.linalg.eigvalsh(curvature)[0] > 0 else fisher, slope
-        )
+        step = np.linalg.solve(curvature if np.linalg.eigvalsh(curvature)[0] > 0 else fisher, slope)
         step *= min(1.0, 2.0 / np.max(np.abs(step), initial=1e-300))
         new = loss(x - step)
         # gains below the rounding of the loss cannot be seen in it: trust the step there

@@ -50,7 +50,7 @@ class Fit:
         if not self.objective:
             first = self.machines[0]
             kind = "elbo" if first.posterior.has_spread else "log_posterior"
-            kind = "log_likelihood" if "draws" in first.extra else kind
+            kind = "log_likelihood" if first.draws is not None else kind
             object.__setattr__(self, "objective", kind)
 
     @property
@@ -80,7 +80,7 @@ class Fit:
         if self.converged or self.stopped:
             return ""
         worst = max(abs(m.change) for m in self.machines)
-        if any("draws" in m.extra for m in self.machines):
+        if any(m.draws is not None for m in self.machines):
             few = "too few draws to judge the chains. " if np.isnan(worst) else ""
             return (
                 f"{few}the chains do not agree yet (R-hat up to {worst:.3g}). Draw more, burn in "

@@ -13,6 +13,7 @@ from ..core.types import Array, Coef, Rows, Term
 from ..gaussian.covariances import Point, covariance
 from ..gaussian.forms import plain
 from ..gaussian.gates import seen
+from ..inference.active_set import Certificate
 from ..inference.draws import Draws, Pair
 from ..inference.em import Mode
 from ..inference.gibbs import Gibbs
@@ -59,7 +60,8 @@ class Machine:
     change: float = np.nan
     draws: Draws | None = None  # of a sampler
     shape: tuple[str, int] | None = None  # of the problem, see Problem.shape
-    mode: Mode | None = None  # of EM, with its certificate and dual variables
+    certificate: Certificate | None = None  # of the optimality of a mode
+    dual: Array | None = None  # variables of a mode
     in_sample: tuple[Array, Array] | None = None  # mean and variance of f at the training rows
 
     # ----- f at new rows
@@ -296,7 +298,8 @@ def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
         ascent.converged,
         ascent.change,
         shape=problem.shape,
-        mode=ascent if isinstance(ascent, Mode) else None,
+        certificate=ascent.certificate if isinstance(ascent, Mode) else None,
+        dual=ascent.dual if isinstance(ascent, Mode) else None,
     )
 
 

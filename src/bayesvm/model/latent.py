@@ -42,7 +42,7 @@ class Incomplete(NamedTuple):
     X: Any
     y: Array
     c: Array
-    count: Array  # rows that each one stands for: c without class weights
+    copies: Array  # rows that each one stands for: c without class weights
     hidden: tuple[Hidden, ...]  # one for each term with latent entries
     rows: Rows
 
@@ -159,7 +159,7 @@ def _moved(
         rng = None if key is None else stream(key[0], "entries", *key[1:], number)
         C, numbers, out = part.rows.C, plain(part.rows.C), []
         # of one copy of a row: each of several has entries of its own
-        m, local = contributions(part.rows, part.y, part.c / part.count, rng)
+        m, local = contributions(part.rows, part.y, part.c / part.copies, rng)
         for (design, where, K, params), h in zip(terms, part.hidden, strict=True):
             # gradient in the columns, at their present values
             g = local.g + local.w * (m - C @ coef.mean)
@@ -220,8 +220,8 @@ def _collected(
         return [
             (
                 tuple(each._replace(rows=part.at[each.rows]) for each in cells),
-                design.sums(part.X, C[:, where], part.count, cells),
-                entropy(cells, part.count),
+                design.sums(part.X, C[:, where], part.copies, cells),
+                entropy(cells, part.copies),
             )
             for (_, design, where), cells in zip(model.latent_terms, found, strict=True)
         ]

@@ -54,7 +54,7 @@ class ConvergenceDisplay:
         machine, _, _ = machine_for(model, None)
         point = not machine.posterior.has_spread
         quantity = "log posterior density" if point else "bound"
-        quantity = "log pseudo-likelihood" if "draws" in machine.extra else quantity
+        quantity = "log pseudo-likelihood" if machine.draws is not None else quantity
         classes = model.classes_ if len(model.machines_) > 1 else [""]
         paths = [np.asarray(m.path) for m in model.machines_]
         seconds = None
@@ -125,9 +125,9 @@ class TraceDisplay:
         """
         inside = Inside.fitted(estimator, "coef_")
         machine, _, label = machine_for(inside.model, label)
-        if "draws" not in machine.extra:
+        if machine.draws is None:
             raise ValueError("there are no chains to draw; fit with inference='gibbs'.")
-        known, draws = _named(inside, machine, machine.extra["draws"].theta)
+        known, draws = _named(inside, machine, machine.draws.theta)
         if names is None:
             names = [known[k] for k in np.argsort(-r_hat(draws), kind="stable")[:3]]
         unknown = [name for name in names if name not in known]

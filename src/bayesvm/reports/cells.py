@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,8 +10,8 @@ import numpy as np
 from ..core.types import Array
 from ..designs import Filled, Missing
 from ..designs.table import numbers
-from ..machines.incomplete import filled_in, mixture
 from ..machines.machine import Machine
+from ..machines.posterior import mixture
 
 NO_CELLS = "missing cells are modelled with missing='model' only."
 
@@ -65,16 +65,7 @@ class ImputedCells:
         if isinstance(design, Filled):
             C, var = np.asarray(design.columns(X)), design.variances(X)
             return C, np.zeros_like(C) if var is None else var
-        means, variances = [], []
-        for machine in self.machines:
-            model, pairs = machine.model, getattr(machine.posterior, "pairs", ())
-            params = [p.params for p in pairs] or [
-                tuple(each and each.params for each in machine.state.latents)
-            ]
-            params = list({id(p[k]): p for p in params}.values())  # chains may share one
-            m, v = _averaged(filled_in(model, X, model.slices[k], p) for p in params)
-            means.append(m)
-            variances.append(v)
+        means, variances = zip(*(m.entries(X, k) for m in self.machines), strict=True)
         return mixture(np.stack(means), np.stack(variances))
 
     def training(self, rows: Array) -> Imputed:
@@ -108,12 +99,3 @@ class ImputedCells:
         row, column = each[0][:2]
         mean, var = mixture(np.stack([e[2] for e in each]), np.stack([e[3] for e in each]))
         return row, column, mean, var
-
-
-def _averaged(pairs: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
-    """Mean and variance of a mixture of equal parts, one part at a time."""
-    count, first, second = 0, np.zeros(()), np.zeros(())
-    for m, v in pairs:
-        count, first, second = count + 1, first + m, second + v + m * m
-    mean = first / count
-    return mean, np.maximum(second / count - mean**2, 0.0)

@@ -100,7 +100,7 @@ class Coefficients:
 
         ``given`` inclusion, if the prior selects; otherwise with the mass at zero.
         """
-        if machine.inclusion is None or (not given and "draws" in machine.extra):
+        if machine.inclusion is None or (not given and machine.draws is not None):
             return machine.posterior.quantiles(self._matrix, levels)
         scale = self.design.scale
         chance = np.ones_like(scale) if given else machine.inclusion[self.where]
@@ -141,7 +141,7 @@ class Coefficients:
         coords: dict[str, Any] = {"feature": self.names}
         if not self.is_binary:
             dims["intercept"], coords["class"] = ["class"], list(self.classes)
-        held = self.machines[0].extra.get("draws")
+        held = self.machines[0].draws
         if self.is_binary and held is not None and "coef" in held.hyper:
             drawn = self.prior.reported(held.hyper["coef"])
             group |= {f"coef_{name}": values for name, values in drawn.items()}
@@ -158,7 +158,7 @@ class Coefficients:
         names = pd.Index(["intercept", *self.names][skip:], name="name")
         coef, intercept, frames = self.coef, self.intercept, []
         for j, machine in enumerate(self.machines):
-            post, held = machine.posterior, machine.extra.get("draws")
+            post, held = machine.posterior, machine.draws
             table = {"mean": np.append(intercept[j], coef[j])}
             if post.has_spread:
                 table["sd"] = np.sqrt(post.moments(self._matrix)[1])

@@ -67,7 +67,7 @@ class EffectReport(BayesianClassifier):
     def _effects_of(self, machine: Machine, k: int, tails: tuple[float, float], pd: Any) -> Any:
         term, where = machine.model.terms[k], machine.model.slices[k]
         design, T = term.design, term.design.to_user()
-        shape, held = (design.G, design.r), machine.extra.get("draws")
+        shape, held = (design.G, design.r), machine.draws
         mean = machine.posterior.mean[where].reshape(shape) @ T.T
         table = {"mean": mean.ravel()}
         if held is not None:
@@ -119,7 +119,7 @@ class EffectReport(BayesianClassifier):
 
     def _scatter(self, machine: Machine, k: int) -> Array:
         """Draws of the covariance of a group's effects, ``(m, r, r)``, on the inner scale."""
-        term, held = machine.model.terms[k], machine.extra.get("draws")
+        term, held = machine.model.terms[k], machine.draws
         if held is not None and term.name in held.hyper:
             return covariances(term, held.hyper[term.name])
         j = next(j for j, one in enumerate(self.machines_) if one is machine)
@@ -178,7 +178,7 @@ class EffectReport(BayesianClassifier):
 
     def _caution(self, machine: Machine, k: int) -> str:
         """The note beside a learned variance that was not drawn; empty if there is none."""
-        term, held = machine.model.terms[k], machine.extra.get("draws")
+        term, held = machine.model.terms[k], machine.draws
         if held is not None and term.name in held.hyper:
             return ""
         learned = term.prior.is_learned

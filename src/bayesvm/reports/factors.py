@@ -80,7 +80,7 @@ class LoadingReport(BayesianClassifier):
             return f[:, :, 0] if f.shape[2] == 1 else f.transpose(0, 2, 1)
         A = np.concatenate([found.A for found in self._sample(n, rng)], axis=3)
         A = A.reshape(-1, *A.shape[2:])
-        return A[rng.integers(len(A), size=n)] if "draws" in self.machines_[0].extra else A
+        return A[rng.integers(len(A), size=n)] if self.machines_[0].draws is not None else A
 
     def to_arviz(self, n: int = 1000) -> Any:
         """Draws (variational ones unless sampled) as an ArviZ data tree.
@@ -147,7 +147,7 @@ class LoadingReport(BayesianClassifier):
         self._check_fitted()
         pd = pandas_for("summary")
         count, K = len(self._parts), self.n_factors_
-        drawn = "draws" in self.machines_[0].extra
+        drawn = self.machines_[0].draws is not None
         parts = self._sample(1, self._generator()) if drawn else [None] * count
         names, factors = np.array(self._names(), dtype=object), self._factor_names()
         tables: list[Array] = []

@@ -21,7 +21,7 @@ def tails(level: float) -> tuple[float, float]:
 
 def draws_of(machine: Machine, rng: np.random.Generator) -> Array:
     """Draws of the coefficients, (chains, draws, K): the sampler's, or variational ones."""
-    held = machine.extra.get("draws")
+    held = machine.draws
     return held.theta if held is not None else machine.posterior.sample(1000, rng)[None]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -44,6 +44,7 @@ class SparsePosterior:
     """Gaussian posterior of some of a design's columns; the coefficients of the others are zero."""
 
     has_spread: ClassVar[bool] = True
+    pairs: ClassVar[tuple[Any, ...]] = ()
 
     columns: Array
     inner: GaussianPosterior
