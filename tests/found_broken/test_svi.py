@@ -61,14 +61,14 @@ def test_minibatches_of_groups_are_of_equal_size(monkeypatch):
     """25 groups, 8 to a minibatch of 96 rows: the last one is no single group."""
     seen = []
 
-    def watched(see, precision, potential, P, effects):
+    def watched(see, leaky, P, effects):
         seen.append(len(effects))
-        return settle(see, precision, potential, P, effects)
+        return given_shared(see, leaky, P, effects)
 
     import bayesvm.inference.svi as module
 
-    settle = module.settle
-    monkeypatch.setattr(module, "settle", watched)
+    given_shared = module.given_shared
+    monkeypatch.setattr(module, "given_shared", watched)
     X, y, groups = grouped()
     MixedSVC(inference=SVI(batch_size=96, max_iter=1), random_state=0).fit(X, y, groups=groups)
     assert sorted(seen[:-1]) == [6, 6, 6, 7]  # the last visits all groups, for the bound

@@ -381,8 +381,8 @@ def test_svi_comes_close_to_the_batch_optimum(name):
 
 def test_the_batch_optimum_is_a_fixed_point_of_svi(monkeypatch):
     """A minibatch of everything, effects settled to the last digit: nothing moves."""
-    monkeypatch.setattr("bayesvm.inference.local.STILL", 1e-12)
-    monkeypatch.setattr("bayesvm.inference.local.SWEEPS", 400)
+    monkeypatch.setattr("bayesvm.inference.svi.STILL", 1e-12)
+    monkeypatch.setattr("bayesvm.inference.svi.SWEEPS", 400)
     found = problem("slopes", n=120, seed=3)
     best = VB(tol=1e-14, max_iter=5000).fit(found, np.random.default_rng(0))
     run = SVI(batch_size=120, max_iter=3, delay=1.0).fit(

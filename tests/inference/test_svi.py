@@ -33,7 +33,7 @@ def test_steps_are_those_of_the_transcript(prior, size):
     """
     problem = make_problem(X, Y, WEIGHTS, prior=prior, intercept=Fixed(0.25), size=size)
     scheme = SVI(kappa=0.7, delay=3.0)
-    rows, leaky = batches(30, 10), scheme.begin(problem.model)
+    rows, leaky = batches(30, 10), scheme.begin(problem)
     learned = isinstance(prior, Ridge)
     variances = [transcript.Variance(np.arange(1, 4), prior.a, prior.b)] if learned else []
     fixed = np.diag([0.25, *([0.0] if learned else [0.8]) * 3])
@@ -77,7 +77,7 @@ def test_one_step_is_unbiased_over_a_partition():
     """The mean over a partition of steps with the parts is the step with the whole."""
     problem = make_problem(X, Y, WEIGHTS, prior=Ridge(a=2.0, b=1.0), intercept=Fixed(0.25))
     scheme = SVI()
-    start = scheme.begin(problem.model)
+    start = scheme.begin(problem)
     order = np.random.default_rng(2).permutation(N).reshape(6, 10)
     parts = [
         scheme.step(replace(problem, blocks=problem.blocks.take(rows, 6.0)), start)
@@ -172,7 +172,7 @@ def test_the_adaptive_rate_is_the_printed_one():
     """Ranganath et al.: a plain loop over flat gradients, 40 minibatches, natural parameters."""
     problem = make_problem(X, Y, WEIGHTS, prior=Fixed(0.8), intercept=Fixed(0.25))
     scheme = SVI(kappa=0.7, delay=3.0, adaptive=True)
-    leaky = scheme.begin(problem.model)
+    leaky = scheme.begin(problem)
     at = np.concatenate([np.eye(P + 1).ravel(), np.zeros(P + 1)])
     gradients, window = [], 10.0
     for t, rows in enumerate(batches(40, 10)):

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.linalg import cho_solve
 
-from ..core.types import Array, Coef
-from ..gaussian.covariances import FullCovariance, scaled_cholesky
-from ..gaussian.precision import add_precision
+from ..blocks.arrays import even_parts
+from ..core.types import Array, Coef, Own, Rows, Stats
+from ..gaussian.arrow import Arrow, Factor
+from ..gaussian.covariances import FullCovariance, Point, scaled_cholesky
+from ..gaussian.elimination import ArrowCovariance, eliminate
+from ..gaussian.precision import Blocked, Precision, add_precision
 from ..model.model import Model, Problem, States
-from .local import Effects, minibatches, remembered, settle, some_groups
+from ..model.passes import pass_block
 from .loop import State, bound_of, require
-from .progress import Ascent, History, Mark, Page, Progress, Watch, page_of, silent
+from .progress import Ascent, History, Mark, Progress, Watch, page_of, silent
 
 SETTLED = 1e-2  # a last epoch that moves the bound by more of its size was not the last
-
-
 WARM_UP = 10  # minibatches whose gradients are averaged before they set the rate
+SWEEPS = 12  # most that find the effects of a minibatch of groups
+STILL = 0.02  # posterior standard deviations that an effect may still move
 
 
 class Drift(NamedTuple):
@@ -27,9 +32,9 @@ class Drift(NamedTuple):
 
     precision: Array  # (K, K)
     potential: Array  # (K,)
-    square: float
-    window: float  # minibatches that the averages remember
-    seen: int  # minibatches; in the warm-up averages are plain means
+    square: float = 0.0
+    window: float = 1.0  # minibatches in the averages
+    seen: int = 0  # minibatches; in the warm-up averages are plain means
 
     def with_gradient(self, precision: Array, potential: Array) -> Drift:
         seen = self.seen + 1
@@ -50,56 +55,29 @@ class Drift(NamedTuple):
         return min(1.0, drift / max(self.square, 1e-300))
 
 
+class Effects(NamedTuple):
+    """Effects of all groups as they were last found: means and covariances."""
+
+    mean: Array  # (G, r)
+    cov: Array  # (G, r, r)
+
+
 class Leaky(NamedTuple):
     """Natural parameters of q(theta), hyperparameters, and the number of steps taken."""
 
     precision: Array  # (K, K)
     potential: Array  # (K,)
     priors: States
-    t: int
+    t: int = 0
     drift: Drift | None = None  # where the rate adapts
+    effects: Effects | None = None  # of groups; overwritten by steps
 
 
-class Epoch(NamedTuple):
-    """What the next epoch depends on; a checkpoint keeps it."""
+class Groups(NamedTuple):
+    """A minibatch of whole groups: their numbers, and the pass over their rows."""
 
-    leaky: Leaky
-    effects: Effects | None = None  # of groups
-    dice: str = ""  # state of the generator
-
-
-class Epochs:
-    """Epochs that have been made, and where they are kept."""
-
-    def __init__(self, page: Page, start: Epoch, rng: np.random.Generator, adaptive: bool) -> None:
-        self.page, self.rng, self.at, self.path = page, rng, start, History()
-        self.count, self.change, self.converged, self.ended = 0, np.inf, False, False
-        precision, potential, *_ = start.leaky
-        drift = Drift(precision, potential, 0.0, 1.0, 0) if adaptive else None
-        held = page.recall(lambda: start._replace(leaky=start.leaky._replace(drift=drift)))
-        if held is not None:
-            self.at, self.path, self.ended = held.state, held.path, held.ended
-            count, self.change, converged = held.numbers
-            self.count, self.converged = int(count), bool(converged)
-            rng.bit_generator.state = json.loads(self.at.dice)
-
-    def add(self, leaky: Leaky, effects: Effects | None, bound: float, tol: float) -> None:
-        """Count an epoch that has ended at a bound."""
-        self.at, self.count = Epoch(leaky, effects), self.count + 1
-        self.change = bound - self.path[-1] if self.path else np.inf
-        self.path.append(bound)
-        still = abs(self.change) / max(1.0, abs(bound))
-        self.converged, self.ended = still < max(tol, SETTLED), still < tol
-
-    def keep(self, now: bool) -> None:
-        if self.page.store is not None:
-            at = self.at._replace(dice=json.dumps(self.rng.bit_generator.state))
-            numbers = (self.count, self.change, self.converged)
-            self.page.keep(Mark(at, numbers, self.path, len(self.path), ended=self.ended), now)
-
-    def ascent(self, state: State) -> Ascent:
-        end = (self.path, self.count, self.converged, self.change)
-        return Ascent(state, self.path[-1], *end)
+    chosen: Array
+    stats: Callable[[Coef], Stats]
 
 
 @dataclass(frozen=True)
@@ -126,8 +104,14 @@ class SVI:
     with averages over the last :math:`\tau` of them; its first ten steps are those of the fixed
     rate.
 
-    Where rows have groups, a minibatch is made of whole groups, and their effects are found
-    locally, given the coefficients that all groups share.
+    Where rows have groups, :math:`q(\theta)\prod_g q(u_g \mid \theta)` has natural parameters only
+    for the coefficients that all groups share (and the effects of factors other than the widest).
+    A minibatch *B* is made of whole groups.  Given :math:`q(\theta)`, the effects of its groups and
+    the weights of their rows are found by a few plain sweeps; then they are integrated out,
+
+    .. math::
+
+        \hat S = \frac{G}{|B|}\sum_{g \in B}\big(X_g^\top W_g X_g - E_g^\top D_g^{-1} E_g\big).
 
     Parameters
     ----------
@@ -140,7 +124,7 @@ class SVI:
     delay : float, default=5
         :math:`t_0`, which damps the first steps; with 0 the first minibatch replaces the start.
     adaptive : bool, default=False
-        Let the gradients' own noise set the rate; ``kappa`` and ``delay`` then only begin it.
+        Let the noise of the gradients set the rate; ``kappa`` and ``delay`` then only begin it.
     tol : float, default=0
         Stop when an epoch changes the bound by less than this fraction of its size.
 
@@ -157,7 +141,7 @@ class SVI:
     tol: float = 0.0
     adaptive: bool = False
 
-    is_tight: ClassVar[bool] = False  # the bound climbed, where there is one, is augmented
+    is_tight: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         least = {"batch_size": 1, "max_iter": 1, "kappa": 0.5, "delay": 0.0, "tol": 0.0}
@@ -166,33 +150,6 @@ class SVI:
     def rate(self, t: int) -> float:
         return max(1.0, t + self.delay) ** -self.kappa
 
-    def begin(self, model: Model) -> Leaky:
-        return Leaky(np.eye(model.width), np.zeros(model.width), model.init(), 0)
-
-    def step(self, problem: Problem, leaky: Leaky) -> Leaky:
-        """Learn from one minibatch whose weights already speak for all rows."""
-        model = problem.model
-        coef = coefficients(leaky)
-        stats = problem.stats(coef)
-        target = stats.S.M + np.diag(model.precision(leaky.priors))
-        potential = stats.g + stats.S @ coef.mean
-        moved, rho = self._move(leaky, target, potential)
-        new = tuple(model.each("update", leaky.priors, coef))
-        return moved._replace(priors=averaged(leaky.priors, new, rho))
-
-    def _move(self, leaky: Leaky, target: Array, potential: Array) -> tuple[Leaky, float]:
-        """Natural parameters moved towards those of a minibatch, and the rate of the move."""
-        rho, drift = self.rate(leaky.t), None
-        if self.adaptive:
-            drift = leaky.drift or Drift(0.0 * target, 0.0 * potential, 0.0, 1.0, 0)
-            drift = drift.with_gradient(target - leaky.precision, potential - leaky.potential)
-            if drift.seen > WARM_UP:
-                rho = drift.rate
-                drift = drift._replace(window=drift.window * (1 - rho) + 1)
-        precision = (1 - rho) * leaky.precision + rho * target
-        potential = (1 - rho) * leaky.potential + rho * potential
-        return Leaky(precision, potential, leaky.priors, leaky.t + 1, drift), rho
-
     def fit(
         self,
         problem: Problem,
@@ -200,79 +157,94 @@ class SVI:
         start: State | None = None,
         watch: Watch = silent,
     ) -> Ascent:
+        page, leaky = page_of(watch), self.begin(problem, start)
+        mark = page.recall(lambda: (leaky, ""))
+        path, count, change, converged, ended, stop = History(), 0, np.inf, False, False, False
+        if mark is not None:
+            (leaky, dice), path, ended = mark.state, mark.path, mark.ended
+            count, change, converged = int(mark.numbers[0]), mark.numbers[1], bool(mark.numbers[2])
+            rng.bit_generator.state = json.loads(dice)
+        state = reached(problem, leaky) if ended else None
+        while not (ended or stop):
+            for batch, groups in self._minibatches(problem, rng):
+                leaky = self.step(batch, leaky, groups)
+            state = reached(problem, leaky)
+            bound = bound_of(problem, state)  # one full pass an epoch: exact
+            change = bound - path[-1] if path else np.inf
+            path.append(bound)
+            count, moved = count + 1, abs(change) / max(1.0, abs(bound))
+            converged = moved < max(self.tol, SETTLED)
+            stop = watch(Progress("svi", count, self.max_iter, bound, change), state)
+            ended = moved < self.tol or count >= self.max_iter
+            if page.store is not None:
+                held, numbers = (leaky, json.dumps(rng.bit_generator.state)), (count, change)
+                top = Mark(held, (*numbers, converged), path, len(path), ended=ended)
+                page.keep(top, now=ended or stop)
+        return Ascent(state, path[-1], path, count, converged, change)
+
+    def begin(self, problem: Problem, start: State | None = None) -> Leaky:
+        """The natural parameters of a start, or of a standard normal distribution."""
         model = problem.model
+        groups = problem.form == "arrow"
+        q, r = model.width, 0
+        if groups:
+            q, r = model.slices[-1].start, model.terms[-1].design.r
+        precision, potential, priors, effects = np.eye(q), np.zeros(q), model.init(), None
+        if groups:
+            G = model.terms[-1].design.G
+            effects = Effects(np.zeros((G, r)), np.tile(np.eye(r), (G, 1, 1)))
+        if start is not None and not start.coef.cov.is_point:
+            mean, cov = start.coef
+            whole = cov.solve(np.eye(model.width, q))[:q] if groups else cov.dense()
+            precision, priors = np.linalg.inv(whole), start.priors
+            potential = precision @ mean[:q]
+            if groups:  # copies: the start belongs to an earlier fit
+                blocks = cov.blocks(model.slices[-1], r).copy()
+                effects = Effects(mean[q:].reshape(-1, r).copy(), blocks)
+        drift = Drift(0.0 * precision, 0.0 * potential) if self.adaptive else None
+        return Leaky(precision, potential, priors, 0, drift, effects)
+
+    def _minibatches(
+        self, problem: Problem, rng: np.random.Generator
+    ) -> Iterator[tuple[Problem, Groups | None]]:
+        """Random rows whose weights are scaled up to all rows, or whole groups."""
         if problem.form == "arrow":
-            return self._fit_groups(problem, rng, start, watch)
-        leaky = self.begin(model)
-        if start is not None and not start.coef.cov.is_point:
-            L = np.linalg.inv(start.coef.cov.dense())
-            leaky = Leaky(L, L @ start.coef.mean, start.priors, 0)
-        epochs = Epochs(page_of(watch), Epoch(leaky), rng, self.adaptive)
-        leaky = epochs.at.leaky
-        state, stop = State(coefficients(leaky), leaky.priors), False
-        while not (epochs.ended or stop):
-            for batch in problem.blocks.minibatches(self.batch_size, rng):
-                leaky = self.step(replace(problem, blocks=batch), leaky)
-            state = State(coefficients(leaky), leaky.priors)
-            # one full pass an epoch: exact
-            epochs.add(leaky, None, bound_of(problem, state), self.tol)
-            stop = self._reported(epochs, state, watch)
-        return epochs.ascent(state)
+            for groups in minibatches_of_groups(problem, self.batch_size, rng):
+                yield problem, groups
+        else:
+            for blocks in problem.blocks.minibatches(self.batch_size, rng):
+                yield replace(problem, blocks=blocks), None
 
-    def _reported(self, epochs: Epochs, state: State, watch: Watch) -> bool:
-        """Report an epoch and keep it; whether a callback ends the fit."""
-        bound, change = epochs.path[-1], epochs.change
-        stop = watch(Progress("svi", epochs.count, self.max_iter, bound, change), state)
-        epochs.ended = epochs.ended or epochs.count >= self.max_iter
-        epochs.keep(now=epochs.ended or stop)
-        return stop
-
-    def _fit_groups(
-        self, problem: Problem, rng: np.random.Generator, start: State | None, watch: Watch
-    ) -> Ascent:
-        """Effects of the widest factor are local: see :mod:`bayesvm.inference.local`."""
+    def step(self, problem: Problem, leaky: Leaky, groups: Groups | None = None) -> Leaky:
+        """Learn from one minibatch (Wenzel et al., section 4.2)."""
         model = problem.model
-        design, where = model.terms[-1].design, model.slices[-1]
-        q, r = where.start, design.r
-        leaky = Leaky(np.eye(q), np.zeros(q), model.init(), 0)
-        effects = Effects(np.zeros((design.G, r)), np.tile(np.eye(r), (design.G, 1, 1)))
-        if start is not None and not start.coef.cov.is_point:
-            held = start.coef.cov
-            L = np.linalg.inv(held.solve(np.eye(model.width, q))[:q])
-            mean = start.coef.mean
-            leaky = Leaky(L, L @ mean[:q], start.priors, 0)
-            effects = Effects(mean[q:].reshape(-1, r), held.blocks(where, r))  # type: ignore[attr-defined]
-        epochs = Epochs(page_of(watch), Epoch(leaky, effects), rng, self.adaptive)
-        leaky, stop = epochs.at.leaky, False
-        assert epochs.at.effects is not None
-        # copies: the effects are overwritten below, and the start belongs to an earlier fit
-        effects = Effects(*(x.copy() for x in epochs.at.effects))
+        if groups is None:
+            coef = coefficients(leaky)
+            stats = problem.stats(coef)
+            target, potential = stats.S.M.copy(), stats.g + stats.S @ coef.mean
+            add_precision(target, model.precision(leaky.priors))
+        else:
+            target, potential = without_effects(model, leaky, groups)
+        moved, rho = self._move(leaky, target, potential)
+        if groups is None:
+            owns = model.own(coef)
+        else:
+            owns = last_moments(model, coefficients(moved), leaky.effects)
+        each = zip(model.terms, leaky.priors, owns, strict=True)
+        new = tuple(term.prior.update(s, own) for term, s, own in each)
+        return moved._replace(priors=averaged(leaky.priors, new, rho))
 
-        def reached() -> State:
-            P = model.precision(leaky.priors)
-            whole = settle(problem.stats, leaky.precision, leaky.potential, P, effects.mean)
-            return State(whole.coef, leaky.priors)
-
-        state = reached() if epochs.ended else None
-        while not (epochs.ended or stop):
-            for chosen, see in minibatches(problem, self.batch_size, rng):
-                P = some_groups(model.precision(leaky.priors), q, r, chosen)
-                seen = settle(see, leaky.precision, leaky.potential, P, effects.mean[chosen])
-                effects.mean[chosen] = seen.coef.mean[q:].reshape(-1, r)
-                effects.cov[chosen] = seen.coef.cov.blocks(slice(q, P.size), r)  # type: ignore[attr-defined]
-                scale, corner = design.G / chosen.size, np.zeros((q, q))
-                add_precision(corner, P)
-                target = corner + scale * seen.S
-                leaky, rho = self._move(leaky, target, scale * seen.potential)
-                owns = remembered(problem, coefficients(leaky), effects)
-                each = zip(model.terms, leaky.priors, owns, strict=True)
-                new = tuple(t.prior.update(s, own) for t, s, own in each)
-                leaky = leaky._replace(priors=averaged(leaky.priors, new, rho))
-            state = reached()
-            epochs.add(leaky, effects, bound_of(problem, state), self.tol)
-            stop = self._reported(epochs, state, watch)
-        assert state is not None
-        return epochs.ascent(state)
+    def _move(self, leaky: Leaky, target: Array, potential: Array) -> tuple[Leaky, float]:
+        """Natural parameters moved towards those of a minibatch, and the rate of the move."""
+        rho, drift = self.rate(leaky.t), leaky.drift
+        if drift is not None:
+            drift = drift.with_gradient(target - leaky.precision, potential - leaky.potential)
+            if drift.seen > WARM_UP:
+                rho = drift.rate
+                drift = drift._replace(window=drift.window * (1 - rho) + 1)
+        precision = (1 - rho) * leaky.precision + rho * target
+        potential = (1 - rho) * leaky.potential + rho * potential
+        return Leaky(precision, potential, leaky.priors, leaky.t + 1, drift, leaky.effects), rho
 
 
 def averaged(old: States, new: States, rho: float) -> States:
@@ -287,3 +259,108 @@ def coefficients(leaky: Leaky) -> Coef:
     """q(theta) from its natural parameters."""
     cov = FullCovariance(*scaled_cholesky(leaky.precision))
     return Coef(cov.solve(leaky.potential), cov)
+
+
+def reached(problem: Problem, leaky: Leaky) -> State:
+    """The state of all coefficients; effects of groups are found given the shared ones."""
+    if leaky.effects is None:
+        return State(coefficients(leaky), leaky.priors)
+    P = problem.model.precision(leaky.priors)
+    return State(given_shared(problem.stats, leaky, P, leaky.effects.mean)[0], leaky.priors)
+
+
+# ---------------------------------------------------------------------------------------------
+# Groups
+
+
+def minibatches_of_groups(
+    problem: Problem, size: int, rng: np.random.Generator
+) -> Iterator[Groups]:
+    """Random sets of whole groups of about ``size`` rows."""
+    model, blocks = problem.model, problem.blocks
+    design = model.terms[-1].design
+    codes = blocks.X.codes[:, design.factor]
+    order = np.argsort(codes, kind="stable")
+    ends = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=design.G))])
+    count = max(1, round(size * design.G / problem.n))
+    for turn in even_parts(rng.permutation(design.G), count):
+        chosen = np.sort(turn)
+        rows = np.concatenate([order[ends[g] : ends[g + 1]] for g in chosen])
+        C = model.rows(blocks.X[rows]).C
+        last = C.factors[-1]
+        own = Factor(np.searchsorted(chosen, last.codes), last.Z, chosen.size)
+        at = Rows(Arrow(C.A, (*C.factors[:-1], own)))
+
+        def stats(coef: Coef, at: Rows = at, rows: Array = rows) -> Stats:
+            y, c = blocks.y[rows], blocks.c[rows]
+            return pass_block(at, y, c, coef, model.likelihood, "arrow", False)
+
+        yield Groups(chosen, stats)
+
+
+def without_effects(model: Model, leaky: Leaky, groups: Groups) -> tuple[Array, Array]:
+    """The natural parameters of all groups' shared coefficients, as a minibatch has them.
+
+    Its effects are found first, and overwrite those of ``leaky``.
+    """
+    effects, chosen, q = leaky.effects, groups.chosen, leaky.potential.size
+    assert effects is not None
+    G, r = effects.mean.shape
+    P = some_groups(model.precision(leaky.priors), q, r, chosen)
+    coef, S, potential = given_shared(groups.stats, leaky, P, effects.mean[chosen])
+    effects.mean[chosen] = coef.mean[q:].reshape(-1, r)
+    effects.cov[chosen] = coef.cov.blocks(slice(q, P.size), r)
+    scale, corner = G / chosen.size, np.zeros((q, q))
+    add_precision(corner, P)
+    return corner + scale * S, scale * potential
+
+
+def given_shared(
+    see: Callable[[Coef], Stats], leaky: Leaky, P: Precision, effects: Array
+) -> tuple[Coef, Array, Array]:
+    """Effects of groups and weights of their rows in turn, given the shared coefficients.
+
+    Also S ``(q, q)`` and the potential ``(q,)`` of the shared ones, effects integrated out.
+    """
+    L, _ = scaled_cholesky(leaky.precision)
+    mean = cho_solve((L, True), leaky.potential)
+    q, theta = mean.size, np.concatenate([mean, effects.ravel()])
+    cov: Any = Point(theta.size, 1.0)  # for the first pass: any spread will do
+    for _ in range(SWEEPS):
+        stats = see(Coef(theta, cov))
+        legs, S = eliminate(stats.S, P)
+        slope = (stats.g - P * theta)[q:]
+        step = legs.follow(slope, np.zeros(q))
+        theta = np.concatenate([mean, theta[q:] + step])
+        cov = ArrowCovariance(L, legs.R, legs.U, legs.V)
+        if np.max(np.abs(step) / np.sqrt(cov.diag()[q:])) < STILL:
+            break
+    g = stats.g[:q] - legs.pull(slope)
+    return Coef(theta, cov), S, g + S @ mean
+
+
+def some_groups(P: Precision, q: int, r: int, chosen: Array) -> Precision:
+    """The precision of shared coefficients and the effects of some groups."""
+    d = P.d if isinstance(P, Blocked) else P
+    d = np.concatenate([d[:q], d[q:].reshape(-1, r)[chosen].ravel()])
+    if not isinstance(P, Blocked):
+        return d
+    fewer = slice(q, q + r * chosen.size)
+    return Blocked(d, tuple((fewer if where.start == q else where, B) for where, B in P.parts))
+
+
+def last_moments(model: Model, coef: Coef, effects: Effects | None) -> list[Own]:
+    """Moments by term: shared coefficients as they are now, effects as they were last found."""
+    assert effects is not None
+    q = coef.mean.size
+    var = np.concatenate([coef.cov.diag(), np.einsum("gjj->gj", effects.cov).ravel()])
+    mean = np.concatenate([coef.mean, effects.mean.ravel()])
+    out = []
+    for term, where in zip(model.terms, model.slices, strict=True):
+        blocks = None
+        if term.prior.is_blocked:
+            blocks = effects.cov
+            if where.start < q:
+                blocks = coef.cov.blocks(where, term.prior.size)
+        out.append(Own(mean[where], var[where], blocks))
+    return out
