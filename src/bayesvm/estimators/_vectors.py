@@ -18,7 +18,7 @@ from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
 from ..files.checkpoint import opened
 from ..inference.loop import State
 from ..inputs import reading
-from ..inputs.parameters import check_switch, is_among
+from ..inputs.parameters import SWITCH, check_rule, is_among
 from ..kernels import Scaled, with_columns
 from ..kernels.precomputed import check_square, skew
 from ..likelihoods import Probit
@@ -73,7 +73,7 @@ class VectorClassifier(BayesianClassifier):
                 kind = "whole number" if whole else "number"
                 raise ValueError(f"{name} must be a {kind} of at least {low:g}; got {value!r}.")
         for name in ("tune", "warm_start"):
-            check_switch(name, getattr(self, name))
+            check_rule(name, getattr(self, name), SWITCH)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         check.check_probability(self.probability)

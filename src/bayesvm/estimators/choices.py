@@ -17,7 +17,7 @@ from ..engines import Dask, Gpu, Serial, Threads
 from ..engines.threads import blas_threads as blas_threads
 from ..inference import EM, SVI, VB, Gibbs
 from ..inputs.dask import DaskRows
-from ..inputs.parameters import check_jobs, is_among
+from ..inputs.parameters import check_parameters, is_among
 from ..inputs.reading import is_source
 from ..kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
 from ..likelihoods import Hinge, Likelihood, Logistic, Probit, SkewedLaplace
@@ -166,7 +166,7 @@ def choose_engine(
     memory: int | None = None,
 ) -> Any:
     """The engine, with ``dtype`` and ``memory`` where it has none of its own."""
-    check_jobs("n_jobs", n_jobs)
+    check_parameters({"n_jobs": n_jobs})
     if not is_among(value, ("auto",)):
         table = {"serial": Serial(), "threads": Threads(n_jobs), "gpu": Gpu(), "dask": Dask()}
         engine = choose("engine", value, table, ENGINE)
@@ -176,7 +176,7 @@ def choose_engine(
         engine = Dask()
     else:
         engine = Threads(n_jobs) if n > 2 * block_rows(K) else Serial()
-    if engine.dtype == "auto" and dtype != "auto":
+    if is_among(engine.dtype, ("auto",)) and not is_among(dtype, ("auto",)):
         engine = replace(engine, dtype=dtype)
     if engine.memory is None and memory is not None:
         engine = replace(engine, memory=memory)

@@ -12,7 +12,8 @@ from ..blocks import block_rows, cut
 from ..core.arrays import inner, is_foreign
 from ..engines import Dask, Gpu, Serial, Threads
 from ..inference import SVI, VB, Gibbs
-from ..inputs.parameters import check_jobs
+from ..inputs.dask import DaskRows
+from ..inputs.parameters import check_parameters
 from ..inputs.reading import is_source
 from ..likelihoods.tight import Tight
 from ..model.model import Model, Problem
@@ -28,13 +29,13 @@ SPARSE_COLUMNS = 1000  # beyond it a dense factor undoes what sparse rows save
 
 def choose_engine(value: Any, X: Any, K: int, n_jobs: int | None) -> Any:
     """The engine for rows and models of K columns; ``"auto"`` follows the rows."""
-    check_jobs("n_jobs", n_jobs)
+    check_parameters({"n_jobs": n_jobs})
     if not (isinstance(value, str) and value == "auto"):
         table = {"serial": Serial, "threads": Threads(n_jobs), "gpu": Gpu, "dask": Dask}
         engine = choose("engine", value, table, ENGINE)
     elif is_foreign(X):
         engine = Gpu.of(X)
-    elif hasattr(X, "aligned"):
+    elif isinstance(X, DaskRows):
         engine = Dask()
     else:
         engine = Threads(n_jobs) if X.shape[0] > 2 * block_rows(K) else Serial()
@@ -50,7 +51,7 @@ def in_blocks(
     Models have K columns; sums over groups are ``wide``, which the columns of a block are not.
     """
     engine = choose_engine(engine, X, max(K, wide), n_jobs)
-    if hasattr(X, "aligned"):
+    if isinstance(X, DaskRows):
         if not isinstance(engine, Dask):
             raise ValueError("Dask collections are fitted by engine='auto' or 'dask'.")
         if not isinstance(scheme, VB | Gibbs):
@@ -67,8 +68,8 @@ def in_blocks(
         rows = inner(X)
         if not (isinstance(rows, np.ndarray) and rows.nbytes > engine.available()):
             X, c = engine.place(X), engine.place(c)  # else block by block
-    size = max(int(engine.block_rows(K)), block_rows(max(K, wide)))
-    return engine, cut(X, np.broadcast_to(0.0, (X.shape[0],)), c, size)
+    none = np.broadcast_to(0.0, (X.shape[0],))
+    return engine, cut(X, none, c, engine.block_rows(K, wide))
 
 
 def pose(model: Model, blocks: Any, engine: Any, scheme: Any, covariance: str = "auto") -> Problem:

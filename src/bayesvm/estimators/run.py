@@ -123,7 +123,7 @@ class Run:
             codes = problem.engine.place(codes)
         first = [[] if state is None else [*leaves(state)] for state in starts]
         # rows that are not held may be very many: a byte for the label of each
-        kind = np.int8 if hasattr(problem.blocks.X, "chunks") else np.float64
+        kind = np.float64 if problem.blocks.in_memory else np.int8
         threads = blas_threads(problem.model.width, problem.form)
         with self.checkpoint(lambda: [*_content(problem, codes), first]) as store, threads:
             rotation = bases(problem, scheme)

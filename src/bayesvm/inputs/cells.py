@@ -1,4 +1,4 @@
-"""The cells of tables as users give them: which are not numbers, and where they are."""
+"""Cells of tables as users give them: which are not numbers, and in which columns they are."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_kind(X: Any) -> Any:
             "X must be a table of numbers: an array with rows and columns, a data frame, a sparse "
             f"matrix or a list of rows; got {'None' if X is None else f'{X!r:.60}'}."
         )
-    if getattr(getattr(X, "dtype", None), "kind", "") == "V":
+    if _kind(X) == "V":
         raise ValueError(
             f"X must be a table of numbers; got a structured array of {X.dtype}. Give its fields "
             "as columns: numpy.lib.recfunctions.structured_to_unstructured(X)."
@@ -52,8 +52,8 @@ def check_kind(X: Any) -> Any:
 def check_numbers(X: Any, reset: bool = True, columns: Sequence[int] | None = None) -> None:
     """Refuse dates and times, which NumPy reads as numbers in whatever unit they are held in.
 
-    Of the ``columns``, or all.  If rows are to be fitted (``reset``), a warning tells where whole
-    numbers are too large for a float.
+    Of the ``columns``, or all.  At ``fit`` (``reset``) whole numbers that are too large for a float
+    are warned of.
     """
     rows = None if sparse.issparse(X) else _as_table(X)
     if rows is None:
@@ -85,17 +85,17 @@ def as_floats(X: Any) -> Any:
 
 @contextmanager
 def explained(estimator: Any, X: Any, names: Sequence[str] | None = None) -> Iterator[None]:
-    """Refusals of scikit-learn's checks with the columns they are about and what can be done."""
+    """Errors of scikit-learn's checks with the columns they are about and what can be done."""
     try:
         yield
     except (TypeError, ValueError) as error:  # what it recommends instead is not shown
         text = str(error)
         if text.startswith("Input X contains NaN"):
-            found, count = _columns_with(X, _is_gone, names)
+            found, count = _columns_with(X, lambda x: np.isnan(_floats(x)), names)
             more = f": {count} cell{'s' * (count > 1)} in {found}. {estimator._of_missing_cells()}"
             raise ValueError(f"Input X contains NaN{more}") from None
         if text.startswith("Input X contains infinity"):
-            found, _ = _columns_with(X, _is_endless, names)
+            found, _ = _columns_with(X, lambda x: np.isinf(_floats(x)), names)
             raise ValueError(f"{text} See {found}.") from None
         if "inhomogeneous" in text and (lengths := _lengths(X)):
             raise ValueError(
@@ -124,6 +124,11 @@ def column_of(rows: Any, j: int) -> Any:
     return rows.iloc[:, j] if hasattr(rows, "iloc") else rows[:, j]
 
 
+def _kind(X: Any) -> str:
+    """NumPy's letter for the kind of an array; ``"O"`` for what is none."""
+    return str(getattr(getattr(X, "dtype", None), "kind", "O"))
+
+
 def _as_table(X: Any) -> Any:
     """Rows whose columns can be looked at one by one; none where there are no columns."""
     if hasattr(X, "columns") or hasattr(X, "column_names"):
@@ -137,16 +142,16 @@ def _as_table(X: Any) -> Any:
 
 def _columns_where(rows: Any, columns: Sequence[int], has: Callable[[Any], bool]) -> list[int]:
     """Columns of some kind; if an array of one kind has it nowhere, none has."""
-    if getattr(getattr(rows, "dtype", None), "kind", "O") != "O" and not has(rows):
+    if _kind(rows) != "O" and not has(rows):
         return []
     return [j for j in columns if has(column_of(rows, j))]
 
 
 def _has_times(column: Any) -> bool:
-    values = np.asarray(column[:1])  # a column that is no array of objects is of one kind
-    if values.dtype.kind == "O":
+    kind = np.asarray(column[:1]).dtype.kind  # a column that is no array of objects is of one kind
+    if kind == "O":
         return any(isinstance(cell, TIMES) for cell in np.ravel(np.asarray(column)))
-    return values.dtype.kind in "mM"
+    return kind in "mM"
 
 
 def _is_rounded(column: Any) -> bool:
@@ -180,19 +185,11 @@ def _in_words(at: Sequence[int] | Array, names: Sequence[str] | None) -> str:
 
 
 def _lengths(X: Any) -> list[int]:
-    """Numbers of cells of rows, each once; none where rows are not lists."""
+    """Distinct numbers of cells of rows; none where rows are not lists."""
     try:
         return sorted({len(row) for row in X})
     except TypeError:
         return []
-
-
-def _is_gone(column: Any) -> Array:
-    return np.isnan(_numbers(column))
-
-
-def _is_endless(column: Any) -> Array:
-    return np.isinf(_numbers(column))
 
 
 def _is_no_number(column: Any) -> Array:
@@ -200,20 +197,20 @@ def _is_no_number(column: Any) -> Array:
     if given.dtype.kind in "biuf":
         return np.zeros(given.shape, dtype=bool)
     other = np.array([not (cell is None or isinstance(cell, Number)) for cell in given], dtype=bool)
-    other[other] = np.isnan(_numbers(given[other]))
+    other[other] = np.isnan(_floats(given[other]))
     return other
 
 
-def _numbers(column: Any) -> Array:
+def _floats(column: Any) -> Array:
     """Cells as numbers; NaN for what is none."""
+
+    def number(cell: Any) -> float:
+        try:
+            return float(cell)
+        except (TypeError, ValueError):
+            return np.nan
+
     try:
         return np.asarray(column, dtype=float)
     except (TypeError, ValueError):
-        return np.array([_number(cell) for cell in np.asarray(column)], dtype=float)
-
-
-def _number(cell: Any) -> float:
-    try:
-        return float(cell)
-    except (TypeError, ValueError):
-        return np.nan
+        return np.array([number(cell) for cell in np.asarray(column)], dtype=float)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial, reduce
+from functools import cached_property, reduce
 from operator import add
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
 
-from ..core.types import Array
 from .cells import as_floats
 from .levels import read
-from .weights import class_factors, real_weights
 
 FAN = 8  # sums that are added up in one task
 
@@ -145,44 +142,6 @@ class DaskRows:
 
         codes = persist(*self._encoded(encode, columns))
         return replace(self, tables=tuple(tasks(table, zip(self.parts, codes, strict=True))))
-
-    # ----- labels and weights
-
-    def encode(self, y: Any) -> tuple[Array, Any]:
-        import dask.array as da
-
-        try:
-            classes = np.asarray(da.unique(y).compute())
-            if classes.dtype == object and not any(isinstance(k, str) for k in classes):
-                classes = np.asarray(classes.tolist())  # numbers of a column that may lack some
-            gone = bool(np.any(classes != classes))
-        except TypeError as error:
-            raise ValueError(f"labels must be of one kind and none missing ({error}).") from error
-        if gone:
-            raise ValueError("y contains NaN; drop rows without a label.")
-        check_classification_targets(classes)
-        return classes, y.map_blocks(partial(np.searchsorted, classes), dtype=np.intp)
-
-    def weights(self, sample_weight: Any, class_weight: Any, codes: Any, classes: Array) -> Any:
-        import dask.array as da
-
-        if sample_weight is None or np.ndim(sample_weight) == 0:
-            level = 1.0 if sample_weight is None else float(real_weights(sample_weight))
-            c = da.full(self.shape[0], level, chunks=(self.lengths,))
-        else:
-            given = self.aligned(sample_weight, "sample_weight")
-            real_weights(np.empty(0, dtype=given.dtype))
-            c = given.astype(float)
-        masses = da.stack([da.where(codes == k, c, 0.0).sum() for k in range(len(classes))])
-        masses, least = (np.asarray(x) for x in da.compute(masses, c.min()))
-        if not np.all(np.isfinite(masses)) or not least > 0:
-            raise ValueError("weights of rows on a cluster must be positive and finite.")
-        if class_weight is None:
-            return c
-        factors = class_factors(class_weight, masses, classes)
-        if not np.all(factors > 0):
-            raise ValueError("class weights of rows on a cluster must be positive and finite.")
-        return c * codes.map_blocks(lambda k: factors[k], dtype=float)
 
 
 def lazy_columns(groups: Any) -> dict[str, Any] | None:

@@ -12,12 +12,64 @@ from typing import Any
 
 import numpy as np
 
+Rule = tuple[Callable[[Any], bool], str]  # which values are right, and what they are
+
+
+def _is_within(x: Any, low: float, high: float = np.inf) -> bool:
+    return bool(low <= x < high)
+
+
+def _is_whole(x: Any) -> bool:
+    return isinstance(x, Integral) and not isinstance(x, bool)
+
+
+SWITCH: Rule = (lambda x: isinstance(x, bool | np.bool_), "True or False")
+JOBS: Rule = (
+    lambda x: x is None or (isinstance(x, Integral) and bool(x)),
+    "a whole number other than 0 (-1 for one per core) or None",
+)
+LEVEL: Rule = (
+    lambda x: isinstance(x, Integral | np.bool_) and _is_within(x, 0),
+    "a whole number of at least 0",
+)
+MEMORY: Rule = (
+    lambda x: x is None or (isinstance(x, Real) and not isinstance(x, bool) and _is_within(x, 0)),
+    "a number of bytes, at least 0, or None",
+)
+PATH: Rule = (lambda x: x is None or isinstance(x, str | os.PathLike), "the path of a file or None")
+SEED: Rule = (
+    lambda x: not _is_whole(x) or _is_within(x, 0, 2**32),
+    "a whole number from 0 to 2**32 - 1",
+)
+CALLBACKS: Rule = (
+    lambda x: x is None or (isinstance(x, Collection) and all(callable(each) for each in x)),
+    "a list of callables or None",
+)
+RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(("fit_intercept", "standardize", "warm_start", "joint"), SWITCH),
+    "n_jobs": JOBS,
+    "verbose": LEVEL,
+    "memory": MEMORY,
+    "callbacks": CALLBACKS,
+    "checkpoint": PATH,
+    "random_state": SEED,
+}
+
 
 def check_parameters(given: Mapping[str, Any]) -> None:
-    """Refuse values, by name of the parameter, that could only be meant otherwise."""
+    """Refuse wrong values of parameters, by name; those without a rule pass."""
     for name, value in given.items():
         if name in RULES:
-            RULES[name](name, value)
+            check_rule(name, value, RULES[name])
+
+
+def check_rule(name: str, value: Any, rule: Rule) -> None:
+    """Refuse a value that a rule does not allow."""
+    is_right, what = rule
+    if rule is CALLBACKS and callable(value):
+        raise ValueError(f"{name} must be a list of callables; wrap the one given in [ ].")
+    if not is_right(value):
+        raise ValueError(f"{name} must be {what}; got {value!r}.")
 
 
 def warn_idle(estimator: Any, idle: Mapping[str, str]) -> None:
@@ -43,63 +95,5 @@ def warn(text: str) -> None:
 
 
 def is_among(value: Any, known: Collection[str]) -> bool:
-    """Whether a word is one of those known; what is no word is none."""
+    """Whether a value is one of some words."""
     return isinstance(value, str) and value in known
-
-
-def check_switch(name: str, value: Any) -> None:
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False; got {value!r}.")
-
-
-def check_jobs(name: str, value: Any) -> None:
-    whole = isinstance(value, int | np.integer)
-    if value is not None and (not whole or value == 0):
-        raise ValueError(
-            f"{name} must be a whole number other than 0 (-1 for one per core) or None; "
-            f"got {value!r}."
-        )
-
-
-def check_level(name: str, value: Any) -> None:
-    if not isinstance(value, Integral | np.bool_) or value < 0:
-        raise ValueError(f"{name} must be a whole number of at least 0; got {value!r}.")
-
-
-def check_memory(name: str, value: Any) -> None:
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if value is not None and not (number and value >= 0):
-        raise ValueError(f"{name} must be a number of bytes, at least 0, or None; got {value!r}.")
-
-
-def check_callbacks(name: str, value: Any) -> None:
-    if callable(value):
-        raise ValueError(f"{name} must be a list of callables; wrap the one given in [ ].")
-    several = isinstance(value, Collection) and all(callable(each) for each in value)
-    if value is not None and not several:
-        raise ValueError(f"{name} must be a list of callables or None; got {value!r}.")
-
-
-def check_path(name: str, value: Any) -> None:
-    if value is not None and not isinstance(value, str | os.PathLike):
-        raise ValueError(f"{name} must be the path of a file or None; got {value!r}.")
-
-
-def check_seed(name: str, value: Any) -> None:
-    whole = isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
-    if whole and not 0 <= value < 2**32:
-        raise ValueError(f"{name} must be a whole number from 0 to 2**32 - 1; got {value!r}.")
-
-
-RULES: Mapping[str, Callable[[str, Any], None]] = {
-    "fit_intercept": check_switch,
-    "standardize": check_switch,
-    "warm_start": check_switch,
-    "joint": check_switch,
-    "n_jobs": check_jobs,
-    "verbose": check_level,
-    "memory": check_memory,
-    "callbacks": check_callbacks,
-    "checkpoint": check_path,
-    "random_state": check_seed,
-}
