@@ -148,7 +148,7 @@ def ours(model: Any) -> Callable[[Any, Any], tuple[Any, float]]:
 
 METHODS: dict[str, Callable[[], Any]] = {
     "pcvc": lambda: PCVC(),
-    "pcvc_plain": lambda: PCVC(ridge=0.0),  # the Laplace prior alone
+    "pcvc_plain": lambda: PCVC(norm_penalty=0.0),  # the Laplace prior alone
     "pcvc_shared": lambda: PCVC(RBF(1.0)),  # never one scale a column
     "pcvc_sparse": lambda: PCVC(selection="one_standard_error"),
     "pcvc_power": lambda: PCVC(prior="power"),

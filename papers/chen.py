@@ -163,7 +163,7 @@ class SameKernelSVC(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> SameKernelSVC:
         """Learn the kernel, then C, then the machine."""
         # the kernel is learned before rate and norm, which are given to save their search
-        teacher = ours("PCVC")(rate=1.0, ridge=1.0, random_state=self.random_state)
+        teacher = ours("PCVC")(rate=1.0, norm_penalty=1.0, random_state=self.random_state)
         kernel = teacher.fit(X, y).kernel_
         search = GridSearchCV(SVC(kernel=kernel), {"C": COSTS}, cv=FOLDS).fit(X, y)
         self.machine_ = search.best_estimator_

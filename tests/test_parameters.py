@@ -81,9 +81,9 @@ def test_good_values_pass():
     [
         BayesianLinearSVC(max_iter=50, tol=1e-4),
         BayesianLinearSVC(inference="em", max_iter=50),
-        PCVC(tune=False, ridge=0, n_folds=3),
+        PCVC(tune=False, norm_penalty=0, n_folds=3),
         PCVC(tune=False, prior="power", n_starts=0, max_iter=300, shape=-0.2),
-        PCVC(tune=False, max_iter=500, n_folds=5),
+        PCVC(tune=False, max_iter=None, n_folds=5),
         RVC(n_folds=3),
         BayesianSVC(tune=False, n_inducing=4, inducing="random", approximation="fitc"),
         FactorSVC(1, "linear", max_iter=50),

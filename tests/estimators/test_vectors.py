@@ -24,12 +24,21 @@ X.flags.writeable = Y.flags.writeable = False
 NEW = np.random.default_rng(1).uniform(-2, 3, (400, 2))
 
 QUICK = {
-    "laplace": PCVC(),
-    "plain": PCVC(ridge=0.0, selection="one_standard_error"),
+    "laplace": PCVC(random_state=0),
+    "plain": PCVC(random_state=0, norm_penalty=0.0, selection="one_standard_error"),
     "fixed": PCVC(RBF(0.7), rate=1.0, tune=False),
-    "power": PCVC(prior="power", n_starts=3, n_folds=3),
-    "em": PCVC(RBF(0.7), prior="power", shape=0.0, solver="em", n_starts=1, n_folds=2, tune=False),
-    "rvc": RVC(),
+    "power": PCVC(random_state=0, prior="power", n_starts=3, n_folds=3),
+    "em": PCVC(
+        RBF(0.7),
+        random_state=0,
+        prior="power",
+        shape=0.0,
+        solver="em",
+        n_starts=1,
+        n_folds=2,
+        tune=False,
+    ),
+    "rvc": RVC(random_state=0),
     "rvc em": RVC(RBF(0.7), solver="em", tune=False),
 }
 
@@ -95,7 +104,9 @@ def test_pickle_and_summary(fitted):
     again = pickle.loads(pickle.dumps(fitted))
     assert_array_equal(again.predict_proba(NEW), fitted.predict_proba(NEW))
     frame = fitted.summary()
-    assert list(frame.columns) == ["weight", "sd"]
+    assert list(frame.columns) == ["weight", "sd", "lower", "upper"]
+    assert_allclose(frame["upper"] - frame["lower"], 2 * 1.6448536 * frame["sd"], rtol=1e-6)
+    assert_allclose(fitted.summary(level=0.5)["upper"], frame["weight"] + 0.67448975 * frame["sd"])
     assert len(frame) == fitted.n_vectors_
     assert np.all(np.diff(frame["weight"].abs()) <= 0)
     assert set(frame.index) == set(fitted.support_)
@@ -117,17 +128,17 @@ def test_export_to_arviz(fitted):
 def test_export_of_several_classes_and_of_no_vector():
     pytest.importorskip("arviz_base")
     bunch = load_iris()
-    model = RVC().fit(bunch.data, bunch.target_names[bunch.target])
+    model = RVC(random_state=0).fit(bunch.data, bunch.target_names[bunch.target])
     weights = model.to_arviz()["posterior"]["dual_coef"]
     assert weights.shape == (1, 1000, 3, model.n_vectors_)
     assert list(weights["class"].values) == list(model.classes_)
     with pytest.warns(ConvergenceWarning, match="no vector survived"):
-        empty = RVC().fit(np.ones((10, 2)), np.arange(10) % 3)
+        empty = RVC(random_state=0).fit(np.ones((10, 2)), np.arange(10) % 3)
     assert empty.to_arviz()["posterior"]["dual_coef"].shape == (1, 1000, 3, 0)
 
 
 @pytest.mark.parametrize("ask", ["summary", "to_arviz", "sample_posterior"])
-@pytest.mark.parametrize("model", [PCVC(), RVC()], ids=["pcvc", "rvc"])
+@pytest.mark.parametrize("model", [PCVC(random_state=0), RVC(random_state=0)], ids=["pcvc", "rvc"])
 def test_a_machine_that_was_not_fitted_says_so(model, ask):
     with pytest.raises(NotFittedError):
         getattr(model, ask)()
@@ -136,7 +147,7 @@ def test_a_machine_that_was_not_fitted_says_so(model, ask):
 # ----- data given in other ways
 
 
-@pytest.mark.parametrize("model", [PCVC(), RVC()], ids=["pcvc", "rvc"])
+@pytest.mark.parametrize("model", [PCVC(random_state=0), RVC(random_state=0)], ids=["pcvc", "rvc"])
 def test_weights_order_and_copies_do_not_matter(model):
     rng = np.random.default_rng(0)
     c = rng.integers(0, 3, len(Y))
@@ -146,7 +157,7 @@ def test_weights_order_and_copies_do_not_matter(model):
     assert_allclose(a, b, atol=1e-7)
 
 
-@pytest.mark.parametrize("model", [PCVC(), RVC()], ids=["pcvc", "rvc"])
+@pytest.mark.parametrize("model", [PCVC(random_state=0), RVC(random_state=0)], ids=["pcvc", "rvc"])
 def test_rounding_and_units_do_not_matter(model):
     rng = np.random.default_rng(0)
     noise = 1.0 + 1e-15 * rng.normal(size=X.shape)
@@ -158,7 +169,11 @@ def test_rounding_and_units_do_not_matter(model):
     assert_allclose(c, a, atol=1e-7)
 
 
-@pytest.mark.parametrize("model", [PCVC(), PCVC(ridge=0), RVC()], ids=["pcvc", "plain", "rvc"])
+@pytest.mark.parametrize(
+    "model",
+    [PCVC(random_state=0), PCVC(random_state=0, norm_penalty=0), RVC(random_state=0)],
+    ids=["pcvc", "plain", "rvc"],
+)
 def test_labels_swapped_mirror_the_answer(model):
     a = clone(model).fit(X, Y)
     b = clone(model).fit(X, 1 - Y)
@@ -201,7 +216,14 @@ def test_kernel_values_that_are_not_symmetric_are_warned_of(kind):
         kind("precomputed", tune=False).fit(rounded, Y)
 
 
-@pytest.mark.parametrize("model", [PCVC(), PCVC(prior="power", n_starts=1, n_folds=2), RVC()])
+@pytest.mark.parametrize(
+    "model",
+    [
+        PCVC(random_state=0),
+        PCVC(random_state=0, prior="power", n_starts=1, n_folds=2),
+        RVC(random_state=0),
+    ],
+)
 def test_more_than_two_classes(model):
     iris = load_iris()
     names = iris.target_names[iris.target]
@@ -217,18 +239,19 @@ def test_more_than_two_classes(model):
         own = np.where(names[model.support_][None] == model.classes_[:, None], 1, -1)
         assert np.all(model.dual_coef_ * own >= 0)
     assert model.sample_posterior(5).shape == (5, 3, model.n_vectors_)
-    assert len(model.summary().columns) == 6
+    assert len(model.summary().columns) == 12
 
 
 def test_some_candidates_only():
     rng = np.random.default_rng(0)
-    model = PCVC(n_candidates=30).fit(X, Y)
+    model = PCVC(random_state=0, n_candidates=30).fit(X, Y)
     assert model.n_vectors_ <= 31
     assert model.score(X, Y) > 0.85
     big = rng.standard_normal((4000, 2))
     y = (big[:, 0] * big[:, 1] > 0).astype(int)
     assert (
-        PCVC(RBF(1.0), rate=1.0, ridge=0.5, tune=False, n_folds=2).fit(big, y).score(big, y) > 0.9
+        PCVC(RBF(1.0), rate=1.0, norm_penalty=0.5, tune=False, n_folds=2).fit(big, y).score(big, y)
+        > 0.9
     )
 
 
@@ -238,7 +261,9 @@ def test_tuning_inside_pipelines_and_searches():
     assert PCVC(RBF(0.7), rate=0.3, tune=False).fit(X, Y).rate_ == [0.3]
 
 
-@pytest.mark.parametrize("model", [PCVC(), RVC(), BayesianSVC()], ids=["pcvc", "rvc", "svc"])
+@pytest.mark.parametrize(
+    "model", [PCVC(random_state=0), RVC(random_state=0), BayesianSVC()], ids=["pcvc", "rvc", "svc"]
+)
 @pytest.mark.parametrize("unit", [300.0, 1e8, 1e-9])
 def test_columns_of_any_unit_need_no_standardising(model, unit):
     model = clone(model).set_params(standardize=False)
@@ -252,11 +277,19 @@ def test_columns_of_any_unit_need_no_standardising(model, unit):
 
 
 def test_rate_and_selection_trade_vectors():
-    sizes = [PCVC(RBF(0.7), rate=r, tune=False, ridge=0.0).fit(X, Y).n_vectors_ for r in (4.0, 0.2)]
+    sizes = [
+        PCVC(RBF(0.7), rate=r, tune=False, norm_penalty=0.0).fit(X, Y).n_vectors_
+        for r in (4.0, 0.2)
+    ]
     assert sizes[0] < sizes[1]
-    best, few = PCVC().fit(X, Y), PCVC(selection="one_standard_error").fit(X, Y)
+    best, few = (
+        PCVC(random_state=0).fit(X, Y),
+        PCVC(random_state=0, selection="one_standard_error").fit(X, Y),
+    )
     assert set(few.support_) < set(best.support_)
-    ridges = [PCVC(RBF(0.7), rate=1.0, tune=False, ridge=r).fit(X, Y).n_vectors_ for r in (0, 1.0)]
+    ridges = [
+        PCVC(RBF(0.7), rate=1.0, tune=False, norm_penalty=r).fit(X, Y).n_vectors_ for r in (0, 1.0)
+    ]
     assert ridges[0] <= ridges[1]
 
 
@@ -272,17 +305,17 @@ def test_tuning_leaves_a_scale_that_is_too_short():
 def test_probabilities_are_calibrated_and_better_than_none():
     Xl, Yl = make_moons(1200, noise=0.35, random_state=3)
     train, test, y, t = train_test_split(Xl, Yl, train_size=200, random_state=0)
-    for model in (PCVC(), RVC()):
+    for model in (PCVC(random_state=0), RVC(random_state=0)):
         loss = log_loss(t, model.fit(train, y).predict_proba(test))
         assert loss < 0.34
-    plain = PCVC(probability="probit").fit(train, y)
+    plain = PCVC(random_state=0, probability="probit").fit(train, y)
     m, v = plain.machines_[0].moments(test)
     assert_allclose(plain.predict_proba(test)[:, 1], ndtr(m / np.sqrt(1 + v)), atol=1e-12)
 
 
 def test_variance_shrinks_probabilities():
     """The model's own probabilities are nearer one half than those of the point estimate."""
-    model = PCVC(probability="probit").fit(X, Y)
+    model = PCVC(random_state=0, probability="probit").fit(X, Y)
     m, v = model.machines_[0].moments(NEW)
     p = model.predict_proba(NEW)[:, 1]
     assert v.min() > 0
@@ -293,14 +326,16 @@ def test_variance_shrinks_probabilities():
 
 
 def test_one_class_is_refused():
-    for model in (PCVC(), RVC()):
+    for model in (PCVC(random_state=0), RVC(random_state=0)):
         with pytest.raises(ValueError, match="two classes"):
             model.fit(X, np.zeros(len(X)))
         with pytest.raises(ValueError, match="no row of positive weight"):
             model.fit(X, Y, sample_weight=(Y == 1).astype(float))
 
 
-@pytest.mark.parametrize("model", [PCVC(), PCVC(prior="power"), RVC()])
+@pytest.mark.parametrize(
+    "model", [PCVC(random_state=0), PCVC(random_state=0, prior="power"), RVC(random_state=0)]
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_two_rows(model):
     model = clone(model).fit([[0.0], [1.0]], ["a", "b"])
@@ -309,7 +344,7 @@ def test_two_rows(model):
     assert np.all(p >= 0)
 
 
-@pytest.mark.parametrize("model", [PCVC(), RVC()])
+@pytest.mark.parametrize("model", [PCVC(random_state=0), RVC(random_state=0)])
 @pytest.mark.parametrize("gap", [1.0, 100.0])
 def test_two_rows_are_told_apart(model, gap):
     model = clone(model).fit([[0.0], [gap]], ["a", "b"])
@@ -322,22 +357,29 @@ def test_a_rare_class_leaves_the_others_alone():
     """A class of one row cannot be divided into folds; nothing of the default needs any."""
     y = Y.copy()
     y[-1] = 2
-    model = PCVC().fit(X, y)
+    model = PCVC(random_state=0).fit(X, y)
     assert np.unique(model.rate_).size > 1
-    assert np.unique(model.ridge_).size > 1
+    assert np.unique(model.norm_penalty_).size > 1
     assert np.all(model.offset_ != 0.0)  # links are fitted
-    two = PCVC().fit(X[:-1], Y[:-1])
+    two = PCVC(random_state=0).fit(X[:-1], Y[:-1])
     assert np.mean(model.predict(X[:-1]) == two.predict(X[:-1])) > 0.95
 
 
 @pytest.mark.parametrize("n", [2, 3])
 def test_very_few_rows_all_speak(n):
-    model = PCVC().fit(np.arange(n)[:, None], [0] + [1] * (n - 1))
+    model = PCVC(random_state=0).fit(np.arange(n)[:, None], [0] + [1] * (n - 1))
     assert model.n_vectors_ == n
     assert_array_equal(model.predict(np.arange(n)[:, None]), [0] + [1] * (n - 1))
 
 
-@pytest.mark.parametrize("model", [PCVC(), PCVC(prior="power", n_starts=1, n_folds=2), RVC()])
+@pytest.mark.parametrize(
+    "model",
+    [
+        PCVC(random_state=0),
+        PCVC(random_state=0, prior="power", n_starts=1, n_folds=2),
+        RVC(random_state=0),
+    ],
+)
 def test_separable_and_duplicate_rows(model):
     rng = np.random.default_rng(0)
     Z = rng.standard_normal((60, 2)) + np.repeat([[-4.0], [4.0]], 30, axis=0)
@@ -372,25 +414,31 @@ def test_all_pruned_keeps_the_bias_and_says_so():
 @pytest.mark.parametrize(
     ("model", "text"),
     [
-        (PCVC(prior="gauss"), "choose one of 'laplace', 'power'"),
-        (PCVC(solver="sgd"), "choose one of 'newton', 'em'"),
-        (PCVC(selection="all"), "one_standard_error"),
-        (PCVC(rate=0.0), "rate must be a number above 0"),
-        (PCVC(ridge=-1.0), "ridge must be a number of at least 0"),
-        (PCVC(shape=-0.5), "shape must be a number above -0.5"),
-        (PCVC(n_folds=1), "n_folds must be a whole number of at least 2"),
-        (PCVC(n_starts=-1), "n_starts must be a whole number of at least 0; got -1"),
-        (PCVC(max_iter=0), "max_iter must be a whole number of at least 1; got 0"),
-        (PCVC(tol=-1e-3), "tol must be a number of at least 0; got -0.001"),
-        (PCVC(tune="evidence"), "tune must be True or False; got 'evidence'"),
-        (PCVC(n_candidates=1), "n_candidates must be 'auto' or a whole number"),
-        (PCVC(probability="platt"), "probability='platt' is not known"),
-        (RVC(solver="newton"), "choose one of 'sequential', 'em'"),
-        (RVC(max_iter=1.5), "max_iter must be a whole number of at least 1; got 1.5"),
-        (RVC(tol=float("nan")), "tol must be a number of at least 0; got nan"),
-        (RVC(n_folds=1), "n_folds must be a whole number of at least 2"),
-        (RVC(tune="evidence"), "tune must be True or False; got 'evidence'"),
-        (RVC(kernel="tanh"), "kernel='tanh' is not known"),
+        (PCVC(random_state=0, prior="gauss"), "choose one of 'laplace', 'power'"),
+        (PCVC(random_state=0, solver="sgd"), "choose one of 'newton', 'em'"),
+        (PCVC(random_state=0, selection="all"), "one_standard_error"),
+        (PCVC(random_state=0, rate=0.0), "rate must be a number above 0"),
+        (PCVC(random_state=0, norm_penalty=-1.0), "norm_penalty must be a number of at least 0"),
+        (PCVC(random_state=0, shape=-0.5), "shape must be a number above -0.5"),
+        (PCVC(random_state=0, n_folds=1), "n_folds must be a whole number of at least 2"),
+        (
+            PCVC(random_state=0, n_starts=-1),
+            "n_starts must be a whole number of at least 0; got -1",
+        ),
+        (PCVC(random_state=0, max_iter=0), "max_iter must be a whole number of at least 1; got 0"),
+        (PCVC(random_state=0, tol=-1e-3), "tol must be a number of at least 0; got -0.001"),
+        (PCVC(random_state=0, tune="evidence"), "tune must be True or False; got 'evidence'"),
+        (PCVC(random_state=0, n_candidates=1), "n_candidates must be 'auto' or a whole number"),
+        (PCVC(random_state=0, probability="platt"), "probability='platt' is not known"),
+        (RVC(random_state=0, solver="newton"), "choose one of 'sequential', 'em'"),
+        (
+            RVC(random_state=0, max_iter=1.5),
+            "max_iter must be a whole number of at least 1; got 1.5",
+        ),
+        (RVC(random_state=0, tol=float("nan")), "tol must be a number of at least 0; got nan"),
+        (RVC(random_state=0, n_folds=1), "n_folds must be a whole number of at least 2"),
+        (RVC(random_state=0, tune="evidence"), "tune must be True or False; got 'evidence'"),
+        (RVC(random_state=0, kernel="tanh"), "kernel='tanh' is not known"),
     ],
 )
 def test_what_is_wrong_is_said(model, text):
@@ -414,7 +462,9 @@ def test_linear_kernel():
 def test_the_power_prior_needs_no_norm():
     """A support vector machine, which is one of its starts, may not end where there is none."""
     K = np.random.default_rng(0).normal(size=(40, 40))
-    model = PCVC("precomputed", prior="power", n_starts=1, n_folds=2, max_iter=20).fit(K, Y[:40])
+    model = PCVC(
+        "precomputed", random_state=0, prior="power", n_starts=1, n_folds=2, max_iter=20
+    ).fit(K, Y[:40])
     assert np.all(np.isfinite(model.predict_proba(K)))
 
 
@@ -426,7 +476,11 @@ def test_a_linear_kernel_has_no_width_to_move():
 
 
 @pytest.mark.parametrize(
-    "model", [RVC("precomputed"), PCVC("precomputed", prior="power", n_starts=1, n_folds=2)]
+    "model",
+    [
+        RVC("precomputed", random_state=0),
+        PCVC("precomputed", random_state=0, prior="power", n_starts=1, n_folds=2),
+    ],
 )
 @pytest.mark.parametrize("size", [1e-6, 1e5])
 def test_the_size_of_kernel_values_does_not_matter(model, size):
@@ -436,7 +490,11 @@ def test_the_size_of_kernel_values_does_not_matter(model, size):
     assert_allclose(b.predict_proba(size * new), a.predict_proba(new), atol=1e-8)
 
 
-@pytest.mark.parametrize("model", [PCVC(), PCVC(ridge=0), RVC()], ids=["pcvc", "plain", "rvc"])
+@pytest.mark.parametrize(
+    "model",
+    [PCVC(random_state=0), PCVC(random_state=0, norm_penalty=0), RVC(random_state=0)],
+    ids=["pcvc", "plain", "rvc"],
+)
 def test_precomputed_copies_are_weights(model):
     rng = np.random.default_rng(0)
     c = rng.integers(0, 3, len(Y))
@@ -455,22 +513,22 @@ def test_a_kernel_without_a_norm_is_left_to_the_rate():
         return np.tanh(a @ b.T - 0.5)
 
     model = PCVC(kernel).fit(X, Y)
-    assert model.ridge_ == [0.0]
+    assert model.norm_penalty_ == [0.0]
     assert model.score(X, Y) > 0.8
     with pytest.raises(ValueError, match="not symmetric and positive"):
-        PCVC(kernel, ridge=0.1).fit(X, Y)
+        PCVC(kernel, norm_penalty=0.1).fit(X, Y)
     K = np.tril(rbf_kernel(X))
     refused = pytest.raises(ValueError, match="not symmetric and positive")
     with pytest.warns(UserWarning, match="its transpose"), refused:
-        PCVC("precomputed", ridge=0.1).fit(K, Y)
+        PCVC("precomputed", norm_penalty=0.1).fit(K, Y)
 
 
 def test_norm_and_rate_given_are_taken():
-    model = PCVC(RBF(0.7), rate=0.2, ridge=0.4, tune=False).fit(X, Y)
+    model = PCVC(RBF(0.7), rate=0.2, norm_penalty=0.4, tune=False).fit(X, Y)
     assert model.rate_ == [0.2]
-    assert model.ridge_ == [0.4]
-    smooth = PCVC(RBF(0.7), rate=0.2, ridge=40.0, tune=False, probability="probit").fit(X, Y)
-    plain = PCVC(RBF(0.7), rate=0.2, ridge=0.04, tune=False, probability="probit").fit(X, Y)
+    assert model.norm_penalty_ == [0.4]
+    smooth = PCVC(RBF(0.7), rate=0.2, norm_penalty=40.0, tune=False, probability="probit").fit(X, Y)
+    plain = PCVC(RBF(0.7), rate=0.2, norm_penalty=0.04, tune=False, probability="probit").fit(X, Y)
     assert np.abs(smooth.decision_function(NEW)).max() < np.abs(plain.decision_function(NEW)).max()
 
 
@@ -478,9 +536,9 @@ def test_a_kernel_by_name_may_have_a_length_scale_for_every_column():
     rng = np.random.default_rng(0)
     wide = rng.standard_normal((120, 4))
     y = np.where(np.sin(2 * wide[:, 2]) > 0, 1, 0)
-    fixed = {"rate": 0.3, "ridge": 0.1}
+    fixed = {"rate": 0.3, "norm_penalty": 0.1}
     assert np.argmin(PCVC(**fixed).fit(wide, y).kernel_.length_scale) == 2
-    assert np.argmin(RVC().fit(wide, y).kernel_.length_scale) == 2
+    assert np.argmin(RVC(random_state=0).fit(wide, y).kernel_.length_scale) == 2
     assert isinstance(PCVC(RBF(2.0), **fixed).fit(wide, y).kernel_.length_scale, float)
     assert PCVC(3.0 * RBF(2.0), **fixed).fit(wide, y).kernel_.weight == 3.0
 
@@ -489,11 +547,11 @@ def test_a_kernel_by_name_may_have_a_length_scale_for_every_column():
 
 
 WATCHED = {
-    "laplace": PCVC(),
-    "fixed": PCVC(RBF(0.7), rate=0.3, ridge=0.1, tune=False),
-    "power": PCVC(prior="power", n_starts=1, n_folds=2),
-    "rvc": RVC(),
-    "rvc em": RVC(solver="em"),
+    "laplace": PCVC(random_state=0),
+    "fixed": PCVC(RBF(0.7), rate=0.3, norm_penalty=0.1, tune=False),
+    "power": PCVC(random_state=0, prior="power", n_starts=1, n_folds=2),
+    "rvc": RVC(random_state=0),
+    "rvc em": RVC(random_state=0, solver="em"),
 }
 
 
@@ -521,7 +579,7 @@ def test_callbacks_hear_of_every_step_and_may_stop(name):
 def test_verbose_says_something(capsys, monkeypatch):
     monkeypatch.setattr("bayesvm.inference.progress.terminal_bar", lambda: None)
     monkeypatch.setattr("bayesvm.inference.progress.time.monotonic", iter(range(10**6)).__next__)
-    RVC(verbose=1).fit(X, Y)
+    RVC(random_state=0, verbose=1).fit(X, Y)
     assert "[bayesvm] rounds: " in capsys.readouterr().out
 
 
@@ -555,9 +613,13 @@ def test_a_fit_goes_on_from_its_checkpoint(name, tmp_path):
 @pytest.mark.parametrize(
     ("model", "owner", "name"),
     [
-        (PCVC(prior="power", n_starts=2, n_folds=2, max_iter=50), pcvm_power, "fit"),
-        (PCVC(ridge=0), PenalisedProbit, "maximise"),
-        (RVC(), rvm.SOLVERS, "sequential"),
+        (
+            PCVC(random_state=0, prior="power", n_starts=2, n_folds=2, max_iter=50),
+            pcvm_power,
+            "fit",
+        ),
+        (PCVC(random_state=0, norm_penalty=0), PenalisedProbit, "maximise"),
+        (RVC(random_state=0), rvm.SOLVERS, "sequential"),
     ],
     ids=["power", "plain", "rvc"],
 )
@@ -590,9 +652,11 @@ def test_a_checkpoint_knows_its_function(tmp_path):
 def test_a_fit_that_was_stopped_has_not_converged():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = PCVC(callbacks=[lambda progress: progress.stage == "rates"]).fit(X, Y)
+        model = PCVC(random_state=0, callbacks=[lambda progress: progress.stage == "rates"]).fit(
+            X, Y
+        )
     assert not model.converged_
-    assert PCVC().fit(X, Y).converged_
+    assert PCVC(random_state=0).fit(X, Y).converged_
 
 
 @pytest.mark.parametrize("name", ["laplace", "rvc"])

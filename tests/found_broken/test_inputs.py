@@ -277,7 +277,7 @@ IDLE = {
         "n_folds=3 has no effect under prior='laplace' unless ridge=0",
     ),
     "power": (
-        PCVC(prior="power", tune=False, n_starts=0, ridge=1.0),
+        PCVC(prior="power", tune=False, n_starts=0, norm_penalty=1.0),
         "ridge=1.0 has no effect under prior='power'",
     ),
     "rate": (

@@ -57,7 +57,7 @@ def test_boundaries_need_two_columns():
 def test_frames_keep_their_names(moons):
     X, y = moons
     frame = pd.DataFrame(X, columns=["a", "b"])
-    model = PCVC(tune=False, rate=1.0, ridge=1.0).fit(frame, y)
+    model = PCVC(tune=False, rate=1.0, norm_penalty=1.0).fit(frame, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         display = VectorDisplay.from_estimator(model, frame, y, size=10)

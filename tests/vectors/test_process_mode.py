@@ -14,7 +14,7 @@ from bayesvm.vectors.process_mode import (
     LEVEL,
     STEP,
     ProcessMode,
-    choose_norm_weight,
+    choose_norm_penalty,
     find_process_mode,
 )
 
@@ -143,15 +143,15 @@ def test_the_weight_is_the_mean_under_the_losses(best, monkeypatch):
     monkeypatch.setattr(process_mode, "find_process_mode", known)
     monkeypatch.setattr(process_mode, "leave_one_out", lambda f, v, local, c: (f, v))
     monkeypatch.setattr(process_mode, "row_losses", losses)
-    got = choose_norm_weight(np.eye(2), labels_of(np.array([1.0, -1.0]), np.ones(2)), 1.0)
+    got = choose_norm_penalty(np.eye(2), labels_of(np.array([1.0, -1.0]), np.ones(2)), 1.0)
     precision = (1.0, (STEP / process_mode.SPREAD) ** 2)
     assert np.log(got) / STEP == pytest.approx(precision[0] * best / sum(precision), abs=0.05)
 
 
 def test_a_centre_far_off_is_left():
     K, y, c = problem(100)
-    near = choose_norm_weight(K, labels_of(y, c), 1.0)
-    far = choose_norm_weight(K, labels_of(y, c), 300.0)
+    near = choose_norm_penalty(K, labels_of(y, c), 1.0)
+    far = choose_norm_penalty(K, labels_of(y, c), 300.0)
     assert abs(np.log10(far / near)) < 0.75  # the prior pulls a little
 
 
@@ -160,11 +160,11 @@ def test_a_search_goes_on_from_its_notes_and_may_be_stopped():
     told, again = [], []
     memory = Memory(told.append)
     labels = labels_of(y, c)
-    first = choose_norm_weight(K, labels, 1.0, journal=memory)
+    first = choose_norm_penalty(K, labels, 1.0, journal=memory)
     memory.report = Reporter([again.append], 0)
-    second = choose_norm_weight(K, labels, 1.0, journal=memory)
+    second = choose_norm_penalty(K, labels, 1.0, journal=memory)
     assert second == pytest.approx(first)
     assert [p.iteration for p in told] == list(range(1, len(told) + 1))
     assert again == []
     stop = Journal(Reporter([lambda p: True], 0))
-    assert choose_norm_weight(K, labels, 7.0, journal=stop) == 7.0
+    assert choose_norm_penalty(K, labels, 7.0, journal=stop) == 7.0

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from ..inference.progress import Progress
-from ..inputs.parameters import is_among
-from ..likelihoods import Probit
-from ..machines.calibration import Link, fit_link, plain_link
-from ..vectors import Journal, Sparse, Training, rvm
-from ..vectors.folds import fold_count, held_out
-from ._vectors import Found, VectorClassifier
+from ..inputs import reading
+from ..inputs.parameters import SWITCH, check_rule, is_among
+from ..vectors import rvm
+from . import vectors
+from .base import BayesianClassifier
+from .choices import check_probability
 
 
-class RVC(VectorClassifier):
+class RVC(BayesianClassifier):
     r"""Relevance vector machine for classification.
 
     .. math::
@@ -34,8 +35,8 @@ class RVC(VectorClassifier):
         tuning starts; a function of two arrays of rows; or ``"precomputed"``, X then being the
         matrix of kernel values with the training rows.  For a kernel given by name tuning also
         decides between one length scale and one per column.  A kernel need be neither positive nor
-        symmetric: :math:`k(x, x_j)` is just a function that vector *j* brings.  A matrix that is
-        not symmetric is mostly a mistake, though, and warned of.
+        symmetric: :math:`k(x, x_j)` is any function of a vector *j*.  A matrix that is not
+        symmetric gives a warning, since it is mostly a mistake.
     solver : {"sequential", "em"}, default="sequential"
         ``"sequential"`` adds, re-estimates and deletes one vector at a time (Tipping & Faul 2003),
         from none and from up to 100 that span the others, and takes the end of more evidence;
@@ -57,13 +58,15 @@ class RVC(VectorClassifier):
         the other names.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, times ``sample_weight``.
-    max_iter, tol : int and float, default=1000 and 1e-3
-        Most rounds, and the gain in log evidence (of ten rounds under ``"em"``) below which to
-        stop.
+    intercept_scale : float, optional
+        Prior standard deviation of the bias; 1e4, nearly flat, by default.
+    max_iter, tol : int and float, optional
+        Most rounds, 1000 by default, and the gain in log evidence (of ten rounds under ``"em"``)
+        below which to stop, 1e-3 by default.
     engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.engines`, default="auto"
-        Who visits the rows in prediction.
-    random_state : int, RandomState, Generator or None, default=0
-        Seed of folds and candidates.
+        Backend of predictions.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of folds and candidates, and of the rows that tune the kernel.
     n_jobs : int, optional
         Threads in prediction.
     verbose : int, default=0
@@ -74,7 +77,7 @@ class RVC(VectorClassifier):
     warm_start : bool, default=False
         Start from the last fit: from its kernel.
     checkpoint : str or path, optional
-        File that holds the state of a long fit; a later fit with the same file goes on from it.
+        File that holds the state of a long fit; a later fit with the same file resumes from it.
 
     Attributes
     ----------
@@ -92,7 +95,7 @@ class RVC(VectorClassifier):
         Whether a machine was left without vectors.
     offset_ : array of shape (1,) or (n_classes,)
         What calibration adds to f before the sign is taken.
-    elbo_, elbo_path_ : float and array
+    log_evidence_, log_evidence_path_ : float and array
         Log evidence by Laplace's approximation (summed over machines), and its history.
     n_iter_, converged_ : int, bool
         Rounds made, and whether the stopping rule was met.
@@ -112,7 +115,7 @@ class RVC(VectorClassifier):
     (True, True)
     """
 
-    _by_label = False
+    _accept_sparse = False
 
     def __init__(
         self,
@@ -125,10 +128,11 @@ class RVC(VectorClassifier):
         standardize: bool = True,
         probability: str = "calibrated",
         class_weight: Any = None,
-        max_iter: int = 1000,
-        tol: float = 1e-3,
+        intercept_scale: float | None = None,
         engine: Any = "auto",
-        random_state: Any = 0,
+        max_iter: int | None = None,
+        tol: float | None = None,
+        random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
@@ -143,15 +147,21 @@ class RVC(VectorClassifier):
         self.standardize = standardize
         self.probability = probability
         self.class_weight = class_weight
+        self.intercept_scale = intercept_scale
+        self.engine = engine
         self.max_iter = max_iter
         self.tol = tol
-        self.engine = engine
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.callbacks = callbacks
         self.warm_start = warm_start
         self.checkpoint = checkpoint
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = is_among(self.kernel, ("precomputed",))
+        return tags
 
     def _idle(self) -> dict[str, str]:
         if self.probability == "calibrated" and self.tune:
@@ -176,38 +186,52 @@ class RVC(VectorClassifier):
         self : RVC
             The fitted estimator.
         """
-        if not is_among(self.solver, rvm.SOLVERS):
-            known = ", ".join(map(repr, rvm.SOLVERS))
-            raise ValueError(f"solver={self.solver!r} is not known; choose one of {known}.")
-        self._check_settings({"max_iter": 1, "tol": 0.0, "n_folds": 2})
-        self._fit(X, y, sample_weight)
+        vectors.check_choice("solver", self.solver, rvm.SOLVERS)
+        limits = {
+            "max_iter": 1000 if self.max_iter is None else self.max_iter,
+            "tol": 1e-3 if self.tol is None else self.tol,
+        }
+        least = {"max_iter": 1, "tol": 0.0, "n_folds": 2}
+        vectors.check_numbers(limits | {"n_folds": self.n_folds}, least)
+        check_rule("tune", self.tune, SWITCH)
+        check_probability(self.probability)
+        bias = vectors.intercept_precision(self.intercept_scale)
+        run = self._run()
+        reading.check_served(X, "RVC")
+        task = vectors.VectorTask.of(
+            self._read_training(X, y, sample_weight),
+            self.kernel,
+            self.__dict__.get("kernel_") if self.warm_start else None,
+            self.standardize,
+            self.n_candidates,
+            False,
+            run.generator("vectors"),
+        )
+        folds = self.n_folds if self.tune and self.probability == "calibrated" else 0
+        with task.journal(run) as journal:
+            kernel = task.tune(self.standardize, journal)[0] if self.tune else task.kernel
+            how: dict[str, Any] = {"n_folds": folds, "bias": bias, "rng": task.rng, **limits}
+            found = rvm.fit_machines(kernel, task.rows, solver=self.solver, journal=journal, **how)
+        kept = task.result(found, self.probability, bias, run.stopped, "log_evidence")
+        self.kernel_, self.support_, self.vectors_ = kept[1:]
+        self._keep(kept.fit)
+        report = vectors.report_of(self)
+        self.dual_coef_, self.intercept_ = report.weights, report.intercepts
+        self.n_vectors_, self.empty_ = len(kept.support), report.is_empty
+        if self.empty_:
+            warnings.warn(vectors.EMPTY, ConvergenceWarning, stacklevel=2)
         return self
 
-    def _find(
-        self, kernel: Any, seen: Training, rng: np.random.Generator, journal: Journal
-    ) -> Found:
-        K = seen.values(kernel)
-        size = float(np.abs(K).max()) or 1.0  # solvers expect columns of about one
-        K = K / size
-        plain = plain_link(self.probability, Probit())
-        count = fold_count(seen.codes, seen.c, self.n_folds)
-        H = None
-        if plain is None and self.tune and count:
-            H = held_out(seen.codes, seen.c, count, rng)
-        how: dict[str, Any] = {"solver": self.solver, "tol": self.tol, "max_iter": self.max_iter}
-        loose = how | {"tol": max(rvm.LOOSE, self.tol)}
-        sparse: list[Sparse] = []
-        links: list[Link] = []
-        for j, y in enumerate(seen.labels):
-            found = rvm.best_of_starts(K, y, seen.c, journal=journal.folder(f"machine{j}"), **how)
-            held = None
-            if H is not None and not journal.stopped:
-                notes = journal.folder(f"folds{j}")
-                held = rvm.held_out_moments(K, seen, y, H, found.value, notes, **loose)
-            if plain is None:
-                held = held or rvm.leave_one_out_moments(found, K, y, seen.c)
-                links.append(fit_link(*held))
-            else:
-                links.append(plain)
-            sparse.append(found.with_columns_times(size))
-        return Found(kernel, sparse, links)
+    @property
+    def log_evidence_(self) -> float:
+        """Log evidence by Laplace's approximation, summed over machines."""
+        return self._fitted().bound
+
+    @property
+    def log_evidence_path_(self) -> Any:
+        """History of ``log_evidence_``; a list of them for more than two classes."""
+        return self._fitted().path
+
+    sample_posterior = vectors.sample_posterior
+    to_arviz = vectors.to_arviz
+    summary = vectors.summary

@@ -1,16 +1,18 @@
 """Sparse kernel machines: probabilistic classification vector machines and relevance vectors."""
 
-from . import folds, pcvm_laplace, pcvm_power, process_mode, rvm
+from . import candidates, folds, pcvm_laplace, pcvm_power, process_mode, rvm
+from .candidates import MergedRows
 from .journal import Journal
 from .nnls import nnls
-from .sparse import Sparse, SparsePosterior
-from .training import Training
+from .sparse import Found, Sparse, SparsePosterior
 
 __all__ = [
+    "Found",
     "Journal",
+    "MergedRows",
     "Sparse",
     "SparsePosterior",
-    "Training",
+    "candidates",
     "folds",
     "nnls",
     "pcvm_laplace",

@@ -68,3 +68,9 @@ def row_losses(y: Array, m: Array, v: Array, c: Array) -> Array:
     link = fit_link(y, m, v, c)
     out: Array = -log_expit(y * link.logit(m, v))
     return out
+
+
+def folds_of(codes: Array, c: Array, most: int, rng: np.random.Generator) -> Array | None:
+    """Weights held out in each of at most ``most`` folds; ``None`` where a class is too small."""
+    count = fold_count(codes, c, most)
+    return held_out(codes, c, count, rng) if count else None

@@ -32,20 +32,24 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..blocks import rows_of_all_classes
 from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
+from ..processes.evidence import START
 from ..processes.process import Labels
-from .folds import Held, row_losses
+from .candidates import MergedRows, is_positive
+from .folds import Held, folds_of, row_losses
 from .journal import SILENT, Journal
 from .newton import FLAT, PenalisedProbit, largest_rate
-from .process_mode import ProcessMode, choose_norm_weight, find_process_mode
-from .sparse import Sparse
-from .training import Training
+from .process_mode import ProcessMode, choose_norm_penalty, find_process_mode
+from .sparse import Found, Sparse
 
+SHARPER = 10.0  # penalty in units of a logistic process's: a mode needs more than a mean
+TUNED = 1000  # rows that choose the penalty of the norm
 DENSE = 3000  # points up to which the mode of the process itself is found
 RATIO = 0.5  # of one rate to the next, with a norm
 LENGTH = 24  # rates tried at most
@@ -66,12 +70,12 @@ FOLD_LOOSE = (1e-4, 2e-2)  # tolerance in nats, and slack
 Accept = Callable[[Array], bool]  # whether f at the rows is acceptable
 
 
-class Found(NamedTuple):
-    """A machine of signed weights, its rate, the weight of the norm and held-out moments."""
+class Convex(NamedTuple):
+    """A machine of signed weights, its rate, the penalty of the norm and held-out moments."""
 
     sparse: Sparse
     rate: float
-    norm_weight: float
+    norm_penalty: float
     held: Held | None
 
 
@@ -136,6 +140,51 @@ def rate_path(model: PenalisedProbit, last: float | None, ratio: float, length: 
         top = largest_rate(model)
         first = 2.0 ** np.floor(np.log2(top)) if top > 0 else 1.0
     return [float(first * ratio**k) for k in range(length)]
+
+
+def fit_machines(
+    kernel: Any,
+    data: MergedRows,
+    amplitude: float | None,
+    *,
+    norm_penalty: float | None,
+    last: Sequence[float],
+    n_folds: int,
+    rng: np.random.Generator,
+    journal: Journal = SILENT,
+    **how: Any,
+) -> tuple[Found, Array, Array]:
+    """The machines of all classes, their rates and their penalties of the norm.
+
+    ``amplitude`` is that of the tuned kernel, ``last`` are the rates of an earlier fit; further
+    options as in :func:`fit_with_norm`.
+    """
+    K, found = data.values(kernel), []
+    square = K[data.candidates]
+    positive = is_positive(kernel, square)
+    if norm_penalty and not positive:
+        raise ValueError(
+            "the kernel matrix is not symmetric and positive, so f has no norm: give "
+            f"norm_penalty=0 or another kernel; got norm_penalty={norm_penalty!r}."
+        )
+    H, points, centre = None, np.empty(0), 0.0
+    if norm_penalty == 0 or not positive:
+        H = folds_of(data.codes, data.c, n_folds, rng)
+    else:
+        chosen = rows_of_all_classes(data.codes[data.candidates], TUNED, rng)
+        points = np.unique(data.at[data.candidates[chosen]])
+        size = max(float(np.abs(np.diag(square)).mean()), np.finfo(float).tiny)
+        centre = SHARPER / (START / size if amplitude is None else amplitude)
+    for j, y in enumerate(data.labels):
+        how |= {"journal": journal.folder(f"machine{j}"), "last": last[j] if last else None}
+        if norm_penalty == 0 or not positive:
+            one = fit_without_norm(K, data, y, H, **how)
+        else:
+            one = fit_with_norm(K, data, y, norm_penalty, centre, points, **how)
+        sign = y[data.candidates[one.sparse.columns]]
+        found.append(one._replace(sparse=one.sparse.with_columns_times(sign)))
+    sparse, rates, penalties, held = (list(part) for part in zip(*found, strict=True))
+    return Found(kernel, sparse, held), np.array(rates), np.array(penalties)
 
 
 # ----- with a norm
@@ -244,21 +293,21 @@ def _removals(A: Array, sparse: Sparse) -> list[tuple[Array, Array]]:
 
 def fit_with_norm(
     K: Array,
-    data: Training,
+    data: MergedRows,
     y: Array,
+    norm_penalty: float | None,
+    centre: float,
+    points: Array,
     *,
     rate: float | None,
     last: float | None,
-    norm_weight: float | None,
-    centre: float,
-    points: Array,
     selection: str = "best",
     bias: float = FLAT,
     journal: Journal = SILENT,
-) -> Found:
+) -> Convex:
     """As few vectors as approximate the Gaussian process.
 
-    ``K`` holds kernel values of rows with candidates.  Without a ``norm_weight``, leave-one-out
+    ``K`` holds kernel values of rows with candidates.  Without a ``norm_penalty``, leave-one-out
     losses at ``points`` choose it, from ``centre`` on.
     """
     labels = Labels(y, data.c, data.at, int(data.at.max()) + 1)
@@ -271,14 +320,14 @@ def fit_with_norm(
         rows = np.flatnonzero(np.isin(data.at, at))
         return square[np.ix_(here, here)], labels.take(rows)[0]
 
-    if norm_weight is None:
-        norm_weight = choose_norm_weight(*process(points), centre, bias, journal)
+    if norm_penalty is None:
+        norm_penalty = choose_norm_penalty(*process(points), centre, bias, journal)
     whole = np.unique(data.at[data.candidates])
     target = None
     if whole.size == labels.points <= DENSE:
-        target = find_process_mode(*process(whole), norm_weight, bias=bias)
+        target = find_process_mode(*process(whole), norm_penalty, bias=bias)
     sign = y[data.candidates]
-    Q = norm_weight * sign[:, None] * square * sign
+    Q = norm_penalty * sign[:, None] * square * sign
     model = convex_model(signed_columns(K, y, data.candidates), y, c, 0.0, Q, bias)
     rates = [rate] if rate is not None else rate_path(model, last, RATIO, LENGTH)
     path = follow_rates(model, rates, target, journal)
@@ -290,7 +339,7 @@ def fit_with_norm(
     else:
         sparse = fit(model.with_rate(rate))
     moments = path.target.leave_one_out(y, c, *sparse.moments(model.A[:, :-1]))
-    return Found(sparse, path.rates[k], norm_weight, (y, *moments, c))
+    return Convex(sparse, path.rates[k], norm_penalty, (y, *moments, c))
 
 
 # ----- without a norm
@@ -391,7 +440,7 @@ class FoldPath:
 
 def fit_without_norm(
     K: Array,
-    data: Training,
+    data: MergedRows,
     y: Array,
     H: Array | None,
     *,
@@ -400,7 +449,7 @@ def fit_without_norm(
     selection: str = "best",
     bias: float = FLAT,
     journal: Journal = SILENT,
-) -> Found:
+) -> Convex:
     """The machine whose rate has the least held-out log loss; folds ``H`` are weights held out."""
     model = convex_model(signed_columns(K, y, data.candidates), y, data.c, 0.0, None, bias)
     held = None
@@ -418,4 +467,4 @@ def fit_without_norm(
                 path.refine(within)
         k = path.choose(within)
         rate, held = path.rates[k], path.held(k)
-    return Found(fit(model.with_rate(rate)), rate, 0.0, held)
+    return Convex(fit(model.with_rate(rate)), rate, 0.0, held)

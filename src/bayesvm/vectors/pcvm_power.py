@@ -19,11 +19,18 @@ from ..core.random import stream
 from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
 from . import rvm
-from .folds import Held, row_losses
+from .candidates import (
+    MergedRows,
+    has_length_scale,
+    is_length_scale,
+    is_positive,
+    keeps_size,
+    stretched,
+)
+from .folds import Held, folds_of, row_losses
 from .journal import SILENT, Journal
 from .newton import FLAT, PROBIT, PenalisedProbit
-from .sparse import Sparse
-from .training import Training, has_length_scale, is_length_scale, stretched
+from .sparse import Found, Sparse
 
 SMALL = 1e-6  # |w| / sqrt(2c + 1) below which a weight is zero: alpha above 1e12
 WIDTH_AFTER = 5  # iterations before the width changes
@@ -43,7 +50,7 @@ class Rows(NamedTuple):
     sign: Array  # (m,) labels of the candidates
 
     @classmethod
-    def of(cls, data: Training, K: Array | None, y: Array, c: Array, keep: Array) -> Rows:
+    def of(cls, data: MergedRows, K: Array | None, y: Array, c: Array, keep: Array) -> Rows:
         """Rows of positive weight ``c``, and some of the candidates."""
         rows, chosen = np.flatnonzero(c > 0), data.candidates[keep]
         labels = (y[rows], c[rows], y[chosen])
@@ -214,9 +221,42 @@ def choose_start(
     return chosen
 
 
-def fit_machine(
+def fit_machines(
     kernel: Any,
-    data: Training,
+    data: MergedRows,
+    *,
+    n_starts: int,
+    n_folds: int,
+    learn_width: bool,
+    rng: np.random.Generator,
+    journal: Journal = SILENT,
+    **how: Any,
+) -> Found:
+    """The machines of all classes, each from its best start; options as in :func:`fit`."""
+    H, K = folds_of(data.codes, data.c, n_folds, rng), data.values(kernel)
+    moving = learn_width and has_length_scale(kernel) and keeps_size(kernel, data.points[:5])
+    # a support vector machine needs all rows as candidates and a positive kernel
+    support = data.candidates.size == data.c.size and is_positive(kernel, K)
+    size = 1.0 if moving else float(np.abs(K).max()) or 1.0  # starts expect columns of about one
+
+    def fit_all(kernel: Any, K: Array | None, journal: Journal) -> list[Any]:
+        starts, found = all_starts(n_starts, support, K is None), []
+        for j, y in enumerate(data.labels):
+            place = journal.folder(f"machine{j}")
+            found.append(fit_from_best_start(kernel, data, K, y, H, starts, place, **how))
+        return found
+
+    found = fit_all(kernel, None if moving else K / size, journal)
+    if moving and len(found) > 1:  # the machines share their columns: settle on one width
+        kernel = kernel.with_theta(np.mean([at.theta for at, *_ in found], axis=0))
+        found = fit_all(kernel, data.values(kernel), journal.folder("shared"))
+    kernels, sparse, held = zip(*found, strict=True)
+    return Found(kernels[0], [s.with_columns_times(size) for s in sparse], list(held))
+
+
+def fit_from_best_start(
+    kernel: Any,
+    data: MergedRows,
     K: Array | None,
     y: Array,
     H: Array | None,

@@ -26,8 +26,8 @@ from .journal import SILENT, Journal
 from .newton import FLAT, PROBIT
 
 LEVEL = 1e4  # largest prior variance of the bias: more would cost digits of K
-STEP = float(np.log(10.0)) / 2.0  # between weights of the norm, on the log scale
-SPREAD = 3.0  # standard deviation of the log weight's prior
+STEP = float(np.log(10.0)) / 2.0  # between penalties of the norm, on the log scale
+SPREAD = 3.0  # standard deviation of the prior of its logarithm
 FARTHEST = 6  # steps
 FAR = 6.0  # nats below the best at which the search ends
 
@@ -68,14 +68,14 @@ def at_mode(y: Array, f: Array) -> Local:
 
 
 def find_process_mode(
-    K: Array, labels: Labels, weight: float, start: Array | None = None, bias: float = FLAT
+    K: Array, labels: Labels, penalty: float, start: Array | None = None, bias: float = FLAT
 ) -> ProcessMode:
     """The mode of the process, by Newton steps, and Laplace's approximation there.
 
-    ``K`` holds kernel values of the points, ``weight`` is that of the norm, ``start`` are values of
-    f at the points, ``bias`` is the prior precision of the bias.
+    ``K`` holds kernel values of the points, ``penalty`` is that of the norm, ``start`` holds values
+    of f at the points, ``bias`` is the prior precision of the bias.
     """
-    prior = K / weight + min(1.0 / bias, LEVEL)
+    prior = K / penalty + min(1.0 / bias, LEVEL)
     f, value, alpha = np.zeros(labels.points) if start is None else start, -np.inf, None
     for _ in range(100):
         sites = _sites(labels, f)
@@ -108,12 +108,12 @@ def _sites(labels: Labels, f: Array) -> Sites:
     return Sites(w, labels.total(row.g) + w * f)
 
 
-def choose_norm_weight(
+def choose_norm_penalty(
     K: Array, labels: Labels, centre: float, bias: float = FLAT, journal: Journal = SILENT
 ) -> float:
-    r"""The weight of the norm by leave-one-out log loss: a geometric mean under a broad prior.
+    r"""The penalty of the norm by leave-one-out log loss: a geometric mean under a broad prior.
 
-    Weights half a decade apart are tried from the centre outwards; each counts
+    Penalties half a decade apart are tried from the centre outwards; each counts
     :math:`e^{-\text{log loss}}`.  The mean varies less from sample to sample than the best would.
     """
     rows = np.empty(labels.points, dtype=int)

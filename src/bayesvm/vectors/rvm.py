@@ -18,11 +18,11 @@ from ..core.types import Array
 from ..gaussian.covariances import scaled_cholesky
 from ..inference.progress import Progress, Watch, silent
 from ..machines.calibration import leave_one_out
-from .folds import Held
-from .journal import Journal
+from .candidates import MergedRows
+from .folds import Held, folds_of
+from .journal import SILENT, Journal
 from .newton import FLAT, PROBIT, PenalisedProbit
-from .sparse import Sparse
-from .training import Training
+from .sparse import Found, Sparse
 
 PRUNED = 1e9  # precision from which a weight is zero, with columns of unit size
 LEAST = 1e-12  # smallest precision
@@ -267,8 +267,43 @@ def best_of_starts(
     return best
 
 
+def fit_machines(
+    kernel: Any,
+    data: MergedRows,
+    *,
+    solver: str,
+    tol: float,
+    max_iter: int,
+    n_folds: int,
+    bias: float,
+    rng: np.random.Generator,
+    journal: Journal = SILENT,
+) -> Found:
+    """The machines of all classes, and moments of f at rows held out by folds.
+
+    With ``n_folds=0``, or where a callback stops the folds, leave-one-out moments of the fit.
+    """
+    K = data.values(kernel)
+    size = float(np.abs(K).max()) or 1.0  # precisions are limited for columns of about one
+    K = K / size
+    H = folds_of(data.codes, data.c, n_folds, rng) if n_folds else None
+    how: dict[str, Any] = {"solver": solver, "max_iter": max_iter, "bias": bias}
+    found: list[Sparse] = []
+    moments: list[Held | None] = []
+    for j, y in enumerate(data.labels):
+        place = journal.folder(f"machine{j}")
+        sparse = best_of_starts(K, y, data.c, journal=place, tol=tol, **how)
+        held = None
+        if H is not None and not journal.stopped:
+            how_fold = {"value": sparse.value, "tol": max(LOOSE, tol), **how}
+            held = held_out_moments(K, data, y, H, journal.folder(f"folds{j}"), **how_fold)
+        moments.append(held or leave_one_out_moments(sparse, K, y, data.c))
+        found.append(sparse.with_columns_times(size))
+    return Found(kernel, found, moments)
+
+
 def held_out_moments(
-    K: Array, data: Training, y: Array, H: Array, value: float, journal: Journal, **how: Any
+    K: Array, data: MergedRows, y: Array, H: Array, journal: Journal, value: float, **how: Any
 ) -> Held | None:
     """Moments of f at the rows of each fold, from a machine fitted to the others.
 

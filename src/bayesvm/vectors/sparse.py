@@ -11,6 +11,7 @@ from ..core.types import Array, Coef, Columns
 from ..gaussian.covariances import FullCovariance, scaled_cholesky
 from ..machines.posterior import GaussianPosterior
 from ..model.model import Problem
+from .folds import Held
 
 
 class Sparse(NamedTuple):
@@ -37,6 +38,14 @@ class Sparse(NamedTuple):
         """The same f when the columns are multiplied by a factor."""
         s = np.append(np.broadcast_to(factor, self.columns.shape), 1.0)
         return self._replace(mean=self.mean / s, precision=self.precision * np.outer(s, s))
+
+
+class Found(NamedTuple):
+    """The machines of all classes, their kernel, and moments of f to calibrate them."""
+
+    kernel: Any  # None if precomputed
+    sparse: list[Sparse]  # columns are numbers of candidates
+    held: list[Held | None]  # labels, mean and variance of f, weights of held-out rows
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from bayesvm.kernels import RBF, Function, Linear
 from bayesvm.processes.points import Distinct
-from bayesvm.vectors.training import (
-    Training,
+from bayesvm.vectors.candidates import (
+    MergedRows,
     choose_candidates,
     has_length_scale,
     stretched,
@@ -29,7 +29,7 @@ def test_the_evidence_finds_the_column_that_matters():
     X = rng.standard_normal((150, 3))
     y = np.where(np.sin(2 * X[:, 1]) > 0, 1.0, -1.0)
     rows = np.arange(150)
-    data = Training(X, rows, np.ones(150), (y > 0).astype(int), [y], rows)
+    data = MergedRows(X, rows, np.ones(150), (y > 0).astype(int), [y], rows)
     found, amplitude = tune_kernel(RBF(1.7), True, data, True, np.random.default_rng(1))
     scale = np.array(found.length_scale)
     assert scale.argmin() == 1

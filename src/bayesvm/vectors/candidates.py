@@ -8,7 +8,7 @@ import numpy as np
 
 from ..blocks import rows_of_all_classes
 from ..core.types import Array
-from ..kernels import Scaled, with_columns
+from ..kernels import Function, Scaled, with_columns
 from ..likelihoods import Logistic
 from ..processes.evidence import START, LabelledPoints, Search, extent_of, maximise_evidence
 from ..processes.points import Distinct
@@ -21,7 +21,7 @@ FEWEST = 500  # but no fewer
 LEVEL = 3.0  # prior standard deviation of the bias of the process that tunes the kernel
 
 
-class Training(NamedTuple):
+class MergedRows(NamedTuple):
     """Merged rows with weights, labels of each machine, and the rows that may become vectors."""
 
     points: Array  # (points, p), standardised; kernel values if precomputed
@@ -60,7 +60,7 @@ def choose_candidates(
 def tune_kernel(
     kernel: Any,
     per_column: bool,
-    data: Training,
+    data: MergedRows,
     standardised: bool,
     rng: np.random.Generator,
     journal: Journal = SILENT,
@@ -108,3 +108,20 @@ def stretched(kernel: Any, log_factor: float) -> Any:
     if log_factor == 0.0 or not has_length_scale(kernel):
         return kernel
     return kernel.with_theta(kernel.theta + log_factor * is_length_scale(kernel))
+
+
+def is_positive(kernel: Any, K: Array) -> bool:
+    """Whether kernel values at candidates are those of a positive kernel, so that f has a norm.
+
+    Only functions and matrices from users are tested: symmetric and, but for rounding, positive.
+    """
+    if kernel is not None and not isinstance(kernel, Function):
+        return True
+    size = float(np.abs(K).max(initial=np.finfo(float).tiny))
+    if not np.allclose(K, K.T, rtol=0.0, atol=1e-8 * size):
+        return False
+    try:
+        np.linalg.cholesky(K + 1e-8 * size * np.eye(len(K)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
