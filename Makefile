@@ -8,6 +8,7 @@ VENV  := .venv
 BIN   := $(VENV)/bin
 BENCH := .venv-bench
 TORCH := .venv-torch
+OLDEST := .venv-oldest
 PIP_INSTALL := -m pip install --disable-pip-version-check -q
 PINS  := pyproject.toml constraints.txt
 
@@ -17,7 +18,7 @@ PYTEST := $(ONE_THREAD) MPLBACKEND=Agg $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow test-campaign test-torch lint format types docs papers bench clean
+.PHONY: help demo test test-slow test-campaign test-torch test-oldest lint format types docs papers bench clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -36,6 +37,9 @@ test-campaign: $(VENV)/.dev-stamp ## run the campaign of generated cases and pri
 
 test-torch: $(TORCH)/.stamp ## run the tests of array libraries and engines with torch on the CPU
 	$(ONE_THREAD) MPLBACKEND=Agg $(TORCH)/bin/python -m pytest -n $(WORKERS) tests/engines tests/test_namespace.py $(ARGS)
+
+test-oldest: $(OLDEST)/.stamp ## run the tests with the oldest supported numpy, scipy and scikit-learn
+	$(ONE_THREAD) MPLBACKEND=Agg $(OLDEST)/bin/python -m pytest -n $(WORKERS) $(ARGS)
 
 lint: $(VENV)/.dev-stamp ## check style and formatting
 	$(BIN)/ruff check .
@@ -58,14 +62,14 @@ bench: $(BENCH)/.stamp ## run one benchmark: make bench NAME=linear
 	PYTHONPATH=. $(BENCH)/bin/python benchmarks/run.py $(NAME)
 
 clean: ## remove environments, caches and built files
-	rm -rf $(VENV) $(BENCH) $(TORCH) build dist htmlcov .coverage .coverage.* .hypothesis
+	rm -rf $(VENV) $(BENCH) $(TORCH) $(OLDEST) build dist htmlcov .coverage .coverage.* .hypothesis
 	rm -rf .mypy_cache .pytest_cache .ruff_cache
 	rm -rf docs/_build docs/auto_examples docs/generated docs/sg_execution_times.rst
 	find src tests benchmarks examples docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Environments. A stamp is renewed when the requirements or their pins change.
 
-$(BIN)/python $(BENCH)/bin/python $(TORCH)/bin/python:
+$(BIN)/python $(BENCH)/bin/python $(TORCH)/bin/python $(OLDEST)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "bayesvm needs Python 3.11 or newer; choose one with: make PYTHON=python3.11 ..."; exit 1; }
 	@echo "Making the environment $(patsubst %/bin/python,%,$@) ..."
@@ -95,4 +99,9 @@ $(BENCH)/.stamp: $(PINS) constraints-bench.txt | $(BENCH)/bin/python
 $(TORCH)/.stamp: $(PINS) constraints-torch.txt | $(TORCH)/bin/python
 	@echo "Installing bayesvm with torch (a few minutes the first time) ..."
 	@$(TORCH)/bin/python $(PIP_INSTALL) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -c constraints.txt -c constraints-torch.txt -e ".[dev,gpu]"
+	@touch $@
+
+$(OLDEST)/.stamp: pyproject.toml constraints-oldest.txt | $(OLDEST)/bin/python
+	@echo "Installing bayesvm with the oldest supported versions (a few minutes the first time) ..."
+	@$(OLDEST)/bin/python $(PIP_INSTALL) -c constraints-oldest.txt -e ".[dev]"
 	@touch $@
