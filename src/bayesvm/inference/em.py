@@ -111,12 +111,12 @@ class EM:
         if self.anneal:
             state = annealed(problem, state, self.anneal, rng, watch)
         corner = model.corner(state.priors)
-        if problem.form == "factored" and corner.any() and model.programme(state.priors):
+        if problem.form == "factored" and corner.any() and model.is_quadratic(state.priors):
             held = replace(self, learn="evidence")
             run = held._narrow(problem, state, corner, watch)
             while self.learn == "mode" and not run.stopped:
                 coef, priors = run.state.coef, run.state.priors
-                moved = State(coef, tuple(model.each("mode", priors, coef)))
+                moved = State(coef, model.mode(priors, coef))
                 if objective(problem, moved) - run.bound <= 1e-10 * max(1.0, abs(run.bound)):
                     break
                 corner = model.corner(moved.priors)
@@ -158,7 +158,7 @@ class EM:
     def _climb(self, problem: Problem, state: State, watch: Watch) -> Mode:
         model = problem.model
         smooth = model.likelihood.implements("dual")
-        corner, easy = model.corner(state.priors), model.programme(state.priors)
+        corner, easy = model.corner(state.priors), model.is_quadratic(state.priors)
         bent, steep = bool(corner.any()), smooth and bool(np.isinf(corner).any())
         kinked = model.likelihood.is_kinked or bent or not easy
         levels = _levels(self.eps_min) if kinked else [0.0]
@@ -195,13 +195,12 @@ class EM:
                 if done is not None:
                     state, cert, dual, bound = done
                     return Mode(state, bound, [*path, bound], n_iter, True, 0.0, False, cert, dual)
+        parts = model.parts(state.priors)
+        mean = np.concatenate([p.settled(s, state.coef.mean[at], eps) for p, s, at in parts])
+        state = expecting(model, State(Coef(mean, Point(model.width)), state.priors))
         if not smooth:
-            mean = model.settled(state.priors, state.coef.mean, eps)
-            state = expecting(model, State(Coef(mean, Point(model.width)), state.priors))
             good = run.converged and not run.stopped
             return Mode(state, run.bound, path, n_iter, good, run.change, run.stopped)
-        mean = model.settled(state.priors, state.coef.mean, eps)
-        state = expecting(model, State(Coef(mean, Point(model.width)), state.priors))
         if steep and self.exact and not run.stopped and problem.form not in ("diagonal", "arrow"):
             least = descend_steep(problem, state)
             if least is not None:
@@ -219,14 +218,14 @@ class EM:
         model, (coef, priors, _) = problem.model, expecting(problem.model, state)
         bold = self.accelerate and bold_mean(problem)
         stats = problem.stats(coef, curved=bold)
-        value = float(stats.bound + sum(model.each("log_prob", priors, coef)))
+        value = float(stats.bound + model.log_prior(priors, coef))
         by_S, by_H = problem.products(coef) if problem.form == "diagonal" else (None, None)
         P = model.precision(priors)
 
         def reach(M: Any, product: Product | None) -> State:
             cov = covariance(M, P, retry=M is stats.S)
             new = Coef(mode(cov, stats.g, P, coef.mean, product), coef.cov)
-            learned = tuple(model.each("mode", priors, new)) if self.learn == "mode" else priors
+            learned = model.mode(priors, new) if self.learn == "mode" else priors
             return State(new, learned)
 
         safe = cache(partial(reach, stats.S, by_S))
@@ -260,7 +259,7 @@ class EM:
             answer = (state, cert, dual, bound)
             if self.learn != "mode":
                 return answer
-            moved = State(coef, tuple(model.each("mode", state.priors, coef)))
+            moved = State(coef, model.mode(state.priors, coef))
             new = objective(problem, moved)
             if new - bound <= 1e-10 * max(1.0, abs(bound)):
                 return answer
@@ -270,7 +269,8 @@ class EM:
 
 def expecting(model: Model, state: State) -> State:
     """The state with the priors' own latent variables expected at its coefficients."""
-    return State(state.coef, tuple(model.each("expect", state.priors, state.coef)))
+    each = model.each(state.priors, state.coef)
+    return State(state.coef, tuple(prior.expect(s, own) for prior, s, own in each))
 
 
 def descend_steep(problem: Problem, state: State) -> tuple[State, Certificate, Array] | None:
@@ -340,15 +340,14 @@ def objective(problem: Problem, state: State) -> float:
     fit = problem.engine.sum(
         lambda b: float(b.c @ lik.log_prob(b.y, problem.rows(b).C @ mean)), problem.blocks
     )
-    return float(fit + sum(problem.model.each("log_prob", state.priors, state.coef)))
+    return float(fit + problem.model.log_prior(state.priors, state.coef))
 
 
 def _warn_if_collapsed(problem: Problem, state: State) -> None:
     """A joint mode of coefficients and scale can sit at zero, whatever the data say."""
-    for term, s, own in zip(
-        problem.model.terms, state.priors, problem.model.own(state.coef), strict=True
-    ):
-        if term.prior.collapsed(s, own):
+    each = problem.model.each(state.priors, state.coef)
+    for term, (prior, s, own) in zip(problem.model.terms, each, strict=True):
+        if prior.collapsed(s, own):
             warnings.warn(
                 f"the joint mode of term '{term.name}' and its penalty has collapsed to zero, "
                 "which says nothing about the data. Use inference='vb', or fix the penalty by "

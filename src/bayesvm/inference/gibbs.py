@@ -224,16 +224,17 @@ def stretch(
             return float(problem.log_likelihoods((still + math.exp(t) * moving)[None])[0])
         return float(c @ lik.log_prob(y, rest + math.exp(t) * f))
 
-    every = model.each("stretch", priors, coef)
-    along = [every[k] for k in some]
+    along = [
+        p.stretch(s, own) for k, (p, s, own) in enumerate(model.each(priors, coef)) if k in some
+    ]
 
     def log_density(t: float) -> float:
         return fit(t) + sum(prior(t) for prior in along)
 
     t = slice_sample(log_density, 0.0, rng)
     grown = tuple(
-        term.prior.stretched(s, t) if k in some else s
-        for k, (term, s) in enumerate(zip(model.terms, priors, strict=True))
+        prior.stretched(s, t) if k in some else s
+        for k, (prior, s, _) in enumerate(model.parts(priors))
     )
     return theta + math.expm1(t) * moving, grown
 

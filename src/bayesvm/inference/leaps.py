@@ -91,12 +91,15 @@ def leap(
 def offers(problem: Problem, proposal: Proposal, n: int, rng: np.random.Generator) -> Run:
     """Places to leap to, scales and all."""
     theta = proposal.sample(n, rng)
-    return Run(theta, problem.model.offer(theta, rng), problem.log_likelihoods(theta))
+    terms = zip(problem.model.terms, problem.model.slices, strict=True)
+    priors = tuple(term.prior.offer(theta[:, at], rng) for term, at in terms)
+    return Run(theta, priors, problem.log_likelihoods(theta))
 
 
 def ratios(problem: Problem, proposal: Proposal, places: Run) -> Array:
     """Log density of the posterior over that of the proposal, up to a constant."""
-    prior = problem.model.weigh(places.priors, places.theta)
+    parts = problem.model.parts(places.priors)
+    prior = np.sum([p.weigh(s, places.theta[:, at]) for p, s, at in parts], axis=0)
     return places.fit + prior - proposal.log_density(places.theta)
 
 

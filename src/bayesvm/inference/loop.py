@@ -265,7 +265,7 @@ def bound_of(problem: Problem, state: State, stats: Stats | None = None) -> floa
     model, (coef, priors, latents) = problem.model, state
     if stats is None:
         stats = problem.at(latents).stats(seen(coef, model.gates(priors)))
-    known = stats.bound + sum(model.each("bound", priors, coef)) + model.entropy(coef)
+    known = stats.bound + model.bound(priors, coef)
     return float(known + latent_bound(problem, latents) if latents else known)
 
 

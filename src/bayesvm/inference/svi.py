@@ -227,11 +227,11 @@ class SVI:
             target, potential = without_effects(model, leaky, groups)
         moved, rho = self._move(leaky, target, potential)
         if groups is None:
-            owns = model.own(coef)
+            new = model.update(leaky.priors, coef)
         else:
             owns = last_moments(model, coefficients(moved), leaky.effects)
-        each = zip(model.terms, leaky.priors, owns, strict=True)
-        new = tuple(term.prior.update(s, own) for term, s, own in each)
+            each = zip(model.terms, leaky.priors, owns, strict=True)
+            new = tuple(term.prior.update(s, own) for term, s, own in each)
         return moved._replace(priors=averaged(leaky.priors, new, rho))
 
     def _move(self, leaky: Leaky, target: Array, potential: Array) -> tuple[Leaky, float]:

@@ -225,7 +225,7 @@ def sweep(problem: Problem, state: State, bold: bool = False, frozen: bool = Fal
     def reach(mean: Array) -> State:
         new = Coef(mean, cov)
         latents = refreshed(problem, coef, new) if state.latents else ()
-        return State(new, tuple(model.each("update", priors, new)), latents)
+        return State(new, model.update(priors, new), latents)
 
     @cache
     def safe() -> State:
@@ -246,7 +246,7 @@ def tight_step(problem: Problem, state: State) -> Step:
 
     def move(rate: float) -> State:
         new = natural(coef, stats, model.precision(priors), rate)
-        return State(new, tuple(model.each("update", priors, new)))
+        return State(new, model.update(priors, new))
 
     return Step(bound_of(problem, state, stats), bold=move)
 
@@ -274,7 +274,7 @@ def _gated_sweep(problem: Problem, state: State, gate: Array, bold: bool, frozen
 
     def reach(mean: Array, spread: Any, scales: Any) -> State:
         new = Coef(mean, spread)
-        updated = tuple(model.each("update", scales, new))
+        updated = model.update(scales, new)
         if not frozen:
             eta = reopen(stats, view.mean, new, odds, gate)  # type: ignore[arg-type]
             updated = model.gated(updated, eta)
@@ -289,10 +289,7 @@ def _gated_sweep(problem: Problem, state: State, gate: Array, bold: bool, frozen
         return Step(bound, lambda: safe, singular=singular)
 
     def hastened(new: State, scales: Any) -> tuple[Any, ...]:
-        return tuple(
-            t.prior.hasten(s, own)
-            for t, s, own in zip(model.terms, scales, model.own(new.coef), strict=True)
-        )
+        return tuple(prior.hasten(s, own) for prior, s, own in model.each(scales, new.coef))
 
     def newton(caution: float) -> State:
         M = between(inner.H, inner.S, caution)

@@ -16,18 +16,7 @@ from ..core import arrays
 from ..core.arrays import joined
 from ..core.distributions import LOG_2PI
 from ..core.random import stream
-from ..core.types import (
-    Array,
-    Block,
-    Cells,
-    Coef,
-    Engine,
-    Hidden,
-    Own,
-    Rows,
-    Stats,
-    Term,
-)
+from ..core.types import Array, Block, Cells, Coef, Engine, Hidden, Own, Rows, Stats, Term
 from ..designs.columns import Assembled
 from ..gaussian.arrow import Arrow
 from ..gaussian.centred import Centred
@@ -35,6 +24,7 @@ from ..gaussian.covariances import Point
 from ..gaussian.forms import sandwich
 from ..gaussian.precision import Blocked, Precision
 from ..likelihoods import Likelihood
+from ..priors import Prior
 from .passes import draw_block, expected, filled, moments, pass_block
 from .past import Past
 
@@ -76,6 +66,11 @@ class Model:
         return any(t.design.has_residual for t in self.terms)
 
     @cached_property
+    def has_gates(self) -> bool:
+        """Whether some coefficients can be exactly zero."""
+        return any(t.prior.has_gates for t in self.terms)
+
+    @cached_property
     def grouped(self) -> tuple[int, ...]:
         """Which terms are effects of groups: the last ones, by width (see :func:`arranged`)."""
         return tuple(k for k, t in enumerate(self.terms) if t.design.is_grouped)
@@ -111,109 +106,88 @@ class Model:
         """Columns at a block: those it holds, or new ones."""
         return block.rows if block.rows is not None else self.rows(block.X)
 
-    # ----- the coefficient side, one prior per term
+    # ----- coefficients: each term has a prior, and the prior a state
+
+    def parts(self, states: States) -> list[tuple[Prior, Any, slice]]:
+        """Prior, state of the prior and place of the coefficients of each term."""
+        terms = zip(self.terms, states, self.slices, strict=True)
+        return [(t.prior, s, where) for t, s, where in terms]
+
+    def each(self, states: States, coef: Coef) -> list[tuple[Prior, Any, Own]]:
+        """Prior, state of the prior and moments of the coefficients of each term."""
+        var, out = coef.cov.diag(), []
+        for prior, s, where in self.parts(states):
+            blocks = coef.cov.blocks(where, prior.size) if prior.is_blocked else None
+            out.append((prior, s, Own(coef.mean[where], var[where], blocks)))
+        return out
 
     def init(self) -> States:
         return tuple(t.prior.init(t.design.width) for t in self.terms)
-
-    def precision(self, states: States) -> Precision:
-        """E[P], ``(K,)``, or with the blocks of those priors that have a matrix."""
-        parts = list(zip(self.terms, states, self.slices, strict=True))
-        d = np.concatenate([t.prior.precisions(s, t.design.width) for t, s, _ in parts])
-        blocks = [(where, t.prior.matrix(s)) for t, s, where in parts if t.prior.is_blocked]
-        if not blocks:
-            return d
-        for where, _ in blocks:
-            d[where] = 0.0
-        return Blocked(d, tuple(blocks))
-
-    @cached_property
-    def has_gates(self) -> bool:
-        """Whether some coefficients can be exactly zero."""
-        return any(t.prior.has_gates for t in self.terms)
-
-    def odds(self, states: States) -> Array | None:
-        """Prior log odds of each coefficient not to be zero; ``None`` if none can be."""
-        if not self.has_gates:
-            return None
-        parts = zip(self.terms, states, strict=True)
-        return np.concatenate([t.prior.odds(s, t.design.width) for t, s in parts])
-
-    def gates(self, states: States) -> Array | None:
-        """E[gamma] of each coefficient; ``None`` if no prior has gates."""
-        if not self.has_gates:
-            return None
-        parts = zip(self.terms, states, strict=True)
-        return np.concatenate([t.prior.gates(s, t.design.width) for t, s in parts])
-
-    def gated(self, states: States, eta: Array) -> States:
-        """States with new log odds of the gates."""
-        return tuple(
-            t.prior.gated(s, eta[where])
-            for t, s, where in zip(self.terms, states, self.slices, strict=True)
-        )
-
-    def corner(self, states: States) -> Array:
-        """Slope of the penalty at zero, ``(K,)``."""
-        parts = zip(self.terms, states, strict=True)
-        return np.concatenate([t.prior.corner(s, t.design.width) for t, s in parts])
-
-    def programme(self, states: States) -> bool:
-        """Whether the penalty is made of squares and corners, so that its mode can be exact."""
-        parts = zip(self.terms, states, strict=True)
-        return all(t.prior.is_quadratic(s) for t, s in parts)
-
-    def settled(self, states: States, theta: Array, eps: float) -> Array:
-        """Coefficients with those at zero that belong there."""
-        parts = [
-            t.prior.settled(s, theta[where], eps)
-            for t, s, where in zip(self.terms, states, self.slices, strict=True)
-        ]
-        return np.concatenate(parts)
-
-    def own(self, coef: Coef) -> list[Own]:
-        var = coef.cov.diag()
-        return [
-            Own(coef.mean[where], var[where], _blocks(t.prior, coef, where))
-            for t, where in zip(self.terms, self.slices, strict=True)
-        ]
-
-    def each(self, method: str, states: States, coef: Coef, *args: Any) -> list[Any]:
-        """Ask every prior the same question about its own coefficients."""
-        return [
-            getattr(t.prior, method)(s, own, *args)
-            for t, s, own in zip(self.terms, states, self.own(coef), strict=True)
-        ]
-
-    def draw(self, states: States, theta: Array, rng: np.random.Generator) -> States:
-        """Hyperparameters given coefficients."""
-        return tuple(
-            t.prior.draw(s, theta[where], rng)
-            for t, s, where in zip(self.terms, states, self.slices, strict=True)
-        )
-
-    def offer(self, thetas: Array, rng: np.random.Generator) -> States:
-        """Hyperparameters proposed for each row of ``thetas``."""
-        return tuple(
-            t.prior.offer(thetas[:, where], rng)
-            for t, where in zip(self.terms, self.slices, strict=True)
-        )
-
-    def weigh(self, states: States, thetas: Array) -> Array:
-        """Log prior of rows of ``thetas`` and their hyperparameters, relative to the offer's."""
-        parts = zip(self.terms, states, self.slices, strict=True)
-        return np.sum([t.prior.weigh(s, thetas[:, where]) for t, s, where in parts], axis=0)
-
-    def entropy(self, coef: Coef) -> float:
-        return 0.5 * (self.width * (1.0 + LOG_2PI) + coef.cov.logdet)
 
     def start(self) -> Coef:
         """Everything at zero: the hinge then gives every row weight 1."""
         return Coef(np.zeros(self.width), Point(self.width))
 
+    def update(self, states: States, coef: Coef) -> States:
+        """Variational factors of the hyperparameters given those of the coefficients."""
+        return tuple(prior.update(s, own) for prior, s, own in self.each(states, coef))
 
-def _blocks(prior: Any, coef: Coef, where: slice) -> Array | None:
-    return coef.cov.blocks(where, prior.size) if prior.is_blocked else None
+    def mode(self, states: States, coef: Coef) -> States:
+        """Hyperparameters at their maximum given the coefficients."""
+        return tuple(prior.mode(s, own) for prior, s, own in self.each(states, coef))
+
+    def draw(self, states: States, theta: Array, rng: np.random.Generator) -> States:
+        """Hyperparameters drawn given the coefficients."""
+        return tuple(prior.draw(s, theta[at], rng) for prior, s, at in self.parts(states))
+
+    def bound(self, states: States, coef: Coef) -> float:
+        """Contribution of coefficients and hyperparameters to the evidence lower bound."""
+        bounds = [prior.bound(s, own) for prior, s, own in self.each(states, coef)]
+        return sum(bounds) + self.entropy(coef)
+
+    def entropy(self, coef: Coef) -> float:
+        return 0.5 * (self.width * (1.0 + LOG_2PI) + coef.cov.logdet)
+
+    def log_prior(self, states: States, coef: Coef) -> float:
+        """Log prior density at a point."""
+        return sum(prior.log_prob(s, own) for prior, s, own in self.each(states, coef))
+
+    def precision(self, states: States) -> Precision:
+        """E[P], ``(K,)``, or with the blocks of those priors that have a matrix."""
+        d = self._joined(states, lambda prior, s, p: prior.precisions(s, p))
+        blocks = [(at, prior.matrix(s)) for prior, s, at in self.parts(states) if prior.is_blocked]
+        for where, _ in blocks:
+            d[where] = 0.0
+        return Blocked(d, tuple(blocks)) if blocks else d
+
+    def corner(self, states: States) -> Array:
+        """Derivative of the penalty at zero, ``(K,)``."""
+        return self._joined(states, lambda prior, s, p: prior.corner(s, p))
+
+    def is_quadratic(self, states: States) -> bool:
+        """Whether the penalty is made of squares and absolute values: its mode can be exact."""
+        return all(prior.is_quadratic(s) for prior, s, _ in self.parts(states))
+
+    def odds(self, states: States) -> Array | None:
+        """Prior log odds of each coefficient not to be zero; ``None`` if none can be."""
+        if not self.has_gates:
+            return None
+        return self._joined(states, lambda prior, s, p: prior.odds(s, p))
+
+    def gates(self, states: States) -> Array | None:
+        """Probability of each coefficient not to be zero; ``None`` if no prior has gates."""
+        if not self.has_gates:
+            return None
+        return self._joined(states, lambda prior, s, p: prior.gates(s, p))
+
+    def gated(self, states: States, eta: Array) -> States:
+        """States with new log odds of the gates."""
+        return tuple(prior.gated(s, eta[at]) for prior, s, at in self.parts(states))
+
+    def _joined(self, states: States, of: Callable[[Prior, Any, int], Array]) -> Array:
+        return np.concatenate(
+            [of(prior, s, at.stop - at.start) for prior, s, at in self.parts(states)]
+        )
 
 
 def arranged(terms: Sequence[Term]) -> tuple[Term, ...]:
