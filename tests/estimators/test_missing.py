@@ -210,7 +210,7 @@ def test_an_all_missing_row_is_kept_with_a_warning():
         (lambda X: X, {"missing": 3}, "begin, update, bound, draw"),
         (lambda X: X, {"inference": "em"}, "EM"),
         (lambda X: X, {"inference": "svi"}, "SVI"),
-        (lambda X: X, {"covariance": "diagonal"}, "full covariance"),
+        (lambda X: X, {"inference": VB(covariance="diagonal")}, "full covariance"),
         (lambda X: X, {"inference": SHORT, "checkpoint": "x"}, "checkpoint"),
     ],
     ids=["never", "sparse", "inf", "error", "drop", "3", "em", "svi", "diagonal", "checkpoint"],
@@ -281,7 +281,7 @@ def test_left_out_moments_resemble_refits():
     model = fit(X, y, inference=VB(tol=1e-11))
     machine = model.machines_[0]
     c = np.ones(50)
-    problem = model._problem(X, c, VB())
+    problem = model._problem(X, c, model._parts())
     problem = replace(problem, blocks=replace(problem.blocks, y=np.where(y == 1, 1.0, -1.0)))
     problem = problem.at(machine.state.latents)
     m, v = machine.posterior.left_out(problem)

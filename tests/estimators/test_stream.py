@@ -14,7 +14,7 @@ import bayesvm
 from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.blocks import Blocks
 from bayesvm.engines import Serial
-from bayesvm.inference import Gibbs
+from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.loop import bound_of
 from bayesvm.model.model import Problem
 from bayesvm.priors import Ridge
@@ -89,7 +89,9 @@ def few_kept(monkeypatch):
         monkeypatch.setattr(f"bayesvm.estimators.{module}.MOST_KEPT", 100)
 
 
-@pytest.mark.parametrize("options", [{}, {"bound": "tight"}, {"prior": "lasso"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"inference": VB(bound="tight")}, {"prior": "lasso"}], ids=str
+)
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
 def test_a_linear_stream_is_a_fit_while_all_rows_are_kept(kind, options):
     """To the last digit, in chunks of any size."""

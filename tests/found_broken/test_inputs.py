@@ -344,8 +344,6 @@ def test_new_rows_of_a_formula_lack_a_column(visits):
 
 
 WORDS = [
-    (BayesianLinearSVC, "bound"),
-    (BayesianLinearSVC, "covariance"),
     (BayesianLinearSVC, "probability"),
     (MixedSVC, "dtype"),
     (BayesianSVC, "approximation"),

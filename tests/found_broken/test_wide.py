@@ -26,7 +26,7 @@ def table(n, p, seed=0, informative=3, effect=1.5):
 
 @pytest.mark.parametrize(
     ("options", "most"),
-    [({}, 60), ({"likelihood": "logistic"}, 60), ({"bound": "tight"}, 600)],
+    [({}, 60), ({"likelihood": "logistic"}, 60), ({"inference": VB(bound="tight")}, 600)],
     ids=["augmented", "logistic", "tight"],
 )
 def test_ridge_settles_however_wide_the_table(options, most):

@@ -176,12 +176,12 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
         """Checked rows and labels; with ``reset`` their columns become the estimator's."""
+        finite = "allow-nan" if self._allows_nan else True
         if reading.is_source(X):
             return reading.read_source(self, X, y, reset)
         if arrays.is_foreign(X):
             return reading.read_foreign(self, X, y, reset)
         X = cells.check_table(X, reset)
-        finite = "allow-nan" if self._allows_nan else True
         # sparse rows are accepted where the estimator can give the reason of a refusal
         sparse = "csr" if self._accept_sparse else False
         with cells.explained(self, X):
@@ -226,9 +226,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _run(self) -> Run:
         """The fit that begins, its parameters checked."""
-        params = BaseEstimator.get_params(self, deep=False)
+        params, idle = BaseEstimator.get_params(self, deep=False), self._idle()
         check_parameters(params)
-        warn_idle(self, self._idle())
+        warn_idle(self, idle)
         return Run(type(self).__name__, params)
 
     def _warm_starts(self, problem: Problem, data: Training) -> list[State | None]:
@@ -266,7 +266,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError("the first call of partial_fit needs a row of positive weight.")
             return self
         with run:
-            stream, fit = stream.learn(X[rows], codes[rows], c[rows], setup, run.report)
+            stream, fit = stream.learn(X[rows], codes[rows], c[rows], setup, run)
         self._stream = stream
         return self._keep(fit)
 

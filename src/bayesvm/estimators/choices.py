@@ -25,26 +25,26 @@ from ..priors import Bridge, Fixed, LaplaceZero, Lasso, Prior, Ridge, SpikeSlab
 from ..reports.tables import tails as tails
 
 LIKELIHOODS: Mapping[str, Any] = {
-    "hinge": Hinge,
-    "skewed_laplace": SkewedLaplace,
-    "logistic": Logistic,
-    "probit": Probit,
+    "hinge": Hinge(),
+    "skewed_laplace": SkewedLaplace(),
+    "logistic": Logistic(),
+    "probit": Probit(),
 }
-SCHEMES: Mapping[str, Any] = {"vb": VB, "em": EM, "svi": SVI, "gibbs": Gibbs}
+SCHEMES: Mapping[str, Any] = {"vb": VB(), "em": EM(), "svi": SVI(), "gibbs": Gibbs()}
 KERNELS: Mapping[str, Any] = {"rbf": RBF, "matern": Matern, "linear": Linear, "poly": Polynomial}
 TUNING = ("evidence", "cv", "bound", "sample")
 PROBABILITIES = ("calibrated", "normalised", "probit")
 
-# A chain explores the tail of the prior, so it needs one that falls; see the notes of Ridge.
-RIDGE = {Gibbs: Ridge(a=2.0, b=1.0)}
-
 PRIORS: Mapping[str, Any] = {
+    "ridge": Ridge(),
     "fixed": Fixed(1.0),
     "lasso": Lasso(),
     "bridge": Bridge(),
     "spike_slab": SpikeSlab(),
     "laplace_zero": LaplaceZero(),
 }
+# A chain explores the tail of the prior, so it needs one that falls; see the notes of Ridge.
+DRAWN = {**PRIORS, "ridge": Ridge(a=2.0, b=1.0)}
 
 ENGINE = ("sum", "collect", "check", "block_rows", "available", "place", "empty")
 
@@ -107,8 +107,7 @@ def idle_limits(inference: Any) -> dict[str, str]:
 
 def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:
     """The prior; ``"ridge"`` means the variant that suits the scheme."""
-    table = {"ridge": RIDGE.get(type(scheme), Ridge()), **PRIORS}
-    prior = choose(parameter, value, table, Prior)
+    prior = choose(parameter, value, DRAWN if isinstance(scheme, Gibbs) else PRIORS, Prior)
     name = repr(value) if isinstance(value, str) else type(prior).__name__
     needs: tuple[str, ...] = ("update", "bound")
     if is_sampler(scheme):
@@ -407,7 +406,7 @@ def check_draws(scheme: Any, K: int) -> None:
 
 
 def check_probability(value: str) -> str:
-    if not is_among(value, PROBABILITIES):
+    if not (isinstance(value, str) and value in PROBABILITIES):
         known = ", ".join(repr(k) for k in PROBABILITIES)
         raise ValueError(f"probability={value!r} is not known; choose one of {known}.")
     return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from sklearn.utils.metaestimators import available_if
 
@@ -21,6 +21,15 @@ from .base import BayesianClassifier
 from .missing import HINT, MissingCells
 from .posing import in_blocks, pose
 from .stream import Setup, streamable, variational
+
+
+class Parts(NamedTuple):
+    """Objects that the parameters of a linear machine name."""
+
+    scheme: Any
+    prior: Any
+    level: Any  # prior of the intercept
+    likelihood: Any
 
 
 class BayesianLinearSVC(BayesianClassifier):
@@ -203,14 +212,13 @@ class BayesianLinearSVC(BayesianClassifier):
         self : BayesianLinearSVC
             The fitted estimator.
         """
-        scheme, missing = self._scheme(), self._missing()
-        check.check_probability(self.probability)
-        check.check_missing(self.missing, scheme, self.checkpoint)
+        parts, missing = self._parts(), self._missing()
+        scheme = parts.scheme
         with self._run() as run:
             data = self._read_training(X, y, sample_weight).weighted()
             if missing:
                 data = missing.checked(data, self._names(), scheme)
-            problem = self._problem(data.X, data.c, scheme, data.copies)
+            problem = self._problem(data.X, data.c, parts, data.copies)
             starts = self._warm_starts(problem, data)
             machines = run.fit(problem, data.codes, len(data.classes), scheme, starts)
         if missing:
@@ -219,33 +227,37 @@ class BayesianLinearSVC(BayesianClassifier):
         weight = float(data.c.sum())
         return self._keep(Fit(machines, data.classes, weight, data.rows, run.stopped))
 
-    def _scheme(self) -> Any:
-        scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
-        return check.choose_bound(scheme, "augmented")
+    def _parts(self, inference: Any = None) -> Parts:
+        """Objects from names and numbers, checked against each other."""
+        inference = self.inference if inference is None else inference
+        scheme = check.choose_scheme(inference, self.max_iter, self.tol)
+        check.check_probability(self.probability)
+        check.check_missing(self.missing, scheme, self.checkpoint)
+        return Parts(
+            scheme,
+            check.choose_prior(self.prior, scheme),
+            check.intercept_prior(self.intercept_scale, default=100.0),
+            check.choose_likelihood(self.likelihood, scheme),
+        )
 
     def _missing(self) -> MissingCells:
         return MissingCells(self.missing, bool(self.standardize and self.fit_intercept))
 
-    def _problem(self, X: Any, c: Array, scheme: Any, copies: Array | float = 1.0) -> Problem:
+    def _problem(self, X: Any, c: Array, parts: Parts, copies: Array | float = 1.0) -> Problem:
         K = X.shape[1] + bool(self.fit_intercept)
-        prior = check.choose_prior(self.prior, scheme)
-        level = check.intercept_prior(self.intercept_scale, default=100.0)
-        likelihood = check.choose_likelihood(self.likelihood, scheme)
-        engine, blocks = in_blocks(self.engine, X, c, K, self.n_jobs, scheme)
+        engine, blocks = in_blocks(self.engine, X, c, K, self.n_jobs, parts.scheme)
         columns: Any = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
         if missing := self._missing():
             blocks = replace(blocks, copies=copies)
             columns = missing.design(columns, blocks, engine)
-        terms = (Term("intercept", Intercept(), level), Term("coef", columns, prior))
-        model = Model(terms if self.fit_intercept else terms[1:], likelihood)
-        return pose(model, blocks, engine, scheme)
+        terms = (Term("intercept", Intercept(), parts.level), Term("coef", columns, parts.prior))
+        model = Model(terms if self.fit_intercept else terms[1:], parts.likelihood)
+        return pose(model, blocks, engine, parts.scheme)
 
     # ----- streams
 
     def _check_stream(self) -> None:
-        check.choose_prior(self.prior, SVI())
-        check.check_missing(self.missing, SVI())
-        check.check_streamed(check.choose_likelihood(self.likelihood, SVI()))
+        check.check_streamed(self._parts(SVI()).likelihood)
 
     @available_if(streamable)
     def partial_fit(
@@ -281,19 +293,20 @@ class BayesianLinearSVC(BayesianClassifier):
         self : BayesianLinearSVC
             The updated estimator.
         """
-        scheme = variational(self._scheme())
+        parts = self._parts()
+        parts = parts._replace(scheme=variational(parts.scheme))
 
-        def pose(X: Any, codes: Array, c: Array) -> Problem:
-            return self._problem(X, c, scheme)
+        def pose_rows(X: Any, codes: Array, c: Array) -> Problem:
+            return self._problem(X, c, parts)
 
-        setup = Setup(scheme, pose, self.probability, self.engine, self.n_jobs)
+        setup = Setup(parts.scheme, pose_rows, self.probability, self.engine, self.n_jobs)
         return self._advance(setup, X, y, classes, sample_weight)
 
     # ----- missing cells
 
     @property
     def _allows_nan(self) -> bool:
-        return bool(self._missing())
+        return not (isinstance(self.missing, str) and self.missing == "error")
 
     def _of_missing_cells(self) -> str:
         return HINT.format(type(self).__name__)

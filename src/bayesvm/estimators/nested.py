@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from ..priors import Ridge
 from . import choices as check
 
 OBJECTS: Mapping[str, Mapping[str, Any]] = {
-    "prior": {"ridge": Ridge, **check.PRIORS},
-    "random_prior": {"auto": Ridge, "ridge": Ridge, **check.PRIORS},
+    "prior": check.PRIORS,
+    "random_prior": {"auto": check.PRIORS["ridge"], **check.PRIORS},
     "inference": check.SCHEMES,
     "likelihood": check.LIKELIHOODS,
     "kernel": check.KERNELS,

@@ -13,7 +13,6 @@ from ..core.arrays import inner, is_foreign
 from ..engines import Dask, Gpu, Serial, Threads
 from ..inference import SVI, VB, Gibbs
 from ..inputs.dask import DaskRows
-from ..inputs.parameters import check_parameters
 from ..inputs.reading import is_source
 from ..likelihoods.tight import Tight
 from ..model.model import Model, Problem
@@ -29,18 +28,16 @@ SPARSE_COLUMNS = 1000  # beyond it a dense factor undoes what sparse rows save
 
 def choose_engine(value: Any, X: Any, K: int, n_jobs: int | None) -> Any:
     """The engine for rows and models of K columns; ``"auto"`` follows the rows."""
-    check_parameters({"n_jobs": n_jobs})
     if not (isinstance(value, str) and value == "auto"):
         table = {"serial": Serial, "threads": Threads(n_jobs), "gpu": Gpu, "dask": Dask}
         engine = choose("engine", value, table, ENGINE)
-    elif is_foreign(X):
-        engine = Gpu.of(X)
-    elif isinstance(X, DaskRows):
-        engine = Dask()
-    else:
-        engine = Threads(n_jobs) if X.shape[0] > 2 * block_rows(K) else Serial()
-    engine.check()
-    return engine
+        engine.check()
+        return engine
+    if is_foreign(X):
+        return Gpu.of(X)
+    if isinstance(X, DaskRows):
+        return Dask()
+    return Threads(n_jobs) if X.shape[0] > 2 * block_rows(K) else Serial()
 
 
 def in_blocks(
@@ -94,7 +91,7 @@ def form_of(
 
     "factored" is the full posterior too, by an n-sized factor where that is smaller.
     """
-    K = model.width - sum(model.terms[k].design.width for k in model.grouped)
+    K = model.slices[len(model.terms) - len(model.grouped) - 1].stop  # groups come last
     if isinstance(scheme, VB) and covariance == "auto":
         covariance = scheme.covariance
     most = SPARSE_COLUMNS if is_sparse and not isinstance(scheme, SVI | Gibbs) else FULL_COLUMNS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -43,7 +43,7 @@ def generator(seed: Any) -> np.random.Generator:
     return np.random.default_rng(check_random_state(seed).randint(2**31 - 1))
 
 
-class Run:
+class Run(Reporter):
     """One fit of an estimator while it runs.
 
     Used as a context manager it shows progress; after a callback has returned ``True`` it is
@@ -58,28 +58,21 @@ class Run:
     """
 
     def __init__(self, name: str, params: Mapping[str, Any]) -> None:
+        super().__init__(params["callbacks"], params["verbose"])
         self.name, self.params = name, params
-        self.report = Reporter(params["callbacks"], params["verbose"])
         self.path, self.seed = params["checkpoint"], params["random_state"]
         if self.path is not None and not isinstance(self.seed, Integral):
             # the seed of the fit that began the checkpoint: its draws are then the same
             held = seed_in(self.path)
             self.seed = generator(self.seed).integers(2**31 - 1) if held is None else held
 
-    def __enter__(self) -> Run:
-        self.report.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.report.__exit__(*error)
-
     @property
-    def stopped(self) -> bool:
-        return self.report.stopped
+    def report(self) -> Run:
+        return self
 
     def watch(self, progress: Progress, state: Any = None) -> bool:
         """Report progress; whether the fit is to end."""
-        return self.report(progress)
+        return self(progress)
 
     def generator(self, purpose: str) -> np.random.Generator:
         """The random generator for one part of the fit."""
@@ -95,6 +88,9 @@ class Run:
         After a stop there is none: the rest of the fit is not what it would have been.
         """
 
+        if self.path is None or self.stopped:
+            return nullcontext()
+
         def about() -> dict[str, str]:
             given = {k: v for k, v in self.params.items() if k not in APART}
             return {
@@ -104,7 +100,7 @@ class Run:
                 "seed": str(int(self.seed)),
             }
 
-        return opened(None if self.stopped else self.path, about)
+        return opened(self.path, about)
 
     def fit(
         self,
@@ -121,11 +117,10 @@ class Run:
         rng, machines = self.generator("machines"), []
         if arrays.is_foreign(problem.blocks.X):
             codes = problem.engine.place(codes)
-        first = [[] if state is None else [*leaves(state)] for state in starts]
         # rows that are not held may be very many: a byte for the label of each
         kind = np.float64 if problem.blocks.in_memory else np.int8
         threads = blas_threads(problem.model.width, problem.form)
-        with self.checkpoint(lambda: [*_content(problem, codes), first]) as store, threads:
+        with threads, self.checkpoint(lambda: _content(problem, codes, starts)) as store:
             rotation = bases(problem, scheme)
             for j, y in enumerate(one_against_rest(codes, n_classes, kind)):
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
@@ -138,7 +133,7 @@ class Run:
         return machines
 
 
-def _content(problem: Problem, codes: Any) -> Iterator[Any]:
+def _content(problem: Problem, codes: Any, starts: Sequence[State | None]) -> Iterator[Any]:
     """What data are made of: arrays by every number, sources by some rows all over them."""
     blocks = problem.blocks
     X, c = blocks.X, blocks.c
@@ -153,6 +148,7 @@ def _content(problem: Problem, codes: Any) -> Iterator[Any]:
     yield from (arrays.to_numpy(part) for part in [*parts, c, codes])
     yield [(term.name, term.design, term.prior) for term in problem.model.terms]
     yield problem.form
+    yield [[] if state is None else [*leaves(state)] for state in starts]
 
 
 def warm_starts(machines: Sequence[Machine], problem: Problem) -> list[State | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -182,7 +182,7 @@ class Reporter:
     def is_active(self) -> bool:
         return bool(self.callbacks or self.verbose)
 
-    def __enter__(self) -> Reporter:
+    def __enter__(self) -> Self:
         if self.bar is not None:
             self.bar.start()
         return self
