@@ -36,7 +36,7 @@ test-campaign: $(VENV)/.dev-stamp ## run the campaign of generated cases and pri
 	$(PYTEST) -m slow tests/campaign $(ARGS)
 
 test-torch: $(TORCH)/.stamp ## run the tests of array libraries and engines with torch on the CPU
-	$(ONE_THREAD) MPLBACKEND=Agg $(TORCH)/bin/python -m pytest -n $(WORKERS) tests/engines tests/test_namespace.py $(ARGS)
+	$(ONE_THREAD) MPLBACKEND=Agg $(TORCH)/bin/python -m pytest -n $(WORKERS) tests/engines tests/core/test_arrays.py $(ARGS)
 
 test-oldest: $(OLDEST)/.stamp ## run the tests with the oldest supported numpy, scipy and scikit-learn
 	$(ONE_THREAD) MPLBACKEND=Agg $(OLDEST)/bin/python -m pytest -n $(WORKERS) $(ARGS)
