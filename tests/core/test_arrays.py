@@ -77,7 +77,6 @@ def test_arrays_are_brought_to_the_rows(library):
         arrays.to_numpy(arrays.pick(rows, np.array([5, 1]))), A[[5, 1]].astype(np.float32)
     )
     assert arrays.is_foreign(rows)
-    assert not arrays.on_gpu(rows)
     assert isinstance(arrays.back(np.array(["a", "b"]), rows), np.ndarray)
 
 

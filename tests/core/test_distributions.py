@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import erfcx, log_ndtr
+from tests.problems import Z, frozen, z_score
 
 from bayesvm.core.distributions import (
     inverse_gaussian,
@@ -18,7 +19,6 @@ from bayesvm.core.distributions import (
     truncated_normal_cumulants,
     truncated_normal_positive,
 )
-from tests.problems import Z, frozen, z_score
 
 N = 40_000
 

@@ -1,13 +1,14 @@
-"""One text for NumPy, torch and CuPy: what the array API standard leaves out.
+"""Array helpers that serve NumPy, torch and CuPy alike: what the array API standard leaves out.
 
-Rows may live in any array library; what leaves the seam is NumPy float64.  Scalars and the small
+Rows may be held by any array library; sums over rows are NumPy float64.  Scalars and the small
 arrays that rows are multiplied with are brought to the rows' library, device and precision here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Self
 
 import array_api_compat as compat
 import numpy as np
@@ -16,13 +17,33 @@ from scipy import sparse, special
 from .types import Array
 
 
+class Composite:
+    """Rows held in several arrays, which are cut, moved and joined together.
+
+    The array ``numbers`` tells which library and device all of them belong to.
+    """
+
+    numbers: Any
+
+    def mapped(self, fn: Callable[[Any], Any]) -> Self:
+        """The rows with a function of each array in its place."""
+        raise NotImplementedError
+
+    def __getitem__(self, rows: Any) -> Any:
+        how = part if isinstance(rows, slice) else pick
+        return self.mapped(lambda each: how(each, rows))
+
+    def copy(self) -> Self:
+        return self.mapped(lambda each: each.copy())
+
+
 def inner(x: Any) -> Any:
-    """The numbers of rows or columns that have codes of groups beside them; arrays as they are."""
-    return x.numbers if getattr(type(x), "is_coded", False) else x
+    """The numbers of composite rows; arrays as they are."""
+    return x.numbers if isinstance(x, Composite) else x
 
 
 def is_numpy(x: Any) -> bool:
-    """Whether an array is held by NumPy, as it is or with codes of groups beside it."""
+    """Whether an array, or the arrays of composite rows, are held by NumPy."""
     x = inner(x)
     return isinstance(x, np.ndarray | np.generic | float | int) or bool(sparse.issparse(x))
 
@@ -35,10 +56,6 @@ def is_foreign(x: Any) -> bool:
     return bool(compat.is_array_api_obj(x))
 
 
-def on_gpu(x: Any) -> bool:
-    return is_foreign(x) and "cpu" not in str(compat.device(x)).lower()
-
-
 def of(x: Any) -> Any:
     """The namespace of an array."""
     return np if is_numpy(x) else compat.array_namespace(inner(x))
@@ -47,30 +64,29 @@ def of(x: Any) -> Any:
 def like(x: Any, rows: Any) -> Any:
     """A small array in the library, on the device and in the precision of ``rows``.
 
-    Columns with codes beside them are thin, and multiplied in float64.
+    Composite rows have few columns, and are multiplied in float64.
     """
-    if hasattr(rows, "factors"):
-        rows = double(rows.numbers[:0, :])
-    if is_numpy(rows):
+    numbers, composite = inner(rows), isinstance(rows, Composite)
+    if is_numpy(numbers):
         # sparse or integer rows (labels) take what they are multiplied with as it is
-        return x if np.dtype(rows.dtype) != np.float32 else np.asarray(x, dtype=np.float32)
-    xp = compat.array_namespace(rows)
+        single = not composite and np.dtype(rows.dtype) == np.float32
+        return np.asarray(x, dtype=np.float32) if single else x
+    xp = compat.array_namespace(numbers)
+    dtype = xp.float64 if composite else rows.dtype
     if not is_numpy(x):
-        return xp.astype(x, rows.dtype)
-    return xp.asarray(np.ascontiguousarray(x), dtype=rows.dtype, device=compat.device(rows))
+        return xp.astype(x, dtype)
+    return xp.asarray(np.ascontiguousarray(x), dtype=dtype, device=compat.device(numbers))
 
 
 def index(x: Array, rows: Any) -> Any:
     """Whole numbers, codes of groups, where ``rows`` are."""
     if is_numpy(rows):
         return x
-    rows = inner(rows)
-    xp = compat.array_namespace(rows)
-    return xp.asarray(x.astype(np.int64), device=compat.device(rows))
+    return of(rows).asarray(x.astype(np.int64), device=compat.device(inner(rows)))
 
 
 def double(x: Any) -> Any:
-    """The same numbers in float64, where they are: rows answer in full precision."""
+    """The same numbers in float64, where they are."""
     if is_numpy(x):
         return np.asarray(x, dtype=np.float64)
     xp = compat.array_namespace(x)
@@ -79,7 +95,7 @@ def double(x: Any) -> Any:
 
 def pick(x: Any, rows: Any) -> Any:
     """Chosen rows; ``rows`` are whole numbers, in NumPy or where ``x`` is."""
-    if hasattr(x, "mapped"):
+    if isinstance(x, Composite):
         return x.mapped(lambda each: pick(each, rows))
     if not is_foreign(x):
         return x[rows]
@@ -89,20 +105,26 @@ def pick(x: Any, rows: Any) -> Any:
 
 def part(x: Any, rows: slice) -> Any:
     """Neighbouring rows, as a view."""
-    return x[rows, ...] if is_foreign(x) and not hasattr(x, "mapped") else x[rows]
+    return x[rows] if isinstance(x, Composite) or not is_foreign(x) else x[rows, ...]
 
 
 def joined(parts: Sequence[Any]) -> Any:
-    """Rows of several parts, one after another."""
+    """Rows of several parts, one after another, on the host."""
     first = parts[0]
-    return first.joined(parts) if hasattr(first, "joined") else np.concatenate(parts)
+    if not isinstance(first, Composite):
+        return np.concatenate(parts)
+    held: list[list[Any]] = [[] for _ in parts]
+    for each, found in zip(parts, held, strict=True):
+        each.mapped(found.append)
+    whole = map(np.concatenate, zip(*held, strict=True))
+    return first.mapped(lambda _: next(whole))
 
 
 def to_numpy(x: Any) -> Any:
-    """Back to the host, if it is elsewhere."""
+    """An array on the host."""
     if not is_foreign(x):
         return x
-    if hasattr(x, "mapped"):
+    if isinstance(x, Composite):
         return x.mapped(to_numpy)
     if compat.is_torch_array(x):
         return x.detach().cpu().numpy()  # type: ignore[no-any-return]
@@ -112,7 +134,7 @@ def to_numpy(x: Any) -> Any:
 
 
 def back(x: Array, rows: Any) -> Any:
-    """An answer where the question came from, if its library can hold it."""
+    """A prediction in the library and on the device of ``rows``, if that can hold it."""
     rows = inner(rows)
     if not is_foreign(rows) or x.dtype.kind not in "biuf":
         return x
@@ -120,6 +142,7 @@ def back(x: Array, rows: Any) -> Any:
 
 
 def _special(name: str, x: Any) -> Any:
+    """A function of scipy.special, where the array is."""
     if is_numpy(x):
         return getattr(special, name)(x)
     if compat.is_torch_array(x):
@@ -135,24 +158,11 @@ def _special(name: str, x: Any) -> Any:
     return compat.array_namespace(x).asarray(getattr(special, name)(to_numpy(x)))
 
 
-def ndtr(x: Any) -> Any:
-    return _special("ndtr", x)
-
-
-def log_ndtr(x: Any) -> Any:
-    return _special("log_ndtr", x)
-
-
-def erfcx(x: Any) -> Any:
-    return _special("erfcx", x)
-
-
-def expit(x: Any) -> Any:
-    return _special("expit", x)
-
-
-def log_expit(x: Any) -> Any:
-    return _special("log_expit", x)
+ndtr = partial(_special, "ndtr")
+log_ndtr = partial(_special, "log_ndtr")
+erfcx = partial(_special, "erfcx")
+expit = partial(_special, "expit")
+log_expit = partial(_special, "log_expit")
 
 
 def signs(mask: Any, kind: Any = np.float64) -> Any:
@@ -215,9 +225,8 @@ def constant(rows: Any, value: float, *more: int) -> Any:
     shape = (rows.shape[0], *more)
     if is_numpy(rows):
         return np.full(shape, value)
-    rows = inner(rows)
-    xp = compat.array_namespace(rows)
-    return xp.full(shape, value, dtype=xp.float64, device=compat.device(rows))
+    xp = of(rows)
+    return xp.full(shape, value, dtype=xp.float64, device=compat.device(inner(rows)))
 
 
 def empty(rows: Any, width: int, dtype: str) -> Any:
@@ -225,6 +234,5 @@ def empty(rows: Any, width: int, dtype: str) -> Any:
     shape = (rows.shape[0], width)
     if not is_foreign(rows):
         return np.empty(shape, dtype=dtype)
-    rows = inner(rows)
-    xp = compat.array_namespace(rows)
-    return xp.empty(shape, dtype=getattr(xp, dtype), device=compat.device(rows))
+    xp = of(rows)
+    return xp.empty(shape, dtype=getattr(xp, dtype), device=compat.device(inner(rows)))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ..core import arrays
+from ..core.arrays import Composite
 from ..core.types import Array
 from ..inputs.dask import DaskRows
 from ..inputs.levels import Levels
@@ -18,14 +19,12 @@ from ..inputs.sources import Source
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class Table(Composite):
     """Rows of numbers and of group codes, cut and picked together like one array.
 
     A code is the position of a row's group among the levels seen in training, and -1 for a group
     that was not seen or not given.
     """
-
-    is_coded: ClassVar[bool] = True
 
     numbers: Any  # (n, p), dense
     codes: Array  # (n, factors), integers
@@ -38,22 +37,9 @@ class Table:
     def __len__(self) -> int:
         return int(self.numbers.shape[0])
 
-    def __getitem__(self, rows: Any) -> Table:
-        how = arrays.part if isinstance(rows, slice) else arrays.pick
-        return self.mapped(lambda each: how(each, rows))
-
     def mapped(self, fn: Callable[[Any], Any]) -> Table:
         """The table of a function of both."""
         return Table(fn(self.numbers), fn(self.codes))
-
-    def joined(self, parts: Sequence[Table]) -> Table:
-        """Tables one below another."""
-        return Table(
-            np.concatenate([t.numbers for t in parts]), np.concatenate([t.codes for t in parts])
-        )
-
-    def copy(self) -> Table:
-        return Table(self.numbers.copy(), self.codes.copy())
 
 
 def numbers(X: Any) -> Any:

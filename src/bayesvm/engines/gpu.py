@@ -84,7 +84,7 @@ class Gpu(Serial):
 
     def place(self, x: Any) -> Any:
         """An array on the device; whole numbers stay what they are: they are codes."""
-        if hasattr(x, "mapped"):
+        if isinstance(x, arrays.Composite):
             return x.mapped(self.place)
         if not arrays.is_numpy(x) or isinstance(x, float):
             return x

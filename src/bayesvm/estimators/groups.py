@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from ..core.arrays import Composite
 from ..designs.groups import Effects
 from ..designs.table import Layout
 from ..priors import Fixed, InverseWishart, Ridge
@@ -89,19 +91,19 @@ def random_prior(value: Any, r: int, factor: str, scheme: Any) -> Any:
     return prior
 
 
-class Asked(NamedTuple):
+@dataclass(frozen=True)
+class Asked(Composite):
     """Rows and groups on their way to where both are checked."""
 
     X: Any
     groups: Any
 
     @property
-    def is_coded(self) -> bool:
-        return True
-
-    @property
     def numbers(self) -> Any:
         return self.X
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.X, self.groups))
 
 
 def asked(X: Any, groups: Any) -> Asked:

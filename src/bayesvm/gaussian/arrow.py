@@ -9,7 +9,7 @@ sums is in :mod:`bayesvm.gaussian.elimination`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -18,8 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..core import arrays
-from ..core.arrays import double, is_numpy, like
+from ..core.arrays import Composite, double, is_numpy, like
 from ..core.types import Array
 from . import coded
 
@@ -55,13 +54,12 @@ class Factor(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Arrow:
+class Arrow(Composite):
     """Columns: dense ones, then those of factors, the widest factor last."""
 
     A: Array  # (n, p)
     factors: tuple[Factor, ...]
 
-    is_coded: ClassVar[bool] = True
     __array_ufunc__: ClassVar[None] = None  # NumPy leaves products to this class
 
     @cached_property
@@ -87,15 +85,6 @@ class Arrow:
         """The same done to all arrays."""
         return Arrow(fn(self.A), tuple(f.mapped(fn) for f in self.factors))
 
-    def joined(self, parts: Sequence[Arrow]) -> Arrow:
-        """Rows of several parts, one after another."""
-        factors = []
-        for k, f in enumerate(self.factors):
-            each = [part.factors[k] for part in parts]
-            codes, Z = (np.concatenate(x) for x in ([f.codes for f in each], [f.Z for f in each]))
-            factors.append(Factor(codes, Z, f.G))
-        return Arrow(np.concatenate([part.A for part in parts]), tuple(factors))
-
     @cached_property
     def parts(self) -> list[Any]:
         """Columns of each factor, sparse."""
@@ -114,8 +103,7 @@ class Arrow:
         n = self.A.shape[0]
         if isinstance(rows, slice) and rows.indices(n) == (0, n, 1):
             return self  # what was made of these columns is kept
-        how = arrays.part if isinstance(rows, slice) else arrays.pick
-        return self.mapped(lambda each: how(each, rows))
+        return super().__getitem__(rows)
 
     def __setitem__(self, at: tuple[Any, Any], values: Array) -> None:
         """Entries of dense columns."""

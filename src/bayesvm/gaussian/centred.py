@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
+from ..core.arrays import Composite
 from ..core.types import Array
 
 
 @dataclass(frozen=True, eq=False)
-class Centred:
+class Centred(Composite):
     r"""Columns :math:`C - 1 k^\top` of a sparse matrix *C*, which stays sparse.
 
     Products need no more than those of *C* and :math:`k`: rows that are sparse can meet a model
@@ -22,7 +23,6 @@ class Centred:
     C: Any  # (n, K), CSR
     shift: Array  # (K,)
 
-    is_coded: ClassVar[bool] = True  # ``numbers`` tells where they are held
     __array_ufunc__: ClassVar[None] = None  # NumPy leaves products to this class
 
     @staticmethod
