@@ -1,48 +1,68 @@
-"""What an additive machine is summed from: parts of the input, each with a prior.
+"""The terms of an additive model: parts of the input, each with a prior.
 
-A part says which columns of the input it reads and how.  Bound to training rows it becomes a design
+A part names the columns of the input that it reads.  Bound to training rows it becomes a design
 (:mod:`bayesvm.designs`), which turns any rows into columns of the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from .blocks import Blocks, block_rows
-from .core.types import Array, Design, Term
+from .core.types import Array, Term
 from .core.types import Columns as Matrix
 from .designs import columns as plain
 from .designs import missing as latent
 from .designs.groups import Grouped
-from .designs.missing import Filled
 from .designs.table import Layout, numbers
 from .engines import Serial
-from .estimators import choices as check
 from .priors import Fixed
 from .processes.evidence import extent_of
 from .processes.points import inducing_points
 from .processes.whitened import Whitened
 
-__all__ = ["Columns", "Groups", "Intercept", "Missing", "Process", "Term"]
+__all__ = ["Columns", "Groups", "Intercept", "Missing", "Part", "Process", "Term"]
 
 
-class Source(NamedTuple):
-    """Training rows, as a part sees them when it is bound."""
+class TrainingRows(NamedTuple):
+    """Training rows that parts are bound to."""
 
     layout: Layout
     X: Any
     c: Array
-    levels: Sequence[int]  # groups of each factor, in the order of the layout's
+    levels: Sequence[int]  # number of groups of each factor, in the order of the layout's
     rng: np.random.Generator
-    centred: bool = True  # whether there is an intercept to take up what centring takes away
+    choose_imputer: Callable[[Any, int, int], Any]
+    choose_kernel: Callable[[Any, float], tuple[Any, bool]]
+    centred: bool = True  # whether there is an intercept, so that columns can be centred
+
+
+class Part:
+    """Base of the parts of an additive model."""
+
+    default_prior: ClassVar[Any] = "ridge"
+    incomplete: ClassVar[bool] = False  # whether cells of its columns may be missing
+
+    @property
+    def factor(self) -> Any:
+        """Name or position of the column that names groups, if it reads one."""
+        return None
+
+    def reads(self, layout: Layout) -> Array:
+        """Positions of the columns that it reads, among the columns of numbers."""
+        return np.empty(0, dtype=int)
+
+    def bind(self, rows: TrainingRows) -> Any:
+        """The design for training rows."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Intercept:
+class Intercept(Part):
     """A constant, the same for all rows.
 
     Its prior is by default Gaussian with precision 1e-4.
@@ -50,12 +70,12 @@ class Intercept:
 
     default_prior = Fixed(1e-4)
 
-    def bind(self, source: Source) -> plain.Intercept:
+    def bind(self, rows: TrainingRows) -> plain.Intercept:
         return plain.Intercept()
 
 
 @dataclass(frozen=True)
-class Columns:
+class Columns(Part):
     """Columns of the input, each with a coefficient.
 
     Parameters
@@ -70,19 +90,20 @@ class Columns:
     columns: Any = None
     standardize: bool = True
 
-    default_prior = "ridge"
+    def reads(self, layout: Layout) -> Array:
+        return layout.find(self.columns)
 
-    def bind(self, source: Source) -> Picked:
-        where = source.layout.find(self.columns)
-        X = numbers(source.X)[:, where]
-        blocks = Blocks(X, np.empty(len(X)), source.c, block_rows(X.shape[1]))
-        inner = plain.fit_columns(blocks, Serial(), self.standardize, source.centred)
-        return Picked(where, inner)
+    def bind(self, rows: TrainingRows) -> Picked:
+        where = self.reads(rows.layout)
+        X = numbers(rows.X)[:, where]
+        blocks = Blocks(X, np.empty(len(X)), rows.c, block_rows(X.shape[1]))
+        fitted = plain.fit_columns(blocks, Serial(), self.standardize, rows.centred)
+        return Picked(fitted.center, fitted.scale, fitted.far, where)
 
 
 @dataclass(frozen=True)
-class Missing:
-    """Columns some of whose cells are missing (NaN): latent variables with a Gaussian of their own.
+class Missing(Part):
+    """Columns some of whose cells are missing (NaN): latent variables with a Gaussian distribution.
 
     The cells are learned together with the classifier and averaged over in prediction; right where
     the chance to be missing depends on what was observed only.
@@ -98,7 +119,6 @@ class Missing:
     part: Columns = Columns()
     imputer: Any = "model"
 
-    default_prior = "ridge"
     incomplete = True
 
     def __post_init__(self) -> None:
@@ -108,24 +128,21 @@ class Missing:
                 "Smooth functions and groups need complete input."
             )
 
-    @property
-    def columns(self) -> Any:
-        return self.part.columns
+    def reads(self, layout: Layout) -> Array:
+        return self.part.reads(layout)
 
-    def bind(self, source: Source) -> latent.Missing | Filled:
-        inner = self.part.bind(source)
+    def bind(self, rows: TrainingRows) -> latent.Missing | latent.Filled:
+        inner = self.part.bind(rows)
         level, spread = np.zeros(inner.width), np.ones(inner.width)
-        if not (self.part.standardize and source.centred):
-            seen = Columns(self.part.columns).bind(source._replace(centred=True))
+        if not (self.part.standardize and rows.centred):
+            seen = Columns(self.part.columns).bind(rows._replace(centred=True))
             level, spread = seen.center / inner.scale, seen.scale / inner.scale
-        imputer = check.choose_imputer(self.imputer, len(source.c), inner.width)
-        if check.fills_in(imputer, inner.width):
-            return Filled.learned(inner, level, spread, imputer, source.X, source.c)
-        return latent.Missing(inner, level, spread, imputer)
+        imputer = rows.choose_imputer(self.imputer, len(rows.c), inner.width)
+        return latent.incomplete(inner, level, spread, imputer, rows.X, rows.c)
 
 
 @dataclass(frozen=True)
-class Groups:
+class Groups(Part):
     """Effects of the groups that a column names: an intercept for each, perhaps slopes.
 
     Groups not seen in training are averaged over.  The prior is by default a variance with a
@@ -147,20 +164,28 @@ class Groups:
 
     default_prior = "auto"
 
-    def bind(self, source: Source) -> Grouped:
-        factor = source.layout.groups.index(source.layout.position(self.column))
-        G = source.levels[factor]
+    @property
+    def factor(self) -> Any:
+        return self.column
+
+    def reads(self, layout: Layout) -> Array:
         slopes = [self.slopes] if isinstance(self.slopes, str | int) else list(self.slopes)
-        if not slopes:
+        return layout.find(slopes) if slopes else super().reads(layout)
+
+    def bind(self, rows: TrainingRows) -> Grouped:
+        factor = rows.layout.groups.index(rows.layout.position(self.column))
+        where = self.reads(rows.layout)
+        if not where.size:
             if not self.intercept:
                 raise ValueError("groups need an intercept, slopes or both; got neither.")
-            return Grouped(factor, G)
-        inner = Columns(slopes).bind(source)
-        return Grouped(factor, G, inner.where, inner.center, inner.scale, self.intercept)
+            return Grouped(factor, rows.levels[factor])
+        slopes = Columns(self.slopes).bind(rows)
+        centre, scale = slopes.center, slopes.scale
+        return Grouped(factor, rows.levels[factor], where, centre, scale, self.intercept)
 
 
 @dataclass(frozen=True)
-class Process:
+class Process(Part):
     r"""A smooth function of some columns: a Gaussian process of low rank.
 
     :math:`f(x) = k(x, Z)\,K_{ZZ}^{-1/2}\,\theta` at points *Z* among the rows.  Its prior is
@@ -188,72 +213,47 @@ class Process:
     inducing: Any = "kmeans"
     standardize: bool = True
 
-    default_prior = "ridge"
+    def reads(self, layout: Layout) -> Array:
+        return layout.find(self.columns)
 
-    def bind(self, source: Source) -> Smooth:
-        inputs = Columns(self.columns, self.standardize).bind(source._replace(centred=True))
-        points = np.unique(inputs.columns(source.X), axis=0)
-        extent = extent_of(points, self.standardize)
-        kernel, named = check.choose_kernel(self.kernel, extent)
+    def bind(self, rows: TrainingRows) -> Smooth:
+        inputs = Columns(self.columns, self.standardize).bind(rows._replace(centred=True))
+        points = np.unique(inputs.columns(rows.X), axis=0)
+        kernel, named = rows.choose_kernel(self.kernel, extent_of(points, self.standardize))
         if named:
-            kernel = kernel.kernel  # its amplitude is the prior's
-        Z = inducing_points(
-            self.inducing, self.n_inducing, points, kernel, inputs.inner, source.rng
-        )
-        return Smooth(Whitened(kernel, Z, inputs))
+            kernel = kernel.kernel  # the prior has its amplitude
+        scale = plain.Standardised(inputs.center, inputs.scale, inputs.far)
+        Z = inducing_points(self.inducing, self.n_inducing, points, kernel, scale, rows.rng)
+        return Smooth(kernel, Z, inputs)
 
 
 @dataclass(frozen=True, eq=False)
-class Picked(Design):
+class Picked(plain.Standardised):
     """Some columns of the input on a common scale."""
 
-    has_labels: ClassVar[bool] = True
+    has_labels = True
 
-    where: Array
-    inner: plain.Standardised
-
-    @property
-    def width(self) -> int:
-        return self.inner.width
-
-    @property
-    def center(self) -> Array:
-        return self.inner.center
-
-    @property
-    def scale(self) -> Array:
-        return self.inner.scale
+    where: Array = field(default_factory=lambda: np.empty(0, dtype=int))
 
     def columns(self, X: Any, out: Array | None = None) -> Matrix:
-        return self.inner.columns(numbers(X)[:, self.where], out)
+        return super().columns(numbers(X)[:, self.where], out)
 
     def labels(self, names: Sequence[str]) -> list[str]:
         return [names[j] for j in self.where]
 
-    def to_user(self, theta: Array) -> tuple[Array, Array]:
-        """Coefficients on the scale of the input, and what they add to the intercept."""
-        return self.inner.to_user(theta)
-
 
 @dataclass(frozen=True, eq=False)
-class Smooth(Design):
-    """Whitened kernel values as all there is to a function: no variance is left outside them,
+class Smooth(Whitened):
+    """Whitened kernel values without the variance of f that they leave.
 
-    because what would be left scales with an amplitude that the prior learns.
+    That variance scales with an amplitude that the prior learns.
     """
 
-    inner: Whitened
-
-    @property
-    def width(self) -> int:
-        return self.inner.width
-
-    def columns(self, X: Any, out: Array | None = None) -> Matrix:
-        return self.inner.columns(X, out)
+    has_residual = False
 
 
 def read_terms(terms: Any) -> list[Term]:
-    """Terms from whatever a user may write: tuples of a name, a part and perhaps a prior.
+    """Terms as users write them: tuples of a name, a part and perhaps a prior.
 
     ``None`` is an intercept and all columns.
     """
@@ -264,21 +264,20 @@ def read_terms(terms: Any) -> list[Term]:
             "terms must be a list of (name, part, prior), for instance "
             f"[('intercept', Intercept()), ('x', Columns(), 'ridge')]; got {terms!r}."
         )
-    out = []
+    out: dict[str, Term] = {}
     for term in terms:
         if not isinstance(term, Sequence) or len(term) not in (2, 3) or isinstance(term, str):
             raise ValueError(f"a term must be (name, part) or (name, part, prior); got {term!r}.")
-        name, part = term[0], term[1]
+        name, part, *prior = term
         if not isinstance(name, str):
             raise ValueError(f"the name of a term must be a string; got {name!r}.")
-        if not hasattr(part, "bind"):
-            kinds = ", ".join(f"{k}()" for k in __all__ if k != "Term")
+        if not isinstance(part, Part):
+            kinds = ", ".join(f"{k}()" for k in __all__ if k not in ("Part", "Term"))
             raise ValueError(
-                f"term {name!r}: a part must be one of {kinds} or have a method bind; got {part!r}."
+                f"term {name!r}: a part must be one of {kinds} or of a subclass of Part; got "
+                f"{part!r}."
             )
-        out.append(Term(name, part, term[2] if len(term) == 3 else part.default_prior))
-    names = [t.name for t in out]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"names of terms must differ; {twice[0]!r} occurs twice.")
-    return out
+        if name in out:
+            raise ValueError(f"names of terms must differ; {name!r} occurs twice.")
+        out[name] = Term(name, part, *(prior or [part.default_prior]))
+    return list(out.values())

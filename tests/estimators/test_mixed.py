@@ -19,7 +19,6 @@ from tests.problems import Z
 
 from bayesvm import BayesianLinearSVC, MixedSVC
 from bayesvm.estimators.formula import Code, Formula, Recipe
-from bayesvm.estimators.groups import Asked
 from bayesvm.inference import EM, SVI, VB, Gibbs
 from bayesvm.priors import Fixed, InverseWishart, LaplaceZero, Lasso, Ridge
 
@@ -260,7 +259,7 @@ def test_reports_are_on_the_scale_of_the_input():
     np.testing.assert_allclose(v["intercept"], shifted, atol=1e-4)
     f = b.intercept_ + (10 * X + 3) @ b.coef_[0] + v["intercept"].to_numpy()[g]
     f += v["x0"].to_numpy()[g] * (10 * X[:, 0] + 3) + v["x2"].to_numpy()[g] * (10 * X[:, 2] + 3)
-    np.testing.assert_allclose(f, b._moments(Asked(10 * X + 3, g))[0][:, 0], atol=1e-6)
+    np.testing.assert_allclose(f, b._moments(10 * X + 3, g)[0][:, 0], atol=1e-6)
     variance = b.variance_components_.loc[("group", "var(x0)"), "mean"]
     assert variance == pytest.approx(
         a.variance_components_.loc[("group", "var(x0)"), "mean"] / 100, rel=1e-3
@@ -356,7 +355,7 @@ def test_chains_that_memory_cannot_hold_are_refused():
 
 def test_share_of_a_logistic_random_intercept_is_the_usual_one():
     found = MixedSVC(likelihood="logistic", probability="normalised").fit(X, Y, groups=G)
-    v = found._scatter(found.machines_[0], 2)[:, 0, 0]
+    v = found._effects._covariances(found.machines_[0], 2)[:, 0, 0]
     share = found.intraclass_share_.loc["group", "mean"]
     assert share == pytest.approx(np.mean(v / (v + np.pi**2 / 3)), rel=1e-5)
 

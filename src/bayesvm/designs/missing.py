@@ -10,7 +10,9 @@ import numpy as np
 
 from ..core.types import Array, Cells, Columns, Design
 from ..gaussian.forms import scattered
-from .imputation import FactorCovariance, RowSums
+from .imputation import FactorCovariance, Factors, RowSums
+
+JOINT_COLUMNS = 300  # beyond which missing cells and coefficients are not learned together
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,3 +188,15 @@ class Filled(Incomplete):
         out = np.zeros(C.shape)
         out[some] = self._given(C[some])[1]
         return out
+
+
+def incomplete(
+    inner: Any, level: Array, spread: Array, imputer: Any, X: Any, count: Array
+) -> Missing | Filled:
+    """The design of columns with missing entries: latent, or filled in where there are many.
+
+    ``X`` are the training rows, each counted ``count`` times; the rest as of :class:`Missing`.
+    """
+    if isinstance(imputer, Factors) and level.size > JOINT_COLUMNS:
+        return Filled.learned(inner, level, spread, imputer, X, count)
+    return Missing(inner, level, spread, imputer)

@@ -6,28 +6,32 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+from sklearn.utils.validation import check_array, validate_data
 
 from ..blocks import Blocks, block_rows
-from ..core.types import Array, Coef, Rows, Term
+from ..core.types import Array, Term
+from ..designs.table import beside, learn_groups
 from ..inference.progress import Progress
-from ..inputs import reading
-from ..likelihoods.tight import Tight
-from ..machines.diagnostics import ess, r_hat
-from ..machines.machine import Machine
-from ..model.latent import predicted
+from ..inputs import cells, reading
+from ..inputs.levels import Levels
+from ..machines.fit import Fit
 from ..model.model import Model, Problem, arranged
-from ..model.passes import moments
-from ..reports.effects import EffectReport, second_moments
-from ..terms import Intercept, Source, read_terms
+from ..reports.cells import Imputed, ImputedCells
+from ..reports.effects import GroupEffects, second_moments
+from ..reports.tables import arviz_tree
+from ..reports.terms import Terms
+from ..terms import Intercept, Part, TrainingRows, read_terms
 from . import choices as check
-from ._base import arviz_tree, pandas_for
-from ._missing import ImputedCells
-from ._tables import TableReader
-from .groups import random_prior
+from .base import BayesianClassifier, Training
+from .groups import check_corner, prior_of, random_prior
+from .mixed import MixedSVC
+from .posing import choose_engine, pose
+from .tables import TermTable
+
+NO_CELLS = "missing cells are modelled by terms with Missing(Columns(...)); there is none."
 
 
-class AdditiveSVC(TableReader, EffectReport, ImputedCells):
+class AdditiveSVC(BayesianClassifier):
     r"""Support vector machine whose predictor is any sum of terms.
 
     .. math:: f_i = \sum_t c_{t,i}^\top \theta_t, \qquad \theta_t \sim \text{prior of term } t .
@@ -112,8 +116,9 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
     ['level', 'rest', 'size']
     """
 
-    _accept_sparse: Any = False
-    _no_cells = "missing cells are modelled by terms with Missing(Columns(...)); there is none."
+    _accept_sparse = False
+    _table: TermTable
+    _group_effects: GroupEffects
 
     def __init__(
         self,
@@ -146,6 +151,53 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
         self.callbacks = callbacks
         self.checkpoint = checkpoint
 
+    # ----- reading
+
+    @property
+    def _allows_nan(self) -> bool:
+        parts = self.terms if isinstance(self.terms, Sequence) else ()
+        pairs = [t for t in parts if isinstance(t, Sequence) and len(t) > 1]
+        return any(isinstance(t[1], Part) and t[1].incomplete for t in pairs)
+
+    def _of_missing_cells(self) -> str:
+        return (
+            "A term Missing(Columns(...)) learns a distribution of the missing cells of its "
+            "columns; else fill them in, or leave such rows out."
+        )
+
+    def _names(self) -> list[str]:
+        return self._table.numbers
+
+    def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
+        """Checked numbers and labels; those of a table column by column, as terms read them."""
+        reading.check_in_memory(X, "AdditiveSVC")
+        terms = read_terms(self.terms) if reset else self._table.terms
+        by_column = hasattr(X, "columns") or any(t.design.factor is not None for t in terms)
+        if by_column:
+            X = cells.check_kind(X)
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        else:
+            X, y = super()._read(X, y, reset)
+        if reset:
+            named = hasattr(self, "feature_names_in_")
+            self._table = TermTable.of(terms, super()._names(), named)
+        if by_column:
+            X = self._table.values(X, reset)
+            y = reading.read_labels(y, len(X)) if reset else None
+            if X.shape[1]:
+                finite = "allow-nan" if self._allows_nan else True
+                with cells.explained(self, X, self._names()):
+                    X = check_array(X, dtype=float, ensure_all_finite=finite, input_name="X")
+        return X, y
+
+    def _read_new(self, X: Any, groups: Any = None) -> Any:
+        rows = super()._read_new(X)
+        self._table.check_complete(rows)
+        labels = self._table.labels(X)
+        return beside(rows, labels, self._effects.levels) if labels else rows
+
+    # ----- fitting
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AdditiveSVC:
         """Fit to rows ``X`` with labels ``y``.
 
@@ -165,68 +217,107 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
         """
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
         check.check_probability(self.probability)
-        self._parts = read_terms(self.terms)
-        reading.check_in_memory(X, "AdditiveSVC")
-        X, y, labels = self._take(X, y)
-        classes, codes = np.unique(y, return_inverse=True)
-        c = reading.check_weights(sample_weight, self.class_weight, codes, classes)
-        copies = reading.check_weights(sample_weight, None, codes, classes)
-        reading.check_two_sided(codes, c, classes)
-        self.classes_ = classes
-        rows = np.flatnonzero(c > 0)
-        c, copies = c[rows], copies[rows]
-        self._check_cells(X[rows])
-        if self._incomplete():
-            check.check_missing("model", scheme, self.checkpoint)
-            if check.is_sampler(scheme):
-                each = reading.repeated(X[rows], copies)
-                rows, (c, copies) = rows[each], reading.shared(c, copies, each)
-        self._training_rows = rows
-        problem = self._problem(self._coded(X[rows], labels, rows), c, copies, scheme)
-        self._second = second_moments(problem)
-        count = 1 if len(classes) == 2 else len(classes)
-        self._conclude(self._fit_machines(problem, codes[rows], scheme, [None] * count))
-        self.terms_ = list(problem.model.terms)
-        self.offset_ = np.array([m.link.offset for m in self.machines_])
-        return self
+        with self._run() as run:
+            data = self._read_training(X, y, sample_weight).weighted()
+            self._table.check_training(data.X)
+            if self._allows_nan:
+                check.check_missing("model", scheme, self.checkpoint)
+                data = data.repeated() if check.is_sampler(scheme) else data
+            levels = Levels()
+            if labels := self._table.labels(X):
+                some = {name: column[data.rows] for name, column in labels.items()}
+                levels, table = learn_groups(data.X, some)
+                data = data._replace(X=table)
+            problem = self._problem(data, levels, scheme, run.generator("places"))
+            machines = run.fit(problem, data.codes, len(data.classes), scheme)
+        fit = Fit(machines, data.classes, float(data.c.sum()), data.rows, run.stopped)
+        how, second = type(scheme).__name__.lower(), second_moments(problem)
+        self._group_effects = GroupEffects(fit, levels, self._names(), second, how)
+        return self._keep(fit)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        parts = self.terms if isinstance(self.terms, Sequence) else ()
-        tags.input_tags.allow_nan = any(
-            getattr(t[1], "incomplete", False)
-            for t in parts
-            if isinstance(t, Sequence) and len(t) > 1
-        )
-        return tags
-
-    def _problem(self, X: Any, c: Array, copies: Array, scheme: Any) -> Problem:
-        sizes = [labels.size for labels in self._levels.labels]
-        level = any(isinstance(part, Intercept) for _, part, _ in self._parts)
-        source = Source(self._layout(), X, c, sizes, self._fit_generator("places"), level)
+    def _problem(
+        self, data: Training, levels: Levels, scheme: Any, rng: np.random.Generator
+    ) -> Problem:
+        X, c, table = data.X, data.c, self._table
+        sizes, choose = [x.size for x in levels.labels], (check.choose_imputer, check.choose_kernel)
+        level = any(isinstance(t.design, Intercept) for t in table.terms)
+        rows = TrainingRows(table.layout, X, c, sizes, rng, *choose, level)
         bound = []
-        for name, part, prior in self._parts:
+        for name, part, prior in table.terms:
             try:
-                design = part.bind(source)
+                design = part.bind(rows)
                 if design.is_grouped:
-                    prior = random_prior(prior, design.r, name, scheme)
+                    prior = prior_of(random_prior(scheme, prior), design.r, name)
                 else:
                     prior = check.choose_prior(prior, scheme)
             except ValueError as error:
                 raise ValueError(f"term {name!r}: {error}") from error
             bound.append(Term(name, design, prior))
         likelihood = check.choose_likelihood(self.likelihood, scheme)
-        likelihood = Tight(likelihood) if scheme.is_tight else likelihood
-        model = Model(arranged(bound), likelihood).sized(float(c.sum()))
-        n, K = X.shape[0], model.width
+        model = Model(arranged(bound), likelihood)
         widths = {model.terms[k].name: model.terms[k].design.width for k in model.grouped}
-        check.check_corner(K - sum(widths.values()), widths)
-        form = check.settle_form(model, n, scheme, "full")
-        engine = check.choose_engine(self.engine, n, K, self.n_jobs)
-        blocks = Blocks(X, np.empty(n), c, block_rows(K), copies=copies)
-        return Problem.posed(model, blocks, engine, form)
+        check_corner(model.width - sum(widths.values()), widths)
+        engine = choose_engine(self.engine, X, model.width, self.n_jobs)
+        n, size = X.shape[0], block_rows(model.width)
+        blocks = Blocks(X, np.empty(n), c, size, copies=data.copies)
+        return pose(model, blocks, engine, scheme, "full")
 
-    # ----- asking
+    # ----- reports
+
+    @property
+    def terms_(self) -> list[Term]:
+        """Terms with their parts bound to the training rows; groups come last."""
+        return list(self._fitted().machines[0].model.terms)
+
+    def _report(self) -> Terms:
+        return Terms(self._fitted().machines, self.classes_, self._names())
+
+    # effects of groups, reported as those of a mixed model
+    _effects = MixedSVC._effects
+    factors_ = MixedSVC.factors_
+    levels_ = MixedSVC.levels_
+    random_effects_ = MixedSVC.random_effects_
+    random_effects_interval = MixedSVC.random_effects_interval
+    variance_components_ = MixedSVC.variance_components_
+    variance_components_interval = MixedSVC.variance_components_interval
+    intraclass_share_ = MixedSVC.intraclass_share_
+    intraclass_share_interval = MixedSVC.intraclass_share_interval
+
+    @property
+    def inclusion_proba_(self) -> Array:
+        """Posterior probability of each column of the input to matter, ``(n_features,)``.
+
+        Columns matter for certain where a term without a selection prior reads them, and not at all
+        where none does.
+        """
+        report, table, out = self._report(), self._table, np.ones(self.n_features_in_)
+        reads = {t.name: where for t, where in zip(table.terms, table.reads, strict=True)}
+        plain = np.setdiff1d(np.arange(out.size), table.layout.groups)
+        out[plain] = report.inclusion(reads, plain.size)
+        return out
+
+    @property
+    def imputed_(self) -> Imputed:
+        """Missing cells of the training rows, given the other cells and the labels."""
+        return ImputedCells(self._fitted().machines, NO_CELLS).training(self.fit_.rows)
+
+    def impute(self, X: Any) -> tuple[Array, Array]:
+        """Missing cells of rows without labels, from the other cells of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows, with NaN where cells are missing.
+
+        Returns
+        -------
+        mean, std : arrays of shape (n, n_features)
+            Expected value and standard deviation of each cell; those that were observed are
+            returned as they are, with 0.  Columns that name groups are left out, those that no term
+            reads are NaN.  Training cells given the labels too are in ``imputed_``.
+        """
+        report = ImputedCells(self._fitted().machines, NO_CELLS)
+        return report.at(self._read_new(X), self._table.unread)
 
     def partial(self, X: Any, return_std: bool = False) -> Any:
         """What each term adds to f at given rows.
@@ -245,92 +336,28 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
         std : dict of arrays
             Only with ``return_std``.
         """
-        self._check_fitted()
-        X = self._new_rows(X)
-        mean, std = {}, {}
-        model = self.machines_[0].model
-        for term, where in zip(model.terms, model.slices, strict=True):
-            pairs = [_alone(machine, X, where) for machine in self.machines_]
-            if term.design.is_grouped:  # groups not seen in training
-                k = model.terms.index(term)
-                pairs = [
-                    (m, v + term.design.absent(X, machine.spread(k)))
-                    for (m, v), machine in zip(pairs, self.machines_, strict=True)
-                ]
-            both = [np.stack(part, axis=1) for part in zip(*pairs, strict=True)]
-            single = len(pairs) == 1
-            mean[term.name], variance = (part[:, 0] if single else part for part in both)
-            std[term.name] = np.sqrt(variance)
+        mean, std = self._report().partial(self._read_new(X))
         if return_std and not self.machines_[0].posterior.has_spread:
-            self.machines_[0].posterior.variance()  # a point estimate refuses
+            self.machines_[0].posterior.variance()  # a point estimate has none, and raises
         return (mean, std) if return_std else mean
 
-    def _unread(self) -> Array:
-        layout = self._layout()
-        read = [j for _, part, _ in self._parts for j in self._reads(layout, part)]
-        return np.setdiff1d(np.arange(len(self._names())), read)
+    def summary(self, level: float = 0.9) -> Any:
+        """Coefficients with their uncertainty, as a data frame.
 
-    @property
-    def inclusion_proba_(self) -> Array:
-        """Posterior probability of each column of the input to matter, ``(n_features,)``.
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior mass of the interval.
 
-        Columns matter for certain where a term without a selection prior reads them, and not at all
-        where none does.
+        Returns
+        -------
+        frame : pandas.DataFrame
+            Indexed by term and name (and class, for more than two): mean, sd, lower, upper, the
+            probability to matter where a prior selects, r_hat and ess where drawn.  Coefficients of
+            smooth functions have no names, see :meth:`partial`; those of groups are in
+            ``random_effects_``.
         """
-        self._check_fitted()
-        if self.machines_[0].inclusion is None:
-            raise AttributeError(
-                "inclusion_proba_ needs a term with a selection prior, such as "
-                "('x', Columns(), 'laplace_zero') or 'spike_slab'."
-            )
-        layout, parts = self._layout(), {t.name: t.design for t in self._parts}
-        plain = np.setdiff1d(np.arange(layout.count), layout.groups)
-        out = np.ones(layout.count)  # probability to be in no term of any machine
-        out[list(layout.groups)] = 0.0
-        for machine in self.machines_:
-            for term, where in zip(machine.model.terms, machine.model.slices, strict=True):
-                read = plain[self._reads(layout, parts[term.name])]
-                # a coefficient for each column, or a function that needs all of them
-                single = term.design.has_labels and len(read) == term.design.width
-                out[read] *= 1.0 - (machine.inclusion[where] if single else 1.0)
-        return 1.0 - out
-
-    def _reported(self, machine: Machine) -> tuple[list[tuple[str, str]], Array, Any]:
-        """Coefficients that have a name: names, positions, and the matrix that takes theta to them.
-
-        Columns are scaled back, and what their centres take from f is given to the intercept.
-        """
-        names = self._names()
-        labels: list[tuple[str, str]] = []
-        own, scales = [], []
-        level, shift = None, np.zeros(machine.model.width)
-        for term, where in zip(machine.model.terms, machine.model.slices, strict=True):
-            design = term.design
-            if not design.has_labels:
-                continue
-            mine = design.labels(names)
-            if level is None and mine == ["intercept"]:
-                level = len(labels)
-            scale = np.ones(design.width)
-            if hasattr(design, "scale"):
-                scale = 1.0 / design.scale
-                shift[where] = -design.center * scale
-            labels += [(term.name, label) for label in mine]
-            own.append(np.arange(where.start, where.stop))
-            scales.append(scale)
-        at = np.concatenate([*own, np.empty(0, dtype=int)]).astype(int)
-        rows = np.arange(at.size)
-        values = np.concatenate([*scales, np.empty(0)])
-        if level is not None:
-            moved = np.flatnonzero(shift)
-            rows = np.concatenate([rows, np.full(moved.size, level)])
-            values = np.concatenate([values, shift[moved]])
-            T = sparse.coo_array(
-                (values, (rows, np.concatenate([at, moved]))), (at.size, shift.size)
-            )
-        else:
-            T = sparse.coo_array((values, (rows, at)), (at.size, shift.size))
-        return labels, at, sparse.csr_array(T)
+        return self._effects.cautioned(self._report().summary(level))
 
     def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
         """Draws of the coefficients that have a name, or of f at given rows.
@@ -351,16 +378,9 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
             Coefficients in the order of :meth:`summary`.  One more axis, of classes, after the
             first when there are more than two.
         """
-        self._check_fitted()
-        rng = self._generator(random_state)
-        rows, parts = None if X is None else self._new_rows(X), []
-        for machine in self.machines_:
-            thetas = machine.posterior.sample(n, rng)
-            if rows is None:
-                parts.append(np.asarray(thetas @ self._reported(machine)[2].T))
-            else:
-                parts.append(machine.predictors(rows, thetas, rng))
-        return parts[0] if len(parts) == 1 else np.stack(parts, axis=1)
+        if X is not None:
+            return self._draw_f(n, X, random_state)
+        return self._report().draws(n, self._generator(random_state))
 
     def to_arviz(self) -> Any:
         """Draws (variational ones unless sampled) as an ArviZ data tree.
@@ -371,74 +391,6 @@ class AdditiveSVC(TableReader, EffectReport, ImputedCells):
             Group ``posterior`` with a variable for each term whose coefficients have names, and one
             for the effects of each factor of groups.
         """
-        self._check_fitted()
-        rng, single = self._generator(), len(self.machines_) == 1
-        group: dict[str, Any] = {}
-        dims: dict[str, list[str]] = {}
-        coords: dict[str, Any] = {} if single else {"class": list(self.classes_)}
-        labels, _, _ = self._reported(self.machines_[0])
-        parts = [self._draws(m, rng) @ self._reported(m)[2].T.toarray() for m in self.machines_]
-        for term in dict.fromkeys(name for name, _ in labels):
-            at = [j for j, (name, _) in enumerate(labels) if name == term]
-            own = [part[..., at] for part in parts]
-            group[term] = own[0] if single else np.stack(own, axis=2)
-            axis = f"name_of_{term}"
-            dims[term] = [axis] if single else ["class", axis]
-            coords[axis] = [labels[j][1] for j in at]
-        effects = self._drawn_effects(rng)
-        return arviz_tree(group | effects[0], dims | effects[1], coords | effects[2])
-
-    def summary(self, level: float = 0.9) -> Any:
-        """Coefficients with their uncertainty, as a data frame.
-
-        Parameters
-        ----------
-        level : float, default=0.9
-            Posterior mass of the interval.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            Indexed by term and name (and class, for more than two): mean, sd, lower, upper, the
-            probability to matter where a prior selects, r_hat and ess where drawn.  Coefficients of
-            smooth functions have no names, see :meth:`partial`; those of groups are in
-            ``random_effects_``.
-        """
-        self._check_fitted()
-        pd = pandas_for("summary")
-        tails, frames = check.tails(level), []
-        for machine in self.machines_:
-            labels, at, T = self._reported(machine)
-            post = machine.posterior
-            table = {"mean": T @ post.mean}
-            if post.has_spread:
-                table["sd"] = np.sqrt(post.moments(T)[1])
-                table["lower"], table["upper"] = post.quantiles(T, tails)
-            if machine.inclusion is not None:
-                table["inclusion"] = machine.inclusion[at]
-            held = machine.draws
-            if held is not None:
-                user = held.theta @ T.T.toarray()
-                table["r_hat"], table["ess"] = r_hat(user), ess(user)
-            index = pd.MultiIndex.from_tuples(labels, names=["term", "name"])
-            frames.append(pd.DataFrame(table, index=index))
-        return self._cautioned(self._stacked(frames, pd))
-
-
-def _alone(machine: Machine, X: Any, where: slice) -> tuple[Array, Array]:
-    """Mean and variance of what some coefficients add to f."""
-    params = tuple(each and each.params for each in machine.state.latents)
-    rows = predicted(machine.model, X, params) if params else machine.model.rows(X)
-    C, V = rows.C, tuple(h for h in rows.V if h.where == where)
-    if hasattr(C, "alone"):
-        C = C.alone(where)
-    else:
-        C = np.zeros_like(C)
-        C[:, where] = rows.C[:, where]
-    post = machine.posterior
-    if V and post.has_spread:
-        coef = getattr(post, "coef", None) or Coef(post.mean, machine.state.coef.cov)
-        m, v = moments(Rows(C, 0.0, V), coef)
-    else:
-        m, v = post.moments(C)
-    return m, np.broadcast_to(v, m.shape)
+        rng = self._generator()
+        pairs = zip(self._report().group(rng), self._effects.group(rng), strict=True)
+        return arviz_tree(*(a | b for a, b in pairs))

@@ -51,9 +51,7 @@ ENGINE = ("sum", "collect", "check", "block_rows", "available", "place", "empty"
 DUAL_ROWS = 4000  # largest n-sized factor
 DUAL_COLUMNS = 256  # up to here a K-sized factor is as quick
 FULL_COLUMNS = 5000  # largest K-sized factor
-JOINT_COLUMNS = 300  # beyond which missing cells and coefficients are not learned together
 WIDE = 100  # columns beyond which a covariance of any shape is too much to learn
-MOST_DRAWN = 2**30  # numbers kept of chains: 8 GB
 SPARSE_COLUMNS = 1000  # beyond it a dense factor undoes what sparse rows save
 
 
@@ -217,15 +215,6 @@ def check_engine(engine: Any, scheme: Any, X: Any = None) -> None:
         )
 
 
-def check_grouped(scheme: Any, X: Any) -> None:
-    """A scheme that takes groups one at a time must be able to find their rows."""
-    if isinstance(scheme, SVI) and is_source(X):
-        raise ValueError(
-            "groups of rows that are read in blocks are fitted by inference='vb', 'gibbs' or 'em'; "
-            "SVI needs all rows of a group at once. Load the rows for that."
-        )
-
-
 def choose_form(value: str, n: int, K: int, scheme: Any, sparse_rows: bool = False) -> str:
     """The form of S: a matrix, n unmultiplied rows, or a diagonal."""
     value = scheme.covariance if isinstance(scheme, VB) and value == "auto" else value
@@ -376,35 +365,6 @@ def check_selection(form: str, prior: Any, scheme: Any, K: int) -> str:
     return form if form == "factored" else "dense"
 
 
-def check_corner(K: int, widths: Mapping[str, int]) -> None:
-    """Refuse factors that are too many to be solved for densely, all but the widest."""
-    if not widths:
-        return
-    widest = max(widths, key=lambda name: widths[name])
-    dense = K + sum(widths.values()) - widths[widest]
-    if dense > FULL_COLUMNS:
-        others = ", ".join(f"'{name}' {w}" for name, w in widths.items() if name != widest)
-        raise ValueError(
-            f"of several factors only the widest, '{widest}' with {widths[widest]} effects, is "
-            f"eliminated; the {K} columns and the effects of the others ({others or 'none'}) make "
-            f"{dense} to be solved for densely, and {FULL_COLUMNS} is the most. Leave a factor out "
-            "or give it fewer groups."
-        )
-
-
-def check_draws(scheme: Any, K: int) -> None:
-    """Refuse to keep more draws of effects than memory is likely to hold."""
-    if not is_sampler(scheme):
-        return
-    numbers = (scheme.burn_in + scheme.draws) * scheme.chains * K
-    if numbers > MOST_DRAWN:
-        raise ValueError(
-            f"{type(scheme).__name__} would hold {scheme.chains} chains of {scheme.burn_in} + "
-            f"{scheme.draws} draws of {K} coefficients, {8 * numbers / 1e9:.0f} GB. Draw fewer and "
-            "thin more, or use inference='vb'."
-        )
-
-
 def check_probability(value: str) -> str:
     if not (isinstance(value, str) and value in PROBABILITIES):
         known = ", ".join(repr(k) for k in PROBABILITIES)
@@ -425,11 +385,6 @@ def choose_imputer(value: Any, n: int, d: int) -> Any:
     wide = d > WIDE or (d > 10 and n < 3 * d)
     table = {"model": Factors() if wide else Unstructured()}
     return choose("missing", value, table, IMPUTER)
-
-
-def fills_in(imputer: Any, d: int) -> bool:
-    """Whether missing cells are filled in before the fit, rather than learned in it."""
-    return d > JOINT_COLUMNS and hasattr(imputer, "learn")
 
 
 def check_missing(value: Any, scheme: Any, checkpoint: Any = None) -> None:

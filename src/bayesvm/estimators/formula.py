@@ -160,6 +160,19 @@ class Formula:
         made = Recipe.of(design.common) or Code(text, data[used], design.common)
         return cls(text, made, names, response, INTERCEPT in labels, factors, random)
 
+    def check(self, random: Any, fit_intercept: bool) -> None:
+        """Refuse parameters of an estimator that the formula determines."""
+        if not (isinstance(random, str) and random == "intercept"):
+            raise ValueError(
+                f"the formula says which effects groups have; got random={random!r} beside it. "
+                "Leave random out, or give groups to fit instead of a formula."
+            )
+        if bool(fit_intercept) != self.fit_intercept:
+            raise ValueError(
+                f"the formula {self.text!r} has {'an' if self.fit_intercept else 'no'} intercept; "
+                f"set fit_intercept={self.fit_intercept}."
+            )
+
     def rows(self, data: Any) -> tuple[Array, dict[str, Array] | None]:
         """Columns and groups of a frame; a factor whose columns are absent has no labels."""
         X = self.design.columns(data)

@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..core.arrays import Composite
 from ..designs.groups import Effects
 from ..designs.table import Layout
+from ..inference import SVI
+from ..inputs.reading import is_source
 from ..priors import Fixed, InverseWishart, Ridge
 from . import choices as check
+from .posing import FULL_COLUMNS
+
+MOST_DRAWN = 2**30  # numbers kept of chains: 8 GB
 
 
-def effects(random: Any, factors: Sequence[str], names: Sequence[str]) -> list[Effects]:
-    """The effects of each factor's groups, from the argument ``random``."""
-    if not isinstance(random, Mapping):
-        return [_effects(random, names)] * len(factors)
-    unknown = [k for k in random if k not in factors]
+def by_factor(
+    name: str, given: Any, factors: Sequence[str], default: str, read: Callable[[Any], Any]
+) -> list[Any]:
+    """An argument for each factor, from one value for all of them or a dict.
+
+    Values are checked by ``read``, even where there are no groups.
+    """
+    if not isinstance(given, Mapping):
+        return [read(given)] * len(factors)
+    unknown = [k for k in given if k not in factors]
     if unknown:
         raise ValueError(
-            f"random names factors {unknown} that are not in groups; groups has {list(factors)}."
+            f"{name} names factors {unknown} that are not in groups; groups has {list(factors)}."
         )
-    return [_effects(random.get(k, "intercept"), names) for k in factors]
+    return [read(given.get(k, default)) for k in factors]
 
 
-def _effects(random: Any, names: Sequence[str]) -> Effects:
+def effects(names: Sequence[str], random: Any) -> Effects:
+    """The effects of each group, from the argument ``random``; ``names`` are those of columns."""
     if isinstance(random, Effects):
         return random
     if isinstance(random, str):
@@ -49,29 +58,16 @@ def _effects(random: Any, names: Sequence[str]) -> Effects:
     return Effects(slopes=tuple(int(j) for j in slopes))
 
 
-def random_priors(given: Any, sizes: Mapping[str, int], scheme: Any) -> list[Any]:
-    """The prior of each factor's effects, from the argument ``random_prior``.
-
-    ``sizes`` has the number of effects of a group, by factor.
-    """
-    if isinstance(given, Mapping):
-        unknown = [k for k in given if k not in sizes]
-        if unknown:
-            raise ValueError(
-                f"random_prior names factors {unknown} that are not in groups; groups has "
-                f"{list(sizes)}."
-            )
-        return [random_prior(given.get(k, "auto"), r, k, scheme) for k, r in sizes.items()]
-    if not (isinstance(given, str) and given == "auto"):
-        check.choose_prior(given, scheme, "random_prior")  # even where there are no groups
-    return [random_prior(given, r, k, scheme) for k, r in sizes.items()]
+def random_prior(scheme: Any, value: Any) -> Any:
+    """The prior of effects, from the argument ``random_prior``; ``"auto"`` depends on them."""
+    auto = isinstance(value, str) and value == "auto"
+    return value if auto else check.choose_prior(value, scheme, "random_prior")
 
 
-def random_prior(value: Any, r: int, factor: str, scheme: Any) -> Any:
+def prior_of(prior: Any, r: int, factor: str) -> Any:
     """The prior of a factor's effects, r for each group."""
-    if isinstance(value, str) and value == "auto":
+    if isinstance(prior, str):
         return Ridge(half_cauchy=1.0) if r == 1 else InverseWishart(r)
-    prior = check.choose_prior(value, scheme, "random_prior")
     if not prior.implements("spread"):
         raise ValueError(
             f"{type(prior).__name__} cannot be the prior of the effects of {factor!r}: it does not "
@@ -91,20 +87,39 @@ def random_prior(value: Any, r: int, factor: str, scheme: Any) -> Any:
     return prior
 
 
-@dataclass(frozen=True)
-class Asked(Composite):
-    """Rows and groups on their way to where both are checked."""
-
-    X: Any
-    groups: Any
-
-    @property
-    def numbers(self) -> Any:
-        return self.X
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter((self.X, self.groups))
+def check_grouped(scheme: Any, X: Any) -> None:
+    """A scheme that takes groups one at a time must be able to find their rows."""
+    if isinstance(scheme, SVI) and is_source(X):
+        raise ValueError(
+            "groups of rows that are read in blocks are fitted by inference='vb', 'gibbs' or 'em'; "
+            "SVI needs all rows of a group at once. Load the rows for that."
+        )
 
 
-def asked(X: Any, groups: Any) -> Asked:
-    return X if isinstance(X, Asked) else Asked(X, groups)
+def check_corner(K: int, widths: Mapping[str, int]) -> None:
+    """Refuse factors that are too many to be solved for densely, all but the widest."""
+    if not widths:
+        return
+    widest = max(widths, key=lambda name: widths[name])
+    dense = K + sum(widths.values()) - widths[widest]
+    if dense > FULL_COLUMNS:
+        others = ", ".join(f"'{name}' {w}" for name, w in widths.items() if name != widest)
+        raise ValueError(
+            f"of several factors only the widest, '{widest}' with {widths[widest]} effects, is "
+            f"eliminated; the {K} columns and the effects of the others ({others or 'none'}) make "
+            f"{dense} to be solved for densely, and {FULL_COLUMNS} is the most. Leave a factor out "
+            "or give it fewer groups."
+        )
+
+
+def check_draws(scheme: Any, K: int) -> None:
+    """Refuse to keep more draws of effects than memory is likely to hold."""
+    if not check.is_sampler(scheme):
+        return
+    numbers = (scheme.burn_in + scheme.draws) * scheme.chains * K
+    if numbers > MOST_DRAWN:
+        raise ValueError(
+            f"{type(scheme).__name__} would hold {scheme.chains} chains of {scheme.burn_in} + "
+            f"{scheme.draws} draws of {K} coefficients, {8 * numbers / 1e9:.0f} GB. Draw fewer and "
+            "thin more, or use inference='vb'."
+        )

@@ -12,6 +12,7 @@ import numpy as np
 from ..blocks import Blocks
 from ..core.types import Engine
 from ..designs import Filled, Missing, Standardised, fit_columns
+from ..designs.missing import incomplete
 from ..designs.table import numbers
 from ..inference.draws import PAIRS, Pair
 from ..inputs import reading
@@ -97,10 +98,8 @@ class MissingCells:
             seen = fit_columns(blocks, engine, standardize=True)
             level, spread = seen.center / columns.scale, seen.scale / columns.scale
         imputer = check.choose_imputer(self.value, blocks.n, columns.width)
-        if check.fills_in(imputer, columns.width):
-            count = np.broadcast_to(blocks.copies, (blocks.n,))
-            return Filled.learned(columns, level, spread, imputer, blocks.X, count)
-        return Missing(columns, level, spread, imputer)
+        count = np.broadcast_to(blocks.copies, (blocks.n,))
+        return incomplete(columns, level, spread, imputer, blocks.X, count)
 
     def attached(self, machines: list[Machine], problem: Problem, X: Any) -> list[Machine]:
         """Machines fitted on complete rows ``X``, with the distribution of these beside.

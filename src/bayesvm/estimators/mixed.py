@@ -4,31 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..blocks import cut
+from ..blocks import Blocks
 from ..core import arrays
 from ..core.types import Array, Term
 from ..designs import Grouped, Intercept, fit_columns
-from ..designs.groups import Effects
-from ..designs.table import has_groups, learn_groups, numbers
+from ..designs.table import beside, has_groups, learn_groups, numbers
 from ..inference.progress import Progress
 from ..inputs import reading
+from ..inputs.dask import is_dask
 from ..inputs.levels import Levels, some_of
+from ..machines.fit import Fit
 from ..model.model import Model, Problem, arranged
-from ..priors import Fixed
-from ..reports.effects import second_moments
+from ..reports.effects import GroupEffects, second_moments
+from ..reports.tables import arviz_tree
 from . import choices as check
-from ._answers import GroupAnswers
-from ._missing import MissingCells
-from ._warm import starts_of
+from .base import BayesianClassifier, Training
 from .formula import Formula
-from .groups import effects, random_priors
+from .groups import (
+    by_factor,
+    check_corner,
+    check_draws,
+    check_grouped,
+    effects,
+    prior_of,
+    random_prior,
+)
+from .linear import BayesianLinearSVC
+from .posing import in_blocks, pose
 
 
-class MixedSVC(GroupAnswers, MissingCells):
+class MixedSVC(BayesianClassifier):
     r"""Linear support vector machine with effects of groups, and a posterior over all of it.
 
     .. math::
@@ -38,7 +48,7 @@ class MixedSVC(GroupAnswers, MissingCells):
 
     where :math:`g_b(i)` is the group of row *i* under factor *b*, and :math:`z_{bi}` is 1 (a random
     intercept), or 1 and some columns of the row (random slopes).  Groups seen in training are
-    predicted by their own effects; groups not seen, or not given, are averaged over: mean zero,
+    predicted with their effects; groups not seen, or not given, are averaged over: mean zero,
     variance :math:`z^\top E[\Sigma_b] z` added.
 
     Groups are codes, never columns of zeros and ones, and cost is linear in their number: a million
@@ -53,20 +63,20 @@ class MixedSVC(GroupAnswers, MissingCells):
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         How the posterior is found.
     likelihood : {"hinge", "logistic", "probit"} or an object, default="hinge"
-        What labels say of f.
+        The likelihood of a label given f.
     random : {"intercept", "slope"}, list or dict, default="intercept"
-        What each group has of its own: an intercept; an intercept and a slope in every column; an
+        Effects of each group: an intercept; an intercept and a slope in every column; an
         intercept and slopes in the columns listed (names or numbers); or a dict of these by factor.
     random_prior : "auto", an object of :mod:`bayesvm.priors`, or dict, default="auto"
         Prior of the groups' effects, for all factors or by factor.  ``"auto"`` is
-        ``Ridge(half_cauchy=1)`` for one effect to a group and
+        ``Ridge(half_cauchy=1)`` for one effect of a group and
         :class:`~bayesvm.priors.InverseWishart` for several, on the scale of standardised columns.
     formula : str, optional
         Such as ``"y ~ visit * treat + (1 + visit | patient)"``: X is a data frame then, from which
         columns, groups and their effects are read, see :meth:`from_formula`.  ``random`` is left
         out, and ``fit_intercept`` must be False where the formula has no intercept.
     fit_intercept : bool, default=True
-        Add an intercept, with a wide prior of its own.
+        Add an intercept, with a wide prior.
     missing : {"error", "model"} or an object, default="error"
         ``"error"`` refuses NaN in X; ``"model"`` takes such cells for latent variables, as in
         :class:`~bayesvm.BayesianLinearSVC`.  Columns with slopes must be complete.
@@ -77,13 +87,10 @@ class MixedSVC(GroupAnswers, MissingCells):
         time, while the rest of a row's group stays: it is calibrated for new rows of known groups.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, times ``sample_weight``.
-    intercept_precision : float, default=1e-4
-        Prior precision of the intercept.
+    intercept_scale : float, optional
+        Prior standard deviation of the intercept; by default 100.
     engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
-        Who visits the rows: see :mod:`bayesvm.engines`.  ``"auto"`` follows the input.
-    dtype : {"float64", "float32"}, default="float64"
-        Precision in which columns meet coefficients and weights; sums over rows are always float64.
-        float32 is worth having on a GPU.
+        How sums over rows are computed: see :mod:`bayesvm.engines`.  ``"auto"`` follows the input.
     max_iter, tol : optional
         Override those of the inference scheme.
     random_state : int, RandomState, Generator or None
@@ -98,7 +105,7 @@ class MixedSVC(GroupAnswers, MissingCells):
     warm_start : bool, default=False
         Start from the previous fit when the shape allows.
     checkpoint : str or path, optional
-        File that holds the state of a long fit; a later fit with the same file goes on from it.
+        File that holds the state of a long fit; a later fit with the same file resumes from it.
 
     Attributes
     ----------
@@ -135,7 +142,10 @@ class MixedSVC(GroupAnswers, MissingCells):
     (50, 4)
     """
 
-    _accept_sparse: Any = False
+    _accept_sparse = False
+    _has_effects = True
+    _formula: Formula | None
+    _group_effects: GroupEffects
 
     def __init__(
         self,
@@ -151,9 +161,8 @@ class MixedSVC(GroupAnswers, MissingCells):
         standardize: bool = True,
         probability: str = "calibrated",
         class_weight: Any = None,
-        intercept_precision: float = 1e-4,
+        intercept_scale: float | None = None,
         engine: Any = "auto",
-        dtype: str = "float64",
         max_iter: int | None = None,
         tol: float | None = None,
         random_state: Any = None,
@@ -174,9 +183,8 @@ class MixedSVC(GroupAnswers, MissingCells):
         self.standardize = standardize
         self.probability = probability
         self.class_weight = class_weight
-        self.intercept_precision = intercept_precision
+        self.intercept_scale = intercept_scale
         self.engine = engine
-        self.dtype = dtype
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -186,7 +194,43 @@ class MixedSVC(GroupAnswers, MissingCells):
         self.warm_start = warm_start
         self.checkpoint = checkpoint
 
+    # ----- reading
+
+    def _names(self) -> list[str]:
+        return super()._names() if self._formula is None else list(self._formula.names)
+
+    def _read_new(self, X: Any, groups: Any = None) -> Any:
+        levels = self._effects.levels
+        if self._formula is not None and is_dask(X):
+            raise ValueError(
+                "a model with a formula reads pandas frames; predict partition by partition, such "
+                "as data.map_partitions(model.predict)."
+            )
+        if self._formula is not None and hasattr(X, "columns"):
+            if groups is not None:
+                raise ValueError(
+                    "a model with a formula reads groups from the data frame; give predict the "
+                    "frame alone."
+                )
+            X, groups = self._formula.rows(X)
+        X = self._missing().check_new(super()._read_new(X))
+        if not levels.names:
+            if groups is not None:
+                raise ValueError(
+                    "groups were given, but the model was fitted without; give them to fit too."
+                )
+            return X
+        if not (reading.is_source(X) or arrays.is_foreign(X)):  # these are checked when read
+            for k in self.machines_[0].model.grouped:
+                slopes = self.machines_[0].model.terms[k].design.slopes
+                reading.check_complete(X, slopes, self._names())
+        return beside(X, groups, levels)
+
     # ----- fitting
+
+    def _idle(self) -> dict[str, str]:
+        none = {} if self.fit_intercept else {"intercept_scale": "with fit_intercept=False"}
+        return check.idle_limits(self.inference) | none
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
@@ -213,11 +257,11 @@ class MixedSVC(GroupAnswers, MissingCells):
             The fitted estimator.
         """
         if self.formula is None:
-            self._formula: Formula | None = None
-            return self._fit(X, y, groups, sample_weight, self.random)
+            return self._fit(X, y, groups, sample_weight)
         if groups is not None:
             raise ValueError("a model with a formula reads groups from the data frame alone.")
-        return self._fit_formula(Formula.learn(self.formula, X, y, depth=1), X, y, sample_weight)
+        read = Formula.learn(self.formula, X, y, depth=1)
+        return self._fit(X, y, None, sample_weight, read)
 
     @classmethod
     def from_formula(
@@ -252,111 +296,326 @@ class MixedSVC(GroupAnswers, MissingCells):
                 raise ValueError(f"from_formula reads {name} from the formula; do not give it.")
         read = Formula.learn(formula, data, depth=1)
         model = cls(formula=formula, fit_intercept=read.fit_intercept, **params)
-        return model._fit_formula(read, data, None, sample_weight)
+        return model._fit(data, None, None, sample_weight, read)
 
-    def _fit_formula(self, read: Formula, data: Any, y: Any, sample_weight: Any) -> MixedSVC:
-        """Fit the columns and groups of a frame, as a formula has read them."""
-        if not (isinstance(self.random, str) and self.random == "intercept"):
-            raise ValueError(
-                f"the formula says which effects groups have; got random={self.random!r} beside "
-                "it. Leave random out, or give groups to fit instead of a formula."
-            )
-        if bool(self.fit_intercept) != read.fit_intercept:
-            raise ValueError(
-                f"the formula {read.text!r} has {'an' if read.fit_intercept else 'no'} intercept; "
-                f"set fit_intercept={read.fit_intercept}."
-            )
-        X, groups = read.rows(data)
-        self._formula = read
-        y = data[read.response] if y is None else y
-        return self._fit(X, y, groups, sample_weight, read.random or "intercept")
-
-    def _fit(self, X: Any, y: Any, groups: Any, sample_weight: Any, random: Any) -> MixedSVC:
+    def _fit(
+        self, X: Any, y: Any, groups: Any, sample_weight: Any, formula: Formula | None = None
+    ) -> MixedSVC:
+        random, self._formula = self.random, formula
+        if formula is not None:
+            formula.check(self.random, self.fit_intercept)
+            y = X[formula.response] if y is None else y
+            (X, groups), random = formula.rows(X), formula.random or "intercept"
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
         check.check_probability(self.probability)
         check.check_missing(self.missing, scheme, self.checkpoint)
-        X, y = self._read(X, y, reset=True)
-        classes, codes = reading.encode(y, X)
-        c = reading.check_weights(sample_weight, self.class_weight, codes, classes, X)
-        copies = reading.check_weights(sample_weight, None, codes, classes, X)
-        reading.check_two_sided(codes, c, classes)
-        if check.models_missing(self.missing):
-            reading.check_in_memory(X, "missing='model'")
-        if reading.is_source(X):
-            reading.check_positive_weights(c)
-        else:
-            X, codes, c, copies, groups = self._weighted(X, codes, c, copies, groups, scheme)
-        levels, table = Levels(), X
-        if has_groups(X, groups):
-            check.check_grouped(scheme, X)
-            levels, table = learn_groups(X, groups)
-        self.classes_, self._levels = classes, levels
-        self.factors_ = list(levels.names)
-        self.levels_ = dict(zip(levels.names, levels.labels, strict=True))
-        own = effects(random, self.factors_, self._names())
-        problem = self._problem(table, c, copies, scheme, own)
-        self._second = second_moments(problem)
-        starts = starts_of(self, problem)
-        machines = self._fit_machines(problem, codes, scheme, starts)
-        self._conclude(self._attached(machines, problem, table))
-        self._report(problem.blocks.weight)
-        return self
+        missing = self._missing()
+        with self._run() as run:
+            whole = self._read_training(X, y, sample_weight)
+            data = whole.weighted()
+            if missing:
+                data = missing.checked(data, self._names(), scheme)
+            levels = Levels()
+            if has_groups(data.X, groups):
+                check_grouped(scheme, data.X)
+                if groups is not None and data is not whole:
+                    groups = some_of(groups, data.rows, whole.codes.shape[0])
+                levels, table = learn_groups(data.X, groups)
+                data = data._replace(X=table)
+            problem = self._problem(data, levels, random, scheme)
+            starts = self._warm_starts(problem, data)
+            machines = run.fit(problem, data.codes, len(data.classes), scheme, starts)
+        if missing:
+            machines = missing.attached(machines, problem, data.X)
+        fit = Fit(machines, data.classes, problem.blocks.weight, data.rows, run.stopped)
+        how, second = type(scheme).__name__.lower(), second_moments(problem)
+        self._group_effects = GroupEffects(fit, levels, self._names(), second, how)
+        return self._keep(fit)
 
-    def _weighted(
-        self, X: Any, codes: Array, c: Array, copies: Array, groups: Any, scheme: Any
-    ) -> tuple[Any, Array, Array, Array, Any]:
-        """Rows that have weight, and their groups; each copy by itself if its cells are drawn."""
-        rows = np.flatnonzero(c > 0)
-        c, copies = c[rows], copies[rows]
-        if check.models_missing(self.missing):
-            self._check_cells(X[rows])
-            if check.is_sampler(scheme):
-                each = reading.repeated(X[rows], copies)
-                rows, (c, copies) = rows[each], reading.shared(c, copies, each)
-        self._training_rows = rows
-        n = codes.shape[0]
-        if rows.size == n and np.array_equal(rows, np.arange(n)):
-            return X, codes, c, copies, groups
-        some = None if groups is None else some_of(groups, rows, n)
-        return arrays.pick(X, rows), codes[rows], c, copies, some
-
-    def _problem(self, X: Any, c: Any, copies: Any, scheme: Any, own: list[Effects]) -> Problem:
-        n, p = X.shape
-        K = p + bool(self.fit_intercept)
-        widths = [e.count * labels.size for e, labels in zip(own, self._levels.labels, strict=True)]
-        check.check_corner(K, dict(zip(self.factors_, widths, strict=True)))
+    def _problem(self, data: Training, levels: Levels, random: Any, scheme: Any) -> Problem:
+        factors, K = levels.names, data.X.shape[1] + bool(self.fit_intercept)
+        own = by_factor("random", random, factors, "intercept", partial(effects, self._names()))
+        counts = [labels.size for labels in levels.labels]
+        widths = [e.count * G for e, G in zip(own, counts, strict=True)]
+        check_corner(K, dict(zip(factors, widths, strict=True)))
         total = K + sum(widths)
-        check.check_draws(scheme, total)
-        engine = check.choose_engine(self.engine, n, total, self.n_jobs, X, self.dtype)
-        check.check_engine(engine, scheme, X)
-        X, c = check.placed(engine, X, c)
-        blocks = cut(X, np.broadcast_to(0.0, (n,)), c, check.choose_size(engine, K, total))
-        if blocks.in_memory:
-            blocks = replace(blocks, copies=copies)
+        check_draws(scheme, total)
+        engine, blocks = in_blocks(self.engine, data.X, data.c, K, self.n_jobs, scheme, total)
+        if isinstance(blocks, Blocks):
+            blocks = replace(blocks, copies=data.copies)
         columns: Any = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
-        if check.models_missing(self.missing):
-            reading.check_slopes(numbers(X), own, self._names())
-            columns = self._with_cells(columns, blocks, engine)
-        model = self._model(columns, scheme, own).sized(blocks.weight)
-        form = check.settle_form(model, n, scheme)
-        dtype = check.choose_precision(engine, form, model.is_latent)
-        return Problem.posed(replace(model, dtype=dtype), blocks, engine, form)
-
-    def _model(self, columns: Any, scheme: Any, own: list[Effects]) -> Model:
+        if missing := self._missing():
+            reading.check_slopes(numbers(data.X), own, self._names())
+            columns = missing.design(columns, blocks, engine)
         terms = [Term("coef", columns, check.choose_prior(self.prior, scheme))]
         if self.fit_intercept:
-            terms.insert(0, Term("intercept", Intercept(), Fixed(self.intercept_precision)))
-        sizes = {name: e.count for name, e in zip(self.factors_, own, strict=True)}
-        priors = random_priors(self.random_prior, sizes, scheme)
-        for k, (name, e, prior) in enumerate(zip(self.factors_, own, priors, strict=True)):
-            slopes = np.array(e.slopes, dtype=int)
-            design = Grouped(
-                k,
-                self._levels.labels[k].size,
-                slopes,
-                columns.center[slopes],
-                columns.scale[slopes],
-                e.intercept,
-            )
-            terms.append(Term(f"groups of {name}", design, prior))
-        return Model(arranged(terms), check.choose_likelihood(self.likelihood, scheme))
+            prior = check.intercept_prior(self.intercept_scale, default=100.0)
+            terms.insert(0, Term("intercept", Intercept(), prior))
+        read = partial(random_prior, scheme)
+        priors = by_factor("random_prior", self.random_prior, factors, "auto", read)
+        for k, (name, e, prior) in enumerate(zip(factors, own, priors, strict=True)):
+            j = np.array(e.slopes, dtype=int)
+            design = Grouped(k, counts[k], j, columns.center[j], columns.scale[j], e.intercept)
+            terms.append(Term(f"groups of {name}", design, prior_of(prior, e.count, name)))
+        likelihood = check.choose_likelihood(self.likelihood, scheme)
+        return pose(Model(arranged(terms), likelihood), blocks, engine, scheme)
+
+    # ----- predictions
+
+    def decision_function(self, X: Any, return_std: bool = False, groups: Any = None) -> Any:
+        """Decision values: positive exactly where ``predict`` gives ``classes_[1]``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows.
+        return_std : bool, default=False
+            Return the posterior mean and standard deviation of f instead.
+        groups : array-like of shape (n,) or (n, n_factors), or data frame, optional
+            Labels of groups, as in ``fit``.  A group that was not seen, is missing (NaN, ``None``)
+            or is not given at all is averaged over.
+
+        Returns
+        -------
+        values : array of shape (n,) or (n, n_classes)
+            They rank rows as ``predict_proba`` does.  With ``return_std`` the posterior mean of f,
+            moved by the offset of the link and not shrunk.
+        std : array of the same shape
+            Only with ``return_std``.  Posterior standard deviation of f.
+        """
+        return self._decision(X, groups, return_std)
+
+    def predict_proba(self, X: Any, groups: Any = None) -> Array:
+        """Class probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows.
+        groups : array-like or data frame, optional
+            Labels of groups, as in ``fit``; those not seen or not given are averaged over.
+
+        Returns
+        -------
+        proba : array of shape (n, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        return self._proba(X, groups)
+
+    def predict(self, X: Any, groups: Any = None) -> Any:
+        """The most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows.
+        groups : array-like or data frame, optional
+            Labels of groups, as in ``fit``; those not seen or not given are averaged over.
+
+        Returns
+        -------
+        labels : array of shape (n,)
+            Entries of ``classes_``.
+        """
+        return self._predict(X, groups)
+
+    def predict_interval(
+        self, X: Any, level: float = 0.9, groups: Any = None
+    ) -> tuple[Array, Array]:
+        """Lower and upper class probabilities, from the posterior of f.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows.
+        level : float, default=0.9
+            Posterior mass between the two, in (0, 1).
+        groups : array-like or data frame, optional
+            Labels of groups, as in ``fit``; those not seen or not given make the interval wider.
+
+        Returns
+        -------
+        lower, upper : arrays of shape (n, n_classes)
+            They enclose ``predict_proba``.
+        """
+        return self._interval(X, groups, level)
+
+    def score(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
+    ) -> float:
+        """Accuracy of ``predict``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), or a source
+            Rows.
+        y : array-like of shape (n,)
+            Their labels; not needed where the source has them.
+        sample_weight : array-like of shape (n,), optional
+            Weights of rows.
+        groups : array-like or data frame, optional
+            Labels of groups, as in ``fit``.
+
+        Returns
+        -------
+        score : float
+            Share of rows predicted right.
+        """
+        return self._score(X, y, sample_weight, groups)
+
+    def sample_posterior(
+        self,
+        n: int = 1000,
+        X: Any = None,
+        random_state: Any = None,
+        return_intercept: bool = False,
+        groups: Any = None,
+    ) -> Any:
+        """Draws of the coefficients that all groups share, or of f at given rows.
+
+        Parameters
+        ----------
+        n : int, default=1000
+            Number of draws.
+        X : array-like of shape (rows, n_features), optional
+            Give draws of f at these rows instead, lazily for those of a Dask collection.
+        random_state : int, RandomState, Generator or None
+            Seed; by default the estimator's.
+        return_intercept : bool, default=False
+            Also return draws of the intercept.
+        groups : array-like or data frame, optional
+            Labels of groups of these rows; effects of those not seen are drawn too, for each row.
+
+        Returns
+        -------
+        draws : array of shape (n, n_features), or (n, rows) with ``X``
+            One more axis, of classes, after the first when there are more than two.
+        intercept : array of shape (n,) or (n, n_classes)
+            Only with ``return_intercept``.
+        """
+        if X is not None:
+            return self._draw_f(n, X, random_state, groups)
+        draws = self._coefficients.draws(n, self._generator(random_state))
+        return draws if return_intercept else draws[0]
+
+    # ----- the coefficients that all groups share, reported as those of a linear model
+
+    _missing = BayesianLinearSVC._missing
+    _allows_nan = BayesianLinearSVC._allows_nan
+    _of_missing_cells = BayesianLinearSVC._of_missing_cells
+    _coefficients = BayesianLinearSVC._coefficients
+    _certificates = BayesianLinearSVC._certificates
+    coef_ = BayesianLinearSVC.coef_
+    intercept_ = BayesianLinearSVC.intercept_
+    coef_cov_ = BayesianLinearSVC.coef_cov_
+    coef_std_ = BayesianLinearSVC.coef_std_
+    coef_interval = BayesianLinearSVC.coef_interval
+    feature_importances_ = BayesianLinearSVC.feature_importances_
+    inclusion_proba_ = BayesianLinearSVC.inclusion_proba_
+    imputed_ = BayesianLinearSVC.imputed_
+    impute = BayesianLinearSVC.impute
+    kkt_residual_ = BayesianLinearSVC.kkt_residual_
+    duality_gap_ = BayesianLinearSVC.duality_gap_
+
+    def summary(self, level: float = 0.9) -> Any:
+        """Coefficients that all groups share with their uncertainty, as a data frame.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior mass of the interval.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            As of :class:`~bayesvm.BayesianLinearSVC`.  Where variances of the effects of groups are
+            known to be biased, ``frame.attrs["note"]`` says so; they are in
+            ``variance_components_``.
+        """
+        return self._effects.cautioned(self._coefficients.summary(level))
+
+    def to_arviz(self) -> Any:
+        """Draws (variational ones unless sampled) as an ArviZ data tree.
+
+        Returns
+        -------
+        tree : xarray.DataTree
+            Group ``posterior``: as of :class:`~bayesvm.BayesianLinearSVC`, with a variable for the
+            effects of each factor.
+        """
+        rng = self._generator()
+        pairs = zip(self._coefficients.group(rng), self._effects.group(rng), strict=True)
+        return arviz_tree(*(a | b for a, b in pairs))
+
+    # ----- effects of groups
+
+    @property
+    def _effects(self) -> GroupEffects:
+        self._fitted()
+        return self._group_effects
+
+    @property
+    def factors_(self) -> list[str]:
+        """Names of the grouping factors; empty if there are no groups."""
+        return list(self._effects.levels.names)
+
+    @property
+    def levels_(self) -> dict[str, Array]:
+        """Labels of the groups of each factor."""
+        return self._effects.labels
+
+    @property
+    def random_effects_(self) -> Any:
+        """Effects of every group, as a data frame.
+
+        Indexed by factor, level and effect (and class, for more than two): mean, sd, and the lower
+        and upper ends of 90 % intervals; under EM only the estimate.  An intercept is that at zero
+        of the columns as given; a slope is per unit of its column.
+        """
+        return self._effects.random_effects()
+
+    def random_effects_interval(self, level: float = 0.9) -> tuple[Any, Any]:
+        """Lower and upper ends of the intervals of ``random_effects_`` with mass ``level``."""
+        return self._effects.interval("random_effects", level)
+
+    @property
+    def variance_components_(self) -> Any:
+        """Variances and correlations of the effects of groups, as a data frame.
+
+        Indexed by factor and component (and class, for more than two): mean, and the lower and
+        upper ends of 90 % intervals.  Under EM the interval is that of the variational fit by which
+        variances were learned.
+
+        Unless they are drawn (``inference="gibbs"``), variances that are learned are known to be
+        too small and their intervals far too narrow: on the toenail data that of patients is 4.2
+        (3.6 to 4.8) by VB and 16.4 (11.8 to 22.2) by Gibbs.  A column ``note`` says so beside each.
+        """
+        return self._effects.variance_components()
+
+    def variance_components_interval(self, level: float = 0.9) -> tuple[Any, Any]:
+        """Lower and upper ends of the intervals of ``variance_components_`` with mass ``level``."""
+        return self._effects.interval("variance_components", level)
+
+    @property
+    def intraclass_share_(self) -> Any:
+        r"""Share of the groups in the variance that the columns leave, as a data frame.
+
+        .. math::
+
+            \frac{\bar v_b}{\sum_k \bar v_k + \pi^2 / 3a^2}, \qquad
+            \bar v_b = \frac{\sum_i c_i z_{bi}^\top \Sigma_b z_{bi}}{\sum_i c_i},
+
+        with the variance of a factor's effects averaged over the training rows, and that of a
+        logistic variable on the scale of f: *a* is the slope of the log odds at f = 0 under the
+        link that turns f into probabilities (``probability``).  For the logistic likelihood with
+        ``probability="normalised"`` a = 1, and the share of a random intercept is the usual
+        intraclass correlation :math:`\sigma^2 / (\sigma^2 + \pi^2/3)`.
+
+        Indexed by factor (and class, for more than two): mean, the ends of 90 % intervals, and a
+        ``note`` where the variances are biased, see ``variance_components_``.
+        """
+        return self._effects.intraclass_share()
+
+    def intraclass_share_interval(self, level: float = 0.9) -> tuple[Any, Any]:
+        """Lower and upper ends of the intervals of ``intraclass_share_`` with mass ``level``."""
+        return self._effects.interval("intraclass_share", level)

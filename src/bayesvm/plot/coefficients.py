@@ -116,13 +116,15 @@ class GroupDisplay:
 
         ``effect`` is "intercept" or the name of a column that has slopes.
         """
-        model = Inside.fitted(estimator, "random_effects").model
+        model = Inside.fitted(estimator, "random_effects_interval").model
         _, _, label = machine_for(model, label)
         factors = list(model.factors_)
         factor = factors[0] if factor is None and factors else factor
         if factor not in factors:
             raise ValueError(f"factor must be one of {factors}; got {factor!r}.")
-        frame = model.random_effects(level)
+        frame = model.random_effects_
+        if "lower" in frame:
+            frame["lower"], frame["upper"] = model.random_effects_interval(level)
         if frame.index.nlevels > 3:
             frame = frame.xs(label, level="class")
         frame = frame.xs(factor, level="factor")

@@ -1,0 +1,150 @@
+"""Tables that terms read column by column: numbers for some, labels of groups for others."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..core.types import Array, Term
+from ..designs.table import Layout
+from ..inputs import cells, reading
+
+
+@dataclass(frozen=True)
+class TermTable:
+    """The columns of a table that each term of a sum reads.
+
+    Parameters
+    ----------
+    terms : list of Term
+        Their designs are parts, see :mod:`bayesvm.terms`.
+    names : list of str
+        Names of all columns.
+    layout : Layout
+        Positions of columns, and which name groups.
+    reads : list of arrays
+        The columns of numbers that each term reads, counted without those that name groups.
+    """
+
+    terms: Sequence[Term]
+    names: Sequence[str]
+    layout: Layout
+    reads: Sequence[Array]
+
+    @classmethod
+    def of(cls, terms: Sequence[Term], names: Sequence[str], named: bool) -> TermTable:
+        """The table of terms for columns with these names, made up unless ``named``."""
+        layout = Layout(tuple(names) if named else None, len(names))
+        groups, reads = [], []
+        for name, part, _ in terms:
+            if part.factor is not None:
+                with _of_term(name):
+                    groups.append(layout.position(part.factor))
+        layout = Layout(layout.names, layout.count, tuple(dict.fromkeys(groups)))
+        for name, part, _ in terms:
+            with _of_term(name):
+                reads.append(part.reads(layout))
+        return cls(terms, names, layout, reads)
+
+    @property
+    def numbers(self) -> list[str]:
+        """Names of the columns of numbers."""
+        return [name for j, name in enumerate(self.names) if j not in self.layout.groups]
+
+    @cached_property
+    def read(self) -> Array:
+        """The columns of numbers that some term reads."""
+        return np.unique(np.concatenate([np.empty(0, dtype=int), *self.reads]))
+
+    @property
+    def unread(self) -> Array:
+        """Those that no term reads."""
+        return np.setdiff1d(np.arange(len(self.numbers)), self.read)
+
+    def labels(self, X: Any) -> dict[str, Array]:
+        """Labels of groups, by the name of their column."""
+        groups = self.layout.groups
+        return {self.names[j]: np.asarray(cells.column_of(_rows(X), j)) for j in groups}
+
+    def values(self, X: Any, reset: bool) -> Array:
+        """Columns of numbers, zero where no term reads them."""
+        rows = _rows(X)
+        plain = np.setdiff1d(np.arange(self.layout.count), self.layout.groups)
+        cells.check_numbers(rows, reset, [int(j) for j in plain[self.read]])
+        out = np.zeros((np.shape(rows)[0], plain.size))
+        for k in self.read:
+            try:
+                out[:, k] = np.asarray(cells.column_of(rows, int(plain[k])), dtype=float)
+            except (TypeError, ValueError) as error:
+                raise ValueError(
+                    f"column {self.names[plain[k]]!r} cannot be read as numbers ({error}). Encode "
+                    "it, or leave it out of the terms."
+                ) from error
+        return out
+
+    def check_complete(self, X: Array) -> None:
+        """Refuse missing cells that no part has a distribution for."""
+        for (name, part, _), where in zip(self.terms, self.reads, strict=True):
+            if not part.incomplete:
+                try:
+                    reading.check_complete(X, where, self.numbers)
+                except ValueError as error:
+                    raise ValueError(
+                        f"term {name!r}: {error} Or write Missing(Columns(...))."
+                    ) from error
+
+    def check_training(self, X: Array) -> None:
+        """Refuse training cells that cannot be learned: in two terms, or never observed."""
+        gone = np.isnan(X)
+        if not gone.any():
+            return
+        self.check_complete(X)
+        taken: set[int] = set()
+        for (name, *_), where in zip(self.terms, self.reads, strict=True):
+            some = [int(j) for j in where if gone[:, j].any()]
+            if taken & set(some):
+                raise ValueError(
+                    f"term {name!r}: column {self.numbers[some[0]]!r} has missing cells and is in "
+                    "two terms, each of which would fill them in its own way; put it in one."
+                )
+            never = [j for j in some if gone[:, j].all()]
+            if never:
+                raise ValueError(
+                    f"term {name!r}: column {self.numbers[never[0]]!r} has no observed value at "
+                    "all, so nothing can be learned of it. Drop it."
+                )
+            empty = int(gone[:, where].all(axis=1).sum()) if some else 0
+            if empty:
+                warnings.warn(
+                    f"term {name!r}: {empty} row(s) have every cell missing.",
+                    UserWarning,
+                    stacklevel=3,
+                )
+            taken |= set(some)
+
+
+@contextmanager
+def _of_term(name: str) -> Iterator[None]:
+    """Errors with the name of the term that they are about."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"term {name!r}: {error}") from error
+
+
+def _rows(X: Any) -> Any:
+    """Rows whose columns can be read one by one."""
+    rows = X if hasattr(X, "columns") or hasattr(X, "dtype") else np.array(X, dtype=object)
+    if sparse.issparse(rows) or len(np.shape(rows)) != 2:
+        raise ValueError(
+            "rows with groups must be a data frame or a dense array of two dimensions; got "
+            f"{type(X).__name__} of shape {np.shape(X)}."
+        )
+    return rows

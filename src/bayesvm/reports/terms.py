@@ -1,0 +1,157 @@
+"""The terms of an additive model: coefficients that have names, and what each term adds to f."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..core.types import Array, Coef, Rows
+from ..designs import Intercept
+from ..machines.diagnostics import ess, r_hat
+from ..machines.machine import Machine
+from ..model.latent import predicted
+from ..model.passes import moments
+from .effects import stacked
+from .tables import draws_of, pandas_for, tails
+
+
+class Terms:
+    """Report on the terms of fitted machines.
+
+    Parameters
+    ----------
+    machines : list of Machine
+        One for two classes, else one for each class.
+    classes : array of shape (n_classes,)
+        Labels.
+    names : list of str
+        Names of the columns of numbers.
+    """
+
+    def __init__(self, machines: Sequence[Machine], classes: Array, names: Sequence[str]) -> None:
+        self.machines, self.classes, self.names = machines, classes, names
+
+    def _named(self, machine: Machine) -> tuple[list[tuple[str, str]], Array, Any]:
+        """Names of coefficients, their positions, and the matrix from theta to the user's scale.
+
+        Columns are scaled back; their centres are moved to the intercept.
+        """
+        labels: list[tuple[str, str]] = []
+        at: list[int] = []
+        scales: list[float] = []
+        level, shift = None, np.zeros(machine.model.width)
+        for term, where in zip(machine.model.terms, machine.model.slices, strict=True):
+            design = term.design
+            if not design.has_labels:  # smooth functions and groups
+                continue
+            scale = np.ones(design.width)
+            if isinstance(design, Intercept):
+                level = len(labels) if level is None else level
+            else:
+                scale = 1.0 / design.scale
+                shift[where] = -design.center * scale
+            labels += [(term.name, label) for label in design.labels(self.names)]
+            at += range(where.start, where.stop)
+            scales += list(scale)
+        moved = np.flatnonzero(shift) if level is not None else np.empty(0, dtype=int)
+        rows = np.append(np.arange(len(at)), np.full(moved.size, level or 0))
+        columns, values = np.append(np.array(at, dtype=int), moved), np.append(scales, shift[moved])
+        T = sparse.coo_array((values, (rows, columns)), (len(at), shift.size))
+        return labels, np.array(at, dtype=int), sparse.csr_array(T)
+
+    def summary(self, level: float = 0.9) -> Any:
+        """Coefficients with their uncertainty, as a data frame."""
+        pd, ends, frames = pandas_for("summary"), tails(level), []
+        for machine in self.machines:
+            (labels, at, T), post = self._named(machine), machine.posterior
+            table = {"mean": T @ post.mean}
+            if post.has_spread:
+                table["sd"] = np.sqrt(post.moments(T)[1])
+                table["lower"], table["upper"] = post.quantiles(T, ends)
+            if machine.inclusion is not None:
+                table["inclusion"] = machine.inclusion[at]
+            held = machine.draws
+            if held is not None:
+                user = held.theta @ T.T.toarray()
+                table["r_hat"], table["ess"] = r_hat(user), ess(user)
+            index = pd.MultiIndex.from_tuples(labels, names=["term", "name"])
+            frames.append(pd.DataFrame(table, index=index))
+        return stacked(frames, self.classes, pd)
+
+    def draws(self, n: int, rng: np.random.Generator) -> Array:
+        """Draws of the coefficients of :meth:`summary`; classes after the first axis."""
+        parts = [
+            np.asarray(m.posterior.sample(n, rng) @ self._named(m)[2].T) for m in self.machines
+        ]
+        return parts[0] if len(parts) == 1 else np.stack(parts, axis=1)
+
+    def group(
+        self, rng: np.random.Generator
+    ) -> tuple[dict[str, Any], dict[str, list[str]], dict[str, Any]]:
+        """Draws by name, names of their axes, and labels along these, for ArviZ."""
+        single = len(self.machines) == 1
+        group: dict[str, Any] = {}
+        dims: dict[str, list[str]] = {}
+        coords: dict[str, Any] = {} if single else {"class": list(self.classes)}
+        labels = self._named(self.machines[0])[0]
+        parts = [draws_of(m, rng) @ self._named(m)[2].T.toarray() for m in self.machines]
+        for term in dict.fromkeys(name for name, _ in labels):
+            at = [j for j, (name, _) in enumerate(labels) if name == term]
+            own, axis = [part[..., at] for part in parts], f"name_of_{term}"
+            group[term] = own[0] if single else np.stack(own, axis=2)
+            dims[term] = [axis] if single else ["class", axis]
+            coords[axis] = [labels[j][1] for j in at]
+        return group, dims, coords
+
+    def inclusion(self, reads: dict[str, Array], count: int) -> Array:
+        """Probability of each of ``count`` columns of numbers to matter.
+
+        ``reads`` has the columns that each term reads.  A term without a coefficient for each of
+        its columns needs all of them.
+        """
+        if self.machines[0].inclusion is None:
+            raise AttributeError(
+                "inclusion_proba_ needs a term with a selection prior, such as "
+                "('x', Columns(), 'laplace_zero') or 'spike_slab'."
+            )
+        out = np.ones(count)  # probability to be in no term of any machine
+        for machine in self.machines:
+            for term, where in zip(machine.model.terms, machine.model.slices, strict=True):
+                read = reads[term.name]
+                single = term.design.has_labels and len(read) == term.design.width
+                out[read] *= 1.0 - (machine.inclusion[where] if single else 1.0)
+        return 1.0 - out
+
+    def partial(self, X: Any) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Mean and standard deviation of what each term adds to f at rows, by its name."""
+        mean, std, model = {}, {}, self.machines[0].model
+        for k, term in enumerate(model.terms):
+            pairs = [_partial(machine, X, k) for machine in self.machines]
+            m, v = (np.stack(part, axis=1) for part in zip(*pairs, strict=True))
+            mean[term.name], std[term.name] = m, np.sqrt(v)
+            if len(pairs) == 1:
+                mean[term.name], std[term.name] = m[:, 0], np.sqrt(v[:, 0])
+        return mean, std
+
+
+def _partial(machine: Machine, X: Any, k: int) -> tuple[Array, Array]:
+    """Mean and variance of what term ``k`` adds to f."""
+    model, post, where = machine.model, machine.posterior, machine.model.slices[k]
+    rows = predicted(model, X, machine.params) if machine.params else model.rows(X)
+    V = tuple(h for h in rows.V if h.where == where)
+    if hasattr(rows.C, "alone"):
+        C = rows.C.alone(where)
+    else:
+        C = np.zeros_like(rows.C)
+        C[:, where] = rows.C[:, where]
+    if V and post.has_spread:
+        coef = getattr(post, "coef", None) or Coef(post.mean, machine.state.coef.cov)
+        m, v = moments(Rows(C, 0.0, V), coef)
+    else:
+        m, v = post.moments(C)
+    if k in model.grouped:  # groups not seen in training
+        v = v + model.terms[k].design.absent(X, machine.spread(k))
+    return m, np.broadcast_to(v, m.shape)
