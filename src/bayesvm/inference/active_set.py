@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from ..core.types import Array
+from ..core.types import Array, Block
 from ..gaussian.precision import Precision, divided, flat, loose, masked
 from ..model.model import Problem
 from .loop import State
@@ -36,120 +36,109 @@ class Certificate(NamedTuple):
     gap: float
 
 
-def margins(problem: Problem, mean: Array) -> tuple[Array, Array, Array]:
-    """``u = 1 - y f``, labels and weights of every row."""
-    u = 1.0 - problem.blocks.y * problem.predictor(mean)
-    return u, problem.blocks.y, problem.blocks.c
+def residuals(problem: Problem, mean: Array) -> Array:
+    """``u = 1 - y f`` of every row."""
+    return 1.0 - problem.blocks.y * problem.predictor(mean)
 
 
 def pull(problem: Problem, phi: Array) -> Array:
     r""":math:`\sum_i \phi_i \tilde x_i`."""
     size = problem.blocks.size
 
-    def visit(b):  # type: ignore[no-untyped-def]
+    def visit(b: Block) -> Array:
         at = slice(b.number * size, b.number * size + b.y.shape[0])
-        return problem.rows(b).C.T @ (b.y * phi[at])
+        out: Array = problem.rows(b).C.T @ (b.y * phi[at])
+        return out
 
-    return problem.engine.sum(visit, problem.blocks)  # type: ignore[no-any-return]
-
-
-def certify(problem: Problem, state: State, eps: float) -> tuple[Certificate, Array]:
-    """Certificate of a smoothed solution, with the duals it implies."""
-    u, y, c = margins(problem, state.coef.mean)
-    phi = c * _dual(problem, u, eps)
-    P, corner = penalty(problem, state)
-    return certificate(problem, state.coef.mean, u, c, phi, P, corner), phi
+    out: Array = problem.engine.sum(visit, problem.blocks)
+    return out
 
 
 def penalty(problem: Problem, state: State) -> tuple[Precision, Array]:
     """Slope over coefficient of the penalty, and its corners; a linear penalty has only these."""
     P, corner = problem.model.precision(state.priors), problem.model.corner(state.priors)
-    if not corner.any():
-        return P, corner
-    return masked(P, (corner == 0) | np.isinf(corner)), corner
+    return masked(P, (corner == 0) | np.isinf(corner)) if corner.any() else P, corner
 
 
-def _dual(problem: Problem, u: Array, eps: float) -> Array:
-    """Slope of the smoothed loss at each margin residual, in [0, 2]."""
-    out: Array = problem.model.likelihood.dual(u, eps)  # type: ignore[attr-defined]
-    return out
+def certify(problem: Problem, state: State, eps: float) -> tuple[Certificate, Array]:
+    """Certificate of a smoothed solution, with the duals it implies."""
+    mean = state.coef.mean
+    phi = problem.blocks.c * problem.model.likelihood.dual(residuals(problem, mean), eps)
+    return certificate(problem, mean, phi, *penalty(problem, state)), phi
 
 
 def certificate(
-    problem: Problem, mean: Array, u: Array, c: Array, phi: Array, P: Precision, corner: Array
+    problem: Problem, mean: Array, phi: Array, P: Precision, corner: Array
 ) -> Certificate:
     """How far coefficients and duals are from optimal.
 
     The force on a coefficient at zero may be anything up to the slope of its corner.  Where a
-    corner is infinitely steep the programme is not convex, and there is no gap to speak of.
+    corner is infinitely steep the programme is not convex, and the gap is not defined.
     """
     force = pull(problem, phi)
     size = max(1.0, float(np.max(np.abs(force))))
-    steep = np.isinf(corner)
+    steep, smooth = np.isinf(corner), corner == 0
     line = np.where(steep, 0.0, corner)
-    slack = np.where(mean == 0, corner, 0.0)
-    misfit = np.abs(force - P * mean - line * np.sign(mean)) - slack
-    residual = float(np.max(np.maximum(misfit, 0.0))) / size
-    smooth = corner == 0
+    misfit = np.abs(force - P * mean - line * np.sign(mean)) - np.where(mean == 0, corner, 0.0)
+    kkt = float(np.max(np.maximum(misfit, 0.0))) / size
     if steep.any() or flat(P, smooth):  # a flat direction: the dual needs no force there
-        return Certificate(residual, float("nan"))
-    primal = 2.0 * c @ np.maximum(u, 0.0) + 0.5 * mean @ (P * mean) + line @ np.abs(mean)
+        return Certificate(kkt, float("nan"))
+    primal = cost(problem, mean, residuals(problem, mean), P, line)
     over = np.abs(force[~smooth]) / corner[~smooth]
     k = 1.0 / max(1.0, float(np.max(over, initial=0.0)))  # shrunk until no corner gives way
-    eased = np.where(smooth, divided(force, P), 0.0)
-    dual = k * phi.sum() - 0.5 * k * k * force @ eased
-    return Certificate(residual, float((primal - dual) / max(1.0, abs(primal))))
+    dual = k * phi.sum() - 0.5 * k * k * force @ np.where(smooth, divided(force, P), 0.0)
+    return Certificate(kkt, float((primal - dual) / max(1.0, abs(primal))))
+
+
+def cost(problem: Problem, mean: Array, u: Array, P: Precision, corner: Array) -> float:
+    """The objective that is minimised."""
+    hinge = 2.0 * problem.blocks.c @ np.maximum(u, 0.0)
+    return float(hinge + 0.5 * mean @ (P * mean) + corner @ np.abs(mean))
 
 
 def exact_finish(
     problem: Problem, state: State, eps: float
 ) -> tuple[Array, Certificate, Array] | None:
-    """Solve exactly from a smoothed solution; ``None`` unless every condition holds."""
-    P = problem.model.precision(state.priors)
+    """Coefficients, certificate and duals of the exact solution; ``None`` if a condition fails."""
+    y, c, mean = problem.blocks.y, problem.blocks.c, state.coef.mean
+    prior = problem.model.precision(state.priors)
     # a nearly flat coefficient is held near where it is, and let go again: proximal steps
-    free, most = loose(P, 1e-3)
+    free, most = loose(prior, 1e-3)
     hold = np.where(free, 1e-3 * max(most, 1.0), 0.0)
-    P = P + hold
-    mean = state.coef.mean
-    u, _, c = margins(problem, state.coef.mean)
-    phi = c * _dual(problem, u, eps)
-    order = np.argsort(np.abs(u), kind="stable")
+    P = prior + hold
+    u = residuals(problem, mean)
+    phi = c * problem.model.likelihood.dual(u, eps)
     count = max(2 * mean.size + 20, int(np.sum(np.abs(u) < 3.0 * eps)))
     inside = np.zeros(u.size, dtype=bool)
-    inside[order[:count]] = True
+    inside[np.argsort(np.abs(u), kind="stable")[:count]] = True
     inside &= c > 0
     phi[~inside] = np.where(u > 0, 2.0 * c, 0.0)[~inside]
     for _ in range(ROUNDS):
         rows = np.flatnonzero(inside)
         if rows.size * mean.size > GATHERED:
             return None  # too coarse
-        X, copy = np.unique(
-            problem.columns(rows) * problem.blocks.y[rows, None], axis=0, return_inverse=True
-        )
+        X, copy = np.unique(problem.columns(rows) * y[rows, None], axis=0, return_inverse=True)
         if X.shape[0] > min(10 * mean.size + 200, LARGEST):
             return None  # K coefficients hold about K distinct rows to the margin
         copies = np.bincount(copy, c[rows])
         fixed = pull(problem, np.where(inside, 0.0, phi))  # (K,)
+        at = divided(hold * mean, P)
+        left = 1.0 - X @ (at + divided(fixed, P))
         try:
-            at = divided(hold * mean, P)
-            left = 1.0 - X @ (at + divided(fixed, P))
-            joint = box_minimum(
-                X @ divided(X.T, P), left, 2.0 * copies, np.bincount(copy, phi[rows])
-            )
+            G, start = X @ divided(X.T, P), np.bincount(copy, phi[rows])
+            joint = box_minimum(G, left, 2.0 * copies, start)
         except np.linalg.LinAlgError:
             return None
         phi[rows] = joint[copy] * c[rows] / copies[copy]
         old, mean = mean, at + divided(fixed + X.T @ joint, P)
-        u, _, _ = margins(problem, mean)
+        u = residuals(problem, mean)
         slack = 1e-9 * max(1.0, float(np.max(np.abs(u))))
         crossed = ~inside & (c > 0) & np.where(phi > 0, u < -slack, u > slack)
-        if not crossed.any():
-            if np.max(hold * np.abs(mean - old)) > 1e-10:
-                continue
-            cert = certificate(problem, mean, u, c, phi, P + -hold, np.zeros_like(mean))
-            good = cert.kkt < 1e-7 and not abs(cert.gap) > 1e-7
-            return (mean, cert, phi) if good else None
         inside |= crossed
+        if crossed.any() or np.max(hold * np.abs(mean - old)) > 1e-10:
+            continue
+        cert = certificate(problem, mean, phi, prior, np.zeros_like(mean))
+        return (mean, cert, phi) if cert.kkt < 1e-7 and not abs(cert.gap) > 1e-7 else None
     return None
 
 
@@ -157,10 +146,9 @@ def box_minimum(G: Array, r: Array, high: Array, x: Array) -> Array:
     r"""Minimise :math:`\frac12 x^\top G x - r^\top x` over :math:`0 \le x \le high`.
 
     A primal active-set method: go to the minimum over the free variables, or to the first bound on
-    the way, which then holds its variable; at a minimum release the variable that most wants to
-    leave its bound.  The objective falls at every step, so it ends, and ends exactly.  A few
-    projected Newton steps come first, because they settle many variables at once.  G may be
-    singular.
+    the way, which then holds its variable; at a minimum release the variable with the largest
+    slope away from its bound.  The objective falls at every step, so it ends, and ends exactly.  A
+    few projected Newton steps come first: they fix many variables at once.  G may be singular.
     """
     x = np.clip(x, 0.0, high)
     if x.size == 0:
@@ -203,10 +191,9 @@ def box_minimum(G: Array, r: Array, high: Array, x: Array) -> Array:
         noise = max(small, 1e-14 * float(np.max(size @ x)))  # rounding of the slope itself
         if np.max(np.abs(slope[~held]), initial=0.0) > noise and np.max(np.abs(step)) > 1e-12:
             continue
-        wish = np.where(held, np.where(x <= 0.0, -slope, slope), 0.0)  # positive: wants to leave
-        wish[high <= 0] = 0.0
-        most = int(np.argmax(wish))
-        if wish[most] <= noise:
+        away = np.where(held & (high > 0), np.where(x <= 0.0, -slope, slope), 0.0)
+        most = int(np.argmax(away))
+        if away[most] <= noise:
             break
         held[most] = False
     return x

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, ClassVar
@@ -12,7 +13,7 @@ import numpy as np
 from ..core.types import Array, Coef
 from ..gaussian.covariances import Point, covariance, mode
 from ..model.model import Model, Problem, Product
-from .active_set import Certificate, certificate, certify, exact_finish, margins, penalty, pull
+from .active_set import Certificate, certificate, certify, exact_finish, penalty, pull
 from .draws import Position
 from .gibbs import Gibbs
 from .interior import finish_with_corners
@@ -21,7 +22,8 @@ from .progress import Ascent, Progress, Watch, silent
 from .vb import VB, attempt, between, bold_mean
 
 MOST = 200  # columns that a narrowed problem may always have
-ROUNDS = 30  # of narrowing
+ROUNDS = 30  # of narrowing, and of tangents
+SCALES = 50  # rounds of exact solutions and scales of the prior in turn
 COLDEST = 1e-3  # last temperature of annealing
 
 
@@ -86,7 +88,7 @@ class EM:
     learn: str = "evidence"
     anneal: int = 0
 
-    is_tight: ClassVar[bool] = False  # the bound climbed, where there is one, is augmented
+    is_tight: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require(self, {"max_iter": 1, "tol": 0.0, "eps_min": 1e-12, "anneal": 0}, {"eps_min": 1.0})
@@ -102,34 +104,117 @@ class EM:
     ) -> Mode:
         model = problem.model
         state = start or State(model.start(), model.init())
-        unknown = any(t.prior.is_learned for t in model.terms)
-        if self.learn == "evidence" and unknown:
+        if self.learn == "evidence" and any(t.prior.is_learned for t in model.terms):
             warm = start if start is not None and not start.coef.cov.is_point else None
             rough = 1e-4 if problem.form == "factored" else 1e-6  # a scale needs no more digits
-            learned = VB(tol=rough).fit(problem, rng, warm, watch)
-            state = State(start.coef if start else learned.state.coef, learned.state.priors)
+            learned = VB(tol=rough).fit(problem, rng, warm, watch).state
+            state = State(start.coef if start else learned.coef, learned.priors)
         if self.anneal:
             state = annealed(problem, state, self.anneal, rng, watch)
         corner = model.corner(state.priors)
         if problem.form == "factored" and corner.any() and model.is_quadratic(state.priors):
             held = replace(self, learn="evidence")
-            run = held._narrow(problem, state, corner, watch)
-            while self.learn == "mode" and not run.stopped:
-                coef, priors = run.state.coef, run.state.priors
-                moved = State(coef, model.mode(priors, coef))
-                if objective(problem, moved) - run.bound <= 1e-10 * max(1.0, abs(run.bound)):
-                    break
-                corner = model.corner(moved.priors)
-                run = held._narrow(problem, moved, corner, watch)
+            run = self._with_scales(problem, state, lambda s: held._narrow(problem, s, watch))
+            assert run is not None
         else:
             run = self._climb(problem, state, watch)
         if self.learn == "mode":
             _warn_if_collapsed(problem, run.state)
         return run
 
-    def _narrow(self, problem: Problem, state: State, corner: Array, watch: Watch) -> Mode:
-        """Many more columns than rows, most of them zero: work on few, let in those that push."""
-        model, bent, most = problem.model, corner > 0, max(2 * problem.n, MOST)
+    def _climb(self, problem: Problem, state: State, watch: Watch) -> Mode:
+        """Climb at falling levels of smoothing, and finish exactly where that can be done."""
+        model, form = problem.model, problem.form
+        corner, easy = model.corner(state.priors), model.is_quadratic(state.priors)
+        smooth = model.likelihood.implements("dual")  # the hinge, smoothed
+        bent, steep = bool(corner.any()), smooth and bool(np.isinf(corner).any())
+        exact = smooth and easy and self.exact and not (bent and form == "diagonal")
+        levels = [0.0]
+        if model.likelihood.is_kinked or bent or not easy:
+            levels = [10.0**-k for k in range(1, max(1, round(-np.log10(self.eps_min))))]
+            levels.append(self.eps_min)
+        if steep and self.exact:
+            levels = [eps for eps in levels if eps > 1e-4]  # the rest is done exactly
+        interior = exact and (bent or form == "arrow")
+        if interior:
+            levels.insert(0, levels[0])  # roughly, which is all an interior point method needs
+        path: list[float] = []
+        n_iter = 0
+        for k, eps in enumerate(levels):
+            rough = interior and k == 0
+            smoothed = Coef(state.coef.mean, Point(model.width, eps))
+            run = ascend(
+                partial(self.sweep, problem),
+                problem,
+                expecting(model, State(smoothed, state.priors)),
+                max_iter=min(self.max_iter, 20) if rough else self.max_iter,
+                tol=self.tol,
+                shift_tol=1e-4,
+                accelerate=self.accelerate,
+                watch=watch,
+                stage=f"em, smoothing {eps:g}",
+            )
+            state, path, n_iter = run.state, path + run.path, n_iter + run.n_iter
+            if run.stopped:
+                break
+            if rough or (exact and not interior and eps <= 1e-2):
+                done = self._with_scales(problem, state, partial(_exact, problem, eps))
+                if done is not None:
+                    return replace(done, path=[*path, done.bound], n_iter=n_iter)
+        parts = model.parts(state.priors)
+        mean = np.concatenate([p.settled(s, state.coef.mean[at], eps) for p, s, at in parts])
+        state = expecting(model, State(Coef(mean, Point(model.width)), state.priors))
+        good = run.converged and not run.stopped
+        if not smooth:
+            return Mode(state, run.bound, path, n_iter, good, run.change, run.stopped)
+        if steep and self.exact and not run.stopped and form not in ("diagonal", "arrow"):
+            least = descend_steep(problem, state)
+            if least is not None:
+                return replace(least, path=[*path, least.bound], n_iter=n_iter)
+        cert, dual = certify(problem, state, eps)
+        proved = cert.kkt < 1e-3 and not cert.gap > 1e-5  # smoothed duals prove no more than that
+        end = (path, n_iter, good and proved, cert.gap, run.stopped)
+        return Mode(state, objective(problem, state), *end, cert, dual)
+
+    def sweep(self, problem: Problem, state: State) -> Step:
+        """One EM step; its bound is minus the smoothed objective."""
+        model, (coef, priors, _) = problem.model, expecting(problem.model, state)
+        bold = self.accelerate and bold_mean(problem)
+        stats = problem.stats(coef, curved=bold)
+        value = float(stats.bound + model.log_prior(priors, coef))
+        by_S, by_H = problem.products(coef) if problem.form == "diagonal" else (None, None)
+        P = model.precision(priors)
+
+        def reach(M: Any, product: Product | None) -> State:
+            cov = covariance(M, P, retry=M is stats.S)
+            new = Coef(mode(cov, stats.g, P, coef.mean, product), coef.cov)
+            learned = model.mode(priors, new) if self.learn == "mode" else priors
+            return State(new, learned)
+
+        def newton(caution: float) -> State:
+            return reach(between(stats.H, stats.S, caution), between(by_H, by_S, caution))
+
+        safe = cache(partial(reach, stats.S, by_S))
+        return Step(value, safe, attempt(newton) if bold else None)
+
+    def _with_scales(
+        self, problem: Problem, state: State, solve: Callable[[State], Mode | None]
+    ) -> Mode | None:
+        """A solution at given scales of the prior and, to learn their mode, the two in turn."""
+        for _ in range(SCALES):
+            run = solve(state)
+            if run is None or run.stopped or self.learn != "mode":
+                return run
+            coef, priors, _ = run.state
+            state = State(coef, problem.model.mode(priors, coef))
+            if objective(problem, state) - run.bound <= 1e-10 * max(1.0, abs(run.bound)):
+                return run
+        return run
+
+    def _narrow(self, problem: Problem, state: State, watch: Watch) -> Mode:
+        """Many more columns than rows, most of them zero: fit few, add those with large force."""
+        model, corner = problem.model, problem.model.corner(state.priors)
+        bent, most = corner > 0, max(2 * problem.n, MOST)
         force = np.abs(pull(problem, problem.blocks.c))
         mean, n_iter = np.zeros(model.width), 0
         path: list[float] = []
@@ -148,136 +233,37 @@ class EM:
             force = np.abs(pull(problem, run.dual))
             pushing = bent & ~keep & (force > corner * (1.0 + 1e-9))
         state = expecting(model, State(Coef(mean, Point(model.width)), state.priors))
-        u, _, c = margins(problem, mean)
-        cert = certificate(problem, mean, u, c, run.dual, *penalty(problem, state))
+        cert = certificate(problem, mean, run.dual, *penalty(problem, state))
         bound = objective(problem, state)
         good = run.converged and not pushing.any() and not run.stopped
         end = (n_iter, good, cert.gap, run.stopped, cert, run.dual)
         return Mode(state, bound, [*path, bound], *end)
 
-    def _climb(self, problem: Problem, state: State, watch: Watch) -> Mode:
-        model = problem.model
-        smooth = model.likelihood.implements("dual")
-        corner, easy = model.corner(state.priors), model.is_quadratic(state.priors)
-        bent, steep = bool(corner.any()), smooth and bool(np.isinf(corner).any())
-        kinked = model.likelihood.is_kinked or bent or not easy
-        levels = _levels(self.eps_min) if kinked else [0.0]
-        exact = smooth and easy and self.exact and not (bent and problem.form == "diagonal")
-        if steep and self.exact:
-            levels = [eps for eps in levels if eps > 1e-4]  # the rest is done exactly
-        interior = exact and (bent or problem.form == "arrow")
-        if interior:
-            levels.insert(0, levels[0])  # roughly, which is all an interior point method needs
-        path: list[float] = []
-        n_iter = 0
-        for k, eps in enumerate(levels):
-            rough = interior and k == 0
-            state = expecting(
-                model, State(Coef(state.coef.mean, Point(model.width, eps)), state.priors)
-            )
-            run = ascend(
-                partial(self.sweep, problem),
-                problem,
-                state,
-                max_iter=min(self.max_iter, 20) if rough else self.max_iter,
-                tol=self.tol,
-                shift_tol=1e-4,
-                accelerate=self.accelerate,
-                watch=watch,
-                stage=f"em, smoothing {eps:g}",
-            )
-            state, n_iter = run.state, n_iter + run.n_iter
-            path += run.path
-            if run.stopped:
-                break
-            if rough or (exact and not interior and eps <= 1e-2):
-                done = self._finish(problem, state, eps)
-                if done is not None:
-                    state, cert, dual, bound = done
-                    return Mode(state, bound, [*path, bound], n_iter, True, 0.0, False, cert, dual)
-        parts = model.parts(state.priors)
-        mean = np.concatenate([p.settled(s, state.coef.mean[at], eps) for p, s, at in parts])
-        state = expecting(model, State(Coef(mean, Point(model.width)), state.priors))
-        if not smooth:
-            good = run.converged and not run.stopped
-            return Mode(state, run.bound, path, n_iter, good, run.change, run.stopped)
-        if steep and self.exact and not run.stopped and problem.form not in ("diagonal", "arrow"):
-            least = descend_steep(problem, state)
-            if least is not None:
-                state, cert, dual = least
-                bound = objective(problem, state)
-                return Mode(state, bound, [*path, bound], n_iter, True, 0.0, False, cert, dual)
-        cert, dual = certify(problem, state, eps)
-        proved = cert.kkt < 1e-3 and not cert.gap > 1e-5  # smoothed duals prove no more than that
-        bound = objective(problem, state)
-        good = run.converged and proved and not run.stopped
-        return Mode(state, bound, path, n_iter, good, cert.gap, run.stopped, cert, dual)
 
-    def sweep(self, problem: Problem, state: State) -> Step:
-        """One EM step; its bound is minus the smoothed objective."""
-        model, (coef, priors, _) = problem.model, expecting(problem.model, state)
-        bold = self.accelerate and bold_mean(problem)
-        stats = problem.stats(coef, curved=bold)
-        value = float(stats.bound + model.log_prior(priors, coef))
-        by_S, by_H = problem.products(coef) if problem.form == "diagonal" else (None, None)
-        P = model.precision(priors)
-
-        def reach(M: Any, product: Product | None) -> State:
-            cov = covariance(M, P, retry=M is stats.S)
-            new = Coef(mode(cov, stats.g, P, coef.mean, product), coef.cov)
-            learned = model.mode(priors, new) if self.learn == "mode" else priors
-            return State(new, learned)
-
-        safe = cache(partial(reach, stats.S, by_S))
-
-        def newton(caution: float) -> State:
-            return reach(between(stats.H, stats.S, caution), between(by_H, by_S, caution))
-
-        return Step(value, safe, attempt(newton) if bold else None)
-
-    def _finish(
-        self, problem: Problem, state: State, eps: float
-    ) -> tuple[State, Certificate, Array, float] | None:
-        """Exact solve at the current scale of the prior, repeated while that scale still moves."""
-        model = problem.model
-        best = objective(problem, State(Coef(state.coef.mean, Point(model.width)), state.priors))
-        answer = None
-        for _ in range(50):
-            corner = model.corner(state.priors)
-            if corner.any() or problem.form == "arrow":
-                found = finish_with_corners(problem, state, corner)
-            else:
-                found = exact_finish(problem, state, eps)
-            if found is None:
-                return None
-            mean, cert, dual = found
-            coef = Coef(mean, Point(model.width))
-            state = expecting(model, State(coef, state.priors))
-            bound = objective(problem, state)
-            if bound < best - 1e-9 * max(1.0, abs(best)):
-                return None
-            answer = (state, cert, dual, bound)
-            if self.learn != "mode":
-                return answer
-            moved = State(coef, model.mode(state.priors, coef))
-            new = objective(problem, moved)
-            if new - bound <= 1e-10 * max(1.0, abs(bound)):
-                return answer
-            state, best = moved, new
-        return answer
+def _exact(problem: Problem, eps: float, state: State) -> Mode | None:
+    """The exact solution from a smoothed one; ``None`` if it is not found or not better."""
+    model = problem.model
+    corner, point = model.corner(state.priors), Point(model.width)
+    best = objective(problem, State(Coef(state.coef.mean, point), state.priors))
+    if corner.any() or problem.form == "arrow":
+        found = finish_with_corners(problem, state, corner)
+    else:
+        found = exact_finish(problem, state, eps)
+    if found is None:
+        return None
+    mean, cert, dual = found
+    state = expecting(model, State(Coef(mean, point), state.priors))
+    bound = objective(problem, state)
+    if bound < best - 1e-9 * max(1.0, abs(best)):
+        return None
+    return Mode(state, bound, [], 0, True, 0.0, False, cert, dual)
 
 
-def expecting(model: Model, state: State) -> State:
-    """The state with the priors' own latent variables expected at its coefficients."""
-    each = model.each(state.priors, state.coef)
-    return State(state.coef, tuple(prior.expect(s, own) for prior, s, own in each))
-
-
-def descend_steep(problem: Problem, state: State) -> tuple[State, Certificate, Array] | None:
+def descend_steep(problem: Problem, state: State) -> Mode | None:
     """A local minimum under a penalty of power below one, exactly.
 
     The penalty lies below its tangents, so each step solves the lasso with their slopes for
-    corners.  A coefficient at zero is at a minimum of its own and stays out.
+    corners.  A coefficient at zero is at a local minimum and stays out.
     """
     model = problem.model
     whole = np.isinf(model.corner(state.priors))
@@ -286,19 +272,16 @@ def descend_steep(problem: Problem, state: State) -> tuple[State, Certificate, A
         keep = ~whole | (mean != 0)
         slopes = np.where(whole, model.precision(state.priors) * np.abs(mean), 0.0)[keep]
         small, priors = problem.narrowed(keep, state.priors)
-        if not slopes.any():
-            return None
         start = State(Coef(mean[keep], Point(small.model.width)), priors)
-        found = finish_with_corners(small, start, slopes)
+        found = finish_with_corners(small, start, slopes) if slopes.any() else None
         if found is None:
             return None
         new = np.zeros_like(mean)
-        new[keep] = found[0]
+        new[keep], dual = found[0], found[2]
         state = expecting(model, State(Coef(new, Point(model.width)), state.priors))
         if np.max(np.abs(new - mean)) <= 1e-9 * max(1.0, float(np.max(np.abs(mean)))):
-            u, _, c = margins(problem, new)
-            phi = found[2]
-            return state, certificate(problem, new, u, c, phi, *penalty(problem, state)), phi
+            cert = certificate(problem, new, dual, *penalty(problem, state))
+            return Mode(state, objective(problem, state), [], 0, True, 0.0, False, cert, dual)
     return None
 
 
@@ -308,9 +291,9 @@ def annealed(
     """A start found by Gibbs sweeps at falling temperature, hyperparameters held.
 
     At temperature T every row counts 1/T times and the prior is taken to the power 1/T, so the
-    chain settles in the deepest of the modes it can still leave.
+    chain ends in the deepest of the modes that it can still leave.
     """
-    model, blocks, at = problem.model, problem.blocks, None
+    model, blocks, theta = problem.model, problem.blocks, state.coef.mean
     seed = int(rng.integers(2**32))
     for k, T in enumerate(np.geomspace(1.0, COLDEST, sweeps)):
         terms = tuple(
@@ -320,18 +303,18 @@ def annealed(
         cold = replace(
             problem, model=replace(model, terms=terms), blocks=replace(blocks, c=blocks.c / T)
         )
-        theta = state.coef.mean if at is None else at.theta
         priors = cold.model.draw(cold.model.init(), theta, rng)
         at = Gibbs(scale_move=False).sweep(cold, Position(theta, priors), rng, (seed, k))
+        theta = at.theta
         if watch(Progress("em, annealing", k + 1, sweeps, at.fit * float(T), np.nan), state):
             break
-    assert at is not None
-    return State(Coef(at.theta, Point(model.width)), state.priors)
+    return State(Coef(theta, Point(model.width)), state.priors)
 
 
-def _levels(eps_min: float) -> list[float]:
-    count = max(1, round(-np.log10(eps_min)))
-    return [10.0**-k for k in range(1, count)] + [eps_min]
+def expecting(model: Model, state: State) -> State:
+    """The state with the latent variables of its priors expected at its coefficients."""
+    each = model.each(state.priors, state.coef)
+    return State(state.coef, tuple(prior.expect(s, own) for prior, s, own in each))
 
 
 def objective(problem: Problem, state: State) -> float:
@@ -344,7 +327,7 @@ def objective(problem: Problem, state: State) -> float:
 
 
 def _warn_if_collapsed(problem: Problem, state: State) -> None:
-    """A joint mode of coefficients and scale can sit at zero, whatever the data say."""
+    """A joint mode of coefficients and scale can be zero for any data."""
     each = problem.model.each(state.priors, state.coef)
     for term, (prior, s, own) in zip(problem.model.terms, each, strict=True):
         if prior.collapsed(s, own):

@@ -11,8 +11,8 @@ With :math:`\tilde x_i = y_i c_i`, weights :math:`k_i`, corners :math:`\lambda_j
 Write :math:`\xi_i \ge u_i, 0` with multipliers :math:`\phi_i, 2k_i - \phi_i` and
 :math:`t_j \ge \pm\theta_j` with multipliers :math:`a_j, \lambda_j - a_j`.  Newton's equations for
 the products of slack and multiplier leave, once all else is eliminated, the system of every other
-scheme here: :math:`(\sum_i w_i c_i c_i^\top + P)\,d\theta = \text{slope}`, with its own weights of
-rows and precisions of corners.  Two dozen passes reach rounding error from anywhere.
+scheme here: :math:`(\sum_i w_i c_i c_i^\top + P)\,d\theta = \text{slope}`, with other weights of
+rows and precisions of corners.  Two dozen passes reach rounding error from any start.
 
 References: Mehrotra (1992); Boyd & Vandenberghe (2004), chapter 11.
 """
@@ -27,7 +27,7 @@ from ..core.types import Array
 from ..gaussian.covariances import covariance
 from ..gaussian.precision import Precision, masked
 from ..model.model import Problem
-from .active_set import Certificate, certificate, margins, pull
+from .active_set import Certificate, certificate, cost, pull, residuals
 from .loop import State
 
 STEPS = 100
@@ -44,27 +44,26 @@ class _Place(NamedTuple):
     t: Array
     a: Array
 
+    def moved(self, move: _Place, k: float) -> _Place:
+        return _Place(*(x + k * dx for x, dx in zip(self, move, strict=True)))
+
 
 def finish_with_corners(
     problem: Problem, state: State, corner: Array
 ) -> tuple[Array, Certificate, Array] | None:
-    """Solve exactly from any start; ``None`` unless the duality gap closes."""
-    model, y, c = problem.model, problem.blocks.y, problem.blocks.c
+    """Coefficients, certificate and duals from any start; ``None`` if the duality gap stays."""
     bent = corner > 0
-    P = masked(model.precision(state.priors), ~bent)
-    lam = corner[bent]
+    P, lam = masked(problem.model.precision(state.priors), ~bent), corner[bent]
     at = _centred(problem, state.coef.mean, bent, lam)
     least = np.inf
     for _ in range(STEPS):
-        u = 1.0 - y * problem.predictor(at.theta)
-        theta = at.theta[bent]
-        products = _products(at, u, theta, c, lam)
-        gap = sum(float(p.sum()) for p in products)
-        value = _value(at.theta, u, c, corner, P)
+        u = residuals(problem, at.theta)
+        products = _products(at, u, bent, problem.blocks.c, lam)
+        value = cost(problem, at.theta, u, P, corner)
         slope = pull(problem, at.phi) - P * at.theta
         slope[bent] -= 2.0 * at.a - lam
         still = np.max(np.abs(slope)) <= 1e-8 * max(1.0, float(lam.max(initial=0.0)))
-        share = gap / max(1.0, value)
+        share = _total(products) / max(1.0, value)
         if still and (share <= TARGET or (share < 1e-9 and share > 0.5 * least)):
             break  # closed, or as closed as rounding lets it be
         least = share
@@ -72,23 +71,18 @@ def finish_with_corners(
             at = _step(problem, at, u, slope, products, bent, lam, P)
         except np.linalg.LinAlgError:
             return None
-    zeroed = _snap(at, bent, lam)
-    u = margins(problem, zeroed)[0]
-    if _value(zeroed, u, c, corner, P) > value + 1e-7 * max(1.0, value):
-        zeroed = at.theta
-        u = margins(problem, zeroed)[0]
-    cert = certificate(problem, zeroed, u, c, at.phi, P, corner)
-    good = cert.kkt < 1e-5 and not abs(cert.gap) > 1e-7
-    return (zeroed, cert, at.phi) if good else None
-
-
-def _value(theta: Array, u: Array, c: Array, corner: Array, P: Precision) -> float:
-    return float(2.0 * c @ np.maximum(u, 0.0) + corner @ np.abs(theta) + 0.5 * theta @ (P * theta))
+    # coefficients whose multiplier is strictly inside its corner are zero
+    mean, inside = at.theta.copy(), 1.0 - np.abs(2.0 * at.a - lam) / lam
+    mean[bent] = np.where(np.abs(mean[bent]) * lam < inside, 0.0, mean[bent])
+    if cost(problem, mean, residuals(problem, mean), P, corner) > value + 1e-7 * max(1.0, value):
+        mean = at.theta
+    cert = certificate(problem, mean, at.phi, P, corner)
+    return (mean, cert, at.phi) if cert.kkt < 1e-5 and not abs(cert.gap) > 1e-7 else None
 
 
 def _centred(problem: Problem, theta: Array, bent: Array, lam: Array) -> _Place:
     """The centre of all slacks and multipliers at given coefficients."""
-    u, _, c = margins(problem, theta)
+    u, c = residuals(problem, theta), problem.blocks.c
     mu = START * c
     root = np.sqrt((c * u) ** 2 + mu**2)
     xi = (c * u + mu + root) / (2.0 * c)
@@ -98,13 +92,19 @@ def _centred(problem: Problem, theta: Array, bent: Array, lam: Array) -> _Place:
     return _Place(theta.copy(), xi, phi, t, corner_mu / (t - x))
 
 
-def _products(at: _Place, u: Array, theta: Array, c: Array, lam: Array) -> tuple[Array, ...]:
+def _products(at: _Place, u: Array, bent: Array, c: Array, lam: Array) -> tuple[Array, ...]:
+    """Slacks times multipliers, all zero at the solution."""
+    x = at.theta[bent]
     return (
         at.phi * (at.xi - u),
         (2.0 * c - at.phi) * at.xi,
-        at.a * (at.t - theta),
-        (lam - at.a) * (at.t + theta),
+        at.a * (at.t - x),
+        (lam - at.a) * (at.t + x),
     )
+
+
+def _total(products: tuple[Array, ...]) -> float:
+    return sum(float(p.sum()) for p in products)
 
 
 def _step(
@@ -119,14 +119,15 @@ def _step(
 ) -> _Place:
     """Mehrotra's predictor and corrector."""
     y, c = problem.blocks.y, problem.blocks.c
-    theta, psi, b = at.theta[bent], 2.0 * c - at.phi, lam - at.a
+    x, psi, b = at.theta[bent], 2.0 * c - at.phi, lam - at.a
     D = at.phi * at.xi / psi + at.xi - u
-    E = at.a * (at.t + theta) / b + at.t - theta
+    E = at.a * (at.t + x) / b + at.t - x
     more = np.zeros(at.theta.size)
     more[bent] = 4.0 * at.a / E
     cov = covariance(problem.gram(at.phi / D), P + more)
 
-    def newton(aims: tuple[Array, ...]) -> tuple[Array, ...]:
+    def newton(aims: tuple[Array, ...]) -> tuple[_Place, Array]:
+        """The move that changes the products by ``aims`` to first order, and that of u."""
         r1, r2, r3, r4 = aims
         q = (r1 - at.phi * r2 / psi) / D
         e = (r3 - at.a * r4 / b) / E
@@ -134,54 +135,27 @@ def _step(
         rhs[bent] -= 2.0 * e
         d = cov.solve(rhs)
         du = -y * problem.predictor(d)
-        dphi = q + at.phi / D * du
-        da = e + 2.0 * at.a / E * d[bent]
+        dphi, da = q + at.phi / D * du, e + 2.0 * at.a / E * d[bent]
         dxi = (r2 + at.xi * dphi) / psi
-        dt = (r4 + (at.t + theta) * da - b * d[bent]) / b
-        return d, du, dphi, da, dxi, dt
+        dt = (r4 + (at.t + x) * da - b * d[bent]) / b
+        return _Place(d, dxi, dphi, dt, da), du
 
-    def longest(move: tuple[Array, ...]) -> float:
-        d, du, dphi, da, dxi, dt = move
-        pairs = (
-            (at.phi, dphi), (psi, -dphi), (at.xi, dxi), (at.xi - u, dxi - du),
-            (at.a, da), (b, -da), (at.t - theta, dt - d[bent]), (at.t + theta, dt + d[bent]),
-        )  # fmt: skip
-        return min(_room(x, dx) for x, dx in pairs)
+    def longest(move: _Place, du: Array) -> float:
+        """How far along a move all slacks and multipliers stay positive."""
+        d, dxi, dphi, dt, da = move
+        values = (at.phi, psi, at.xi, at.xi - u, at.a, b, at.t - x, at.t + x)
+        moves = (dphi, -dphi, dxi, dxi - du, da, -da, dt - d[bent], dt + d[bent])
+        z, dz = np.concatenate(values), np.concatenate(moves)
+        falling = dz < 0
+        return float(np.min(-z[falling] / dz[falling], initial=np.inf))
 
-    def after(move: tuple[Array, ...], k: float) -> _Place:
-        d, _, dphi, da, dxi, dt = move
-        return _Place(
-            at.theta + k * d, at.xi + k * dxi, at.phi + k * dphi, at.t + k * dt, at.a + k * da
-        )
-
-    count = sum(p.size for p in products)
-    mu = sum(float(p.sum()) for p in products) / count
     aims = tuple(-p for p in products)
-    guess = newton(aims)
-    k = min(1.0, longest(guess))
-    d, du, dphi, da, dxi, dt = guess
-    ahead = after(guess, k)
-    left = _products(ahead, u + k * du, ahead.theta[bent], c, lam)
-    target = mu * (sum(float(p.sum()) for p in left) / count / mu) ** 3
-    second = (
-        -dphi * (dxi - du),
-        dphi * dxi,
-        -da * (dt - d[bent]),
-        da * (dt + d[bent]),
-    )
-    move = newton(tuple(a + target + s for a, s in zip(aims, second, strict=True)))
-    return after(move, min(1.0, 0.995 * longest(move)))
-
-
-def _room(x: Array, dx: Array) -> float:
-    """How far along dx every x stays positive."""
-    falling = dx < 0
-    return float(np.min(-x[falling] / dx[falling], initial=np.inf))
-
-
-def _snap(at: _Place, bent: Array, lam: Array) -> Array:
-    """Coefficients whose multiplier is strictly inside its corner are zero."""
-    theta = at.theta.copy()
-    inside = 1.0 - np.abs(2.0 * at.a - lam) / lam
-    theta[bent] = np.where(np.abs(theta[bent]) * lam < inside, 0.0, theta[bent])
-    return theta
+    guess, du = newton(aims)
+    k = min(1.0, longest(guess, du))
+    mu = _total(products)
+    left = _total(_products(at.moved(guess, k), u + k * du, bent, c, lam))
+    target = mu / sum(p.size for p in products) * (left / mu) ** 3
+    d, dxi, dphi, dt, da = guess
+    second = (-dphi * (dxi - du), dphi * dxi, -da * (dt - d[bent]), da * (dt + d[bent]))
+    move, du = newton(tuple(a + target + s for a, s in zip(aims, second, strict=True)))
+    return at.moved(move, min(1.0, 0.995 * longest(move, du)))
