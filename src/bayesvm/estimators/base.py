@@ -82,6 +82,17 @@ class Training(NamedTuple):
         return self.take(at)._replace(c=c, copies=copies)
 
 
+def _objective(kind: str, name: str, text: str) -> property:
+    """An attribute of the fit that exists where its objective is of a kind."""
+
+    def read(self: BayesianClassifier) -> Any:
+        if self.fit_.objective != kind:
+            raise AttributeError(f"this fit has no {kind}; its objective is {self.fit_.objective}.")
+        return getattr(self.fit_, name)
+
+    return property(read, doc=text)
+
+
 class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the estimators."""
 
@@ -311,37 +322,17 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Total weight of the training rows."""
         return self.fit_.weight
 
-    def _objective(self, kind: str, attribute: str) -> Any:
-        if self.fit_.objective != kind:
-            raise AttributeError(
-                f"{attribute} does not exist: this fit's objective is {self.fit_.objective!r}."
-            )
-        return self.fit_
-
-    @property
-    def elbo_(self) -> float:
-        """Lower bound on the log evidence, complete with constants, summed over machines."""
-        return self._objective("elbo", "elbo_").bound  # type: ignore[no-any-return]
-
-    @property
-    def elbo_path_(self) -> Any:
-        """History of ``elbo_``; a list of them for more than two classes."""
-        return self._objective("elbo", "elbo_path_").path
-
-    @property
-    def log_posterior_(self) -> float:
-        """Log posterior density of a point estimate, summed over machines."""
-        return self._objective("log_posterior", "log_posterior_").bound  # type: ignore[no-any-return]
-
-    @property
-    def log_posterior_path_(self) -> Any:
-        """History of ``log_posterior_``; a list of them for more than two classes."""
-        return self._objective("log_posterior", "log_posterior_path_").path
-
-    @property
-    def log_likelihood_path_(self) -> Any:
-        """Log pseudo-likelihood of the draws, averaged over chains; a list for several classes."""
-        return self._objective("log_likelihood", "log_likelihood_path_").path
+    elbo_ = _objective(
+        "elbo", "bound", "Lower bound on the log evidence, with constants, summed over machines."
+    )
+    elbo_path_ = _objective("elbo", "path", "History of ``elbo_``; a list for several machines.")
+    log_posterior_ = _objective(
+        "log_posterior", "bound", "Log posterior density of a point estimate, over machines."
+    )
+    log_posterior_path_ = _objective("log_posterior", "path", "History of ``log_posterior_``.")
+    log_likelihood_path_ = _objective(
+        "log_likelihood", "path", "Log pseudo-likelihood of the draws, averaged over chains."
+    )
 
     # ----- predictions
 
@@ -533,30 +524,23 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if reading.is_source(X):
             how: dict[str, Any] = {"thetas": thetas, "seed": int(rng.integers(2**32))}
             if is_dask(X):
-                f = lazily(self, "_draws_of_partition", X, groups, numbered=True, **how)
+                f = lazily(self, "_draws_of_rows", X, groups, numbered=True, **how)
             else:
-                f = self._draws_of_pieces(self._pieces(self._read_new(X, groups), PIECE), **how)
+                f = self._draws_of_rows(X, groups=groups, **how)
             each = [f.T[j :: len(thetas)] for j in range(len(thetas))]
             return each[0] if len(thetas) == 1 else np.stack(each, axis=1)
         X = arrays.to_numpy(self._read_new(X, groups))
         f = np.stack(self._draws_at(X, thetas, rng), axis=1)
         return f[:, 0] if len(thetas) == 1 else f
 
-    def _draws_of_partition(
+    def _draws_of_rows(
         self, X: Any, thetas: list[Array], seed: int, number: int = 0, groups: Any = None
-    ) -> Array:
-        X = self._read_new(X, groups)
-        pieces = (X[i : i + PIECE] for i in range(0, X.shape[0], PIECE))
-        return self._draws_of_pieces(pieces, thetas, seed, number)
-
-    def _draws_of_pieces(
-        self, pieces: Iterator[Any], thetas: list[Array], seed: int, number: int = 0
     ) -> Array:
         """Draws of f, a row for each row: ``(rows, draws * machines)``."""
         parts = []
-        for k, X in enumerate(pieces):
-            f = self._draws_at(X, thetas, stream(seed, "rows of f", number, k))
-            parts.append(np.stack(f, axis=1).reshape(-1, X.shape[0]).T)
+        for k, rows in enumerate(self._pieces(self._read_new(X, groups), PIECE)):
+            f = self._draws_at(rows, thetas, stream(seed, "rows of f", number, k))
+            parts.append(np.stack(f, axis=1).reshape(-1, rows.shape[0]).T)
         return np.concatenate(parts)
 
     def _draws_at(self, X: Any, thetas: list[Array], rng: np.random.Generator) -> list[Array]:
@@ -564,10 +548,11 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.fit_.draws_at(X, thetas, rng)
 
     def _pieces(self, X: Any, size: int = 0) -> Iterator[Any]:
-        """Rows on the host: all of them, or those of a source a block at a time."""
-        if not reading.is_source(X):
-            yield arrays.to_numpy(X)
-            return
-        none = np.broadcast_to(0.0, X.shape[:1])
-        for b in cut(X, none, none, size or block_rows(self.machines_[0].model.width)):
-            yield b.X
+        """Rows on the host, ``size`` at a time; by default all, or a block of a source."""
+        if reading.is_source(X):
+            none = np.broadcast_to(0.0, X.shape[:1])
+            size = size or block_rows(self.machines_[0].model.width)
+            yield from (b.X for b in cut(X, none, none, size))
+        else:
+            X = arrays.to_numpy(X)
+            yield from (X[i : i + size] for i in range(0, X.shape[0], size)) if size else (X,)

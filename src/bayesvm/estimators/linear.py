@@ -299,7 +299,7 @@ class BayesianLinearSVC(BayesianClassifier):
         def pose_rows(X: Any, codes: Array, c: Array) -> Problem:
             return self._problem(X, c, parts)
 
-        setup = Setup(parts.scheme, pose_rows, self.probability, self.engine, self.n_jobs)
+        setup = Setup(parts.scheme, pose_rows, self.probability, self.n_jobs)
         return self._advance(setup, X, y, classes, sample_weight)
 
     # ----- missing cells

@@ -17,7 +17,6 @@ from scipy import sparse
 
 from ..blocks import Blocks, block_rows
 from ..core.types import Array, Coef, Stats
-from ..engines import Gpu
 from ..engines.threads import blas_threads
 from ..gaussian.covariances import DiagonalCovariance, FullCovariance, scaled_cholesky
 from ..gaussian.forms import Dense
@@ -151,7 +150,7 @@ class Setup:
         Inference.
     pose : callable
         ``pose(X, codes, c)`` makes the problem of the rows so far.
-    probability, engine, n_jobs
+    probability, n_jobs
         Parameters of the estimator.
     growth : float
         Factor by which the rows must have grown before the model is made anew.
@@ -160,7 +159,6 @@ class Setup:
     scheme: Any
     pose: Callable[[Any, Array, Array], Problem]
     probability: str
-    engine: Any
     n_jobs: int | None
     growth: float = 1.0
 
@@ -267,9 +265,7 @@ class Stream:
                 return stream, problem
             engine = choose_engine("auto", kept.X, problem.model.width, setup.n_jobs)
             return stream, replace(problem, blocks=problem.blocks.home(), engine=engine)
-        how = setup.engine
-        how = "auto" if how == "gpu" or isinstance(how, Gpu) else how  # so few rows stay here
-        engine = choose_engine(how, kept.X, self.model.width, setup.n_jobs)
+        engine = choose_engine("auto", kept.X, self.model.width, setup.n_jobs)
         blocks = Blocks(kept.X, kept.codes, kept.c, block_rows(self.model.width))
         return self, Problem(self.model, blocks, engine)
 
