@@ -277,19 +277,21 @@ def shift(old: Coef, new: Coef) -> float:
     return float(np.max(move / np.sqrt(new.cov.diag())))
 
 
+NONE = (np.empty(0), np.empty(0))  # parameters and means of latent entries where there are none
+
+
 def pack(model: Model, state: State) -> Array:
     """The state as one unconstrained vector."""
     priors = [t.prior.vector(s) for t, s in zip(model.terms, state.priors, strict=True)]
-    latents = latent.vectors(model, state.latents)
-    return np.concatenate(
-        [state.coef.mean, *priors, *latents[:1], state.coef.cov.vector(), *latents[1:]]
-    )
+    params, cells = latent.vectors(model, state.latents) if state.latents else NONE
+    return np.concatenate([state.coef.mean, *priors, params, state.coef.cov.vector(), cells])
 
 
 def unpack(model: Model, like: State, vector: Array) -> State:
     """The state of a vector, shaped like another."""
     sizes = [t.prior.vector(s).size for t, s in zip(model.terms, like.priors, strict=True)]
-    params, cells = (x.size for x in latent.vectors(model, like.latents))
+    held = latent.vectors(model, like.latents) if like.latents else NONE
+    params, cells = (x.size for x in held)
     rest = vector.size - model.width - sum(sizes) - params - cells
     ends = np.cumsum([model.width, *sizes, params, rest])
     mean, *priors, own, cov, rows = np.split(vector, ends)
@@ -298,7 +300,7 @@ def unpack(model: Model, like: State, vector: Array) -> State:
         tuple(
             t.prior.restore(s, x) for t, s, x in zip(model.terms, like.priors, priors, strict=True)
         ),
-        latent.restored(model, like.latents, own, rows),
+        latent.restored(model, like.latents, own, rows) if like.latents else (),
     )
 
 
@@ -307,7 +309,7 @@ def long_step(model: Model, x0: State, x1: State, x2: State) -> State | None:
     a, b, c = (pack(model, x) for x in (x0, x1, x2))
     # coordinates that belong to rows would make a row of weight two differ from the row twice
     lead = a.size - (x2.coef.cov.vector().size if x2.coef.cov.by_rows else 0)
-    lead -= latent.vectors(model, x2.latents)[1].size
+    lead -= latent.vectors(model, x2.latents)[1].size if x2.latents else 0
     if not a.size == b.size == c.size:  # sparse products of factors drop what rounds to zero
         return None
     vector = extrapolate(a, b, c, lead)

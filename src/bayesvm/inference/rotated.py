@@ -71,13 +71,7 @@ class Rotation:
     whole: Problem
     bases: tuple[Basis | None, ...]
 
-    @property
-    def is_trivial(self) -> bool:
-        return all(B is None for B in self.bases)
-
     def small(self) -> Problem:
-        if self.is_trivial:
-            return self.whole
         C, terms, parts = self.whole.blocks.X, [], []
         for term, where, B in self._terms():
             own = C[:, where]
@@ -96,7 +90,7 @@ class Rotation:
 
     def into(self, start: State | None, small: Problem) -> State | None:
         """A state of the original problem in the rotated columns."""
-        if start is None or self.is_trivial:
+        if start is None:
             return start
         C, mean, P = self.whole.blocks.X, [], []
         cov: Any = start.coef.cov
@@ -120,14 +114,10 @@ class Rotation:
                 progress = progress._replace(bound=progress.bound + self._offset(state))
             return watch(progress, None)
 
-        if self.is_trivial:
-            return watch
         return watch.reporting_to(shown) if isinstance(watch, Monitor) else shown
 
     def back(self, result: Any, rng: np.random.Generator) -> Any:
         """The result of a scheme in the original columns."""
-        if self.is_trivial:
-            return result
         if isinstance(result, Draws):
             start = result.start and self._state(result.start)
             theta = np.stack([self._drawn(result, k, rng) for k in range(len(result.theta))])

@@ -238,14 +238,16 @@ def find_posterior(
 
     Returns a machine without a link, and the problem with its final latent entries.
     """
-    turn = Rotation(problem, bases(problem, scheme) if rotation is None else rotation)
-    small, watch = turn.small(), turn.watching(watch)
-    start = turn.into(start, small)
-    if not isinstance(scheme, Gibbs):  # which draws the scale of a likelihood
+    rotation = bases(problem, scheme) if rotation is None else rotation
+    turn = Rotation(problem, rotation) if any(B is not None for B in rotation) else None
+    small = problem if turn is None else turn.small()
+    if turn is not None:
+        start, watch = turn.into(start, small), turn.watching(watch)
+    if problem.model.likelihood.is_learned and not isinstance(scheme, Gibbs):
         small, start = learned(small, scheme, rng, start, watch)
         problem = problem.with_likelihood(small.model.likelihood)
     found = scheme.fit(small, rng, start=start, watch=watch, **options)
-    result = turn.back(found, rng)
+    result = found if turn is None else turn.back(found, rng)
     if isinstance(result, Draws):
         problem = result.typical(problem)
         machine = _from_draws(problem, result, disagreement(found))

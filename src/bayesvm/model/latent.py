@@ -264,7 +264,6 @@ def latent_bound(problem: Problem, latents: Latents) -> float:
     return sum(
         design.bound(latents[k].params, latents[k].sums) + latents[k].entropy
         for k, design, _ in problem.model.latent_terms
-        if latents
     )
 
 
@@ -284,8 +283,6 @@ def settled(design: Any, sums: Any, steps: int = 100) -> Any:
 
 def vectors(model: Model, latents: Latents) -> tuple[Array, Array]:
     """Parameters as unconstrained numbers, and the means of entries, which belong to rows."""
-    if not latents:
-        return np.empty(0), np.empty(0)
     params = [design.vector(latents[k].params) for k, design, _ in model.latent_terms]
     cells = [part.mean.ravel() for k, _, _ in model.latent_terms for part in latents[k].cells]
     return np.concatenate(params), np.concatenate([np.empty(0), *cells])
@@ -294,7 +291,7 @@ def vectors(model: Model, latents: Latents) -> tuple[Array, Array]:
 def restored(model: Model, like: Latents, params: Array, cells: Array) -> Latents:
     """The inverse of :func:`vectors`; covariances stay, sums over rows are not known."""
     out = list(like)
-    for k, design, _ in model.latent_terms if like else ():
+    for k, design, _ in model.latent_terms:
         size, parts = design.vector(like[k].params).size, []
         own, params = design.restore(like[k].params, params[:size]), params[size:]
         for part in like[k].cells:
