@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
 from bayesvm import BayesianSVC
-from bayesvm.inference import Gibbs
+from bayesvm.inference import VB, Gibbs
 from bayesvm.machines.diagnostics import r_hat
 from raetsch import fit, load
 
@@ -39,7 +39,8 @@ def spread(name: str) -> None:
     f = machine.draws.theta[:, ::10] @ machine.model.rows(X).C.T
     line = f"{name:14s} n={len(y)} r_hat {np.max(r_hat(f)):.3f}"
     for bound in ("tight", "augmented"):
-        mean, var = BayesianSVC(kernel, tune=False, bound=bound).fit(X, y).machines_[0].moments(X)
+        model = BayesianSVC(kernel, tune=False, inference=VB(bound=bound)).fit(X, y)
+        mean, var = model.machines_[0].moments(X)
         ratio = np.sqrt(var / v)
         low, mid, high = np.quantile(ratio, [0.05, 0.5, 0.95])
         shift = np.sqrt(np.mean((mean - m) ** 2 / v))
@@ -62,7 +63,7 @@ def untuned(n: int) -> None:
     """Seconds of a fit with 100 inducing points and the kernel as it is."""
     X, y = waveforms(n, 0)
     for bound in ("tight", "augmented"):
-        model = BayesianSVC(n_inducing=100, tune=False, bound=bound, random_state=0)
+        model = BayesianSVC(n_inducing=100, tune=False, inference=VB(bound=bound), random_state=0)
         start = time.perf_counter()
         model.fit(X, y)
         took = time.perf_counter() - start

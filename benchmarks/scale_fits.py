@@ -19,6 +19,7 @@ CHUNK = 100_000  # rows whose features are made at once for others
 
 def bayesvm(X: Any, y: Any, points: int, threads: int, **options: Any) -> tuple[Callable, dict]:
     from bayesvm import BayesianSVC
+    from bayesvm.engines import Threads
     from bayesvm.kernels import RBF
     from bayesvm.model.model import Problem
 
@@ -37,6 +38,8 @@ def bayesvm(X: Any, y: Any, points: int, threads: int, **options: Any) -> tuple[
         from bayesvm.blocks import from_memmap
 
         X = from_memmap(X.filename)
+    if "memory" in options:
+        options["engine"] = Threads(threads, memory=options.pop("memory"))
     how = {"tune": False, "random_state": 0, "n_jobs": threads, **options}
     kernel = "rbf" if how["tune"] else 4.0 * RBF(SCALE)
     model = BayesianSVC(kernel, points, **how).fit(X, y)

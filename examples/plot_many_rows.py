@@ -20,6 +20,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.blocks import from_memmap
+from bayesvm.engines import Serial
 
 N, P = 200_000, 6
 folder = Path(tempfile.mkdtemp())
@@ -51,7 +52,7 @@ print(f"passes over all rows: {linear.n_iter_} and {kernel.n_iter_}")
 # %%
 # The same fit with nothing kept, on one thread:
 
-again = BayesianSVC(n_inducing=64, tune=False, random_state=0, memory=0, n_jobs=1)
+again = BayesianSVC(n_inducing=64, tune=False, random_state=0, engine=Serial(memory=0))
 again.fit(source, labels)
 X_test, y_test = draw(np.random.default_rng(10**6), 20_000)
 gap = np.abs(again.predict_proba(X_test) - kernel.predict_proba(X_test)).max()

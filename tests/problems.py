@@ -1,6 +1,8 @@
 """Small problems for the tests of components and schemes: arrays in, ``Problem`` out."""
 
 import os
+from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from bayesvm.blocks import Blocks
 from bayesvm.core.types import Local, Term
 from bayesvm.designs import Intercept, Standardised
 from bayesvm.engines import Serial
+from bayesvm.estimators import choices
 from bayesvm.likelihoods import Hinge
 from bayesvm.model.model import Model, Problem
 from bayesvm.priors import Fixed
@@ -78,3 +81,12 @@ def z_score(draws, expected):
     """How many standard errors the mean of independent draws (first axis) is from ``expected``."""
     draws = np.asarray(draws, float)
     return (draws.mean(axis=0) - expected) / (draws.std(axis=0, ddof=1) / np.sqrt(len(draws)))
+
+
+@contextmanager
+def engines(**fields):
+    """Whichever engine is chosen has these fields, ``dtype`` or ``memory``."""
+    plain = choices.choose_engine
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choices, "choose_engine", lambda *a: replace(plain(*a), **fields))
+        yield

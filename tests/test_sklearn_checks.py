@@ -30,7 +30,7 @@ ESTIMATORS = [
     ),
     MixedSVC(),
     BayesianSVC(),
-    BayesianSVC(tune=False, bound="augmented", probability="normalised"),
+    BayesianSVC(tune=False, inference=VB(bound="augmented"), probability="normalised"),
     BayesianSVC(n_inducing=20, inducing="random", tune=False, random_state=0),
     BayesianSVC(likelihood="logistic", random_state=0),
     BayesianSVC(inference="em", tune=False),

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC
 from bayesvm.blocks import Blocks, Source, block_rows, cut, from_iterable, from_memmap, from_parquet
+from bayesvm.engines import Serial
 from bayesvm.inference import SVI, Gibbs
 from bayesvm.inputs import reading
 from bayesvm.kernels import RBF
@@ -289,9 +290,10 @@ def test_a_kernel_machine_from_a_source_is_that_from_an_array(tmp_path, monkeypa
     monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 100)
     how = {"kernel": 4.0 * RBF(1.5), "n_inducing": 20, "tune": False, "random_state": 0}
     source = from_memmap(saved(tmp_path, X), Y)
-    want = BayesianSVC(dtype="float64", **how).fit(X, Y)
+    want = BayesianSVC(engine=Serial(dtype="float64"), **how).fit(X, Y)
     for memory in (None, 0):
-        have = BayesianSVC(dtype="float64", memory=memory, **how).fit(source)
+        engine = Serial(dtype="float64", memory=memory)
+        have = BayesianSVC(engine=engine, **how).fit(source)
         a, b = (k.machines_[0].posterior.mean for k in (have, want))
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(have.predict_proba(source), want.predict_proba(X), rtol=1e-8)

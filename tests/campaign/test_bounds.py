@@ -73,7 +73,7 @@ def kernel(rng):
     points = pick(rng, (None, 5))
     likelihood = pick(rng, (Hinge, Logistic, Probit))()
     bound = "augmented" if rng.random() < 0.5 else "auto"
-    model = BayesianSVC(shape, points, likelihood=likelihood, tune=False, bound=bound)
+    model = BayesianSVC(shape, points, likelihood=likelihood, tune=False, inference=VB(bound=bound))
     return model.set_params(random_state=0).fit(X, y, sample_weight=weight)
 
 

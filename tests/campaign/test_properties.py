@@ -6,10 +6,10 @@ from scipy import sparse
 
 from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC
 from bayesvm.blocks import from_iterable, from_memmap
-from bayesvm.inference import VB
 from bayesvm.kernels import RBF
 from tests.campaign.estimators import LINEAR, SEVEN
 from tests.campaign.judge import require
+from tests.problems import engines
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 SEEDS = range(12)
@@ -107,9 +107,10 @@ def linear(X, y, **how):
 
 
 def kernel(X, y, **how):
-    model = BayesianSVC(2.0 * RBF(2.0), 12, VB(), tune=False, random_state=0, dtype="float64")
     points = np.random.default_rng(0).standard_normal((12, 4))
-    return model.set_params(inducing=points, standardize=False, **how).fit(X, y)
+    model = BayesianSVC(2.0 * RBF(2.0), inducing=points, tune=False, standardize=False)
+    with engines(dtype="float64"):
+        return model.set_params(random_state=0, **how).fit(X, y)
 
 
 def mixed(X, y, **how):

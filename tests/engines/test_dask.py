@@ -8,11 +8,12 @@ from functools import partial
 
 import numpy as np
 import pytest
+from tests.problems import engines
 
 from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC
 from bayesvm.blocks import Blocks, cut
 from bayesvm.blocks.dask import DaskBlocks, blocks_of
-from bayesvm.engines import Dask
+from bayesvm.engines import Dask, Serial
 from bayesvm.inputs.dask import DaskRows, tasks
 from bayesvm.kernels import RBF
 
@@ -176,10 +177,11 @@ def test_more_than_two_classes():
 
 def test_columns_kept_on_workers(monkeypatch):
     monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 1000)
-    how = {"n_inducing": 12, "tune": False, "random_state": 0, "dtype": "float64"}
+    how = {"n_inducing": 12, "tune": False, "random_state": 0}
     data = da.from_array(X, chunks=(1000, P))
-    kept = BayesianSVC(RBF(1.5), **how).fit(data, Y)
-    again = BayesianSVC(RBF(1.5), memory=0, **how).fit(data, Y)
+    kept = BayesianSVC(RBF(1.5), engine=Dask(dtype="float64"), **how).fit(data, Y)
+    engine = Dask(dtype="float64", memory=0)
+    again = BayesianSVC(RBF(1.5), engine=engine, **how).fit(data, Y)
     np.testing.assert_allclose(kept.elbo_, again.elbo_, rtol=1e-12)
     assert DaskBlocks.remote
 
@@ -191,12 +193,13 @@ def test_the_link_is_that_of_rows_in_memory(kind, monkeypatch):
     monkeypatch.setattr("bayesvm.machines.machine.CALIBRATION_ROWS", 1200)
     make = {
         "linear": lambda: BayesianLinearSVC(random_state=0),
-        "kernel": lambda: BayesianSVC(RBF(1.5), 12, tune=False, random_state=0, dtype="float64"),
+        "kernel": lambda: BayesianSVC(RBF(1.5), 12, tune=False, random_state=0),
     }[kind]
     data = da.from_array(X, chunks=(700, P))
-    have, want = (
-        make().fit(rows, Y, sample_weight=C).machines_[0].link.vector for rows in (data, X)
-    )
+    with engines(dtype="float64"):
+        have, want = (
+            make().fit(rows, Y, sample_weight=C).machines_[0].link.vector for rows in (data, X)
+        )
     np.testing.assert_allclose(have, want, atol=1e-7)
 
 
@@ -215,8 +218,8 @@ def cluster():
 @pytest.mark.slow
 def test_a_worker_killed_in_the_middle_of_a_fit(cluster, monkeypatch):
     monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 1000)
-    how = {"n_inducing": 30, "tune": False, "random_state": 0, "dtype": "float64"}
-    want = BayesianSVC(RBF(1.5), engine="serial", **how).fit(X, Y)
+    how = {"n_inducing": 30, "tune": False, "random_state": 0}
+    want = BayesianSVC(RBF(1.5), engine=Serial(dtype="float64"), **how).fit(X, Y)
     pids = cluster.run(os.getpid)
     seen = []
 
@@ -226,7 +229,8 @@ def test_a_worker_killed_in_the_middle_of_a_fit(cluster, monkeypatch):
             os.kill(next(iter(pids.values())), signal.SIGKILL)
 
     data = da.from_array(X, chunks=(300, P))
-    have = BayesianSVC(RBF(1.5), callbacks=[strike], **how).fit(data, Y)
+    engine = Dask(dtype="float64")
+    have = BayesianSVC(RBF(1.5), callbacks=[strike], engine=engine, **how).fit(data, Y)
     assert seen
     assert set(cluster.run(os.getpid).values()) != set(pids.values())
     a, b = (k.machines_[0].posterior.mean for k in (have, want))

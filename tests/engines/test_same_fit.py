@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.problems import engines
 
 from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.blocks import from_iterable
@@ -59,9 +60,10 @@ def small(monkeypatch):
     monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 1000)
 
 
-def kernel_fit(data, labels, **options):
-    how = {"n_inducing": 24, "tune": False, "random_state": 0, "dtype": "float64"}
-    return BayesianSVC(KERNEL, **(how | options)).fit(data, labels)
+def kernel_fit(data, labels, dtype="float64", memory=None, **options):
+    how = {"n_inducing": 24, "tune": False, "random_state": 0}
+    with engines(dtype=dtype, memory=memory):
+        return BayesianSVC(KERNEL, **(how | options)).fit(data, labels)
 
 
 def means(*models):
@@ -224,7 +226,7 @@ def test_what_an_engine_cannot_do_is_said():
     with pytest.raises(ValueError, match="NaN or infinity"):
         BayesianLinearSVC().fit(array_api_strict.asarray(np.where(X > 2.5, np.nan, X)), Y)
     with pytest.raises(ValueError, match="is not known"):
-        BayesianSVC(dtype="float16").fit(X, Y)
+        BayesianSVC(engine=Serial(dtype="float16")).fit(X, Y)
     with pytest.raises(ValueError, match="expecting 4 features"):
         BayesianLinearSVC().fit(X, Y).predict(strict[:, :2])
 

@@ -309,7 +309,7 @@ def test_a_stop_in_the_search_for_the_amplitude_keeps_the_best_so_far():
 SIZED = {
     "exact": (BayesianSVC(2.0 * RBF(3.0), tune=False), 1),
     "points": (BayesianSVC(2.0 * RBF(3.0), tune=False, n_inducing=150), 0.25),
-    "augmented": (BayesianSVC(2.0 * RBF(3.0), tune=False, bound="augmented"), 1),
+    "augmented": (BayesianSVC(2.0 * RBF(3.0), tune=False, inference=VB(bound="augmented")), 1),
     "stochastic": (BayesianSVC(2.0 * RBF(3.0), tune=False, inference="svi", random_state=0), 1),
     "mode": (BayesianSVC(2.0 * RBF(3.0), tune=False, inference="em"), 1),
     "precomputed": (BayesianSVC("precomputed", tune=False), 1),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
+from bayesvm.engines import Serial
 from bayesvm.inputs.parameters import RULES, check_parameters
 from bayesvm.terms import Columns
 
@@ -50,7 +51,7 @@ def test_wrong_values_are_refused_by_every_estimator(model):
 @pytest.mark.parametrize("dtype", ["foo", None])
 def test_precision_of_the_kernel_machine_is_checked_for_few_rows_too(dtype):
     with pytest.raises(ValueError, match=r"dtype=.* is not known; choose 'auto'"):
-        BayesianSVC(dtype=dtype).fit(X, Y)
+        BayesianSVC(engine=Serial(dtype=dtype)).fit(X, Y)
 
 
 def test_tables_and_streams_are_checked_too():

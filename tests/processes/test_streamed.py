@@ -138,8 +138,8 @@ def test_a_fit_elsewhere_is_tuned_as_here(library, monkeypatch):
         pytest.importorskip("torch")
     monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 1000)
     monkeypatch.setattr(streamed, "EVALUATIONS", 2)
-    monkeypatch.setattr("bayesvm.estimators._large.ROWS", 200)
-    monkeypatch.setattr("bayesvm.estimators._large.SAMPLED", 300)
+    monkeypatch.setattr("bayesvm.estimators.kernel_fit.ROWS", 200)
+    monkeypatch.setattr("bayesvm.estimators.kernel_fit.SAMPLED", 300)
     rng = np.random.default_rng(1)
     rows = rng.standard_normal((1100, 2))
     labels = (rows[:, 0] * rows[:, 1] > 0).astype(int)
@@ -148,10 +148,10 @@ def test_a_fit_elsewhere_is_tuned_as_here(library, monkeypatch):
     monkeypatch.setattr(
         streamed, "pull_block", lambda *a: visited.append(type(a[2].y)) or plain(*a)
     )
-    options = {"n_inducing": 12, "random_state": 0, "dtype": "float64"}
-    here = BayesianSVC(**options).fit(rows, labels)
+    options = {"n_inducing": 12, "random_state": 0}
+    here = BayesianSVC(**options, engine=Serial(dtype="float64")).fit(rows, labels)
     assert set(visited) == {np.ndarray}
-    engine = Gpu("cpu" if library == "torch" else "default", library)
+    engine = Gpu("cpu" if library == "torch" else "default", library, dtype="float64")
     there = BayesianSVC(**options, engine=engine).fit(rows, labels)
     assert visited[-1] is not np.ndarray
     np.testing.assert_allclose(there.kernel_.theta, here.kernel_.theta, rtol=1e-5, atol=1e-5)

@@ -1,27 +1,35 @@
-"""The kernel support vector machine: a Gaussian process seen through the hinge."""
+"""The kernel support vector machine: a Gaussian process under the hinge."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.metaestimators import available_if
 
 from ..blocks import block_rows, cut
-from ..core import arrays
 from ..core.types import Array
 from ..inference import SVI
 from ..inference.progress import Progress
 from ..inputs import reading
-from ..likelihoods.tight import Tight
 from ..model.model import Problem
+from ..processes.machine import ExactMachine, KernelFit, joint_draws
+from ..processes.points import FIRST_INDUCING
+from ..reports.kernels import KernelReport
 from . import choices as check
-from ._large import fit_large
-from ._process import ProcessClassifier
-from ._stream import Stream, Streaming
+from .base import BayesianClassifier
+from .kernel_fit import Settings, fit_blocks, fit_rows, prepare
+from .run import Run
+from .stream import Setup, streamable, variational
+
+LEVEL = 3.0  # prior standard deviation of the level of f
+GROWTH = 1.05  # of a stream's rows, before kernel and points are chosen anew
 
 
-class BayesianSVC(Streaming, ProcessClassifier):
+class BayesianSVC(BayesianClassifier):
     r"""Kernel support vector machine with a posterior: a Gaussian process under the hinge.
 
     .. math::
@@ -52,21 +60,19 @@ class BayesianSVC(Streaming, ProcessClassifier):
         every row keeps some of its own and learns about it; the bound is then that of another
         process, and can be the higher.  Without effect where every row is a point.
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
-        How the posterior is found.
+        How the posterior is found.  ``"vb"`` is ``VB(bound="tight")``, which does without the
+        papers' augmentation; that makes standard deviations 20 to 40 % too small.
     likelihood : {"hinge", "skewed_laplace", "logistic", "probit"} or an object, default="hinge"
-        What labels say of f.  ``"skewed_laplace"`` learns the scale of the loss too, at the kernel
-        that tuning finds for a scale of one.
-    bound : {"auto", "tight", "augmented"}, default="auto"
-        ``"tight"`` does without the papers' augmentation, which makes standard deviations 20 to
-        40 % too small; ``"auto"`` is tight under ``inference="vb"``.
+        The likelihood of a label given f.  ``"skewed_laplace"`` learns the scale of the loss too,
+        at the kernel that tuning finds for a scale of one.
     tune : bool or {"evidence", "cv", "bound", "sample"}, default=True
         How the kernel's parameters are learned.  ``True`` is ``"evidence"``: length scales by the
         evidence of a logistic model, the amplitude by the leave-one-out log loss of the hinge.
         ``"cv"`` uses five folds for both; ``"bound"`` is the papers' way, for comparison.
         ``"sample"``, under Gibbs, draws the parameters with f and predicts with all draws.
         ``False`` takes the kernel as it is.
-    bias : float, default=3.0
-        Prior standard deviation of the level of f.
+    intercept_scale : float, optional
+        Prior standard deviation of the level of f; 3 if not given.
     standardize : bool, default=True
         Centre and scale columns inside; length scales are then in units of a column's spread.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
@@ -75,13 +81,10 @@ class BayesianSVC(Streaming, ProcessClassifier):
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, times ``sample_weight``.
     engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
-        Who visits the rows: see :mod:`bayesvm.engines`.  ``"auto"`` follows the input.
-    dtype : {"auto", "float32", "float64"}, default="auto"
-        Precision of the columns of fits to more than 50,000 rows; ``"auto"`` is float32, but
-        float64 under EM.  Columns are computed, and sums over rows taken, in float64 always.
-    memory : int, optional
-        Bytes that such a fit may spend on keeping its columns, which are made again on every pass
-        if they need more; by default half of what is free.
+        Where and how sums over rows are computed: see :mod:`bayesvm.engines`.  ``"auto"`` follows
+        the input.  Its ``dtype`` is the precision of the columns of fits to more than 50,000 rows,
+        by default float32, but float64 under EM; its ``memory`` the bytes that such a fit may spend
+        on keeping its columns, which are otherwise computed again on every pass.
     max_iter : int, optional
         Most iterations of the scheme; its own default if not given.
     tol : float, optional
@@ -96,7 +99,7 @@ class BayesianSVC(Streaming, ProcessClassifier):
         Each is called with a :class:`~bayesvm.inference.Progress` after every iteration, and after
         every kernel that is tried; returning ``True`` ends the fit there, with the best so far.
     checkpoint : str or path, optional
-        File that holds the state of a long fit; a later fit with the same file goes on from it.
+        File that holds the state of a long fit; a later fit with the same file resumes from it.
 
     Attributes
     ----------
@@ -117,10 +120,13 @@ class BayesianSVC(Streaming, ProcessClassifier):
         Posterior probability that :math:`y_i f_i < 1`; not defined under EM.
     offset_ : array of shape (1,) or (n_classes,)
         What calibration adds to f before the sign is taken.
-    elbo_ : float
-        Lower bound on the log evidence, complete with constants (summed over machines).
-    elbo_path_ : array
-        Its history (a list of them for more than two classes).
+    elbo_, elbo_path_ : float and array
+        Lower bound on the log evidence under VB and SVI, complete with constants (summed over
+        machines), and its history (a list of them for more than two classes).
+    log_posterior_, log_posterior_path_ : float and array
+        The same of the log posterior density under EM.
+    log_likelihood_path_ : array
+        Log pseudo-likelihood of the draws under Gibbs, averaged over chains.
     n_iter_, converged_ : int, bool
         Passes of the last fit, and whether its stopping rule was met.
 
@@ -156,15 +162,12 @@ class BayesianSVC(Streaming, ProcessClassifier):
         inference: Any = "vb",
         likelihood: Any = "hinge",
         *,
-        bound: str = "auto",
         tune: Any = True,
-        bias: float = 3.0,
+        intercept_scale: float | None = None,
         standardize: bool = True,
         probability: str = "calibrated",
         class_weight: Any = None,
         engine: Any = "auto",
-        dtype: str = "auto",
-        memory: int | None = None,
         max_iter: int | None = None,
         tol: float | None = None,
         random_state: Any = None,
@@ -179,15 +182,12 @@ class BayesianSVC(Streaming, ProcessClassifier):
         self.approximation = approximation
         self.inference = inference
         self.likelihood = likelihood
-        self.bound = bound
         self.tune = tune
-        self.bias = bias
+        self.intercept_scale = intercept_scale
         self.standardize = standardize
         self.probability = probability
         self.class_weight = class_weight
         self.engine = engine
-        self.dtype = dtype
-        self.memory = memory
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -196,16 +196,27 @@ class BayesianSVC(Streaming, ProcessClassifier):
         self.callbacks = callbacks
         self.checkpoint = checkpoint
 
-    # ----- fitting
+    _accept_sparse = False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._precomputed
+        return tags
+
+    @property
+    def _precomputed(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
     def _idle(self) -> dict[str, str]:
-        idle = super()._idle()
+        idle = check.idle_limits(self.inference)
         if not isinstance(self.inducing, str):
             return idle | {"n_inducing": "where inducing gives the points themselves"}
         if self.n_inducing is None:
             why = "with n_inducing=None, for which every row is an inducing point"
             return idle | {"inducing": why, "approximation": why}
         return idle
+
+    # ----- fitting
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BayesianSVC:
         """Fit to rows ``X`` with labels ``y``.
@@ -225,80 +236,34 @@ class BayesianSVC(Streaming, ProcessClassifier):
         self : BayesianSVC
             The fitted estimator.
         """
-        scheme, bound = self._scheme_and_bound()
+        settings = self._settings(self._scheme())
+        check.check_probability(self.probability)
+        if settings.is_precomputed:
+            reading.check_in_memory(X, "kernel='precomputed'")
+        run = self._run()
+        data = self._read_training(X, y, sample_weight)
+        large = reading.is_large(data.X) and not settings.is_precomputed
+        with run:
+            machines, support = (fit_blocks if large else fit_rows)(data, settings, run)
+        self._stream = None
+        weight = float(data.c.sum())
+        fit = KernelFit(machines, data.classes, weight, stopped=run.stopped, support=support)
+        return self._keep(fit)
+
+    def _scheme(self) -> Any:
+        scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
+        return check.choose_bound(scheme, "tight")
+
+    def _settings(self, scheme: Any) -> Settings:
         likelihood = check.choose_likelihood(self.likelihood, scheme)
         rule = check.choose_tuning(self.tune, scheme)
         fitc = check.check_approximation(self.approximation, scheme, likelihood)
-        check.check_probability(self.probability)
-        check.check_positive("bias", self.bias, 1e-6, 1e6)
-        check.choose_engine(self.engine, 0, 1, self.n_jobs, None, self.dtype, self.memory)
-        if self._precomputed:
-            reading.check_in_memory(X, "kernel='precomputed'")
-        X, y = self._read(X, y, reset=True)
-        classes, codes = reading.encode(y, X)
-        c = reading.check_weights(sample_weight, self.class_weight, codes, classes, X)
-        reading.check_two_sided(codes, c, classes)
-        self.classes_ = classes
-        self.total_weight_ = float(c.sum())
-        self._stream: Stream | None = None
-        self.__dict__.pop("kernel_draws_", None)
-        with self._reporting():
-            if reading.is_large(X) and not self._precomputed:
-                check.check_large(rule, fitc)
-                reading.check_positive_weights(c)
-                self._forget()
-                fit_large(self, X, codes, c, scheme, bound, likelihood, rule)
-            else:
-                self._fit_rows(X, codes, c, scheme, bound, likelihood, rule, fitc)
-        self.offset_ = np.array([m.link.offset for m in self.machines_])
-        return self
-
-    def _fit_rows(
-        self,
-        X: Any,
-        codes: Array,
-        c: Array,
-        scheme: Any,
-        bound: str,
-        likelihood: Any,
-        rule: str | None,
-        fitc: bool,
-    ) -> None:
-        """Fit to rows that are all in memory."""
-        X = arrays.to_numpy(X)  # on a device so few rows would wait for it
-        ready = self._prepared(X, codes, c, rule, likelihood, self.approximation)
-        data, kernel, design = ready.data, ready.kernel, ready.design
-        model = self._model(design, Tight(likelihood) if bound == "tight" else likelihood)
-        problem = self._problem(model, data, scheme)
-        fitc = fitc and design.Z is not ready.points
-        drawn = rule == "sample"
-        if drawn or (fitc and check.is_sampler(scheme)):
-            machines = self._fit_by_chains(ready, model, scheme, likelihood, fitc, drawn)
-        elif fitc:
-            machines = self._fit_by_sites(ready, model, scheme)
-        else:
-            starts = self._starts(problem, ready, scheme)
-            machines = self._fit_machines(problem, data.codes, scheme, starts)
-        self._conclude(machines)
-        if drawn:
-            draws = [m.draws.hyper["kernel"] for m in machines if m.draws]
-            self.kernel_draws_ = draws[0] if len(draws) == 1 else draws
-            kernel = kernel.with_theta(np.mean(draws, axis=(0, 1, 2)))
-        self.kernel_ = kernel
-        self._predictors = self._predictors_of(problem)
-        self._mark_support(problem, data, ready.kept, X.shape[0])
-
-    def _scheme_and_bound(self) -> tuple[Any, str]:
-        scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
-        scheme = check.choose_bound(scheme, "tight", self.bound)
-        return scheme, "tight" if scheme.is_tight else "augmented"
-
-    def _scheme(self) -> Any:
-        return self._scheme_and_bound()[0]
+        scale = LEVEL if self.intercept_scale is None else self.intercept_scale
+        check.check_positive("intercept_scale", scale, 1e-6, 1e6)
+        params = BaseEstimator.get_params(self, deep=False)
+        return Settings(params, scheme, likelihood, rule, fitc, float(scale) ** 2)
 
     # ----- streams
-
-    _stream_growth = 1.05  # of the rows, before kernel and points are chosen anew
 
     def _check_stream(self) -> None:
         self._scheme()
@@ -313,24 +278,162 @@ class BayesianSVC(Streaming, ProcessClassifier):
             raise ValueError("tune='sample' needs all rows at once; use tune='evidence'.")
         check.check_streamed(check.choose_likelihood(self.likelihood, SVI()))
 
-    def _stream_problem(self, X: Any, codes: Array, c: Array, scheme: Any) -> Problem:
-        """Kernel and inducing points for the rows so far."""
-        likelihood = check.choose_likelihood(self.likelihood, scheme)
-        check.check_positive("bias", self.bias, 1e-6, 1e6)
-        rule = check.choose_tuning(self.tune, scheme)
-        ready = self._prepared(X, codes, c, rule, likelihood, "stream")
-        self.kernel_ = ready.kernel
-        model = self._model(ready.design, Tight(likelihood) if scheme.is_tight else likelihood)
-        engine = check.choose_engine(self.engine, len(c), model.width, self.n_jobs)
-        return Problem(model, cut(X, codes, c, block_rows(model.width)), engine)
+    @available_if(streamable)
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> BayesianSVC:
+        """Learn from the next rows of a stream.
 
-    def _streamed(self, weight: float) -> None:
-        self.total_weight_ = weight
-        self._forget()
-        self.offset_ = np.array([m.link.offset for m in self.machines_])
+        Rows are kept, ten for each inducing point but from 2000 to 5000 of them.  As long as they
+        are all there is, a call is a fit to all rows so far; kernel and inducing points are chosen
+        anew whenever the rows have grown by a twentieth, or a class occurs for the first time.
+        Then rows leave, but for a sample and the most recent ones.  Their part of the bound is kept
+        to second order, at the posterior that they were part of.  Scaling of columns, kernel and
+        inducing points stay as they are from then on, and from the first call if ``fit`` came
+        before.  Probabilities are calibrated on the rows kept, each left out; rows of the sample
+        count for those that left.
 
-    def _forget(self) -> None:
-        """What only fits with every row in memory know."""
-        self._predictors = None
-        for name in ("support_", "support_proba_"):
-            self.__dict__.pop(name, None)
+        Inference is variational: by the scheme of ``fit`` if that is, else by
+        :class:`~bayesvm.inference.VB`.  Callbacks are called once a call (and class, where there
+        are more than two): ``iteration`` counts the calls and ``bound`` is that of all rows so far.
+        There is no ``checkpoint``: the model holds its rows, see :func:`bayesvm.save`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            New rows.
+        y : array-like of shape (n,)
+            Their labels.
+        classes : array-like, optional
+            All labels that will ever occur; needed in the first call.
+        sample_weight : array-like of shape (n,), optional
+            Weights.
+
+        Returns
+        -------
+        self : BayesianSVC
+            The updated estimator.
+        """
+        scheme = check.choose_bound(variational(self._scheme()), "tight")
+        n_classes = 2 if classes is None else len(classes)
+
+        def pose(X: Any, codes: Array, c: Array) -> Problem:
+            settings = replace(self._settings(scheme), fitc=False)
+            rng = Run(type(self).__name__, settings.params).generator("places")
+            ready = prepare(settings, X, codes, c, n_classes, rng, every=FIRST_INDUCING)
+            model = settings.model(ready.design)
+            blocks = cut(X, codes, c, block_rows(model.width))
+            return Problem(model, blocks, settings.engine(len(c), model.width))
+
+        setup = Setup(scheme, pose, self.probability, self.engine, self.n_jobs, GROWTH)
+        return self._advance(setup, X, y, classes, sample_weight)
+
+    # ----- predictions
+
+    def _on_device(self) -> bool:
+        exact = any(isinstance(m, ExactMachine) for m in self.machines_)
+        return not exact and super()._on_device()
+
+    def _draws_at(self, X: Any, thetas: list[Array], rng: np.random.Generator) -> list[Array]:
+        with check.blas_threads(X.shape[0], "dense"):
+            pairs = zip(self.machines_, thetas, strict=True)
+            return [joint_draws(m, X, theta, rng) for m, theta in pairs]
+
+    def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
+        """Draws of the function f, jointly over rows.
+
+        Parameters
+        ----------
+        n : int, default=1000
+            Number of draws.
+        X : array-like of shape (rows, n_features), optional
+            Where; by default at the inducing points, which is all that is known of a precomputed
+            kernel.  At rows of a source or of a Dask collection (lazily) f given the inducing
+            points is drawn jointly for a thousand neighbouring rows, no more.
+        random_state : int, RandomState, Generator or None
+            Seed; by default the estimator's.
+
+        Returns
+        -------
+        draws : array of shape (n, rows)
+            One more axis, of classes, after the first when there are more than two.
+        """
+        if X is not None:
+            return self._draw_f(n, X, random_state)  # type: ignore[no-any-return]
+        report, rng = self._report, self._generator(random_state)
+        thetas = [m.posterior.sample(n, rng) for m in report.machines]
+        points = report.design.Z if self._precomputed else report.points
+        f = np.stack(self._draws_at(points, thetas, rng), axis=1)
+        return f[:, 0] if len(thetas) == 1 else f
+
+    # ----- reports
+
+    @property
+    def _report(self) -> KernelReport:
+        return KernelReport(self._fitted().machines, self.classes_)
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel with its learned parameters, on the standardised scale."""
+        return self._report.kernel
+
+    @property
+    def kernel_draws_(self) -> Any:
+        """Draws of the kernel's log parameters, with ``tune="sample"``."""
+        draws = self._report.log_draws
+        if not draws:
+            raise AttributeError("kernel_draws_ exists with tune='sample' only.")
+        return draws[0] if len(draws) == 1 else draws
+
+    @property
+    def inducing_points_(self) -> Array:
+        """Inducing points on the scale of the input; numbers of training rows if precomputed."""
+        return self._report.points
+
+    def _support(self) -> Array:
+        fit = self._fitted()
+        if not isinstance(fit, KernelFit) or fit.support is None:
+            raise AttributeError(
+                "support_ and support_proba_ exist for fits to at most 50,000 rows in memory only."
+            )
+        return fit.support
+
+    @property
+    def support_(self) -> Array:
+        """Rows whose margin is more likely violated than not."""
+        return np.flatnonzero(self._support().max(axis=1) > 0.5)
+
+    @property
+    def support_proba_(self) -> Array:
+        """Posterior probability of each row to violate the margin."""
+        if not self.machines_[0].posterior.has_spread:
+            raise AttributeError("support_proba_ does not exist for a point estimate.")
+        support = self._support()
+        return support[:, 0] if support.shape[1] == 1 else support
+
+    def summary(self, level: float = 0.9) -> Any:
+        """Parameters of the kernel, as a data frame.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior mass of the interval, where parameters were drawn.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            Indexed by name: the value that was learned or given; with ``tune="sample"`` mean, sd,
+            lower, upper, r_hat and ess of the draws (class and name, for more than two classes).
+        """
+        return self._report.summary(level)
+
+    def to_arviz(self) -> Any:
+        """Draws (variational ones unless sampled) as an ArviZ data tree.
+
+        Returns
+        -------
+        tree : xarray.DataTree
+            Group ``posterior`` with ``f`` at the inducing points.  With ``tune="sample"``, where
+            every draw of f has its own kernel, with the parameters of these kernels instead.
+        """
+        return self._report.arviz(self._generator())

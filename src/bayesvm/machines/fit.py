@@ -100,10 +100,10 @@ class Fit:
         """
         made: dict[int, Rows | None] = {}
         for machine in self.machines:
-            model = machine.model
-            if id(model.terms) not in made:
-                made[id(model.terms)] = None if model.is_latent else model.rows(X)
-            yield made[id(model.terms)]
+            key = id(machine.model.terms)
+            if key not in made:
+                made[key] = machine.columns(X)
+            yield made[key]
 
     def moments_at(self, X: Any) -> list[tuple[Array, Array]]:
         """Mean and variance of f at a block of rows, for each machine."""

@@ -62,7 +62,6 @@ class Machine:
     shape: tuple[str, int] | None = None  # of the problem, see Problem.shape
     certificate: Certificate | None = None  # of the optimality of a mode
     dual: Array | None = None  # variables of a mode
-    in_sample: tuple[Array, Array] | None = None  # mean and variance of f at the training rows
 
     # ----- f at new rows
 
@@ -70,6 +69,10 @@ class Machine:
     def params(self) -> tuple[Any, ...]:
         """Parameters of latent entries, one for each term."""
         return tuple(each and each.params for each in self.state.latents)
+
+    def columns(self, X: Any) -> Rows | None:
+        """Columns at new rows; ``None`` where entries are latent."""
+        return None if self.model.is_latent else self.model.rows(X)
 
     def moments(self, X: Any, rows: Rows | None = None) -> tuple[Array, Array]:
         """Mean and variance of f at new rows, whose columns may be given."""

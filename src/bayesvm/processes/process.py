@@ -138,6 +138,12 @@ class Predictor:
     R: Array
     on: Array
 
+    @staticmethod
+    def of(K: Array, w: Array, alpha: Array) -> Predictor:
+        """From the covariance at the points and the precisions of the sites."""
+        on = np.flatnonzero(w * np.diag(K) > NEGLIGIBLE)
+        return Predictor(alpha, w[on], invert(factor(K, w[on], on)), on)
+
     def __call__(self, cross: Array, diag: Array) -> tuple[Array, Array]:
         """From values with the points, ``(new, points)``, and of the rows with themselves."""
         T = (cross[:, self.on] * np.sqrt(self.w)) @ self.R.T
@@ -407,12 +413,16 @@ def fit_sites(
     tol: float = 1e-6,
     max_iter: int = 100,
     watch: Watch = silent,
+    final: bool = False,
 ) -> SiteFit:
     r"""Climb the bound by natural-gradient steps on the sites until a step gains ``tol`` a row.
 
     The target of a point's site is :math:`(w, b) = \sum (w_i, g_i + w_i m)` over its rows; steps
     that would lower the bound are halved, so the bound never falls.  Without a start, f has the
     signs of the labels: from zero it would grow for some passes.
+
+    A ``final`` fit takes shorter steps, as whole ones overshoot near the top, until one gains
+    ``tol`` of the bound's size.
     """
 
     if start is None:
@@ -439,9 +449,11 @@ def fit_sites(
 
         return Step(fit.bound, bold=move)
 
-    enough = tol * float(labels.c.sum())
+    def settled(gain: float, bound: float, *_: Any) -> bool:
+        return gain < tol * (max(1.0, abs(bound)) if final else float(labels.c.sum()))
+
     how: dict[str, Any] = {"max_iter": max_iter, "watch": watch}
-    run = climb(step, start, lambda gain, *_: gain < enough, Pace(), **how)
+    run = climb(step, start, settled, Pace(0.5, 0.5) if final else Pace(), **how)
     fit = best if best is not None and best.sites is run.state else evaluate(run.state)
-    ended = {"converged": run.converged, "change": run.change}
-    return replace(fit, passes=run.n_iter, path=run.path, **ended)
+    done, change = run.converged, run.change
+    return replace(fit, passes=run.n_iter, path=run.path, converged=done, change=change)

@@ -77,6 +77,10 @@ class Whitened(Design):
     def _factor(self) -> tuple[Array, float]:
         return kernel_factor(self.kernel, self.Z)
 
+    def check(self) -> None:
+        """Raise where the kernel matrix of the points has no factor."""
+        _ = self._factor
+
     @property
     def L(self) -> Array:
         return self._factor[0]

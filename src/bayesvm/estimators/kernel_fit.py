@@ -1,0 +1,349 @@
+"""Fits of the kernel machine: to rows in memory, and to rows that are read in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from ..blocks import Blocks, block_rows, cut, rows_of_all_classes
+from ..blocks.memory import Plan, keep_what_is_freed
+from ..core import arrays
+from ..core.types import Array, Coef, Rows
+from ..designs import Standardised, fit_columns
+from ..engines import Serial, Threads
+from ..gaussian.covariances import covariance
+from ..gaussian.forms import sandwich
+from ..inference.loop import State
+from ..inference.progress import Monitor, Progress, Watch, silent
+from ..inputs import reading
+from ..inputs.dask import is_dask
+from ..kernels import Precomputed, Scaled
+from ..kernels.precomputed import check_gram
+from ..likelihoods.tight import Tight
+from ..machines.fit import one_against_rest
+from ..machines.machine import Machine
+from ..model.model import Model, Problem
+from ..processes.evidence import START, LabelledPoints, extent_of
+from ..processes.gibbs import Sampled
+from ..processes.machine import (
+    columns_at_points,
+    exact_machine,
+    gram_of,
+    machine_from_chains,
+    machine_from_sites,
+    whitened_model,
+)
+from ..processes.points import ALL_ROWS, Distinct, inducing_points, merge
+from ..processes.process import Gram, Labels, LowRank, Prior, Sites, fit_sites
+from ..processes.streamed import ROWS, guided, refine
+from ..processes.tune import Tuned, kernel_prior, tune
+from ..processes.whitened import Projected, Whitened
+from . import choices as check
+from .base import Training
+from .run import Run
+
+SAMPLED = 20_000  # rows of a large fit for tuning and for the places of inducing points
+
+Found = list[tuple[Machine, Array]]  # machines, and probabilities of rows to violate the margin
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Parameters of the estimator, names and numbers replaced by objects."""
+
+    params: dict[str, Any]
+    scheme: Any
+    likelihood: Any
+    rule: str | None  # of tuning
+    fitc: bool
+    level: float  # prior variance of the level of f
+
+    @property
+    def is_precomputed(self) -> bool:
+        return isinstance(self.params["kernel"], str) and self.params["kernel"] == "precomputed"
+
+    def extent(self, points: Array) -> float:
+        return extent_of(points, self.params["standardize"])
+
+    def model(self, design: Whitened) -> Model:
+        """The process as a linear model, with the likelihood whose bound is climbed."""
+        tight = self.scheme.is_tight
+        return whitened_model(
+            design, self.level, Tight(self.likelihood) if tight else self.likelihood
+        )
+
+    def engine(self, n: int, K: int, X: Any = None) -> Any:
+        return check.choose_engine(self.params["engine"], n, K, self.params["n_jobs"], X)
+
+    def inducing(self, points: Array, kernel: Any, inputs: Any, *how: Any) -> Array:
+        given = self.params["inducing"], self.params["n_inducing"]
+        return inducing_points(*given, points, kernel, inputs, *how)
+
+    def tuned(
+        self,
+        kernel: Any,
+        points: Array,
+        machines: tuple[Labels, ...],
+        rng: np.random.Generator,
+        **how: Any,
+    ) -> Tuned:
+        """The kernel with its parameters learned."""
+        weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
+        seen = LabelledPoints(points, machines, self.level, self.extent(points))
+        return tune(self.rule or "", weighted, seen, self.likelihood, rng, **how)
+
+
+class Prepared(NamedTuple):
+    """The data of a fit in memory, its kernel and inducing points."""
+
+    kept: Array  # rows that have weight
+    data: Distinct
+    points: Array  # distinct rows, on the scale of the kernel
+    machines: tuple[Labels, ...]
+    design: Whitened
+    sites: list[Sites] | None  # at which tuning has ended
+
+    @property
+    def exact(self) -> bool:
+        return self.design.Z is self.points
+
+
+def prepare(
+    settings: Settings,
+    X: Array,
+    codes: Array,
+    c: Array,
+    n_classes: int,
+    rng: np.random.Generator,
+    watch: Watch = silent,
+    every: int = ALL_ROWS,
+) -> Prepared:
+    """Distinct rows, the kernel tuned to them, and inducing points.
+
+    By default all rows are inducing points, if they are at most ``every``.
+    """
+    keep_what_is_freed()
+    kept = np.flatnonzero(c > 0)
+    data, params = merge(X[kept], codes[kept], c[kept]), settings.params
+    if settings.is_precomputed:
+        K = check_gram(X)
+        # rows with the same kernel values are the same row; from here on a row is its number
+        first = kept[np.unique(data.at[data.back], return_index=True)[1]]
+        points = first[:, None].astype(float)
+        own = float(np.diag(K)[first].mean())
+        # a kernel whose weight is tuned is brought to unit variance first
+        kernel: Any = Precomputed(K, own if settings.rule is not None and own > 0 else 1.0)
+        inputs, named = Standardised(np.zeros(1), np.ones(1)), False
+    else:
+        rows = Blocks(data.X[data.at], np.empty(data.c.size), data.c, block_rows(X.shape[1]))
+        inputs = fit_columns(rows, Serial(), params["standardize"])
+        points = inputs.columns(data.X)
+        kernel, named = check.choose_kernel(params["kernel"], settings.extent(points))
+    chosen: list[Array] = []
+
+    def choose(kernel: Any) -> Array:
+        if not chosen:
+            chosen.append(settings.inducing(points, kernel, inputs, rng, every))
+        return chosen[0]
+
+    def apart(kernel: Any) -> Array | None:
+        return None if choose(kernel) is points else choose(kernel)
+
+    each = one_against_rest(data.codes, n_classes)
+    machines = tuple(Labels(y, data.c, data.at, len(points)) for y in each)
+    # a class that a stream has no rows of yet has no part in the choice
+    met, sites = tuple(m for m in machines if np.ptp(m.y) > 0), None
+    with check.blas_threads(len(points), "dense"):
+        if settings.rule is not None and met:
+            how: dict[str, Any] = {"inducing": apart, "fitc": settings.fitc, "watch": watch}
+            found = settings.tuned(kernel, points, met, rng, per_column=named, **how)
+            kernel, sites = found
+        design = Whitened(kernel, choose(kernel), inputs)
+        design.check()
+    return Prepared(kept, data, points, machines, design, sites)
+
+
+def fit_rows(data: Training, settings: Settings, run: Run) -> tuple[list[Machine], Array]:
+    """Fit to rows that are all in memory; also their probabilities to violate the margin."""
+    X, rng = arrays.to_numpy(data.X), run.generator("places")  # so few are slower on a device
+    ready = prepare(settings, X, data.codes, data.c, data.n_classes, rng, run.watch)
+    model, scheme = settings.model(ready.design), settings.scheme
+    settings = replace(settings, fitc=settings.fitc and not ready.exact)
+    fit: Callable[..., Found] = _fit_columns
+    if settings.rule == "sample" or (settings.fitc and check.is_sampler(scheme)):
+        fit = _fit_chains
+    elif settings.fitc or (scheme.is_tight and not settings.likelihood.is_learned):
+        fit = _fit_sites
+    found = fit(ready, model, settings, run, rng)
+    support = np.zeros((data.c.size, len(found)))
+    support[ready.kept] = np.stack([s for _, s in found], axis=1)[ready.data.back]
+    return [machine for machine, _ in found], support
+
+
+def _fit_sites(
+    ready: Prepared, model: Model, settings: Settings, run: Run, rng: np.random.Generator
+) -> Found:
+    """Variational fits by sites at the points, exact or through inducing points."""
+    design, found = ready.design, []
+    about = [ready.points, ready.data.codes, ready.data.c, design.kernel, design.Z]
+    threads = check.blas_threads(model.width, "dense")
+    with run.checkpoint(lambda: about) as store, threads:
+        process: Gram | LowRank = (
+            gram_of(model)
+            if ready.exact
+            else LowRank.of(design.kernel, design.Z, ready.points, settings.level, settings.fitc)
+        )
+        for j, labels in enumerate(ready.machines):
+            part = None if store is None or run.stopped else store.part(f"machine{j}")
+            start = None if ready.sites is None else ready.sites[j]
+            how = (settings.params["probability"], start, Monitor(run.watch, part))
+            found.append(machine_from_sites(process, labels, model, settings.scheme, *how))
+    return found
+
+
+def _fit_chains(
+    ready: Prepared, model: Model, settings: Settings, run: Run, rng: np.random.Generator
+) -> Found:
+    """Gibbs sampling with FITC, or of the kernel too."""
+    if run.path is not None:
+        raise ValueError(
+            "checkpoint= is not kept for approximation='fitc' or tune='sample' with "
+            "inference='gibbs'; leave it out."
+        )
+    kernel, X, likelihood = ready.design.kernel, ready.points, settings.likelihood
+    process = Prior(kernel, settings.level, ready.design.Z, settings.fitc)
+    drawn = settings.rule == "sample"
+    prior = kernel_prior(kernel, settings.extent(X), likelihood) if drawn else None
+    given = settings.params
+    how = (model, settings.scheme, given["probability"], rng, run.watch, given["n_jobs"])
+    with check.blas_threads(model.width, "dense"):
+        return [
+            machine_from_chains(Sampled(process, X, labels, likelihood, prior), *how)
+            for labels in ready.machines
+        ]
+
+
+def _fit_columns(
+    ready: Prepared, model: Model, settings: Settings, run: Run, rng: np.random.Generator
+) -> Found:
+    """Fits of the linear model of whitened columns, by any scheme."""
+    data, scheme, n, K = ready.data, settings.scheme, ready.data.c.size, model.width
+    spread = check.has_spread(scheme)
+    # as many coefficients as rows: an n-sized factor is the smaller one
+    dual = ready.exact and n < K and not check.needs_matrix(scheme)
+    if ready.exact:
+        rows = Rows(columns_at_points(ready.design)[data.at])
+    else:
+        rows = model.rows(data.X[data.at])
+        rows = rows if spread else Rows(rows.C)  # points and draws are of the low-rank function
+    blocks = Blocks(data.X, np.empty(n), data.c, n if dual else block_rows(K)).assembled(rows)
+    problem = Problem(model, blocks, settings.engine(n, K), "factored" if dual else "dense")
+    starts = _starts(problem, ready, run) if spread else []
+    found = []
+    machines = run.fit(problem, data.codes, max(2, len(ready.machines)), scheme, starts)
+    for machine, labels in zip(machines, ready.machines, strict=True):
+        weights = machine.dual
+        if weights is not None and weights.size:  # only the hinge has them
+            support = weights > 1e-8 * data.c
+        else:
+            m, v = machine.posterior.moments(rows.C)
+            support = ndtr((1.0 - labels.y * m) / np.sqrt(np.maximum(v + rows.extra, 1e-300)))
+        found.append((exact_machine(machine) if dual else machine, support))
+    return found
+
+
+def _starts(problem: Problem, ready: Prepared, run: Run) -> list[State | None]:
+    """Posteriors by sites to start from: of an exact process, or where tuning has ended."""
+    model, sites = problem.model, ready.sites
+    if ready.exact:
+        gram, site = gram_of(model), model.likelihood.expected
+
+        def watch(progress: Progress, state: Any) -> bool:
+            return run.watch(progress._replace(stage="start"))
+
+        near: list[Any] = [*ready.sites] if ready.sites else [None] * len(ready.machines)
+        sites = [
+            fit_sites(gram, labels, site, start, tol=3e-6, watch=watch).sites
+            for labels, start in zip(ready.machines, near, strict=True)
+        ]
+    C, P = problem.blocks.X, model.precision(model.init())
+    if C.shape[0] > ready.points.shape[0]:  # a point with two labels has two rows
+        C = C[np.unique(ready.data.at, return_index=True)[1]]
+    starts: list[State | None] = []
+    for w, b in sites or ():
+        cov = covariance(sandwich(C, w, problem.form), P)
+        starts.append(State(Coef(cov.solve(C.T @ b), cov), model.init()))
+    return starts
+
+
+def fit_blocks(data: Training, settings: Settings, run: Run) -> tuple[list[Machine], None]:
+    """Fit to rows that are read in blocks.
+
+    Scaling takes one pass; kernel parameters and inducing points come from a sample; the posterior
+    takes a few passes more, begun where ever larger samples have led.
+    """
+    params, scheme, rng = settings.params, settings.scheme, run.generator("places")
+    check.check_large(settings.rule, settings.fitc)
+    reading.check_positive_weights(data.c)
+    n, p = data.X.shape
+    if params["n_inducing"] is None:
+        raise ValueError(
+            f"n_inducing=None asks for an exact process with {n} points; give a number, or 'auto', "
+            "for more than 50,000 rows."
+        )
+    engine = settings.engine(n, p, data.X)
+    check.check_engine(engine, scheme, data.X)
+    X, c = check.placed(engine, data.X, data.c)
+    blocks = cut(X, data.codes, c, check.choose_size(engine, p))
+    inputs = fit_columns(blocks, engine, params["standardize"])
+    codes = data.codes.compute() if is_dask(data.codes) else arrays.to_numpy(data.codes)
+    few = blocks.take(rows_of_all_classes(codes, SAMPLED, rng))
+    sample = merge(*(arrays.to_numpy(x) for x in (few.X, few.y, few.c)))
+    points = inputs.columns(sample.X)
+    kernel, named = check.choose_kernel(params["kernel"], settings.extent(points))
+
+    def design_of(kernel: Any) -> Whitened:
+        return Whitened(kernel, settings.inducing(points, kernel, inputs, rng), inputs)
+
+    def improve(kernel: Any, guide: Any, search: Any) -> Any:
+        """The kernel improved by more rows and the inducing points."""
+        model = whitened_model(design_of(kernel), settings.level, guide)
+        some, place = blocks.take(rows_of_all_classes(codes, ROWS, rng)), engine
+        labels = arrays.to_numpy(some.y)
+        if engine.on_device:
+            some = replace(some, X=engine.place(some.X), c=engine.place(some.c))
+            labels = engine.place(labels)
+        else:
+            some, place = some.home(), Threads(params["n_jobs"])
+        some = replace(some, size=check.choose_size(place, model.width - 1))
+        problem = guided(Problem(model, some, place), guide)
+        each = one_against_rest(labels, data.n_classes)
+        problems = [replace(problem, blocks=replace(some, y=y)) for y in each]
+        return refine(kernel, problems, settings.extent(points), START, search)
+
+    with check.blas_threads(points.shape[0], "dense"):
+        if settings.rule is not None:
+            each = one_against_rest(sample.codes, data.n_classes)
+            machines = tuple(Labels(y, sample.c, sample.at, len(points)) for y in each)
+            how: dict[str, Any] = {"per_column": named, "refine": improve, "watch": run.watch}
+            kernel = settings.tuned(kernel, points, machines, rng, **how).kernel
+        design = design_of(kernel)
+        design.check()
+    model = replace(settings.model(design), dtype=check.choose_dtype(engine, scheme))
+    fitted = model
+    if not check.has_spread(scheme):
+        level, gp = model.terms
+        fitted = replace(model, terms=(level, gp._replace(design=Projected(design))))
+    size = check.choose_size(engine, model.width)
+    problem = Problem(fitted, cut(X, data.codes, c, size), engine)
+    allowed = engine.available() if engine.memory is None else engine.memory
+    plan = Plan(n, model.width, model.dtype, allowed)
+    if params["verbose"]:
+        print(f"[bayesvm] {plan}")
+    problem = problem.assembled() if plan.keeps else problem
+    found = run.fit(problem, data.codes, data.n_classes, scheme)
+    return [replace(m, model=model) for m in found], None

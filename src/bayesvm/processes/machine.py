@@ -1,0 +1,242 @@
+"""Machines from a Gaussian process: from sites, from chains, and their predictions.
+
+A machine has the model of whitened columns (:mod:`.whitened`) and a posterior of its coefficients,
+whichever way it was fitted.  One of an exact process predicts from kernel values with the points;
+it keeps the points, precisions and alpha, from which its factor is computed when it is needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import ndtr, ndtri
+
+from ..core.types import Array, Coef, Rows, Term
+from ..designs import Intercept
+from ..gaussian.covariances import DualCovariance, FullCovariance, Point
+from ..inference.draws import LIKELIHOOD, Draws
+from ..inference.loop import State
+from ..inference.progress import Watch, silent
+from ..machines.calibration import fit_link, leave_one_out_draws, plain_link
+from ..machines.diagnostics import r_hat
+from ..machines.fit import Fit
+from ..machines.machine import AGREED, Machine
+from ..machines.posterior import DrawsPosterior, GaussianPosterior, PointPosterior, Posterior
+from ..model.model import Model
+from ..priors import Fixed
+from .gibbs import Chains, Mixture, Sampled, run_chains
+from .process import Gram, Labels, LowRank, Predictor, SiteFit, Sites, fit_sites, invert
+from .whitened import Whitened
+
+MIXED = 100  # draws, each with its own kernel, that predict
+
+
+@dataclass(frozen=True)
+class KernelFit(Fit):
+    """Fitted machines, and the probability of each training row to violate the margin."""
+
+    support: Array | None = None  # (n, machines), where all rows were in memory
+
+
+def whitened_model(design: Whitened, level: float, likelihood: Any) -> Model:
+    """The process as a linear model: a level of some variance, and whitened columns."""
+    terms = Term("level", Intercept(), Fixed(1.0 / level)), Term("gp", design, Fixed(1.0))
+    return Model(terms, likelihood)
+
+
+def columns_at_points(design: Whitened) -> Array:
+    """Columns of an exact process at its points: the level's, and the rows of the factor."""
+    return np.column_stack([np.ones(design.width), np.tril(design.L)])
+
+
+class ExactCovariance(DualCovariance):
+    """Covariance of the coefficients of an exact process, from precisions of sites at its points.
+
+    The columns of the points are computed when they are first needed; files do not hold them.
+    """
+
+    def __init__(self, design: Whitened, w: Array, level: float) -> None:
+        P = np.ones(design.width + 1)
+        P[0] = 1.0 / level
+        self.__dict__.update(design=design, w=w, level=level, P=P)
+
+    @cached_property
+    def C(self) -> Array:  # type: ignore[override]
+        return columns_at_points(self.__dict__["design"])
+
+    def __reduce__(self) -> Any:
+        return ExactCovariance, tuple(self.__dict__[k] for k in ("design", "w", "level"))
+
+
+@dataclass(frozen=True)
+class ExactMachine(Machine):
+    """A machine of an exact process: it predicts from kernel values with the points."""
+
+    alpha: Array = field(default_factory=lambda: np.empty(0))
+    w: Array = field(default_factory=lambda: np.empty(0))  # precisions of the sites
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "predictor"}
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        return Predictor.of(gram_of(self.model).K, self.w, self.alpha)
+
+    def columns(self, X: Any) -> Rows:
+        """Kernel values of rows with the points, and with themselves."""
+        design, level = self.model.terms[-1].design, level_of(self.model)
+        diag = design.kernel.diag(design.inputs.columns(X))
+        return Rows(design.values(X) + level, diag + level)
+
+    def moments(self, X: Any, rows: Rows | None = None) -> tuple[Array, Array]:
+        rows = self.columns(X) if rows is None else rows
+        return self.predictor(rows.C, np.asarray(rows.extra))
+
+    def quantiles(self, X: Any, levels: tuple[float, ...], rows: Rows | None = None) -> Array:
+        m, v = self.moments(X, rows)
+        return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
+
+
+def level_of(model: Model) -> float:
+    """Prior variance of the level of f."""
+    return 1.0 / float(model.terms[0].prior.precision)
+
+
+def gram_of(model: Model) -> Gram:
+    """The exact process of a model at its own points, with the jitter of its factor."""
+    design = model.terms[-1].design
+    K = design.kernel(design.Z) + level_of(model)
+    K[np.diag_indices_from(K)] += design.jitter
+    return Gram(K)
+
+
+def machine_from_sites(
+    process: Gram | LowRank,
+    labels: Labels,
+    model: Model,
+    scheme: Any,
+    probability: str,
+    start: Sites | None = None,
+    watch: Watch = silent,
+) -> tuple[Machine, Array]:
+    """Fit sites at the points; the machine, and probabilities of rows to violate the margin."""
+    likelihood = model.likelihood
+    how: dict[str, Any] = {"tol": scheme.tol, "max_iter": scheme.max_iter, "final": True}
+    fit = fit_sites(process, labels, likelihood.expected, start, watch=watch, **how)
+    link = plain_link(probability, likelihood)
+    if link is None:
+        link = fit_link(labels.y, *fit.left_out(labels, likelihood.expected), labels.c)
+    coef = coef_of(process, fit, model)
+    ended = (fit.bound, fit.path, fit.passes, fit.converged, fit.change)
+    what = (model, GaussianPosterior(coef), State(coef, model.init()), link, *ended)
+    support = ndtr((1.0 - labels.y * fit.m[labels.at]) / np.sqrt(fit.v[labels.at]))
+    if isinstance(process, LowRank):
+        return Machine(*what), support
+    machine = ExactMachine(*what, alpha=fit.alpha, w=fit.sites.w)
+    machine.__dict__["predictor"] = fit.predictor  # computed already
+    return machine, support
+
+
+def coef_of(process: Gram | LowRank, fit: SiteFit, model: Model) -> Coef:
+    """The posterior of the whitened coefficients, the level's first."""
+    level, design = level_of(model), model.terms[-1].design
+    if isinstance(process, Gram):
+        mean = np.append(level * fit.alpha.sum(), np.tril(design.L).T @ fit.alpha)
+        return Coef(mean, ExactCovariance(design, fit.sites.w, level))
+    sd = np.ones(process.C.shape[1])
+    sd[0] = np.sqrt(level)
+    mean = (fit.R @ (process.C.T @ process.through(fit.sites)[0].b)) @ fit.R
+    return Coef(sd * mean, FullCovariance(invert(fit.R.copy(order="F")) / sd[:, None]))
+
+
+def exact_machine(machine: Machine) -> Machine:
+    """A machine fitted with one row for each point of an exact process, without its columns."""
+    design, level = machine.model.terms[-1].design, level_of(machine.model)
+    post, (mean, cov) = machine.posterior, machine.state.coef
+    if isinstance(post, PointPosterior) and isinstance(post.curvature, DualCovariance):
+        curvature = ExactCovariance(design, post.curvature.w, level)
+        return replace(machine, posterior=replace(post, curvature=curvature))
+    if not isinstance(post, GaussianPosterior) or not isinstance(cov, DualCovariance):
+        return machine
+    alpha = solve_triangular(design.L, mean[1:], lower=True, trans=1, check_finite=False)
+    coef = Coef(mean, ExactCovariance(design, cov.w, level))
+    changes = {"posterior": GaussianPosterior(coef), "state": machine.state._replace(coef=coef)}
+    return ExactMachine(**{**machine.__dict__, **changes}, alpha=alpha, w=cov.w)
+
+
+def joint_draws(machine: Machine, X: Any, theta: Array, rng: np.random.Generator) -> Array:
+    """f jointly at rows, for draws of the coefficients."""
+    model = machine.model
+    f: Array = model.terms[-1].design.joint(X, theta[:, model.slices[-1]], rng)
+    return f + theta[:, :1] if len(model.terms) > 1 else f
+
+
+# ---------------------------------------------------------------------------------------------
+# Chains
+
+
+def machine_from_chains(
+    what: Sampled,
+    model: Model,
+    scheme: Any,
+    probability: str,
+    rng: np.random.Generator,
+    watch: Watch = silent,
+    n_jobs: int | None = None,
+) -> tuple[Machine, Array]:
+    """Run chains over f, and over the kernel if it has a prior, from near the variational fit."""
+    labels, likelihood, level = what.labels, what.likelihood, what.process.level
+    process = what.at(what.process.kernel.theta)
+    near = fit_sites(process, labels, likelihood.expected, tol=1e-4)
+    start = (near.R @ (process.C.T @ process.through(near.sites)[0].b)) @ near.R
+    chains = run_chains(what, scheme, rng, start, watch, n_jobs)
+    hyper = {"kernel": chains.theta}
+    if likelihood.is_learned:
+        hyper[LIKELIHOOD] = chains.scale[..., None]
+        likelihood = likelihood.with_scale(np.exp(np.log(chains.scale).mean()))
+    model = replace(model, likelihood=likelihood)
+    if what.prior is None:
+        theta = chains.z.copy()
+        theta[..., 0] *= np.sqrt(level)
+        post: Posterior = DrawsPosterior(theta)
+        compared = chains.f
+    else:
+        mixture = _mixture(chains, level, model.terms[-1].design)
+        model = Model((Term("gp", mixture, Fixed(1.0)),), likelihood)
+        post = DrawsPosterior(np.eye(mixture.width)[None])
+        every = -(-chains.theta.shape[1] // chains.f.shape[1])  # draws whose f was kept
+        beside = chains.theta[:, ::every][:, : chains.f.shape[1]]
+        compared = np.concatenate([chains.f, beside], axis=2)
+    f = chains.f.reshape(-1, chains.f.shape[-1]).T[labels.at]  # (rows, draws)
+    link = plain_link(probability, likelihood)
+    if link is None:
+        logs = likelihood.log_prob(labels.y[:, None], f)
+        link = fit_link(labels.y, *leave_one_out_draws(f, logs, labels.c), labels.c)
+    worst = float(np.max(r_hat(compared)))
+    machine = Machine(
+        model,
+        post,
+        State(Coef(post.mean, Point(model.width)), model.init()),
+        link,
+        float("nan"),
+        list(chains.fit.mean(axis=0)),
+        chains.fit.shape[1],
+        worst <= AGREED,
+        worst,
+        draws=Draws(chains.z, hyper, chains.fit),
+    )
+    spread = np.sqrt(np.maximum(f.var(axis=1), 1e-300))
+    return machine, ndtr((1.0 - labels.y * f.mean(axis=1)) / spread)
+
+
+def _mixture(chains: Chains, level: float, design: Whitened) -> Mixture:
+    """Draws spread evenly over the chains."""
+    theta, z = (x.reshape(-1, x.shape[-1]) for x in (chains.theta, chains.z))
+    some = np.unique(np.linspace(0, len(z) - 1, MIXED).astype(int))
+    values = z[some].copy()
+    values[:, 0] *= np.sqrt(level)
+    return Mixture(design.inputs, design.kernel, design.Z, theta[some], values)
