@@ -1,4 +1,4 @@
-"""How well chains have mixed."""
+"""Convergence diagnostics of Markov chains: R-hat and the effective number of draws."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def _split(x: Array) -> Array:
 def r_hat(x: Array) -> Array:
     """R-hat of draws ``(chains, draws, ...)``, near 1 when chains agree.
 
-    Chains are split in halves and draws replaced by normal scores of their ranks, so that one
-    without moments cannot hide; the larger of the values for draws and for their distances from
-    the median (Vehtari et al., 2021).
+    Chains are split in halves and draws replaced by normal scores of their ranks, for draws without
+    moments; the larger of the values for draws and for their distances from the median (Vehtari et
+    al., 2021).
     """
     if x.shape[1] < 4:
         return np.full(x.shape[2:], np.nan)  # too few draws to judge
@@ -30,16 +30,16 @@ def r_hat(x: Array) -> Array:
 
 
 def indicator_r_hat(x: Array) -> Array:
-    """R-hat of zeros and ones ``(chains, draws, ...)``, without ranks, which they do not have.
+    """R-hat of zeros and ones ``(chains, draws, ...)``, without ranks.
 
-    One that is rarely on (or rarely off) differs between chains by chance alone, so its variance
-    is taken as that of at least one switch a chain.
+    A rare one (or zero) differs between chains by chance alone, so its variance is taken as that of
+    at least one switch in a chain.
     """
     if x.shape[1] < 4:
         return np.full(x.shape[2:], np.nan)
     s = _split(x)
     n = s.shape[1]
-    on = s.mean(axis=1)  # of zeros and ones the mean says all
+    on = s.mean(axis=1)  # zeros and ones: the mean gives the variance
     within = np.maximum((on * (1.0 - on)).mean(axis=0) * n / (n - 1), 1.0 / n)
     return np.sqrt((n - 1) / n + on.var(axis=0, ddof=1) / within)
 

@@ -267,19 +267,9 @@ def disagreement(draws: Draws) -> float:
 
 
 def _from_draws(problem: Problem, draws: Draws, worst: float) -> Machine:
-    return Machine(
-        problem.model,
-        DrawsPosterior(draws.theta, draws.pairs),
-        draws.start,
-        ProbitLink(),
-        bound=float("nan"),
-        path=list(draws.log_prob.mean(axis=0)),
-        n_iter=draws.theta.shape[1],
-        converged=worst <= AGREED,
-        change=worst,
-        draws=draws,
-        shape=problem.shape,
-    )
+    post, path = DrawsPosterior(draws.theta, draws.pairs), list(draws.log_prob.mean(axis=0))
+    end = (float("nan"), path, draws.theta.shape[1], worst <= AGREED, worst)
+    return Machine(problem.model, post, draws.start, ProbitLink(), *end, draws, problem.shape)
 
 
 def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
@@ -292,20 +282,11 @@ def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
         gate = problem.model.gates(priors)
         response = _response(problem, ascent.state) if gate is None else None
         post = GaussianPosterior(coef if gate is None else seen(coef, gate), response)
-    return Machine(
-        problem.model,
-        post,
-        ascent.state,
-        ProbitLink(),
-        ascent.bound,
-        ascent.path,
-        ascent.n_iter,
-        ascent.converged,
-        ascent.change,
-        shape=problem.shape,
-        certificate=ascent.certificate if isinstance(ascent, Mode) else None,
-        dual=ascent.dual if isinstance(ascent, Mode) else None,
-    )
+    end = (ascent.bound, ascent.path, ascent.n_iter, ascent.converged, ascent.change)
+    machine = Machine(problem.model, post, ascent.state, ProbitLink(), *end, shape=problem.shape)
+    if isinstance(ascent, Mode):
+        return replace(machine, certificate=ascent.certificate, dual=ascent.dual)
+    return machine
 
 
 def _response(problem: Problem, state: State) -> Any:

@@ -212,27 +212,17 @@ class PointPosterior:
     mean: Array
     curvature: Covariance
 
-    def _refuse(self) -> NoPosterior:
-        return NoPosterior(
+    def _refuse(self, *args: Any, **options: Any) -> Array:
+        raise NoPosterior(
             "inference='em' gives a point estimate without a posterior, so there are no standard "
             "deviations, intervals or draws. Fit with inference='vb', 'svi' or 'gibbs' for those."
         )
 
-    def variance(self) -> Array:
-        raise self._refuse()
-
-    def covariance(self, where: slice | None = None) -> Array:
-        raise self._refuse()
+    variance = covariance = quantiles = sample = _refuse
 
     def moments(self, C: Columns) -> tuple[Array, Array]:
         m = C @ self.mean
         return m, np.zeros_like(m)
-
-    def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
-        raise self._refuse()
-
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
-        raise self._refuse()
 
     def left_out(self, problem: Problem) -> tuple[Array, Array]:
         y, c = problem.blocks.y, problem.blocks.c

@@ -158,7 +158,7 @@ def _moved(
     def move(number: int, part: Incomplete) -> list[Entries]:
         rng = None if key is None else stream(key[0], "entries", *key[1:], number)
         C, numbers, out = part.rows.C, plain(part.rows.C), []
-        # of one copy of a row: each of several has entries of its own
+        # of one copy of a row: each copy has its own entries
         m, local = contributions(part.rows, part.y, part.c / part.copies, rng)
         for (design, where, K, params), h in zip(terms, part.hidden, strict=True):
             # gradient in the columns, at their present values

@@ -35,7 +35,7 @@ Product = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class Model:
-    """Terms side by side, seen through a likelihood."""
+    """Terms, whose sum is f, and the likelihood of the labels given f."""
 
     terms: tuple[Term, ...]
     likelihood: Likelihood
@@ -191,7 +191,7 @@ class Model:
 
 
 def arranged(terms: Sequence[Term]) -> tuple[Term, ...]:
-    """Terms in the order a model wants: plain ones, then effects of groups, the widest last."""
+    """Terms in the order of a model: plain ones, then effects of groups, the widest last."""
     return tuple(sorted(terms, key=lambda t: t.design.width if t.design.is_grouped else -1))
 
 
