@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from bayesvm.inference.progress import Reporter
-from bayesvm.vectors import Journal, Sparse
+from bayesvm.vectors.candidates import MergedRows
 from bayesvm.vectors.folds import held_out
+from bayesvm.vectors.journal import Journal
 from bayesvm.vectors.newton import largest_rate
 from bayesvm.vectors.pcvm_laplace import (
     CLOSE,
@@ -15,7 +16,8 @@ from bayesvm.vectors.pcvm_laplace import (
     LENGTH,
     NEAR,
     RATIO,
-    FoldPath,
+    FoldSearch,
+    Tried,
     convex_model,
     fit,
     follow_rates,
@@ -25,6 +27,7 @@ from bayesvm.vectors.pcvm_laplace import (
     signed_columns,
 )
 from bayesvm.vectors.process_mode import find_process_mode
+from bayesvm.vectors.sparse import Sparse
 
 from .test_process_mode import labels_of, problem
 
@@ -139,11 +142,14 @@ def test_progress_is_told_and_a_path_may_be_stopped():
 # ----- without a norm
 
 
-def fold_path(of=None, journal=None):
+def search(of=None, **options):
     K, y, c = problem(60)
-    of = np.arange(60) if of is None else of
+    rows = np.arange(60)
+    of = rows if of is None else of
+    data = MergedRows(K, rows, c, (y > 0).astype(int), [y], of)
+    model = convex_model(signed_columns(K[:, of], y, of), y, c, 0.0)
     H = held_out(y, c, 4, np.random.default_rng(0))
-    return FoldPath(K[:, of], of, y, c, H, **({"journal": journal} if journal else {}))
+    return FoldSearch(model, data, H, **options)
 
 
 def rates_of(n=60):
@@ -160,44 +166,36 @@ def test_rates_fall_from_the_largest_that_leaves_a_vector():
 
 
 def test_the_largest_rate_that_is_as_good_is_chosen():
-    made = fold_path()
-    made.rates, made.losses = [8.0, 2.0, 0.5, 0.1], [50.0, 41.2, 40.0, 40.3]
-    made.errors = [9.0, 9.0, 10.0, 9.0]
-    assert [made.choose(within) for within in (0.0, 0.15, 1.0)] == [2, 1, 0]
-    made.rates, made.losses, made.errors = [*made.rates, 4.0], [*made.losses, 41.4], [9.0] * 5
-    made.errors[2] = 10.0
-    assert [made.choose(within) for within in (0.15, 0.0)] == [4, 2]
+    made, losses = search(), [50.0, 41.2, 40.0, 40.3]
+    rates, errors = [8.0, 2.0, 0.5, 0.1], [9.0, 9.0, 10.0, 9.0]
+    made.tried = [Tried(*one, []) for one in zip(rates, losses, errors, strict=True)]
+    assert [made.choose(within).rate for within in (0.0, 0.15, 1.0)] == [0.5, 2.0, 8.0]
+    made.tried.append(Tried(4.0, 41.4, 9.0, []))
+    assert [made.choose(within).rate for within in (0.15, 0.0)] == [4.0, 0.5]
 
 
 def test_machines_of_a_path_are_those_of_separate_fits():
     """Warm starts, working sets and loose tolerances do not move the losses."""
-    made = fold_path()
+    made = search()
     made.follow(rates_of()[0])
-    k = made.choose()
-    for f, x in zip(made.folds, made.x[k], strict=True):
-        sparse = fit(f.model.with_rate(made.rates[k]))
-        own = f.B[:, np.append(sparse.columns, x.size - 1)] @ sparse.mean
-        assert_allclose(f.B @ x, own, atol=0.1)
-    labels, m, v, c = made.held(k)
+    chosen = made.choose()
+    for model, B, x in zip(made.models, made.columns, chosen.x, strict=True):
+        sparse = fit(model.with_rate(chosen.rate))
+        own = B[:, np.append(sparse.columns, x.size - 1)] @ sparse.mean
+        assert_allclose(B @ x, own, atol=0.1)
+    labels, m, v, c = made.held(chosen)
     assert labels.size == 60
     assert c.sum() == 60
     assert np.all(v > 0)
 
 
-def test_the_refined_rate_lies_between_two_of_the_path():
-    made = fold_path()
-    made.follow(rates_of()[0])
-    k, count = made.choose(), len(made.rates)
-    made.refine()
-    assert made.rates[-1] == pytest.approx(made.rates[k] / FOLD_RATIO**0.5)
-    assert len(made.x) == count + 1
-
-
 def test_candidates_without_weight_in_a_fold_are_left_out():
     of = np.arange(0, 60, 3)
-    made = fold_path(of=of)
+    made = search(of=of)
     made.follow(rates_of()[0])
-    assert all(x.size <= of.size + 1 for x in made.x[-1])
+    sizes = [x.size for x in made.tried[-1].x]
+    assert max(sizes) <= of.size + 1
+    assert sum(sizes) == 3 * of.size + 4  # every candidate is held out once
 
 
 def test_progress_of_folds_is_reported_and_a_path_may_be_stopped():
@@ -207,8 +205,8 @@ def test_progress_of_folds_is_reported_and_a_path_may_be_stopped():
         told.append(progress)
         return len(told) == 2
 
-    made = fold_path(journal=Journal(Reporter([callback], 0)))
+    made = search(journal=Journal(Reporter([callback], 0)))
     made.follow(rates_of()[0])
-    assert len(made.rates) == 2
+    assert made.stopped
     assert [p.iteration for p in told] == [1, 2]
-    assert_allclose([-p.bound for p in told], made.losses)
+    assert_allclose([-p.bound for p in told], [one.loss for one in made.tried])

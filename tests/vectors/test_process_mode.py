@@ -8,7 +8,8 @@ from tests.papers import chen
 
 from bayesvm.inference.progress import Reporter
 from bayesvm.processes.process import Labels
-from bayesvm.vectors import Journal, process_mode
+from bayesvm.vectors import process_mode
+from bayesvm.vectors.journal import Journal
 from bayesvm.vectors.pcvm_laplace import convex_model, fit, signed_columns
 from bayesvm.vectors.process_mode import (
     LEVEL,

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
-from numbers import Real
 from typing import Any
-
-import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from ..inference.progress import Progress
 from ..inputs import reading
-from ..inputs.parameters import SWITCH, check_rule, is_among
+from ..inputs.parameters import is_among
 from ..kernels import Kernel
 from ..vectors import pcvm_laplace, pcvm_power
 from . import vectors
 from .base import BayesianClassifier
-from .choices import check_positive, check_probability
+from .choices import check_positive
 
 CHOICES = {
     "prior": ("laplace", "power"),
@@ -244,91 +239,48 @@ class PCVC(BayesianClassifier):
         self : PCVC
             The fitted estimator.
         """
-        limits = self._check()
-        bias = vectors.intercept_precision(self.intercept_scale)
-        run = self._run()
+        vectors.check_settings(self.get_params(deep=False), CHOICES)
+        if self.norm_penalty:
+            check_positive("norm_penalty", self.norm_penalty, 1e-12, 1e12)
         reading.check_served(X, "PCVC")
-        task = vectors.VectorTask.of(
-            self._read_training(X, y, sample_weight),
-            self.kernel,
-            self.__dict__.get("kernel_") if self.warm_start else None,
-            self.standardize,
-            self.n_candidates,
-            True,
-            run.generator("vectors"),
-        )
-        last = list(self.__dict__.pop("rate_", ()))
-        self.__dict__.pop("norm_penalty_", None)
-        with task.journal(run) as journal:
-            kernel, amplitude = task.kernel, None
-            if self.tune:
-                kernel, amplitude = task.tune(self.standardize, journal)
-            how: dict[str, Any] = {"n_folds": self.n_folds, "bias": bias, "rng": task.rng}
+        run = self._run()
+        data = self._read_training(X, y, sample_weight)
+        task = vectors.VectorTask.of(run, data, self.__dict__.get("kernel_"), by_label=True)
+        last = list(self.__dict__.pop("rate_", ())) if self.warm_start else []
+        learned: dict[str, Any] = {}
+        with task.journal() as journal:
+            kernel, amplitude = task.tuned(journal)
+            where = (kernel, task.rows, journal, task.rng)
+            how: dict[str, Any] = {"n_folds": self.n_folds, "bias": task.bias_precision}
             if self.prior == "power":
                 found = pcvm_power.fit_machines(
-                    kernel,
-                    task.rows,
+                    *where,
                     shape=float(self.shape),
                     solver=self.solver,
                     n_starts=self.n_starts,
                     learn_width=self.tune,
-                    journal=journal,
-                    **limits,
+                    max_iter=500 if self.max_iter is None else self.max_iter,
+                    tol=1e-5 if self.tol is None else self.tol,
                     **how,
                 )
             else:
-                found, self.rate_, self.norm_penalty_ = pcvm_laplace.fit_machines(
-                    kernel,
-                    task.rows,
-                    amplitude,
+                found, learned["rate_"], learned["norm_penalty_"] = pcvm_laplace.fit_machines(
+                    *where,
+                    amplitude=amplitude,
                     rate=None if self.rate is None else float(self.rate),
                     norm_penalty=self.norm_penalty,
                     selection=self.selection,
-                    last=last if self.warm_start and len(last) == len(task.rows.labels) else (),
-                    journal=journal,
+                    last=last if len(last) == len(task.rows.labels) else (),
                     **how,
                 )
-        kept = task.result(found, self.probability, bias, run.stopped, "log_posterior")
-        self.kernel_, self.support_, self.vectors_ = kept[1:]
-        self._keep(kept.fit)
-        report = vectors.report_of(self)
-        self.dual_coef_, self.intercept_ = report.weights, report.intercepts
-        self.n_vectors_, self.empty_ = len(kept.support), report.is_empty
-        if self.empty_:
-            warnings.warn(vectors.EMPTY, ConvergenceWarning, stacklevel=2)
-        return self
+        fit, attributes = task.result(found, "log_posterior")
+        for name in ("rate_", "norm_penalty_"):
+            self.__dict__.pop(name, None)  # of an earlier fit under another prior
+        self.__dict__.update(attributes | learned)
+        return self._keep(fit)
 
-    def _check(self) -> dict[str, Any]:
-        """Check the parameters; limits of the iterations."""
-        for name, known in CHOICES.items():
-            vectors.check_choice(name, getattr(self, name), known)
-        if self.norm_penalty is not None:
-            self._check_number("norm_penalty", 0.0, closed=True)
-            if self.norm_penalty != 0:
-                check_positive("norm_penalty", self.norm_penalty, 1e-12, 1e12)
-        self._check_number("shape", -0.5)
-        if self.rate is not None:
-            self._check_number("rate", 0.0)
-        limits = {
-            "max_iter": 500 if self.max_iter is None else self.max_iter,
-            "tol": 1e-5 if self.tol is None else self.tol,
-        }
-        counts = {"n_folds": self.n_folds, "n_starts": self.n_starts}
-        least = {"max_iter": 1, "tol": 0.0, "n_folds": 2, "n_starts": 0}
-        vectors.check_numbers(limits | counts, least)
-        check_rule("tune", self.tune, SWITCH)
-        check_probability(self.probability)
-        return limits
-
-    def _check_number(self, name: str, above: float, closed: bool = False) -> None:
-        value = getattr(self, name)
-        real = isinstance(value, Real) and not isinstance(value, bool)
-        good = real and np.isfinite(float(value)) and float(value) >= above
-        if not good or (value == above and not closed):
-            raise ValueError(
-                f"{name} must be a number {'of at least' if closed else 'above'} {above:g}; "
-                f"got {value!r}."
-            )
+    def _on_device(self) -> bool:
+        return False  # kernel values are computed on the host
 
     sample_posterior = vectors.sample_posterior
     to_arviz = vectors.to_arviz

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sklearn.exceptions import ConvergenceWarning
-
 from ..inference.progress import Progress
 from ..inputs import reading
-from ..inputs.parameters import SWITCH, check_rule, is_among
+from ..inputs.parameters import is_among
 from ..vectors import rvm
 from . import vectors
 from .base import BayesianClassifier
-from .choices import check_probability
 
 
 class RVC(BayesianClassifier):
@@ -186,41 +182,27 @@ class RVC(BayesianClassifier):
         self : RVC
             The fitted estimator.
         """
-        vectors.check_choice("solver", self.solver, rvm.SOLVERS)
-        limits = {
-            "max_iter": 1000 if self.max_iter is None else self.max_iter,
-            "tol": 1e-3 if self.tol is None else self.tol,
-        }
-        least = {"max_iter": 1, "tol": 0.0, "n_folds": 2}
-        vectors.check_numbers(limits | {"n_folds": self.n_folds}, least)
-        check_rule("tune", self.tune, SWITCH)
-        check_probability(self.probability)
-        bias = vectors.intercept_precision(self.intercept_scale)
-        run = self._run()
+        vectors.check_settings(self.get_params(deep=False), {"solver": rvm.SOLVERS})
         reading.check_served(X, "RVC")
-        task = vectors.VectorTask.of(
-            self._read_training(X, y, sample_weight),
-            self.kernel,
-            self.__dict__.get("kernel_") if self.warm_start else None,
-            self.standardize,
-            self.n_candidates,
-            False,
-            run.generator("vectors"),
-        )
-        folds = self.n_folds if self.tune and self.probability == "calibrated" else 0
-        with task.journal(run) as journal:
-            kernel = task.tune(self.standardize, journal)[0] if self.tune else task.kernel
-            how: dict[str, Any] = {"n_folds": folds, "bias": bias, "rng": task.rng, **limits}
-            found = rvm.fit_machines(kernel, task.rows, solver=self.solver, journal=journal, **how)
-        kept = task.result(found, self.probability, bias, run.stopped, "log_evidence")
-        self.kernel_, self.support_, self.vectors_ = kept[1:]
-        self._keep(kept.fit)
-        report = vectors.report_of(self)
-        self.dual_coef_, self.intercept_ = report.weights, report.intercepts
-        self.n_vectors_, self.empty_ = len(kept.support), report.is_empty
-        if self.empty_:
-            warnings.warn(vectors.EMPTY, ConvergenceWarning, stacklevel=2)
-        return self
+        run = self._run()
+        data = self._read_training(X, y, sample_weight)
+        task = vectors.VectorTask.of(run, data, self.__dict__.get("kernel_"), by_label=False)
+        with task.journal() as journal:
+            kernel, _ = task.tuned(journal)
+            found = rvm.fit_machines(
+                kernel,
+                task.rows,
+                journal,
+                task.rng,
+                n_folds=self.n_folds if self.tune and self.probability == "calibrated" else 0,
+                bias=task.bias_precision,
+                solver=self.solver,
+                max_iter=1000 if self.max_iter is None else self.max_iter,
+                tol=1e-3 if self.tol is None else self.tol,
+            )
+        fit, attributes = task.result(found, "log_evidence")
+        self.__dict__.update(attributes)
+        return self._keep(fit)
 
     @property
     def log_evidence_(self) -> float:
@@ -231,6 +213,9 @@ class RVC(BayesianClassifier):
     def log_evidence_path_(self) -> Any:
         """History of ``log_evidence_``; a list of them for more than two classes."""
         return self._fitted().path
+
+    def _on_device(self) -> bool:
+        return False  # kernel values are computed on the host
 
     sample_posterior = vectors.sample_posterior
     to_arviz = vectors.to_arviz

@@ -1,58 +1,93 @@
-"""What the estimators of vector machines share: the task of a fit, its result and its reports."""
+"""What the estimators of vector machines share: rules, the task of a fit, reports."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from ..blocks import Blocks, block_rows
-from ..core.types import Array, Coef, Term
+from ..core.types import Array, Term
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
 from ..engines import Serial
+from ..engines.threads import blas_threads
 from ..inference.loop import State
-from ..inputs.parameters import is_among, warn
+from ..inputs.parameters import SWITCH, Rule, check_rule, is_among, warn
 from ..kernels import Scaled, with_columns
 from ..kernels.precomputed import check_square, skew
 from ..likelihoods import Probit
 from ..machines.calibration import ProbitLink, fit_link, plain_link
 from ..machines.fit import Fit, one_against_rest
 from ..machines.machine import Machine
+from ..machines.posterior import GaussianPosterior
 from ..model.model import Model
 from ..priors import Fixed
 from ..processes.evidence import extent_of
 from ..processes.points import Distinct, merge, merge_values
 from ..reports.vectors import VectorReport
-from ..vectors import Found, Journal, MergedRows, SparsePosterior
-from ..vectors.candidates import choose_candidates, has_length_scale, tune_kernel
+from ..vectors.candidates import MergedRows, choose_candidates, has_length_scale, tune_kernel
+from ..vectors.journal import Journal
+from ..vectors.sparse import Found
 from . import choices as check
 from .base import Training
 from .run import Run
 
 INTERCEPT_SCALE = 1e4  # prior standard deviation of the bias by default: nearly flat
-EMPTY = (
-    "no vector survived: the machine predicts about the classes' frequencies everywhere. The "
-    "kernel may not see the classes, or its length scale is far off."
-)
 
 
-class Kept(NamedTuple):
-    """What a fit found: the machines, and the vectors that they share."""
+def number(low: float, *, above: bool = False, none: bool = False) -> Rule:
+    """Numbers of at least ``low``, or above it; whole ones if ``low`` is an int; or ``None``."""
+    kind, whole = (Integral, "whole ") if isinstance(low, int) else (Real, "")
 
-    fit: Fit
-    kernel: Any
-    support: Array  # numbers of the vectors' rows in the training data
-    vectors: Array
+    def is_right(x: Any) -> bool:
+        if x is None:
+            return none
+        good = isinstance(x, kind) and not isinstance(x, bool)
+        return good and low <= x < np.inf and not (above and x == low)
+
+    what = f"a {whole}number {'above' if above else 'of at least'} {low:g}"
+    return is_right, what + (" or None" if none else "")
+
+
+RULES: Mapping[str, Rule] = {
+    "tune": SWITCH,
+    "n_folds": number(2),
+    "n_starts": number(0),
+    "max_iter": number(1, none=True),
+    "tol": number(0.0, none=True),
+    "rate": number(0.0, above=True, none=True),
+    "norm_penalty": number(0.0, none=True),
+    "shape": number(-0.5, above=True),
+    "n_candidates": (
+        lambda x: is_among(x, ("auto",)) or number(2)[0](x),
+        "'auto' or a whole number of at least 2",
+    ),
+}
+
+
+def check_settings(params: Mapping[str, Any], choices: Mapping[str, Any]) -> None:
+    """Check the parameters of a vector machine; ``choices`` are words by parameter."""
+    for name, known in choices.items():
+        if not is_among(params[name], known):
+            words = ", ".join(map(repr, known))
+            raise ValueError(f"{name}={params[name]!r} is not known; choose one of {words}.")
+    for name, rule in RULES.items():
+        if name in params:
+            check_rule(name, params[name], rule)
+    check.check_probability(params["probability"])
 
 
 @dataclass(frozen=True, eq=False)
 class VectorTask:
     """One fit of a vector machine: merged rows, candidates and the kernel to begin with."""
 
+    run: Run
     training: Training
     rows: MergedRows
     first: Array  # (rows,) where each merged row first occurs in the training data
@@ -60,20 +95,14 @@ class VectorTask:
     kernel: Any  # None if kernel values are given
     per_column: bool  # whether columns may have length scales of their own
     rng: np.random.Generator
+    bias: Fixed  # prior of the bias
 
     @classmethod
-    def of(
-        cls,
-        training: Training,
-        kernel: Any,
-        last: Any,
-        standardize: bool,
-        n_candidates: Any,
-        by_label: bool,
-        rng: np.random.Generator,
-    ) -> VectorTask:
+    def of(cls, run: Run, training: Training, last: Any, by_label: bool) -> VectorTask:
         """Merge equal rows and choose candidates; ``last`` is the kernel of an earlier fit."""
-        named, inputs = False, None
+        params, rng, named, inputs = run.params, run.generator("vectors"), False, None
+        kernel, standardize = params["kernel"], params["standardize"]
+        bias = check.intercept_prior(params["intercept_scale"], INTERCEPT_SCALE)
         kept = np.flatnonzero(training.c > 0)
         codes, c = training.codes[kept], training.c[kept]
         if is_among(kernel, ("precomputed",)):
@@ -87,17 +116,21 @@ class VectorTask:
             points = inputs.columns(data.X)
             kernel, named = check.choose_kernel(kernel, extent_of(points, standardize))
             kernel = kernel.kernel if named and isinstance(kernel, Scaled) else kernel
-            same = type(last) is type(kernel)
+            same = params["warm_start"] and type(last) is type(kernel)
             if same and last.names in (kernel.names, with_columns(kernel, p).names):
                 kernel, named = last, False
         first = kept[np.unique(data.back, return_index=True)[1]]
         labels = list(one_against_rest(data.codes, training.n_classes))
-        candidates = choose_candidates(data, _checked_count(n_candidates), by_label, rng)
-        rows = MergedRows(points, data.at, data.c, data.codes, labels, candidates)
-        return cls(training, rows, first, inputs, kernel, named, rng)
+        candidates = choose_candidates(data, params["n_candidates"], by_label, rng)
+        rows = MergedRows(points, data.at, data.c, data.codes, labels, candidates, by_label)
+        return cls(run, training, rows, first, inputs, kernel, named, rng, bias)
+
+    @property
+    def bias_precision(self) -> float:
+        return max(float(self.bias.precision), 1e-24)  # the evidence needs a proper prior
 
     @contextmanager
-    def journal(self, run: Run) -> Iterator[Journal]:
+    def journal(self) -> Iterator[Journal]:
         """Progress and the checkpoint of the fit, with as many BLAS threads as help."""
         rows = self.rows
 
@@ -106,43 +139,58 @@ class VectorTask:
             some = rows.points if self.kernel is None else self.kernel(rows.points[:50])
             return [rows.points, rows.at, rows.c, rows.codes, some]
 
-        threads = check.blas_threads(rows.points.shape[0], "dense")
-        with run, run.checkpoint(content) as store, threads:
-            yield Journal(run.report, store)
+        threads = blas_threads(rows.points.shape[0])
+        with self.run, self.run.checkpoint(content) as store, threads:
+            yield Journal(self.run, store)
 
-    def tune(self, standardised: bool, journal: Journal) -> tuple[Any, float | None]:
-        """The kernel of most evidence and its amplitude, if it has length scales."""
-        if not has_length_scale(self.kernel):
+    def tuned(self, journal: Journal) -> tuple[Any, float | None]:
+        """The kernel of most evidence and its amplitude, if it is to be tuned."""
+        if not self.run.params["tune"] or not has_length_scale(self.kernel):
             return self.kernel, None
-        how = (self.per_column, self.rows, standardised, self.rng, journal)
-        return tune_kernel(self.kernel, *how)
+        how = (self.rows, self.run.params["standardize"], self.rng, journal)
+        return tune_kernel(self.kernel, self.per_column, *how)
 
-    def result(
-        self, found: Found, probability: str, bias: float, stopped: bool, objective: str
-    ) -> Kept:
-        """Vectors of all machines side by side, and a machine for each class that uses its own."""
+    def result(self, found: Found, objective: str) -> tuple[Fit, dict[str, Any]]:
+        """A machine for each class, of its vectors among those of all; attributes of the vectors.
+
+        Warns if a machine has no vectors.
+        """
         used = np.unique(np.concatenate([s.columns for s in found.sparse]).astype(int))
         rows = self.rows.candidates[used]
-        support = self.first[rows]
+        support, training = self.first[rows], self.training
         design: Any = Chosen(support)
         if self.inputs is not None:
             design = Basis(self.inputs, found.kernel, self.rows.points[self.rows.at[rows]])
-        terms = (Term("bias", Intercept(), Fixed(bias)), Term("vectors", design, Fixed(1.0)))
+        terms = (Term("bias", Intercept(), self.bias), Term("vectors", design, Fixed(1.0)))
         model, machines = Model(terms, Probit()), []
         for sparse, held in zip(found.sparse, found.held, strict=True):
             columns = np.append(1 + np.searchsorted(used, sparse.columns), 0)
-            post = SparsePosterior.of(sparse, columns, 1 + used.size)
-            link: Any = plain_link(probability, model.likelihood)
+            coef = sparse.among(columns, 1 + used.size)
+            link: Any = plain_link(self.run.params["probability"], model.likelihood)
             if link is None:
                 link = ProbitLink() if held is None else fit_link(*held)
-            state = State(Coef(post.mean, post.inner.coef.cov), ())
             ended = (sparse.value, sparse.path, sparse.n_iter, sparse.converged, sparse.change)
-            machines.append(Machine(model, post, state, link, *ended))
-        training = self.training
-        weight = float(training.c.sum())
+            machines.append(Machine(model, GaussianPosterior(coef), State(coef, ()), link, *ended))
+        weight, stopped = float(training.c.sum()), self.run.stopped
         fit = Fit(machines, training.classes, weight, training.rows, stopped, objective)
-        kernel = "precomputed" if found.kernel is None else found.kernel
-        return Kept(fit, kernel, support, training.X[support])
+        empty = any(sparse.columns.size == 0 for sparse in found.sparse)
+        if empty:
+            warnings.warn(
+                "no vector survived: the machine predicts about the classes' frequencies "
+                "everywhere. The kernel may not see the classes, or its length scale is far off.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        report = VectorReport(machines, training.classes, support)
+        return fit, {
+            "kernel_": "precomputed" if found.kernel is None else found.kernel,
+            "support_": support,
+            "vectors_": training.X[support],
+            "dual_coef_": report.weights,
+            "intercept_": report.intercepts,
+            "n_vectors_": int(used.size),
+            "empty_": empty,
+        }
 
 
 def _merge_values(K: Array, kept: Array, codes: Array, c: Array) -> Distinct:
@@ -160,44 +208,10 @@ def _merge_values(K: Array, kept: Array, codes: Array, c: Array) -> Distinct:
     return Distinct(values, each, codes, c, each)
 
 
-def _checked_count(most: Any) -> Any:
-    whole = isinstance(most, int | np.integer) and not isinstance(most, bool) and most >= 2
-    if not whole and not is_among(most, ("auto",)):
-        raise ValueError(
-            f"n_candidates must be 'auto' or a whole number of at least 2; got {most!r}."
-        )
-    return most
-
-
-def check_choice(name: str, value: Any, known: Any) -> None:
-    """Refuse words that are not known."""
-    if not is_among(value, known):
-        words = ", ".join(map(repr, known))
-        raise ValueError(f"{name}={value!r} is not known; choose one of {words}.")
-
-
-def check_numbers(given: Mapping[str, Any], least: Mapping[str, float]) -> None:
-    """Refuse values that are not numbers of at least so much, whole where the least is."""
-    for name, low in least.items():
-        value, whole = given[name], isinstance(low, int)
-        good = isinstance(value, Integral if whole else Real) and float(value) >= low
-        if not good or isinstance(value, bool):
-            kind = "whole number" if whole else "number"
-            raise ValueError(f"{name} must be a {kind} of at least {low:g}; got {value!r}.")
-
-
-def intercept_precision(scale: Any) -> float:
-    """Prior precision of the bias from its standard deviation; ``None`` is the default."""
-    if scale is None:
-        return INTERCEPT_SCALE**-2
-    check.check_positive("intercept_scale", scale, 1e-12, 1e12)
-    return float(scale) ** -2
-
-
 # ----- methods of both estimators
 
 
-def report_of(self: Any) -> VectorReport:
+def _report(self: Any) -> VectorReport:
     fit = self._fitted()
     return VectorReport(fit.machines, fit.classes, self.support_)
 
@@ -221,7 +235,7 @@ def sample_posterior(self: Any, n: int = 1000, X: Any = None, random_state: Any 
         does not respect signs.
     """
     if X is None:
-        return report_of(self).draws(n, self._generator(random_state))
+        return _report(self).draws(n, self._generator(random_state))
     out: Array = self._draw_f(n, X, random_state)
     return out
 
@@ -235,7 +249,7 @@ def to_arviz(self: Any) -> Any:
         Group ``posterior`` with ``dual_coef``, one weight per vector, identified by its row in the
         training data, and ``intercept``; of every class when there are more than two.
     """
-    return report_of(self).arviz(self._generator())
+    return _report(self).arviz(self._generator())
 
 
 def summary(self: Any, level: float = 0.9) -> Any:
@@ -253,4 +267,4 @@ def summary(self: Any, level: float = 0.9) -> Any:
         sd, and the ends of the interval, lower and upper, of the Gaussian approximation (such
         columns for every class when there are more than two).
     """
-    return report_of(self).summary(level)
+    return _report(self).summary(level)

@@ -41,11 +41,6 @@ class VectorReport:
     def intercepts(self) -> Array:
         return np.array([m.posterior.mean[0] for m in self.machines])
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether a machine has no vectors."""
-        return not np.all(np.any(self.weights != 0, axis=1))
-
     def draws(self, n: int, rng: np.random.Generator) -> Array:
         """Draws of the weights, ``(n, n_vectors)`` or ``(n, n_classes, n_vectors)``."""
         out = np.stack([m.posterior.sample(n, rng)[:, 1:] for m in self.machines], axis=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ class MergedRows(NamedTuple):
     codes: Array  # (rows,) class
     labels: list[Array]  # -1 and +1, for each machine
     candidates: Array  # (m,) rows
+    by_label: bool = True  # whether a point that occurs with two labels is two candidates
 
     def values(self, kernel: Any) -> Array:
         """Kernel values of all rows with the candidates, ``(rows, m)``."""
@@ -41,14 +43,30 @@ class MergedRows(NamedTuple):
             )
         return K if np.array_equal(self.at, np.arange(len(K))) else K[self.at]
 
+    def folds(self, H: Array) -> Iterator[Fold]:
+        """Folds of the rows, ``H`` being the weights held out in each."""
+        for h in H.T:
+            left = self.c - h
+            own = left if self.by_label else np.bincount(self.at, left)[self.at]
+            rows, out = np.flatnonzero(left > 0), np.flatnonzero(h > 0)
+            keep = np.flatnonzero(own[self.candidates] > 0)
+            yield Fold(rows, out, keep, left[rows], h[out])
+
+
+class Fold(NamedTuple):
+    """Rows fitted, rows held out, candidates among the rows fitted, and weights."""
+
+    rows: Array
+    out: Array
+    keep: Array
+    left: Array  # weights of the rows fitted
+    held: Array  # weights of the rows held out
+
 
 def choose_candidates(
     data: Distinct, most: int | str, by_label: bool, rng: np.random.Generator
 ) -> Array:
-    """Rows that may become vectors: all, or a random part of every class.
-
-    A point that occurs with two labels is two candidates if ``by_label``, else one.
-    """
+    """Rows that may become vectors: all, or a random part of every class."""
     rows = np.arange(data.c.size)
     if not by_label:
         rows = rows[np.unique(data.at, return_index=True)[1]]

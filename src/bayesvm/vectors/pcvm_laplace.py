@@ -145,13 +145,13 @@ def rate_path(model: PenalisedProbit, last: float | None, ratio: float, length: 
 def fit_machines(
     kernel: Any,
     data: MergedRows,
-    amplitude: float | None,
+    journal: Journal,
+    rng: np.random.Generator,
     *,
+    amplitude: float | None,
     norm_penalty: float | None,
     last: Sequence[float],
     n_folds: int,
-    rng: np.random.Generator,
-    journal: Journal = SILENT,
     **how: Any,
 ) -> tuple[Found, Array, Array]:
     """The machines of all classes, their rates and their penalties of the norm.
@@ -345,97 +345,76 @@ def fit_with_norm(
 # ----- without a norm
 
 
-class Fold(NamedTuple):
-    """The model of the rows fitted, and the rows held out."""
+class Tried(NamedTuple):
+    """A rate, its held-out log loss with its standard error, and the coefficients of each fold."""
 
-    model: PenalisedProbit
-    B: Array  # signed columns of the rows held out
-    y: Array
-    weight: Array
+    rate: float
+    loss: float
+    error: float
+    x: list[Array]
 
 
-class FoldPath:
+class FoldSearch:
     """Machines of falling rate, each fitted to all folds but one, and their held-out log loss."""
 
     def __init__(
-        self,
-        K: Array,
-        candidates: Array,
-        y: Array,
-        c: Array,
-        H: Array,
-        bias: float = FLAT,
-        journal: Journal = SILENT,
+        self, model: PenalisedProbit, data: MergedRows, H: Array, journal: Journal = SILENT
     ) -> None:
-        self.journal, self.stopped = journal, False
-        self.folds: list[Fold] = []
-        for h in H.T:
-            left = c - h
-            rows, out = np.flatnonzero(left > 0), np.flatnonzero(h > 0)
-            keep = np.flatnonzero(left[candidates] > 0)
-            A = signed_columns(K[:, keep], y, candidates[keep])
-            model = convex_model(A[rows], y[rows], left[rows], 0.0, None, bias)
-            self.folds.append(Fold(model, A[out], y[out], h[out]))
-        self.y = np.concatenate([f.y for f in self.folds])
-        self.weight = np.concatenate([f.weight for f in self.folds])
-        self.fold = np.repeat(np.arange(len(self.folds)), [f.y.size for f in self.folds])
-        self.rates: list[float] = []
-        self.losses: list[float] = []
-        self.errors: list[float] = []  # standard errors of the losses
-        self.x: list[list[Array]] = []  # for every rate and fold
+        self.journal, self.stopped, self.tried = journal, False, list[Tried]()
+        self.models, self.columns, folds = [], [], list(data.folds(H))
+        for f in folds:
+            part = model.of(np.append(f.keep, data.candidates.size))
+            self.models.append(replace(part, A=part.A[f.rows], y=part.y[f.rows], c=f.left))
+            self.columns.append(part.A[f.out])  # of the rows held out
+        self.y = np.concatenate([model.y[f.out] for f in folds])
+        self.c = np.concatenate([f.held for f in folds])
+        self.fold = np.repeat(np.arange(len(folds)), [f.out.size for f in folds])
 
     def follow(self, rates: Sequence[float], start: list[Array] | None = None) -> None:
         """Fit at falling rates; end early where the loss no longer falls."""
-        xs = start or [np.zeros(f.model.t.size) for f in self.folds]
+        xs = start or [np.zeros(m.t.size) for m in self.models]
         best, behind = np.inf, 0
         for rate in rates:
             xs = self._fit(rate, xs)
-            m = np.concatenate([f.B @ x for f, x in zip(self.folds, xs, strict=True)])
-            loss = self.weight * row_losses(self.y, m, np.zeros_like(m), self.weight)
-            each = np.bincount(self.fold, loss) / np.bincount(self.fold, self.weight)
-            total = float(loss.sum())
-            self.rates.append(rate)
-            self.losses.append(total)
-            self.errors.append(float(each.std(ddof=1) / np.sqrt(each.size) * self.weight.sum()))
-            self.x.append(xs)
-            number = len(self.rates)
-            progress = Progress("folds", number, FOLD_LENGTH + 1, -total, best - total)
+            m = np.concatenate([B @ x for B, x in zip(self.columns, xs, strict=True)])
+            losses = self.c * row_losses(self.y, m, np.zeros_like(m), self.c)
+            each = np.bincount(self.fold, losses) / np.bincount(self.fold, self.c)
+            loss = float(losses.sum())
+            error = float(each.std(ddof=1) / np.sqrt(each.size) * self.c.sum())
+            self.tried.append(Tried(rate, loss, error, xs))
+            number = len(self.tried)
+            progress = Progress("folds", number, FOLD_LENGTH + 1, -loss, best - loss)
             self.stopped = self.journal(progress)
-            behind = 0 if total < best - ENOUGH else behind + 1
-            best = min(best, total)
+            behind = 0 if loss < best - ENOUGH else behind + 1
+            best = min(best, loss)
             crowded = any((x > 0).mean() > CROWDED for x in xs)
             if self.stopped or behind >= (1 if crowded else PATIENCE):
                 break
 
     def _fit(self, rate: float, start: list[Array]) -> list[Array]:
         """Coefficients in all folds, from the checkpoint if it has them."""
-        key = f"rate{len(self.rates)}"
+        key = f"rate{len(self.tried)}"
         held = self.journal.recall(key)
         if not held:
-            for k, (f, x) in enumerate(zip(self.folds, start, strict=True)):
-                held[f"fold{k}"], _ = f.model.with_rate(rate).maximise(x, *FOLD_LOOSE)
+            for k, (model, x) in enumerate(zip(self.models, start, strict=True)):
+                held[f"fold{k}"], _ = model.with_rate(rate).maximise(x, *FOLD_LOOSE)
             self.journal.note(key, **held)
-        return [held[f"fold{k}"] for k in range(len(self.folds))]
+        return [held[f"fold{k}"] for k in range(len(start))]
 
-    def choose(self, within: float = EQUAL) -> int:
+    def choose(self, within: float = EQUAL) -> Tried:
         """The largest rate within so many standard errors of the best."""
-        best = int(np.argmin(self.losses))
-        good = np.array(self.losses) <= self.losses[best] + within * self.errors[best]
-        return int(np.argmax(np.where(good, self.rates, -np.inf)))
+        best = min(self.tried, key=lambda one: one.loss)
+        good = [one for one in self.tried if one.loss <= best.loss + within * best.error]
+        return max(good, key=lambda one: one.rate)
 
-    def refine(self, within: float = EQUAL) -> None:
-        """Try the rate between the one chosen and the next larger."""
-        k = self.choose(within)
-        self.follow([self.rates[k] / FOLD_RATIO**0.5], self.x[k])
-
-    def held(self, k: int) -> Held:
-        """Moments of f at the held-out rows, at one rate."""
+    def held(self, chosen: Tried) -> Held:
+        """Moments of f at the held-out rows."""
         parts = []
-        for f, x in zip(self.folds, self.x[k], strict=True):
-            sparse = approximate(f.model.with_rate(self.rates[k]), x)
-            parts.append(sparse.moments(f.B[:, :-1]))
+        for model, B, x in zip(self.models, self.columns, chosen.x, strict=True):
+            sparse = approximate(model.with_rate(chosen.rate), x)
+            parts.append(sparse.moments(B[:, :-1]))
         m, v = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return self.y, m, v, self.weight
+        return self.y, m, v, self.c
 
 
 def fit_without_norm(
@@ -446,25 +425,22 @@ def fit_without_norm(
     *,
     rate: float | None,
     last: float | None,
-    selection: str = "best",
-    bias: float = FLAT,
-    journal: Journal = SILENT,
+    selection: str,
+    bias: float,
+    journal: Journal,
 ) -> Convex:
     """The machine whose rate has the least held-out log loss; folds ``H`` are weights held out."""
     model = convex_model(signed_columns(K, y, data.candidates), y, data.c, 0.0, None, bias)
-    held = None
     if H is None:
         rate = 1.0 if rate is None else rate
-    else:
-        path = FoldPath(K, data.candidates, y, data.c, H, bias, journal)
-        within = 1.0 if selection == "one_standard_error" else EQUAL
-        if rate is not None:
-            path.follow([rate])
-        else:
-            length = FOLD_LENGTH if last is None else 3
-            path.follow(rate_path(model, last, FOLD_RATIO, length))
-            if not path.stopped:
-                path.refine(within)
-        k = path.choose(within)
-        rate, held = path.rates[k], path.held(k)
-    return Convex(fit(model.with_rate(rate)), rate, 0.0, held)
+        return Convex(fit(model.with_rate(rate)), rate, 0.0, None)
+    search = FoldSearch(model, data, H, journal)
+    within = 1.0 if selection == "one_standard_error" else EQUAL
+    length = FOLD_LENGTH if last is None else 3
+    search.follow([rate] if rate is not None else rate_path(model, last, FOLD_RATIO, length))
+    chosen = search.choose(within)
+    if rate is None and not search.stopped:  # also the rate between it and the next larger
+        search.follow([chosen.rate / FOLD_RATIO**0.5], chosen.x)
+        chosen = search.choose(within)
+    sparse = fit(model.with_rate(chosen.rate))
+    return Convex(sparse, chosen.rate, 0.0, search.held(chosen))

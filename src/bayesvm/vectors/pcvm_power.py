@@ -50,10 +50,12 @@ class Rows(NamedTuple):
     sign: Array  # (m,) labels of the candidates
 
     @classmethod
-    def of(cls, data: MergedRows, K: Array | None, y: Array, c: Array, keep: Array) -> Rows:
-        """Rows of positive weight ``c``, and some of the candidates."""
-        rows, chosen = np.flatnonzero(c > 0), data.candidates[keep]
-        labels = (y[rows], c[rows], y[chosen])
+    def of(
+        cls, data: MergedRows, K: Array | None, y: Array, rows: Array, c: Array, keep: Array
+    ) -> Rows:
+        """Some rows with weights ``c``, and some of the candidates."""
+        chosen = data.candidates[keep]
+        labels = (y[rows], c, y[chosen])
         if K is not None:
             return cls(data.points[:0], data.points[:0], K[np.ix_(rows, keep)], *labels)
         return cls(data.points[data.at[rows]], data.points[data.at[chosen]], None, *labels)
@@ -81,7 +83,7 @@ class Start:
             machine = SVC(kernel="precomputed").fit(K, rows.y, sample_weight=rows.c)
             w[machine.support_] = machine.dual_coef_[0]
         else:
-            found = rvm.sequential(K, rows.y, rows.c)
+            found = rvm.sequential(rvm.Columns(K, rows.y, rows.c))
             w[found.columns] = found.mean[:-1]
         return np.where(w * rows.sign > RAISED, w * rows.sign, RAISED)
 
@@ -200,7 +202,7 @@ def choose_start(
     Each fold is a pair: rows fitted, and rows held out with the same candidates.
     """
     best, chosen = np.inf, None
-    y, c = (np.concatenate([out[k] for _, out in folds]) for k in (3, 4))
+    y, c = (np.concatenate(part) for part in zip(*[out[3:5] for _, out in folds], strict=True))
     for number, start in enumerate(starts, 1):
         held = journal.recall(f"start{number}")
         new = not held
@@ -224,12 +226,12 @@ def choose_start(
 def fit_machines(
     kernel: Any,
     data: MergedRows,
+    journal: Journal,
+    rng: np.random.Generator,
     *,
     n_starts: int,
     n_folds: int,
     learn_width: bool,
-    rng: np.random.Generator,
-    journal: Journal = SILENT,
     **how: Any,
 ) -> Found:
     """The machines of all classes, each from its best start; options as in :func:`fit`."""
@@ -238,12 +240,24 @@ def fit_machines(
     # a support vector machine needs all rows as candidates and a positive kernel
     support = data.candidates.size == data.c.size and is_positive(kernel, K)
     size = 1.0 if moving else float(np.abs(K).max()) or 1.0  # starts expect columns of about one
+    everything = np.arange(data.c.size), data.c, np.arange(data.candidates.size)
 
     def fit_all(kernel: Any, K: Array | None, journal: Journal) -> list[Any]:
         starts, found = all_starts(n_starts, support, K is None), []
         for j, y in enumerate(data.labels):
-            place = journal.folder(f"machine{j}")
-            found.append(fit_from_best_start(kernel, data, K, y, H, starts, place, **how))
+            start, held = starts[0], None
+            if H is not None:
+                folds = [
+                    (Rows.of(data, K, y, f.rows, f.left, f.keep),
+                     Rows.of(data, K, y, f.out, f.held, f.keep))
+                    for f in data.folds(H)
+                ]  # fmt: skip
+                notes = journal.folder(f"machine{j}")
+                start, held = choose_start(kernel, folds, starts, notes, **how)
+            rows = Rows.of(data, K, y, *everything)
+            at, sparse = fit(kernel, rows, start, watch=journal, **how)
+            sparse = sparse.with_columns_times(rows.sign[sparse.columns] * size)
+            found.append((at, sparse, held))
         return found
 
     found = fit_all(kernel, None if moving else K / size, journal)
@@ -251,31 +265,4 @@ def fit_machines(
         kernel = kernel.with_theta(np.mean([at.theta for at, *_ in found], axis=0))
         found = fit_all(kernel, data.values(kernel), journal.folder("shared"))
     kernels, sparse, held = zip(*found, strict=True)
-    return Found(kernels[0], [s.with_columns_times(size) for s in sparse], list(held))
-
-
-def fit_from_best_start(
-    kernel: Any,
-    data: MergedRows,
-    K: Array | None,
-    y: Array,
-    H: Array | None,
-    starts: Sequence[Start],
-    journal: Journal,
-    **how: Any,
-) -> tuple[Any, Sparse, Held | None]:
-    """The machine from the best start, its kernel, and moments of f at held-out rows.
-
-    ``K`` holds kernel values of rows with candidates; without them the width is learned.  ``H``
-    holds the weights of each fold; without them the first start is taken.
-    """
-    start, held = starts[0], None
-    if H is not None:
-        folds = []
-        for h in H.T:
-            keep = np.flatnonzero((data.c - h)[data.candidates] > 0)
-            folds.append((Rows.of(data, K, y, data.c - h, keep), Rows.of(data, K, y, h, keep)))
-        start, held = choose_start(kernel, folds, starts, journal, **how)
-    rows = Rows.of(data, K, y, data.c, np.arange(data.candidates.size))
-    kernel, sparse = fit(kernel, rows, start, watch=journal, **how)
-    return kernel, sparse.with_columns_times(rows.sign[sparse.columns]), held
+    return Found(kernels[0], list(sparse), list(held))

@@ -8,7 +8,8 @@ precisions are infinite: those weights are zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,27 +46,65 @@ class Start(NamedTuple):
 class Mode(NamedTuple):
     """Mode of the weights given precisions, and Laplace's approximation of the evidence there."""
 
-    theta: Array
+    at: Start
+    active: Array  # columns of finite precision
+    C: Array  # (n, k + 1) these columns and the constant
     precision: Array
     L: Array  # lower Cholesky factor of the precision
     g: Array  # (n,) gradient of each row's log-likelihood
     h: Array  # (n,) its curvature
     evidence: float
 
+    def sparse(self, path: list[float], n_iter: int, converged: bool, change: float) -> Sparse:
+        theta = self.at.theta[np.append(self.active, -1)]
+        how = (path, n_iter, converged, change)
+        return Sparse(self.active, theta, self.precision, self.evidence, *how)
 
-def find_mode(C: Array, y: Array, c: Array, alpha: Array, theta: Array) -> Mode:
-    r"""Mode and :math:`\log Z = \log p(y \mid w) - \frac12 w^\top Aw + \frac12\log|A\Sigma|`.
 
-    ``C`` holds the columns and the constant, ``alpha`` their prior precisions.
-    """
-    model = PenalisedProbit(C, y, c, np.zeros(alpha.size), alpha, signed=False)
-    theta, _ = model.newton(theta, 1e-10)
-    z = C @ theta
-    row = model.local(z)
-    precision = model.curvature(row.h)
-    L, _ = scaled_cholesky(precision)
-    determinants = 0.5 * float(np.log(alpha).sum()) - float(np.log(np.diag(L)).sum())
-    return Mode(theta, precision, L, row.g, row.h, model.value(theta, z) + determinants)
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Columns of about unit size, labels and weights of the rows, prior precision of the bias."""
+
+    Phi: Array  # (n, m)
+    y: Array
+    c: Array
+    bias: float = FLAT
+
+    def mode(self, start: Start) -> Mode:
+        r"""Mode and :math:`\log Z = \log p(y | w) - \frac12 w^\top Aw + \frac12\log|A\Sigma|`."""
+        active = np.flatnonzero(np.isfinite(start.alpha))
+        kept = np.append(active, start.alpha.size)
+        C = np.column_stack([self.Phi[:, active], np.ones(self.y.size)])
+        P = np.append(start.alpha[active], self.bias)
+        model = PenalisedProbit(C, self.y, self.c, np.zeros(P.size), P, signed=False)
+        theta = np.zeros_like(start.theta)
+        theta[kept], _ = model.newton(start.theta[kept], 1e-10)
+        z = C @ theta[kept]
+        row = model.local(z)
+        precision = model.curvature(row.h)
+        L, _ = scaled_cholesky(precision)
+        evidence = model.value(theta[kept], z) + 0.5 * float(np.log(P).sum())
+        evidence -= float(np.log(np.diag(L)).sum())
+        at = Start(start.alpha, theta)
+        return Mode(at, active, C, precision, L, row.g, row.h, evidence)
+
+    @cached_property
+    def _squares(self) -> Array:
+        return self.Phi**2
+
+    def factors(self, mode: Mode) -> tuple[Array, Array]:
+        r"""Sparsity :math:`s_j` and quality :math:`q_j` of every column, Tipping & Faul, eqs 23-25.
+
+        They are those of the model without the column.
+        """
+        B = (mode.C * mode.h[:, None]).T @ self.Phi
+        T = solve_triangular(mode.L, B, lower=True, check_finite=False)
+        s = mode.h @ self._squares - np.einsum("ij,ij->j", T, T)
+        s, q = np.maximum(s, np.finfo(float).tiny), self.Phi.T @ mode.g
+        on = mode.active
+        rest = np.maximum(1.0 - s[on] / mode.at.alpha[on], 1e-12)
+        s[on], q[on] = s[on] / rest, q[on] / rest
+        return s, q
 
 
 def gain_of(alpha: Array, s: Array, q: Array) -> Array:
@@ -79,17 +118,6 @@ def gain_of(alpha: Array, s: Array, q: Array) -> Array:
     return np.where(np.isinf(alpha), 0.0, out)
 
 
-def factors(Phi: Array, squares: Array, C: Array, mode: Mode) -> tuple[Array, Array]:
-    r"""Sparsity :math:`S_j = \phi_j^\top C^{-1}\phi_j` and quality :math:`Q_j` of every column.
-
-    Tipping & Faul, eqs 24 and 25.  ``squares`` are those of ``Phi``, the same in all rounds.
-    """
-    B = (C * mode.h[:, None]).T @ Phi
-    T = solve_triangular(mode.L, B, lower=True, check_finite=False)
-    S = mode.h @ squares - np.einsum("ij,ij->j", T, T)
-    return np.maximum(S, np.finfo(float).tiny), Phi.T @ mode.g
-
-
 def first_of_the_best(x: Array) -> int:
     """The first of the largest entries; those of symmetric columns differ by rounding only."""
     top = float(x.max())
@@ -99,7 +127,7 @@ def first_of_the_best(x: Array) -> int:
 def wide_start(Phi: Array, c: Array) -> Start:
     """Up to 100 columns that nearly span the others, each with the same share of f's variance.
 
-    A pivoted Cholesky factorisation: the next column is the one with the largest residual.
+    They are the pivots of a Cholesky factorisation: the next has the largest residual.
     """
     n, M = Phi.shape
     A = (Phi - c @ Phi / c.sum()) * np.sqrt(c)[:, None]
@@ -119,14 +147,11 @@ def wide_start(Phi: Array, c: Array) -> Start:
 
 
 def sequential(
-    Phi: Array,
-    y: Array,
-    c: Array,
+    columns: Columns,
     tol: float = 1e-3,
     max_iter: int = 1000,
     start: Start | None = None,
     watch: Watch = silent,
-    bias: float = FLAT,
 ) -> Sparse:
     r"""Maximise the evidence by adding, re-estimating and deleting columns (Tipping & Faul 2003).
 
@@ -136,131 +161,94 @@ def sequential(
     the evidence at the new mode is no higher, the round makes the single best change instead;
     changes that failed are not tried again before another has succeeded.  So the evidence never
     falls.  It has many local maxima: from no columns, where pairs are needed, the first may be a
-    poor one (see :func:`wide_start`).  ``bias`` is the prior precision of the bias.
+    poor one (see :func:`wide_start`).
     """
-    M, squares = Phi.shape[1], Phi * Phi
-    ones = np.ones((Phi.shape[0], 1))
-    alpha, theta = start or Start(np.full(M, np.inf), np.zeros(M + 1))
-
-    def at(alpha: Array, theta: Array) -> tuple[Array, Array, Mode]:
-        active = np.flatnonzero(np.isfinite(alpha))
-        C = np.hstack([Phi[:, active], ones])
-        P = np.append(alpha[active], bias)
-        return active, C, find_mode(C, y, c, P, theta[np.append(active, M)])
-
-    active, C, mode = at(alpha, theta)
+    M = columns.Phi.shape[1]
+    mode = columns.mode(start or Start(np.full(M, np.inf), np.zeros(M + 1)))
     path, barred = [mode.evidence], np.zeros(M, dtype=bool)
-    n_iter, converged, best_gain = 0, False, np.inf
-    while n_iter < max_iter and not converged:
-        n_iter += 1
-        s, q = factors(Phi, squares, C, mode)
-        rest = np.maximum(1.0 - s[active] / alpha[active], 1e-12)  # eq. 23: without the column
-        s[active], q[active] = s[active] / rest, q[active] / rest
+    n_iter, converged, most = 0, False, np.inf
+    for n_iter in range(1, max_iter + 1):
+        alpha, (s, q) = mode.at.alpha, columns.factors(mode)
         wanted = np.where(q * q > s, s * s / np.maximum(q * q - s, LEAST), np.inf)
         wanted = np.where(wanted > PRUNED, np.inf, np.maximum(wanted, LEAST))
         gain = np.where(barred, 0.0, gain_of(wanted, s, q) - gain_of(alpha, s, q))
         best = first_of_the_best(gain)
-        best_gain = float(gain[best])
-        converged = best_gain <= tol
+        most = float(gain[best])
+        converged = most <= tol
         if converged:
             break
-        theta = _full(M, active, mode.theta)
         alone, together = alpha.copy(), alpha.copy()
         alone[best] = together[best] = wanted[best]
-        together[active] = wanted[active]
+        together[mode.active] = wanted[mode.active]
         for proposal in (together, alone):
-            new = at(proposal, theta)
-            if new[2].evidence > mode.evidence:
-                alpha, (active, C, mode) = proposal, new
+            new = columns.mode(Start(proposal, mode.at.theta))
+            if new.evidence > mode.evidence:
+                mode = new
                 barred[:] = False
                 break
         else:
             barred[best] = True
         path.append(mode.evidence)
-        progress = Progress("rounds", n_iter, max_iter, mode.evidence, best_gain)
-        if watch(progress, Start(alpha, _full(M, active, mode.theta))):
+        if watch(Progress("rounds", n_iter, max_iter, mode.evidence, most), mode.at):
             break
-    how = (mode.evidence, path, n_iter, converged, best_gain)
-    return Sparse(active, mode.theta, mode.precision, *how)
+    return mode.sparse(path, n_iter, converged, most)
 
 
 def em(
-    Phi: Array,
-    y: Array,
-    c: Array,
+    columns: Columns,
     tol: float = 1e-3,
     max_iter: int = 1000,
     start: Start | None = None,
     watch: Watch = silent,
-    bias: float = FLAT,
 ) -> Sparse:
     r"""All columns at first; :math:`\alpha_j \leftarrow (1 - \alpha_j\Sigma_{jj})/w_j^2`, pruning.
 
     The update of MacKay and Tipping (2001), which Chen et al. compare with.  Stops when nothing was
     pruned and ten rounds like the last would change the log evidence by less than ``tol``.
     """
-    M = Phi.shape[1]
-    alpha, theta = start or Start(np.full(M, 1.0 / M), np.zeros(M + 1))
-    active = np.flatnonzero(np.isfinite(alpha))
-    C = np.hstack([Phi[:, active], np.ones((Phi.shape[0], 1))])
-    P, theta = np.append(alpha[active], bias), theta[np.append(active, M)]
-    path: list[float] = []
-    n_iter, change, pruned = 0, np.inf, True
-    while True:
-        mode = find_mode(C, y, c, P, theta)
-        n_iter += 1
-        if n_iter > max_iter:
-            break
-        path.append(mode.evidence)
-        if not pruned and n_iter > 1:
+    M = columns.Phi.shape[1]
+    mode = columns.mode(start or Start(np.full(M, 1.0 / M), np.zeros(M + 1)))
+    path, n_iter, change, pruned = [mode.evidence], 0, np.inf, True
+    for n_iter in range(1, max_iter + 1):
+        if not pruned:
             change = ROUNDS * abs(path[-1] - path[-2])
             if change < tol:
                 break
-        root = solve_triangular(mode.L, np.eye(P.size), lower=True, check_finite=False)
-        known = 1.0 - P * np.einsum("ij,ij->j", root, root)
-        square = np.maximum(mode.theta**2, np.finfo(float).tiny)
+        on = mode.active
+        root = solve_triangular(mode.L, np.eye(on.size + 1), lower=True, check_finite=False)
+        known = 1.0 - mode.at.alpha[on] * np.einsum("ij,ij->j", root, root)[:-1]
+        square = np.maximum(mode.at.theta[on] ** 2, np.finfo(float).tiny)
         new = np.maximum(np.maximum(known, LEAST) / square, LEAST)
-        new[-1] = bias
-        keep = new < PRUNED
-        pruned = not keep.all()
-        C, P, theta, active = C[:, keep], new[keep], mode.theta[keep], active[keep[:-1]]
         alpha = np.full(M, np.inf)
-        alpha[active] = P[:-1]
-        progress = Progress("rounds", n_iter, max_iter, path[-1], change)
-        if watch(progress, Start(alpha, _full(M, active, theta))):
-            max_iter = n_iter
-    n_iter = min(n_iter, max_iter)
-    how = (mode.evidence, path, n_iter, change < tol, change)
-    return Sparse(active, mode.theta, mode.precision, *how)
+        alpha[on] = np.where(new < PRUNED, new, np.inf)
+        pruned = bool(np.any(new >= PRUNED))
+        mode = columns.mode(Start(alpha, mode.at.theta))
+        path.append(mode.evidence)
+        if watch(Progress("rounds", n_iter, max_iter, path[-1], change), mode.at):
+            break
+    return mode.sparse(path, n_iter, change < tol, change)
 
 
-def _full(M: int, active: Array, theta: Array) -> Array:
-    out = np.zeros(M + 1)
-    out[np.append(active, M)] = theta
-    return out
-
-
-SOLVERS: dict[str, Callable[..., Sparse]] = {"sequential": sequential, "em": em}
+SOLVERS = {"sequential": sequential, "em": em}
 
 
 def best_of_starts(
-    K: Array, y: Array, c: Array, solver: str, journal: Journal | None = None, **how: Any
+    columns: Columns, solver: str, journal: Journal = SILENT, key: str = "", **how: Any
 ) -> Sparse:
     """The machine of most evidence; the sequential algorithm has two starts.
 
-    With a journal, the state of every start is kept, and the search stops with the callbacks.
+    With a ``key``, progress is reported and the states are kept under it.
     """
-    starts: dict[str, Callable[[], Start | None]] = {"none": lambda: None}
-    if solver == "sequential":
-        starts["wide"] = lambda: wide_start(K, c)
     best: Sparse | None = None
-    for name, begin in starts.items():
-        if best is not None and journal is not None and journal.stopped:
+    for name in ("none", "wide") if solver == "sequential" else ("none",):
+        if key and best is not None and journal.stopped:
             break
-        held = journal.recall(name) if journal else {}
-        start = Start(**held) if held else begin()
-        watch = journal.keeping(name) if journal else silent
-        found = SOLVERS[solver](K, y, c, start=start, watch=watch, **how)
+        held = journal.recall(key + name) if key else {}
+        start = Start(**held) if held else None
+        if name == "wide" and start is None:
+            start = wide_start(columns.Phi, columns.c)
+        watch = journal.keeping(key + name) if key else silent
+        found = SOLVERS[solver](columns, start=start, watch=watch, **how)
         if best is None or found.value > best.value + HIGHER:
             best = found
     assert best is not None
@@ -270,14 +258,13 @@ def best_of_starts(
 def fit_machines(
     kernel: Any,
     data: MergedRows,
+    journal: Journal,
+    rng: np.random.Generator,
     *,
-    solver: str,
-    tol: float,
-    max_iter: int,
     n_folds: int,
     bias: float,
-    rng: np.random.Generator,
-    journal: Journal = SILENT,
+    tol: float,
+    **how: Any,
 ) -> Found:
     """The machines of all classes, and moments of f at rows held out by folds.
 
@@ -287,48 +274,47 @@ def fit_machines(
     size = float(np.abs(K).max()) or 1.0  # precisions are limited for columns of about one
     K = K / size
     H = folds_of(data.codes, data.c, n_folds, rng) if n_folds else None
-    how: dict[str, Any] = {"solver": solver, "max_iter": max_iter, "bias": bias}
     found: list[Sparse] = []
-    moments: list[Held | None] = []
+    held: list[Held | None] = []
     for j, y in enumerate(data.labels):
-        place = journal.folder(f"machine{j}")
-        sparse = best_of_starts(K, y, data.c, journal=place, tol=tol, **how)
-        held = None
+        columns = Columns(K, y, data.c, bias)
+        sparse = best_of_starts(columns, journal=journal, key=f"machine{j}/", tol=tol, **how)
+        moments = leave_one_out_moments(columns, sparse)
         if H is not None and not journal.stopped:
-            how_fold = {"value": sparse.value, "tol": max(LOOSE, tol), **how}
-            held = held_out_moments(K, data, y, H, journal.folder(f"folds{j}"), **how_fold)
-        moments.append(held or leave_one_out_moments(sparse, K, y, data.c))
+            notes, how_fold = journal.folder(f"folds{j}"), {"tol": max(LOOSE, tol), **how}
+            part = held_out_moments(columns, data, H, notes, sparse.value, **how_fold)
+            moments = part or moments
         found.append(sparse.with_columns_times(size))
-    return Found(kernel, found, moments)
+        held.append(moments)
+    return Found(kernel, found, held)
 
 
 def held_out_moments(
-    K: Array, data: MergedRows, y: Array, H: Array, journal: Journal, value: float, **how: Any
+    columns: Columns, data: MergedRows, H: Array, journal: Journal, value: float, **how: Any
 ) -> Held | None:
     """Moments of f at the rows of each fold, from a machine fitted to the others.
 
     ``None`` if a callback stops the fit in between; ``value`` is reported with the progress.
     """
-    parts = []
-    for k, h in enumerate(H.T, 1):
-        left = data.c - h
-        rows, out = np.flatnonzero(left > 0), np.flatnonzero(h > 0)
-        # a point is a candidate while any of its rows is left
-        keep = np.flatnonzero(np.bincount(data.at, left)[data.at[data.candidates]] > 0)
+    parts, K, y = [], columns.Phi, columns.y
+    for k, fold in enumerate(data.folds(H), 1):
+        rows, out, keep = fold.rows, fold.out, fold.keep
         held = journal.recall(f"fold{k}")
         if not held:
-            sparse = best_of_starts(K[np.ix_(rows, keep)], y[rows], left[rows], **how)
+            inside = Columns(K[np.ix_(rows, keep)], y[rows], fold.left, columns.bias)
+            sparse = best_of_starts(inside, **how)
             held = dict(zip("mv", sparse.moments(K[np.ix_(out, keep)]), strict=True))
             journal.note(f"fold{k}", **held)
-        parts.append((y[out], held["m"], held["v"], h[out]))
+        parts.append((y[out], held["m"], held["v"], fold.held))
         if journal(Progress("folds", k, H.shape[1], value, 0.0)):
             return None
     y, m, v, c = (np.concatenate(part) for part in zip(*parts, strict=True))
     return y, m, v, c
 
 
-def leave_one_out_moments(sparse: Sparse, K: Array, y: Array, c: Array) -> Held:
+def leave_one_out_moments(columns: Columns, sparse: Sparse) -> Held:
     """Leave-one-out moments of f from the fit itself, in closed form."""
-    m, v = sparse.moments(K)
-    row = PROBIT.expected(y, m, 0.0)
-    return (y, *leave_one_out(m, v, row._replace(w=row.h), c), c)
+    m, v = sparse.moments(columns.Phi)
+    row = PROBIT.expected(columns.y, m, 0.0)
+    m, v = leave_one_out(m, v, row._replace(w=row.h), columns.c)
+    return columns.y, m, v, columns.c

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.types import Array, Coef, Columns
+from ..core.types import Array, Coef
 from ..gaussian.covariances import FullCovariance, scaled_cholesky
-from ..machines.posterior import GaussianPosterior
-from ..model.model import Problem
 from .folds import Held
 
 
@@ -34,6 +33,12 @@ class Sparse(NamedTuple):
     def covariance(self) -> FullCovariance:
         return FullCovariance(*scaled_cholesky(self.precision))
 
+    def among(self, columns: Array, width: int) -> Coef:
+        """The coefficients in a design of so many columns, those of this machine and others."""
+        mean = np.zeros(width)
+        mean[columns] = self.mean
+        return Coef(mean, SparseCovariance(*scaled_cholesky(self.precision), columns, width))
+
     def with_columns_times(self, factor: Array | float) -> Sparse:
         """The same f when the columns are multiplied by a factor."""
         s = np.append(np.broadcast_to(factor, self.columns.shape), 1.0)
@@ -49,45 +54,17 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SparsePosterior:
-    """Gaussian posterior of some of a design's columns; the coefficients of the others are zero."""
+class SparseCovariance(FullCovariance):
+    """Covariance of some of a design's coefficients; the others are zero."""
 
-    has_spread: ClassVar[bool] = True
-    pairs: ClassVar[tuple[Any, ...]] = ()
+    columns: Array = field(default_factory=lambda: np.arange(0))
+    width: int = 0
 
-    columns: Array
-    inner: GaussianPosterior
-    width: int
-
-    @classmethod
-    def of(cls, sparse: Sparse, columns: Array, width: int) -> SparsePosterior:
-        return cls(columns, GaussianPosterior(Coef(sparse.mean, sparse.covariance())), width)
-
-    def _scatter(self, values: Array) -> Array:
-        out = np.zeros((*values.shape[:-1], self.width))
-        out[..., self.columns] = values
+    @cached_property
+    def root(self) -> Array:
+        out = np.zeros((self.width, self.L.shape[0]))
+        out[self.columns] = FullCovariance(self.L).root
         return out
 
-    @property
-    def mean(self) -> Array:
-        return self._scatter(self.inner.mean)
-
-    def variance(self) -> Array:
-        return self._scatter(self.inner.variance())
-
-    def covariance(self, where: slice | None = None) -> Array:
-        out = np.zeros((self.width, self.width))
-        out[np.ix_(self.columns, self.columns)] = self.inner.covariance()
-        return out if where is None else out[where, where]
-
-    def moments(self, C: Columns) -> tuple[Array, Array]:
-        return self.inner.moments(C[:, self.columns])
-
-    def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
-        return self.inner.quantiles(C[:, self.columns], levels, extra)
-
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
-        return self._scatter(self.inner.sample(n, rng))
-
-    def left_out(self, problem: Problem) -> tuple[Array, Array]:
-        raise RuntimeError("links of vector machines are fitted on held-out rows")
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"columns": self.columns, "width": self.width}
