@@ -236,3 +236,13 @@ def empty(rows: Any, width: int, dtype: str) -> Any:
         return np.empty(shape, dtype=dtype)
     xp = of(rows)
     return xp.empty(shape, dtype=getattr(xp, dtype), device=compat.device(inner(rows)))
+
+
+def npy_header(handle: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether in Fortran order, and type of the array in an open ``.npy`` file."""
+    version = np.lib.format.read_magic(handle)
+    if version == (1, 0):
+        return np.lib.format.read_array_header_1_0(handle)
+    if version == (2, 0):
+        return np.lib.format.read_array_header_2_0(handle)
+    raise ValueError(f"an array is of version {version}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import io
+import math
 import os
 import secrets
 import zipfile
@@ -13,6 +15,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ..core.arrays import npy_header
 from ..core.types import Array
 
 # Compressed arrays (SciPy's sparse ones) may be a hundred times as large as their bytes in the
@@ -28,8 +31,8 @@ def target_of(path: str | os.PathLike[str]) -> Path:
 def replace_file(path: str | os.PathLike[str], write: Callable[[BinaryIO], Any]) -> None:
     """Write a file beside the target and move it there when it is complete.
 
-    Whoever reads the target sees the old content or the new one.  If writing fails, the target is
-    as it was and the new file is removed.
+    Readers see the old content or the new one.  If writing fails, the target is as it was and the
+    new file is removed.
     """
     target = target_of(path)
     part = target.with_name(f"{target.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
@@ -43,23 +46,17 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[BinaryIO], Any])
         with suppress(OSError):
             part.unlink()
         if isinstance(error, OSError):  # a full disk names no file
-            raise OSError(
-                error.errno, f"{error.strerror}: it cannot be written", str(target)
-            ) from error
+            text = f"{error.strerror}: it cannot be written"
+            raise OSError(error.errno, text, str(target)) from error
         raise
 
 
 def remove_parts(path: str | os.PathLike[str]) -> None:
-    """Remove what processes that were killed while writing have left beside a file."""
+    """Remove files that processes killed while writing have left beside a file."""
     target = target_of(path)
-    for part in target.parent.glob(f"{_literal(target.name)}.*-*.part"):
+    for part in target.parent.glob(f"{glob.escape(target.name)}.*-*.part"):
         with suppress(OSError):
             part.unlink()
-
-
-def _literal(name: str) -> str:
-    """A name as a pattern that matches nothing else."""
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -67,19 +64,15 @@ def _literal(name: str) -> str:
 
 
 class InUse(Exception):
-    """Another fit holds the lock; ``holder`` is the number of its process, if known."""
-
-    def __init__(self, holder: str) -> None:
-        super().__init__(holder)
-        self.holder = holder
+    """Another fit holds the lock; its argument is the number of that process, if known."""
 
 
 @contextmanager
 def locked(path: str | os.PathLike[str]) -> Iterator[None]:
     """Hold the lock of a file, or raise :class:`InUse` at once.
 
-    The lock is the operating system's, on a file of its own: it ends with the process, however that
-    ends, and a file that a killed process has left behind locks nothing.
+    The operating system locks a second file.  That lock ends with the process, however it ends: a
+    file that a killed process has left behind locks nothing.
     """
     target = target_of(path)
     lock = target.with_name(target.name + ".lock")
@@ -89,11 +82,9 @@ def locked(path: str | os.PathLike[str]) -> Iterator[None]:
     finally:
         if os.name == "nt":  # an open file cannot be removed there
             os.close(handle)
-            with suppress(OSError):
-                lock.unlink()
-        else:
-            with suppress(OSError):
-                lock.unlink()
+        with suppress(OSError):
+            lock.unlink()
+        if os.name != "nt":
             os.close(handle)
 
 
@@ -102,25 +93,22 @@ def _lock(lock: Path) -> int:
         handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             _lock_handle(handle)
+            if os.path.samestat(os.fstat(handle), os.stat(lock)):
+                os.ftruncate(handle, 0)
+                os.write(handle, f"{os.getpid()}\n".encode())
+                return handle
+        except FileNotFoundError:  # its holder has removed it in between: lock the new one
+            pass
         except (BlockingIOError, PermissionError):
-            try:
+            holder = ""
+            with suppress(OSError):
                 holder = os.read(handle, 32).decode(errors="replace").strip()
-            except OSError:
-                holder = ""
             os.close(handle)
             raise InUse(holder) from None
         except BaseException:
             os.close(handle)
             raise
-        try:
-            same = os.path.samestat(os.fstat(handle), os.stat(lock))
-        except FileNotFoundError:
-            same = False
-        if same:
-            os.ftruncate(handle, 0)
-            os.write(handle, f"{os.getpid()}\n".encode())
-            return handle
-        os.close(handle)  # whoever held it has removed it in between: lock the new one
+        os.close(handle)
 
 
 def _lock_handle(handle: int) -> None:
@@ -138,26 +126,24 @@ def _lock_handle(handle: int) -> None:
 # Archives
 
 
-def check_archive(file: BinaryIO) -> list[zipfile.ZipInfo]:
-    """Members of an archive, all plain: none inflates, and together they fit into the file."""
+def check_archive(file: BinaryIO) -> None:
+    """Refuse an archive with members that inflate, or that together do not fit into the file."""
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
-        size = file.seek(0, os.SEEK_END)
         for member in members:
             if member.compress_type != zipfile.ZIP_STORED:
                 raise ValueError(f"{member.filename} is compressed, which is never written")
             if member.file_size != member.compress_size:
                 raise ValueError(f"{member.filename} has two sizes")
-        if sum(member.file_size for member in members) > size:
+        if sum(member.file_size for member in members) > file.seek(0, os.SEEK_END):
             raise ValueError("its members are larger than the file")
         for member in members:
             with archive.open(member) as handle:
                 if member.filename.endswith(".npy"):
-                    check_array(handle, member.file_size)
+                    _check_array(handle, member.file_size)
                 elif member.filename.endswith(".npz"):
                     _check_compressed(handle.read(), member.filename)
     file.seek(0)
-    return members
 
 
 def _check_compressed(data: bytes, name: str) -> None:
@@ -168,24 +154,15 @@ def _check_compressed(data: bytes, name: str) -> None:
             raise ValueError(f"{name} would become too large when it is inflated")
         for member in members:
             with archive.open(member) as handle:
-                check_array(handle, member.file_size)
+                _check_array(handle, member.file_size)
 
 
-def check_array(handle: Any, size: int) -> None:
+def _check_array(handle: Any, size: int) -> None:
     """Refuse an array that has not the size its own header gives, or that holds objects."""
-    version = np.lib.format.read_magic(handle)
-    if version == (1, 0):
-        shape, _, dtype = np.lib.format.read_array_header_1_0(handle)
-    elif version == (2, 0):
-        shape, _, dtype = np.lib.format.read_array_header_2_0(handle)
-    else:
-        raise ValueError(f"an array is of version {version}")
+    shape, _, dtype = npy_header(handle)
     if dtype.hasobject:
         raise ValueError("an array holds Python objects")
-    count = 1
-    for length in shape:  # of Python's integers, which do not overflow
-        count *= int(length)
-    if count * dtype.itemsize != size - handle.tell():
+    if math.prod(map(int, shape)) * dtype.itemsize != size - handle.tell():
         raise ValueError(f"an array of shape {shape} has not as many bytes")
 
 

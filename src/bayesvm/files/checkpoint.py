@@ -1,4 +1,4 @@
-"""The state of a fit in a file, so that a later fit can go on from it."""
+"""The state of a fit in a file, so that a later fit can resume from it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -42,21 +43,20 @@ class Checkpoint:
         self._last, self._took = time.monotonic(), 0.0
         if target_of(path).exists():
             found, self.arrays = _read(self.path)
-            self._check(found)
+            if found != self.about:
+                raise ValueError(
+                    f"checkpoint {self.path!r} belongs to another fit: {self._differences(found)}. "
+                    "Delete the file or choose another name; in cross-validation, where every fold "
+                    "is another fit, leave checkpoint out."
+                )
 
-    def _check(self, found: Mapping[str, str]) -> None:
+    def _differences(self, found: Mapping[str, str]) -> str:
         names = list(dict.fromkeys([*self.about, *found]))
-        other = [name for name in names if self.about.get(name) != found.get(name)]
-        if other:
-            what = "; ".join(
-                f"{name} {found.get(name, 'none')} there and {self.about.get(name, 'none')} here"
-                for name in other
-            )
-            raise ValueError(
-                f"checkpoint {self.path!r} belongs to another fit: {what}. Delete the file or "
-                "choose another name; in cross-validation, where every fold is another fit, leave "
-                "checkpoint out."
-            )
+        return "; ".join(
+            f"{name} {found.get(name, 'none')} there and {self.about.get(name, 'none')} here"
+            for name in names
+            if self.about.get(name) != found.get(name)
+        )
 
     def get(self, key: str) -> dict[str, Array]:
         """Arrays held under a key; empty if none."""
@@ -64,7 +64,7 @@ class Checkpoint:
         return {k[len(mark) :]: v for k, v in self.arrays.items() if k.startswith(mark)}
 
     def put(self, key: str, make: Callable[[], dict[str, Array]], now: bool = False) -> None:
-        """Hold arrays under a key, in the place of those before.
+        """Replace the arrays under a key.
 
         The file is written every few seconds, or ``now``; writing takes a small part of the time.
         """
@@ -86,11 +86,16 @@ class Checkpoint:
         return Part(self, name)
 
 
+@dataclass(frozen=True)
 class Part:
     """A part of a checkpoint, whose keys begin with a name."""
 
-    def __init__(self, store: Checkpoint, name: str) -> None:
-        self.store, self.name, self.path = store, name, store.path
+    store: Checkpoint
+    name: str
+
+    @property
+    def path(self) -> str:
+        return self.store.path
 
     def get(self, key: str) -> dict[str, Array]:
         return self.store.get(f"{self.name}/{key}")
@@ -117,7 +122,7 @@ def opened(
         try:
             held.enter_context(locked(path))
         except InUse as error:
-            by = f" (process {error.holder})" if error.holder else ""
+            by = f" (process {error})" if str(error) else ""
             raise ValueError(
                 f"checkpoint {os.fspath(path)!r} is in use by another fit{by}. Wait until that has "
                 "ended, or give each fit a file of its own."

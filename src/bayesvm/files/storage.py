@@ -151,7 +151,7 @@ def _refusal(path: str | Path, error: Exception) -> ValueError:
 
 
 def _check_version(path: str | Path, found: Any) -> None:
-    """Refuse files of later versions, which may hold what this one does not know."""
+    """Refuse files of later versions, by major and minor number: patches write the same files."""
     from .. import __version__
 
     if not isinstance(found, str) or (theirs := _numbers(found)) is None:
@@ -164,6 +164,5 @@ def _check_version(path: str | Path, found: Any) -> None:
 
 
 def _numbers(version: str) -> tuple[int, ...] | None:
-    """Major and minor version; patches write the same files."""
     found = re.match(r"(\d{1,9})(?:\.(\d{1,9}))?", version)
     return None if found is None else tuple(int(x or 0) for x in found.groups())

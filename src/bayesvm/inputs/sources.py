@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..core.arrays import inner
+from ..core.arrays import inner, npy_header
 from ..core.types import Array
 from .cells import as_floats, check_table
 from .levels import some_of
@@ -203,13 +203,7 @@ def _located(X: Any) -> tuple[Path, np.dtype[Any], tuple[int, ...], int]:
         )
     path = Path(X)
     with path.open("rb") as file:
-        version = np.lib.format.read_magic(file)
-        header = (
-            np.lib.format.read_array_header_1_0
-            if version == (1, 0)
-            else np.lib.format.read_array_header_2_0
-        )
-        shape, fortran, dtype = header(file)
+        shape, fortran, dtype = npy_header(file)
         if fortran and len(shape) > 1:
             raise ValueError(f"{str(path)!r} is in Fortran order; save it in C order.")
         return path, dtype, shape, file.tell()
