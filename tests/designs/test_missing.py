@@ -17,9 +17,9 @@ from bayesvm.gaussian.covariances import (
     DiagonalCovariance,
     DualCovariance,
     FullCovariance,
+    GatedCovariance,
     Point,
 )
-from bayesvm.gaussian.gates import GatedCovariance
 from bayesvm.inference import VB
 from bayesvm.model.latent import begin, predicted
 from bayesvm.model.model import Latent

@@ -16,7 +16,7 @@ from bayesvm import MixedSVC
 from bayesvm.blocks import block_rows, cut, from_iterable, from_memmap, from_parquet
 from bayesvm.designs.table import learn_groups
 from bayesvm.engines import Dask, Gpu, Serial, Threads
-from bayesvm.gaussian.arrow import Bordered
+from bayesvm.gaussian.forms import Bordered
 from bayesvm.inference import Gibbs
 from bayesvm.inputs.dask import DaskRows
 from bayesvm.model.model import Problem

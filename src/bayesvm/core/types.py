@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-Columns = Any  # (n, K): an array, a SciPy sparse array, gaussian.arrow.Arrow or gaussian.centred
+Columns = Any  # (n, K): an array, a SciPy sparse array, or a class of gaussian.columns
 
 
 class Local(NamedTuple):
@@ -154,38 +154,76 @@ class Term(NamedTuple):
 
 
 class Sums(Protocol):
-    """A form of S: dense, factored, bordered or diagonal (:mod:`bayesvm.gaussian.forms`)."""
+    """A form of S: dense, factored, bordered or diagonal (:mod:`bayesvm.gaussian.forms`).
+
+    All but the diagonal form also multiply a vector, and have ``rows``, ``block`` and ``gated``.
+    """
 
     def __add__(self, other: Any) -> Any: ...
     def __mul__(self, k: float) -> Any: ...
-    def __matmul__(self, x: Array) -> Array: ...
     def diag(self) -> Array: ...  # (K,)
-    def rows(self, some: Array) -> Array: ...  # (k, K)
-    def block(self, some: Array) -> Array: ...  # (k, k)
-    def times(self, x: Array, some: Array) -> Array: ...  # some entries of S x
-    def gated(self, gate: Array) -> Any: ...  # S * E[gamma gamma'], for selection priors
 
 
-class Covariance(Protocol):
-    """A covariance matrix Sigma of theta, (K, K), in whichever form is small."""
+class Covariance:
+    """Base of covariance matrices Sigma of theta, ``(K, K)``, in whichever form is small."""
 
-    is_point: ClassVar[bool]  # no spread at all
-    by_rows: ClassVar[bool]  # its coordinates belong to rows, not to coefficients
+    is_point: ClassVar[bool] = False  # no spread at all
+    by_rows: ClassVar[bool] = False  # its coordinates belong to rows, not to coefficients
+    patched: bool = False  # the precision was numerically singular
 
     @property
-    def patched(self) -> bool: ...  # the precision was numerically singular
-    @property
-    def logdet(self) -> float: ...
-    def quad(self, C: Columns) -> Array | float: ...  # c_i' Sigma c_i, (n,)
-    def cross(self, C: Columns, where: slice) -> Array: ...  # columns of C Sigma, (n, p)
-    def block(self, where: slice) -> Array: ...  # Sigma of some coefficients, (p, p)
-    def blocks(self, where: slice, r: int) -> Array: ...  # of groups of r, (groups, r, r)
-    def diag(self) -> Array: ...  # (K,)
-    def dense(self) -> Array: ...
-    def solve(self, x: Array) -> Array: ...  # Sigma x
-    def sample(self, n: int, rng: np.random.Generator) -> Array: ...  # (n, K), mean zero
-    def vector(self) -> Array: ...  # unconstrained coordinates, for extrapolation and files
-    def restore(self, vector: Array) -> Covariance: ...
+    def logdet(self) -> float:
+        raise NotImplementedError
+
+    def quad(self, C: Columns) -> Array | float:
+        """``c_i' Sigma c_i`` for each row, ``(n,)``."""
+        raise NotImplementedError
+
+    def diag(self) -> Array:
+        raise NotImplementedError
+
+    def solve(self, x: Array) -> Array:
+        """``Sigma x`` for a vector or for columns."""
+        raise NotImplementedError
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """Draws with mean zero, ``(n, K)``."""
+        raise NotImplementedError
+
+    def vector(self) -> Array:
+        """Unconstrained coordinates, for extrapolation and files."""
+        raise NotImplementedError
+
+    def restore(self, vector: Array) -> Covariance:
+        """Undo :meth:`vector`."""
+        raise NotImplementedError
+
+    def shrunk(self, k: float) -> Covariance:
+        """Sigma / k: the covariance with k times as many rows."""
+        raise NotImplementedError
+
+    def _columns(self, where: slice) -> Array:
+        """Columns of Sigma, ``(K, p)``."""
+        K = self.diag().size
+        first, last, _ = where.indices(K)
+        return self.solve(np.eye(K, last - first, -first))
+
+    def cross(self, C: Columns, where: slice) -> Array:
+        """Columns of ``C Sigma``, ``(n, p)``."""
+        return np.asarray(C @ self._columns(where))
+
+    def block(self, where: slice) -> Array:
+        """Sigma of some coefficients, ``(p, p)``."""
+        return self._columns(where)[where]
+
+    def blocks(self, where: slice, r: int) -> Array:
+        """Sigma of consecutive groups of r coefficients, ``(groups, r, r)``."""
+        block = self.block(where)
+        each = np.arange(block.shape[0] // r)
+        return block.reshape(each.size, r, each.size, r)[each, :, each]
+
+    def dense(self) -> Array:
+        return self.block(slice(None))
 
 
 class Design:

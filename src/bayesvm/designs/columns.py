@@ -11,7 +11,7 @@ from scipy import sparse
 
 from ..core import arrays
 from ..core.types import Array, Block, Columns, Design, Engine
-from ..gaussian.centred import Centred
+from ..gaussian.columns import Centred
 from .table import numbers
 
 FAR = 2.0**50  # largest distance from the centre in standard deviations: squares fit into float32,

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core import arrays
 from ..core.types import Array, Design
-from ..gaussian.arrow import Factor
+from ..gaussian.columns import Factor
 from .columns import Standardised
 from .table import numbers
 

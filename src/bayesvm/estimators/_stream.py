@@ -16,9 +16,10 @@ from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 
 from ..blocks import Blocks, block_rows
+from ..core.cholesky import scaled_cholesky
 from ..core.types import Array, Coef, Stats
 from ..engines import Gpu
-from ..gaussian.covariances import DiagonalCovariance, FullCovariance, scaled_cholesky
+from ..gaussian.covariances import DiagonalCovariance, FullCovariance
 from ..gaussian.forms import Dense
 from ..inference import VB
 from ..inference.loop import State, bound_of

@@ -16,9 +16,10 @@ import numpy as np
 from scipy import sparse
 
 from ..blocks import Blocks, block_rows
+from ..core.cholesky import scaled_cholesky
 from ..core.types import Array, Coef, Stats
 from ..engines.threads import blas_threads
-from ..gaussian.covariances import DiagonalCovariance, FullCovariance, scaled_cholesky
+from ..gaussian.covariances import DiagonalCovariance, FullCovariance
 from ..gaussian.forms import Dense
 from ..inference import VB
 from ..inference.loop import State, bound_of

@@ -1,271 +1,233 @@
-r"""Groups: columns that are codes, and sums with the shape of an arrow.
+r"""Solves with sums of the shape of an arrow (:class:`.forms.Bordered`), groups eliminated first.
 
-A factor with *G* groups gives :math:`G r` columns, of which a row has *r* that are not zero.  With
-one factor the matrix of sums is an arrow: the *corner* of the other columns, one small block
-:math:`D_g` per group, and the blocks :math:`E_g` between them.  Of several factors the widest has
-the blocks; the others are in the corner, their products with it sparse.  What is solved with such
-sums is in :mod:`bayesvm.gaussian.elimination`.
+.. math::
+
+    D_g = R_g R_g^\top, \qquad U_g = R_g^{-1} E_g, \qquad
+    L L^\top = M - \sum_g U_g^\top U_g ,
+
+so that cost is linear in the number of groups.  Of several factors the widest is eliminated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import cho_solve, solve_triangular
 
-from ..core.arrays import Composite, double, is_numpy, like
-from ..core.types import Array
-from . import coded
+from ..core import arrays
+from ..core.arrays import double, is_numpy, like, pick
+from ..core.cholesky import log_packed, log_unpacked, scaled_cholesky
+from ..core.types import Array, Columns, Covariance
+from .columns import Arrow
+from .forms import Bordered, to_corner, to_groups
+from .precision import Precision, add_precision, blocks_of
 
-
-class Factor(NamedTuple):
-    """Rows of one grouping factor; a row whose group is not known has Z = 0."""
-
-    codes: Array  # (n,), 0 to G - 1
-    Z: Array  # (n, r)
-    G: int
-
-    @property
-    def width(self) -> int:
-        return self.G * int(self.Z.shape[1])
-
-    def mapped(self, fn: Callable[[Any], Any]) -> Factor:
-        return Factor(fn(self.codes), fn(self.Z), self.G)
-
-    def cells(self, first: int = 0) -> Iterator[tuple[Array, Array]]:
-        """Columns that are not zero, and their entries: r pairs of ``(n,)``."""
-        r = self.Z.shape[1]
-        for j in range(r):
-            yield self.codes * r + (first + j), self.Z[:, j]
-
-    def matrix(self) -> Any:
-        """Columns of the factor, sparse ``(n, G r)``: its indices are the codes."""
-        n, r = self.Z.shape
-        at: Array = self.codes.astype(np.int32)
-        if r > 1:
-            at = (at[:, None] * np.int32(r) + np.arange(r, dtype=np.int32)).ravel()
-        ends = np.arange(0, n * r + 1, r, dtype=np.int32)
-        return sparse.csr_array((np.ravel(self.Z), at, ends), shape=(n, self.width))
+HELD = 2**21  # numbers held at once where rows are multiplied by a wide corner
+ROUNDING = 1e-14  # of a difference, as a share of what it is a difference of
 
 
 @dataclass(frozen=True, eq=False)
-class Arrow(Composite):
-    """Columns: dense ones, then those of factors, the widest factor last."""
+class Eliminated:
+    """Gaussian of the groups given the corner: ``R R' = D``, ``U = R^-1 E``, ``V = R^-1 F``."""
 
-    A: Array  # (n, p)
-    factors: tuple[Factor, ...]
-
-    __array_ufunc__: ClassVar[None] = None  # NumPy leaves products to this class
+    R: Array  # (G, r, r)
+    U: Array  # (G, r, p)
+    V: Any  # sparse (G r, q - p), or None
+    patched: bool = False  # a block was numerically singular
 
     @cached_property
-    def ends(self) -> list[int]:
-        """Where the dense columns and each factor end."""
-        widths = [self.A.shape[1], *(f.width for f in self.factors)]
-        return [int(k) for k in np.cumsum(widths)]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return int(self.A.shape[0]), self.ends[-1]
-
-    @property
-    def dtype(self) -> Any:
-        return self.A.dtype
-
-    @property
-    def numbers(self) -> Array:
-        """Dense columns: they are in the library and precision of all others."""
-        return self.A
-
-    def mapped(self, fn: Callable[[Any], Any]) -> Arrow:
-        """The same done to all arrays."""
-        return Arrow(fn(self.A), tuple(f.mapped(fn) for f in self.factors))
+    def inverse(self) -> Array:
+        return np.linalg.inv(self.R)
 
     @cached_property
-    def parts(self) -> list[Any]:
-        """Columns of each factor, sparse."""
-        return [f.matrix() for f in self.factors]
+    def slopes(self) -> tuple[Array, Any]:
+        """``D^-1 E``, by which groups follow the corner: dense and sparse part."""
+        back = np.swapaxes(self.inverse, 1, 2)
+        return back @ self.U, None if self.V is None else sparse.csr_array(_repeated(back) @ self.V)
 
-    def minor(self) -> Any:
-        """Columns of all factors but the last, sparse; ``None`` if there is one factor."""
-        if len(self.factors) == 1:
-            return None
-        few = self.parts[:-1]
-        return few[0] if len(few) == 1 else sparse.csr_array(sparse.hstack(few, format="csr"))
+    def halve(self, x: Array, back: bool = False) -> Array:
+        """``R^-1 x`` for the groups, or ``R^-T x``."""
+        G, r, _ = self.R.shape
+        how = "gkj,gkm->gjm" if back else "gjk,gkm->gjm"
+        return np.einsum(how, self.inverse, x.reshape(G, r, -1)).reshape(x.shape)
 
-    def __getitem__(self, rows: Any) -> Any:
-        if isinstance(rows, tuple):  # dense columns only
-            return self.A[rows]
-        n = self.A.shape[0]
-        if isinstance(rows, slice) and rows.indices(n) == (0, n, 1):
-            return self  # what was made of these columns is kept
-        return super().__getitem__(rows)
+    def follow(self, half: Array, step: Array) -> Array:
+        """``R^-T (half - U step)``: the groups, given a step of the corner."""
+        return self.halve(half - to_groups(self.U, self.V, step), back=True)
 
-    def __setitem__(self, at: tuple[Any, Any], values: Array) -> None:
-        """Entries of dense columns."""
-        self.A[at] = values
+    def pull(self, half: Array) -> Array:
+        """``U' half``: what eliminating the groups takes from the gradient of the corner."""
+        return to_corner(self.U, self.V, half)
 
-    def copy(self) -> Arrow:
-        return Arrow(self.A.copy(), self.factors)
 
-    def __matmul__(self, x: Array) -> Array:
-        if not is_numpy(self):
-            return coded.product(self, x)
-        out: Array = double(self.A) @ x[: self.ends[0]]
-        for part, (a, b) in zip(self.parts, pairwise(self.ends), strict=True):
-            out += part @ x[a:b]
-        return out
-
-    @property
-    def T(self) -> ArrowTransposed:
-        return ArrowTransposed(self)
-
-    def squared(self) -> Arrow:
-        return Arrow(self.A**2, tuple(f._replace(Z=f.Z**2) for f in self.factors))
-
-    def scaled(self, s: Array) -> Arrow:
-        """Columns times numbers, which are one for the factors' columns."""
-        return Arrow(self.A * s[: self.ends[0]], self.factors)
-
-    def alone(self, where: slice) -> Arrow:
-        """Some columns, those of one term; the others are zero."""
-        A = np.zeros_like(self.A)
-        if where.stop <= self.ends[0]:
-            A[:, where] = self.A[:, where]
-        starts = zip(self.factors, self.ends, strict=False)
-        return Arrow(
-            A, tuple(f if a == where.start else f._replace(Z=np.zeros_like(f.Z)) for f, a in starts)
-        )
-
-    def toarray(self) -> Array:
-        return np.hstack([self.A, *(part.toarray() for part in self.parts)])
+def eliminate(S: Bordered, P: Precision, retry: bool = True) -> tuple[Eliminated, Array]:
+    """The groups given the corner, and S of the corner with the groups integrated out."""
+    q, (G, r, p) = S.M.shape[0], S.E.shape
+    R, patched = scaled_cholesky(S.D + blocks_of(P, slice(q, q + G * r), r), retry)
+    inverse = np.linalg.inv(R)
+    U = inverse @ S.E
+    V = None if S.F is None else sparse.csr_array(_repeated(inverse) @ S.F)
+    flat, Q = U.reshape(G * r, p), S.M.copy()
+    Q[:p, :p] -= flat.T @ flat
+    if V is not None:
+        side = V.T @ flat
+        Q[p:, :p] -= side
+        Q[:p, p:] -= side.T
+        Q[p:, p:] -= (V.T @ V).toarray()
+    return Eliminated(R, U, V, patched), Q
 
 
 @dataclass(frozen=True, eq=False)
-class ArrowTransposed:
-    """The transpose, for products on either side."""
+class ArrowCovariance(Covariance):
+    """Inverse of a bordered precision, by its Cholesky factor with the groups eliminated first."""
 
-    of: Arrow
-
-    __array_ufunc__: ClassVar[None] = None
-
-    def __matmul__(self, x: Array) -> Array:
-        if not is_numpy(self.of):
-            return coded.sums(self.of, x)
-        return np.concatenate([double(self.of.A).T @ x, *(part.T @ x for part in self.of.parts)])
-
-    def __rmatmul__(self, x: Array) -> Array:
-        return (self.of @ x.T).T
-
-
-# ---------------------------------------------------------------------------------------------
-# Sums
-
-
-@dataclass(frozen=True, eq=False)
-class Bordered:
-    """``C' diag(w) C`` of such columns: a dense corner of q columns, G groups of r."""
-
-    M: Array  # (q, q)
-    E: Array  # (G, r, p): groups by dense columns
-    F: Any  # sparse (G r, q - p): groups by the columns of other factors, or None
-    D: Array  # (G, r, r)
+    L: Array  # (q, q): factor of the corner's Schur complement
+    groups: Eliminated
+    patched: bool = False
 
     @classmethod
-    def of(cls, C: Arrow, w: Array) -> Bordered:
+    def of(cls, S: Bordered, P: Precision, retry: bool = True) -> ArrowCovariance:
+        """``(S + P)^-1``."""
+        groups, Q = eliminate(S, P, retry)
+        add_precision(Q, P)
+        try:
+            L, patched = scaled_cholesky(Q, retry=False)
+        except np.linalg.LinAlgError:
+            if not retry:
+                raise
+            # the difference can be all rounding, which large weights make large
+            Q[np.diag_indices_from(Q)] += ROUNDING * np.diag(S.M)
+            L, patched = scaled_cholesky(Q)[0], True
+        return cls(L, groups, groups.patched or patched)
+
+    @property
+    def q(self) -> int:
+        return int(self.L.shape[0])
+
+    @cached_property
+    def _root(self) -> Array:
+        """F with F F' the covariance of the corner, upper triangular."""
+        return solve_triangular(self.L, np.eye(self.q), lower=True, check_finite=False).T
+
+    def solve(self, x: Array) -> Array:
+        half = self.groups.halve(x[self.q :])
+        c = cho_solve((self.L, True), x[: self.q] - self.groups.pull(half), check_finite=False)
+        return np.concatenate([c, self.groups.follow(half, c)])
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        c = self._root @ rng.standard_normal((n, self.q)).T
+        e = rng.standard_normal((n, self.groups.R[..., 0].size)).T
+        return np.concatenate([c, self.groups.follow(e, c)]).T
+
+    def quad(self, C: Columns) -> Array:
+        if not isinstance(C, Arrow):
+            X = np.asarray(C.toarray() if sparse.issparse(C) else C)
+            return np.einsum("ij,ji->i", X, self.solve(X.T))
         if not is_numpy(C):
-            return cls(*coded.bordered(C, w))
-        p, q, last = C.A.shape[1], C.ends[-2], C.factors[-1]
-        weighted = C.A * w[:, None]
-        M = np.empty((q, q))
-        root = C.A * like(np.sqrt(w), C.A)[:, None]
-        M[:p, :p] = root.T @ root  # NumPy sees one matrix and its transpose and calls syrk
-        few, F, own = C.minor(), None, C.parts[-1]
-        if few is not None:
-            heavy = sparse.csr_array(few.multiply(w[:, None]))
-            M[p:, :p] = few.T @ weighted
-            M[:p, p:] = M[p:, :p].T
-            M[p:, p:] = (few.T @ heavy).toarray()
-            F = sparse.csr_array(own.T @ heavy)
-        r = last.Z.shape[1]
-        E = np.asarray(own.T @ weighted).reshape(last.G, r, p)
-        D = np.empty((last.G, r, r))
+            return self._quad_on_device(C)
+        last, (B, sparse_B) = C.factors[-1], self.groups.slopes
+        own, r = self.groups.inverse[last.codes], last.Z.shape[1]
+        half = np.einsum("ijk,ik->ij", own, last.Z) if r > 1 else own[:, 0] * last.Z
+        t = C.A - B[:, 0][last.codes] * last.Z[:, :1]
+        for j in range(1, r):
+            t -= B[:, j][last.codes] * last.Z[:, j, None]
+        out: Array = np.einsum("ij,ij->i", half, half)
+        p, few = C.A.shape[1], C.minor()
+        if few is None:
+            T = t @ self._root
+            return out + np.einsum("ij,ij->i", T, T)
+        rest = sparse.csr_array(few - C.parts[-1] @ sparse_B)
+        size = max(1, HELD // max(1, self.q))
+        for i in range(0, t.shape[0], size):
+            T = t[i : i + size] @ self._root[:p] + rest[i : i + size] @ self._root[p:]
+            out[i : i + size] += np.einsum("ij,ij->i", T, T)
+        return out
+
+    def _quad_on_device(self, C: Arrow) -> Any:
+        """The same in any array library: entries are picked at codes."""
+        p, last, Z = C.A.shape[1], C.factors[-1], C.factors[-1].Z
+        r = Z.shape[1]
+        own = pick(like(self.groups.inverse.reshape(-1, r * r), Z), last.codes)  # rows of R^-1
+        out: Any = 0.0
         for j in range(r):
-            for k in range(j + 1):
-                both = w * last.Z[:, j] * last.Z[:, k]
-                D[:, j, k] = D[:, k, j] = np.bincount(last.codes, both, last.G)
-        return cls(M, E, F, D)
+            e = arrays.of(C).sum(own[:, j * r : (j + 1) * r] * Z, axis=1)
+            out = out + e * e
+        root, followed = like(self._root, C.A), like(self._followed(slice(None)), C.A)
+        T = C.A @ root[:p, :]
+        for at, z in C.cells(slice(None, -1), p):
+            T = T + like(z, T)[:, None] * pick(root, at)
+        for at, z in C.cells(slice(-1, None)):
+            T = T - like(z, T)[:, None] * pick(followed, at)
+        return out + double(arrays.squares(T))
 
-    def _map(self, other: Bordered | None, fn: Any) -> Bordered:
-        parts: dict[str, Any] = {}
-        for name in ("M", "E", "F", "D"):
-            mine = getattr(self, name)
-            parts[name] = None if mine is None else fn(mine, getattr(other, name, None))
-        return Bordered(**parts)
+    def _followed(self, some: slice) -> Array:
+        """``D^-1 E F`` for some groups and the root F of the corner's covariance, ``(G r, q)``."""
+        B, sparse_B = self.groups.slopes
+        r, p = B.shape[1:]
+        out: Array = B[some].reshape(-1, p) @ self._root[:p]
+        if sparse_B is None:
+            return out
+        first, last, _ = some.indices(B.shape[0])
+        return out + sparse_B[first * r : last * r] @ self._root[p:]
 
-    def __add__(self, other: Bordered) -> Bordered:
-        return self._map(other, lambda a, b: a + b)
+    def blocks(self, where: slice, r: int) -> Array:
+        if where.start >= self.q:
+            return self._own
+        F = self._root[where].reshape(-1, r, self.q)
+        return np.einsum("gjm,gkm->gjk", F, F)
 
-    def __mul__(self, k: float) -> Bordered:
-        return self._map(None, lambda a, _: k * a)
+    @cached_property
+    def _own(self) -> Array:
+        """Covariances of the groups that were eliminated."""
+        G, r, _ = self.groups.U.shape
+        inverse = self.groups.inverse
+        out = np.einsum("gmj,gmk->gjk", inverse, inverse)
+        size = max(1, HELD // max(1, self.q * r))
+        for i in range(0, G, size):
+            T = self._followed(slice(i, i + size)).reshape(-1, r, self.q)
+            out[i : i + size] += np.einsum("gjm,gkm->gjk", T, T)
+        return out
 
-    def __matmul__(self, x: Array) -> Array:
-        q = self.M.shape[0]
-        c, l = x[:q], x[q:].reshape(*self.D.shape[:2], -1)  # noqa: E741  corner and legs
-        legs = np.einsum("gjk,gkm->gjm", self.D, l).reshape(x[q:].shape)
-        return np.concatenate([self.M @ c + self.down(x[q:]), legs + self.up(c)])
-
-    def up(self, c: Array) -> Array:
-        """From the corner to the groups."""
-        return to_groups(self.E, self.F, c)
-
-    def down(self, x: Array) -> Array:
-        """From the groups to the corner."""
-        return to_corner(self.E, self.F, x)
+    @cached_property
+    def _diag(self) -> Array:
+        corner = np.einsum("ij,ij->i", self._root, self._root)
+        return np.concatenate([corner, np.einsum("gjj->gj", self._own).ravel()])
 
     def diag(self) -> Array:
-        return np.concatenate([np.diag(self.M), np.einsum("gjj->gj", self.D).ravel()])
+        return self._diag
 
-    def rows(self, some: Array) -> Array:
-        return (self @ unit(self.M.shape[0] + self.D[..., 0].size, some)).T
+    @property
+    def logdet(self) -> float:
+        inside = np.log(np.einsum("gjj->gj", self.groups.R)).sum()
+        return float(-2.0 * (np.log(np.diag(self.L)).sum() + inside))
 
-    def block(self, some: Array) -> Array:
-        return self.rows(some)[:, some]
+    def shrunk(self, k: float) -> ArrowCovariance:
+        s, groups = np.sqrt(k), self.groups
+        V = None if groups.V is None else s * groups.V
+        return ArrowCovariance(s * self.L, Eliminated(s * groups.R, s * groups.U, V))
 
-    def times(self, x: Array, some: Array) -> Array:
-        return (self @ x)[some]
+    def vector(self) -> Array:
+        R, U, V = self.groups.R, self.groups.U, self.groups.V
+        data = np.empty(0) if V is None else V.data
+        return np.concatenate([log_packed(self.L), log_packed(R), U.ravel(), data])
 
-    def plus(self, where: slice, M: Array) -> Bordered:
-        """With a matrix added at some dense columns."""
-        corner = self.M.copy()
-        corner[where, where] += M
-        return Bordered(corner, self.E, self.F, self.D)
-
-    def gated(self, gate: Array) -> Bordered:
-        r""":math:`S \odot E[\gamma\gamma^\top]` for gates of dense columns."""
-        p, q = self.E.shape[2], self.M.shape[0]
-        M = gate[:q, None] * self.M * gate[:q]
-        M[np.diag_indices_from(M)] += gate[:q] * (1.0 - gate[:q]) * np.diag(self.M)
-        return Bordered(M, self.E * gate[:p], self.F, self.D)
-
-
-def to_groups(E: Array, F: Any, c: Array) -> Array:
-    p = E.shape[2]
-    out: Array = E.reshape(E.shape[0] * E.shape[1], p) @ c[:p]
-    return out if F is None else out + F @ c[p:]
+    def restore(self, vector: Array) -> ArrowCovariance:
+        R, U, V = self.groups.R, self.groups.U, self.groups.V
+        q, (G, r, _) = self.q, R.shape
+        ends = np.cumsum([q * (q + 1) // 2, G * r * (r + 1) // 2, U.size])
+        new_L, new_R, new_U, data = np.split(vector, ends)
+        if V is not None:
+            V = sparse.csr_array((data, V.indices, V.indptr), shape=V.shape)
+        groups = Eliminated(log_unpacked(new_R, R.shape), new_U.reshape(U.shape), V)
+        return ArrowCovariance(log_unpacked(new_L, self.L.shape), groups)
 
 
-def to_corner(E: Array, F: Any, x: Array) -> Array:
-    out: Array = E.reshape(E.shape[0] * E.shape[1], E.shape[2]).T @ x
-    return out if F is None else np.concatenate([out, F.T @ x])
-
-
-def unit(K: int, some: Array) -> Array:
-    """Columns of the identity."""
-    out = np.zeros((K, len(some)))
-    out[some, np.arange(len(some))] = 1.0
-    return out
+def _repeated(blocks: Array) -> Any:
+    """Small matrices along a diagonal, sparse."""
+    G, r, _ = blocks.shape
+    at = np.arange(G + 1, dtype=np.int32)
+    return sparse.csr_array(sparse.bsr_array((blocks, at[:-1], at), shape=(G * r, G * r)))

@@ -1,9 +1,4 @@
-"""Prior precisions that are not all on the diagonal.
-
-A prior precision is an array ``(K,)`` wherever the coefficients are independent a priori.  Where
-those of a group are not (random slopes with an unstructured covariance), it is a
-:class:`Blocked`, which multiplies a vector like the array does.
-"""
+"""Prior precisions: an array ``(K,)`` of independent coefficients, or a :class:`Blocked`."""
 
 from __future__ import annotations
 
@@ -17,7 +12,11 @@ from ..core.types import Array
 
 @dataclass(frozen=True, eq=False)
 class Blocked:
-    """Diagonal entries, and for some slices one matrix repeated along the diagonal."""
+    """A diagonal, and in some slices one matrix repeated along the diagonal.
+
+    For groups whose coefficients are correlated a priori: random slopes with an unstructured
+    covariance.  It multiplies a vector as the array of a diagonal does.
+    """
 
     d: Array  # (K,), zero inside the slices
     parts: tuple[tuple[slice, Array], ...]  # slice of G r coefficients, (r, r)
@@ -45,35 +44,39 @@ class Blocked:
 Precision = Any  # an array (K,) or Blocked
 
 
+def split(P: Precision) -> tuple[Array, tuple[tuple[slice, Array], ...]]:
+    """The diagonal outside the slices, and the slices with their matrices."""
+    return (P.d, P.parts) if isinstance(P, Blocked) else (P, ())
+
+
 def divided(x: Array, P: Precision) -> Array:
     """``P^-1 x`` for a vector or for columns."""
-    d = P.d if isinstance(P, Blocked) else P
+    d, parts = split(P)
     with np.errstate(divide="ignore", invalid="ignore"):
         out: Array = (x.T / d).T
-    for where, B in P.parts if isinstance(P, Blocked) else ():
+    for where, B in parts:
         inside = x[where].reshape(-1, B.shape[0], x[where].size // (where.stop - where.start))
         out[where] = np.linalg.solve(B, inside).reshape(x[where].shape)
     return out
 
 
 def loose(P: Precision, share: float) -> tuple[Array, float]:
-    """Which coefficients have less than a share of the largest precision, and what that is."""
-    d = P.d if isinstance(P, Blocked) else P
-    most = float(max(d.max(), *(np.diag(B).max() for _, B in getattr(P, "parts", ())), 0.0))
+    """Which coefficients have less than a share of the largest precision, and the largest."""
+    d, parts = split(P)
+    most = float(max(d.max(), *(np.diag(B).max() for _, B in parts), 0.0))
     free = share * most >= d
-    for where, _ in getattr(P, "parts", ()):
+    for where, _ in parts:
         free[where] = False
     return free, most
 
 
 def flat(P: Precision, some: Array) -> bool:
-    """Whether some of these coefficients have no precision at all."""
-    if not isinstance(P, Blocked):
-        return bool(np.any(P[some] == 0))
-    inside = np.zeros(P.size, dtype=bool)
-    for where, _ in P.parts:
-        inside[where] = True
-    return bool(np.any(P.d[some & ~inside] == 0))
+    """Whether some of these coefficients have a precision of zero."""
+    d, parts = split(P)
+    zero = (d == 0) & some
+    for where, _ in parts:
+        zero[where] = False
+    return bool(zero.any())
 
 
 def masked(P: Precision, keep: Array) -> Precision:
@@ -82,10 +85,10 @@ def masked(P: Precision, keep: Array) -> Precision:
 
 
 def add_precision(Q: Array, P: Precision) -> None:
-    """Add P to a matrix in place; a matrix smaller than P takes its first coefficients."""
-    q = Q.shape[0]
-    Q[np.diag_indices_from(Q)] += P.d[:q] if isinstance(P, Blocked) else P[:q]
-    for where, B in P.parts if isinstance(P, Blocked) else ():
+    """Add P to a matrix in place, or its leading part to a smaller matrix."""
+    q, (d, parts) = Q.shape[0], split(P)
+    Q[np.diag_indices_from(Q)] += d[:q]
+    for where, B in parts:
         if where.stop <= q:
             r = B.shape[0]
             for first in range(where.start, where.stop, r):
@@ -93,9 +96,9 @@ def add_precision(Q: Array, P: Precision) -> None:
 
 
 def blocks_of(P: Precision, where: slice, r: int) -> Array:
-    """P of consecutive groups of r coefficients: ``(G, r, r)`` or, if all are alike, (r, r)."""
-    for part, B in P.parts if isinstance(P, Blocked) else ():
+    """P of consecutive groups of r coefficients: ``(G, r, r)``, or (r, r) if all are the same."""
+    d, parts = split(P)
+    for part, B in parts:
         if part == where:
             return B
-    d = (P.d if isinstance(P, Blocked) else P)[where].reshape(-1, r)
-    return d[:, :, None] * np.eye(r)
+    return d[where].reshape(-1, r, 1) * np.eye(r)

@@ -24,8 +24,9 @@ from functools import partial
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from ..core.cholesky import scaled_cholesky
 from ..core.types import Array, Coef
-from ..gaussian.covariances import FullCovariance, scaled_cholesky
+from ..gaussian.covariances import FullCovariance
 from ..likelihoods.tight import Tight
 from ..model.model import Problem
 from .draws import Position, Run

@@ -11,10 +11,11 @@ import numpy as np
 from scipy.linalg import cho_solve
 
 from ..blocks.arrays import even_parts
+from ..core.cholesky import scaled_cholesky
 from ..core.types import Array, Coef, Own, Rows, Stats
-from ..gaussian.arrow import Arrow, Factor
-from ..gaussian.covariances import FullCovariance, Point, scaled_cholesky
-from ..gaussian.elimination import ArrowCovariance, eliminate
+from ..gaussian.arrow import ArrowCovariance, eliminate
+from ..gaussian.columns import Arrow, Factor
+from ..gaussian.covariances import FullCovariance, Point
 from ..gaussian.precision import Blocked, Precision, add_precision
 from ..model.model import Model, Problem, States
 from ..model.passes import pass_block
@@ -328,14 +329,14 @@ def given_shared(
     cov: Any = Point(theta.size, 1.0)  # for the first pass: any spread will do
     for _ in range(SWEEPS):
         stats = see(Coef(theta, cov))
-        legs, S = eliminate(stats.S, P)
-        slope = (stats.g - P * theta)[q:]
-        step = legs.follow(slope, np.zeros(q))
+        groups, S = eliminate(stats.S, P)
+        half = groups.halve((stats.g - P * theta)[q:])
+        step = groups.follow(half, np.zeros(q))
         theta = np.concatenate([mean, theta[q:] + step])
-        cov = ArrowCovariance(L, legs.R, legs.U, legs.V)
+        cov = ArrowCovariance(L, groups)
         if np.max(np.abs(step) / np.sqrt(cov.diag()[q:])) < STILL:
             break
-    g = stats.g[:q] - legs.pull(slope)
+    g = stats.g[:q] - groups.pull(half)
     return Coef(theta, cov), S, g + S @ mean
 
 

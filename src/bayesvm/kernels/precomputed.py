@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.cholesky import packed, unpacked
 from ..core.types import Array
-from ..gaussian.cholesky import packed, unpacked
 from .algebra import Kernel
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ..core.types import Array, Coef, Rows, Term
+from ..gaussian.columns import plain
 from ..gaussian.covariances import Point, covariance
-from ..gaussian.forms import plain
 from ..gaussian.gates import seen
 from ..inference.active_set import Certificate
 from ..inference.draws import Draws, Pair

@@ -11,8 +11,8 @@ import numpy as np
 from scipy.special import logsumexp, ndtri
 
 from ..core.types import Array, Coef, Columns, Covariance, Rows
+from ..gaussian.columns import plain
 from ..gaussian.covariances import Point
-from ..gaussian.forms import plain
 from ..inference.draws import Pair
 from ..model.latent import Incomplete, incomplete, predicted
 from ..model.model import Model, Problem

@@ -27,7 +27,8 @@ import numpy as np
 from ..core.distributions import LOG_2PI
 from ..core.random import stream
 from ..core.types import Array, Block, Cells, Coef, Hidden, Local, Rows
-from ..gaussian.forms import corners, plain
+from ..gaussian.columns import plain
+from ..gaussian.forms import corners
 from .model import Latent, Latents, Model, Problem
 from .passes import expected, filled, second_moment
 

@@ -18,8 +18,7 @@ from ..core.distributions import LOG_2PI
 from ..core.random import stream
 from ..core.types import Array, Block, Cells, Coef, Engine, Hidden, Own, Rows, Stats, Term
 from ..designs.columns import Assembled
-from ..gaussian.arrow import Arrow
-from ..gaussian.centred import Centred
+from ..gaussian.columns import Arrow, Centred
 from ..gaussian.covariances import Point
 from ..gaussian.forms import sandwich
 from ..gaussian.precision import Blocked, Precision

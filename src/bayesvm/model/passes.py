@@ -17,7 +17,8 @@ import numpy as np
 from ..core import arrays
 from ..core.arrays import double, like, pick
 from ..core.types import Array, Coef, Hidden, Local, Rows, Stats
-from ..gaussian.forms import corners, plain, sandwich, scattered
+from ..gaussian.columns import plain
+from ..gaussian.forms import corners, sandwich, scattered
 from ..likelihoods import Likelihood
 
 NEGLIGIBLE = 0.05  # curvature, as a share of w, below which a row is left out of H (2.5 % of it)

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import multigammaln
 from scipy.stats import invwishart
 
+from ..core.cholesky import log_packed, log_unpacked
 from ..core.distributions import LOG_2PI, inverse_wishart
 from ..core.types import Array, Own
 from .base import Prior
@@ -180,14 +181,10 @@ class InverseWishart(Prior):
         return np.reshape(law.rvs(n, random_state=rng), (n, self.size, self.size))
 
     def vector(self, s: WishartState) -> Array:
-        L = np.linalg.cholesky(s.covariance)
-        L[np.diag_indices_from(L)] = np.log(np.diag(L))
-        return L[np.tril_indices_from(L)]
+        return log_packed(np.linalg.cholesky(s.covariance))
 
     def restore(self, like: WishartState, vector: Array) -> WishartState:
-        L = np.zeros((self.size, self.size))
-        L[np.tril_indices_from(L)] = vector
-        L[np.diag_indices_from(L)] = np.exp(np.diag(L))
+        L = log_unpacked(vector, (self.size, self.size))
         return WishartState(L @ L.T)
 
 

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.cholesky import scaled_cholesky
 from ..core.types import Array, Coef
-from ..gaussian.covariances import FullCovariance, scaled_cholesky
+from ..gaussian.covariances import FullCovariance
 from .folds import Held
 
 

@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.special import logit
+from tests.papers import chains
+from tests.problems import Z
 
 from bayesvm.core.types import Coef, Stats
-from bayesvm.gaussian.covariances import FullCovariance, Point
+from bayesvm.gaussian.covariances import FullCovariance, GatedCovariance, Point
 from bayesvm.gaussian.forms import Dense, Factored
 from bayesvm.gaussian.gates import (
-    GatedCovariance,
     Subset,
     best_subset,
     draw_subset,
@@ -23,8 +24,6 @@ from bayesvm.gaussian.gates import (
     through,
 )
 from bayesvm.machines.diagnostics import ess
-from tests.papers import chains
-from tests.problems import Z
 
 
 def gaussian(K, seed):

@@ -6,21 +6,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy import sparse
+from tests.problems import Z, frozen, site
 
+from bayesvm.core.cholesky import scaled_cholesky
 from bayesvm.core.types import Local, Rows
 from bayesvm.gaussian.covariances import (
     DiagonalCovariance,
     DualCovariance,
     FullCovariance,
     Point,
-    conjugate_gradient,
     covariance,
     mode,
-    scaled_cholesky,
 )
 from bayesvm.gaussian.forms import Diagonal, sandwich
 from bayesvm.model.passes import gather
-from tests.problems import Z, frozen, site
 
 
 def rows(n, K, seed=0):
@@ -257,27 +256,6 @@ def test_residual_form_with_one_row_on_the_margin(form, heavy, seed):
 
 
 # ----- conjugate gradients
-
-
-def test_conjugate_gradient_solves():
-    rhs = frozen(np.random.default_rng(6).standard_normal(8))
-    for precondition in (lambda x: x, lambda x: x / np.diag(Q)):
-        x = conjugate_gradient(lambda v: Q @ v, rhs, precondition, rtol=1e-13)
-        np.testing.assert_allclose(x, np.linalg.solve(Q, rhs), rtol=1e-9)
-
-
-def test_conjugate_gradient_lowers_the_quadratic_wherever_it_stops():
-    rhs = np.random.default_rng(7).standard_normal(8)
-    values = [0.0]
-    for k in range(1, 9):
-        x = conjugate_gradient(lambda v: Q @ v, rhs, lambda v: v, rtol=0.0, max_iter=k)
-        values.append(0.5 * x @ Q @ x - rhs @ x)
-    assert (np.diff(values) < 0).all()
-    assert values[-1] == pytest.approx(-0.5 * rhs @ np.linalg.solve(Q, rhs), rel=1e-9)
-
-
-def test_conjugate_gradient_of_nothing_is_nothing():
-    assert not conjugate_gradient(lambda v: Q @ v, np.zeros(8), lambda v: v).any()
 
 
 def test_mean_with_the_diagonal_alone_is_the_same():

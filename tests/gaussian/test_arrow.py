@@ -3,20 +3,20 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from tests.gaussian.test_covariances import Units
+from tests.groups import grouped, make_grouped, simulate_groups
+from tests.problems import Z, frozen
 
+from bayesvm.core.cholesky import scaled_cholesky
 from bayesvm.core.types import Local, Rows, Stats
-from bayesvm.gaussian.arrow import Arrow, Bordered
-from bayesvm.gaussian.cholesky import stacked_cholesky
+from bayesvm.gaussian.arrow import ArrowCovariance
+from bayesvm.gaussian.columns import Arrow, scaled, squared
 from bayesvm.gaussian.covariances import FullCovariance, covariance
-from bayesvm.gaussian.elimination import ArrowCovariance
-from bayesvm.gaussian.forms import Dense, sandwich, scaled, squared
+from bayesvm.gaussian.forms import Bordered, Dense, sandwich
 from bayesvm.gaussian.gates import integrated
 from bayesvm.gaussian.precision import Blocked, add_precision, blocks_of, masked
 from bayesvm.model.passes import gather
 from bayesvm.priors import InverseWishart, Ridge
-from tests.groups import grouped, make_grouped, simulate_groups
-from tests.problems import Z, frozen
-from tests.test_gaussian import Units
 
 N, P = 40, 3
 CASES = {
@@ -183,7 +183,7 @@ def test_draws_are_a_root_of_the_covariance(case):
 
 def test_sums_do_not_depend_on_the_wide_path(case, monkeypatch):
     """Rows meet a wide corner a few at a time."""
-    monkeypatch.setattr("bayesvm.gaussian.elimination.HELD", 3 * case.cov.q)
+    monkeypatch.setattr("bayesvm.gaussian.arrow.HELD", 3 * case.cov.q)
     fresh = covariance(case.S, case.P)
     np.testing.assert_allclose(fresh.quad(case.C), case.cov.quad(case.C), rtol=1e-12)
     np.testing.assert_allclose(fresh.diag(), case.cov.diag(), rtol=1e-12)
@@ -205,8 +205,8 @@ def test_groups_integrated_out(case):
         def standard_normal(self, size):
             return np.zeros(size)
 
-    np.testing.assert_allclose(inner.legs(corner, Still()), mean[q:], rtol=1e-9, atol=1e-11)
-    draws = np.stack([inner.legs(corner, rng) for _ in range(4000)])
+    np.testing.assert_allclose(inner.draw(corner, Still()), mean[q:], rtol=1e-9, atol=1e-11)
+    draws = np.stack([inner.draw(corner, rng) for _ in range(4000)])
     given = np.linalg.inv((case.M + case.matrix)[q:, q:])
     z = (draws - mean[q:]).mean(axis=0) / np.sqrt(np.diag(given) / 4000)
     assert (np.abs(z) < Z).all()
@@ -250,11 +250,11 @@ def test_a_blocked_precision_is_its_matrix():
 def test_a_stack_of_factors_is_propped_up_together():
     good, bad = np.eye(2), np.array([[1.0, 1.0 + 1e-12], [1.0 + 1e-12, 1.0]])
     with pytest.warns(RuntimeWarning, match="numerically singular"):
-        L, patched = stacked_cholesky(np.stack([good, bad]))
+        L, patched = scaled_cholesky(np.stack([good, bad]))
     assert patched
     np.testing.assert_allclose(L @ np.swapaxes(L, 1, 2), [good, bad], atol=1e-9)
     with pytest.raises(np.linalg.LinAlgError):
-        stacked_cholesky(np.stack([good, bad]), retry=False)
+        scaled_cholesky(np.stack([good, bad]), retry=False)
 
 
 def test_dense_sums_of_the_corner_are_a_form_of_their_own(case):
