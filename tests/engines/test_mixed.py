@@ -199,6 +199,15 @@ def test_exact_modes_from_files(model):
     assert have.duality_gap_ < 1e-8
 
 
+def test_formulas_read_frames_only():
+    pytest.importorskip("formulae")
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    data = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=Y, g=PATIENT)
+    model = MixedSVC.from_formula("y ~ a + (1 | g)", data)
+    with pytest.raises(ValueError, match="predict partition by partition"):
+        model.predict_proba(dd.from_pandas(data, npartitions=2))
+
+
 def test_answers_on_dask_are_lazy(reference):
     model, some = reference["slopes, crossed"], rows_of(TWO, slice(0, 300))
     some["patient"] = np.where(np.arange(300) % 7 == 0, "nobody", some["patient"])

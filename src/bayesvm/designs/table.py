@@ -47,41 +47,36 @@ def numbers(X: Any) -> Any:
     return X.numbers if isinstance(X, Table) else X
 
 
-def has_groups(X: Any, groups: Any) -> bool:
-    """Whether labels of groups are given, or come with the rows of a source."""
-    return groups is not None or (isinstance(X, Source) and X.grouped)
-
-
 def learn_groups(X: Any, groups: Any) -> tuple[Levels, Any]:
-    """Levels of the groups of training rows, and the rows beside the codes of their groups."""
+    """Levels of the groups of training rows, and the rows beside the codes of their groups.
+
+    Without groups, which may come with the rows of a source, there are none and rows stay as given.
+    """
+    if groups is None and not (isinstance(X, Source) and X.grouped):
+        return Levels(), X
     if isinstance(X, DaskRows):  # on the workers that hold the partitions
         columns = X.columns_of(groups)
         levels = X.total(Levels.of, columns).complete()
         return levels, X.beside(levels.codes, columns, Table)
     if groups is not None:
         levels = Levels.of(groups, X.shape[0]).complete()
-        return levels, beside(X, groups, levels)
+        return levels, _with_codes(X, levels.codes(groups, X.shape[0]))
     # labels come with the chunks of a source: codes are looked up once and held
-    chunks = (Levels.of(chunk.groups, chunk.X.shape[0]) for chunk in X.chunks())
-    levels = reduce(add, chunks).complete()
-    codes = [levels.codes(chunk.groups, chunk.X.shape[0]) for chunk in X.chunks()]
+    levels = reduce(add, (Levels.of(chunk.groups, len(chunk.X)) for chunk in X.chunks())).complete()
+    codes = [levels.codes(chunk.groups, len(chunk.X)) for chunk in X.chunks()]
     return levels, _with_codes(X, np.concatenate(codes))
 
 
 def beside(X: Any, groups: Any, levels: Levels) -> Any:
     """Rows beside the codes of their groups, -1 for groups that are unknown."""
-    if groups is None and has_groups(X, None):
-        return X.mapped(
-            lambda chunk, _: Table(chunk.X, levels.codes(chunk.groups, chunk.X.shape[0]))
-        )
+    if groups is None and isinstance(X, Source) and X.grouped:
+        return X.mapped(lambda part, _: Table(part.X, levels.codes(part.groups, len(part.X))))
     return _with_codes(X, levels.codes(groups, X.shape[0]))
 
 
 def _with_codes(X: Any, codes: Array) -> Any:
     if isinstance(X, Source):
-        return X.mapped(
-            lambda chunk, first: Table(chunk.X, codes[first : first + chunk.X.shape[0]])
-        )
+        return X.mapped(lambda part, first: Table(part.X, codes[first : first + len(part.X)]))
     return Table(X, arrays.index(codes, X))
 
 

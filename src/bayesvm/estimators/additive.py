@@ -23,7 +23,7 @@ from ..reports.terms import Terms
 from ..terms import Intercept, Part, TrainingRows, read_terms
 from . import choices as check
 from .base import BayesianClassifier, Training
-from .groups import check_corner, prior_of, random_prior
+from .groups import check_corner, prior_of
 from .mixed import MixedSVC
 from .posing import choose_engine, pose
 from .tables import TermTable
@@ -247,7 +247,7 @@ class AdditiveSVC(BayesianClassifier):
             try:
                 design = part.bind(rows)
                 if design.is_grouped:
-                    prior = prior_of(random_prior(scheme, prior), design.r, name)
+                    prior = prior_of(prior, design.r, name, scheme)
                 else:
                     prior = check.choose_prior(prior, scheme)
             except ValueError as error:

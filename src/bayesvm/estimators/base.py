@@ -435,7 +435,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if is_dask(X) and return_std:
             return self._lazy_pair("_decision", X, groups, return_std=True)
         if is_dask(X):
-            return lazily(self, "_decision", X, groups)
+            return self._lazily("_decision", X, groups)
         m, v = self._moments(X, groups)
         if not return_std:
             return arrays.back(self.fit_.scores(m, v), X)
@@ -447,13 +447,13 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _proba(self, X: Any, groups: Any = None) -> Any:
         if is_dask(X):
-            return lazily(self, "_proba", X, groups)
+            return self._lazily("_proba", X, groups)
         m, v = self._moments(X, groups)
         return arrays.back(self.fit_.proba(m, v), X)
 
     def _predict(self, X: Any, groups: Any = None) -> Any:
         if is_dask(X):
-            return lazily(self, "_predict", X, groups)
+            return self._lazily("_predict", X, groups)
         m, v = self._moments(X, groups)
         return arrays.back(self.classes_[self.fit_.proba(m, v).argmax(axis=1)], X)
 
@@ -472,9 +472,13 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y, found, c = at_hand(reading.labels_of(X, y), found, sample_weight)
         return float(accuracy_score(y, found, sample_weight=c))
 
+    def _lazily(self, method: str, X: Any, groups: Any, **options: Any) -> Any:
+        """A lazy array: a method on each partition of a Dask collection."""
+        return lazily(self, method, X, groups, **options)
+
     def _lazy_pair(self, method: str, X: Any, groups: Any, **options: Any) -> tuple[Any, Any]:
         """Two lazy arrays: a method that returns a pair, on each partition."""
-        both = lazily(self, "_pair", X, groups, of=method, options=options)
+        both = self._lazily("_pair", X, groups, of=method, options=options)
         k = both.shape[1] // 2
         a, b = both[:, :k], both[:, k:]
         return (a, b) if method == "_interval" or k > 1 else (a[:, 0], b[:, 0])
@@ -524,7 +528,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if reading.is_source(X):
             how: dict[str, Any] = {"thetas": thetas, "seed": int(rng.integers(2**32))}
             if is_dask(X):
-                f = lazily(self, "_draws_of_rows", X, groups, numbered=True, **how)
+                f = self._lazily("_draws_of_rows", X, groups, numbered=True, **how)
             else:
                 f = self._draws_of_rows(X, groups=groups, **how)
             each = [f.T[j :: len(thetas)] for j in range(len(thetas))]

@@ -179,6 +179,17 @@ class Formula:
         groups = {name: _labels(data, columns) for name, columns in self.factors.items()}
         return X, groups or None
 
+    def new_rows(self, data: Any, groups: Any) -> tuple[Any, Any]:
+        """Rows to predict and their groups; an array has the columns of the formula."""
+        if not hasattr(data, "columns"):
+            return data, groups
+        if groups is not None:
+            raise ValueError(
+                "a model with a formula reads groups from the data frame; give predict the frame "
+                "alone."
+            )
+        return self.rows(data)
+
 
 def _random(
     text: str, group: Any, names: tuple[str, ...], data: Any

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..designs.groups import Effects
 from ..designs.table import Layout
-from ..inference import SVI
+from ..inference import SVI, Gibbs
+from ..inputs.levels import Levels
 from ..inputs.reading import is_source
 from ..priors import Fixed, InverseWishart, Ridge
 from . import choices as check
@@ -18,21 +19,44 @@ from .posing import FULL_COLUMNS
 MOST_DRAWN = 2**30  # numbers kept of chains: 8 GB
 
 
-def by_factor(
-    name: str, given: Any, factors: Sequence[str], default: str, read: Callable[[Any], Any]
-) -> list[Any]:
-    """An argument for each factor, from one value for all of them or a dict.
+class GroupPart(NamedTuple):
+    """The groups of one factor: number, effects of each, and their prior."""
 
-    Values are checked by ``read``, even where there are no groups.
+    factor: str
+    size: int
+    effects: Effects
+    prior: Any
+
+    @property
+    def width(self) -> int:
+        return self.size * self.effects.count
+
+
+def parts_of(
+    levels: Levels, random: Any, random_prior: Any, names: Sequence[str], scheme: Any
+) -> list[GroupPart]:
+    """Effects of each factor's groups, from the arguments ``random`` and ``random_prior``.
+
+    Both are one value for all factors or a dict, and checked even where there are no groups.
     """
-    if not isinstance(given, Mapping):
-        return [read(given)] * len(factors)
-    unknown = [k for k in given if k not in factors]
-    if unknown:
-        raise ValueError(
-            f"{name} names factors {unknown} that are not in groups; groups has {list(factors)}."
-        )
-    return [read(given.get(k, default)) for k in factors]
+    factors = levels.names
+    for argument, given in (("random", random), ("random_prior", random_prior)):
+        unknown = [k for k in given if k not in factors] if isinstance(given, Mapping) else ()
+        if unknown:
+            raise ValueError(
+                f"{argument} names factors {unknown} that are not in groups; groups has "
+                f"{list(factors)}."
+            )
+    if not isinstance(random, Mapping):
+        random = dict.fromkeys(factors, effects(names, random))
+    if not isinstance(random_prior, Mapping):
+        random_prior = dict.fromkeys(factors, chosen_prior(random_prior, scheme))
+    out = []
+    for name, labels in zip(factors, levels.labels, strict=True):
+        own = effects(names, random.get(name, "intercept"))
+        prior = prior_of(random_prior.get(name, "auto"), own.count, name, scheme)
+        out.append(GroupPart(name, labels.size, own, prior))
+    return out
 
 
 def effects(names: Sequence[str], random: Any) -> Effects:
@@ -58,14 +82,15 @@ def effects(names: Sequence[str], random: Any) -> Effects:
     return Effects(slopes=tuple(int(j) for j in slopes))
 
 
-def random_prior(scheme: Any, value: Any) -> Any:
-    """The prior of effects, from the argument ``random_prior``; ``"auto"`` depends on them."""
+def chosen_prior(value: Any, scheme: Any) -> Any:
+    """A prior of effects, or ``"auto"``, which depends on their number."""
     auto = isinstance(value, str) and value == "auto"
     return value if auto else check.choose_prior(value, scheme, "random_prior")
 
 
-def prior_of(prior: Any, r: int, factor: str) -> Any:
+def prior_of(value: Any, r: int, factor: str, scheme: Any) -> Any:
     """The prior of a factor's effects, r for each group."""
+    prior = chosen_prior(value, scheme)
     if isinstance(prior, str):
         return Ridge(half_cauchy=1.0) if r == 1 else InverseWishart(r)
     if not prior.implements("spread"):
@@ -87,22 +112,11 @@ def prior_of(prior: Any, r: int, factor: str) -> Any:
     return prior
 
 
-def check_grouped(scheme: Any, X: Any) -> None:
-    """A scheme that takes groups one at a time must be able to find their rows."""
-    if isinstance(scheme, SVI) and is_source(X):
-        raise ValueError(
-            "groups of rows that are read in blocks are fitted by inference='vb', 'gibbs' or 'em'; "
-            "SVI needs all rows of a group at once. Load the rows for that."
-        )
-
-
 def check_corner(K: int, widths: Mapping[str, int]) -> None:
     """Refuse factors that are too many to be solved for densely, all but the widest."""
-    if not widths:
-        return
-    widest = max(widths, key=lambda name: widths[name])
-    dense = K + sum(widths.values()) - widths[widest]
-    if dense > FULL_COLUMNS:
+    widest = max(widths, key=lambda name: widths[name], default="")
+    dense = K + sum(widths.values()) - widths.get(widest, 0)
+    if widths and dense > FULL_COLUMNS:
         others = ", ".join(f"'{name}' {w}" for name, w in widths.items() if name != widest)
         raise ValueError(
             f"of several factors only the widest, '{widest}' with {widths[widest]} effects, is "
@@ -112,14 +126,22 @@ def check_corner(K: int, widths: Mapping[str, int]) -> None:
         )
 
 
-def check_draws(scheme: Any, K: int) -> None:
-    """Refuse to keep more draws of effects than memory is likely to hold."""
-    if not check.is_sampler(scheme):
-        return
-    numbers = (scheme.burn_in + scheme.draws) * scheme.chains * K
-    if numbers > MOST_DRAWN:
+def check_sizes(K: int, parts: Sequence[GroupPart], X: Any, scheme: Any) -> int:
+    """The number of coefficients with those of groups, if the scheme can fit them."""
+    if parts and isinstance(scheme, SVI) and is_source(X):
         raise ValueError(
-            f"{type(scheme).__name__} would hold {scheme.chains} chains of {scheme.burn_in} + "
-            f"{scheme.draws} draws of {K} coefficients, {8 * numbers / 1e9:.0f} GB. Draw fewer and "
-            "thin more, or use inference='vb'."
+            "groups of rows that are read in blocks are fitted by inference='vb', 'gibbs' or 'em'; "
+            "SVI needs all rows of a group at once. Load the rows for that."
         )
+    widths = {part.factor: part.width for part in parts}
+    check_corner(K, widths)
+    total = K + sum(widths.values())
+    if isinstance(scheme, Gibbs):
+        held = (scheme.burn_in + scheme.draws) * scheme.chains * total
+        if held > MOST_DRAWN:
+            raise ValueError(
+                f"{type(scheme).__name__} would hold {scheme.chains} chains of {scheme.burn_in} + "
+                f"{scheme.draws} draws of {total} coefficients, {8 * held / 1e9:.0f} GB. Draw "
+                "fewer and thin more, or use inference='vb'."
+            )
+    return total

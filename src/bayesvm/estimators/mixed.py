@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,9 @@ from ..blocks import Blocks
 from ..core import arrays
 from ..core.types import Array, Term
 from ..designs import Grouped, Intercept, fit_columns
-from ..designs.table import beside, has_groups, learn_groups, numbers
+from ..designs.table import beside, learn_groups, numbers
 from ..inference.progress import Progress
 from ..inputs import reading
-from ..inputs.dask import is_dask
 from ..inputs.levels import Levels, some_of
 from ..machines.fit import Fit
 from ..model.model import Model, Problem, arranged
@@ -25,16 +23,9 @@ from ..reports.tables import arviz_tree
 from . import choices as check
 from .base import BayesianClassifier, Training
 from .formula import Formula
-from .groups import (
-    by_factor,
-    check_corner,
-    check_draws,
-    check_grouped,
-    effects,
-    prior_of,
-    random_prior,
-)
+from .groups import check_sizes, parts_of
 from .linear import BayesianLinearSVC
+from .missing import HINT, MissingCells
 from .posing import in_blocks, pose
 
 
@@ -196,23 +187,23 @@ class MixedSVC(BayesianClassifier):
 
     # ----- reading
 
+    def _missing(self) -> MissingCells:
+        return MissingCells(self.missing, bool(self.standardize and self.fit_intercept))
+
+    @property
+    def _allows_nan(self) -> bool:
+        return check.models_missing(self.missing)
+
+    def _of_missing_cells(self) -> str:
+        return HINT.format(type(self).__name__)
+
     def _names(self) -> list[str]:
         return super()._names() if self._formula is None else list(self._formula.names)
 
     def _read_new(self, X: Any, groups: Any = None) -> Any:
         levels = self._effects.levels
-        if self._formula is not None and is_dask(X):
-            raise ValueError(
-                "a model with a formula reads pandas frames; predict partition by partition, such "
-                "as data.map_partitions(model.predict)."
-            )
-        if self._formula is not None and hasattr(X, "columns"):
-            if groups is not None:
-                raise ValueError(
-                    "a model with a formula reads groups from the data frame; give predict the "
-                    "frame alone."
-                )
-            X, groups = self._formula.rows(X)
+        if self._formula is not None:
+            X, groups = self._formula.new_rows(X, groups)
         X = self._missing().check_new(super()._read_new(X))
         if not levels.names:
             if groups is not None:
@@ -225,6 +216,14 @@ class MixedSVC(BayesianClassifier):
                 slopes = self.machines_[0].model.terms[k].design.slopes
                 reading.check_complete(X, slopes, self._names())
         return beside(X, groups, levels)
+
+    def _lazily(self, method: str, X: Any, groups: Any, **options: Any) -> Any:
+        if self._fitted() and self._formula is not None:
+            raise ValueError(
+                "a model with a formula reads pandas frames; predict partition by partition, such "
+                "as data.map_partitions(model.predict)."
+            )
+        return super()._lazily(method, X, groups, **options)
 
     # ----- fitting
 
@@ -315,13 +314,10 @@ class MixedSVC(BayesianClassifier):
             data = whole.weighted()
             if missing:
                 data = missing.checked(data, self._names(), scheme)
-            levels = Levels()
-            if has_groups(data.X, groups):
-                check_grouped(scheme, data.X)
-                if groups is not None and data is not whole:
-                    groups = some_of(groups, data.rows, whole.codes.shape[0])
-                levels, table = learn_groups(data.X, groups)
-                data = data._replace(X=table)
+            if groups is not None and data is not whole:
+                groups = some_of(groups, data.rows, whole.codes.shape[0])
+            levels, table = learn_groups(data.X, groups)
+            data = data._replace(X=table)
             problem = self._problem(data, levels, random, scheme)
             starts = self._warm_starts(problem, data)
             machines = run.fit(problem, data.codes, len(data.classes), scheme, starts)
@@ -333,31 +329,26 @@ class MixedSVC(BayesianClassifier):
         return self._keep(fit)
 
     def _problem(self, data: Training, levels: Levels, random: Any, scheme: Any) -> Problem:
-        factors, K = levels.names, data.X.shape[1] + bool(self.fit_intercept)
-        own = by_factor("random", random, factors, "intercept", partial(effects, self._names()))
-        counts = [labels.size for labels in levels.labels]
-        widths = [e.count * G for e, G in zip(own, counts, strict=True)]
-        check_corner(K, dict(zip(factors, widths, strict=True)))
-        total = K + sum(widths)
-        check_draws(scheme, total)
+        K, names = data.X.shape[1] + bool(self.fit_intercept), self._names()
+        parts = parts_of(levels, random, self.random_prior, names, scheme)
+        total = check_sizes(K, parts, data.X, scheme)
+        prior = check.choose_prior(self.prior, scheme)
+        level = check.intercept_prior(self.intercept_scale, default=100.0)
+        likelihood = check.choose_likelihood(self.likelihood, scheme)
         engine, blocks = in_blocks(self.engine, data.X, data.c, K, self.n_jobs, scheme, total)
         if isinstance(blocks, Blocks):
             blocks = replace(blocks, copies=data.copies)
         columns: Any = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
         if missing := self._missing():
-            reading.check_slopes(numbers(data.X), own, self._names())
+            reading.check_slopes(numbers(data.X), [part.effects for part in parts], names)
             columns = missing.design(columns, blocks, engine)
-        terms = [Term("coef", columns, check.choose_prior(self.prior, scheme))]
-        if self.fit_intercept:
-            prior = check.intercept_prior(self.intercept_scale, default=100.0)
-            terms.insert(0, Term("intercept", Intercept(), prior))
-        read = partial(random_prior, scheme)
-        priors = by_factor("random_prior", self.random_prior, factors, "auto", read)
-        for k, (name, e, prior) in enumerate(zip(factors, own, priors, strict=True)):
-            j = np.array(e.slopes, dtype=int)
-            design = Grouped(k, counts[k], j, columns.center[j], columns.scale[j], e.intercept)
-            terms.append(Term(f"groups of {name}", design, prior_of(prior, e.count, name)))
-        likelihood = check.choose_likelihood(self.likelihood, scheme)
+        terms = [Term("intercept", Intercept(), level)] if self.fit_intercept else []
+        terms.append(Term("coef", columns, prior))
+        for k, part in enumerate(parts):
+            j = np.array(part.effects.slopes, dtype=int)
+            scale = columns.center[j], columns.scale[j]
+            design = Grouped(k, part.size, j, *scale, part.effects.intercept)
+            terms.append(Term(f"groups of {part.factor}", design, part.prior))
         return pose(Model(arranged(terms), likelihood), blocks, engine, scheme)
 
     # ----- predictions
@@ -370,97 +361,44 @@ class MixedSVC(BayesianClassifier):
         X : array-like of shape (n, n_features)
             Rows.
         return_std : bool, default=False
-            Return the posterior mean and standard deviation of f instead.
+            Return the posterior mean of f, moved by the offset of the link and not shrunk, and its
+            standard deviation instead.
         groups : array-like of shape (n,) or (n, n_factors), or data frame, optional
             Labels of groups, as in ``fit``.  A group that was not seen, is missing (NaN, ``None``)
             or is not given at all is averaged over.
 
         Returns
         -------
-        values : array of shape (n,) or (n, n_classes)
-            They rank rows as ``predict_proba`` does.  With ``return_std`` the posterior mean of f,
-            moved by the offset of the link and not shrunk.
-        std : array of the same shape
-            Only with ``return_std``.  Posterior standard deviation of f.
+        values : array of shape (n,) or (n, n_classes), or two of them
+            They rank rows as ``predict_proba`` does.
         """
         return self._decision(X, groups, return_std)
 
     def predict_proba(self, X: Any, groups: Any = None) -> Array:
-        """Class probabilities.
+        """Class probabilities of rows in ``groups``, ``(n, n_classes)``.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            Rows.
-        groups : array-like or data frame, optional
-            Labels of groups, as in ``fit``; those not seen or not given are averaged over.
-
-        Returns
-        -------
-        proba : array of shape (n, n_classes)
-            Columns in the order of ``classes_``.
+        Groups that were not seen or are not given are averaged over.
         """
         return self._proba(X, groups)
 
     def predict(self, X: Any, groups: Any = None) -> Any:
-        """The most probable class of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            Rows.
-        groups : array-like or data frame, optional
-            Labels of groups, as in ``fit``; those not seen or not given are averaged over.
-
-        Returns
-        -------
-        labels : array of shape (n,)
-            Entries of ``classes_``.
-        """
+        """The most probable class of each row, in ``groups`` or averaged over them."""
         return self._predict(X, groups)
 
     def predict_interval(
         self, X: Any, level: float = 0.9, groups: Any = None
     ) -> tuple[Array, Array]:
-        """Lower and upper class probabilities, from the posterior of f.
+        """Lower and upper class probabilities from the posterior of f, each ``(n, n_classes)``.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            Rows.
-        level : float, default=0.9
-            Posterior mass between the two, in (0, 1).
-        groups : array-like or data frame, optional
-            Labels of groups, as in ``fit``; those not seen or not given make the interval wider.
-
-        Returns
-        -------
-        lower, upper : arrays of shape (n, n_classes)
-            They enclose ``predict_proba``.
+        They have posterior mass ``level`` between them and enclose ``predict_proba``.  Groups that
+        were not seen or are not given make the interval wider.
         """
         return self._interval(X, groups, level)
 
     def score(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
     ) -> float:
-        """Accuracy of ``predict``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features), or a source
-            Rows.
-        y : array-like of shape (n,)
-            Their labels; not needed where the source has them.
-        sample_weight : array-like of shape (n,), optional
-            Weights of rows.
-        groups : array-like or data frame, optional
-            Labels of groups, as in ``fit``.
-
-        Returns
-        -------
-        score : float
-            Share of rows predicted right.
-        """
+        """Accuracy of ``predict``; labels ``y`` are not needed where a source has them."""
         return self._score(X, y, sample_weight, groups)
 
     def sample_posterior(
@@ -475,14 +413,8 @@ class MixedSVC(BayesianClassifier):
 
         Parameters
         ----------
-        n : int, default=1000
-            Number of draws.
-        X : array-like of shape (rows, n_features), optional
-            Give draws of f at these rows instead, lazily for those of a Dask collection.
-        random_state : int, RandomState, Generator or None
-            Seed; by default the estimator's.
-        return_intercept : bool, default=False
-            Also return draws of the intercept.
+        n, X, random_state, return_intercept
+            As of :meth:`BayesianLinearSVC.sample_posterior`.
         groups : array-like or data frame, optional
             Labels of groups of these rows; effects of those not seen are drawn too, for each row.
 
@@ -500,9 +432,6 @@ class MixedSVC(BayesianClassifier):
 
     # ----- the coefficients that all groups share, reported as those of a linear model
 
-    _missing = BayesianLinearSVC._missing
-    _allows_nan = BayesianLinearSVC._allows_nan
-    _of_missing_cells = BayesianLinearSVC._of_missing_cells
     _coefficients = BayesianLinearSVC._coefficients
     _certificates = BayesianLinearSVC._certificates
     coef_ = BayesianLinearSVC.coef_
