@@ -182,9 +182,11 @@ class Gibbs:
             theta, priors = stretch(problem, theta, priors, rng)
             for k in model.grouped:  # effects of groups also by themselves
                 theta, priors = stretch(problem, theta, priors, rng, only=k)
-        latents = redrawn(problem, Coef(theta, Point(theta.size)), rng, key)
-        theta, latents = turned(model, theta, latents, priors, rng)
-        problem = problem.at(latents)
+        latents = at.latents
+        if latents:
+            latents = redrawn(problem, Coef(theta, Point(theta.size)), rng, key)
+            theta, latents = turned(model, theta, latents, priors, rng)
+            problem = problem.at(latents)
         fit, likelihood = float(problem.log_likelihoods(theta[None])[0]), at.likelihood
         if likelihood is not None:  # its scale, given theta alone
             sums = standing(problem, Coef(theta, Point(model.width)), fit)

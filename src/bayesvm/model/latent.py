@@ -54,11 +54,8 @@ def incomplete(problem: Problem, b: Block) -> Incomplete:
     held = problem.hidden(first, first + n)
     some = touched(part for h in held for part in h.cells)
     near = tuple(
-        Hidden(
-            h.where,
-            tuple(part._replace(rows=np.searchsorted(some, part.rows)) for part in h.cells),
-        )
-        for h in held
+        Hidden(where, tuple(x._replace(rows=np.searchsorted(some, x.rows)) for x in cells))
+        for where, cells in held
     )
     X, count = b.X[some], np.broadcast_to(problem.blocks.copies, (problem.n,))[first + some]
     rows = filled(problem.model.rows(X), near)
@@ -108,36 +105,26 @@ def refreshed(problem: Problem, old: Coef, new: Coef) -> Latents:
 
     Then the parameters of their distribution.
     """
-    if not problem.latents:
-        return ()
     likelihood = problem.model.likelihood
 
     def contributions(rows: Rows, y: Array, c: Array, _: Any) -> tuple[Array, Local]:
         m, _, local = expected(rows, y, c, old, likelihood)
         return m, local
 
-    def learn(design: Any, x: Latent) -> Any:
-        return design.update(x.params, x.sums)
-
-    return _moved(problem, new, contributions, learn)
+    return _moved(problem, new, contributions, lambda d, x: d.update(x.params, x.sums))
 
 
 def redrawn(
     problem: Problem, theta: Coef, rng: np.random.Generator, key: tuple[int, ...]
 ) -> Latents:
     """Gibbs: draw the weights of incomplete rows, their entries, then the parameters of these."""
-    if not problem.latents:
-        return ()
     likelihood = problem.model.likelihood
 
     def contributions(rows: Rows, y: Array, c: Array, own: Any) -> tuple[Array, Local]:
         f = rows.C @ theta.mean
         return f, likelihood.draw(y, f, c, own)
 
-    def learn(design: Any, x: Latent) -> Any:
-        return design.draw(x.params, x.sums, rng)
-
-    return _moved(problem, theta, contributions, learn, key)
+    return _moved(problem, theta, contributions, lambda d, x: d.draw(x.params, x.sums, rng), key)
 
 
 def _moved(
@@ -324,7 +311,7 @@ def turned(
     For designs that can be rotated and coefficients with a Gaussian prior, given its scales.
     """
     theta, out = theta.copy(), list(latents)
-    for k, design, where in model.latent_terms if latents else ():
+    for k, design, where in model.latent_terms:
         prior = model.terms[k].prior
         if prior.has_gates or prior.is_blocked or not design.can_rotate:
             continue
