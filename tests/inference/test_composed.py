@@ -12,7 +12,7 @@ from tests.inference.test_missing import mixture_of_hinge
 from tests.problems import Z, frozen, plain, z_score
 
 from bayesvm.blocks import Blocks
-from bayesvm.core.types import Term
+from bayesvm.core.types import Design, Term
 from bayesvm.designs import Intercept, Missing, Table, Unstructured
 from bayesvm.engines import Serial, Threads
 from bayesvm.gaussian.gates import seen
@@ -62,7 +62,7 @@ def composed(
     return Problem(model, blocks, Serial(), form if model.grouped else "dense")
 
 
-class _Some:
+class _Some(Design):
     """Neighbouring columns of a table's numbers."""
 
     def __init__(self, inner, where):
