@@ -73,18 +73,18 @@ def test_recall_of_a_rare_class_does_not_depend_on_the_seed():
 
 
 def test_rows_of_large_tables_are_drawn_from_every_class(monkeypatch):
-    from bayesvm.estimators import _large
+    from bayesvm.estimators import kernel_fit
 
     X, y = rare(0, 2000, 9)
     monkeypatch.setattr("bayesvm.inputs.reading.is_large", lambda X: True)
-    monkeypatch.setattr(_large, "SAMPLED", 300)
-    real, met = _large.tune, []
+    monkeypatch.setattr(kernel_fit, "SAMPLED", 300)
+    real, met = kernel_fit.tune, []
 
     def spy(rule, kernel, seen, *args, **options):
         met.append(np.count_nonzero(seen.machines[0].y > 0))
         return real(rule, kernel, seen, *args, **(options | {"refine": None}))
 
-    monkeypatch.setattr(_large, "tune", spy)
+    monkeypatch.setattr(kernel_fit, "tune", spy)
     BayesianSVC(n_inducing=10, tune="bound", random_state=0).fit(X, y)
     assert met == [9]
 

@@ -325,7 +325,7 @@ class BayesianSVC(BayesianClassifier):
             blocks = cut(X, codes, c, block_rows(model.width))
             return Problem(model, blocks, settings.engine(len(c), model.width))
 
-        setup = Setup(scheme, pose, self.probability, self.engine, self.n_jobs, GROWTH)
+        setup = Setup(scheme, pose, self.probability, self.n_jobs, GROWTH)
         return self._advance(setup, X, y, classes, sample_weight)
 
     # ----- predictions

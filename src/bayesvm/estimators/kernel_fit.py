@@ -170,6 +170,7 @@ def prepare(
 def fit_rows(data: Training, settings: Settings, run: Run) -> tuple[list[Machine], Array]:
     """Fit to rows that are all in memory; also their probabilities to violate the margin."""
     X, rng = arrays.to_numpy(data.X), run.generator("places")  # so few are slower on a device
+    settings.engine(*X.shape)  # refuses names and fields that are not known
     ready = prepare(settings, X, data.codes, data.c, data.n_classes, rng, run.watch)
     model, scheme = settings.model(ready.design), settings.scheme
     settings = replace(settings, fitc=settings.fitc and not ready.exact)
