@@ -1,8 +1,9 @@
-"""Draws kept from chains, and the growing record of one chain."""
+"""Draws of chains, and the growing record of one chain."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +13,22 @@ from ..core.types import Array
 from ..model.model import Latents, Model, Problem, States
 
 LIKELIHOOD = "likelihood"  # under which draws of its scale are kept
-
 PAIRS = 400  # draws kept for rows with latent entries
+
+
+class Position(NamedTuple):
+    """Where a chain stands; ``fit`` is its log pseudo-likelihood there."""
+
+    theta: Array
+    priors: States
+    fit: float = np.nan
+    inclusion: Array | None = None  # each column's chance to be in, where a sweep decided that
+    latents: Latents = ()
+    likelihood: Any = None  # with the scale last drawn, where it has one to draw
+
+    @property
+    def pair(self) -> Pair:
+        return Pair(self.theta, tuple(each and each.params for each in self.latents))
 
 
 class Pair(NamedTuple):
@@ -22,9 +37,38 @@ class Pair(NamedTuple):
     theta: Array
     params: tuple[Any, ...]
 
+
+def _each(priors: States, fn: Callable[[Any], Any]) -> States:
+    """A function of every number of the states."""
+    return tuple(s and type(s)(*map(fn, s)) for s in priors)
+
+
+class Run(NamedTuple):
+    """Consecutive draws of one chain: ``(m, K)``, hyperparameters with m rows, ``(m,)``."""
+
+    theta: Array
+    priors: States
+    fit: Array
+
     @classmethod
-    def of(cls, at: Position) -> Pair:
-        return cls(at.theta, tuple(each and each.params for each in at.latents))
+    def of(cls, at: Position) -> Run:
+        priors = _each(at.priors, lambda x: np.asarray(x)[None])
+        return cls(at.theta[None], priors, np.array([at.fit]))
+
+    def then(self, other: Run) -> Run:
+        joined = tuple(
+            a and type(a)(*(np.concatenate(xs) for xs in zip(a, b, strict=True)))
+            for a, b in zip(self.priors, other.priors, strict=True)
+        )
+        theta, fit = np.vstack([self.theta, other.theta]), np.concatenate([self.fit, other.fit])
+        return Run(theta, joined, fit)
+
+    def take(self, rows: Array) -> Run:
+        return Run(self.theta[rows], _each(self.priors, lambda x: x[rows]), self.fit[rows])
+
+    def position(self, row: int) -> Position:
+        priors = _each(self.priors, lambda x: x[row])
+        return Position(self.theta[row], priors, float(self.fit[row]))
 
 
 class Draws(NamedTuple):
@@ -44,21 +88,20 @@ class Draws(NamedTuple):
         if drawn is None:
             return problem
         scale = float(np.exp(np.log(drawn).mean()))
-        likelihood: Any = problem.model.likelihood
-        return problem.with_likelihood(likelihood.with_scale(scale))
+        return problem.with_likelihood(problem.model.likelihood.with_scale(scale))
 
     @classmethod
     def joined(cls, chains: list[Draws], start: Any) -> Draws:
         """Chains side by side, as long as the shortest."""
-        least = min(c.log_prob.size for c in chains)
-        names, chances = chains[0].hyper, [c.inclusion for c in chains]
-        some = min(len(c.pairs) for c in chains)
+        chains = worth_keeping(chains, [c.log_prob.size for c in chains])
+        least, some = min(c.log_prob.size for c in chains), min(len(c.pairs) for c in chains)
+        chances = [c.inclusion for c in chains if c.inclusion is not None]
         return cls(
             np.stack([c.theta[:least] for c in chains]),
-            {name: np.stack([c.hyper[name][:least] for c in chains]) for name in names},
+            {k: np.stack([c.hyper[k][:least] for c in chains]) for k in chains[0].hyper},
             np.stack([c.log_prob[:least] for c in chains]),
             start and start._replace(latents=averaged(start.latents, [c.cells for c in chains])),
-            None if chances[0] is None else np.stack(chances),  # type: ignore[arg-type]
+            np.stack(chances) if chances else None,
             tuple(pair for c in chains for pair in c.pairs[:some]),
         )
 
@@ -72,12 +115,6 @@ def worth_keeping(chains: list[Any], sizes: list[int]) -> list[Any]:
     return chains[:-1] if few else chains
 
 
-def entries(latents: Latents) -> Array:
-    """All latent entries in a row."""
-    means = [cells.mean.ravel() for each in latents if each is not None for cells in each.cells]
-    return np.concatenate(means) if means else np.empty(0)
-
-
 def averaged(latents: Latents, chains: list[Array | None]) -> Latents:
     """Latent entries at their means over chains, each with its own variance."""
     held = [c for c in chains if c is not None]
@@ -89,173 +126,115 @@ def averaged(latents: Latents, chains: list[Array | None]) -> Latents:
     for each in latents:
         parts = []
         for cells in each.cells if each is not None else ():
-            rows, last = cells.mean.shape, first + cells.mean.size
-            own = var[first:last].reshape(rows)
-            cov = own[:, :, None] * np.eye(rows[1])
-            parts.append(cells._replace(mean=mean[first:last].reshape(rows), cov=cov))
-            first = last
+            shape, at = cells.mean.shape, slice(first, first + cells.mean.size)
+            cov = var[at].reshape(shape)[:, :, None] * np.eye(shape[1])
+            parts.append(cells._replace(mean=mean[at].reshape(shape), cov=cov))
+            first = at.stop
         out.append(each and each._replace(cells=tuple(parts)))
     return tuple(out)
 
 
-class Position(NamedTuple):
-    """Where a chain stands; ``fit`` is its log pseudo-likelihood there."""
-
-    theta: Array
-    priors: States
-    fit: float = np.nan
-    inclusion: Array | None = None  # each column's chance to be in, where a sweep decided that
-    latents: Latents = ()
-    likelihood: Any = None  # with the scale last drawn, where it has one to draw
-
-
-class Run(NamedTuple):
-    """Consecutive draws of one chain: ``(m, K)``, hyperparameters with m rows, ``(m,)``."""
-
-    theta: Array
-    priors: States
-    fit: Array
-
-    @classmethod
-    def of(cls, at: Position) -> Run:
-        rows = tuple(s and type(s)(*(np.asarray(x)[None] for x in s)) for s in at.priors)
-        return cls(at.theta[None], rows, np.array([at.fit]))
-
-    def then(self, other: Run) -> Run:
-        pairs = zip(self.priors, other.priors, strict=True)
-        joined = tuple(
-            a and type(a)(*(np.concatenate(xs) for xs in zip(a, b, strict=True))) for a, b in pairs
-        )
-        return Run(
-            np.vstack([self.theta, other.theta]), joined, np.concatenate([self.fit, other.fit])
-        )
-
-    def take(self, rows: Array) -> Run:
-        priors = tuple(s and type(s)(*(x[rows] for x in s)) for s in self.priors)
-        return Run(self.theta[rows], priors, self.fit[rows])
-
-    def position(self, row: int) -> Position:
-        priors = tuple(s and type(s)(*(x[row] for x in s)) for s in self.priors)
-        return Position(self.theta[row], priors, float(self.fit[row]))
-
-
-class Rows:
-    """Room for draws: coefficients, hyperparameters, fits.
-
-    A hyperparameter is a number or a small matrix; what is one per coefficient is not kept.
-    """
-
-    def __init__(self, model: Model, priors: States, size: int) -> None:
-        self.model = model
-        self.theta, self.fit = np.empty((size, model.width)), np.empty(size)
-        self.hyper = {
-            term.name: np.empty((size, numbers))
-            for term, s in zip(model.terms, priors, strict=True)
-            if (numbers := sum(np.size(x) for x in s if np.ndim(x) != 1))
-        }
-
-    def fill(self, first: int, run: Run) -> None:
-        if not run.fit.size:  # thinning skipped it
-            return
-        rows = slice(first, first + run.fit.size)
-        self.theta[rows], self.fit[rows] = run.theta, run.fit
-        for term, s in zip(self.model.terms, run.priors, strict=True):
-            if term.name in self.hyper:
-                kept = [np.reshape(x, (run.fit.size, -1)) for x in s if np.ndim(x) != 2]
-                self.hyper[term.name][rows] = np.hstack(kept)
-
-    def run(self, rows: slice, like: States) -> Run:
-        """Rows filled earlier, for priors that have nothing but numbers."""
-        terms = zip(self.model.terms, like, strict=True)
-        priors = tuple(s and type(s)(*self.hyper[t.name][rows].T) for t, s in terms)
-        return Run(self.theta[rows], priors, self.fit[rows])
-
-    def arrays(self, count: int) -> dict[str, Array]:
-        hyper = {f"hyper/{name}": h[:count] for name, h in self.hyper.items()}
-        return {"theta": self.theta[:count], "fit": self.fit[:count], **hyper}
-
-    def load(self, held: dict[str, Array]) -> None:
-        for name, rows in self.arrays(held["fit"].size).items():
-            rows[...] = held[name]
-
-
 class Record:
-    """What one chain leaves behind, filled as it goes; a checkpoint holds it as plain arrays."""
+    """What one chain leaves behind, filled as it grows; a checkpoint holds it as plain arrays.
+
+    The rows of the burn-in come first, then every thin-th draw.  A hyperparameter is a number or a
+    small matrix; those with one value per coefficient are not kept.
+    """
 
     def __init__(
         self, model: Model, priors: States, burn_in: int, draws: int, thin: int, chains: int = 1
     ) -> None:
         self.model, self.burn_in, self.thin = model, burn_in, thin
         self.t = 0  # draws made, burn-in and thinned ones included
-        self.early, self.kept = Rows(model, priors, burn_in), Rows(model, priors, draws)
+        size = burn_in + draws
+        self.theta, self.fit = np.empty((size, model.width)), np.empty(size)
+        self.hyper = {
+            term.name: np.empty((size, numbers))
+            for term, s in zip(model.terms, priors, strict=True)
+            if (numbers := sum(np.size(x) for x in s if np.ndim(x) != 1))
+        }
         self.chances, self.decided = np.zeros(model.width), 0  # sum of inclusion, of how many
         self.pairs: list[Pair] = []
         self.cells: Array | None = None
-        share = max(1, PAIRS // chains)
-        self.every = thin * -(-draws // share)  # draws from one pair to the next
+        self.every = thin * -(-draws // max(1, PAIRS // chains))  # draws from one pair to the next
         self.scales: list[float] = []  # of the likelihood, where drawn: one a sweep
 
     @property
     def count(self) -> int:
-        """Draws kept so far: every thin-th after the burn-in."""
-        return -(-max(self.t - self.burn_in, 0) // self.thin)
+        """Rows filled: the burn-in and every thin-th draw after it."""
+        late = max(self.t - self.burn_in, 0)
+        return min(self.t, self.burn_in) + -(-late // self.thin)
 
     def add(self, run: Run) -> None:
-        m = run.fit.size
-        if self.t < self.burn_in:
-            self.early.fill(self.t, run)
-        else:
-            skip = -(self.t - self.burn_in) % self.thin
-            self.kept.fill(self.count, run.take(np.arange(skip, m, self.thin)))
+        first, m = self.count, run.fit.size
+        if self.t >= self.burn_in:
+            run = run.take(np.arange(-(self.t - self.burn_in) % self.thin, m, self.thin))
         self.t += m
+        self._fill(first, run)
+
+    def _fill(self, first: int, run: Run) -> None:
+        m = run.fit.size
+        rows = slice(first, first + m)
+        self.theta[rows], self.fit[rows] = run.theta, run.fit
+        for term, s in zip(self.model.terms, run.priors, strict=True):
+            if m and term.name in self.hyper:
+                kept = [np.reshape(x, (m, -1)) for x in s if np.ndim(x) != 2]
+                self.hyper[term.name][rows] = np.hstack(kept)
 
     def note(self, at: Position) -> None:
-        """Remember the chances that a sweep decided by, the scale that it drew, and now and then
-        its latent entries."""
+        """Keep the chances by which a sweep decided, the scale that it drew, and now and then its
+        latent entries."""
         if at.likelihood is not None:
             self.scales.append(at.likelihood.scale)
-        if at.latents and self.t > self.burn_in:
-            x = entries(at.latents)
+        if self.t <= self.burn_in:
+            return
+        if at.latents:
+            cells = [part.mean.ravel() for x in at.latents if x is not None for part in x.cells]
+            x = np.concatenate([np.empty(0), *cells])
             new = np.stack([np.ones_like(x), x, x * x])
             self.cells = new if self.cells is None else self.cells + new
             if (self.t - self.burn_in) % self.every == 0:
-                self.pairs.append(Pair.of(at))
-        if at.inclusion is not None and self.t > self.burn_in:
+                self.pairs.append(at.pair)
+        if at.inclusion is not None:
             self.chances += at.inclusion
             self.decided += 1
 
     def burnt(self, like: States) -> Run:
-        """The second half of the burn-in."""
-        return self.early.run(slice(self.burn_in // 2, None), like)
+        """The second half of the burn-in, for priors whose states are nothing but numbers."""
+        rows = slice(self.burn_in // 2, self.burn_in)
+        terms = zip(self.model.terms, like, strict=True)
+        priors = tuple(s and type(s)(*self.hyper[t.name][rows].T) for t, s in terms)
+        return Run(self.theta[rows], priors, self.fit[rows])
 
     def draws(self, last: Position) -> Draws:
         """The kept draws; if none was due before a stop, the last one made stands for them."""
-        count = self.count
-        if count == 0:
-            self.kept.fill(0, Run.of(last))
-            count = 1
-        hyper = {name: h[:count] for name, h in self.kept.hyper.items()}
+        first, count = self.burn_in, self.count
+        if count <= first:
+            self._fill(first, Run.of(last))
+            count = first + 1
+        hyper = {name: h[first:count] for name, h in self.hyper.items()}
         if self.scales:
-            kept = self.scales[self.burn_in :: self.thin][:count] or self.scales[-1:]
+            kept = self.scales[first :: self.thin][: count - first] or self.scales[-1:]
             hyper[LIKELIHOOD] = np.array(kept)[:, None]
         chance = self.chances / self.decided if self.decided else last.inclusion
-        pairs = tuple(self.pairs) or ((Pair.of(last),) if last.latents else ())
-        theta, fit = self.kept.theta[:count], self.kept.fit[:count]
+        pairs = tuple(self.pairs) or ((last.pair,) if last.latents else ())
+        theta, fit = self.theta[first:count], self.fit[first:count]
         return Draws(theta, hyper, fit, None, chance, pairs, self.cells)
 
     def arrays(self, at: Position, rng: np.random.Generator) -> dict[str, Array]:
         """The record, the chain's position and its generator, for a checkpoint."""
-        here = Position(at.theta, at.priors, at.fit, at.inclusion)
-        early, kept = self.early.arrays(min(self.t, self.burn_in)), self.kept.arrays(self.count)
         return {
             "t": np.array(self.t),
             "generator": np.array(json.dumps(rng.bit_generator.state)),
             "chances": np.append(self.chances, self.decided),
             "scales": np.array(self.scales),
-            **dict(leaves(here, "at")),
-            **{f"early/{name}": x for name, x in early.items()},
-            **{f"kept/{name}": x for name, x in kept.items()},
+            **dict(leaves(at._replace(latents=(), likelihood=None), "at")),
+            **self._rows(),
         }
+
+    def _rows(self) -> dict[str, Array]:
+        hyper = {f"hyper/{name}": h[: self.count] for name, h in self.hyper.items()}
+        return {"theta": self.theta[: self.count], "fit": self.fit[: self.count], **hyper}
 
     def load(self, held: dict[str, Array], at: Position, rng: np.random.Generator) -> Position:
         """Undo :meth:`arrays`; ``at`` is any position of the chain."""
@@ -263,9 +242,8 @@ class Record:
         rng.bit_generator.state = json.loads(str(held["generator"]))
         self.chances, self.decided = held["chances"][:-1].copy(), int(held["chances"][-1])
         self.scales = held["scales"].tolist()
-        for name, rows in (("early/", self.early), ("kept/", self.kept)):
-            part = {k.removeprefix(name): x for k, x in held.items() if k.startswith(name)}
-            rows.load(part)
+        for name, rows in self._rows().items():
+            rows[...] = held[name]
         likelihood = at.likelihood and at.likelihood.with_scale(self.scales[-1])
         found: Position = filled(at._replace(latents=(), likelihood=None), held, "at")
         return found._replace(likelihood=likelihood)
