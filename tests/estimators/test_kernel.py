@@ -621,7 +621,7 @@ def test_progress_and_stopping():
         ({"n_inducing": 2.5}, "n_inducing must be"),
         ({"intercept_scale": 0.0}, "intercept_scale must be a positive number; got 0.0"),
         ({"kernel": RBF((1.0, 2.0, 3.0))}, "3 length scales but the rows have 2 columns"),
-        ({"probability": "platt"}, "probability='platt' is not known"),
+        ({"probability": "platt"}, "one of 'calibrated', 'normalised', 'probit'"),
     ],
 )
 def test_errors_say_what_to_do(options, message):

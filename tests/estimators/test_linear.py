@@ -472,7 +472,7 @@ def bad(x, value):
         ({"inference": "mcmc"}, (X, Y), "choose one of 'vb'"),
         ({"likelihood": "hing"}, (X, Y), "choose one of 'hinge'"),
         ({"engine": "spark"}, (X, Y), "choose one of 'serial'"),
-        ({"probability": "platt"}, (X, Y), "choose one of 'calibrated'"),
+        ({"probability": "platt"}, (X, Y), "one of 'calibrated'"),
         ({"class_weight": "even"}, (X, Y), "balanced"),
         ({"class_weight": 3}, (X, Y), "a dict or None"),
         ({"missing": "drop"}, (X, Y), "choose 'error'"),

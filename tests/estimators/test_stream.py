@@ -84,9 +84,8 @@ def test_a_stream_goes_on_from_its_file(name, tmp_path):
 
 @pytest.fixture
 def few_kept(monkeypatch):
-    for module in ("stream", "_stream"):
-        monkeypatch.setattr(f"bayesvm.estimators.{module}.LEAST_KEPT", 100)
-        monkeypatch.setattr(f"bayesvm.estimators.{module}.MOST_KEPT", 100)
+    monkeypatch.setattr("bayesvm.estimators.stream.LEAST_KEPT", 100)
+    monkeypatch.setattr("bayesvm.estimators.stream.MOST_KEPT", 100)
 
 
 @pytest.mark.parametrize(

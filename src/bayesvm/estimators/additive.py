@@ -24,6 +24,7 @@ from ..terms import Intercept, Part, TrainingRows, read_terms
 from . import choices as check
 from .base import BayesianClassifier, Training
 from .groups import check_corner, prior_of
+from .missing import MissingCells
 from .mixed import MixedSVC
 from .posing import choose_engine, pose
 from .tables import TermTable
@@ -216,12 +217,11 @@ class AdditiveSVC(BayesianClassifier):
             The fitted estimator.
         """
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
-        check.check_probability(self.probability)
         with self._run() as run:
             data = self._read_training(X, y, sample_weight).weighted()
             self._table.check_training(data.X)
             if self._allows_nan:
-                check.check_missing("model", scheme, self.checkpoint)
+                MissingCells("model").check(scheme, self.checkpoint)
                 data = data.repeated() if check.is_sampler(scheme) else data
             levels = Levels()
             if labels := self._table.labels(X):

@@ -40,7 +40,6 @@ from ..machines.fit import Fit
 from ..machines.machine import Machine
 from ..model.model import Problem
 from ..reports.tables import tails
-from . import choices as check
 from .nested import changed, flat
 from .posing import choose_engine
 from .run import Run, generator, warm_starts
@@ -262,7 +261,6 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "the model itself: set checkpoint=None, save the model between calls by "
                 "bayesvm.save(model, path), and resume from bayesvm.load(path)."
             )
-        check.check_probability(self.probability)
         run, fit = self._run(), self.__dict__.get("fit_")
         X, y = self._read(X, y, reset=fit is None)
         stream = self._stream

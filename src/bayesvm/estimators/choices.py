@@ -11,7 +11,6 @@ import numpy as np
 
 from ..blocks import block_rows
 from ..core.arrays import inner, is_foreign
-from ..core.types import Array
 from ..designs.imputation import Factors, Unstructured
 from ..engines import Dask, Gpu, Serial, Threads
 from ..engines.threads import blas_threads as blas_threads
@@ -48,11 +47,7 @@ DRAWN = {**PRIORS, "ridge": Ridge(a=2.0, b=1.0)}
 
 ENGINE = ("sum", "collect", "check", "block_rows", "available", "place", "empty")
 
-DUAL_ROWS = 4000  # largest n-sized factor
-DUAL_COLUMNS = 256  # up to here a K-sized factor is as quick
-FULL_COLUMNS = 5000  # largest K-sized factor
 WIDE = 100  # columns beyond which a covariance of any shape is too much to learn
-SPARSE_COLUMNS = 1000  # beyond it a dense factor undoes what sparse rows save
 
 
 def choose(name: str, value: Any, table: Mapping[str, Any], kind: type | tuple[str, ...]) -> Any:
@@ -215,42 +210,6 @@ def check_engine(engine: Any, scheme: Any, X: Any = None) -> None:
         )
 
 
-def choose_form(value: str, n: int, K: int, scheme: Any, sparse_rows: bool = False) -> str:
-    """The form of S: a matrix, n unmultiplied rows, or a diagonal."""
-    value = scheme.covariance if isinstance(scheme, VB) and value == "auto" else value
-    dual = max(n, DUAL_COLUMNS) < K and n <= DUAL_ROWS and not isinstance(scheme, SVI)
-    if value != "diagonal" and dual:
-        return "factored"  # the full posterior, by the smaller factor
-    most = SPARSE_COLUMNS if sparse_rows and not isinstance(scheme, SVI | Gibbs) else FULL_COLUMNS
-    form = "dense" if value == "full" or (value == "auto" and most >= K) else "diagonal"
-    if form == "diagonal" and isinstance(scheme, SVI | Gibbs):
-        raise ValueError(
-            f"inference={type(scheme).__name__.lower()!r} needs the full covariance of {K} "
-            "coefficients. Use inference='vb' or 'em', which can do without, or fewer columns."
-        )
-    return form
-
-
-def settle_form(
-    model: Any, n: int, scheme: Any, value: str = "auto", sparse_rows: bool = False
-) -> str:
-    """The form of S that all terms of a model can work with."""
-    K = model.width - sum(model.terms[k].design.width for k in model.grouped)
-    form = "arrow" if model.grouped else choose_form(value, n, K, scheme, sparse_rows)
-    if scheme.is_tight and (model.grouped or model.is_latent):
-        raise ValueError(
-            "effects of groups and missing cells are fitted with the augmented bound. "
-            "Use bound='augmented'."
-        )
-    if model.is_latent and form != "arrow":
-        form = check_latent_form(form, K)
-    for term in model.terms:
-        form = check_selection(form, term.prior, scheme, K)
-    if form == "factored" and np.any(model.precision(model.init()) == 0):
-        return "dense"  # the dual form divides by prior precisions
-    return form
-
-
 def choose_bound(scheme: Any, auto: str, bound: str = "auto", covariance: str = "auto") -> Any:
     """The scheme with the bound settled that ``"auto"`` stands for."""
     if not isinstance(scheme, VB):
@@ -319,65 +278,14 @@ def check_positive(name: str, value: Any, low: float = 0.0, high: float = np.inf
         raise ValueError(f"{name} must lie between {low:g} and {high:g}; got {value!r}.")
 
 
-def check_inducing(how: str, m: Any) -> None:
-    if how not in ("kmeans", "random"):
-        raise ValueError(
-            f"inducing={how!r} is not known; choose 'kmeans', 'random' or give an array of points."
-        )
-    whole = isinstance(m, int | np.integer) and not isinstance(m, bool) and m >= 1
-    if not (whole or m is None or (isinstance(m, str) and m == "auto")):
-        raise ValueError(
-            f"n_inducing must be a whole number of at least 1, 'auto' or None; got {m!r}."
-        )
-
-
-def check_points(points: Any, inputs: Any) -> Array:
-    """Inducing points given by the user, distinct and on the scale of the fit."""
-    try:
-        Z = np.asarray(points, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"inducing must be 'kmeans', 'random' or an array of points; got {points!r:.60}."
-        ) from error
-    if Z.ndim != 2 or Z.shape[0] < 1 or Z.shape[1] != inputs.width or not np.all(np.isfinite(Z)):
-        raise ValueError(
-            f"inducing must be an array of finite points of shape (m, {inputs.width}); "
-            f"got shape {Z.shape}."
-        )
-    return inputs.columns(np.unique(Z, axis=0))  # type: ignore[no-any-return]
-
-
-def check_selection(form: str, prior: Any, scheme: Any, K: int) -> str:
-    """The form of S that a selection prior can work with."""
-    if not prior.has_gates or is_sampler(scheme) or form == "arrow":
-        return form
-    if scheme.is_tight:
-        raise ValueError(
-            f"{type(prior).__name__} climbs the augmented bound, under which columns that are in "
-            "or out have updates in closed form. Use bound='augmented'."
-        )
-    if form != "factored" and K > FULL_COLUMNS:
-        raise ValueError(
-            f"{type(prior).__name__} by inference='vb' needs the full covariance of {K} "
-            f"coefficients, which with more than {DUAL_ROWS} rows is kept for {FULL_COLUMNS} at "
-            "most. Use fewer columns or rows, or prior='lasso' with inference='em'."
-        )
-    return form if form == "factored" else "dense"
-
-
 def check_probability(value: str) -> str:
     if not (isinstance(value, str) and value in PROBABILITIES):
         known = ", ".join(repr(k) for k in PROBABILITIES)
-        raise ValueError(f"probability={value!r} is not known; choose one of {known}.")
+        raise ValueError(f"probability must be one of {known}; got {value!r}.")
     return value
 
 
 IMPUTER = ("begin", "update", "bound", "draw")
-
-
-def models_missing(value: Any) -> bool:
-    """Whether missing cells have a distribution, rather than being refused."""
-    return not (isinstance(value, str) and value == "error")
 
 
 def choose_imputer(value: Any, n: int, d: int) -> Any:
@@ -387,54 +295,11 @@ def choose_imputer(value: Any, n: int, d: int) -> Any:
     return choose("missing", value, table, IMPUTER)
 
 
-def check_missing(value: Any, scheme: Any, checkpoint: Any = None) -> None:
-    """Whether missing cells can be treated as asked, by the scheme asked for."""
-    if not models_missing(value):
-        return
-    if isinstance(value, str) and value != "model":
-        raise ValueError(
-            f"missing={value!r} is not known; choose 'error', which refuses NaN, 'model', or an "
-            "object of bayesvm.designs.imputation."
-        )
-    choose_imputer(value, 1, 1)
-    if scheme.is_tight:
-        raise ValueError(
-            "missing='model' climbs the augmented bound, in which cells have a distribution of "
-            "their own. Use bound='augmented'."
-        )
-    if not isinstance(scheme, VB | Gibbs):
-        raise ValueError(
-            f"missing='model' cannot be fitted by {type(scheme).__name__}, which has no place for "
-            "the distribution of missing cells. Use inference='vb' or 'gibbs'."
-        )
-    if checkpoint is not None and is_sampler(scheme):
-        raise ValueError(
-            "a checkpoint does not hold drawn cells, so missing='model' with inference='gibbs' "
-            "cannot go on from one. Leave checkpoint out."
-        )
-
-
-def check_latent_form(form: str, K: int) -> str:
-    """The form of S that rows with missing cells need."""
-    if K > FULL_COLUMNS or form == "diagonal":
-        raise ValueError(
-            f"missing='model' needs the full covariance of {K} coefficients, which is kept for "
-            f"{FULL_COLUMNS} at most. Use covariance='full' or 'auto' and fewer columns."
-        )
-    return "dense"
-
-
 def choose_dtype(engine: Any, scheme: Any) -> str:
     """Precision of the columns of a kernel machine; an exact mode needs more than a posterior."""
     if engine.dtype == "auto":
         return "float64" if is_point(scheme) else "float32"
     return str(engine.dtype)
-
-
-def choose_precision(engine: Any, form: str, latent: bool) -> str:
-    """Precision of plain columns: float64 wherever they are more than multiplied and summed."""
-    single = engine.dtype == "float32" and form in ("dense", "arrow") and not latent
-    return "float32" if single else "float64"
 
 
 def check_large(rule: str | None, fitc: bool) -> None:

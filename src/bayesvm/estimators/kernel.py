@@ -237,7 +237,6 @@ class BayesianSVC(BayesianClassifier):
             The fitted estimator.
         """
         settings = self._settings(self._scheme())
-        check.check_probability(self.probability)
         if settings.is_precomputed:
             reading.check_in_memory(X, "kernel='precomputed'")
         run = self._run()

@@ -231,8 +231,7 @@ class BayesianLinearSVC(BayesianClassifier):
         """Objects from names and numbers, checked against each other."""
         inference = self.inference if inference is None else inference
         scheme = check.choose_scheme(inference, self.max_iter, self.tol)
-        check.check_probability(self.probability)
-        check.check_missing(self.missing, scheme, self.checkpoint)
+        self._missing().check(scheme, self.checkpoint)
         return Parts(
             scheme,
             check.choose_prior(self.prior, scheme),

@@ -14,6 +14,7 @@ from ..core.types import Engine
 from ..designs import Filled, Missing, Standardised, fit_columns
 from ..designs.missing import incomplete
 from ..designs.table import numbers
+from ..inference import VB, Gibbs
 from ..inference.draws import PAIRS, Pair
 from ..inputs import reading
 from ..machines.machine import Machine
@@ -48,6 +49,32 @@ class MissingCells:
         """Whether missing cells have a distribution, rather than being refused."""
         return not (isinstance(self.value, str) and self.value == "error")
 
+    def check(self, scheme: Any, checkpoint: Any) -> None:
+        """Refuse values without a meaning, and what the scheme cannot fit."""
+        if not self:
+            return
+        if isinstance(self.value, str) and self.value != "model":
+            raise ValueError(
+                f"missing={self.value!r} is not known; choose 'error', which refuses NaN, 'model', "
+                "or an object of bayesvm.designs.imputation."
+            )
+        check.choose_imputer(self.value, 1, 1)
+        if scheme.is_tight:
+            raise ValueError(
+                "missing='model' is fitted with the augmented bound, in which cells have a "
+                "distribution. Use bound='augmented'."
+            )
+        if not isinstance(scheme, VB | Gibbs):
+            raise ValueError(
+                f"missing='model' cannot be fitted by {type(scheme).__name__}, which has no place "
+                "for the distribution of missing cells. Use inference='vb' or 'gibbs'."
+            )
+        if checkpoint is not None and isinstance(scheme, Gibbs):
+            raise ValueError(
+                "a checkpoint does not hold drawn cells, so missing='model' with inference='gibbs' "
+                "cannot resume from one. Leave checkpoint out."
+            )
+
     def checked(self, data: Training, names: Sequence[str], scheme: Any) -> Training:
         """Training rows without what no distribution can fill in; copies apart for a sampler.
 
@@ -75,7 +102,7 @@ class MissingCells:
                 UserWarning,
                 stacklevel=3,
             )
-        return data.repeated() if check.is_sampler(scheme) else data
+        return data.repeated() if isinstance(scheme, Gibbs) else data
 
     def check_new(self, X: Any) -> Any:
         """New rows, refused if they are sparse and cells are modelled."""

@@ -306,9 +306,8 @@ class MixedSVC(BayesianClassifier):
             y = X[formula.response] if y is None else y
             (X, groups), random = formula.rows(X), formula.random or "intercept"
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
-        check.check_probability(self.probability)
-        check.check_missing(self.missing, scheme, self.checkpoint)
         missing = self._missing()
+        missing.check(scheme, self.checkpoint)
         with self._run() as run:
             whole = self._read_training(X, y, sample_weight)
             data = whole.weighted()

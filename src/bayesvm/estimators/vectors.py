@@ -80,7 +80,6 @@ def check_settings(params: Mapping[str, Any], choices: Mapping[str, Any]) -> Non
     for name, rule in RULES.items():
         if name in params:
             check_rule(name, params[name], rule)
-    check.check_probability(params["probability"])
 
 
 @dataclass(frozen=True, eq=False)

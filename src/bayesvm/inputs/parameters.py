@@ -45,7 +45,12 @@ CALLBACKS: Rule = (
     lambda x: x is None or (isinstance(x, Collection) and all(callable(each) for each in x)),
     "a list of callables or None",
 )
+PROBABILITY: Rule = (
+    lambda x: is_among(x, ("calibrated", "normalised", "probit")),
+    "one of 'calibrated', 'normalised', 'probit'",
+)
 RULES: Mapping[str, Rule] = {
+    "probability": PROBABILITY,
     **dict.fromkeys(("fit_intercept", "standardize", "warm_start", "joint"), SWITCH),
     "n_jobs": JOBS,
     "verbose": LEVEL,
