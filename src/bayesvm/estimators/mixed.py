@@ -192,7 +192,7 @@ class MixedSVC(BayesianClassifier):
 
     @property
     def _allows_nan(self) -> bool:
-        return check.models_missing(self.missing)
+        return bool(MissingCells(self.missing))
 
     def _of_missing_cells(self) -> str:
         return HINT.format(type(self).__name__)
