@@ -18,10 +18,10 @@ from bayesvm.gaussian.gates import (
     Subset,
     best_subset,
     draw_subset,
-    reopen,
-    seen,
+    gated_coef,
     swap,
-    through,
+    through_gates,
+    update_gates,
 )
 from bayesvm.machines.diagnostics import ess
 
@@ -69,14 +69,14 @@ def test_gated_covariance_is_that_of_the_product():
 def test_open_gates_change_nothing():
     base, mean, _ = gaussian(3, 1)
     coef = Coef(mean, base)
-    assert seen(coef, None) is coef
-    view = seen(coef, np.ones(3))
+    assert gated_coef(coef, None) is coef
+    view = gated_coef(coef, np.ones(3))
     np.testing.assert_allclose(view.cov.dense(), base.dense(), rtol=1e-13)
     stats = Stats(Dense(base.dense()), mean, 0.0, Dense(np.eye(3)))
-    same = through(stats, np.ones(3), mean)
+    same = through_gates(stats, np.ones(3), mean)
     np.testing.assert_array_equal(same.S.M, stats.S.M)
     np.testing.assert_array_equal(same.g, stats.g)
-    point = seen(Coef(mean, Point(3)), np.array([0.5, 1.0, 0.0]))
+    point = gated_coef(Coef(mean, Point(3)), np.array([0.5, 1.0, 0.0]))
     np.testing.assert_array_equal(point.mean, [0.5 * mean[0], mean[1], 0.0])
 
 
@@ -88,7 +88,7 @@ def test_statistics_through_gates_are_the_expected_quadratic():
     h = g + M @ (gate * mean)  # the slope g is that at the seen mean
     curve = sum(p * np.outer(on, on) * M for p, on in enumerate_gates(gate))
     want = gate * h - curve @ mean
-    got = through(Stats(Dense(M), g, 0.0), gate, mean)
+    got = through_gates(Stats(Dense(M), g, 0.0), gate, mean)
     np.testing.assert_allclose(got.S.M, curve, rtol=1e-12)
     np.testing.assert_allclose(got.g, want, atol=1e-13)
 
@@ -107,7 +107,7 @@ def test_reopened_gates_are_each_optimal_in_turn():
             for p, on in enumerate_gates(gate)
         )
 
-    eta, now = reopen(Stats(Dense(M), g, 0.0), old, Coef(mean, base), odds, gate), gate.copy()
+    eta, now = update_gates(Stats(Dense(M), g, 0.0), old, Coef(mean, base), odds, gate), gate.copy()
     assert eta[0] == np.inf
     for k in (1, 2, 3):
         on, off = now.copy(), now.copy()

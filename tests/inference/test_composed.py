@@ -15,7 +15,7 @@ from bayesvm.blocks import Blocks
 from bayesvm.core.types import Design, Term
 from bayesvm.designs import Intercept, Missing, Table, Unstructured
 from bayesvm.engines import Serial, Threads
-from bayesvm.gaussian.gates import seen
+from bayesvm.gaussian.gates import gated_coef
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.draws import Position
 from bayesvm.inference.loop import State, bound_of
@@ -135,7 +135,7 @@ def test_bound_by_monte_carlo(sweeps):
     total -= stats.multivariate_normal(q.mean, q.mean_cov).logpdf(mu)
     total += stats.invwishart(d + 2.0, 0.8 * np.eye(d)).logpdf(stacked) - wishart.logpdf(stacked)
     there = problem.at(state.latents)
-    m, v = there.moments(seen(coef, gate))
+    m, v = there.moments(gated_coef(coef, gate))
     C = there.rows(there.blocks[0]).C.toarray()
     inv, logdet = np.linalg.inv(Sigma), np.linalg.slogdet(Sigma)[1]
     X, y = problem.blocks.X.numbers[:, 1:], problem.blocks.y

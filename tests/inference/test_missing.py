@@ -13,7 +13,7 @@ from tests.problems import Z, z_score
 
 from bayesvm.designs import Factors, Unstructured
 from bayesvm.engines import Threads
-from bayesvm.gaussian.gates import seen
+from bayesvm.gaussian.gates import gated_coef
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.draws import Position
 from bayesvm.inference.loop import State, bound_of
@@ -237,7 +237,7 @@ def test_bound_by_monte_carlo(prior, sweeps):
     total = stats.multivariate_normal(np.zeros(d), 3.0 * np.eye(d)).logpdf(mu)
     total -= stats.multivariate_normal(q.mean, q.mean_cov).logpdf(mu)
     total += stats.invwishart(d + 2.0, 0.8 * np.eye(d)).logpdf(stacked) - wishart.logpdf(stacked)
-    m, v = problem.at(state.latents).moments(seen(coef, gate))
+    m, v = problem.at(state.latents).moments(gated_coef(coef, gate))
     inv, logdet = np.linalg.inv(Sigma), np.linalg.slogdet(Sigma)[1]
     for i in range(n):
         gone = np.flatnonzero(np.isnan(X[i]))

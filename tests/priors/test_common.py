@@ -277,7 +277,7 @@ def test_offers_weighed_average_to_the_marginal_prior(prior):
     gaps, errors = [], []
     for theta in points:
         rows = np.tile(theta, (n, 1))
-        ratio = np.exp(prior.weigh(prior.offer(rows, rng), rows))
+        ratio = np.exp(prior.log_weight(prior.propose(rows, rng), rows))
         if isinstance(prior, Fixed):
             want = np.exp(-0.5 * prior.precisions((), P) @ theta**2)
         else:

@@ -37,7 +37,7 @@ def state(prior, seed=1):
     s, rng = prior.init(P), np.random.default_rng(seed)
     if isinstance(prior, Bridge):
         if prior.alpha < 2:
-            s = s._replace(lean=np.exp(rng.normal(0, 0.7, P)))
+            s = s._replace(relative=np.exp(rng.normal(0, 0.7, P)))
         return s if prior.nu else s._replace(rate=float(np.exp(rng.normal())))
     s = s._replace(eta=rng.normal(0, 1.5, P))
     if isinstance(prior, LaplaceZero):
@@ -58,7 +58,7 @@ def test_bound_by_monte_carlo(prior):
     v = OWN.mean + np.sqrt(OWN.var) * rng.standard_normal((n, P))
     if isinstance(prior, Bridge):
         half = s.alpha / 2
-        touching = v**2 if half == 1 else half * s.lean * v**2 + (1 - half) * s.lean ** (half / (half - 1))  # noqa: E501  # fmt: skip
+        touching = v**2 if half == 1 else half * s.relative * v**2 + (1 - half) * s.relative ** (half / (half - 1))  # noqa: E501  # fmt: skip
         rate, value = np.full(n, s.rate), np.zeros(n)
         if prior.nu is None:
             A = prior.a + P / s.alpha
@@ -150,11 +150,11 @@ def test_open_gates_pay_their_prior_odds(prior):
 def test_hurried_scale_has_the_same_fixed_points(prior):
     s, own = state(prior), Own(OWN.mean, 0.1 * OWN.var)
     if getattr(prior, "nu", None) is not None:
-        assert prior.hasten(s, own) == s
+        assert prior.at_fixed_point(s, own) == s
         return
     for _ in range(2000):
         s = prior.update(s, own)
-    assert prior.hasten(s, own).variance == pytest.approx(s.variance, rel=1e-9)
+    assert prior.at_fixed_point(s, own).variance == pytest.approx(s.variance, rel=1e-9)
 
 
 # ----- the point estimate
@@ -272,7 +272,7 @@ def test_spike_slab_draws_follow_their_conditionals():
     law = stats.invgamma(2.0 + 1.0, scale=1.5 + 0.5 * theta @ theta)
     assert stats.kstest([d.variance for d in draws], law.cdf).pvalue > 1e-5
     law = stats.beta(1 + 2, 4 + 1)  # Beta(1, 4), two in and one out
-    assert stats.kstest(expit([d.lean for d in draws]), law.cdf).pvalue > 1e-5
+    assert stats.kstest(expit([d.log_odds for d in draws]), law.cdf).pvalue > 1e-5
     known = SpikeSlab(0.2, nu=1.3)
     assert known.draw(known.init(P), theta, rng)[:2] == known.init(P)[:2]
 

@@ -27,14 +27,14 @@ TOGETHER = 128  # columns whose gates are updated in one go, where columns outnu
 SAME = 1e-9  # change of a gate that is too small to update others of the same go for
 OPEN = 40.0  # log odds at which a gate is open to the last digit
 SWAPS = {Dense: 8, Factored: 2}  # exchanges proposed in a sweep: rows of S cost more if factored
-KINSHIP = 4  # power of the squared correlation in the probability of an exchange
-STRANGERS = 1e-3  # total probability of uncorrelated columns
+CORRELATION = 4  # power of the squared correlation in the probability of an exchange
+UNCORRELATED = 1e-3  # total probability of uncorrelated columns
 
 # ---------------------------------------------------------------------------------------------
 # Variational gates
 
 
-def seen(coef: Coef, gate: Array | None) -> Coef:
+def gated_coef(coef: Coef, gate: Array | None) -> Coef:
     """The distribution of the gated coefficients, given that of those behind the gates."""
     if gate is None:
         return coef
@@ -42,21 +42,21 @@ def seen(coef: Coef, gate: Array | None) -> Coef:
     return Coef(gate * coef.mean, cov)
 
 
-def through(stats: Stats, gate: Array, inner: Array) -> Stats:
+def through_gates(stats: Stats, gate: Array, inner: Array) -> Stats:
     """Sums over rows for the coefficients behind the gates, whose mean is ``inner``."""
     own = gate * (1.0 - gate) * stats.S.diag()
     H = None if stats.H is None else stats.H.gated(gate)
     return replace(stats, S=stats.S.gated(gate), g=gate * stats.g - own * inner, H=H)
 
 
-def reopen(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Array) -> Array:
+def update_gates(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Array) -> Array:
     """Log odds of the gates, updated one after the other; ``old`` is the mean at which rows were
     summed.
 
     Luts & Ormerod, Algorithm 3, the loop over k.
     """
     if isinstance(stats.S, Factored):
-        return _reopen_by_rows(stats, old, coef, odds, gate)
+        return _update_by_rows(stats, old, coef, odds, gate)
     h, free = stats.g + stats.S @ old, np.flatnonzero(np.isfinite(odds))
     second = coef.cov.solve(unit(gate.size, free)).T + np.outer(coef.mean[free], coef.mean)
     A, pull = stats.S.rows(free) * second, coef.mean * h
@@ -67,7 +67,7 @@ def reopen(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Array) -> Ar
     return eta
 
 
-def _reopen_by_rows(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Array) -> Array:
+def _update_by_rows(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Array) -> Array:
     r"""The same for more columns than rows, without a matrix of the columns.
 
     With :math:`\Sigma = D^{-1} - T^\top T` the sum over the other gates is
@@ -227,10 +227,10 @@ def best_subset(stats: Stats, P: Precision, odds: Array, theta: Array, old: Arra
         return np.concatenate([kept, np.ones(theta.size - q, dtype=bool)])
     subset, free = Subset(shifted, P, theta, odds), np.flatnonzero(np.isfinite(odds))
     for _ in range(4 * free.size):
-        lean = odds[free] + subset.evidence(free)
-        regret = np.where(subset.active[free], -lean, lean)
-        worst = int(np.argmax(regret))
-        if regret[worst] <= 0:
+        log_odds = odds[free] + subset.evidence(free)
+        gain = np.where(subset.active[free], -log_odds, log_odds)
+        worst = int(np.argmax(gain))
+        if gain[worst] <= 0:
             break
         subset.flip(int(free[worst]))
     return subset.active
@@ -248,26 +248,26 @@ def draw_subset(
     if isinstance(stats.S, Bordered):
         inner = integrated(stats, P, theta)
         q = inner.stats.g.size
-        corner, chance = draw_subset(inner.stats, inner.P, odds[:q], theta[:q], rng)
+        corner, inclusion = draw_subset(inner.stats, inner.P, odds[:q], theta[:q], rng)
         effects = inner.draw(corner, rng)
-        return np.concatenate([corner, effects]), np.concatenate([chance, np.ones(effects.size)])
+        return np.concatenate([corner, effects]), np.concatenate([inclusion, np.ones(effects.size)])
     subset, free = Subset(stats, P, theta, odds), np.flatnonzero(np.isfinite(odds))
-    chance = np.ones(theta.size)
+    inclusion = np.ones(theta.size)
     order = rng.permutation(free)
-    dice = logit(rng.random(order.size))
+    level = logit(rng.random(order.size))
     first = 0
     while first < order.size:
         rest = order[first:]
-        lean = odds[rest] + subset.evidence(rest)
-        changes = np.flatnonzero((dice[first:] < lean) != subset.active[rest])
+        log_odds = odds[rest] + subset.evidence(rest)
+        changes = np.flatnonzero((level[first:] < log_odds) != subset.active[rest])
         count = int(changes[0]) + 1 if changes.size else rest.size
-        chance[rest[:count]] = expit(lean[:count])
+        inclusion[rest[:count]] = expit(log_odds[:count])
         if changes.size:
             subset.flip(int(rest[count - 1]))
         first += count
     for _ in range(SWAPS[type(stats.S)]):
         swap(subset, odds, free, rng)
-    return _draw_active(stats, P, theta, subset.active, rng), chance
+    return _draw_active(stats, P, theta, subset.active, rng), inclusion
 
 
 def swap(subset: Subset, odds: Array, free: Array, rng: np.random.Generator) -> None:
@@ -276,20 +276,20 @@ def swap(subset: Subset, odds: Array, free: Array, rng: np.random.Generator) -> 
     if not inside.size or not outside.size:
         return
     i = int(rng.choice(inside))
-    forth = _kinship(subset, i, outside)
+    forth = _partners(subset, i, outside)
     j = int(rng.choice(outside, p=forth / forth.sum()))
-    back = _kinship(subset, j, np.append(outside[outside != j], i))
+    back = _partners(subset, j, np.append(outside[outside != j], i))
     subset.flip(i)
-    lean = odds[[j, i]] + subset.evidence([j, i])
-    ratio = lean[0] - lean[1] + np.log(forth.sum() / back.sum())
+    log_odds = odds[[j, i]] + subset.evidence([j, i])
+    ratio = log_odds[0] - log_odds[1] + np.log(forth.sum() / back.sum())
     subset.flip(j if -rng.standard_exponential() < ratio else i)
 
 
-def _kinship(subset: Subset, i: int, others: Array) -> Array:
+def _partners(subset: Subset, i: int, others: Array) -> Array:
     """Weights of columns as partners of column i in an exchange."""
     size = np.maximum(subset.own[i] * subset.own[others], 1e-300)
     square = subset.row(i)[others] ** 2 / size
-    out: Array = square**KINSHIP + STRANGERS / subset.P.size
+    out: Array = square**CORRELATION + UNCORRELATED / subset.P.size
     return out
 
 

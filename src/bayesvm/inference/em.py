@@ -162,7 +162,7 @@ class EM:
                 if done is not None:
                     return replace(done, path=[*path, done.bound], n_iter=n_iter)
         parts = model.parts(state.priors)
-        mean = np.concatenate([p.settled(s, state.coef.mean[at], eps) for p, s, at in parts])
+        mean = np.concatenate([p.zeroed(s, state.coef.mean[at], eps) for p, s, at in parts])
         state = expecting(model, State(Coef(mean, Point(model.width)), state.priors))
         good = run.converged and not run.stopped
         if not smooth:

@@ -93,14 +93,14 @@ def offers(problem: Problem, proposal: Proposal, n: int, rng: np.random.Generato
     """Places to leap to, scales and all."""
     theta = proposal.sample(n, rng)
     terms = zip(problem.model.terms, problem.model.slices, strict=True)
-    priors = tuple(term.prior.offer(theta[:, at], rng) for term, at in terms)
+    priors = tuple(term.prior.propose(theta[:, at], rng) for term, at in terms)
     return Run(theta, priors, problem.log_likelihoods(theta))
 
 
 def ratios(problem: Problem, proposal: Proposal, places: Run) -> Array:
     """Log density of the posterior over that of the proposal, up to a constant."""
     parts = problem.model.parts(places.priors)
-    prior = np.sum([p.weigh(s, places.theta[:, at]) for p, s, at in parts], axis=0)
+    prior = np.sum([p.log_weight(s, places.theta[:, at]) for p, s, at in parts], axis=0)
     return places.fit + prior - proposal.log_density(places.theta)
 
 
@@ -142,7 +142,7 @@ def tight_gaussian(problem: Problem, coef: Coef, P: Array, passes: int = 40) -> 
 def can_leap(problem: Problem) -> bool:
     """Whether likelihood and priors offer what leaps need; groups are too many, cells latent."""
     model = problem.model
-    offered = all(t.prior.implements("offer") for t in model.terms)
+    offered = all(t.prior.implements("propose") for t in model.terms)
     plain = problem.form != "arrow" and not model.is_latent
     return plain and offered and model.likelihood.implements("tight")
 

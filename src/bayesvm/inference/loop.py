@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..core.types import Array, Coef, Stats
-from ..gaussian.gates import seen
+from ..gaussian.gates import gated_coef
 from ..model import latent
 from ..model.latent import latent_bound
 from ..model.model import Latents, Model, Problem, States
@@ -264,7 +264,7 @@ def bound_of(problem: Problem, state: State, stats: Stats | None = None) -> floa
     """The evidence lower bound of a state, complete with constants."""
     model, (coef, priors, latents) = problem.model, state
     if stats is None:
-        stats = problem.at(latents).stats(seen(coef, model.gates(priors)))
+        stats = problem.at(latents).stats(gated_coef(coef, model.gates(priors)))
     known = stats.bound + model.bound(priors, coef)
     return float(known + latent_bound(problem, latents) if latents else known)
 

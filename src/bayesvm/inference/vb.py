@@ -12,7 +12,7 @@ import numpy as np
 from ..core import arrays
 from ..core.types import Array, Coef, Stats
 from ..gaussian.covariances import blended, covariance, mode
-from ..gaussian.gates import OPEN, best_subset, reopen, seen, through
+from ..gaussian.gates import OPEN, best_subset, gated_coef, through_gates, update_gates
 from ..likelihoods.tight import Tight
 from ..model.latent import begin, refreshed, summed
 from ..model.model import Problem
@@ -266,21 +266,25 @@ def _gated_sweep(problem: Problem, state: State, gate: Array, bold: bool, frozen
     """
     model, (coef, priors, _) = problem.model, state
     curved = bold and bold_mean(problem)
-    view = seen(coef, gate)
+    view = gated_coef(coef, gate)
     stats = problem.stats(view, curved=curved)
     bound = -np.inf if coef.cov.is_point else bound_of(problem, state, stats)
-    P, inner, odds = model.precision(priors), through(stats, gate, coef.mean), model.odds(priors)
+    P, inner, odds = (
+        model.precision(priors),
+        through_gates(stats, gate, coef.mean),
+        model.odds(priors),
+    )
     cov = covariance(inner.S, P)
 
     def reach(mean: Array, spread: Any, scales: Any) -> State:
         new = Coef(mean, spread)
         updated = model.update(scales, new)
         if not frozen:
-            eta = reopen(stats, view.mean, new, odds, gate)  # type: ignore[arg-type]
+            eta = update_gates(stats, view.mean, new, odds, gate)  # type: ignore[arg-type]
             updated = model.gated(updated, eta)
         latents = ()
         if state.latents:
-            latents = refreshed(problem, view, seen(new, model.gates(updated)))
+            latents = refreshed(problem, view, gated_coef(new, model.gates(updated)))
         return State(new, updated, latents)
 
     safe = reach(mode(cov, inner.g, P, coef.mean), cov, priors)
@@ -289,7 +293,7 @@ def _gated_sweep(problem: Problem, state: State, gate: Array, bold: bool, frozen
         return Step(bound, lambda: safe, singular=singular)
 
     def hastened(new: State, scales: Any) -> tuple[Any, ...]:
-        return tuple(prior.hasten(s, own) for prior, s, own in model.each(scales, new.coef))
+        return tuple(prior.at_fixed_point(s, own) for prior, s, own in model.each(scales, new.coef))
 
     def newton(caution: float) -> State:
         M = between(inner.H, inner.S, caution)
@@ -317,7 +321,7 @@ def searched(problem: Problem, state: State) -> State:
     gate, odds = model.gates(priors), model.odds(priors)
     assert gate is not None
     assert odds is not None
-    view = seen(coef, gate)
+    view = gated_coef(coef, gate)
     start = np.where(gate > 0.5, view.mean, 0.0)
     stats = problem.at(latents).stats(view)
     active = best_subset(stats, model.precision(priors), odds, start, view.mean)
@@ -384,7 +388,7 @@ def learned(
         now = problem.with_likelihood(likelihood)
         run = climber.fit(now, rng, start, watch)
         state = run.state
-        view = seen(state.coef, now.model.gates(state.priors))
+        view = gated_coef(state.coef, now.model.gates(state.priors))
         new = likelihood.update(*standing(now.at(state.latents), view))
         step, start = float(np.log(new.scale / likelihood.scale)), state
         rate = min(step / last, 0.9) if k % 3 == 2 and 0 < step / last < 1 else 0.0

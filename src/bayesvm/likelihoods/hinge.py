@@ -29,7 +29,7 @@ class Hinge(Likelihood):
           = \int_0^\infty \frac{1}{\sqrt{2\pi a}}
             \exp\Big\{-\frac{(u + a)^2}{2a}\Big\}\, da .
 
-    Under :math:`f \sim N(m, v)` the optimal factor of :math:`a` gives the row
+    Under :math:`f \sim N(m, v)` and the optimal factor of :math:`a` a row contributes
 
     .. math::
 
@@ -59,14 +59,14 @@ class Hinge(Likelihood):
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
         xp = arrays.of(m)
         u = 1.0 - y * m
-        root = xp.sqrt(arrays.at_least(u * u + v, FLOOR))
+        root = xp.sqrt(arrays.at_least(u * u + v, FLOOR))  # sqrt(chi)
         w = 1.0 / root
         # u + sqrt(chi) for u < 0 is a difference of near equals: use v / (sqrt(chi) - u)
         loss = xp.where(u > 0, u + root, v / (root + xp.abs(u)))
         return Local(w, y * (1.0 + u * w), -loss, v * w**3)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
-        r"""The row without augmentation: :math:`\ell = E\log L = -(\bar u + E|u|)`."""
+        r"""Without augmentation: :math:`\ell = E\log L = -(\bar u + E|u|)`."""
         xp = arrays.of(m)
         u = 1.0 - y * m
         s = xp.sqrt(arrays.at_least(v, FLOOR))
@@ -83,21 +83,20 @@ class Hinge(Likelihood):
         w = np.minimum(inverse_gaussian(np.abs(u) / c, c * c, rng), CEILING * np.maximum(c, 1.0))
         return Local(w, y * (c + w * u), -2.0 * c * np.maximum(u, 0.0), w)
 
+    def dual(self, u: Array, eps: float) -> Array:
+        """Derivative of the smoothed loss, in [0, 2]: twice the usual alpha / C."""
+        return 1.0 + u / np.sqrt(u * u + eps * eps)
+
     def log_prob(self, y: Array, f: Array) -> Array:
         u = np.asarray(1.0 - y * f)
-        np.maximum(u, 0.0, out=u)
+        np.maximum(u, 0.0, out=u)  # in place: Gibbs evaluates it for many f at once
         u *= -2.0
         return u
+
+    def log_mean(self, y: Array | float, m: Array, v: Array) -> Array:
+        s, mu = np.sqrt(np.maximum(v, 1e-100)), 1.0 - y * m
+        return np.logaddexp(log_ndtr(-mu / s), log_half_mean(2.0, mu, s))
 
     def proba(self, m: Array, v: Array) -> Array:
         """P(y = 1) from the averaged pseudo-likelihood, normalised over the two labels."""
         return expit(self.log_odds(m, v))
-
-    def dual(self, u: Array, eps: float) -> Array:
-        """Slope of the smoothed loss at ``u = 1 - y f``, in [0, 2]: twice the usual alpha / C."""
-        return 1.0 + u / np.sqrt(u * u + eps * eps)
-
-    def log_mean(self, y: Array | float, m: Array, v: Array) -> Array:
-        """Log of the pseudo-likelihood averaged over f ~ N(m, v)."""
-        s, mu = np.sqrt(np.maximum(v, 1e-100)), 1.0 - y * m
-        return np.logaddexp(log_ndtr(-mu / s), log_half_mean(2.0, mu, s))

@@ -51,8 +51,6 @@ class Tight(Likelihood):
     def proba(self, m: Array, v: Array) -> Array:
         return self.likelihood.proba(m, v)
 
-    # ----- a scale to learn, where the likelihood has one
-
     @property
     def is_learned(self) -> bool:
         return self.likelihood.is_learned

@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 from ..core.types import Array, Coef, Rows, Term
 from ..gaussian.columns import plain
 from ..gaussian.covariances import Point, covariance
-from ..gaussian.gates import seen
+from ..gaussian.gates import gated_coef
 from ..inference.active_set import Certificate
 from ..inference.draws import Draws, Pair
 from ..inference.em import Mode
@@ -281,7 +281,7 @@ def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
     else:
         gate = problem.model.gates(priors)
         response = _response(problem, ascent.state) if gate is None else None
-        post = GaussianPosterior(coef if gate is None else seen(coef, gate), response)
+        post = GaussianPosterior(coef if gate is None else gated_coef(coef, gate), response)
     end = (ascent.bound, ascent.path, ascent.n_iter, ascent.converged, ascent.change)
     machine = Machine(problem.model, post, ascent.state, ProbitLink(), *end, shape=problem.shape)
     if isinstance(ascent, Mode):

@@ -112,7 +112,7 @@ class Prior(ABC):
         """Whether the penalty is a square, or an absolute value."""
         return True
 
-    def settled(self, s: Any, theta: Array, eps: float) -> Array:
+    def zeroed(self, s: Any, theta: Array, eps: float) -> Array:
         """Coefficients with those set to zero that only the smoothing ``eps`` keeps from it."""
         return theta
 
@@ -138,11 +138,11 @@ class Prior(ABC):
         """Kept draws of the hyperparameters by name, from numbers of the state ``(..., k)``."""
         return {}
 
-    def offer(self, theta: Array, rng: np.random.Generator) -> Any:
+    def propose(self, theta: Array, rng: np.random.Generator) -> Any:
         """Proposed hyperparameters for each row of ``theta``, ``(m, p)``: see inference.leaps."""
         raise NotImplementedError
 
-    def weigh(self, s: Any, theta: Array) -> Array:
+    def log_weight(self, s: Any, theta: Array) -> Array:
         """log p(theta, s) less the log density of the proposal, ``(m,)``."""
         raise NotImplementedError
 
@@ -164,7 +164,7 @@ class Prior(ABC):
         """States from which a search begins."""
         return [self.init(p)] * STARTS
 
-    def hasten(self, s: Any, own: Own) -> Any:
+    def at_fixed_point(self, s: Any, own: Own) -> Any:
         """State with the scale at its fixed point for these moments."""
         return s
 

@@ -25,7 +25,7 @@ class BridgeState(NamedTuple):
 
     rate: float
     alpha: float
-    lean: Array
+    relative: Array
 
 
 @dataclass(frozen=True)
@@ -107,12 +107,12 @@ class Bridge(Prior):
         return BridgeState(rate, alpha, np.full(p, 1.0 if alpha == 2.0 else 1.0 / alpha))
 
     def precisions(self, s: BridgeState, p: int) -> Array:
-        return s.alpha * s.rate * s.lean
+        return s.alpha * s.rate * s.relative
 
     # ----- variational and EM
 
     def expect(self, s: BridgeState, own: Own) -> BridgeState:
-        return s._replace(lean=np.maximum(own.square, SMALLEST) ** (s.alpha / 2 - 1.0))
+        return s._replace(relative=np.maximum(own.square, SMALLEST) ** (s.alpha / 2 - 1.0))
 
     def update(self, s: BridgeState, own: Own) -> BridgeState:
         s = self.expect(s, own)
@@ -139,8 +139,8 @@ class Bridge(Prior):
         half = s.alpha / 2
         if half == 1.0:
             return float(own.square.sum())
-        xi_alpha = s.lean ** (half / (half - 1.0))
-        return float(np.sum(half * s.lean * own.square + (1.0 - half) * xi_alpha))
+        xi_alpha = s.relative ** (half / (half - 1.0))
+        return float(np.sum(half * s.relative * own.square + (1.0 - half) * xi_alpha))
 
     @property
     def _log_prior(self) -> float:
@@ -173,7 +173,7 @@ class Bridge(Prior):
     def corner(self, s: BridgeState, p: int) -> Array:
         return np.full(p, s.rate if s.alpha == 1.0 else np.inf if s.alpha < 1.0 else 0.0)
 
-    def settled(self, s: BridgeState, theta: Array, eps: float) -> Array:
+    def zeroed(self, s: BridgeState, theta: Array, eps: float) -> Array:
         return np.where((s.alpha <= 1.0) & (np.abs(theta) < 10.0 * eps), 0.0, theta)
 
     def is_quadratic(self, s: BridgeState) -> bool:
@@ -199,8 +199,8 @@ class Bridge(Prior):
             inverse = inverse_gaussian(z, 1.0, rng)
         else:
             inverse = 2.0 * tilted_stable(alpha / 2, z**2, rng)
-        lean = inverse * rate ** (2.0 / alpha - 1.0) / alpha
-        return BridgeState(float(rate), float(alpha), np.minimum(lean, 1e15))
+        relative = inverse * rate ** (2.0 / alpha - 1.0) / alpha
+        return BridgeState(float(rate), float(alpha), np.minimum(relative, 1e15))
 
     def reported(self, hyper: Array) -> dict[str, Array]:
         """Kept draws by name: nu, from nu^-alpha and alpha, and the power if it is drawn."""

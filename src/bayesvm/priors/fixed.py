@@ -79,10 +79,10 @@ class Fixed(Prior):
     def draw(self, s: Any, theta: Array, rng: np.random.Generator) -> Any:
         return s
 
-    def offer(self, theta: Array, rng: np.random.Generator) -> Any:
+    def propose(self, theta: Array, rng: np.random.Generator) -> Any:
         return ()
 
-    def weigh(self, s: Any, theta: Array) -> Array:
+    def log_weight(self, s: Any, theta: Array) -> Array:
         return -0.5 * np.square(theta) @ self.precisions(s, theta.shape[-1])
 
     def bound(self, s: Any, own: Own) -> float:

@@ -33,8 +33,13 @@ class Ridge(Prior):
         \sigma^2 \sim \mathrm{IG}(a, b) \quad\text{or}\quad \sigma \sim C^+(s_0).
 
     The half-Cauchy is the mixture :math:`\sigma^2 \mid \xi \sim \mathrm{IG}(\frac12, 1/\xi)`,
-    :math:`\xi \sim \mathrm{IG}(\frac12, s_0^{-2})`.  The variational factor of the variance is
-    :math:`\mathrm{IG}(a + p/2,\; b + \frac12\sum_j E\theta_j^2)`.
+    :math:`\xi \sim \mathrm{IG}(\frac12, s_0^{-2})`: below :math:`a = \frac12` and
+    :math:`b = E[1/\xi]`.  The variational factors are
+
+    .. math::
+
+        q(\sigma^2) = \mathrm{IG}\Big(a + \frac p2,\; b + \frac12\sum_j E\theta_j^2\Big),
+        \qquad q(\xi) = \mathrm{IG}(1,\; s_0^{-2} + E[\sigma^{-2}]) .
 
     Parameters
     ----------
@@ -45,10 +50,10 @@ class Ridge(Prior):
 
     Notes
     -----
-    When the classes can be separated, the posterior of :math:`\sigma` inherits the upper tail of
-    its prior.  A variational fit does not notice; a chain does.  Under IG(0.01, 0.01) that tail
-    hardly falls at all, under the half-Cauchy the coefficients have no posterior mean, under
-    IG(a, b) they have one for a > 1/2 and a variance for a > 1.
+    When the classes can be separated, the posterior of :math:`\sigma` has the upper tail of its
+    prior.  This does not affect a variational fit, but it does affect Gibbs: under IG(0.01, 0.01)
+    that tail hardly falls at all, under the half-Cauchy the coefficients have no posterior mean,
+    under IG(a, b) they have one for a > 1/2 and a variance for a > 1.
 
     References
     ----------
@@ -82,55 +87,57 @@ class Ridge(Prior):
     def init(self, p: int) -> RidgeState:
         return RidgeState(1.0, self._xi(1.0))
 
-    def _shape_rate(self, s: RidgeState) -> tuple[float, float]:
-        """Shape and (expected) rate of the inverse gamma on the variance, before the data."""
-        return (self.a, self.b) if self.half_cauchy is None else (0.5, s.xi)
-
     def precisions(self, s: RidgeState, p: int) -> Array:
         return np.full(p, 1.0 / s.variance)
 
-    def update(self, s: RidgeState, own: Own) -> RidgeState:
-        A, B = self._shape_rate(s)
-        variance = (B + 0.5 * own.square.sum()) / (A + 0.5 * own.mean.size)
-        return RidgeState(float(variance), self._xi(1.0 / variance))
+    def _shape_rate(self, s: RidgeState) -> tuple[float, float]:
+        """Shape and (expected) rate of the inverse gamma prior of the variance."""
+        return (self.a, self.b) if self.half_cauchy is None else (0.5, s.xi)
 
     def _xi(self, precision: float) -> float:
+        """E[1/xi] given E[1/sigma^2]."""
         if self.half_cauchy is None:
             return 1.0
         return float(1.0 / (self.half_cauchy**-2 + precision))
 
+    # ----- variational Bayes
+
+    def update(self, s: RidgeState, own: Own) -> RidgeState:
+        a, b = self._shape_rate(s)
+        variance = (b + 0.5 * own.square.sum()) / (a + 0.5 * own.mean.size)
+        return RidgeState(float(variance), self._xi(1.0 / variance))
+
     def bound(self, s: RidgeState, own: Own) -> float:
-        p, tau, square = own.mean.size, 1.0 / s.variance, own.square.sum()
-        A, B = self._shape_rate(s)
-        Aq = A + 0.5 * p
-        Bq = Aq * s.variance
+        p, tau, (a, b) = own.mean.size, 1.0 / s.variance, self._shape_rate(s)
+        A = a + 0.5 * p  # q(sigma^2) = IG(A, A s.variance)
         total = (
-            -0.5 * p * LOG_2PI - 0.5 * tau * square - B * tau
-            - Aq * np.log(Bq) + gammaln(Aq) + Bq * tau
+            -0.5 * p * LOG_2PI - 0.5 * tau * own.square.sum() - b * tau
+            - A * np.log(A * s.variance) + gammaln(A) + A
         )  # fmt: skip
         if self.half_cauchy is None:
-            return float(total + A * np.log(B) - gammaln(A))
+            return float(total + a * np.log(b) - gammaln(a))
         rate = self.half_cauchy**-2  # q(xi) = IG(1, 1 / s.xi)
         return float(total - np.log(np.pi * self.half_cauchy) - s.xi * rate + np.log(s.xi) + 1.0)
 
+    # ----- EM
+
     def mode(self, s: RidgeState, own: Own) -> RidgeState:
         """Maximise over the precision; Polson & Scott's ECME step, with its sign corrected."""
-        A, B = self._shape_rate(s)
-        count = A + 0.5 * own.mean.size - 1.0
+        a, b = self._shape_rate(s)
+        count = a + 0.5 * own.mean.size - 1.0
         if count <= 0:
             raise ValueError(
                 "the mode of the penalty does not exist: with few columns, inference='em' needs "
-                f"Ridge(a=1) or larger (got a={A:g}), or prior=Fixed(precision)."
+                f"Ridge(a=1) or larger (got a={a:g}), or prior=Fixed(precision)."
             )
-        tau = count / (B + 0.5 * float(own.mean @ own.mean))
+        tau = count / (b + 0.5 * float(own.mean @ own.mean))
         return RidgeState(1.0 / tau, self._xi(tau))
 
     def collapsed(self, s: RidgeState, own: Own) -> bool:
-        """Whether the joint mode rests on the prior's rate alone, the coefficients having gone."""
         return bool(0.5 * own.mean @ own.mean < 0.3 * self._shape_rate(s)[1])
 
     def log_prob(self, s: RidgeState, own: Own) -> float:
-        """Log density of theta and of the precision, the half-Cauchy's mixing variable gone."""
+        """Log density of theta and the precision, with xi integrated out."""
         p, tau = own.mean.size, 1.0 / s.variance
         total = 0.5 * p * (np.log(tau) - LOG_2PI) - 0.5 * tau * float(own.mean @ own.mean)
         if self.half_cauchy is None:
@@ -142,47 +149,50 @@ class Ridge(Prior):
     def cooled(self, s: RidgeState, temperature: float) -> Fixed:
         return Fixed(1.0 / (s.variance * temperature))
 
-    def draw(self, s: RidgeState, theta: Array, rng: np.random.Generator) -> RidgeState:
-        A, B = self._shape_rate(s)
-        variance = (B + 0.5 * float(theta @ theta)) / rng.gamma(A + 0.5 * theta.size)
-        return RidgeState(variance, float(self._draw_xi(variance, rng)))
+    # ----- Gibbs
 
-    def reported(self, hyper: Array) -> dict[str, Array]:
-        """Kept draws by name; the first number of each is the variance."""
-        return {"variance": hyper[..., 0]}
+    def draw(self, s: RidgeState, theta: Array, rng: np.random.Generator) -> RidgeState:
+        a, b = self._shape_rate(s)
+        variance = (b + 0.5 * float(theta @ theta)) / rng.gamma(a + 0.5 * theta.size)
+        return RidgeState(variance, float(self._draw_xi(variance, rng)))
 
     def _draw_xi(self, variance: Any, rng: np.random.Generator) -> Any:
         if self.half_cauchy is None:
             return np.ones_like(variance)
-        dice = rng.standard_exponential(np.shape(variance))
-        return dice / (self.half_cauchy**-2 + 1.0 / variance)
+        return rng.standard_exponential(np.shape(variance)) / (
+            self.half_cauchy**-2 + 1.0 / variance
+        )
 
-    def offer(self, theta: Array, rng: np.random.Generator) -> RidgeState:
-        """From the conditional; for the half-Cauchy, from it without the factor of its tail."""
-        A, B = (self.a, self.b) if self.half_cauchy is None else (0.5, 0.0)
-        rate = B + 0.5 * np.square(theta).sum(axis=-1)
-        variance = rate / rng.gamma(A + 0.5 * theta.shape[-1], size=rate.shape)
+    def reported(self, hyper: Array) -> dict[str, Array]:
+        return {"variance": hyper[..., 0]}
+
+    def stretch(self, s: RidgeState, own: Own) -> Callable[[float], float]:
+        a, b = self._shape_rate(s)
+        return lambda t: -b * math.exp(-2 * t) / s.variance - 2 * a * t
+
+    def stretched(self, s: RidgeState, t: float) -> RidgeState:
+        return s._replace(variance=math.exp(2 * t) * s.variance)
+
+    def propose(self, theta: Array, rng: np.random.Generator) -> RidgeState:
+        """From the conditional; for the half-Cauchy, without the factor of its tail."""
+        a, b = (self.a, self.b) if self.half_cauchy is None else (0.5, 0.0)
+        rate = b + 0.5 * np.square(theta).sum(axis=-1)
+        variance = rate / rng.gamma(a + 0.5 * theta.shape[-1], size=rate.shape)
         return RidgeState(variance, self._draw_xi(variance, rng))
 
-    def weigh(self, s: RidgeState, theta: Array) -> Array:
+    def log_weight(self, s: RidgeState, theta: Array) -> Array:
         square, half = 0.5 * np.square(theta).sum(axis=-1), 0.5 * theta.shape[-1]
         if self.half_cauchy is None:
             return -(self.a + half) * np.log(self.b + square)
         return -(0.5 + half) * np.log(square) - np.log1p(self.half_cauchy**2 / s.variance)
 
-    def stretch(self, s: RidgeState, own: Own) -> Callable[[float], float]:
-        A, B = self._shape_rate(s)
-        return lambda t: -B * math.exp(-2 * t) / s.variance - 2 * A * t
-
-    def stretched(self, s: RidgeState, t: float) -> RidgeState:
-        return s._replace(variance=math.exp(2 * t) * s.variance)
+    # ----- effects of groups
 
     def spread(self, s: RidgeState, p: int) -> float:
-        """E[sigma^2], or 1 / E[1/sigma^2] where it is infinite: of a coefficient not seen."""
+        """E[sigma^2], or 1 / E[1/sigma^2] where that is infinite."""
         A = self._shape_rate(s)[0] + 0.5 * p
         return s.variance * A / (A - 1.0) if A > 1.0 else s.variance
 
     def scatter(self, s: RidgeState, p: int, n: int, rng: np.random.Generator) -> Array:
-        """Draws of sigma^2 from its variational factor, ``(n,)``."""
         A = self._shape_rate(s)[0] + 0.5 * p
         return A * s.variance / rng.gamma(A, size=n)

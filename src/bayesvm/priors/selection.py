@@ -110,7 +110,7 @@ class Selection(Prior):
         rate = self.b + 0.5 * s.sum(np.maximum(own.square, SMALLEST))
         return s._replace(variance=float(rate / (self.a + 0.5 * own.mean.size)))
 
-    def hasten(self, s: Any, own: Own) -> Any:
+    def at_fixed_point(self, s: Any, own: Own) -> Any:
         """The scale at its fixed point, to which columns that are out contribute nothing."""
         if self._scale_is_known:
             return s
@@ -150,7 +150,7 @@ class SpikeSlabState(NamedTuple):
     """1 / E[1/nu^2] (or a draw of nu^2), prior log odds, log odds of the gates."""
 
     variance: float
-    lean: Any  # a number, or (p,)
+    log_odds: Any  # a number, or (p,)
     eta: Array
 
     @property
@@ -241,17 +241,17 @@ class SpikeSlab(Selection):
         return SpikeSlabState(variance, self._prior_odds(p), np.full(p, OPEN))
 
     def odds(self, s: SpikeSlabState, p: int) -> Array:
-        return np.full(p, s.lean)
+        return np.full(p, s.log_odds)
 
     def draw(self, s: SpikeSlabState, theta: Array, rng: np.random.Generator) -> SpikeSlabState:
-        size, variance, lean = int(np.count_nonzero(theta)), s.variance, s.lean
+        size, variance, log_odds = int(np.count_nonzero(theta)), s.variance, s.log_odds
         if self.nu is None:
             variance = self._drawn_scale(float(theta @ theta), size, rng)
         if self.learn_inclusion:
             few = math.exp(-self._prior_odds(theta.size))  # 1/pi0 - 1
             inside = rng.gamma(1.0 + size)
-            lean = math.log(inside / rng.gamma(few + theta.size - size))
-        return SpikeSlabState(float(variance), lean, s.eta)
+            log_odds = math.log(inside / rng.gamma(few + theta.size - size))
+        return SpikeSlabState(float(variance), log_odds, s.eta)
 
     def reported(self, hyper: Array) -> dict[str, Array]:
         """Variance of the slab, and the prior probability of inclusion if it is drawn."""
@@ -260,13 +260,13 @@ class SpikeSlab(Selection):
 
     def vector(self, s: SpikeSlabState) -> Array:
         eta = np.clip(s.eta, -WIDEST, WIDEST)
-        drawn = [s.lean] if self.learn_inclusion else []
+        drawn = [s.log_odds] if self.learn_inclusion else []
         return np.concatenate([[math.log(s.variance), *drawn], eta])
 
     def restore(self, like: SpikeSlabState, vector: Array) -> SpikeSlabState:
-        lean = float(vector[1]) if self.learn_inclusion else like.lean
+        log_odds = float(vector[1]) if self.learn_inclusion else like.log_odds
         return SpikeSlabState(
-            float(np.exp(vector[0])), lean, vector[1 + self.learn_inclusion :].copy()
+            float(np.exp(vector[0])), log_odds, vector[1 + self.learn_inclusion :].copy()
         )
 
 
