@@ -21,7 +21,8 @@ class Effects(NamedTuple):
     slopes: tuple[int, ...] = ()
 
     @property
-    def count(self) -> int:
+    def r(self) -> int:
+        """Number of effects of a group."""
         return int(self.intercept) + len(self.slopes)
 
 

@@ -27,7 +27,7 @@ from .groups import check_corner, prior_of
 from .missing import MissingCells
 from .mixed import MixedSVC
 from .posing import choose_engine, pose
-from .tables import TermTable
+from .tables import TermTable, of_term
 
 NO_CELLS = "missing cells are modelled by terms with Missing(Columns(...)); there is none."
 
@@ -37,9 +37,8 @@ class AdditiveSVC(BayesianClassifier):
 
     .. math:: f_i = \sum_t c_{t,i}^\top \theta_t, \qquad \theta_t \sim \text{prior of term } t .
 
-    Each term is a part of the input with a prior of its own; other estimators are such sums with a
-    name.  Parts know nothing of each other's priors, so that whatever can be written down can be
-    fitted: smooth functions beside selected columns beside random effects.
+    Each term is a part of the input with a prior.  Smooth functions, selected columns and random
+    effects can be added in any combination.
 
     Parameters
     ----------
@@ -50,13 +49,13 @@ class AdditiveSVC(BayesianClassifier):
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         How the posterior is found.
     likelihood : {"hinge", "logistic", "probit"} or an object, default="hinge"
-        What labels say of f.
+        The likelihood of a label given f.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, times ``sample_weight``.
     engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.engines`, default="auto"
-        Who visits the rows.
+        How sums over rows are computed.
     max_iter, tol : optional
         Override those of the inference scheme.
     random_state : int, RandomState, Generator or None
@@ -69,7 +68,7 @@ class AdditiveSVC(BayesianClassifier):
         Each is called with a :class:`~bayesvm.inference.Progress` after every iteration; returning
         ``True`` ends the fit there.
     checkpoint : str or path, optional
-        File that holds the state of a long fit; a later fit with the same file goes on from it.
+        File that holds the state of a long fit; a later fit with the same file resumes from it.
 
     Attributes
     ----------
@@ -199,6 +198,9 @@ class AdditiveSVC(BayesianClassifier):
 
     # ----- fitting
 
+    def _idle(self) -> dict[str, str]:
+        return check.idle_limits(self.inference)
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AdditiveSVC:
         """Fit to rows ``X`` with labels ``y``.
 
@@ -244,14 +246,12 @@ class AdditiveSVC(BayesianClassifier):
         rows = TrainingRows(table.layout, X, c, sizes, rng, *choose, level)
         bound = []
         for name, part, prior in table.terms:
-            try:
+            with of_term(name):
                 design = part.bind(rows)
                 if design.is_grouped:
                     prior = prior_of(prior, design.r, name, scheme)
                 else:
                     prior = check.choose_prior(prior, scheme)
-            except ValueError as error:
-                raise ValueError(f"term {name!r}: {error}") from error
             bound.append(Term(name, design, prior))
         likelihood = check.choose_likelihood(self.likelihood, scheme)
         model = Model(arranged(bound), likelihood)

@@ -29,7 +29,7 @@ class GroupPart(NamedTuple):
 
     @property
     def width(self) -> int:
-        return self.size * self.effects.count
+        return self.size * self.effects.r
 
 
 def parts_of(
@@ -54,7 +54,7 @@ def parts_of(
     out = []
     for name, labels in zip(factors, levels.labels, strict=True):
         own = effects(names, random.get(name, "intercept"))
-        prior = prior_of(random_prior.get(name, "auto"), own.count, name, scheme)
+        prior = prior_of(random_prior.get(name, "auto"), own.r, name, scheme)
         out.append(GroupPart(name, labels.size, own, prior))
     return out
 

@@ -446,31 +446,15 @@ class MixedSVC(BayesianClassifier):
     duality_gap_ = BayesianLinearSVC.duality_gap_
 
     def summary(self, level: float = 0.9) -> Any:
-        """Coefficients that all groups share with their uncertainty, as a data frame.
+        """Coefficients that all groups share, as :meth:`BayesianLinearSVC.summary` reports them.
 
-        Parameters
-        ----------
-        level : float, default=0.9
-            Posterior mass of the interval.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            As of :class:`~bayesvm.BayesianLinearSVC`.  Where variances of the effects of groups are
-            known to be biased, ``frame.attrs["note"]`` says so; they are in
-            ``variance_components_``.
+        Where the variances in ``variance_components_`` are known to be biased,
+        ``frame.attrs["note"]`` says so.
         """
         return self._effects.cautioned(self._coefficients.summary(level))
 
     def to_arviz(self) -> Any:
-        """Draws (variational ones unless sampled) as an ArviZ data tree.
-
-        Returns
-        -------
-        tree : xarray.DataTree
-            Group ``posterior``: as of :class:`~bayesvm.BayesianLinearSVC`, with a variable for the
-            effects of each factor.
-        """
+        """Draws as of :meth:`BayesianLinearSVC.to_arviz`, with effects of each factor."""
         rng = self._generator()
         pairs = zip(self._coefficients.group(rng), self._effects.group(rng), strict=True)
         return arviz_tree(*(a | b for a, b in pairs))
@@ -511,9 +495,7 @@ class MixedSVC(BayesianClassifier):
         """Variances and correlations of the effects of groups, as a data frame.
 
         Indexed by factor and component (and class, for more than two): mean, and the lower and
-        upper ends of 90 % intervals.  Under EM the interval is that of the variational fit by which
-        variances were learned.
-
+        upper ends of 90 % intervals, under EM those of the variational fit that learned them.
         Unless they are drawn (``inference="gibbs"``), variances that are learned are known to be
         too small and their intervals far too narrow: on the toenail data that of patients is 4.2
         (3.6 to 4.8) by VB and 16.4 (11.8 to 22.2) by Gibbs.  A column ``note`` says so beside each.

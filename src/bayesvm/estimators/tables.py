@@ -45,11 +45,11 @@ class TermTable:
         groups, reads = [], []
         for name, part, _ in terms:
             if part.factor is not None:
-                with _of_term(name):
+                with of_term(name):
                     groups.append(layout.position(part.factor))
         layout = Layout(layout.names, layout.count, tuple(dict.fromkeys(groups)))
         for name, part, _ in terms:
-            with _of_term(name):
+            with of_term(name):
                 reads.append(part.reads(layout))
         return cls(terms, names, layout, reads)
 
@@ -93,12 +93,8 @@ class TermTable:
         """Refuse missing cells that no part has a distribution for."""
         for (name, part, _), where in zip(self.terms, self.reads, strict=True):
             if not part.incomplete:
-                try:
-                    reading.check_complete(X, where, self.numbers)
-                except ValueError as error:
-                    raise ValueError(
-                        f"term {name!r}: {error} Or write Missing(Columns(...))."
-                    ) from error
+                with of_term(name, " Or write Missing(Columns(...))."):
+                    reading.check_complete(X, where.tolist(), self.numbers)
 
     def check_training(self, X: Array) -> None:
         """Refuse training cells that cannot be learned: in two terms, or never observed."""
@@ -131,12 +127,12 @@ class TermTable:
 
 
 @contextmanager
-def _of_term(name: str) -> Iterator[None]:
-    """Errors with the name of the term that they are about."""
+def of_term(name: str, hint: str = "") -> Iterator[None]:
+    """Name the term in errors."""
     try:
         yield
     except ValueError as error:
-        raise ValueError(f"term {name!r}: {error}") from error
+        raise ValueError(f"term {name!r}: {error}{hint}") from error
 
 
 def _rows(X: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,7 @@ class GroupEffects:
                     rows.append([mean[a, a], *np.quantile(draws[:, a, a], ends)])
                     index.append((factor, f"var({name})"))
                     notes.append(self._note(machine, term))
-                for a, b in zip(*np.tril_indices(len(names), -1), strict=True):
+                for b, a in sorted(combinations(range(len(names)), 2), key=lambda pair: pair[1]):
                     rho = draws[:, a, b] / (sd[:, a] * sd[:, b])
                     rows.append([rho.mean(), *np.quantile(rho, ends)])
                     index.append((factor, f"corr({names[b]}, {names[a]})"))

@@ -112,17 +112,19 @@ class Terms:
         ``reads`` has the columns that each term reads.  A term without a coefficient for each of
         its columns needs all of them.
         """
-        if self.machines[0].inclusion is None:
+        chances = [m.inclusion for m in self.machines if m.inclusion is not None]
+        if not chances:
             raise AttributeError(
                 "inclusion_proba_ needs a term with a selection prior, such as "
                 "('x', Columns(), 'laplace_zero') or 'spike_slab'."
             )
         out = np.ones(count)  # probability to be in no term of any machine
-        for machine in self.machines:
-            for term, where in zip(machine.model.terms, machine.model.slices, strict=True):
-                read = reads[term.name]
-                single = term.design.has_labels and len(read) == term.design.width
-                out[read] *= 1.0 - (machine.inclusion[where] if single else 1.0)
+        model = self.machines[0].model
+        for term, where in zip(model.terms, model.slices, strict=True):
+            read = reads[term.name]
+            single = term.design.has_labels and len(read) == term.design.width
+            for chance in chances:
+                out[read] *= 1.0 - (chance[where] if single else 1.0)
         return 1.0 - out
 
     def partial(self, X: Any) -> tuple[dict[str, Array], dict[str, Array]]:
