@@ -51,3 +51,21 @@ def test_candidates_of_every_class():
     assert_array_equal(choose_candidates(data, "auto", False, rng), [0, 2, 3, 4, 5])
     few = choose_candidates(data, 2, True, rng)
     assert set(codes[few]) == {0, 1}
+
+
+def test_folds_have_the_candidates_of_their_rows():
+    """A point with two labels stays a candidate while one of them is fitted, unless by label."""
+    at, codes = np.repeat(np.arange(10), 2), np.tile([0, 1], 10)
+    y, c = np.where(codes, 1.0, -1.0), np.ones(20)
+    for by_label, of in ((True, np.arange(20)), (False, np.arange(0, 20, 2))):
+        data = MergedRows(np.arange(10.0)[:, None], at, c, codes, [y], of, by_label)
+        folds = data.folds(5, np.random.default_rng(0))
+        assert len(folds) == 5
+        assert_array_equal(np.sort(np.concatenate([f.out for f in folds])), np.arange(20))
+        for f in folds:
+            assert f.left.sum() + f.held.sum() == 20
+            kept = set(f.rows) if by_label else set(at[f.rows])
+            assert {of[k] if by_label else at[of[k]] for k in f.keep} == kept & set(
+                of if by_label else at[of]
+            )
+    assert data.folds(0, np.random.default_rng(0)) == []

@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose
 
 from bayesvm.inference.progress import Reporter
 from bayesvm.vectors.candidates import MergedRows
-from bayesvm.vectors.folds import held_out
 from bayesvm.vectors.journal import Journal
 from bayesvm.vectors.newton import largest_rate
 from bayesvm.vectors.pcvm_laplace import (
@@ -148,8 +147,7 @@ def search(of=None, **options):
     of = rows if of is None else of
     data = MergedRows(K, rows, c, (y > 0).astype(int), [y], of)
     model = convex_model(signed_columns(K[:, of], y, of), y, c, 0.0)
-    H = held_out(y, c, 4, np.random.default_rng(0))
-    return FoldSearch(model, data, H, **options)
+    return FoldSearch(model, data.folds(4, np.random.default_rng(0)), **options)
 
 
 def rates_of(n=60):

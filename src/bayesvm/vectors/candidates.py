@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ from ..likelihoods import Logistic
 from ..processes.evidence import START, LabelledPoints, Search, extent_of, maximise_evidence
 from ..processes.points import Distinct
 from ..processes.process import Labels
+from .folds import Fold, fold_count, held_out
 from .journal import SILENT, Journal
 
 MOST = 3000  # candidates by default,
@@ -43,24 +43,16 @@ class MergedRows(NamedTuple):
             )
         return K if np.array_equal(self.at, np.arange(len(K))) else K[self.at]
 
-    def folds(self, H: Array) -> Iterator[Fold]:
-        """Folds of the rows, ``H`` being the weights held out in each."""
-        for h in H.T:
+    def folds(self, most: int, rng: np.random.Generator) -> list[Fold]:
+        """At most so many folds of the rows; none where a class is too small."""
+        count, folds = fold_count(self.codes, self.c, most), []
+        for h in held_out(self.codes, self.c, count, rng).T if count else ():
             left = self.c - h
             own = left if self.by_label else np.bincount(self.at, left)[self.at]
             rows, out = np.flatnonzero(left > 0), np.flatnonzero(h > 0)
             keep = np.flatnonzero(own[self.candidates] > 0)
-            yield Fold(rows, out, keep, left[rows], h[out])
-
-
-class Fold(NamedTuple):
-    """Rows fitted, rows held out, candidates among the rows fitted, and weights."""
-
-    rows: Array
-    out: Array
-    keep: Array
-    left: Array  # weights of the rows fitted
-    held: Array  # weights of the rows held out
+            folds.append(Fold(rows, out, keep, left[rows], h[out]))
+        return folds
 
 
 def choose_candidates(

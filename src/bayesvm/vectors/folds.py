@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.special import log_expit
 from sklearn.model_selection import StratifiedKFold
@@ -16,27 +18,21 @@ Held = tuple[
 ]  # of held-out rows: labels, mean and variance of f, weights
 
 
+class Fold(NamedTuple):
+    """Rows fitted, rows held out, candidates among the rows fitted, and weights."""
+
+    rows: Array
+    out: Array
+    keep: Array  # numbers of candidates
+    left: Array  # weights of the rows fitted
+    held: Array  # weights of the rows held out
+
+
 def held_out(y: Array, c: Array, count: int, rng: np.random.Generator) -> Array:
-    r"""Weights held out in each fold, ``(n, count)``, stratified by label; rows sum to ``c``.
+    """Weights held out in each fold, ``(n, count)``, stratified by label; rows sum to ``c``.
 
-    A row of weight seven is cut into seven pieces, as if it were seven rows, and scikit-learn's
-    ``StratifiedKFold`` distributes the pieces at random.
-
-    Parameters
-    ----------
-    y : array of shape (n,)
-        Labels; each distinct value is a class.
-    c : array of shape (n,)
-        Weights.
-    count : int
-        Number of folds; see :func:`fold_count`.
-    rng : numpy.random.Generator
-        Seed of the distribution.
-
-    Returns
-    -------
-    H : array of shape (n, count)
-        Weights held out; the rest of each row, ``c[:, None] - H``, is fitted.
+    A row of weight seven is cut into seven pieces, as if it were seven rows, and the pieces are
+    distributed at random.  The rest of each row, ``c[:, None] - H``, is fitted.
     """
     _, code = np.unique(y, return_inverse=True)
     unit = np.maximum(piece(c), np.bincount(code, c)[code] / MOST_PIECES)
@@ -68,9 +64,3 @@ def row_losses(y: Array, m: Array, v: Array, c: Array) -> Array:
     link = fit_link(y, m, v, c)
     out: Array = -log_expit(y * link.logit(m, v))
     return out
-
-
-def folds_of(codes: Array, c: Array, most: int, rng: np.random.Generator) -> Array | None:
-    """Weights held out in each of at most ``most`` folds; ``None`` where a class is too small."""
-    count = fold_count(codes, c, most)
-    return held_out(codes, c, count, rng) if count else None

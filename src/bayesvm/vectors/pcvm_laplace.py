@@ -42,7 +42,7 @@ from ..inference.progress import Progress, Watch, silent
 from ..processes.evidence import START
 from ..processes.process import Labels
 from .candidates import MergedRows, is_positive
-from .folds import Held, folds_of, row_losses
+from .folds import Fold, Held, row_losses
 from .journal import SILENT, Journal
 from .newton import FLAT, PenalisedProbit, largest_rate
 from .process_mode import ProcessMode, choose_norm_penalty, find_process_mode
@@ -167,9 +167,10 @@ def fit_machines(
             "the kernel matrix is not symmetric and positive, so f has no norm: give "
             f"norm_penalty=0 or another kernel; got norm_penalty={norm_penalty!r}."
         )
-    H, points, centre = None, np.empty(0), 0.0
+    folds: list[Fold] = []
+    points, centre = np.empty(0), 0.0
     if norm_penalty == 0 or not positive:
-        H = folds_of(data.codes, data.c, n_folds, rng)
+        folds = data.folds(n_folds, rng)
     else:
         chosen = rows_of_all_classes(data.codes[data.candidates], TUNED, rng)
         points = np.unique(data.at[data.candidates[chosen]])
@@ -178,7 +179,7 @@ def fit_machines(
     for j, y in enumerate(data.labels):
         how |= {"journal": journal.folder(f"machine{j}"), "last": last[j] if last else None}
         if norm_penalty == 0 or not positive:
-            one = fit_without_norm(K, data, y, H, **how)
+            one = fit_without_norm(K, data, y, folds, **how)
         else:
             one = fit_with_norm(K, data, y, norm_penalty, centre, points, **how)
         sign = y[data.candidates[one.sparse.columns]]
@@ -358,12 +359,12 @@ class FoldSearch:
     """Machines of falling rate, each fitted to all folds but one, and their held-out log loss."""
 
     def __init__(
-        self, model: PenalisedProbit, data: MergedRows, H: Array, journal: Journal = SILENT
+        self, model: PenalisedProbit, folds: Sequence[Fold], journal: Journal = SILENT
     ) -> None:
         self.journal, self.stopped, self.tried = journal, False, list[Tried]()
-        self.models, self.columns, folds = [], [], list(data.folds(H))
+        self.models, self.columns = list[PenalisedProbit](), list[Array]()
         for f in folds:
-            part = model.of(np.append(f.keep, data.candidates.size))
+            part = model.of(np.append(f.keep, model.t.size - 1))
             self.models.append(replace(part, A=part.A[f.rows], y=part.y[f.rows], c=f.left))
             self.columns.append(part.A[f.out])  # of the rows held out
         self.y = np.concatenate([model.y[f.out] for f in folds])
@@ -421,7 +422,7 @@ def fit_without_norm(
     K: Array,
     data: MergedRows,
     y: Array,
-    H: Array | None,
+    folds: Sequence[Fold],
     *,
     rate: float | None,
     last: float | None,
@@ -429,12 +430,12 @@ def fit_without_norm(
     bias: float,
     journal: Journal,
 ) -> Convex:
-    """The machine whose rate has the least held-out log loss; folds ``H`` are weights held out."""
+    """The machine whose rate has the least held-out log loss."""
     model = convex_model(signed_columns(K, y, data.candidates), y, data.c, 0.0, None, bias)
-    if H is None:
+    if not folds:
         rate = 1.0 if rate is None else rate
         return Convex(fit(model.with_rate(rate)), rate, 0.0, None)
-    search = FoldSearch(model, data, H, journal)
+    search = FoldSearch(model, folds, journal)
     within = 1.0 if selection == "one_standard_error" else EQUAL
     length = FOLD_LENGTH if last is None else 3
     search.follow([rate] if rate is not None else rate_path(model, last, FOLD_RATIO, length))

@@ -27,8 +27,8 @@ from .candidates import (
     keeps_size,
     stretched,
 )
-from .folds import Held, folds_of, row_losses
-from .journal import SILENT, Journal
+from .folds import Fold, Held, row_losses
+from .journal import Journal
 from .newton import FLAT, PROBIT, PenalisedProbit
 from .sparse import Found, Sparse
 
@@ -192,31 +192,34 @@ def width_step(kernel: Any, rows: Rows, columns: Array, x: Array) -> float:
 
 def choose_start(
     kernel: Any,
-    folds: Sequence[tuple[Rows, Rows]],
+    data: MergedRows,
+    K: Array | None,
+    y: Array,
+    folds: Sequence[Fold],
     starts: Sequence[Start],
-    journal: Journal = SILENT,
+    journal: Journal,
     **how: Any,
 ) -> tuple[Start, Held]:
-    """The start of least held-out log loss, and the moments of f at the held-out rows.
-
-    Each fold is a pair: rows fitted, and rows held out with the same candidates.
-    """
+    """The start of least held-out log loss, and the moments of f at the held-out rows."""
     best, chosen = np.inf, None
-    y, c = (np.concatenate(part) for part in zip(*[out[3:5] for _, out in folds], strict=True))
+    y_out = np.concatenate([y[f.out] for f in folds])
+    c = np.concatenate([f.held for f in folds])
     for number, start in enumerate(starts, 1):
         held = journal.recall(f"start{number}")
         new = not held
         if new:
             parts = []
-            for inside, outside in folds:
+            for f in folds:
+                inside = Rows.of(data, K, y, f.rows, f.left, f.keep)
                 at, sparse = fit(kernel, inside, start, **how)
+                outside = Rows.of(data, K, y, f.out, f.held, f.keep)
                 parts.append(sparse.moments(outside.signed(at)[:, :-1]))
             held = dict(zip("mv", map(np.concatenate, zip(*parts, strict=True)), strict=True))
             journal.note(f"start{number}", **held)
         m, v = held["m"], held["v"]
-        loss = float(c @ row_losses(y, m, v, c))
+        loss = float(c @ row_losses(y_out, m, v, c))
         if loss < best or chosen is None:
-            best, chosen = loss, (start, (y, m, v, c))
+            best, chosen = loss, (start, (y_out, m, v, c))
         if new and journal(Progress("starts", number, len(starts), -loss, best - loss)):
             break
     assert chosen is not None
@@ -235,7 +238,7 @@ def fit_machines(
     **how: Any,
 ) -> Found:
     """The machines of all classes, each from its best start; options as in :func:`fit`."""
-    H, K = folds_of(data.codes, data.c, n_folds, rng), data.values(kernel)
+    folds, K = data.folds(n_folds, rng), data.values(kernel)
     moving = learn_width and has_length_scale(kernel) and keeps_size(kernel, data.points[:5])
     # a support vector machine needs all rows as candidates and a positive kernel
     support = data.candidates.size == data.c.size and is_positive(kernel, K)
@@ -246,14 +249,9 @@ def fit_machines(
         starts, found = all_starts(n_starts, support, K is None), []
         for j, y in enumerate(data.labels):
             start, held = starts[0], None
-            if H is not None:
-                folds = [
-                    (Rows.of(data, K, y, f.rows, f.left, f.keep),
-                     Rows.of(data, K, y, f.out, f.held, f.keep))
-                    for f in data.folds(H)
-                ]  # fmt: skip
-                notes = journal.folder(f"machine{j}")
-                start, held = choose_start(kernel, folds, starts, notes, **how)
+            if folds:
+                where = (kernel, data, K, y, folds, starts, journal.folder(f"machine{j}"))
+                start, held = choose_start(*where, **how)
             rows = Rows.of(data, K, y, *everything)
             at, sparse = fit(kernel, rows, start, watch=journal, **how)
             sparse = sparse.with_columns_times(rows.sign[sparse.columns] * size)

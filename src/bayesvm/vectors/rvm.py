@@ -20,7 +20,7 @@ from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
 from ..machines.calibration import leave_one_out
 from .candidates import MergedRows
-from .folds import Held, folds_of
+from .folds import Fold, Held
 from .journal import SILENT, Journal
 from .newton import FLAT, PROBIT, PenalisedProbit
 from .sparse import Found, Sparse
@@ -273,16 +273,16 @@ def fit_machines(
     K = data.values(kernel)
     size = float(np.abs(K).max()) or 1.0  # precisions are limited for columns of about one
     K = K / size
-    H = folds_of(data.codes, data.c, n_folds, rng) if n_folds else None
+    folds = data.folds(n_folds, rng)
     found: list[Sparse] = []
     held: list[Held | None] = []
     for j, y in enumerate(data.labels):
         columns = Columns(K, y, data.c, bias)
         sparse = best_of_starts(columns, journal=journal, key=f"machine{j}/", tol=tol, **how)
         moments = leave_one_out_moments(columns, sparse)
-        if H is not None and not journal.stopped:
+        if folds and not journal.stopped:
             notes, how_fold = journal.folder(f"folds{j}"), {"tol": max(LOOSE, tol), **how}
-            part = held_out_moments(columns, data, H, notes, sparse.value, **how_fold)
+            part = held_out_moments(columns, folds, notes, sparse.value, **how_fold)
             moments = part or moments
         found.append(sparse.with_columns_times(size))
         held.append(moments)
@@ -290,14 +290,14 @@ def fit_machines(
 
 
 def held_out_moments(
-    columns: Columns, data: MergedRows, H: Array, journal: Journal, value: float, **how: Any
+    columns: Columns, folds: list[Fold], journal: Journal, value: float, **how: Any
 ) -> Held | None:
     """Moments of f at the rows of each fold, from a machine fitted to the others.
 
     ``None`` if a callback stops the fit in between; ``value`` is reported with the progress.
     """
     parts, K, y = [], columns.Phi, columns.y
-    for k, fold in enumerate(data.folds(H), 1):
+    for k, fold in enumerate(folds, 1):
         rows, out, keep = fold.rows, fold.out, fold.keep
         held = journal.recall(f"fold{k}")
         if not held:
@@ -306,7 +306,7 @@ def held_out_moments(
             held = dict(zip("mv", sparse.moments(K[np.ix_(out, keep)]), strict=True))
             journal.note(f"fold{k}", **held)
         parts.append((y[out], held["m"], held["v"], fold.held))
-        if journal(Progress("folds", k, H.shape[1], value, 0.0)):
+        if journal(Progress("folds", k, len(folds), value, 0.0)):
             return None
     y, m, v, c = (np.concatenate(part) for part in zip(*parts, strict=True))
     return y, m, v, c
