@@ -132,7 +132,7 @@ def test_export_of_several_classes_and_of_no_vector():
     weights = model.to_arviz()["posterior"]["dual_coef"]
     assert weights.shape == (1, 1000, 3, model.n_vectors_)
     assert list(weights["class"].values) == list(model.classes_)
-    with pytest.warns(ConvergenceWarning, match="no vector survived"):
+    with pytest.warns(ConvergenceWarning, match="no vector was kept"):
         empty = RVC(random_state=0).fit(np.ones((10, 2)), np.arange(10) % 3)
     assert empty.to_arviz()["posterior"]["dual_coef"].shape == (1, 1000, 3, 0)
 
@@ -401,7 +401,7 @@ def test_all_pruned_keeps_the_bias_and_says_so():
     """Labels that the inputs say nothing of, and a rate no weight survives."""
     rng = np.random.default_rng(0)
     y = (rng.random(len(X)) < 0.8).astype(int)
-    with pytest.warns(ConvergenceWarning, match="no vector survived"):
+    with pytest.warns(ConvergenceWarning, match="no vector was kept"):
         model = PCVC(RBF(1.0), rate=1e4, tune=False, probability="probit").fit(X, y)
     assert model.empty_
     assert model.n_vectors_ == 0

@@ -49,21 +49,21 @@ def test_the_first_that_is_close_begins():
     assert made.distances[k] <= CLOSE < min(made.distances[:k])
     sparse = fit(model.with_rate(made.rates[k]))
     f, _ = sparse.moments(model.A[:, :-1])
-    assert made.target.distance(f, model.c) < 1.2 * CLOSE  # tight tolerances move it little
+    assert made.target.distance(f) < 1.2 * CLOSE  # tight tolerances move it little
     assert 0 < sparse.columns.size < 60
 
 
 def test_vectors_are_left_out_while_f_stays_near():
     made, model = path()
     begin = relax(model, made.x[made.nearest()])
-    x = remove_vectors(model.A, begin, made.near_target(model.c))
+    x = remove_vectors(model.A, begin, made.is_near)
     end = relax(model, x)
     assert set(end.columns) < set(begin.columns)
     assert end.columns.size <= 0.75 * begin.columns.size
     assert np.all(end.mean[:-1] > 0)
     # the paraboloid says what the machine of those that are left does
     assert_allclose(x[end.columns], end.mean[:-1], rtol=0.2)
-    assert made.target.distance(end.moments(model.A[:, :-1])[0], model.c) < 1.1 * NEAR
+    assert made.target.distance(end.moments(model.A[:, :-1])[0]) < 1.1 * NEAR
     # fewer than a rate alone leaves at the same distance
     alone = [s for s, d in zip(made.x, made.distances, strict=True) if d <= NEAR]
     assert end.columns.size < np.count_nonzero(alone[0][:-1])
@@ -106,17 +106,17 @@ def test_without_a_target_the_last_is_the_measure():
     assert made.nearest() < len(made.rates) - 1
     # it is as near to the process as to the last
     process = find_process_mode(problem(80)[0], labels_of(model.y, model.c), WEIGHT)
-    assert process.distance(made.f[made.nearest()], model.c) < 2 * NEAR
+    assert process.distance(made.f[made.nearest()]) < 2 * NEAR
     assert abs(made.nearest() - known.nearest()) <= 2
 
 
 def test_one_standard_error_leaves_out_more():
     made, model = path()
     begin = relax(model, made.x[made.nearest()])
-    few = remove_vectors(model.A, begin, made.within_one_error(model.y, model.c))
-    near = remove_vectors(model.A, begin, made.near_target(model.c))
+    few = remove_vectors(model.A, begin, made.within_one_error)
+    near = remove_vectors(model.A, begin, made.is_near)
     assert 0 < np.count_nonzero(few[:-1]) < np.count_nonzero(near[:-1])
-    assert made.within_one_error(model.y, model.c)(model.A @ few)
+    assert made.within_one_error(model.A @ few)
 
 
 def test_a_rate_that_is_given_is_taken_however_far():

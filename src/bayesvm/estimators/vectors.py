@@ -175,8 +175,8 @@ class VectorTask:
         empty = any(sparse.columns.size == 0 for sparse in found.sparse)
         if empty:
             warnings.warn(
-                "no vector survived: the machine predicts about the classes' frequencies "
-                "everywhere. The kernel may not see the classes, or its length scale is far off.",
+                "no vector was kept: the machine predicts about the classes' frequencies "
+                "everywhere. Its kernel may not separate the classes, or its length scale is off.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -200,8 +200,8 @@ def _merge_values(K: Array, kept: Array, codes: Array, c: Array) -> Distinct:
         return merge_values(values, codes, c)
     warn(
         f"the matrix of kernel values differs from its transpose by up to {gap:.3g}. "
-        "Entry (i, j) is taken as the value at row i of the function that vector j "
-        "brings, which need not be symmetric; if it should be, give (K + K.T) / 2."
+        "Entry (i, j) is taken as the value at row i of the function of vector j, which need not "
+        "be symmetric; if it should be, give (K + K.T) / 2."
     )
     each = np.arange(kept.size)  # the columns of equal rows may differ
     return Distinct(values, each, codes, c, each)

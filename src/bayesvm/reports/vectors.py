@@ -16,21 +16,11 @@ from .tables import arviz_tree, draws_of, pandas_for, tails
 
 @dataclass(frozen=True)
 class VectorReport:
-    """The vectors of all machines with their weights; the first coefficient is the bias.
+    """The vectors of all machines with their weights; the first coefficient is the bias."""
 
-    Parameters
-    ----------
-    machines : sequence of Machine
-        One for two classes, else one per class; they share their columns.
-    classes : array of shape (n_classes,)
-        Labels.
-    support : array of shape (n_vectors,)
-        Numbers of the vectors' rows in the training data.
-    """
-
-    machines: Sequence[Machine]
-    classes: Array
-    support: Array
+    machines: Sequence[Machine]  # one for two classes, else one per class; their columns are shared
+    classes: Array  # labels
+    support: Array  # (n_vectors,) rows of the vectors in the training data
 
     @property
     def weights(self) -> Array:

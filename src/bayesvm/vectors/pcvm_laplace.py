@@ -67,8 +67,6 @@ CROWDED = 0.3  # or one, if vectors are more than this share of the candidates
 EQUAL = 0.15  # standard errors by which two losses may differ and count as equal
 FOLD_LOOSE = (1e-4, 2e-2)  # tolerance in nats, and slack
 
-Accept = Callable[[Array], bool]  # whether f at the rows is acceptable
-
 
 class Convex(NamedTuple):
     """A machine of signed weights, its rate, the penalty of the norm and held-out moments."""
@@ -205,20 +203,19 @@ class Path(NamedTuple):
         good = np.flatnonzero(np.array(self.distances) <= CLOSE)
         return int(good[0]) if good.size else int(np.argmin(self.distances))
 
-    def near_target(self, c: Array) -> Accept:
-        return lambda f: self.target.distance(f, c) <= NEAR
+    def is_near(self, f: Array) -> bool:
+        return self.target.distance(f) <= NEAR
 
-    def within_one_error(self, y: Array, c: Array) -> Accept:
+    def within_one_error(self, f: Array) -> bool:
         """Whether the leave-one-out log loss is within a standard error of the nearest's."""
-
-        def losses(f: Array) -> Array:
-            left = f + self.target.left_out - self.target.f
-            return row_losses(y, left, np.zeros_like(f), c)
-
-        best = losses(self.f[self.nearest()])
+        c, best = self.target.c, self._losses(self.f[self.nearest()])
         mean = float(c @ best) / float(c.sum())
         bar = float(c @ best) + float(np.sqrt(c @ (best - mean) ** 2))
-        return lambda f: float(c @ losses(f)) <= bar
+        return float(c @ self._losses(f)) <= bar
+
+    def _losses(self, f: Array) -> Array:
+        m, _ = self.target.leave_one_out(f, self.target.v)
+        return row_losses(self.target.y, m, np.zeros_like(f), self.target.c)
 
 
 def follow_rates(
@@ -232,7 +229,7 @@ def follow_rates(
     Without a target (where the process would cost too much) the target is the last machine: the
     first that hardly differs from that of a rate eight times as large.
     """
-    x, c, last = np.zeros(model.t.size), model.c, target
+    x, last = np.zeros(model.t.size), target
     used: list[float] = []
     found: list[Array] = []
     made: list[Array] = []
@@ -244,18 +241,19 @@ def follow_rates(
         made.append(model.A @ free)
         if target is None:
             sparse = approximate(model.with_rate(0.0), free)
-            last = ProcessMode.of(model.y, c, made[-1], sparse.moments(model.A[:, :-1])[1])
-            gap = last.distance(made[-1 - LAG], c) if number > LAG else UNKNOWN
+            v = sparse.moments(model.A[:, :-1])[1]
+            last = ProcessMode.of(model.y, model.c, made[-1], v)
+            gap = last.distance(made[-1 - LAG]) if number > LAG else UNKNOWN
         else:
-            gap = target.distance(made[-1], c)
+            gap = target.distance(made[-1])
         if watch(Progress("rates", number, len(rates), -gap, gap), None) or gap <= CLOSE:
             break
     assert last is not None  # there is at least one rate
-    return Path(used, found, made, [last.distance(f, c) for f in made], last)
+    return Path(used, found, made, [last.distance(f) for f in made], last)
 
 
-def remove_vectors(A: Array, sparse: Sparse, accept: Accept) -> Array:
-    """Weights after as many vectors as acceptable are removed, at least one being kept.
+def remove_vectors(A: Array, sparse: Sparse, accept: Callable[[Array], bool]) -> Array:
+    """Weights after as many vectors are removed as leave f at the rows acceptable; one is kept.
 
     ``A`` holds the signed columns of all candidates.  Weights that become negative on the way are
     removed next.  The change of f grows with the number removed, so bisection finds the last that
@@ -334,12 +332,11 @@ def fit_with_norm(
     path = follow_rates(model, rates, target, journal)
     k = path.nearest()
     if rate is None:
-        best = selection == "best"
-        accept = path.near_target(c) if best else path.within_one_error(y, c)
+        accept = path.is_near if selection == "best" else path.within_one_error
         sparse = relax(model, remove_vectors(model.A, approximate(model, path.x[k]), accept))
     else:
         sparse = fit(model.with_rate(rate))
-    moments = path.target.leave_one_out(y, c, *sparse.moments(model.A[:, :-1]))
+    moments = path.target.leave_one_out(*sparse.moments(model.A[:, :-1]))
     return Convex(sparse, path.rates[k], norm_penalty, (y, *moments, c))
 
 

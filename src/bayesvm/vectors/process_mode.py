@@ -35,6 +35,8 @@ FAR = 6.0  # nats below the best at which the search ends
 class ProcessMode(NamedTuple):
     """Moments of f at the rows, and its means with each row left out."""
 
+    y: Array
+    c: Array
     f: Array
     v: Array
     left_out: Array  # means without one copy of the row
@@ -43,21 +45,21 @@ class ProcessMode(NamedTuple):
     @classmethod
     def of(cls, y: Array, c: Array, f: Array, v: Array) -> ProcessMode:
         local = at_mode(y, f)
-        return cls(f, v, leave_one_out(f, v, local, c)[0], local)
+        return cls(y, c, f, v, leave_one_out(f, v, local, c)[0], local)
 
-    def distance(self, f: Array, c: Array) -> float:
+    def distance(self, f: Array) -> float:
         r"""Distance of another f, in standard deviations of the posterior.
 
         The root of :math:`\sum c h (\tilde f - f)^2 / \sum c h v`: half the numerator is, to second
         order, the Kullback-Leibler distance of the labels' probabilities, half the denominator that
         of a draw from the posterior, on average.
         """
-        weight = c * self.local.h
+        weight = self.c * self.local.h
         return float(np.sqrt(weight @ (f - self.f) ** 2 / (weight @ self.v)))
 
-    def leave_one_out(self, y: Array, c: Array, f: Array, v: Array) -> tuple[Array, Array]:
+    def leave_one_out(self, f: Array, v: Array) -> tuple[Array, Array]:
         """Leave-one-out moments of a machine nearby: its means change as the process's do."""
-        _, variance = leave_one_out(f, v, at_mode(y, f), c)
+        _, variance = leave_one_out(f, v, at_mode(self.y, f), self.c)
         return f + self.left_out - self.f, variance
 
 
@@ -130,8 +132,8 @@ def choose_norm_penalty(
             return losses[k]
         found = find_process_mode(K, labels, centre * float(np.exp(k * STEP)), f, bias)
         f = found.f[rows]
-        m, v = leave_one_out(found.f, found.v, found.local, labels.c)
-        loss = float(labels.c @ row_losses(labels.y, m, v, labels.c))
+        moments = found.leave_one_out(found.f, found.v)
+        loss = float(labels.c @ row_losses(labels.y, *moments, labels.c))
         best = min(losses.values(), default=np.inf)
         losses[k] = loss + 0.5 * (k * STEP / SPREAD) ** 2
         journal.note(f"norm{k}", score=losses[k], f=f)
