@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
 from scipy.special import expit, log_ndtr, ndtr, ndtri, ndtri_exp
 
 from . import arrays
@@ -68,7 +68,9 @@ def truncated_normal_cumulants(mean: Array) -> tuple[Array, Array, Array]:
     )
 
 
-def slice_sample(logp, x0: float, rng: np.random.Generator, width: float = 0.5) -> float:  # type: ignore[no-untyped-def]
+def slice_sample(
+    logp: Callable[[float], float], x0: float, rng: np.random.Generator, width: float = 0.5
+) -> float:
     """One update of Neal's univariate slice sampler (stepping out, then shrinking)."""
     level = logp(x0) + np.log(rng.random())
     left = x0 - width * rng.random()
@@ -84,13 +86,20 @@ def slice_sample(logp, x0: float, rng: np.random.Generator, width: float = 0.5) 
     return _shrink(logp, x0, level, left, right, rng)
 
 
-def slice_sample_on(logp, x0: float, low: float, high: float, rng: np.random.Generator) -> float:  # type: ignore[no-untyped-def]
+def slice_sample_on(
+    logp: Callable[[float], float], x0: float, low: float, high: float, rng: np.random.Generator
+) -> float:
     """One update of a slice sampler on an interval, shrinking from the whole of it."""
     return _shrink(logp, x0, logp(x0) - rng.standard_exponential(), low, high, rng)
 
 
-def _shrink(  # type: ignore[no-untyped-def]
-    logp, x0: float, level: float, left: float, right: float, rng: np.random.Generator
+def _shrink(
+    logp: Callable[[float], float],
+    x0: float,
+    level: float,
+    left: float,
+    right: float,
+    rng: np.random.Generator,
 ) -> float:
     """A point of the slice, uniform on an interval that shrinks towards ``x0``."""
     while True:
@@ -101,30 +110,6 @@ def _shrink(  # type: ignore[no-untyped-def]
             left = x
         else:
             right = x
-
-
-def inverse_wishart(Psi: Array, nu: float, rng: np.random.Generator) -> Array:
-    """Draw from the inverse Wishart law with ``E[Sigma^-1] = nu Psi^-1``.
-
-    With ``Psi = L L'`` and Bartlett's factor T it is ``L (T T')^-1 L'``.
-    """
-    T, L = _bartlett(Psi.shape[0], nu, rng), cholesky(Psi, lower=True, check_finite=False)
-    half = solve_triangular(T, L.T, lower=True, check_finite=False)
-    return half.T @ half
-
-
-def wishart(df: float, scale: Array, rng: np.random.Generator) -> Array:
-    """A draw of R with ``E[R] = df scale^-1``: its inverse is IW(scale, df)."""
-    T, L = _bartlett(scale.shape[0], df, rng), cholesky(scale, lower=True, check_finite=False)
-    half = solve_triangular(L, T, lower=True, trans=1, check_finite=False)
-    return half @ half.T
-
-
-def _bartlett(d: int, df: float, rng: np.random.Generator) -> Array:
-    """Lower triangular, squared diagonal chi-square with df, df - 1, ... degrees, normals below."""
-    T = np.tril(rng.standard_normal((d, d)), -1)
-    T[np.diag_indices(d)] = np.sqrt(rng.chisquare(df - np.arange(d)))
-    return T
 
 
 def tilted_stable(h: float, tilt: Array, rng: np.random.Generator) -> Array:

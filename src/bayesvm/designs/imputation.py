@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
 from scipy.special import gammaln, multigammaln
+from scipy.stats import invwishart
 
-from ..core.distributions import LOG_2PI, wishart
+from ..core.distributions import LOG_2PI
 from ..core.types import Array
 from ..gaussian.covariances import FullCovariance
 from ..gaussian.forms import corners
@@ -143,9 +144,8 @@ class Unstructured:
         d, root = q.mean.size, self._mean_root(q, sums.n)
         mean = root.T @ (root @ (q.R @ sums.total) + rng.standard_normal(d))
         given = self._wishart(sums, mean, 0.0)
-        R = wishart(given.df, given.scale, rng)
-        sigma = cho_solve((cholesky(R, lower=True, check_finite=False), True), np.eye(d))
-        return Wishart(mean, 0.0, 0.5 * (sigma + sigma.T), 1.0)
+        sigma = invwishart.rvs(given.df, given.scale, random_state=rng)
+        return Wishart(mean, 0.0, np.reshape(sigma, (d, d)), 1.0)
 
     def bound(self, q: Wishart, sums: RowSums) -> float:
         n, d, nu = sums.n, q.mean.size, q.mean.size + self.extra_df

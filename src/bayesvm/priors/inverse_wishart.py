@@ -13,7 +13,7 @@ from scipy.special import multigammaln
 from scipy.stats import invwishart
 
 from ..core.cholesky import log_packed, log_unpacked
-from ..core.distributions import LOG_2PI, inverse_wishart
+from ..core.distributions import LOG_2PI
 from ..core.types import Array, Own
 from .base import Prior
 
@@ -160,7 +160,8 @@ class InverseWishart(Prior):
 
     def draw(self, s: WishartState, theta: Array, rng: np.random.Generator) -> WishartState:
         u = theta.reshape(-1, self.size)
-        return WishartState(inverse_wishart(self.Psi + u.T @ u, self.nu + u.shape[0], rng))
+        law = invwishart(self.nu + u.shape[0], self.Psi + u.T @ u)
+        return WishartState(np.reshape(law.rvs(random_state=rng), self.Psi.shape))
 
     def stretch(self, s: WishartState, own: Own) -> Callable[[float], float]:
         pull, power = 0.5 * float(np.trace(self.Psi @ self.matrix(s))), self.size * self.nu
