@@ -134,13 +134,6 @@ class Arrow(Composite):
             return self  # with its cached sparse columns
         return super().__getitem__(rows)
 
-    def __setitem__(self, at: tuple[Any, Any], values: Array) -> None:
-        """Set entries of dense columns."""
-        self.A[at] = values
-
-    def copy(self) -> Arrow:
-        return Arrow(self.A.copy(), self.factors)
-
     def __matmul__(self, x: Array) -> Array:
         out: Array = double(self.A) @ x[: self.ends[0]]
         if not is_numpy(self):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import erfcx, log_ndtr, logsumexp
 
+from ..core import arrays
 from ..core.types import Array, Local
 
 # Copies of a row beyond which a sum of draws is taken from its first three cumulants.  What is left
@@ -19,7 +20,6 @@ MANY = 200
 
 NODES, WEIGHTS = hermegauss(24)  # averages over a standard normal
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
-NODES_AND_WEIGHTS = tuple(zip(NODES.tolist(), WEIGHTS.tolist(), strict=True))
 
 
 class Likelihood(ABC):
@@ -104,29 +104,40 @@ class Likelihood(ABC):
         raise NotImplementedError
 
 
-def whole(c: Array, name: str) -> Array:
-    """Return weights as whole numbers, or explain why the sampler needs them whole."""
-    rounded = np.rint(c)
-    if np.any(np.abs(rounded - c) > 1e-12):
+def by_quadrature(
+    derivatives: Callable[[Array], tuple[Array, Array, Array]], y: Array, m: Array, v: Any
+) -> Local:
+    """E log p(y | f) and its derivatives for a log likelihood of z = y f.
+
+    ``derivatives(z)`` gives minus the second derivative, the first, and the value.
+    """
+    s = arrays.of(m).sqrt(v)
+    w = g = bound = 0.0 * m
+    for x, k in zip(NODES.tolist(), WEIGHTS.tolist(), strict=True):
+        curvature, slope, value = derivatives(y * (m + x * s))
+        w, g, bound = w + k * curvature, g + k * slope, bound + k * value
+    return Local(w, y * g, bound, w)
+
+
+def summed(
+    c: Array,
+    name: str,
+    one: Callable[[Array], Array],
+    cumulants: Callable[[Array], tuple[Array, Array, Array]],
+    rng: np.random.Generator,
+) -> Array:
+    """Sums of c independent draws for each row, for the likelihood ``name``.
+
+    ``one`` gives a draw for some rows, chosen by a mask; ``cumulants`` their mean, variance and
+    third cumulant, from which sums of more than ``MANY`` are drawn (Cornish & Fisher).
+    """
+    copies = np.rint(c)
+    if np.any(np.abs(copies - c) > 1e-12):
         raise ValueError(
             f"inference='gibbs' with the {name} likelihood draws one latent variable per copy of "
             "a row, so weights must be whole numbers. Use inference='vb', likelihood='hinge', or "
             "round the weights."
         )
-    return rounded
-
-
-def summed(
-    copies: Array,
-    one: Callable[[Array], Array],
-    cumulants: Callable[[Array], tuple[Array, Array, Array]],
-    rng: np.random.Generator,
-) -> Array:
-    """Sums of as many independent draws as a row has copies.
-
-    ``one`` gives a draw for some rows, chosen by a mask; ``cumulants`` their mean, variance and
-    third cumulant, from which sums of more than ``MANY`` are drawn (Cornish & Fisher).
-    """
     out = np.zeros(np.shape(copies))
     few = copies <= MANY
     for k in range(int(copies[few].max(initial=0))):

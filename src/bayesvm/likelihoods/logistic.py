@@ -12,7 +12,7 @@ from ..core import arrays
 from ..core.arrays import at_least
 from ..core.distributions import polya_gamma, polya_gamma_cumulants
 from ..core.types import Array, Local
-from .base import NODES, NODES_AND_WEIGHTS, WEIGHTS, Likelihood, summed, whole
+from .base import NODES, WEIGHTS, Likelihood, by_quadrature, summed
 
 _at, _share = leggauss(64)  # on (-1, 1); quantiles of the logistic law
 LOGITS, SHARES = np.log1p(_at) - np.log1p(-_at), _share / 2.0
@@ -58,24 +58,21 @@ class Logistic(Likelihood):
         return Local(w, 0.5 * y - w * m, 0.5 * (y * m - xi) + arrays.log_expit(xi), h)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
-        r"""The row without augmentation: :math:`E\log\sigma(yf)` and its slopes, by quadrature."""
         xp = arrays.of(m)
-        s = xp.sqrt(v)
-        w = miss = bound = 0.0 * m
-        for x, k in NODES_AND_WEIGHTS:
-            z = y * (m + x * s)
+
+        def derivatives(z: Array) -> tuple[Array, Array, Array]:
             size = xp.abs(z)
             e = xp.exp(-size)  # one exponential for sigma(-z), its slope and log sigma(z)
             q = 1.0 / (1.0 + e)
-            w = w + k * e * q * q
-            miss = miss + k * xp.where(z > 0, e * q, q)
-            bound = bound + k * (0.5 * (z - size) - xp.log1p(e))
-        return Local(w, y * miss, bound, w)
+            return e * q * q, xp.where(z > 0, e * q, q), 0.5 * (z - size) - xp.log1p(e)
+
+        return by_quadrature(derivatives, y, m, v)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
         # PG(c, f) is a sum of c independent PG(1, f)
         w = summed(
-            whole(c, "logistic"),
+            c,
+            "logistic",
             lambda rows: polya_gamma(f[rows], rng),
             lambda rows: polya_gamma_cumulants(f[rows]),
             rng,

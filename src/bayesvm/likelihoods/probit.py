@@ -10,7 +10,7 @@ from scipy.special import log_ndtr, ndtr
 from ..core import arrays
 from ..core.distributions import mills, truncated_normal_cumulants, truncated_normal_positive
 from ..core.types import Array, Local
-from .base import NODES_AND_WEIGHTS, Likelihood, summed, whole
+from .base import Likelihood, by_quadrature, summed
 
 FAR = 1e4  # margins on the wrong side, beyond which the curvature is one to eight digits
 
@@ -42,21 +42,17 @@ class Probit(Likelihood):
         return Local(1.0 + 0.0 * z, y * ratio, bound, h)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
-        r"""The row without augmentation: :math:`E\log\Phi(yf)` and its slopes, by quadrature."""
-        s = arrays.of(m).sqrt(v)
-        w = g = bound = 0.0 * m
-        for x, k in NODES_AND_WEIGHTS:
-            z = y * (m + x * s)
+        def derivatives(z: Array) -> tuple[Array, Array, Array]:
             ratio = mills(z)
-            w = w + k * _curvature(z, ratio)
-            g = g + k * y * ratio
-            bound = bound + k * arrays.log_ndtr(z)
-        return Local(w, g, bound, w)
+            return _curvature(z, ratio), ratio, arrays.log_ndtr(z)
+
+        return by_quadrature(derivatives, y, m, v)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
         z = y * f
         total = summed(
-            whole(c, "probit"),
+            c,
+            "probit",
             lambda rows: truncated_normal_positive(z[rows], rng),
             lambda rows: truncated_normal_cumulants(z[rows]),
             rng,
