@@ -333,7 +333,7 @@ def extrapolate(x0: Array, x1: Array, x2: Array, lead: int) -> Array | None:
 def require(owner: object, least: dict[str, float], most: dict[str, float] | None = None) -> None:
     """Refuse fields of a scheme that are not numbers of at least (and at most) so much."""
     for name, low in least.items():
-        value = getattr(owner, name)
+        value = vars(owner)[name]
         whole = isinstance(low, int)
         kind = "whole number" if whole else "number"
         high = (most or {}).get(name, np.inf)

@@ -10,8 +10,8 @@ A prior :math:`\theta \sim N(0, \sigma^2 I_p)` is the same in every orthonormal 
 - a mean is :math:`V\phi`, a covariance the same :class:`.DualCovariance` with the
   original rows, a draw gets a draw of :math:`\psi`;
 - a variance :math:`\sigma^2` has the same variational factor at the optimum, as :math:`\psi` adds
-  what it takes out: :math:`E[\sigma^{-2}]E\|\psi\|^2 = p - r`.  Here it need not find out step by
-  step, which takes hundreds of steps where p is 200 n.
+  what it takes out: :math:`E[\sigma^{-2}]E\|\psi\|^2 = p - r`.  In the original columns that takes
+  hundreds of steps where p is 200 n.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from scipy.linalg import eigh
 
 from ..blocks import Blocks
 from ..core.distributions import LOG_2PI
-from ..core.types import Array, Coef, Own
+from ..core.types import Array, Coef, Own, Term
 from ..designs.columns import Assembled
 from ..gaussian.covariances import DualCovariance, Point
 from ..model.model import Problem
 from .draws import Draws
+from .em import EM
 from .loop import State
-from .progress import Ascent, History, Monitor, Progress, Watch
+from .progress import History, Monitor, Progress, Watch
 
 RANK = 1e-13  # eigenvalues below this share of the largest are rounding error
 
@@ -42,14 +43,15 @@ Basis = Array  # B = U Lambda^-1/2 (n, r), so that V = C' B
 def bases(problem: Problem, scheme: Any) -> tuple[Basis | None, ...]:
     """A basis of the span of the rows for each term that can be rotated; ``None`` for others.
 
-    Those that can have more columns than there are rows and a prior that is the same in all
-    directions.  A mode over the variance and all coefficients jointly counts the columns, so EM
-    that searches for one is left alone.
+    A term can be if it has more columns than rows and a prior that is the same in all directions.
+    A joint mode of the variance and all coefficients depends on the number of columns, so EM that
+    searches for one is not rotated.
     """
     C, model = problem.blocks.X, problem.model
     in_memory = isinstance(C, np.ndarray) or sparse.issparse(C)
+    joint = isinstance(scheme, EM) and scheme.learn == "mode"
     usable = isinstance(problem.blocks, Blocks) and in_memory and problem.past is None
-    if problem.form != "factored" or not usable or getattr(scheme, "learn", None) == "mode":
+    if problem.form != "factored" or not usable or joint:
         return (None,) * len(model.terms)
     return tuple(
         _basis(C[:, where]) if t.design.width > problem.n and t.prior.is_isotropic else None
@@ -71,9 +73,20 @@ class Rotation:
     whole: Problem
     bases: tuple[Basis | None, ...]
 
+    def _terms(self) -> list[tuple[Term, slice, slice, Basis | None]]:
+        """Terms, where their coefficients are and where the rotated ones are, and bases."""
+        model = self.whole.model
+        sizes = [
+            where.stop - where.start if B is None else B.shape[1]
+            for where, B in zip(model.slices, self.bases, strict=True)
+        ]
+        small = [slice(int(a), int(b)) for a, b in pairwise(np.cumsum([0, *sizes]))]
+        return list(zip(model.terms, model.slices, small, self.bases, strict=True))
+
     def small(self) -> Problem:
+        """The problem in the rotated columns."""
         C, terms, parts = self.whole.blocks.X, [], []
-        for term, where, B in self._terms():
+        for term, where, _, B in self._terms():
             own = C[:, where]
             if B is not None:
                 own = own @ (own.T @ B)  # U Lambda^1/2
@@ -83,28 +96,29 @@ class Rotation:
         blocks = replace(self.whole.blocks, X=np.hstack(parts))
         return replace(self.whole, model=model, blocks=blocks)
 
-    def _terms(self) -> Any:
-        return zip(self.whole.model.terms, self.whole.model.slices, self.bases, strict=True)
-
-    # ----- from the original columns to the rotated ones
-
-    def into(self, start: State | None, small: Problem) -> State | None:
+    def into(self, state: State | None, small: Problem) -> State | None:
         """A state of the original problem in the rotated columns."""
-        if start is None:
-            return start
-        C, mean, P = self.whole.blocks.X, [], []
-        cov: Any = start.coef.cov
-        for (_, where, B), own in zip(self._terms(), small.model.slices, strict=True):
-            theta, size = start.coef.mean[where], own.stop - own.start
-            mean.append(theta if B is None else B.T @ (C[:, where] @ theta))
-            if not cov.is_point:
-                P.append(cov.P[where] if B is None else np.full(size, cov.P[where.start]))
-        new: Any = Point(small.model.width, getattr(cov, "eps", 0.0))
-        if not cov.is_point:
-            new = DualCovariance(small.blocks.X, cov.w, np.concatenate(P))
-        return start._replace(coef=Coef(np.concatenate(mean), new))
+        return None if state is None else self._carried(state, small.blocks.X, back=False)
 
-    # ----- and back
+    def _carried(self, state: State, columns: Any, back: bool) -> State:
+        """A state in the other columns, which are given."""
+        C, mean, P = self.whole.blocks.X, [], []
+        cov: Any = state.coef.cov
+        for _, where, own, B in self._terms():
+            old, new = (own, where) if back else (where, own)
+            x = state.coef.mean[old]
+            if B is not None:
+                x = C[:, where].T @ (B @ x) if back else B.T @ (C[:, where] @ x)
+            mean.append(x)
+            if not cov.is_point:
+                size = new.stop - new.start
+                P.append(cov.P[old] if B is None else np.full(size, cov.P[old.start]))
+        if cov.is_point:
+            cov = Point(sum(x.size for x in mean), cov.eps)
+        else:
+            rows = columns.toarray() if sparse.issparse(columns) else columns
+            cov = DualCovariance(rows, cov.w, np.concatenate(P))
+        return state._replace(coef=Coef(np.concatenate(mean), cov))
 
     def watching(self, watch: Watch) -> Watch:
         """A watch that gets bounds of the original problem, without states."""
@@ -118,55 +132,32 @@ class Rotation:
 
     def back(self, result: Any, rng: np.random.Generator) -> Any:
         """The result of a scheme in the original columns."""
+        C = self.whole.blocks.X
         if isinstance(result, Draws):
-            start = result.start and self._state(result.start)
+            start = result.start and self._carried(result.start, C, back=True)
             theta = np.stack([self._drawn(result, k, rng) for k in range(len(result.theta))])
             return result._replace(theta=theta, start=start)
-        assert isinstance(result, Ascent)
-        offset = self._offset(result.state)
-        seconds = getattr(result.path, "seconds", ())
+        offset, path = self._offset(result.state), result.path
+        seconds = path.seconds if isinstance(path, History) else ()
         return replace(
             result,
-            state=self._state(result.state),
+            state=self._carried(result.state, C, back=True),
             bound=result.bound + offset,
-            path=History([value + offset for value in result.path], seconds),
+            path=History([value + offset for value in path], seconds),
         )
 
-    def _state(self, state: State) -> State:
-        C, mean, P = self.whole.blocks.X, [], []
-        cov: Any = state.coef.cov
-        for (_, where, B), own in zip(self._terms(), self._small, strict=True):
-            phi, size = state.coef.mean[own], where.stop - where.start
-            mean.append(phi if B is None else C[:, where].T @ (B @ phi))
-            if not cov.is_point:
-                P.append(cov.P[own] if B is None else np.full(size, cov.P[own.start]))
-        new: Any = Point(self.whole.model.width, getattr(cov, "eps", 0.0))
-        if not cov.is_point:
-            rows = C.toarray() if sparse.issparse(C) else C
-            new = DualCovariance(rows, cov.w, np.concatenate(P))
-        return state._replace(coef=Coef(np.concatenate(mean), new))
-
-    @property
-    def _small(self) -> list[slice]:
-        """Where the coefficients of each term are in the rotated columns."""
-        widths = [
-            where.stop - where.start if B is None else B.shape[1] for _, where, B in self._terms()
-        ]
-        ends = np.cumsum([0, *widths])
-        return [slice(int(a), int(b)) for a, b in pairwise(ends)]
-
     def _offset(self, state: State) -> float:
-        """What coefficients outside the span of the rows add to the bound: a constant."""
+        """Contribution to the bound of coefficients outside the span of the rows: a constant."""
         total, point = 0.0, state.coef.cov.is_point
-        for (term, where, B), own, s in zip(self._terms(), self._small, state.priors, strict=True):
+        for (term, where, own, B), s in zip(self._terms(), state.priors, strict=True):
             if B is None:
                 continue
             none, more = np.zeros(own.stop - own.start), where.stop - where.start - B.shape[1]
             P = float(term.prior.precisions(s, 1)[0])
             var = np.full(more, 0.0 if point else 1.0 / P)
             rest = Own(np.zeros(none.size + more), np.concatenate([none, var]))
-            ask = term.prior.log_prob if point else term.prior.bound
-            total += ask(s, rest) - ask(s, Own(none, none))
+            value = term.prior.log_prob if point else term.prior.bound
+            total += value(s, rest) - value(s, Own(none, none))
             if not point:
                 total += 0.5 * more * (1.0 + LOG_2PI - np.log(P))
         return float(total)
@@ -175,12 +166,10 @@ class Rotation:
         """Draws of chain ``k``, those outside the span of the rows from their prior."""
         C, small = self.whole.blocks.X, draws.theta[k]
         out = np.empty((len(small), self.whole.model.width))
-        state = draws.start
-        for j, ((term, where, B), own) in enumerate(zip(self._terms(), self._small, strict=True)):
+        for (term, where, own, B), s in zip(self._terms(), draws.start.priors, strict=True):
             if B is None:
                 out[:, where] = small[:, own]
                 continue
-            s = state.priors[j]
             hyper = draws.hyper[term.name][k] if s else np.empty((len(small), 0))
             variance = [1.0 / term.prior.precisions(s and type(s)(*row), 1)[0] for row in hyper]
             z = rng.standard_normal((len(small), where.stop - where.start))

@@ -13,6 +13,7 @@ from ..core import arrays
 from ..core.types import Array, Coef, Stats
 from ..gaussian.covariances import blended, covariance, mode
 from ..gaussian.gates import OPEN, best_subset, gated_coef, through_gates, update_gates
+from ..inputs.parameters import is_among
 from ..likelihoods.tight import Tight
 from ..model.latent import begin, refreshed, summed
 from ..model.model import Problem
@@ -95,8 +96,7 @@ class VB:
     def __post_init__(self) -> None:
         require(self, {"max_iter": 1, "tol": 0.0})
         for name, words in (("bound", BOUNDS), ("covariance", COVARIANCES)):
-            value = getattr(self, name)
-            if not (isinstance(value, str) and value in words):
+            if not is_among(value := vars(self)[name], words):
                 known = f"{', '.join(repr(k) for k in words[:-1])} or {words[-1]!r}"
                 raise ValueError(f"{name}={value!r} is not known; choose {known}.")
 
@@ -124,9 +124,9 @@ class VB:
         if isinstance(likelihood, Tight):
             return self._fit_tight(problem, rng, start, watch)
         model = problem.model
-        if start is None and model.gates(model.init()) is not None:
+        if start is None and model.has_gates:
             start = self._search(problem, rng, watch)
-        if start is None and self.warm_rows and not model.is_latent:
+        if start is None and self.warm_rows and problem.n >= THIN_ROWS and not model.is_latent:
             start = from_few(replace(self, tol=max(self.tol, 1e-6)), problem, rng, watch)
         if start is None:
             start = State(model.start(), model.init())
@@ -212,9 +212,8 @@ def sweep(problem: Problem, state: State, bold: bool = False, frozen: bool = Fal
         problem = problem.at(state.latents)
     model, (coef, priors, _) = problem.model, state
     point = coef.cov.is_point  # only the start: its bound is minus infinity
-    gate = model.gates(priors)
-    if gate is not None:
-        return _gated_sweep(problem, state, gate, bold and not point, frozen)
+    if model.has_gates:
+        return _gated_sweep(problem, state, bold and not point, frozen)
     bold = bold and not point and bold_mean(problem)
     stats = problem.stats(coef, curved=bold)
     bound = -np.inf if point else bound_of(problem, state, stats)
@@ -257,7 +256,7 @@ def natural(coef: Coef, stats: Stats, P: Any, rate: float) -> Coef:
     return Coef(mode(cov, rate * stats.g, rate * P, coef.mean), cov)
 
 
-def _gated_sweep(problem: Problem, state: State, gate: Array, bold: bool, frozen: bool) -> Step:
+def _gated_sweep(problem: Problem, state: State, bold: bool, frozen: bool) -> Step:
     """A sweep where some coefficients have gates, frozen or not (Luts & Ormerod, Algorithm 3).
 
     Bold steps are tried only while gates stand still: a long step of the mean can shut a gate for
@@ -266,22 +265,20 @@ def _gated_sweep(problem: Problem, state: State, gate: Array, bold: bool, frozen
     """
     model, (coef, priors, _) = problem.model, state
     curved = bold and bold_mean(problem)
+    gate, odds = model.gates(priors), model.odds(priors)
+    assert gate is not None
+    assert odds is not None
     view = gated_coef(coef, gate)
     stats = problem.stats(view, curved=curved)
     bound = -np.inf if coef.cov.is_point else bound_of(problem, state, stats)
-    P, inner, odds = (
-        model.precision(priors),
-        through_gates(stats, gate, coef.mean),
-        model.odds(priors),
-    )
+    P, inner = model.precision(priors), through_gates(stats, gate, coef.mean)
     cov = covariance(inner.S, P)
 
     def reach(mean: Array, spread: Any, scales: Any) -> State:
         new = Coef(mean, spread)
         updated = model.update(scales, new)
         if not frozen:
-            eta = update_gates(stats, view.mean, new, odds, gate)  # type: ignore[arg-type]
-            updated = model.gated(updated, eta)
+            updated = model.gated(updated, update_gates(stats, view.mean, new, odds, gate))
         latents = ()
         if state.latents:
             latents = refreshed(problem, view, gated_coef(new, model.gates(updated)))
