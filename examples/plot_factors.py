@@ -42,7 +42,7 @@ X = pd.DataFrame(X, columns=names)
 
 folds = StratifiedKFold(10, shuffle=True, random_state=0)
 for joint in (True, False):
-    model = FactorSVC(5, "linear", prior="lasso", joint=joint)
+    model = FactorSVC(5, "linear", coef_prior="lasso", joint=joint)
     error = 1 - cross_val_score(model, X, y, cv=folds)
     print(f"joint={joint}: {100 * error.mean():.1f} % ± {100 * error.std() / np.sqrt(10):.1f}")
 
@@ -51,7 +51,7 @@ for joint in (True, False):
 # -------------------------------------------
 # Colours are the probability of a tumour where all other factors are average.
 
-model = FactorSVC(5, "linear", prior="lasso").fit(X, y)
+model = FactorSVC(5, "linear", coef_prior="lasso").fit(X, y)
 print("relevance of the factors:", model.factor_relevance_.round(2))
 FactorScoreDisplay.from_estimator(model, X, y)
 plt.show()
@@ -61,7 +61,7 @@ plt.show()
 # ---------------------------
 # By draws, whose intervals know that factors can be turned into one another.
 
-draws = FactorSVC(5, "linear", Gibbs(draws=150, burn_in=100, chains=1), prior="lasso")
+draws = FactorSVC(5, "linear", Gibbs(draws=150, burn_in=100, chains=1), coef_prior="lasso")
 draws.set_params(random_state=0).fit(X, y)
 TopLoadingDisplay.from_estimator(draws, n_top=8)
 plt.show()

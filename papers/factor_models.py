@@ -32,7 +32,7 @@ def build(method: str, K: int, seed: int, select: bool, quick: bool, **options: 
     prior = "lasso" if select else "fixed"
     scales = np.full(K, np.sqrt(K)) if select else np.sqrt(K)
     common: dict[str, Any] = {"n_factors": K, "random_state": seed, **options}
-    linear = common | {"classifier": "linear", "prior": prior}
+    linear = common | {"classifier": "linear", "coef_prior": prior}
     kernel = common | {"classifier": "kernel", "kernel": Scaled(4.0, RBF(scales))}
     machine = BayesianSVC(random_state=seed, standardize=False)
     makers: dict[str, Callable[[], Any]] = {

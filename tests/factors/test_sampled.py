@@ -5,8 +5,14 @@ from tests.factors.test_kernel import make
 from tests.problems import Z
 
 from bayesvm.factors import kernel as km
-from bayesvm.factors.fitted import KernelFit, kernel_moments
-from bayesvm.factors.sampled import Sample, kernel_functions, places, sampled
+from bayesvm.factors.fitted import (
+    KernelFit,
+    Sample,
+    kernel_functions,
+    kernel_moments,
+    places,
+    sampled,
+)
 from bayesvm.factors.sheet import Sheet
 
 DRAWS = 4000

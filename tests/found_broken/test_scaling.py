@@ -323,7 +323,7 @@ def test_nothing_is_printed_for_tiny_weights(capfd):
 
 @pytest.mark.parametrize("bias", [1e300, 1e-300])
 def test_a_level_beyond_all_numbers_is_refused_by_name(bias):
-    for model in (BayesianSVC(intercept_scale=bias), FactorSVC(n_factors=2, bias=bias)):
+    for model in (BayesianSVC(intercept_scale=bias), FactorSVC(n_factors=2, intercept_scale=bias)):
         with pytest.raises(ValueError, match=r"(bias|intercept_scale) must lie between"):
             model.fit(X, Y)
 

@@ -11,36 +11,38 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils._set_output import _wrap_data_with_container
-from sklearn.utils.validation import check_is_fitted
 
 from ..blocks import Blocks, block_rows
 from ..core.types import Array, Term
-from ..designs import Intercept, Standardised
+from ..designs import Intercept
 from ..designs.columns import FAR, RAW_FAR, column_moments
 from ..engines import Serial
+from ..engines.threads import blas_threads
 from ..factors.design import FactorScores
-from ..factors.fitted import Fitted, LinearDraws, LinearFit, ProjectedScores
+from ..factors.fitted import LinearDraws, LinearFit, ProjectedScores
 from ..factors.learn import choose_size, fit_kernel
-from ..factors.loadings import FactorPrior, Loadings, learn, rank
-from ..factors.sheet import Sheet
-from ..files.checkpoint import opened
+from ..factors.loadings import FactorPrior, learn, rank
+from ..factors.sheet import ColumnScale, Sheet
 from ..inference import VB, Gibbs
 from ..inference.progress import Progress
 from ..inputs import cells, reading
 from ..inputs.parameters import is_among
 from ..machines.diagnostics import r_hat
+from ..machines.fit import Fit, one_against_rest
 from ..machines.machine import AGREED, Machine
 from ..model.model import Model, Problem
 from ..priors import Fixed
 from ..processes.points import merge
-from ..reports.factors import LoadingReport
+from ..reports.factors import FactorReport
 from . import choices as check
+from .base import BayesianClassifier, Training
+from .run import Run
 
 CHAINS = {"linear": Gibbs(draws=600, burn_in=300, chains=2), "kernel": Gibbs(200, 100, 2)}
 CLIMBS = {"linear": VB(max_iter=500, tol=1e-5), "kernel": VB(max_iter=200, tol=1e-5)}
 
 
-class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport):  # type: ignore[misc]
+class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClassifier):  # type: ignore[misc]
     r"""Discriminative factor model: few factors that explain the columns and separate the classes.
 
     .. math::
@@ -78,8 +80,8 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
     tune : bool, default=True
         Learn the kernel's parameters, under a prior around where they start (a quarter of a unit of
         the logarithm).
-    prior : str or an object of :mod:`bayesvm.priors`, default="fixed"
-        Of the linear machine's coefficients.  ``"lasso"`` selects factors.
+    coef_prior : str or an object of :mod:`bayesvm.priors`, default="fixed"
+        Prior of the linear machine's coefficients.  ``"lasso"`` selects factors.
     nu : float or None, default=1.0
         Rate of the loadings' variances: larger values make loadings smaller and sparser.  ``None``
         learns it (not for the kernel machine by VB, whose scores are a point).  With many more
@@ -90,8 +92,8 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
     label_weight : float, default=1.0
         How often each label counts.  Raising it to make up for many columns moves training scores
         to fit labels and does not help new rows.
-    bias : float, default=3.0
-        Prior standard deviation of the level of f.
+    intercept_scale : float, optional
+        Prior standard deviation of the intercept, the level of f; 3 if not given.
     standardize : bool, default=True
         Scale columns inside (they are always centred); loadings are reported on the scale of the
         input.
@@ -166,7 +168,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
     ((3, 2), (3, 300))
     """
 
-    _accept_sparse: Any = False
+    _accept_sparse = False
     engine = "serial"  # few rows: nothing to share
 
     def __init__(
@@ -178,11 +180,11 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
         *,
         kernel: Any = "rbf",
         tune: bool = True,
-        prior: Any = "fixed",
+        coef_prior: Any = "fixed",
         nu: float | None = 1.0,
         joint: bool = True,
         label_weight: float = 1.0,
-        bias: float = 3.0,
+        intercept_scale: float | None = None,
         standardize: bool = True,
         probability: str = "calibrated",
         class_weight: Any = None,
@@ -200,11 +202,11 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
         self.likelihood = likelihood
         self.kernel = kernel
         self.tune = tune
-        self.prior = prior
+        self.coef_prior = coef_prior
         self.nu = nu
         self.joint = joint
         self.label_weight = label_weight
-        self.bias = bias
+        self.intercept_scale = intercept_scale
         self.standardize = standardize
         self.probability = probability
         self.class_weight = class_weight
@@ -216,13 +218,9 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
         self.callbacks = callbacks
         self.checkpoint = checkpoint
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
-    def _kind(self) -> dict[str, Any]:
-        return super()._kind() | {"ensure_all_finite": "allow-nan"}
+    @property
+    def _allows_nan(self) -> bool:
+        return True
 
     # ----- fitting
 
@@ -245,26 +243,24 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
         """
         scheme = self._scheme()
         reading.check_in_memory(X, "FactorSVC")
-        X, y = self._read(X, y, reset=True)
-        classes, codes = np.unique(y, return_inverse=True)
-        c = reading.check_weights(sample_weight, self.class_weight, codes, classes)
-        copies = reading.check_weights(sample_weight, None, codes, classes)
-        reading.check_two_sided(codes, c, classes)
-        self.classes_ = classes
-        rows = np.flatnonzero(c > 0)
-        if check.is_sampler(scheme):  # each copy of a row has scores of its own
-            rows = np.repeat(rows, reading.whole(copies[rows]))
-            c, copies = c / np.maximum(copies, 1e-300), np.ones_like(copies)
-            X, codes, c, copies = X[rows].astype(float), codes[rows], c[rows], copies[rows]
-        else:
-            X, codes, c, copies = _merged(X[rows].astype(float), codes[rows], c[rows], copies[rows])
-        self._scale_columns(X, copies)
-        sheet = Sheet.of(self._scaled(X), copies)
-        with check.blas_threads(sheet.n, "dense"):
-            machines = self._learn(sheet, codes, self.label_weight * c, scheme)
-        self._conclude(machines)
-        self._report()
-        return self
+        with self._run() as run:
+            data = self._read_training(X, y, sample_weight).weighted()
+            data = data._replace(X=data.X.astype(float))
+            if isinstance(scheme, Gibbs):  # the scores of each copy of a row are drawn
+                at = np.repeat(np.arange(len(data.c)), reading.whole(data.copies))
+                data = data._replace(c=data.c / data.copies, copies=np.ones_like(data.copies))
+                data = data.take(at)
+            else:
+                data = _merged(data)
+            columns = self._scale(data.X, data.copies)
+            sheet = Sheet.of(columns.scaled(data.X), data.copies)
+            c = self.label_weight * data.c
+            with blas_threads(sheet.n):
+                machines, parts = self._learn(run, sheet, data, c, scheme)
+        self._report = FactorReport(parts, columns)
+        self._n_features_out = sum(part.loadings()[0].shape[1] for part in parts)
+        fit = Fit(machines, data.classes, float(data.c.sum()), data.rows, run.stopped)
+        return self._keep(fit)
 
     def _scheme(self) -> Any:
         """The scheme, and everything that can be checked before data are seen."""
@@ -287,7 +283,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
             raise ValueError(
                 f"a factor model is fitted by inference='vb' or 'gibbs'; got {self.inference!r}."
             )
-        drawn = check.is_sampler(scheme)
+        drawn = isinstance(scheme, Gibbs)
         if drawn and not self.joint:
             raise ValueError("joint=False is a comparison by inference='vb'; use that.")
         if self.nu is None and self.classifier == "kernel" and not drawn:
@@ -303,42 +299,36 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
         check.check_probability(self.probability)
         # whether or not this classifier has them
         check.choose_likelihood(self.likelihood, scheme)
-        check.choose_prior(self.prior, scheme)
+        check.choose_prior(self.coef_prior, scheme)
         check.choose_kernel(self.kernel, 1.0)
         check.check_positive("label_weight", self.label_weight, 1e-6, 1e6)
-        for name in ("bias", *(() if self.nu is None else ("nu",))):
-            check.check_positive(name, getattr(self, name), 1e-6, 1e6)
+        self._level()
+        if self.nu is not None:
+            check.check_positive("nu", self.nu, 1e-6, 1e6)
         return scheme
 
-    def _scale_columns(self, X: Array, copies: Array) -> None:
-        """Mean and spread of the cells seen, and which columns vary."""
-        unseen = np.asarray(np.isnan(X).all(axis=0))
-        if unseen.any():
+    def _level(self) -> float:
+        """Prior precision of the intercept."""
+        return float(check.intercept_prior(self.intercept_scale, default=3.0).precision)
+
+    def _scale(self, X: Array, copies: Array) -> ColumnScale:
+        """Mean and spread of the cells that are not missing, and which columns vary."""
+        unseen = np.flatnonzero(np.isnan(X).all(axis=0))
+        if unseen.size:
+            shown = ", ".join(str(self._names()[j]) for j in unseen[:5])
+            shown += f" and {unseen.size - 5} more" if unseen.size > 5 else ""
             raise ValueError(
-                f"columns with no cell that was seen cannot load on a factor: "
-                f"{self._named(unseen)}. Drop them."
+                f"columns with no cell that was seen cannot load on a factor: {shown}. Drop them."
             )
         blocks = Blocks(X, np.empty(copies.size), copies, block_rows(X.shape[1]))
-        self.mean_, spread, constant = column_moments(blocks, Serial())
-        self._varies = ~constant
-        if not self._varies.any():
+        mean, spread, constant = column_moments(blocks, Serial())
+        if constant.all():
             raise ValueError(
                 "all columns have the same value in every row, so that there is no factor. "
                 "Give columns that vary."
             )
-        self.scale_ = np.where(self._varies & self.standardize, spread, 1.0)
-
-    def _named(self, which: Array) -> str:
-        """The first of some columns."""
-        at = np.flatnonzero(which)
-        shown = ", ".join(str(self._names()[j]) for j in at[:5])
-        return shown + (f" and {at.size - 5} more" if at.size > 5 else "")
-
-    def _scaled(self, X: Array) -> Array:
-        """Columns that vary, centred and scaled."""
-        far = FAR if self.standardize else RAW_FAR
-        columns = Standardised(self.mean_, self.scale_, far).columns(X)
-        return np.asarray(columns)[:, self._varies]
+        scale = np.where(~constant & self.standardize, spread, 1.0)
+        return ColumnScale(mean, scale, ~constant, FAR if self.standardize else RAW_FAR)
 
     def _size(self, sheet: Sheet, prior: FactorPrior) -> int:
         K = self.n_factors
@@ -348,80 +338,49 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
             raise ValueError(f"n_factors must be a whole number, 1 or more, or 'auto'; got {K!r}.")
         return min(int(K), rank(sheet))
 
-    def _learn(self, sheet: Sheet, codes: Array, c: Array, scheme: Any) -> list[Any]:
+    def _learn(
+        self, run: Run, sheet: Sheet, data: Training, c: Array, scheme: Any
+    ) -> tuple[list[Any], list[Any]]:
+        """Machines, and the factor models they belong to."""
         prior = FactorPrior(self.nu)
-        K = self.n_factors_ = self._size(sheet, prior)
+        K = self._size(sheet, prior)
         linear = self.classifier == "linear"
-        # variational EM stops before factors have settled that had not when it began
-        rough = check.is_sampler(scheme) or (linear and self.joint)
+        # variational EM stops before factors have converged that had not when it began
+        rough = isinstance(scheme, Gibbs) or (linear and self.joint)
         q, scores, _ = learn(prior, sheet, K, *((20, 1e-4) if rough else (500, 1e-6)))
-        if linear:
-            return self._fit_linear(sheet, codes, c, scheme, prior, q)
-        Y = np.stack(list(self._targets(codes)), axis=1)
-        kernel, _ = check.choose_kernel(self.kernel, K)
-
-        def about() -> dict[str, str]:
-            return self._about(sheet.table(), sheet.c, codes, c)
-
-        with opened(self.checkpoint, about) as store, self._reporting() as report:
-            machines = fit_kernel(
-                sheet, Y, c, check.choose_likelihood(self.likelihood, scheme), prior, kernel,
-                (q, scores), scheme, bias=float(self.bias), tune=bool(self.tune), joint=self.joint,
-                probability=self.probability, rng=self._fit_generator("factors"),
-                n_jobs=self.n_jobs, report=report, store=store,
-            )  # fmt: skip
-        self._parts: list[Fitted] = [machines[0].fitted]
-        return machines
-
-    def _fit_linear(
-        self, sheet: Sheet, codes: Array, c: Array, scheme: Any, prior: FactorPrior, q: Loadings
-    ) -> list[Machine]:
-        """By the common engine: scores are a design with latent entries."""
+        likelihood = check.choose_likelihood(self.likelihood, scheme)
+        if not linear:
+            Y = np.stack(list(one_against_rest(data.codes, data.n_classes)), axis=1)
+            kernel, _ = check.choose_kernel(self.kernel, K)
+            with run.checkpoint(lambda: [sheet.table(), sheet.c, data.codes, c]) as store:
+                found = fit_kernel(
+                    sheet, Y, c, likelihood, prior, kernel, (q, scores), scheme,
+                    bias=self._level() ** -0.5, tune=bool(self.tune), joint=self.joint,
+                    probability=self.probability, rng=run.generator("factors"),
+                    n_jobs=self.n_jobs, report=run, store=store,
+                )  # fmt: skip
+            return found, [found[0].fitted]
+        # scores are a design with latent entries
         design: Any = FactorScores(prior, q) if self.joint else ProjectedScores(q)
         terms = (
-            Term("intercept", Intercept(), Fixed(float(self.bias) ** -2)),
-            Term("factors", design, check.choose_prior(self.prior, scheme)),
+            Term("intercept", Intercept(), Fixed(self._level())),
+            Term("factors", design, check.choose_prior(self.coef_prior, scheme)),
         )
-        likelihood = check.choose_likelihood(self.likelihood, scheme)
+        blocks = Blocks(sheet.table(), np.empty(sheet.n), c, sheet.n, copies=sheet.c)
         model = Model(terms, likelihood).sized(float(c.sum()))
-        X = sheet.table()
-        blocks = Blocks(X, np.empty(sheet.n), c, sheet.n, copies=sheet.c)
-        problem = Problem(model, blocks, Serial())
-        count = 1 if len(self.classes_) == 2 else len(self.classes_)
-        machines = self._fit_machines(problem, codes, scheme, [None] * count)
-        if check.is_sampler(scheme):
-            machines = [_judged(machine) for machine in machines]
-        kind = LinearDraws if check.is_sampler(scheme) else LinearFit
-        self._parts = [kind(machine) for machine in machines]
-        return machines
+        machines = run.fit(Problem(model, blocks, Serial()), data.codes, data.n_classes, scheme)
+        if not isinstance(scheme, Gibbs):
+            return machines, [LinearFit(machine) for machine in machines]
+        machines = [_judged(machine) for machine in machines]
+        return machines, [LinearDraws(machine) for machine in machines]
 
-    def _report(self) -> None:
-        """Loadings on the scale of the input, factors in order and with their signs."""
-        means, stds, shares = [], [], []
-        self._turns = []
-        for part in self._parts:
-            A, sd = part.loadings()
-            at = np.argsort(-np.square(A).sum(axis=0), kind="stable")
-            top = np.abs(A[:, at]).argmax(axis=0)
-            sign = np.where(A[top, at] < 0, -1.0, 1.0)
-            self._turns.append((at, sign))
-            means.append(self._on_input(A[:, at] * sign))
-            stds.append(self._on_input(sd[:, at]))
-            slopes = part.slopes()[at]
-            shares.append(slopes / max(float(slopes.sum()), 1e-300))
-        self.loadings_, self.loadings_std_ = np.hstack(means), np.hstack(stds)
-        self.factor_relevance_ = np.concatenate(shares)
-        self.noise_precision_ = self._noise(np.mean([part.psi for part in self._parts]))
-        self.offset_ = np.array([m.link.offset for m in self.machines_])
-        self._n_features_out = self.loadings_.shape[1]
+    # ----- predictions
 
-    # ----- asking
+    def _read_new(self, X: Any, groups: Any = None) -> Array:
+        return self._report.columns.scaled(super()._read_new(X, groups))
 
-    def _new_rows(self, X: Any) -> Array:
-        return self._scaled(super()._new_rows(X))
-
-    def _moments(self, X: Any) -> tuple[Array, Array]:
-        X = self._new_rows(X)
+    def _moments(self, X: Any, groups: Any = None) -> tuple[Array, Array]:
+        X = self._read_new(X)
         pairs = [machine.moments(X) for machine in self.machines_]
         return np.stack([m for m, _ in pairs], 1), np.stack([v for _, v in pairs], 1)
 
@@ -442,17 +401,11 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
         std : array of the same shape
             Only with ``return_std``.
         """
-        sheet = Sheet.of(self._new_rows(X))
-        means, stds = [], []
-        for part, (at, sign) in zip(self._parts, self._turns, strict=True):
-            mean, sd = part.scores(sheet)
-            means.append(mean[:, at] * sign)
-            stds.append(sd[:, at])
-        scores = np.hstack(means)
+        scores, std = self._report.scores(self._read_new(X))
         if not return_std:
             return scores
-        # of two answers scikit-learn makes the first what set_output asked for
-        return scores, _wrap_data_with_container("transform", np.hstack(stds), X, self)
+        # of two arrays scikit-learn wraps the first as set_output demands
+        return scores, _wrap_data_with_container("transform", std, X, self)
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows that scores stand for, without noise.
@@ -465,30 +418,153 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoadingReport
         Returns
         -------
         rows : array of shape (n, n_features)
-            On the scale of the input.  Where classes have factors of their own, the average of what
-            each class's say.
+            On the scale of the input; where classes have their own factors, averaged over classes.
         """
-        check_is_fitted(self, "machines_")
+        self._fitted()
         W = check_array(cells.check_table(X), dtype=[np.float64, np.float32])
         if W.shape[1] != self.loadings_.shape[1]:
             raise ValueError(
                 f"scores have {self.loadings_.shape[1]} columns, one a factor; got {W.shape[1]}."
             )
-        rows: Array = self.mean_ + W @ self.loadings_.T / len(self._parts)
+        rows: Array = self.mean_ + W @ self.loadings_.T / len(self._report.parts)
         return rows
 
+    # ----- reports
 
-def _merged(X: Array, codes: Array, c: Array, copies: Array) -> tuple[Array, Array, Array, Array]:
+    @property
+    def loadings_(self) -> Array:
+        """Posterior means of the loadings, ``(n_features, n_factors)``."""
+        return self._report.loadings
+
+    @property
+    def loadings_std_(self) -> Array:
+        """Posterior standard deviations of the loadings."""
+        return self._report.std
+
+    @property
+    def factor_relevance_(self) -> Array:
+        """Share of each factor in the squared slope of f."""
+        return self._report.relevance
+
+    @property
+    def noise_precision_(self) -> Array:
+        """Noise precision of each column."""
+        return self._report.noise_precision
+
+    @property
+    def mean_(self) -> Array:
+        """Means of the columns."""
+        return self._report.columns.mean
+
+    @property
+    def scale_(self) -> Array:
+        """Scales of the columns."""
+        return self._report.columns.scale
+
+    @property
+    def n_factors_(self) -> int:
+        """Number of factors of each machine."""
+        return int(self._n_features_out // len(self._report.parts))
+
+    def loadings_interval(self, level: float = 0.9) -> tuple[Array, Array]:
+        """Central posterior intervals of the loadings.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior mass of each, in (0, 1).
+
+        Returns
+        -------
+        lower, upper : arrays of shape (n_features, n_factors)
+            Ends, as of Gaussians.
+        """
+        self._fitted()
+        return self._report.interval(level)
+
+    def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
+        """Draws of the loadings, or of f at given rows.
+
+        Parameters
+        ----------
+        n : int, default=1000
+            Number of draws.  Those of a sampler are picked from the ones it kept.
+        X : array-like of shape (rows, n_features), optional
+            Give draws of f at these rows instead, jointly over rows.
+        random_state : int, RandomState, Generator or None
+            Seed; by default the estimator's.
+
+        Returns
+        -------
+        draws : array of shape (n, n_features, n_factors), or (n, rows) with ``X``
+            Loadings as in ``loadings_``, on the scale of the input.  With ``X`` and more than two
+            classes one more axis, of classes, after the first.
+        """
+        self._fitted()
+        rng = self._generator(random_state)
+        if X is not None:
+            return self._report.functions(self._read_new(X), n, rng)
+        A = np.concatenate([found.A for found in self._report.sample(n, rng)], axis=3)
+        A = A.reshape(-1, *A.shape[2:])
+        return A[rng.integers(len(A), size=n)] if self.machines_[0].draws is not None else A
+
+    def to_arviz(self, n: int = 1000) -> Any:
+        """Draws (variational ones unless sampled) as an ArviZ data tree.
+
+        Parameters
+        ----------
+        n : int, default=1000
+            Number of variational draws; of a sampler all that were kept.
+
+        Returns
+        -------
+        tree : xarray.DataTree
+            Group ``posterior`` with ``loadings`` and ``noise_precision`` on the scale of the input;
+            ``coef`` and ``intercept`` of a linear machine; ``kernel_parameters`` where they were
+            drawn.  Scores and kernel are points under variational EM and left out.
+        """
+        self._fitted()
+        factors = [str(name) for name in self.get_feature_names_out()]
+        return self._report.arviz(n, self._generator(), self._names(), factors, self.classes_)
+
+    def summary(self, level: float = 0.9) -> Any:
+        """Coefficients and loadings with their uncertainty, as a data frame.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior mass of the interval.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            Indexed by parameter, factor and name: mean, sd, lower, upper, and r_hat and ess where
+            drawn.  Parameters are ``intercept`` and ``coef`` of a linear machine, then
+            ``loading``, whose names are those of the columns, largest (over the column's standard
+            deviation) first: ``summary().loc["loading"].groupby("factor").head(5)`` are the five
+            columns that make each factor.  Where each class has a machine the name of an
+            intercept or coefficient is its class.
+        """
+        self._fitted()
+        machines = self.machines_
+        posteriors = [m.posterior for m in machines] if self.classifier == "linear" else []
+        factors = [str(name) for name in self.get_feature_names_out()]
+        drawn, names = machines[0].draws is not None, self._names()
+        rng = self._generator()
+        return self._report.summary(level, posteriors, drawn, rng, names, factors, self.classes_)
+
+
+def _merged(data: Training) -> Training:
     """Equal rows of equal class as one, in an order that depends on their values only.
 
     Scores at a point have local optima, and rounding can decide which of them a climb finds: the
     same data have to be the same arrays.
     """
-    holes = np.isnan(X)
+    X, holes = data.X, np.isnan(data.X)
     values = np.hstack([np.where(holes, 0.0, X), holes]) if holes.any() else X
-    found = merge(values, codes, copies)
+    found = merge(values, data.codes, data.copies)
     one = np.unique(found.back, return_index=True)[1]  # a row for every merged one
-    return X[one], codes[one], np.bincount(found.back, c), found.c
+    return data.take(one)._replace(c=np.bincount(found.back, data.c), copies=found.c)
 
 
 def _judged(machine: Machine) -> Machine:

@@ -6,25 +6,86 @@ spread, how much f changes along each factor, and draws.  Kernel machines also a
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
+from scipy.linalg import cholesky
 from scipy.optimize import linear_sum_assignment
 from scipy.special import ndtri
 
 from ..core.types import Array, Design, Rows
 from ..machines.calibration import Link, decisive
 from ..machines.machine import Machine
-from .kernel import KernelDraw, KernelFactors, KernelState, collapse
+from .kernel import JITTER, Collapsed, KernelDraw, KernelFactors, KernelState, collapse
 from .loadings import Drawn, Loadings, project
-from .sampled import Sample, kernel_functions, linear_functions, places, sampled
 from .sheet import Scores, Sheet
 
 Pair = tuple[Array, Array]
+
+
+class Sample(NamedTuple):
+    """Draws, ``(chains, draws, ...)``; ``None`` for what the model does not have or is a point."""
+
+    A: Array  # (..., d, K)
+    psi: Array
+    intercept: Array | None = None
+    coef: Array | None = None  # (..., K)
+    theta: Array | None = None  # log parameters of the kernel
+    names: tuple[str, ...] = ()  # theirs
+
+    def turned(self, at: Array, sign: Array) -> Sample:
+        """Factors in another order and with other signs."""
+        return self._replace(
+            A=self.A[..., at] * sign,
+            coef=None if self.coef is None else self.coef[..., at] * sign,
+            theta=None if self.theta is None else self.theta[..., places(self.names, at)],
+        )
+
+
+def places(names: tuple[str, ...], at: Array) -> list[int]:
+    """Parameters once factors have changed places: those named ``[k]`` go along."""
+    where = {name: j for j, name in enumerate(names)}
+    moved = [re.sub(r"\[(\d+)\]$", lambda k: f"[{at[int(k[1])]}]", name) for name in names]
+    return [where[name] for name in moved]
+
+
+def sampled(q: Loadings, n: int, rng: np.random.Generator) -> Sample:
+    """From q(A) and q(psi)."""
+    dice = rng.standard_normal((n, *q.mean.shape))
+    A = q.mean + np.einsum("ijk,nik->nij", np.linalg.cholesky(q.cov), dice)
+    return Sample(A[None], rng.gamma(q.shape, 1.0 / q.rate, size=(1, n)))
+
+
+def linear_functions(machine: Machine, X: Array, n: int, rng: np.random.Generator) -> Array:
+    """f at new rows, ``(n, rows, 1)``."""
+    return machine.predictors(X, machine.posterior.sample(n, rng), rng)[:, :, None]
+
+
+def kernel_functions(
+    problem: KernelFactors,
+    kernel: Any,
+    new: Array,
+    W: Array,
+    parts: list[Collapsed],
+    n: int,
+    rng: np.random.Generator,
+) -> Array:
+    """f at new scores, jointly over them, ``(n, rows, machines)``."""
+    s = problem.spread(W)
+    own = kernel(new / s) + problem.bias**2
+    cross = kernel(new / s, W / s) + problem.bias**2
+    jitter = JITTER * float(np.mean(np.diag(own))) * np.eye(len(own))
+    out = []
+    for part in parts:
+        cov = own - cross @ part.inverse @ cross.T
+        L = cholesky(cov + jitter, lower=True, check_finite=False)
+        out.append(cross @ part.alpha + rng.standard_normal((n, len(own))) @ L.T)
+    return np.stack(out, axis=2)
 
 
 class Fitted(Protocol):
@@ -368,10 +429,18 @@ class KernelMachine:
 
     @property
     def posterior(self) -> KernelMachine:
-        """Asked whether it has a spread."""
+        """This machine: it has a standard deviation of f."""
         return self
 
-    def moments(self, X: Array) -> Pair:
+    @property
+    def terms(self) -> tuple[Any, ...]:
+        """None: the kernel of scores is no sum of columns."""
+        return ()
+
+    def columns(self, X: Array) -> None:
+        return None
+
+    def moments(self, X: Array, rows: Rows | None = None) -> Pair:
         m, v = self.fitted.moments(Sheet.of(X))
         return m[:, self.number], v[:, self.number]
 

@@ -35,10 +35,9 @@ from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
 from ..likelihoods import Likelihood
 from ..processes.process import Gram, Labels, SiteFit, Sites, factor, fit_sites, target_sites
-from .bordered import Inverse
-from .frame import Frame
-from .loadings import Drawn, FactorPrior, Loadings
+from .loadings import Drawn, FactorPrior, Frame, Loadings
 from .sheet import Scores, Sheet
+from .updated_inverse import UpdatedInverse
 
 SPREAD = 0.25  # prior standard deviation of the kernel's log parameters around their start
 FARTHEST = 12.0  # how far from there they are tried: with very large weights they would run away
@@ -368,7 +367,7 @@ def move_scores(
     """
     W = at.W.copy()
     K = problem.gram(at.kernel, W)
-    inverses = [Inverse(collapse(K, s).inverse, s.b / s.w) for s in at.sites]
+    inverses = [UpdatedInverse(collapse(K, s).inverse, s.b / s.w) for s in at.sites]
     noises = [1.0 / s.w for s in at.sites]
     Z = frame.inverse(W)
     dice = rng.standard_normal(Z.shape)

@@ -64,7 +64,10 @@ def fit_kernel(
             problem, state, scheme.max_iter, scheme.tol, lambda p, _: report(p)
         )
         end, count, change = path[-1], len(path) - 1, float(np.ptp(path[-2:]))
-        fitted = KernelFit(*(unlabelled(problem, state, scheme) if joint else (problem, state)))
+        problem, state = unlabelled(problem, state, scheme) if joint else (problem, state)
+        # predictions need sites and alpha alone
+        fits = (replace(fit, R=np.empty((0, 0))) for fit in state.fits)
+        fitted = KernelFit(problem, state._replace(fits=tuple(fits)))
     m, v = fitted.left_out(sheet)
     machines = []
     for j, y in enumerate(Y.T):

@@ -221,6 +221,43 @@ def project(sheet: Sheet, q: Loadings | Drawn) -> Scores:
     return Scores(np.einsum("...jk,...k->...j", cov, info), cov)
 
 
+@dataclass(frozen=True, eq=False)
+class Frame:
+    r"""Coordinates in which scores given the table have unit covariance.
+
+    :math:`w_n = \bar w_n + L z_n/\sqrt{c_n}` with :math:`N(\bar w_n, LL^\top)` the distribution of
+    the scores given the cells of the row, whose logarithm is :math:`-\frac12 \lVert z\rVert^2`.  A
+    row of weight c has the coordinates of c equal rows.
+    """
+
+    mean: Array
+    root: Array  # (K, K) or (n, K, K)
+    c: Array
+
+    @staticmethod
+    def of(sheet: Sheet, q: Loadings | Drawn) -> Frame:
+        seen = project(sheet, q)
+        assert seen.cov is not None
+        return Frame(seen.mean, np.linalg.cholesky(seen.cov), sheet.c)
+
+    def scores(self, Z: Array) -> Array:
+        step = Z / np.sqrt(self.c)[:, None]
+        return self.mean + np.einsum("...jk,...k->...j", self.root, step)
+
+    def pull(self, slope: Array) -> Array:
+        """Gradient in Z from the gradient in the scores."""
+        out = np.einsum("...jk,...j->...k", self.root, slope)
+        return np.asarray(out / np.sqrt(self.c)[:, None])
+
+    def inverse(self, W: Array) -> Array:
+        step = W - self.mean
+        if self.root.ndim == 2:
+            Z = np.linalg.solve(self.root, step.T).T
+        else:
+            Z = np.linalg.solve(self.root, step[:, :, None])[:, :, 0]
+        return np.asarray(Z * np.sqrt(self.c)[:, None])
+
+
 def learn(
     prior: FactorPrior, sheet: Sheet, K: int, max_iter: int = 200, tol: float = 1e-5
 ) -> tuple[Loadings, Scores, list[float]]:

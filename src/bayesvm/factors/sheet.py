@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.types import Array
+from ..designs import Standardised
 
 
 class Scores(NamedTuple):
@@ -136,3 +137,33 @@ class Sheet:
         square = square if cov is None else square + cov
         K = A.shape[1]
         return np.asarray((self.seen @ square.reshape(self.d, -1)).reshape(self.n, K, K))
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnScale:
+    """Centre and scale of the columns of the input, and which of them vary.
+
+    A factor model has the columns that vary; loadings on the others are zero.
+    """
+
+    mean: Array
+    scale: Array  # one for constant columns
+    varies: Array
+    far: float  # cells further than this from the centre are moved nearer
+
+    def scaled(self, X: Array) -> Array:
+        """Columns that vary, centred and scaled."""
+        columns = Standardised(self.mean, self.scale, self.far).columns(X)
+        return np.asarray(columns)[:, self.varies]
+
+    def widened(self, A: Array) -> Array:
+        """Loadings ``(..., columns that vary, K)`` on the scale of the input, zero for others."""
+        out = np.zeros((*A.shape[:-2], self.scale.size, A.shape[-1]))
+        out[..., self.varies, :] = A * self.scale[self.varies, None]
+        return out
+
+    def precision(self, psi: Any) -> Array:
+        """Noise precisions ``(..., n_features)`` on the scale of the input."""
+        with np.errstate(over="ignore"):  # of columns in tiny units it may be too large a number
+            found = np.asarray(psi)[..., None] / self.scale / self.scale
+        return np.where(self.varies, found, np.inf)

@@ -100,7 +100,7 @@ class Fit:
         """
         made: dict[int, Rows | None] = {}
         for machine in self.machines:
-            key = id(machine.model.terms)
+            key = id(machine.terms)
             if key not in made:
                 made[key] = machine.columns(X)
             yield made[key]

@@ -70,6 +70,10 @@ class Machine:
         """Parameters of latent entries, one for each term."""
         return tuple(each and each.params for each in self.state.latents)
 
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        return self.model.terms
+
     def columns(self, X: Any) -> Rows | None:
         """Columns at new rows; ``None`` where entries are latent."""
         return None if self.model.is_latent else self.model.rows(X)

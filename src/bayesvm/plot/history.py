@@ -160,8 +160,10 @@ class TraceDisplay:
 
 def _named(inside: Inside, machine: Any, theta: Array) -> tuple[list[str], Array]:
     """Names of the intercept, if any, and of the columns, with coefficients on the user's scale."""
-    beta, intercept = inside.model._to_user(theta, machine.model)
+    term, where = machine.model.find("coef")
+    beta, shift = term.design.to_user(theta[..., where])
     known = inside.names()
     if not inside.model.fit_intercept:
         return known, beta
+    intercept = np.asarray(shift + theta[..., 0])
     return ["intercept", *known], np.concatenate([intercept[..., None], beta], axis=-1)

@@ -1,106 +1,112 @@
-"""Loadings of factors and their uncertainty, reported on the scale of the user's columns."""
+"""Loadings of factors and their uncertainty, on the scale of the input."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
 from ..core.types import Array
-from ..estimators import choices as check
-from ..estimators._base import BayesianClassifier, arviz_tree, pandas_for
-from ..factors.sampled import Sample
+from ..factors.fitted import Fitted, Sample
+from ..factors.sheet import ColumnScale, Sheet
 from ..machines.diagnostics import ess, r_hat
+from .tables import arviz_tree, pandas_for, tails
 
 
-class LoadingReport(BayesianClassifier):
-    """What a factor model can say of its factors."""
+@dataclass(frozen=True, eq=False)
+class FactorReport:
+    """Loadings, scores, draws and tables of a fitted factor model.
 
-    def _on_input(self, A: Array) -> Array:
-        """Loadings ``(..., columns that vary, K)`` on the scale of the input, zero for others."""
-        out = np.zeros((*A.shape[:-2], self.scale_.size, A.shape[-1]))
-        out[..., self._varies, :] = A * self.scale_[self._varies, None]
-        return out
+    Factors are in the order of the variance they explain, with signs that make the largest loading
+    of each positive.
 
-    def _noise(self, psi: Any) -> Array:
-        """Noise precisions ``(..., n_features)`` on the scale of the input."""
-        with np.errstate(over="ignore"):  # of columns in tiny units it may be too large a number
-            found = np.asarray(psi)[..., None] / self.scale_ / self.scale_
-        return np.where(self._varies, found, np.inf)
+    Parameters
+    ----------
+    parts : sequence of Fitted
+        The factor model, or one for each class where classes have their own.
+    columns : ColumnScale
+        Centre and scale of the columns.
+    """
 
-    def loadings_interval(self, level: float = 0.9) -> tuple[Array, Array]:
-        """Central posterior intervals of the loadings.
+    parts: Sequence[Fitted]
+    columns: ColumnScale
 
-        Parameters
-        ----------
-        level : float, default=0.9
-            Posterior mass of each, in (0, 1).
-
-        Returns
-        -------
-        lower, upper : arrays of shape (n_features, n_factors)
-            Ends, as of Gaussians.
-        """
-        self._check_fitted()
-        low, high = (ndtri(t) * self.loadings_std_ for t in check.tails(level))
-        return self.loadings_ + low, self.loadings_ + high
-
-    def _sample(self, n: int, rng: np.random.Generator) -> list[Sample]:
-        """Draws of each part, factors as they are reported; loadings on the scale of the input."""
+    @cached_property
+    def _ordered(self) -> list[tuple[Array, Array, Array, Array, Array]]:
+        """For each part: order and signs of its factors, loadings, their sds, relevance."""
         out = []
-        for part, turn in zip(self._parts, self._turns, strict=True):
-            found = part.sample(n, rng).turned(*turn)
-            out.append(found._replace(A=self._on_input(found.A)))
+        for part in self.parts:
+            A, sd = part.loadings()
+            at = np.argsort(-np.square(A).sum(axis=0), kind="stable")
+            A, sd, slopes = A[:, at], sd[:, at], part.slopes()[at]
+            sign = np.where(A[np.abs(A).argmax(axis=0), np.arange(at.size)] < 0, -1.0, 1.0)
+            share = slopes / max(float(slopes.sum()), 1e-300)
+            out.append((at, sign, self.columns.widened(A * sign), self.columns.widened(sd), share))
         return out
 
-    def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
-        """Draws of the loadings, or of f at given rows.
+    @property
+    def loadings(self) -> Array:
+        """Posterior means, ``(n_features, factors)``."""
+        return np.hstack([part[2] for part in self._ordered])
 
-        Parameters
-        ----------
-        n : int, default=1000
-            Number of draws.  Those of a sampler are picked from the ones it kept.
-        X : array-like of shape (rows, n_features), optional
-            Give draws of f at these rows instead, jointly over rows.
-        random_state : int, RandomState, Generator or None
-            Seed; by default the estimator's.
+    @property
+    def std(self) -> Array:
+        """Posterior standard deviations of the loadings."""
+        return np.hstack([part[3] for part in self._ordered])
 
-        Returns
-        -------
-        draws : array of shape (n, n_features, n_factors), or (n, rows) with ``X``
-            Loadings as in ``loadings_``, on the scale of the input.  With ``X`` and more than two
-            classes one more axis, of classes, after the first.
-        """
-        self._check_fitted()
-        rng = self._generator(random_state)
-        if X is not None:
-            X = self._new_rows(X)
-            f = np.concatenate([part.functions(X, n, rng) for part in self._parts], axis=2)
-            return f[:, :, 0] if f.shape[2] == 1 else f.transpose(0, 2, 1)
-        A = np.concatenate([found.A for found in self._sample(n, rng)], axis=3)
-        A = A.reshape(-1, *A.shape[2:])
-        return A[rng.integers(len(A), size=n)] if self.machines_[0].draws is not None else A
+    @property
+    def relevance(self) -> Array:
+        """Share of each factor in the squared slope of f."""
+        return np.concatenate([part[4] for part in self._ordered])
 
-    def to_arviz(self, n: int = 1000) -> Any:
-        """Draws (variational ones unless sampled) as an ArviZ data tree.
+    @property
+    def noise_precision(self) -> Array:
+        """Noise precision of each column."""
+        return self.columns.precision(np.mean([part.psi for part in self.parts]))
 
-        Parameters
-        ----------
-        n : int, default=1000
-            Number of variational draws; of a sampler all that were kept.
+    def scores(self, X: Array) -> tuple[Array, Array]:
+        """Means and standard deviations of the scores of scaled rows, ``(n, factors)``."""
+        sheet, means, stds = Sheet.of(X), [], []
+        for part, (at, sign, *_) in zip(self.parts, self._ordered, strict=True):
+            mean, sd = part.scores(sheet)
+            means.append(mean[:, at] * sign)
+            stds.append(sd[:, at])
+        return np.hstack(means), np.hstack(stds)
 
-        Returns
-        -------
-        tree : xarray.DataTree
-            Group ``posterior`` with ``loadings`` and ``noise_precision`` on the scale of the input;
-            ``coef`` and ``intercept`` of a linear machine; ``kernel_parameters`` where they were
-            drawn.  What is a point, as are scores and kernel under variational EM, is not there.
-        """
-        self._check_fitted()
-        parts = self._sample(n, self._generator())
+    def interval(self, level: float) -> tuple[Array, Array]:
+        """Central posterior intervals of the loadings, as of Gaussians."""
+        low, high = (ndtri(t) * self.std for t in tails(level))
+        return self.loadings + low, self.loadings + high
+
+    def sample(self, n: int, rng: np.random.Generator) -> list[Sample]:
+        """Draws of each part, loadings on the scale of the input."""
+        out = []
+        for part, (at, sign, *_) in zip(self.parts, self._ordered, strict=True):
+            found = part.sample(n, rng).turned(at, sign)
+            out.append(found._replace(A=self.columns.widened(found.A)))
+        return out
+
+    def functions(self, X: Array, n: int, rng: np.random.Generator) -> Array:
+        """Draws of f at scaled rows, jointly over rows."""
+        f = np.concatenate([part.functions(X, n, rng) for part in self.parts], axis=2)
+        return f[:, :, 0] if f.shape[2] == 1 else f.transpose(0, 2, 1)
+
+    def arviz(
+        self,
+        n: int,
+        rng: np.random.Generator,
+        names: Sequence[str],
+        factors: Sequence[str],
+        classes: Array,
+    ) -> Any:
+        """Draws as an ArviZ data tree."""
+        parts = self.sample(n, rng)
         single = len(parts) == 1
-        psi = [self._noise(found.psi) for found in parts]
+        psi = [self.columns.precision(found.psi) for found in parts]
         group: dict[str, Any] = {
             "loadings": np.concatenate([found.A for found in parts], axis=3),
             "noise_precision": psi[0] if single else np.stack(psi, axis=2),
@@ -109,9 +115,9 @@ class LoadingReport(BayesianClassifier):
             "loadings": ["feature", "factor"],
             "noise_precision": ["feature"] if single else ["class", "feature"],
         }
-        coords: dict[str, Any] = {"feature": self._names(), "factor": self._factor_names()}
+        coords: dict[str, Any] = {"feature": list(names), "factor": list(factors)}
         if not single:
-            coords["class"] = list(self.classes_)
+            coords["class"] = list(classes)
         if parts[0].coef is not None:
             group["coef"] = np.concatenate([found.coef for found in parts], axis=2)
             level: list[Any] = [found.intercept for found in parts]
@@ -123,56 +129,47 @@ class LoadingReport(BayesianClassifier):
             coords["kernel_parameter"] = list(parts[0].names)
         return arviz_tree(group, dims, coords)
 
-    def _factor_names(self) -> list[str]:
-        return [str(name) for name in self.get_feature_names_out()]
-
-    def summary(self, level: float = 0.9) -> Any:
-        """Coefficients and loadings with their uncertainty, as a data frame.
-
-        Parameters
-        ----------
-        level : float, default=0.9
-            Posterior mass of the interval.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            Indexed by parameter, factor and name: mean, sd, lower, upper, and r_hat and ess where
-            drawn.  Parameters are ``intercept`` and ``coef`` of a linear machine, then
-            ``loading``, whose names are those of the columns, largest (over the column's standard
-            deviation) first: ``summary().loc["loading"].groupby("factor").head(5)`` are the five
-            columns that make each factor.  Where classes have machines of their own the name of an
-            intercept or coefficient is its class.
-        """
-        self._check_fitted()
+    def summary(
+        self,
+        level: float,
+        posteriors: Sequence[Any],
+        drawn: bool,
+        rng: np.random.Generator,
+        names: Sequence[str],
+        factors: Sequence[str],
+        classes: Array,
+    ) -> Any:
+        """Coefficients of the linear machines with these posteriors, and loadings: a table."""
         pd = pandas_for("summary")
-        count, K = len(self._parts), self.n_factors_
-        drawn = self.machines_[0].draws is not None
-        parts = self._sample(1, self._generator()) if drawn else [None] * count
-        names, factors = np.array(self._names(), dtype=object), self._factor_names()
+        count = len(self.parts)
+        K = len(factors) // count
+        parts: list[Any] = self.sample(1, rng) if drawn else [None] * count
+        texts, means = np.array(names, dtype=object), self.loadings
         tables: list[Array] = []
         index: list[tuple[str, str, str]] = []
-        for j in range(count if self.classifier == "linear" else 0):
-            label = "" if count == 1 else str(self.classes_[j])
-            tables.append(self._coefficients(j, parts[j], check.tails(level)))
+        for j, posterior in enumerate(posteriors):
+            label = "" if count == 1 else str(classes[j])
+            tables.append(self._coefficients(j, posterior, parts[j], tails(level)))
             index.append(("intercept", "", label))
             index += [("coef", name, label) for name in factors[j * K : (j + 1) * K]]
-        known = (self.loadings_, self.loadings_std_, *self.loadings_interval(level))
+        known = (means, self.std, *self.interval(level))
         for k, factor in enumerate(factors):
             table, found = np.stack([x[:, k] for x in known], axis=1), parts[k // K]
             if found is not None:
                 table = np.hstack([table, judged(found.A[..., k % K])])
-            order = np.argsort(-np.abs(table[:, 0] / self.scale_), kind="stable")
+            order = np.argsort(-np.abs(table[:, 0] / self.columns.scale), kind="stable")
             tables.append(table[order])
-            index += [("loading", factor, name) for name in names[order]]
+            index += [("loading", factor, name) for name in texts[order]]
         columns = ["mean", "sd", "lower", "upper", "r_hat", "ess"][: tables[0].shape[1]]
         where = pd.MultiIndex.from_tuples(index, names=["parameter", "factor", "name"])
         return pd.DataFrame(np.vstack(tables), index=where, columns=columns)
 
-    def _coefficients(self, j: int, found: Sample | None, tails: tuple[float, float]) -> Array:
+    def _coefficients(
+        self, j: int, posterior: Any, found: Sample | None, tails: tuple[float, float]
+    ) -> Array:
         """Mean, sd and ends of a linear machine's intercept and coefficients, ``(1 + K, ...)``."""
         if found is None:
-            posterior, (at, sign) = self.machines_[j].posterior, self._turns[j]
+            at, sign = self._ordered[j][:2]
             place = np.append(0, 1 + at)
             mean = posterior.mean[place] * np.append(1.0, sign)
             sd = np.sqrt(posterior.variance()[place])

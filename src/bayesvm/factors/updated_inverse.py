@@ -9,7 +9,7 @@ from ..core.types import Array
 DELAY = 32  # rows moved before the inverse is multiplied out
 
 
-class Inverse:
+class UpdatedInverse:
     """The inverse P of a covariance C of targets t: moving a row of C, and what a move would do.
 
     The change is of rank two.  A few are kept aside before they are multiplied out together, so

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from bayesvm.factors.bordered import DELAY, Inverse
+from bayesvm.factors.updated_inverse import DELAY, UpdatedInverse
 from bayesvm.kernels import RBF
 
 N = 12
@@ -22,7 +22,7 @@ def log_density(W, noise, t):
 
 def test_conditional_equals_the_full_density():
     W, noise, t, rng = problem()
-    inverse = Inverse(np.linalg.inv(RBF()(W) + np.diag(noise)), t)
+    inverse = UpdatedInverse(np.linalg.inv(RBF()(W) + np.diag(noise)), t)
     i, new = 4, rng.standard_normal((3, 2))
     column = inverse.column(i)
     value, _, _ = inverse.proposed(column, i, RBF()(new, W), np.ones(3), noise[i])
@@ -36,7 +36,7 @@ def test_conditional_equals_the_full_density():
 def test_moves_equal_a_new_inverse():
     """More moves than are kept aside, so that the inverse is multiplied out on the way."""
     W, noise, t, rng = problem(1)
-    inverse = Inverse(np.linalg.inv(RBF()(W) + np.diag(noise)), t)
+    inverse = UpdatedInverse(np.linalg.inv(RBF()(W) + np.diag(noise)), t)
     for _ in range(2 * DELAY + 3):
         i, w = int(rng.integers(N)), rng.standard_normal((1, 2))
         column = inverse.column(i)
