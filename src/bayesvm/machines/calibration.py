@@ -8,7 +8,6 @@ itself is left out; these moments are analytic.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.special import expit, log_expit, log_ndtr, logsumexp, ndtr
@@ -22,21 +21,29 @@ FIRST_ROWS = 5000  # rows of the first steps of a fit
 MAX_ITER = 100
 
 
-class Link(Protocol):
-    """P(y = 1) under f ~ N(m, v).
-
-    ``score`` ranks rows as ``proba`` does, on the scale of f, and is positive above one half.
-    """
+class Link:
+    """Probability of the positive label where f ~ N(m, v)."""
 
     @property
-    def offset(self) -> float: ...
-    def score(self, m: Array, v: Array) -> Array: ...
-    def logit(self, m: Array, v: Array) -> Array: ...
-    def proba(self, m: Array, v: Array) -> Array: ...
+    def offset(self) -> float:
+        """What is added to f before its sign decides."""
+        return 0.0
+
+    def logit(self, m: Array, v: Array) -> Array:
+        """Log odds of the positive label."""
+        raise NotImplementedError
+
+    def score(self, m: Array, v: Array) -> Array:
+        """Decision values: they rank rows as ``proba`` does and are positive above one half."""
+        return self.logit(m, v)
+
+    def proba(self, m: Array, v: Array) -> Array:
+        out: Array = expit(self.logit(m, v))
+        return out
 
 
 @dataclass(frozen=True)
-class Calibrated:
+class Calibrated(Link):
     r"""Logistic link :math:`\sigma\big((am + b)/\sqrt{1 + cv}\big)` with three fitted numbers.
 
     The weight *c* of the posterior variance is fitted like slope and offset.
@@ -62,20 +69,12 @@ class Calibrated:
     def logit(self, m: Array, v: Array) -> Array:
         return self.a * self.score(m, v)
 
-    def proba(self, m: Array, v: Array) -> Array:
-        out: Array = expit(self.logit(m, v))
-        return out
-
 
 @dataclass(frozen=True)
-class Normalised:
+class Normalised(Link):
     """The likelihood averaged over f and normalised over the two labels."""
 
     likelihood: Likelihood
-    offset: float = 0.0
-
-    def score(self, m: Array, v: Array) -> Array:
-        return self.logit(m, v)
 
     def logit(self, m: Array, v: Array) -> Array:
         return np.copysign(self.likelihood.log_odds(m, v), m)  # the sign survives rounding
@@ -85,10 +84,8 @@ class Normalised:
 
 
 @dataclass(frozen=True)
-class ProbitLink:
+class ProbitLink(Link):
     r"""The averaged probit :math:`\Phi(m/\sqrt{1 + v})` (two papers print it without the root)."""
-
-    offset: float = 0.0
 
     def score(self, m: Array, v: Array) -> Array:
         out: Array = m / np.sqrt(1.0 + v)

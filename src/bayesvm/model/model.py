@@ -353,7 +353,7 @@ class Problem:
         sums: Stats = self.engine.sum(
             lambda b: pass_block(read(b), b.y, b.c, coef, lik, form, curved), self.blocks
         )
-        sums = sums.completed()
+        sums = sums.completed() if curved else sums
         return sums if self.past is None else sums + self.past.stats(coef, curved)
 
     def draw(self, theta: Array, key: tuple[int, ...]) -> Stats:

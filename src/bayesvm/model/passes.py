@@ -28,7 +28,8 @@ def pass_block(
     rows: Rows, y: Array, c: Array, coef: Coef, likelihood: Likelihood, form: str, curved: bool
 ) -> Stats:
     """Sums over a block of rows under a Gaussian of theta: for VB, EM and SVI."""
-    local = expected(rows, y, c, coef, likelihood)[2]
+    m, v = moments(rows, coef)  # of f at each row
+    local = likelihood.expected(y, m, v).times(c)  # contribution of each row
     return gather(rows, local, form, curved, coef.mean)
 
 
