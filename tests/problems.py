@@ -12,7 +12,7 @@ from bayesvm.blocks import Blocks
 from bayesvm.core.types import Local, Term
 from bayesvm.designs import Intercept, Standardised
 from bayesvm.engines import Serial
-from bayesvm.estimators import choices
+from bayesvm.estimators import kernel_fit, posing
 from bayesvm.likelihoods import Hinge
 from bayesvm.model.model import Model, Problem
 from bayesvm.priors import Fixed
@@ -86,7 +86,8 @@ def z_score(draws, expected):
 @contextmanager
 def engines(**fields):
     """Whichever engine is chosen has these fields, ``dtype`` or ``memory``."""
-    plain = choices.choose_engine
+    plain = posing.choose_engine
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choices, "choose_engine", lambda *a: replace(plain(*a), **fields))
+        for module in (posing, kernel_fit):
+            patch.setattr(module, "choose_engine", lambda *a: replace(plain(*a), **fields))
         yield

@@ -241,11 +241,11 @@ def test_a_few_rows_on_a_device_are_fitted_on_the_host(monkeypatch):
 
 
 def test_engines_are_found_by_their_input():
-    from bayesvm.estimators.choices import choose_engine
+    from bayesvm.estimators.posing import choose_engine
 
     strict = array_api_strict.asarray(X)
-    assert choose_engine("auto", N, P, None, strict) == Gpu("default", "array_api_strict")
-    assert isinstance(choose_engine("dask", N, P, None), Dask)
+    assert choose_engine("auto", strict, P, None) == Gpu("default", "array_api_strict")
+    assert isinstance(choose_engine("dask", X, P, None), Dask)
 
 
 def test_rows_that_do_not_fit_the_device_are_sent_block_by_block(reference, monkeypatch):

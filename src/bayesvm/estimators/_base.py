@@ -35,9 +35,11 @@ from ..machines.machine import Machine, fit_machine
 from ..model.model import Problem
 from ..reports.tables import arviz_tree as arviz_tree
 from ..reports.tables import pandas_for as pandas_for
+from ..reports.tables import tails as tails_of
 from . import choices as check
 from ._away import Away
 from ._nested import NestedParameters
+from .posing import choose_engine
 
 BEYOND = 10  # joint draws beyond either end of an interval of several classes' probabilities,
 FEWEST = 200  # of at least so many in all;
@@ -79,11 +81,7 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
 
     def _idle(self) -> dict[str, str]:
         """Parameters that the fit to come does not use, and the reason of each."""
-        given = getattr(self, "inference", None)
-        scheme = check.SCHEMES.get(given, given) if isinstance(given, str) else given
-        why = "with inference='gibbs'; see bayesvm.inference.Gibbs(draws=..., burn_in=...)"
-        absent = (name for name in ("max_iter", "tol") if not hasattr(scheme, name))
-        return {} if scheme is None else dict.fromkeys(absent, why)
+        return check.idle_limits(getattr(self, "inference", None))
 
     def _begin(self) -> None:
         """Check the parameters; with a checkpoint, settle the seed that the fit is known by."""
@@ -248,8 +246,8 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
             X = arrays.to_numpy(X)
             how = "auto" if is_among(how, ("gpu",)) or isinstance(how, Gpu) else how
         n, K = X.shape[0], self.machines_[0].model.width
-        engine = check.choose_engine(how, n, K, self.n_jobs, X)
-        size = check.choose_size(engine, K)
+        engine = choose_engine(how, X, K, self.n_jobs)
+        size = engine.block_rows(K)
         none = np.broadcast_to(0.0, (n,))
         blocks = cut(X, none, none, size)
 
@@ -387,7 +385,7 @@ class BayesianClassifier(Away, ClassifierMixin, NestedParameters):  # type: igno
             link.  More: those of the normalised probabilities, with f of all classes drawn; the
             draws are the same every time.
         """
-        tails = check.tails(level)
+        tails = tails_of(level)
         if (lazy := self._halves(X, "predict_interval", level=level)) is not None:
             return lazy  # type: ignore[no-any-return]
         m, v = self._moments(X)

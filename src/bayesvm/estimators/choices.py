@@ -9,16 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks import block_rows
-from ..core.arrays import inner, is_foreign
 from ..designs.imputation import Factors, Unstructured
-from ..engines import Dask, Gpu, Serial, Threads
 from ..engines.threads import blas_threads as blas_threads
 from ..inference import EM, SVI, VB, Gibbs
-from ..inputs.dask import DaskRows
-from ..inputs.parameters import check_parameters, is_among
-from ..inputs.reading import is_source
+from ..inputs.parameters import is_among
 from ..kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
+from ..kernels.algebra import Kernel
 from ..likelihoods import Hinge, Likelihood, Logistic, Probit, SkewedLaplace
 from ..priors import Bridge, Fixed, LaplaceZero, Lasso, Prior, Ridge, SpikeSlab
 from ..reports.tables import tails as tails
@@ -45,57 +41,45 @@ PRIORS: Mapping[str, Any] = {
 # A chain explores the tail of the prior, so it needs one that falls; see the notes of Ridge.
 DRAWN = {**PRIORS, "ridge": Ridge(a=2.0, b=1.0)}
 
-ENGINE = ("sum", "collect", "check", "block_rows", "available", "place", "empty")
-
 WIDE = 100  # columns beyond which a covariance of any shape is too much to learn
 
 
-def choose(name: str, value: Any, table: Mapping[str, Any], kind: type | tuple[str, ...]) -> Any:
-    """A component from its short name, or the object itself if it is of the kind needed.
-
-    ``kind`` is a base class, or the methods that are needed.
-    """
+def choose(name: str, value: Any, table: Mapping[str, Any], *kinds: type) -> Any:
+    """A component from its short name, or the object itself if it is of the right kind."""
+    known = ", ".join(repr(k) for k in table)
     if isinstance(value, str):
         if value not in table:
-            known = ", ".join(repr(k) for k in table)
             raise ValueError(f"{name}={value!r} is not known; choose one of {known}, or an object.")
-        made = table[value]
-        return made() if isinstance(made, type) else made
-    if isinstance(kind, type):
-        good, what = isinstance(value, kind), f"an instance of {kind.__module__}.{kind.__name__}"
-    else:
-        good = all(hasattr(value, m) for m in kind)
-        what = f"an object with methods {', '.join(kind)}"
-    if not good or isinstance(value, type):
-        known = ", ".join(repr(k) for k in table)
+        return table[value]
+    if not isinstance(value, kinds):
+        what = " or ".join(f"{k.__module__}.{k.__name__}" for k in kinds)
         hint = f"; did you mean {value.__name__}()?" if isinstance(value, type) else ""
-        raise ValueError(f"{name} must be one of {known} or {what}; got {value!r}{hint}.")
+        raise ValueError(
+            f"{name} must be one of {known} or an instance of {what}; got {value!r}{hint}."
+        )
     return value
 
 
-def choose_scheme(value: Any, max_iter: int | None, tol: float | None) -> Any:
-    """The inference scheme, with the estimator's ``max_iter`` and ``tol`` where it has them."""
-    scheme = choose("inference", value, SCHEMES, ("fit",))
-    changes: dict[str, Any] = {}
-    for name, given in (("max_iter", max_iter), ("tol", tol)):
-        if given is None:
-            continue
-        whole = name == "max_iter"
-        if not (isinstance(given, Real) and given >= (1 if whole else 0)):
-            raise ValueError(
-                f"{name} must be {'at least 1' if whole else 'at least 0'}; got {given!r}."
-            )
-        if hasattr(scheme, name):
-            changes[name] = given if whole else float(given)
+def choose_scheme(
+    value: Any, max_iter: int | None, tol: float | None, bound: str = "auto"
+) -> VB | EM | SVI | Gibbs:
+    """The inference scheme with the estimator's ``max_iter``, ``tol`` and default bound."""
+    scheme: VB | EM | SVI | Gibbs = choose("inference", value, SCHEMES, VB, EM, SVI, Gibbs)
+    if isinstance(scheme, Gibbs):
+        return scheme
+    changes: dict[str, Any] = {} if max_iter is None else {"max_iter": max_iter}
+    if tol is not None:
+        changes["tol"] = float(tol) if isinstance(tol, Real) else tol
+    if isinstance(scheme, VB) and scheme.bound == "auto" != bound:
+        changes["bound"] = bound
     return replace(scheme, **changes) if changes else scheme
 
 
 def idle_limits(inference: Any) -> dict[str, str]:
     """``max_iter`` and ``tol`` where the scheme has none, with the reason."""
-    scheme = SCHEMES.get(inference, inference) if isinstance(inference, str) else inference
+    named = isinstance(inference, str) and inference == "gibbs"
     why = "with inference='gibbs'; see bayesvm.inference.Gibbs(draws=..., burn_in=...)"
-    absent = (name for name in ("max_iter", "tol") if not hasattr(scheme, name))
-    return {} if scheme is None else dict.fromkeys(absent, why)
+    return dict.fromkeys(("max_iter", "tol"), why) if named or is_sampler(inference) else {}
 
 
 def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:
@@ -105,7 +89,7 @@ def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:
     needs: tuple[str, ...] = ("update", "bound")
     if is_sampler(scheme):
         needs = ("draw", "stretch", "stretched")
-    elif is_point(scheme):
+    elif isinstance(scheme, EM):
         needs = ("mode", "log_prob")
     lacks = [m for m in needs if not prior.implements(m)]
     if lacks:
@@ -148,83 +132,6 @@ def check_streamed(likelihood: Any) -> None:
         raise ValueError(f"a stream cannot learn the scale of {likelihood}; give it a number.")
 
 
-def choose_engine(
-    value: Any,
-    n: int,
-    K: int,
-    n_jobs: int | None,
-    X: Any = None,
-    dtype: str = "auto",
-    memory: int | None = None,
-) -> Any:
-    """The engine, with ``dtype`` and ``memory`` where it has none of its own."""
-    check_parameters({"n_jobs": n_jobs})
-    if not is_among(value, ("auto",)):
-        table = {"serial": Serial(), "threads": Threads(n_jobs), "gpu": Gpu(), "dask": Dask()}
-        engine = choose("engine", value, table, ENGINE)
-    elif is_foreign(X):
-        engine = Gpu.of(X)
-    elif isinstance(X, DaskRows):
-        engine = Dask()
-    else:
-        engine = Threads(n_jobs) if n > 2 * block_rows(K) else Serial()
-    if is_among(engine.dtype, ("auto",)) and not is_among(dtype, ("auto",)):
-        engine = replace(engine, dtype=dtype)
-    if engine.memory is None and memory is not None:
-        engine = replace(engine, memory=memory)
-    engine.check()
-    return engine
-
-
-def choose_size(engine: Any, K: int, wide: int = 0) -> int:
-    """Rows of a block: as many as suit the engine, else as the cache can hold.
-
-    Sums over groups are ``wide``, which the columns of a block are not.
-    """
-    return int(engine.block_rows(K, wide))
-
-
-def placed(engine: Any, X: Any, c: Any) -> tuple[Any, Any]:
-    """Rows and weights where the engine works, if it has a place of its own and they fit."""
-    if not engine.on_device or is_source(X):
-        return X, c
-    if isinstance(inner(X), np.ndarray) and inner(X).nbytes > engine.available():
-        return X, c  # block by block, then
-    return engine.place(X), engine.place(c)
-
-
-def check_engine(engine: Any, scheme: Any, X: Any = None) -> None:
-    """Rows that are elsewhere can be summed over there, and little else."""
-    if isinstance(X, DaskRows):
-        if not isinstance(engine, Dask):
-            raise ValueError("Dask collections are fitted by engine='auto' or 'dask'.")
-        if not isinstance(scheme, VB | Gibbs):
-            raise ValueError(
-                f"Dask collections are fitted by inference='vb' or 'gibbs'; {type(scheme).__name__}"
-                " looks at rows one by one. Compute the collection, or sample it, for that."
-            )
-    if engine.on_device and not isinstance(scheme, VB):
-        raise ValueError(
-            f"rows on a device are fitted by inference='vb'; {type(scheme).__name__} needs them on "
-            "the host: give NumPy arrays and engine='threads'."
-        )
-
-
-def choose_bound(scheme: Any, auto: str, bound: str = "auto", covariance: str = "auto") -> Any:
-    """The scheme with the bound settled that ``"auto"`` stands for."""
-    if not isinstance(scheme, VB):
-        VB(bound=bound, covariance=covariance)  # checks the words
-        if bound == "tight":
-            raise ValueError(
-                f"bound='tight' needs inference='vb'; {type(scheme).__name__} has no bound to "
-                "tighten. Use bound='auto'."
-            )
-        return scheme
-    bound = scheme.bound if is_among(bound, ("auto",)) else bound
-    covariance = scheme.covariance if is_among(covariance, ("auto",)) else covariance
-    return replace(scheme, bound=auto if bound == "auto" else bound, covariance=covariance)
-
-
 def check_approximation(value: str, scheme: Any, likelihood: Any) -> bool:
     """Whether what inducing points leave is FITC's, and whether that can be fitted."""
     if not is_among(value, ("variational", "fitc")):
@@ -264,10 +171,9 @@ def choose_kernel(value: Any, extent: float) -> tuple[Any, bool]:
     """
     if isinstance(value, str) and value in KERNELS:
         return Scaled(4.0, KERNELS[value](length_scale=float(np.sqrt(extent)))), True
-    if callable(value) and not hasattr(value, "pull") and not isinstance(value, type):
+    if callable(value) and not isinstance(value, Kernel | type):
         return Function(value), False
-    table = {**KERNELS, "precomputed": None}
-    return choose("kernel", value, table, ("theta", "with_theta", "diag", "pull")), False
+    return choose("kernel", value, {**KERNELS, "precomputed": None}, Kernel), False
 
 
 def check_positive(name: str, value: Any, low: float = 0.0, high: float = np.inf) -> None:
@@ -285,45 +191,12 @@ def check_probability(value: str) -> str:
     return value
 
 
-IMPUTER = ("begin", "update", "bound", "draw")
-
-
 def choose_imputer(value: Any, n: int, d: int) -> Any:
     """The distribution of rows with missing cells: any covariance, or few factors if wide."""
     wide = d > WIDE or (d > 10 and n < 3 * d)
     table = {"model": Factors() if wide else Unstructured()}
-    return choose("missing", value, table, IMPUTER)
-
-
-def choose_dtype(engine: Any, scheme: Any) -> str:
-    """Precision of the columns of a kernel machine; an exact mode needs more than a posterior."""
-    if engine.dtype == "auto":
-        return "float64" if is_point(scheme) else "float32"
-    return str(engine.dtype)
-
-
-def check_large(rule: str | None, fitc: bool) -> None:
-    """What fits to very many rows can do."""
-    if rule == "sample" or fitc:
-        what = "approximation='fitc'" if fitc else "tune='sample'"
-        raise ValueError(
-            f"{what} is for fits to at most 50,000 rows in memory; use approximation='variational' "
-            "and tune='evidence', or fewer rows."
-        )
+    return choose("missing", value, table, Factors, Unstructured)
 
 
 def is_sampler(scheme: Any) -> bool:
     return isinstance(scheme, Gibbs)
-
-
-def is_point(scheme: Any) -> bool:
-    return isinstance(scheme, EM)
-
-
-def has_spread(scheme: Any) -> bool:
-    """Whether rows are seen by a distribution rather than by a point or a draw."""
-    return isinstance(scheme, VB | SVI)
-
-
-def needs_matrix(scheme: Any) -> bool:
-    return isinstance(scheme, SVI)

@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 
 from ..blocks import block_rows, cut
 from ..core.types import Array
+from ..engines.threads import blas_threads
 from ..inference import SVI
 from ..inference.progress import Progress
 from ..inputs import reading
@@ -250,8 +251,7 @@ class BayesianSVC(BayesianClassifier):
         return self._keep(fit)
 
     def _scheme(self) -> Any:
-        scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
-        return check.choose_bound(scheme, "tight")
+        return check.choose_scheme(self.inference, self.max_iter, self.tol, "tight")
 
     def _settings(self, scheme: Any) -> Settings:
         likelihood = check.choose_likelihood(self.likelihood, scheme)
@@ -313,7 +313,7 @@ class BayesianSVC(BayesianClassifier):
         self : BayesianSVC
             The updated estimator.
         """
-        scheme = check.choose_bound(variational(self._scheme()), "tight")
+        scheme = variational(self._scheme(), "tight")
         n_classes = 2 if classes is None else len(classes)
 
         def pose(X: Any, codes: Array, c: Array) -> Problem:
@@ -322,7 +322,7 @@ class BayesianSVC(BayesianClassifier):
             ready = prepare(settings, X, codes, c, n_classes, rng, every=FIRST_INDUCING)
             model = settings.model(ready.design)
             blocks = cut(X, codes, c, block_rows(model.width))
-            return Problem(model, blocks, settings.engine(len(c), model.width))
+            return Problem(model, blocks, settings.engine(X, model.width))
 
         setup = Setup(scheme, pose, self.probability, self.n_jobs, GROWTH)
         return self._advance(setup, X, y, classes, sample_weight)
@@ -334,7 +334,7 @@ class BayesianSVC(BayesianClassifier):
         return not exact and super()._on_device()
 
     def _draws_at(self, X: Any, thetas: list[Array], rng: np.random.Generator) -> list[Array]:
-        with check.blas_threads(X.shape[0], "dense"):
+        with blas_threads(X.shape[0]):
             pairs = zip(self.machines_, thetas, strict=True)
             return [joint_draws(m, X, theta, rng) for m, theta in pairs]
 

@@ -15,8 +15,10 @@ from ..core import arrays
 from ..core.types import Array, Coef, Rows
 from ..designs import Standardised, fit_columns
 from ..engines import Serial, Threads
+from ..engines.threads import blas_threads
 from ..gaussian.covariances import covariance
 from ..gaussian.forms import sandwich
+from ..inference import EM, SVI, VB, Gibbs
 from ..inference.loop import State
 from ..inference.progress import Monitor, Progress, Watch, silent
 from ..inputs import reading
@@ -44,6 +46,7 @@ from ..processes.tune import Tuned, kernel_prior, tune
 from ..processes.whitened import Projected, Whitened
 from . import choices as check
 from .base import Training
+from .posing import choose_engine, in_blocks
 from .run import Run
 
 SAMPLED = 20_000  # rows of a large fit for tuning and for the places of inducing points
@@ -76,8 +79,8 @@ class Settings:
             design, self.level, Tight(self.likelihood) if tight else self.likelihood
         )
 
-    def engine(self, n: int, K: int, X: Any = None) -> Any:
-        return check.choose_engine(self.params["engine"], n, K, self.params["n_jobs"], X)
+    def engine(self, X: Any, K: int) -> Any:
+        return choose_engine(self.params["engine"], X, K, self.params["n_jobs"])
 
     def inducing(self, points: Array, kernel: Any, inputs: Any, *how: Any) -> Array:
         given = self.params["inducing"], self.params["n_inducing"]
@@ -157,7 +160,7 @@ def prepare(
     machines = tuple(Labels(y, data.c, data.at, len(points)) for y in each)
     # a class that a stream has no rows of yet has no part in the choice
     met, sites = tuple(m for m in machines if np.ptp(m.y) > 0), None
-    with check.blas_threads(len(points), "dense"):
+    with blas_threads(len(points)):
         if settings.rule is not None and met:
             how: dict[str, Any] = {"inducing": apart, "fitc": settings.fitc, "watch": watch}
             found = settings.tuned(kernel, points, met, rng, per_column=named, **how)
@@ -170,12 +173,12 @@ def prepare(
 def fit_rows(data: Training, settings: Settings, run: Run) -> tuple[list[Machine], Array]:
     """Fit to rows that are all in memory; also their probabilities to violate the margin."""
     X, rng = arrays.to_numpy(data.X), run.generator("places")  # so few are slower on a device
-    settings.engine(*X.shape)  # refuses names and fields that are not known
+    settings.engine(X, X.shape[1])  # refuses names and fields that are not known
     ready = prepare(settings, X, data.codes, data.c, data.n_classes, rng, run.watch)
     model, scheme = settings.model(ready.design), settings.scheme
     settings = replace(settings, fitc=settings.fitc and not ready.exact)
     fit: Callable[..., Found] = _fit_columns
-    if settings.rule == "sample" or (settings.fitc and check.is_sampler(scheme)):
+    if settings.rule == "sample" or (settings.fitc and isinstance(scheme, Gibbs)):
         fit = _fit_chains
     elif settings.fitc or (scheme.is_tight and not settings.likelihood.is_learned):
         fit = _fit_sites
@@ -191,7 +194,7 @@ def _fit_sites(
     """Variational fits by sites at the points, exact or through inducing points."""
     design, found = ready.design, []
     about = [ready.points, ready.data.codes, ready.data.c, design.kernel, design.Z]
-    threads = check.blas_threads(model.width, "dense")
+    threads = blas_threads(model.width)
     with run.checkpoint(lambda: about) as store, threads:
         process: Gram | LowRank = (
             gram_of(model)
@@ -221,7 +224,7 @@ def _fit_chains(
     prior = kernel_prior(kernel, settings.extent(X), likelihood) if drawn else None
     given = settings.params
     how = (model, settings.scheme, given["probability"], rng, run.watch, given["n_jobs"])
-    with check.blas_threads(model.width, "dense"):
+    with blas_threads(model.width):
         return [
             machine_from_chains(Sampled(process, X, labels, likelihood, prior), *how)
             for labels in ready.machines
@@ -233,16 +236,16 @@ def _fit_columns(
 ) -> Found:
     """Fits of the linear model of whitened columns, by any scheme."""
     data, scheme, n, K = ready.data, settings.scheme, ready.data.c.size, model.width
-    spread = check.has_spread(scheme)
+    spread = isinstance(scheme, VB | SVI)
     # as many coefficients as rows: an n-sized factor is the smaller one
-    dual = ready.exact and n < K and not check.needs_matrix(scheme)
+    dual = ready.exact and n < K and not isinstance(scheme, SVI)
     if ready.exact:
         rows = Rows(columns_at_points(ready.design)[data.at])
     else:
         rows = model.rows(data.X[data.at])
         rows = rows if spread else Rows(rows.C)  # points and draws are of the low-rank function
     blocks = Blocks(data.X, np.empty(n), data.c, n if dual else block_rows(K)).assembled(rows)
-    problem = Problem(model, blocks, settings.engine(n, K), "factored" if dual else "dense")
+    problem = Problem(model, blocks, settings.engine(rows.C, K), "factored" if dual else "dense")
     starts = _starts(problem, ready, run) if spread else []
     found = []
     machines = run.fit(problem, data.codes, max(2, len(ready.machines)), scheme, starts)
@@ -288,7 +291,12 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> tuple[list[Machi
     takes a few passes more, begun where ever larger samples have led.
     """
     params, scheme, rng = settings.params, settings.scheme, run.generator("places")
-    check.check_large(settings.rule, settings.fitc)
+    if settings.rule == "sample" or settings.fitc:
+        what = "approximation='fitc'" if settings.fitc else "tune='sample'"
+        raise ValueError(
+            f"{what} is for fits to at most 50,000 rows in memory; use approximation='variational' "
+            "and tune='evidence', or fewer rows."
+        )
     reading.check_positive_weights(data.c)
     n, p = data.X.shape
     if params["n_inducing"] is None:
@@ -296,10 +304,8 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> tuple[list[Machi
             f"n_inducing=None asks for an exact process with {n} points; give a number, or 'auto', "
             "for more than 50,000 rows."
         )
-    engine = settings.engine(n, p, data.X)
-    check.check_engine(engine, scheme, data.X)
-    X, c = check.placed(engine, data.X, data.c)
-    blocks = cut(X, data.codes, c, check.choose_size(engine, p))
+    given = (params["engine"], data.X, data.c, p, params["n_jobs"], scheme)
+    engine, blocks = in_blocks(*given, y=data.codes)
     inputs = fit_columns(blocks, engine, params["standardize"])
     codes = data.codes.compute() if is_dask(data.codes) else arrays.to_numpy(data.codes)
     few = blocks.take(rows_of_all_classes(codes, SAMPLED, rng))
@@ -320,13 +326,13 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> tuple[list[Machi
             labels = engine.place(labels)
         else:
             some, place = some.home(), Threads(params["n_jobs"])
-        some = replace(some, size=check.choose_size(place, model.width - 1))
+        some = replace(some, size=place.block_rows(model.width - 1))
         problem = guided(Problem(model, some, place), guide)
         each = one_against_rest(labels, data.n_classes)
         problems = [replace(problem, blocks=replace(some, y=y)) for y in each]
         return refine(kernel, problems, settings.extent(points), START, search)
 
-    with check.blas_threads(points.shape[0], "dense"):
+    with blas_threads(points.shape[0]):
         if settings.rule is not None:
             each = one_against_rest(sample.codes, data.n_classes)
             machines = tuple(Labels(y, sample.c, sample.at, len(points)) for y in each)
@@ -334,13 +340,16 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> tuple[list[Machi
             kernel = settings.tuned(kernel, points, machines, rng, **how).kernel
         design = design_of(kernel)
         design.check()
-    model = replace(settings.model(design), dtype=check.choose_dtype(engine, scheme))
+    # an exact mode needs more than a posterior
+    dtype = "float64" if isinstance(scheme, EM) else "float32"
+    dtype = dtype if engine.dtype == "auto" else engine.dtype
+    model = replace(settings.model(design), dtype=dtype)
     fitted = model
-    if not check.has_spread(scheme):
+    if not isinstance(scheme, VB | SVI):
         level, gp = model.terms
         fitted = replace(model, terms=(level, gp._replace(design=Projected(design))))
-    size = check.choose_size(engine, model.width)
-    problem = Problem(fitted, cut(X, data.codes, c, size), engine)
+    blocks = cut(blocks.X, data.codes, blocks.c, engine.block_rows(model.width))
+    problem = Problem(fitted, blocks, engine)
     allowed = engine.available() if engine.memory is None else engine.memory
     plan = Plan(n, model.width, model.dtype, allowed)
     if params["verbose"]:

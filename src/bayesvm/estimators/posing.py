@@ -18,8 +18,6 @@ from ..likelihoods.tight import Tight
 from ..model.model import Model, Problem
 from .choices import choose
 
-ENGINE = ("sum", "collect", "check", "block_rows", "available", "place", "empty")
-
 DUAL_ROWS = 4000  # largest n-sized factor
 DUAL_COLUMNS = 256  # up to here a K-sized factor is as quick
 FULL_COLUMNS = 5000  # largest K-sized factor
@@ -29,8 +27,8 @@ SPARSE_COLUMNS = 1000  # beyond it a dense factor undoes what sparse rows save
 def choose_engine(value: Any, X: Any, K: int, n_jobs: int | None) -> Any:
     """The engine for rows and models of K columns; ``"auto"`` follows the rows."""
     if not (isinstance(value, str) and value == "auto"):
-        table = {"serial": Serial, "threads": Threads(n_jobs), "gpu": Gpu, "dask": Dask}
-        engine = choose("engine", value, table, ENGINE)
+        table = {"serial": Serial(), "threads": Threads(n_jobs), "gpu": Gpu(), "dask": Dask()}
+        engine = choose("engine", value, table, Serial)
         engine.check()
         return engine
     if is_foreign(X):
@@ -41,11 +39,19 @@ def choose_engine(value: Any, X: Any, K: int, n_jobs: int | None) -> Any:
 
 
 def in_blocks(
-    engine: Any, X: Any, c: Any, K: int, n_jobs: int | None, scheme: Any, wide: int = 0
+    engine: Any,
+    X: Any,
+    c: Any,
+    K: int,
+    n_jobs: int | None,
+    scheme: Any,
+    wide: int = 0,
+    y: Any = None,
 ) -> tuple[Any, Any]:
     """The engine of a fit, and the rows in blocks where the engine works.
 
     Models have K columns; sums over groups are ``wide``, which the columns of a block are not.
+    Labels ``y`` may follow later.
     """
     engine = choose_engine(engine, X, max(K, wide), n_jobs)
     if isinstance(X, DaskRows):
@@ -65,8 +71,8 @@ def in_blocks(
         rows = inner(X)
         if not (isinstance(rows, np.ndarray) and rows.nbytes > engine.available()):
             X, c = engine.place(X), engine.place(c)  # else block by block
-    none = np.broadcast_to(0.0, (X.shape[0],))
-    return engine, cut(X, none, c, engine.block_rows(K, wide))
+    y = np.broadcast_to(0.0, (X.shape[0],)) if y is None else y
+    return engine, cut(X, y, c, engine.block_rows(K, wide))
 
 
 def pose(model: Model, blocks: Any, engine: Any, scheme: Any, covariance: str = "auto") -> Problem:

@@ -348,9 +348,9 @@ def _distinct(classes: Any) -> Array:
         return np.unique(reading.plain_labels(classes, "classes"))
 
 
-def variational(scheme: Any) -> Any:
+def variational(scheme: Any, bound: str = "auto") -> VB:
     """The scheme of ``fit`` if it is variational, else :class:`~bayesvm.inference.VB`."""
-    return scheme if isinstance(scheme, VB) else VB()
+    return scheme if isinstance(scheme, VB) else VB(bound=bound)
 
 
 def streamable(estimator: Any) -> bool:

@@ -53,13 +53,14 @@ def coefficient_path(
     >>> (coefs != 0).sum(axis=1)
     array([ 6, 12])
     """
-    from ..estimators.choices import choose_prior, choose_scheme, is_point
+    from ..estimators.choices import choose_prior, choose_scheme
+    from ..inference import EM
     from ..priors import Bridge
 
     estimator, X, _ = _prepared(estimator, X, y)
     scheme = choose_scheme(estimator.inference, None, None)
     prior = choose_prior(estimator.prior, scheme)
-    if not isinstance(prior, Bridge) or not is_point(scheme):
+    if not isinstance(prior, Bridge) or not isinstance(scheme, EM):
         raise ValueError(
             "a path needs inference='em' and a prior with a scale nu: prior='lasso', 'bridge' or "
             f"an object; got prior={estimator.prior!r}, inference={estimator.inference!r}."
