@@ -85,7 +85,7 @@ def certificate(
         return Certificate(kkt, float("nan"))
     primal = cost(problem, mean, residuals(problem, mean), P, line)
     over = np.abs(force[~smooth]) / corner[~smooth]
-    k = 1.0 / max(1.0, float(np.max(over, initial=0.0)))  # shrunk until no corner gives way
+    k = 1.0 / max(1.0, float(np.max(over, initial=0.0)))  # shrunk until no corner is exceeded
     dual = k * phi.sum() - 0.5 * k * k * force @ np.where(smooth, divided(force, P), 0.0)
     return Certificate(kkt, float((primal - dual) / max(1.0, abs(primal))))
 

@@ -69,7 +69,7 @@ class EM:
     learn : {"evidence", "mode"}, default="evidence"
         How hyperparameters of the prior are learned.  ``"evidence"`` takes them from a variational
         fit and holds them.  ``"mode"`` maximises over them together with the coefficients (ECME); a
-        joint mode can collapse to zero coefficients whatever the data say, which is warned of.
+        joint mode can collapse to zero coefficients for any data, which is warned of.
     anneal : int, default=0
         Start with so many Gibbs sweeps at a temperature that falls from 1 to 0.001: for
         :class:`~bayesvm.priors.Bridge` with a power below 1, whose objective has many minima.

@@ -49,14 +49,14 @@ class Gibbs:
     burn_in : int, default=500
         Sweeps thrown away first.
     chains : int, default=4
-        Independent chains, started around the variational answer; ``n_jobs`` of the estimator
+        Independent chains, started around the variational posterior; ``n_jobs`` of the estimator
         runs them in parallel.
     thin : int, default=1
         Keep every thin-th sweep.
     scale_move : bool, default=True
         Make the stretching move.
     leaps : int, default=4
-        Proposals offered for each draw between sweeps; 0 for plain Gibbs, every draw a sweep.
+        Proposals for each draw between sweeps; 0 for plain Gibbs, every draw a sweep.
 
     References
     ----------

@@ -105,15 +105,15 @@ def ratios(problem: Problem, proposal: Proposal, places: Run) -> Array:
 
 
 def accept(weights: Array, rng: np.random.Generator) -> Array:
-    """Where an independence chain stands that starts at 0 and is offered 1, 2, ... in turn.
+    """States of an independence chain that starts at 0 and has proposals 1, 2, ... in turn.
 
     ``weights`` are log ratios of target to proposal.
     """
-    level, *offers = weights.tolist()
-    here, path = 0, [0]
-    for j, dice in enumerate(rng.standard_exponential(len(offers)).tolist(), start=1):
-        if level - offers[j - 1] < dice:
-            here, level = j, offers[j - 1]
+    level, *proposed = weights.tolist()
+    here, path, dice = 0, [0], rng.standard_exponential(len(proposed)).tolist()
+    for j, (weight, bar) in enumerate(zip(proposed, dice, strict=True), start=1):
+        if level - weight < bar:
+            here, level = j, weight
         path.append(here)
     return np.array(path)
 
@@ -142,9 +142,9 @@ def tight_gaussian(problem: Problem, coef: Coef, P: Array, passes: int = 40) -> 
 def can_leap(problem: Problem) -> bool:
     """Whether likelihood and priors offer what leaps need; groups are too many, cells latent."""
     model = problem.model
-    offered = all(t.prior.implements("propose") for t in model.terms)
+    proposes = all(t.prior.implements("propose") for t in model.terms)
     plain = problem.form != "arrow" and not model.is_latent
-    return plain and offered and model.likelihood.implements("tight")
+    return plain and proposes and model.likelihood.implements("tight")
 
 
 def learn(problem: Problem, start: Coef, burnt: Run, rng: np.random.Generator) -> Proposal | None:
@@ -157,8 +157,7 @@ def learn(problem: Problem, start: Coef, burnt: Run, rng: np.random.Generator) -
         trial = ratios(problem, proposal, offers(problem, proposal, TRIALS, rng))
     except np.linalg.LinAlgError:
         return None
-    accepted = np.exp(np.minimum(trial[:, None] - ratios(problem, proposal, burnt), 0.0)).mean(
-        axis=0
-    )
-    # not the average: a chain sticks where it is that few proposals tempt it away
+    gain = trial[:, None] - ratios(problem, proposal, burnt)
+    accepted = np.exp(np.minimum(gain, 0.0)).mean(axis=0)
+    # not the average: a chain stays long where few proposals are accepted
     return proposal if np.quantile(accepted, 0.1) >= USEFUL else None

@@ -5,7 +5,7 @@ A prior :math:`\theta \sim N(0, \sigma^2 I_p)` is the same in every orthonormal 
 :math:`\theta = V\phi + \psi` with :math:`\psi` orthogonal to all rows.  Then
 :math:`C\theta = U\Lambda^{1/2}\phi`: the rows inform :math:`\phi`, of at most *n* entries, and
 :math:`\psi` keeps its prior given :math:`\sigma^2`.  So a scheme fits the columns
-:math:`U\Lambda^{1/2}` under the same prior, and its answer is expressed in the original columns:
+:math:`U\Lambda^{1/2}` under the same prior, and its result is expressed in the original columns:
 
 - a mean is :math:`V\phi`, a covariance the same :class:`.DualCovariance` with the
   original rows, a draw gets a draw of :math:`\psi`;

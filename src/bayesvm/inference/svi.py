@@ -31,29 +31,22 @@ STILL = 0.02  # posterior standard deviations that an effect may still move
 class Drift(NamedTuple):
     """Averages over recent minibatches of the natural gradient and of its square."""
 
-    precision: Array  # (K, K)
-    potential: Array  # (K,)
+    mean: Array  # (K, K + 1): of the precision, and of the potential beside it
     square: float = 0.0
     window: float = 1.0  # minibatches in the averages
     seen: int = 0  # minibatches; in the warm-up averages are plain means
 
     def with_gradient(self, precision: Array, potential: Array) -> Drift:
-        seen = self.seen + 1
+        gradient, seen = np.column_stack([precision, potential]), self.seen + 1
         window = float(seen) if seen <= WARM_UP else self.window
-        k, square = 1.0 / window, float(np.vdot(precision, precision) + potential @ potential)
-        return Drift(
-            (1 - k) * self.precision + k * precision,
-            (1 - k) * self.potential + k * potential,
-            (1 - k) * self.square + k * square,
-            window,
-            seen,
-        )
+        k, square = 1.0 / window, float(np.vdot(gradient, gradient))
+        mean = (1 - k) * self.mean + k * gradient
+        return Drift(mean, (1 - k) * self.square + k * square, window, seen)
 
     @property
     def rate(self) -> float:
         """Share of the gradient's square that is drift and not noise."""
-        drift = float(np.vdot(self.precision, self.precision) + self.potential @ self.potential)
-        return min(1.0, drift / max(self.square, 1e-300))
+        return min(1.0, float(np.vdot(self.mean, self.mean)) / max(self.square, 1e-300))
 
 
 class Effects(NamedTuple):
@@ -185,25 +178,22 @@ class SVI:
 
     def begin(self, problem: Problem, start: State | None = None) -> Leaky:
         """The natural parameters of a start, or of a standard normal distribution."""
-        model = problem.model
-        groups = problem.form == "arrow"
-        q, r = model.width, 0
+        model, effects = problem.model, None
+        q, priors, groups = model.width, model.init(), problem.form == "arrow"
         if groups:
-            q, r = model.slices[-1].start, model.terms[-1].design.r
-        precision, potential, priors, effects = np.eye(q), np.zeros(q), model.init(), None
-        if groups:
-            G = model.terms[-1].design.G
+            design, where = model.terms[-1].design, model.slices[-1]
+            q, G, r = where.start, design.G, design.r
             effects = Effects(np.zeros((G, r)), np.tile(np.eye(r), (G, 1, 1)))
+        precision, mean = np.eye(q), np.zeros(q)
         if start is not None and not start.coef.cov.is_point:
-            mean, cov = start.coef
+            (mean, cov), priors = start.coef, start.priors
             whole = cov.solve(np.eye(model.width, q))[:q] if groups else cov.dense()
-            precision, priors = np.linalg.inv(whole), start.priors
-            potential = precision @ mean[:q]
+            precision = np.linalg.inv(whole)
             if groups:  # copies: the start belongs to an earlier fit
-                blocks = cov.blocks(model.slices[-1], r).copy()
+                blocks = cov.blocks(where, r).copy()
                 effects = Effects(mean[q:].reshape(-1, r).copy(), blocks)
-        drift = Drift(0.0 * precision, 0.0 * potential) if self.adaptive else None
-        return Leaky(precision, potential, priors, 0, drift, effects)
+        drift = Drift(np.zeros((q, q + 1))) if self.adaptive else None
+        return Leaky(precision, precision @ mean[:q], priors, 0, drift, effects)
 
     def _minibatches(
         self, problem: Problem, rng: np.random.Generator
@@ -224,12 +214,10 @@ class SVI:
             stats = problem.stats(coef)
             target, potential = stats.S.M.copy(), stats.g + stats.S @ coef.mean
             add_precision(target, model.precision(leaky.priors))
-        else:
-            target, potential = without_effects(model, leaky, groups)
-        moved, rho = self._move(leaky, target, potential)
-        if groups is None:
+            moved, rho = self._move(leaky, target, potential)
             new = model.update(leaky.priors, coef)
         else:
+            moved, rho = self._move(leaky, *without_effects(model, leaky, groups))
             owns = last_moments(model, coefficients(moved), leaky.effects)
             each = zip(model.terms, leaky.priors, owns, strict=True)
             new = tuple(term.prior.update(s, own) for term, s, own in each)

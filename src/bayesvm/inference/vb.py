@@ -61,7 +61,7 @@ class VB:
         \Sigma_{new}^{-1} = (1 - \rho)\,\Sigma^{-1} + \rho\,(S + E[P]), \qquad
         \mu_{new} = \mu + \rho\,\Sigma_{new}\,(g - E[P]\,\mu) .
 
-    With many rows, the start comes from a random tenth of them; the answer does not depend on it,
+    With many rows, the start comes from a random tenth of them; the result does not depend on it,
     because for fixed hyperparameters the bound is concave.
 
     Parameters
