@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..designs.imputation import Factors, Unstructured
-from ..engines.threads import blas_threads as blas_threads
 from ..inference import EM, SVI, VB, Gibbs
 from ..inputs.parameters import is_among
 from ..kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
 from ..kernels.algebra import Kernel
 from ..likelihoods import Hinge, Likelihood, Logistic, Probit, SkewedLaplace
 from ..priors import Bridge, Fixed, LaplaceZero, Lasso, Prior, Ridge, SpikeSlab
-from ..reports.tables import tails as tails
 
 LIKELIHOODS: Mapping[str, Any] = {
     "hinge": Hinge(),
@@ -28,7 +26,6 @@ LIKELIHOODS: Mapping[str, Any] = {
 SCHEMES: Mapping[str, Any] = {"vb": VB(), "em": EM(), "svi": SVI(), "gibbs": Gibbs()}
 KERNELS: Mapping[str, Any] = {"rbf": RBF, "matern": Matern, "linear": Linear, "poly": Polynomial}
 TUNING = ("evidence", "cv", "bound", "sample")
-PROBABILITIES = ("calibrated", "normalised", "probit")
 
 PRIORS: Mapping[str, Any] = {
     "ridge": Ridge(),
@@ -182,13 +179,6 @@ def check_positive(name: str, value: Any, low: float = 0.0, high: float = np.inf
         raise ValueError(f"{name} must be a positive number; got {value!r}.")
     if not low <= value <= high:  # type: ignore[operator]
         raise ValueError(f"{name} must lie between {low:g} and {high:g}; got {value!r}.")
-
-
-def check_probability(value: str) -> str:
-    if not (isinstance(value, str) and value in PROBABILITIES):
-        known = ", ".join(repr(k) for k in PROBABILITIES)
-        raise ValueError(f"probability must be one of {known}; got {value!r}.")
-    return value
 
 
 def choose_imputer(value: Any, n: int, d: int) -> Any:

@@ -296,7 +296,6 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
                 "a checkpoint holds the chains of classifier='kernel' with inference='gibbs'; "
                 "other fits are short. Leave checkpoint out."
             )
-        check.check_probability(self.probability)
         # whether or not this classifier has them
         check.choose_likelihood(self.likelihood, scheme)
         check.choose_prior(self.coef_prior, scheme)
