@@ -37,6 +37,7 @@ COVARIANCES = {
     "dual": (covariance(sandwich(C, W, "factored"), P), SIGMA),
     "diagonal": (covariance(sandwich(C, W, "diagonal"), P), np.diag(1 / np.diag(Q))),
 }
+GATE = frozen(np.array([1.0, 0.2, 0.5, 1.0, 0.9, 0.0, 0.3, 1.0]))
 every = pytest.mark.parametrize(("cov", "Sigma"), COVARIANCES.values(), ids=COVARIANCES)
 
 
@@ -57,6 +58,15 @@ def test_moments_and_solves(cov, Sigma):
     np.testing.assert_allclose(cov.dense(), Sigma, rtol=1e-11, atol=1e-14)
     np.testing.assert_allclose(cov.solve(x), Sigma @ x, rtol=1e-11)
     assert cov.logdet == pytest.approx(np.linalg.slogdet(Sigma)[1], rel=1e-12)
+
+
+@every
+def test_parts_of_the_matrix(cov, Sigma):
+    tight, where = {"rtol": 1e-11, "atol": 1e-14}, slice(2, 6)
+    np.testing.assert_allclose(cov.cross(C, where), (C @ Sigma)[:, where], **tight)
+    np.testing.assert_allclose(cov.block(where), Sigma[where, where], **tight)
+    expected = [Sigma[2:4, 2:4], Sigma[4:6, 4:6]]
+    np.testing.assert_allclose(cov.blocks(where, 2), expected, **tight)
 
 
 @every
@@ -114,6 +124,18 @@ def test_dual_form_of_joined_blocks():
     cov = covariance(joined, P)
     np.testing.assert_allclose(cov.dense(), SIGMA, rtol=1e-11, atol=1e-14)
     np.testing.assert_allclose(cov.quad(C), np.diag(C @ SIGMA @ C.T), rtol=1e-12)
+
+
+def test_dual_form_of_gated_columns():
+    """Columns times gates, and what the gates add to the diagonal: S o E[gamma gamma']."""
+    M = C.T @ np.diag(W) @ C * np.outer(GATE, GATE)
+    M[np.diag_indices_from(M)] += GATE * (1 - GATE) * ((C**2).T @ W)
+    expected = np.linalg.inv(M + np.diag(P))
+    for form in ("dense", "factored"):
+        cov = covariance(sandwich(C, W, form).gated(GATE), P)
+        np.testing.assert_allclose(cov.dense(), expected, rtol=1e-11, atol=1e-14)
+        np.testing.assert_allclose(cov.quad(C), np.diag(C @ expected @ C.T), rtol=1e-11)
+        np.testing.assert_allclose(cov.restore(cov.vector()).dense(), expected, rtol=1e-10)
 
 
 def test_dual_variance_never_turns_negative():

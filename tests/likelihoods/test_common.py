@@ -41,6 +41,17 @@ def test_no_missing_likelihood():
     assert set(likelihoods.__all__) == {item.__name__ for item in public}
 
 
+@pytest.mark.parametrize("lik", LIKELIHOODS, ids=str)
+def test_log_mean_is_the_averaged_likelihood(lik):
+    x = np.linspace(-12.0, 12.0, 40_001)
+    k = np.exp(-0.5 * x**2)
+    f = M[:, None] + np.sqrt(V)[:, None] * x
+    mean = np.exp(lik.log_prob(Y[:, None], f)) @ k / k.sum()
+    np.testing.assert_allclose(lik.log_mean(Y, M, V), np.log(mean), rtol=1e-5, atol=2e-4)
+    odds = lik.log_odds(M, V)
+    np.testing.assert_allclose(1 / (1 + np.exp(-odds)), lik.proba(M, V), rtol=1e-9, atol=1e-12)
+
+
 # ----- the mixture, by quadrature over its variable
 
 

@@ -62,6 +62,20 @@ def test_no_missing_prior():
     assert set(priors.__all__) == {item.__name__ for item in public}
 
 
+@pytest.mark.parametrize("prior", [*PRIORS.values(), *MIXTURES.values()], ids=str)
+def test_the_contract_has_no_gaps(prior):
+    """Every prior implements what a scheme needs, or says that it does not."""
+    assert all(prior.implements(m) for m in ("update", "bound", "draw", "stretch", "stretched"))
+    assert prior.implements("mode") == prior.implements("log_prob") == (not prior.has_gates)
+    assert prior.implements("propose") == prior.implements("log_weight")
+    assert prior.implements("spread") == prior.implements("scatter")
+    s = prior.init(P)
+    assert prior.odds(s, P).shape == prior.gates(s, P).shape == prior.corner(s, P).shape == (P,)
+    assert prior.zeroed(s, np.ones(P), 1e-3).shape == (P,)
+    assert len(prior.starts(P, np.random.default_rng(0))) == 3
+    assert isinstance(prior.sized(10, P), type(prior))
+
+
 # ----- the bound and the variational factor
 
 

@@ -100,3 +100,6 @@ class Hinge(Likelihood):
     def proba(self, m: Array, v: Array) -> Array:
         """P(y = 1) from the averaged pseudo-likelihood, normalised over the two labels."""
         return expit(self.log_odds(m, v))
+
+    def log_odds(self, m: Array, v: Array) -> Array:
+        return self.log_mean(1.0, m, v) - self.log_mean(-1.0, m, v)

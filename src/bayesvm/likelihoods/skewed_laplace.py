@@ -134,6 +134,9 @@ class SkewedLaplace(Likelihood):
         """P(y = 1) from the averaged density, normalised over the two labels."""
         return expit(self.log_odds(m, v))
 
+    def log_odds(self, m: Array, v: Array) -> Array:
+        return self.log_mean(1.0, m, v) - self.log_mean(-1.0, m, v)
+
     def log_mean(self, y: Array | float, m: Array, v: Array) -> Array:
         """Log of the density averaged over f ~ N(m, v)."""
         s, mu = np.sqrt(np.maximum(v, 1e-100)), 1.0 - y * m
