@@ -11,11 +11,10 @@ from bayesvm.blocks.memory import Plan, available
 
 def test_columns_are_kept_if_they_fit():
     need = 1000 * 66 * 4
-    assert Plan.of(1000, 65, "float32", allowed=need).keeps
-    assert not Plan.of(1000, 65, "float32", allowed=need - 1).keeps
-    assert Plan.of(1000, 65, "float64", allowed=need).bytes == 2 * need
-    assert "made again on every pass" in str(Plan.of(1000, 65, "float32", allowed=0))
-    assert Plan.of(1, 1, "float64").keeps
+    assert Plan(1000, 65, "float32", allowed=need).keeps
+    assert not Plan(1000, 65, "float32", allowed=need - 1).keeps
+    assert Plan(1000, 65, "float64", allowed=need).bytes == 2 * need
+    assert "made again on every pass" in str(Plan(1000, 65, "float32", allowed=0))
 
 
 def test_what_is_free_is_the_least_of_all_limits(monkeypatch):

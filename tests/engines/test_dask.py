@@ -89,7 +89,7 @@ def test_what_is_wrong_is_said():
     for make in (
         BayesianLinearSVC,
         partial(BayesianLinearSVC, standardize=False),
-        partial(MixedSVC, dtype="float32"),
+        partial(MixedSVC, engine=Dask(dtype="float32")),
         partial(BayesianSVC, n_inducing=10, tune=False),
         partial(BayesianSVC, n_inducing=10, tune=False, standardize=False),
     ):

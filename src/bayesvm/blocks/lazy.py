@@ -1,15 +1,20 @@
-"""Answers about Dask collections, computed when they are asked for."""
+"""Predictions for Dask collections: lazy arrays, computed partition by partition."""
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..core.types import Array
 from ..inputs.dask import DaskRows, is_dask, lazy_columns, plain_column
-from ..inputs.levels import is_named
+from ..inputs.levels import Placed, is_named
+
+
+def computed(*arrays: Any) -> tuple[Any, ...]:
+    """Arrays, those of Dask computed."""
+    return tuple(x.compute() if is_dask(x) else x for x in arrays)
 
 
 def lazily(
@@ -20,68 +25,62 @@ def lazily(
     numbered: bool = False,
     **options: Any,
 ) -> Any:
-    """A Dask array of what a method says of each partition, computed when asked for.
+    """A Dask array of the results of a method for each partition.
 
-    ``method`` gives an array with a row (or an entry) for each row of ``X``; if ``numbered`` it is
-    told the number of the partition.
+    ``method`` returns an array with a row (or an entry) for each row of ``X``; if ``numbered`` it
+    is given the number of the partition.
     """
-    if X.ndim != 2:
-        raise ValueError(f"X must have rows and columns; got shape {X.shape}.")
-    columns, members = None, {} if groups is None else _lazy_groups(X, groups)
-    known = getattr(estimator, "factors_", ())
-    if not is_named(groups) and len(known) == len(members):
-        members = dict(zip(known, members.values(), strict=True))
-    if hasattr(X, "to_dask_array"):
-        columns, X = list(X.columns), X.to_dask_array()
-    if len(X.chunks[1]) > 1:
-        X = X.rechunk({1: -1})
-    answer = _numbered_answer if numbered else _answer
-    ask = partial(answer, estimator, method, columns, tuple(members), options)
-    nobody = np.full((1, 1), None, dtype=object)
-    few = ask(np.zeros((1, X.shape[1]), dtype=X.dtype), *[nobody] * len(members))
-    kept = {} if few.ndim == 1 else {"chunks": (X.chunks[0], (few.shape[1],))}
     import dask.array as da
 
-    beside = [column[:, None] for column in members.values()]
-    drop = 1 if few.ndim == 1 else None
-    ask = partial(ask, none=few[:0])
-    return da.map_blocks(ask, X, *beside, dtype=few.dtype, meta=few[:0], drop_axis=drop, **kept)
+    if X.ndim != 2:
+        raise ValueError(f"X must have rows and columns; got shape {X.shape}.")
+    members = {} if groups is None else _lazy_groups(X, groups)
+    columns = list(X.columns) if hasattr(X, "to_dask_array") else None
+    X = X if columns is None else X.to_dask_array()
+    X = X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
+    factors = tuple(members), is_named(groups)
+    call = _Call(estimator, method, columns, *factors, options, numbered)
+    few = call(np.zeros((1, X.shape[1]), dtype=X.dtype), *[np.full((1, 1), None)] * len(members))
+    one = few.ndim == 1
+    kept = {} if one else {"chunks": (X.chunks[0], (few.shape[1],))}
+    return da.map_blocks(
+        replace(call, empty=few[:0]),
+        X,
+        *(column[:, None] for column in members.values()),
+        dtype=few.dtype,
+        meta=few[:0],
+        drop_axis=1 if one else None,
+        **kept,
+    )
 
 
-def _answer(
-    estimator: Any,
-    method: str,
-    columns: list[str] | None,
-    factors: tuple[str, ...],
-    options: dict[str, Any],
-    X: Array,
-    *members: Array,
-    none: Array | None = None,
-) -> Array:
-    if not X.shape[0] and none is not None:
-        return none
-    if columns is not None:
-        import pandas as pd
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """A method of an estimator as a function of the rows and groups of one partition."""
 
-        X = pd.DataFrame(X, columns=columns)
-    if factors:
-        groups = {name: x[:, 0] for name, x in zip(factors, members, strict=True)}
-        options = options | {"groups": groups}
-    return getattr(estimator, method)(X, **options)  # type: ignore[no-any-return]
+    estimator: Any
+    method: str
+    columns: list[str] | None  # of data frames
+    factors: tuple[str, ...]
+    named: bool  # whether groups are found by name
+    options: dict[str, Any]
+    numbered: bool
+    empty: Array | None = None  # the result for a partition without rows
 
+    def __call__(self, X: Array, *members: Array, block_id: tuple[int, ...] = (0,)) -> Array:
+        if not X.shape[0] and self.empty is not None:
+            return self.empty
+        rows, options = X, dict(self.options)
+        if self.columns is not None:
+            import pandas as pd
 
-def _numbered_answer(
-    estimator: Any,
-    method: str,
-    columns: list[str] | None,
-    factors: tuple[str, ...],
-    options: dict[str, Any],
-    *rows: Array,
-    none: Array | None = None,
-    block_id: tuple[int, ...] = (0,),
-) -> Array:
-    options = options | {"number": block_id[0]}
-    return _answer(estimator, method, columns, factors, options, *rows, none=none)
+            rows = pd.DataFrame(X, columns=self.columns)
+        if self.factors:
+            groups = {name: x[:, 0] for name, x in zip(self.factors, members, strict=True)}
+            options["groups"] = groups if self.named else Placed(groups)
+        if self.numbered:
+            options["number"] = block_id[0]
+        return getattr(self.estimator, self.method)(rows, **options)  # type: ignore[no-any-return]
 
 
 def _lazy_groups(X: Any, groups: Any) -> dict[str, Any]:
@@ -97,11 +96,6 @@ def _lazy_groups(X: Any, groups: Any) -> dict[str, Any]:
     if all(_may_match(chunks, x.chunks[0]) for x in found.values()):
         return found
     return DaskRows.of(X).columns_of(groups)
-
-
-def at_hand(*arrays: Any) -> tuple[Any, ...]:
-    """Arrays, those of Dask computed."""
-    return tuple(x.compute() if is_dask(x) else x for x in arrays)
 
 
 def _may_match(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:

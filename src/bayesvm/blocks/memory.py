@@ -1,4 +1,4 @@
-"""How much memory a fit may take, and what is worth keeping in it."""
+"""How much memory a fit may take, and whether the columns of a model are kept in it."""
 
 from __future__ import annotations
 
@@ -8,40 +8,29 @@ from pathlib import Path
 
 import numpy as np
 
-SHARE = 0.5  # of what is free, for columns that could also be made again
+SHARE = 0.5  # of what is free, for columns that could also be computed again
+GROUPS = (  # limit and use of the control group, in its two versions
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
 
 
 def available() -> int:
     """Bytes this process could still take: the least of what machine, group and limits leave."""
     found = [_physical()]
-    for top, used in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        (
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        ),
-    ):
-        limit, taken = _number(top), _number(used)
-        if limit is not None and taken is not None:
-            found.append(max(0, limit - taken))
+    for paths in GROUPS:
+        limit, taken = (_text(path).strip() for path in paths)
+        if limit.isdigit() and taken.isdigit():
+            found.append(max(0, int(limit) - int(taken)))
     try:
         import resource
     except ImportError:  # not on Windows
         return min(found)
     soft = resource.getrlimit(resource.RLIMIT_AS)[0]
-    pages = _words("/proc/self/statm")
+    pages = _text("/proc/self/statm").split()
     if soft != resource.RLIM_INFINITY and pages:
         found.append(max(0, soft - int(pages[0]) * os.sysconf("SC_PAGE_SIZE")))
     return min(found)
-
-
-def keep_what_is_freed() -> None:
-    """Let the C library keep matrices that are freed, up to 32 MB, for those to come.
-
-    At first it gives each back to the system and pays for every page of the next, a sixth of the
-    time of a search with matrices of a megabyte.  It stops doing so for sizes it has seen freed.
-    """
-    np.empty(2**25 - 2**16, dtype=np.uint8)  # no page of which is touched
 
 
 def _physical() -> int:
@@ -50,7 +39,7 @@ def _physical() -> int:
             return 1024 * int(line.split()[1])
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    return 2**31  # nothing is known: be modest
+    return 2**31  # nothing is known
 
 
 def _text(path: str) -> str:
@@ -60,41 +49,35 @@ def _text(path: str) -> str:
         return ""
 
 
-def _words(path: str) -> list[str]:
-    return _text(path).split()
+def keep_what_is_freed() -> None:
+    """Let the C library reuse the memory of freed matrices, up to 32 MB, for new ones.
 
-
-def _number(path: str) -> int | None:
-    words = _words(path)
-    return int(words[0]) if words and words[0].isdigit() else None
+    At first it returns each to the system and pays for every page of the next, a sixth of the time
+    of a search with matrices of a megabyte.  It stops doing so for sizes it has seen freed.
+    """
+    np.empty(2**25 - 2**16, dtype=np.uint8)  # no page of which is touched
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Whether the columns of a model are kept or made again on every pass.
+    """Whether the columns of a model are kept or computed again on every pass.
 
     Examples
     --------
     >>> from bayesvm.blocks.memory import Plan
-    >>> print(Plan.of(5_000_000, 65, "float32", allowed=3 * 2**30))
+    >>> print(Plan(5_000_000, 65, "float32", allowed=3 * 2**30))
     5000000 rows, 65 columns in float32: 1.23 GiB, kept (3.00 GiB allowed)
     """
 
     rows: int
     columns: int
     dtype: str
-    allowed: int
-
-    @staticmethod
-    def of(rows: int, columns: int, dtype: str, allowed: int | None = None) -> Plan:
-        """A plan for so many rows; without ``allowed``, half of what is free may be taken."""
-        free = int(SHARE * available()) if allowed is None else allowed
-        return Plan(rows, columns, dtype, free)
+    allowed: int  # bytes
 
     @property
     def bytes(self) -> int:
-        """Columns, and the variance they leave, of all rows."""
-        return self.rows * (self.columns + 1) * (4 if self.dtype == "float32" else 8)
+        """Columns, and the variance of f outside of them, of all rows."""
+        return self.rows * (self.columns + 1) * np.dtype(self.dtype).itemsize
 
     @property
     def keeps(self) -> bool:

@@ -25,7 +25,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..blocks import block_rows, cut
-from ..blocks.lazy import at_hand, lazily
+from ..blocks.lazy import computed, lazily
 from ..core import arrays
 from ..core.random import stream
 from ..core.types import Array
@@ -467,7 +467,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _score(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> float:
         found = self._predict(X, groups)
-        y, found, c = at_hand(reading.labels_of(X, y), found, sample_weight)
+        y, found, c = computed(reading.labels_of(X, y), found, sample_weight)
         return float(accuracy_score(y, found, sample_weight=c))
 
     def _lazily(self, method: str, X: Any, groups: Any, **options: Any) -> Any:
