@@ -197,7 +197,7 @@ class Spread:
 def _spread(block: Block) -> Spread:
     """Moments of a block; missing entries (NaN) are left out."""
     X, c = numbers(block.X), block.c
-    n: Any = float(arrays.of(c).sum(c))
+    n: Any = float(arrays.total(c))
     power = _powers(X)
     if n == 0:
         return Spread(0.0, np.zeros(X.shape[1]), np.zeros(X.shape[1]), power)
@@ -223,7 +223,10 @@ def _spread(block: Block) -> Spread:
     shift = c @ gap / some  # rounding error of the first mean: a constant column has no spread
     gap -= shift
     gap = known(gap)
-    return Spread(n, arrays.to_numpy(mean + shift), arrays.to_numpy(c @ (gap * gap)), power)
+    mean, square = mean + shift, c @ (gap * gap)
+    if not isinstance(X, np.ndarray):
+        mean, square = arrays.to_numpy(mean), arrays.to_numpy(square)
+    return Spread(n, mean, square, power)
 
 
 def _sparse_sums(X: Any, c: Array, n: float, power: Array) -> tuple[Array, Array]:
@@ -273,10 +276,9 @@ def fit_columns(
     Without an intercept columns are not ``centred``: f is then zero at the origin.  Nor are sparse
     ones, which would be filled in.  A constant column gets scale 1, unless it is very large.
     """
-    p = blocks.width
     if not standardize:
-        return Standardised(np.zeros(p), np.ones(p), RAW_FAR)
+        return Standardised(np.zeros(blocks.width), np.ones(blocks.width), RAW_FAR)
     mean, sd, constant = column_moments(blocks, engine)
     scale = np.where(constant, np.where(np.abs(mean) > FAR, np.abs(mean), 1.0), sd)
     centred = centred and not sparse.issparse(blocks.X)
-    return Standardised(mean if centred else np.zeros(p), scale)
+    return Standardised(mean if centred else np.zeros(scale.size), scale)

@@ -283,9 +283,12 @@ def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
         P = problem.model.precision(priors)
         post: Posterior = PointPosterior(coef.mean, covariance(problem.stats(rough).S, P))
     else:
-        gate = problem.model.gates(priors)
-        response = _response(problem, ascent.state) if gate is None else None
-        post = GaussianPosterior(coef if gate is None else gated_coef(coef, gate), response)
+        response = None
+        if problem.model.has_gates:
+            coef = gated_coef(coef, problem.model.gates(priors))
+        elif problem.form == "arrow":
+            response = _response(problem, ascent.state)
+        post = GaussianPosterior(coef, response)
     end = (ascent.bound, ascent.path, ascent.n_iter, ascent.converged, ascent.change)
     machine = Machine(problem.model, post, ascent.state, ProbitLink(), *end, shape=problem.shape)
     if isinstance(ascent, Mode):
@@ -295,8 +298,6 @@ def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
 
 def _response(problem: Problem, state: State) -> Any:
     """Inverse Hessian of the bound, for rows left out, where rows have groups."""
-    if problem.form != "arrow":
-        return None
     H = problem.at(state.latents).stats(state.coef, curved=True).H
     try:
         found = covariance(H, problem.model.precision(state.priors), retry=False)
