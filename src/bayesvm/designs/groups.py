@@ -74,9 +74,9 @@ class Grouped(Design):
             some = arrays.of(X).stack([numbers(X)[:, int(j)] for j in self.slopes], axis=1)
             slopes = Standardised(self.center, self.scale).columns(some)
             columns += [slopes[:, j] for j in range(self.slopes.size)]
-        if len(columns) == 1:
-            return columns[0][:, None]  # type: ignore[no-any-return]
-        return arrays.of(X).stack(columns, axis=1)  # type: ignore[no-any-return]
+        only = len(columns) == 1
+        out: Array = columns[0][:, None] if only else arrays.of(X).stack(columns, axis=1)
+        return out
 
     def part(self, X: Any) -> Factor:
         """Codes and values of rows of a :class:`~bayesvm.designs.table.Table`."""
@@ -91,7 +91,8 @@ class Grouped(Design):
         """Variance of f at rows of unknown groups, from the covariance of a group's effects."""
         Z, xp = self._values(X), arrays.of(X)
         v = xp.sum((Z @ arrays.like(spread, Z)) * Z, axis=1)
-        return xp.where(X.codes[:, self.factor] >= 0, xp.zeros_like(v), v)  # type: ignore[no-any-return]
+        out: Array = xp.where(X.codes[:, self.factor] >= 0, xp.zeros_like(v), v)
+        return out
 
     def to_user(self) -> Array:
         """Matrix that transforms a group's effects to the scale of the input, ``(r, r)``."""

@@ -32,7 +32,8 @@ class Table(Composite):
     @property
     def shape(self) -> tuple[int, int]:
         """Of the numbers, as designs of numbers expect."""
-        return self.numbers.shape  # type: ignore[no-any-return]
+        n, p = self.numbers.shape
+        return n, p
 
     def __len__(self) -> int:
         return int(self.numbers.shape[0])
@@ -69,6 +70,12 @@ def learn_groups(X: Any, groups: Any) -> tuple[Levels, Any]:
 
 def beside(X: Any, groups: Any, levels: Levels) -> Any:
     """Rows beside the codes of their groups, -1 for groups that are unknown."""
+    if not levels.names:
+        if groups is not None:
+            raise ValueError(
+                "groups were given, but the model was fitted without; give them to fit too."
+            )
+        return X
     if groups is None and isinstance(X, Source) and X.grouped:
         return X.mapped(lambda part, _: Table(part.X, levels.codes(part.groups, len(part.X))))
     return _with_codes(X, levels.codes(groups, X.shape[0]))

@@ -193,8 +193,7 @@ class AdditiveSVC(BayesianClassifier):
     def _read_new(self, X: Any, groups: Any = None) -> Any:
         rows = super()._read_new(X)
         self._table.check_complete(rows)
-        labels = self._table.labels(X)
-        return beside(rows, labels, self._effects.levels) if labels else rows
+        return beside(rows, self._table.labels(X) or None, self._effects.levels)
 
     # ----- fitting
 
@@ -225,11 +224,9 @@ class AdditiveSVC(BayesianClassifier):
             if self._allows_nan:
                 MissingCells("model").check(scheme, self.checkpoint)
                 data = data.repeated() if check.is_sampler(scheme) else data
-            levels = Levels()
-            if labels := self._table.labels(X):
-                some = {name: column[data.rows] for name, column in labels.items()}
-                levels, table = learn_groups(data.X, some)
-                data = data._replace(X=table)
+            groups = {name: x[data.rows] for name, x in self._table.labels(X).items()}
+            levels, table = learn_groups(data.X, groups or None)
+            data = data._replace(X=table)
             problem = self._problem(data, levels, scheme, run.generator("places"))
             machines = run.fit(problem, data.codes, len(data.classes), scheme)
         fit = Fit(machines, data.classes, float(data.c.sum()), data.rows, run.stopped)

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..designs.groups import Effects
+from ..core.types import Term
+from ..designs.groups import Effects, Grouped
 from ..designs.table import Layout
 from ..inference import SVI, Gibbs
 from ..inputs.levels import Levels
@@ -57,6 +58,16 @@ def parts_of(
         prior = prior_of(random_prior.get(name, "auto"), own.r, name, scheme)
         out.append(GroupPart(name, labels.size, own, prior))
     return out
+
+
+def group_terms(parts: Sequence[GroupPart], columns: Any) -> list[Term]:
+    """Terms of the effects of groups; slopes are in ``columns``, on their scale."""
+    terms = []
+    for k, (factor, size, own, prior) in enumerate(parts):
+        j = np.array(own.slopes, dtype=int)
+        design = Grouped(k, size, j, columns.center[j], columns.scale[j], own.intercept)
+        terms.append(Term(f"groups of {factor}", design, prior))
+    return terms
 
 
 def effects(names: Sequence[str], random: Any) -> Effects:

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..blocks import Blocks
-from ..core import arrays
 from ..core.types import Array, Term
-from ..designs import Grouped, Intercept, fit_columns
+from ..designs import Intercept, fit_columns
 from ..designs.table import beside, learn_groups, numbers
 from ..inference.progress import Progress
 from ..inputs import reading
@@ -23,7 +22,7 @@ from ..reports.tables import arviz_tree
 from . import choices as check
 from .base import BayesianClassifier, Training
 from .formula import Formula
-from .groups import check_sizes, parts_of
+from .groups import check_sizes, group_terms, parts_of
 from .linear import BayesianLinearSVC
 from .missing import HINT, MissingCells
 from .posing import in_blocks, pose
@@ -100,17 +99,13 @@ class MixedSVC(BayesianClassifier):
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        Labels.
-    factors_ : list of str
-        Names of the grouping factors; empty if ``fit`` was given no groups.
-    levels_ : dict
-        Labels of the groups of each factor.
+    factors_, levels_ : list of str, dict
+        Names of the grouping factors, and labels of the groups of each.
     coef_, intercept_ : arrays of shape (1, n_features) and (1,), or one row per class
         Posterior means of the part that all groups share, on the scale of the input.
     random_effects_, variance_components_, intraclass_share_ : pandas.DataFrame
         Effects of groups, their variances, and the groups' share, with intervals.
-    elbo_, elbo_path_, n_iter_, converged_, offset_
+    classes_, elbo_, elbo_path_, n_iter_, converged_, offset_
         As in :class:`~bayesvm.BayesianLinearSVC`.
 
     References
@@ -205,16 +200,10 @@ class MixedSVC(BayesianClassifier):
         if self._formula is not None:
             X, groups = self._formula.new_rows(X, groups)
         X = self._missing().check_new(super()._read_new(X))
-        if not levels.names:
-            if groups is not None:
-                raise ValueError(
-                    "groups were given, but the model was fitted without; give them to fit too."
-                )
-            return X
-        if not (reading.is_source(X) or arrays.is_foreign(X)):  # these are checked when read
-            for k in self.machines_[0].model.grouped:
-                slopes = self.machines_[0].model.terms[k].design.slopes
-                reading.check_complete(X, slopes, self._names())
+        if self._allows_nan and isinstance(X, np.ndarray):  # others are complete
+            model = self.machines_[0].model
+            for k in model.grouped:
+                reading.check_complete(X, model.terms[k].design.slopes, self._names())
         return beside(X, groups, levels)
 
     def _lazily(self, method: str, X: Any, groups: Any, **options: Any) -> Any:
@@ -342,12 +331,7 @@ class MixedSVC(BayesianClassifier):
             reading.check_slopes(numbers(data.X), [part.effects for part in parts], names)
             columns = missing.design(columns, blocks, engine)
         terms = [Term("intercept", Intercept(), level)] if self.fit_intercept else []
-        terms.append(Term("coef", columns, prior))
-        for k, part in enumerate(parts):
-            j = np.array(part.effects.slopes, dtype=int)
-            scale = columns.center[j], columns.scale[j]
-            design = Grouped(k, part.size, j, *scale, part.effects.intercept)
-            terms.append(Term(f"groups of {part.factor}", design, part.prior))
+        terms += [Term("coef", columns, prior), *group_terms(parts, columns)]
         return pose(Model(arranged(terms), likelihood), blocks, engine, scheme)
 
     # ----- predictions
@@ -408,21 +392,10 @@ class MixedSVC(BayesianClassifier):
         return_intercept: bool = False,
         groups: Any = None,
     ) -> Any:
-        """Draws of the coefficients that all groups share, or of f at given rows.
+        """Draws of the coefficients that all groups share, or of f at rows ``X`` in ``groups``.
 
-        Parameters
-        ----------
-        n, X, random_state, return_intercept
-            As of :meth:`BayesianLinearSVC.sample_posterior`.
-        groups : array-like or data frame, optional
-            Labels of groups of these rows; effects of those not seen are drawn too, for each row.
-
-        Returns
-        -------
-        draws : array of shape (n, n_features), or (n, rows) with ``X``
-            One more axis, of classes, after the first when there are more than two.
-        intercept : array of shape (n,) or (n, n_classes)
-            Only with ``return_intercept``.
+        They have the shapes of :meth:`BayesianLinearSVC.sample_posterior`.  Effects of groups that
+        were not seen or are not given are drawn too, for each row.
         """
         if X is not None:
             return self._draw_f(n, X, random_state, groups)
@@ -488,7 +461,7 @@ class MixedSVC(BayesianClassifier):
 
     def random_effects_interval(self, level: float = 0.9) -> tuple[Any, Any]:
         """Lower and upper ends of the intervals of ``random_effects_`` with mass ``level``."""
-        return self._effects.interval("random_effects", level)
+        return self._effects.interval(self._effects.random_effects(level))
 
     @property
     def variance_components_(self) -> Any:
@@ -504,7 +477,7 @@ class MixedSVC(BayesianClassifier):
 
     def variance_components_interval(self, level: float = 0.9) -> tuple[Any, Any]:
         """Lower and upper ends of the intervals of ``variance_components_`` with mass ``level``."""
-        return self._effects.interval("variance_components", level)
+        return self._effects.interval(self._effects.variance_components(level))
 
     @property
     def intraclass_share_(self) -> Any:
@@ -517,10 +490,7 @@ class MixedSVC(BayesianClassifier):
 
         with the variance of a factor's effects averaged over the training rows, and that of a
         logistic variable on the scale of f: *a* is the slope of the log odds at f = 0 under the
-        link that turns f into probabilities (``probability``).  For the logistic likelihood with
-        ``probability="normalised"`` a = 1, and the share of a random intercept is the usual
-        intraclass correlation :math:`\sigma^2 / (\sigma^2 + \pi^2/3)`.
-
+        link.  For the logistic likelihood with ``probability="normalised"`` a = 1.
         Indexed by factor (and class, for more than two): mean, the ends of 90 % intervals, and a
         ``note`` where the variances are biased, see ``variance_components_``.
         """
@@ -528,4 +498,4 @@ class MixedSVC(BayesianClassifier):
 
     def intraclass_share_interval(self, level: float = 0.9) -> tuple[Any, Any]:
         """Lower and upper ends of the intervals of ``intraclass_share_`` with mass ``level``."""
-        return self._effects.interval("intraclass_share", level)
+        return self._effects.interval(self._effects.intraclass_share(level))

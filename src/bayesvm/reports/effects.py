@@ -120,9 +120,8 @@ class GroupEffects:
             frames.append(_table(rows, index, notes, pd))
         return stacked(frames, self.fit.classes, pd)
 
-    def interval(self, report: str, level: float) -> tuple[Any, Any]:
-        """Lower and upper ends of a report of this class."""
-        frame = getattr(self, report)(level)
+    def interval(self, frame: Any) -> tuple[Any, Any]:
+        """Lower and upper ends in one of these reports."""
         if "lower" not in frame:
             self.fit.machines[0].posterior.variance()  # a point estimate refuses
         return frame["lower"], frame["upper"]
@@ -185,7 +184,7 @@ def _effects(machine: Machine, k: int, ends: tuple[float, float]) -> dict[str, A
         return {"mean": mean, "sd": u.std(axis=0), "lower": low, "upper": high}
     if not machine.posterior.has_spread:
         return {"mean": mean}
-    own = machine.state.coef.cov.blocks(where, design.r)  # type: ignore[attr-defined]
+    own = machine.state.coef.cov.blocks(where, design.r)
     sd = np.sqrt(np.einsum("jk,gkl,jl->gj", T, own, T)).ravel()
     low, high = mean + sd * ndtri(np.array(ends))[:, None]
     return {"mean": mean, "sd": sd, "lower": low, "upper": high}

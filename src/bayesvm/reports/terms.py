@@ -10,8 +10,10 @@ from scipy import sparse
 
 from ..core.types import Array, Coef, Rows
 from ..designs import Intercept
+from ..gaussian.columns import Arrow
 from ..machines.diagnostics import ess, r_hat
 from ..machines.machine import Machine
+from ..machines.posterior import GaussianPosterior
 from ..model.latent import predicted
 from ..model.passes import moments
 from .effects import stacked
@@ -144,13 +146,14 @@ def _partial(machine: Machine, X: Any, k: int) -> tuple[Array, Array]:
     model, post, where = machine.model, machine.posterior, machine.model.slices[k]
     rows = predicted(model, X, machine.params) if machine.params else model.rows(X)
     V = tuple(h for h in rows.V if h.where == where)
-    if hasattr(rows.C, "alone"):
-        C = rows.C.alone(where)
+    if isinstance(rows.C, Arrow):
+        C: Any = rows.C.alone(where)
     else:
         C = np.zeros_like(rows.C)
         C[:, where] = rows.C[:, where]
     if V and post.has_spread:
-        coef = getattr(post, "coef", None) or Coef(post.mean, machine.state.coef.cov)
+        drawn = Coef(post.mean, machine.state.coef.cov)
+        coef = post.coef if isinstance(post, GaussianPosterior) else drawn
         m, v = moments(Rows(C, 0.0, V), coef)
     else:
         m, v = post.moments(C)
