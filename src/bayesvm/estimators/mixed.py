@@ -124,8 +124,6 @@ class MixedSVC(BayesianClassifier):
     >>> model = MixedSVC().fit(X, y, groups=patient)
     >>> bool(model.score(X, y, groups=patient) > model.score(X, y))
     True
-    >>> model.random_effects_.shape
-    (50, 4)
     """
 
     _accept_sparse = False

@@ -168,10 +168,10 @@ class ArrowCovariance(Covariance):
         """``D^-1 E F`` for some groups and the root F of the corner's covariance, ``(G r, q)``."""
         B, sparse_B = self.groups.slopes
         r, p = B.shape[1:]
-        out: Array = B[some].reshape(-1, p) @ self._root[:p]
+        first, last, _ = some.indices(B.shape[0])
+        out: Array = B[some].reshape((last - first) * r, p) @ self._root[:p]
         if sparse_B is None:
             return out
-        first, last, _ = some.indices(B.shape[0])
         return out + sparse_B[first * r : last * r] @ self._root[p:]
 
     def blocks(self, where: slice, r: int) -> Array:
@@ -188,8 +188,9 @@ class ArrowCovariance(Covariance):
         out = np.einsum("gmj,gmk->gjk", inverse, inverse)
         size = max(1, HELD // max(1, self.q * r))
         for i in range(0, G, size):
-            T = self._followed(slice(i, i + size)).reshape(-1, r, self.q)
-            out[i : i + size] += np.einsum("gjm,gkm->gjk", T, T)
+            some = out[i : i + size]
+            T = self._followed(slice(i, i + size)).reshape(len(some), r, self.q)
+            some += np.einsum("gjm,gkm->gjk", T, T)
         return out
 
     @cached_property
