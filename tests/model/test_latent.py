@@ -4,7 +4,7 @@ import numpy as np
 
 from bayesvm.blocks import Blocks
 from bayesvm.core.types import Term
-from bayesvm.designs import Intercept, Missing, Standardised, Unstructured
+from bayesvm.designs import Intercept, Missing, Unstructured
 from bayesvm.engines import Serial
 from bayesvm.inference import VB
 from bayesvm.likelihoods import Hinge
@@ -22,7 +22,7 @@ def test_every_row_counts_once_for_each_of_two_incomplete_terms():
     X[:8, 0] = X[5:15, 2] = np.nan
     none, one = np.zeros(2), np.ones(2)
     designs = [
-        Missing(Picked(np.array(where), Standardised(none, one)), none, one, Unstructured())
+        Missing(Picked(none, one, where=np.array(where)), none, one, Unstructured())
         for where in ([0, 1], [2, 3])
     ]
     terms = [Term("ab"[k], design, Fixed(1.0)) for k, design in enumerate(designs)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -380,18 +380,19 @@ class Problem:
     def products(self, coef: Coef) -> tuple[Product, Product]:
         """Multiplication by S and by H at ``coef``, without computing either matrix."""
         read, lik = self.read, self.model.likelihood
-        locals_ = list(
-            self.engine.collect(lambda b: expected(read(b), b.y, b.c, coef, lik)[2], self.blocks)
+        found = self.engine.collect(
+            lambda b: expected(read(b), b.y, b.c, coef, lik)[2], self.blocks
         )
+        w, h = zip(*((local.w, local.h) for local in found), strict=True)  # of each block
 
-        def by(weights: list[Array]) -> Product:
-            def visit(b: Block, x: Array) -> Array:
+        def times(weights: tuple[Array, ...], x: Array) -> Any:
+            def visit(b: Block) -> Array:
                 C = read(b).C
                 return C.T @ (weights[b.number] * (C @ x))
 
-            return lambda x: self.engine.sum(lambda b: visit(b, x), self.blocks)
+            return self.engine.sum(visit, self.blocks)
 
-        return by([k.w for k in locals_]), by([k.h for k in locals_])
+        return partial(times, w), partial(times, h)
 
     def predictor(self, theta: Array) -> Array:
         """f at every row."""
@@ -419,8 +420,8 @@ class Problem:
             m, v = moments(read(b), coef)
             return m, v + 0.0 * m  # an array in the library of m
 
-        parts = list(self.engine.collect(visit, self.blocks))
-        return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
+        m, v = zip(*self.engine.collect(visit, self.blocks), strict=True)
+        return np.concatenate(m), np.concatenate(v)
 
     def outside(self) -> Array | float:
         """Variance of f at every row that does not come from the coefficients."""
