@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import make_moons
+from sklearn.datasets import make_classification, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
@@ -585,6 +585,32 @@ def test_clone_pickle_and_search(plain):
     kernels = [RBF(0.5), Matern(1.0)]
     search = GridSearchCV(BayesianSVC(tune=False), {"kernel": kernels}, cv=2).fit(X, y)
     assert search.best_params_["kernel"] in kernels
+
+
+@pytest.mark.parametrize(
+    ("options", "most"),
+    [
+        ({}, 2.0),
+        ({"inference": VB(bound="augmented")}, 2.0),
+        ({"inference": "em"}, 2.0),
+        ({"n_inducing": 60}, 1.0),
+        ({"n_inducing": 60, "approximation": "fitc"}, 1.0),
+    ],
+    ids=["exact", "augmented", "em", "inducing points", "fitc"],
+)
+def test_a_pickle_holds_points_and_sites_and_predicts_the_same(options, most):
+    """Factors are computed again: of 900 rows with 10 columns the largest has 6.5 MB."""
+    A, b = make_classification(900, 10, n_informative=5, random_state=0)
+    fit = BayesianSVC(4.0 * RBF(3.0), tune=False, random_state=0, **options).fit(A, b)
+    data = pickle.dumps(fit)
+    assert len(data) < most * A.nbytes
+    again = pickle.loads(data)
+    np.testing.assert_allclose(again.predict_proba(A), fit.predict_proba(A), rtol=0, atol=1e-10)
+    if fit.machines_[0].posterior.has_spread:
+        for one, two in zip(again.predict_interval(A[:9]), fit.predict_interval(A[:9])):
+            np.testing.assert_allclose(one, two, atol=1e-10)
+        np.testing.assert_allclose(again.sample_posterior(3), fit.sample_posterior(3), atol=1e-8)
+    assert len(pickle.dumps(again)) < most * A.nbytes
 
 
 def test_progress_and_stopping():

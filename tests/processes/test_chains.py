@@ -69,7 +69,7 @@ def quadrature(what, scales=(None,)):
         for j, theta in enumerate(thetas):
             cov = prior_covariance(what, np.array([theta]))
             logs[k, j] = rows + multivariate_normal.logpdf(f, np.zeros(2), cov)
-            logs[k, j] += 0.0 if what.prior is None else what.prior.value(np.array([theta]))
+            logs[k, j] += 0.0 if what.prior is None else what.prior(np.array([theta]))[0]
             logs[k, j] += 0.0 if t is None else t - np.exp(t)  # gamma ~ Exp(1)
     p = np.exp(logs - logsumexp(logs))
     on_f = p.sum(axis=(0, 1))

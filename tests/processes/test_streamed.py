@@ -69,7 +69,7 @@ def test_machines_and_partitions_add_up():
     np.testing.assert_allclose(again[0], value, rtol=1e-10)
     np.testing.assert_allclose(again[1], slope, rtol=1e-6, atol=1e-8)
     both = StreamedEvidence(kernel, [whole, whole], prior)(kernel.theta)
-    at, bend = prior.value(kernel.theta), prior.slope(kernel.theta)
+    at, bend = prior(kernel.theta)
     np.testing.assert_allclose(both[0] - at, 2 * (value - at), rtol=1e-10)
     np.testing.assert_allclose(both[1] - bend, 2 * (slope - bend), rtol=1e-8)
 

@@ -85,8 +85,9 @@ def test_prior_ties_length_scales_together():
     np.testing.assert_allclose(cov[1, 2], 1.0)
     np.testing.assert_allclose(prior.mean[1:], np.log(2.0))
     assert prior.mean[0] == np.log(16.0)
-    assert prior.value(prior.mean) == 0.0
-    np.testing.assert_allclose(prior.slope(prior.mean), 0.0)
+    value, slope = prior(prior.mean)
+    assert value == 0.0
+    np.testing.assert_allclose(slope, 0.0)
 
 
 def test_evidence_climbs():

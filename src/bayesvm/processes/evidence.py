@@ -74,12 +74,11 @@ class LogNormal:
     mean: Array
     precision: Array
 
-    def value(self, theta: Array) -> float:
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        """Log density up to a constant, and its gradient."""
         gap = theta - self.mean
-        return -0.5 * float(gap @ self.precision @ gap)
-
-    def slope(self, theta: Array) -> Array:
-        return -self.precision @ (theta - self.mean)
+        slope = -self.precision @ gap
+        return 0.5 * float(gap @ slope), slope
 
 
 def extent_of(X: Array, standardised: bool) -> float:
@@ -152,9 +151,8 @@ class Evidence:
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         process = self.process.with_theta(theta).at(self.X)
-        fits = self.fits(process)
-        value = sum(fit.bound for fit in fits) + self.prior.value(theta)
-        return value, process.slope(fits) + self.prior.slope(theta)
+        fits, (value, slope) = self.fits(process), self.prior(theta)
+        return value + sum(fit.bound for fit in fits), slope + process.slope(fits)
 
 
 class Summit(NamedTuple):

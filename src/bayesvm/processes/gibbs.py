@@ -139,7 +139,7 @@ def _move(what: Sampled, at: At, value: Callable[[LowRank], float], rng: np.rand
                 made[x] = made.get(x) or (there, what.at(there))
             except np.linalg.LinAlgError:  # a kernel that is no longer one in floating point
                 return -np.inf
-            return float(value(made[x][1]) + cast(LogNormal, prior).value(there))
+            return float(value(made[x][1]) + cast(LogNormal, prior)(there)[0])
 
         density = partial(log_density, theta=at.theta, j=j, made=made)
         theta, low = made[slice_sample(density, float(at.theta[j]), rng, WIDTH)]

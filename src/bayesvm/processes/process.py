@@ -241,10 +241,8 @@ class Gram:
         G = np.zeros_like(self.K)
         for fit in fits:
             G += self.gradient(fit)
-        n = G.shape[0]
-        on_jitter = np.full(n, JITTER * np.trace(G) / n)
-        slope: Array = self.kernel.pull(G, self.X, None, self.values)
-        return slope + self.kernel.pull_diag(on_jitter, self.X)
+        G[np.diag_indices_from(G)] += JITTER * np.trace(G) / len(G)  # the jitter is a mean diagonal
+        return np.asarray(self.kernel.pull(G, self.X, None, self.values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,9 +344,9 @@ def pull_factor(kernel: Any, Z: Array, L: Array, product: Array) -> Array:
     :math:`\bar K_{mm} = -\tfrac12 L^{-\top}\bar\Phi^\top\Phi L^{-1}`.
     """
     inner = over(over(product + product.T, L).T, L)
-    K_bar = -0.25 * (0.5 * (inner + inner.T))
-    on_jitter = np.full(len(Z), JITTER * np.trace(K_bar) / len(Z))
-    return np.asarray(kernel.pull(K_bar, Z) + kernel.pull_diag(on_jitter, Z))
+    K_bar = -0.125 * (inner + inner.T)
+    K_bar[np.diag_indices_from(K_bar)] += JITTER * np.trace(K_bar) / len(Z)
+    return np.asarray(kernel.pull(K_bar, Z))
 
 
 def factor(K: Array, w: Array, on: Array) -> Array:

@@ -74,7 +74,7 @@ class StreamedEvidence:
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """Bound plus log prior, and the gradient."""
         scheme = VB(tol=SETTLED, max_iter=PASSES)
-        value, slope = 0.0, np.zeros(theta.size)
+        value, slope = self.prior(theta)
         for j, problem in enumerate(self.problems):
             level, gp = problem.model.terms
             design = Whitened(self.kernel.with_theta(theta), gp.design.Z, gp.design.inputs)
@@ -84,8 +84,8 @@ class StreamedEvidence:
             self.states[j], coef = fit.state, fit.state.coef
             pull = now.engine.sum(partial(pull_block, model, coef), now.blocks)
             value += fit.bound
-            slope += pull.theta + pull_factor(design.kernel, design.Z, design.L, pull.cross)
-        return value + self.prior.value(theta), slope + self.prior.slope(theta)
+            slope = slope + pull.theta + pull_factor(design.kernel, design.Z, design.L, pull.cross)
+        return value, slope
 
 
 def refine(
