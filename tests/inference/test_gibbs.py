@@ -18,6 +18,7 @@ from bayesvm.inference import gibbs as gibbs_module
 from bayesvm.inference.draws import Position
 from bayesvm.inference.gibbs import CYCLE, stretch
 from bayesvm.inference.loop import State
+from bayesvm.inference.progress import Monitor, silent
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.machines.diagnostics import ess, r_hat
 from bayesvm.priors import Fixed, Ridge
@@ -387,8 +388,8 @@ def test_chains_resume_where_they_were_stopped(stop_at):
     def watch(progress, link):
         return progress.iteration >= stop_at
 
-    scheme.fit(problem, np.random.default_rng(26), watch=watch, store=store)
-    resumed = scheme.fit(problem, np.random.default_rng(26), store=store)
+    scheme.fit(problem, np.random.default_rng(26), watch=Monitor(watch, store))
+    resumed = scheme.fit(problem, np.random.default_rng(26), watch=Monitor(silent, store))
     np.testing.assert_array_equal(resumed.theta, whole.theta)
     np.testing.assert_array_equal(resumed.hyper["coef"], whole.hyper["coef"])
     np.testing.assert_array_equal(resumed.log_prob, whole.log_prob)

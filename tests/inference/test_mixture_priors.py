@@ -14,6 +14,7 @@ from bayesvm.inference import EM, VB, Gibbs
 from bayesvm.inference.draws import Position
 from bayesvm.inference.em import expecting, objective
 from bayesvm.inference.loop import State, bound_of
+from bayesvm.inference.progress import Monitor, silent
 from bayesvm.inference.vb import searched, sweep
 from bayesvm.likelihoods import Logistic, Probit
 from bayesvm.machines.diagnostics import ess
@@ -419,8 +420,9 @@ def test_selection_chains_resume():
     problem = make_problem(X, y, prior=SpikeSlab(0.5), intercept=Fixed(0.1))
     scheme, store = Gibbs(20, 5, 2), Memory()
     whole = scheme.fit(problem, np.random.default_rng(2))
-    scheme.fit(problem, np.random.default_rng(2), watch=lambda p, s: p.iteration >= 12, store=store)
-    resumed = scheme.fit(problem, np.random.default_rng(2), store=store)
+    stopping = Monitor(lambda p, s: p.iteration >= 12, store)
+    scheme.fit(problem, np.random.default_rng(2), watch=stopping)
+    resumed = scheme.fit(problem, np.random.default_rng(2), watch=Monitor(silent, store))
     np.testing.assert_array_equal(resumed.theta, whole.theta)
     np.testing.assert_allclose(resumed.inclusion, whole.inclusion, rtol=1e-10)
 

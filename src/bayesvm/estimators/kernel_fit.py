@@ -174,7 +174,7 @@ def fit_rows(data: Training, settings: Settings, run: Run) -> tuple[list[Machine
     """Fit to rows that are all in memory; also their probabilities to violate the margin."""
     X, rng = arrays.to_numpy(data.X), run.generator("places")  # so few are slower on a device
     settings.engine(X, X.shape[1])  # refuses names and fields that are not known
-    ready = prepare(settings, X, data.codes, data.c, data.n_classes, rng, run.watch)
+    ready = prepare(settings, X, data.codes, data.c, data.n_classes, rng, run)
     model, scheme = settings.model(ready.design), settings.scheme
     settings = replace(settings, fitc=settings.fitc and not ready.exact)
     fit: Callable[..., Found] = _fit_columns
@@ -204,7 +204,7 @@ def _fit_sites(
         for j, labels in enumerate(ready.machines):
             part = None if store is None or run.stopped else store.part(f"machine{j}")
             start = None if ready.sites is None else ready.sites[j]
-            how = (settings.params["probability"], start, Monitor(run.watch, part))
+            how = (settings.params["probability"], start, Monitor(run, part))
             found.append(machine_from_sites(process, labels, model, settings.scheme, *how))
     return found
 
@@ -223,7 +223,7 @@ def _fit_chains(
     drawn = settings.rule == "sample"
     prior = kernel_prior(kernel, settings.extent(X), likelihood) if drawn else None
     given = settings.params
-    how = (model, settings.scheme, given["probability"], rng, run.watch, given["n_jobs"])
+    how = (model, settings.scheme, given["probability"], rng, run, given["n_jobs"])
     with blas_threads(model.width):
         return [
             machine_from_chains(Sampled(process, X, labels, likelihood, prior), *how)
@@ -267,7 +267,7 @@ def _starts(problem: Problem, ready: Prepared, run: Run) -> list[State | None]:
         gram, site = gram_of(model), model.likelihood.expected
 
         def watch(progress: Progress, state: Any) -> bool:
-            return run.watch(progress._replace(stage="start"))
+            return run(progress._replace(stage="start"))
 
         near: list[Any] = [*ready.sites] if ready.sites else [None] * len(ready.machines)
         sites = [
@@ -336,7 +336,7 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> tuple[list[Machi
         if settings.rule is not None:
             each = one_against_rest(sample.codes, data.n_classes)
             machines = tuple(Labels(y, sample.c, sample.at, len(points)) for y in each)
-            how: dict[str, Any] = {"per_column": named, "refine": improve, "watch": run.watch}
+            how: dict[str, Any] = {"per_column": named, "refine": improve, "watch": run}
             kernel = settings.tuned(kernel, points, machines, rng, **how).kernel
         design = design_of(kernel)
         design.check()

@@ -20,7 +20,7 @@ from ..files.checkpoint import Checkpoint, opened, seed_in
 from ..files.fingerprint import fingerprint
 from ..inference import Gibbs
 from ..inference.loop import State
-from ..inference.progress import Monitor, Progress, Reporter
+from ..inference.progress import Monitor, Reporter
 from ..inference.rotated import bases
 from ..inputs import reading
 from ..inputs.dask import is_dask
@@ -69,10 +69,6 @@ class Run(Reporter):
     @property
     def report(self) -> Run:
         return self
-
-    def watch(self, progress: Progress, state: Any = None) -> bool:
-        """Report progress; whether the fit is to end."""
-        return self(progress)
 
     def generator(self, purpose: str) -> np.random.Generator:
         """The random generator for one part of the fit."""
@@ -125,9 +121,8 @@ class Run(Reporter):
             for j, y in enumerate(one_against_rest(codes, n_classes, kind)):
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
                 part = None if store is None or self.stopped else store.part(f"machine{j}")
-                sampled = {"n_jobs": self.params["n_jobs"], "store": part}
-                options = sampled if isinstance(scheme, Gibbs) else {}
-                watch, start = Monitor(self.watch, part), starts[j] if starts else None
+                options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
+                watch, start = Monitor(self, part), starts[j] if starts else None
                 how = (scheme, self.params["probability"], rng, start, watch, rotation)
                 machines.append(fit_machine(one, *how, **options))
         return machines

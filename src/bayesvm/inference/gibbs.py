@@ -23,7 +23,7 @@ from ..model.model import Problem, States
 from .draws import Draws, Position, Record, Run
 from .leaps import Proposal, can_leap, leap, learn
 from .loop import State, require
-from .progress import Progress, Watch, silent
+from .progress import Monitor, Progress, Watch, silent
 from .vb import VB, learned, standing
 
 CYCLE = 100  # one draw in so many is a sweep, where leaps are made
@@ -82,10 +82,10 @@ class Gibbs:
         start: State | None = None,
         watch: Watch = silent,
         n_jobs: int | None = None,
-        store: Any = None,
     ) -> Draws:
-        """Run the chains; ``store`` keeps them in a checkpoint as they grow."""
+        """Run the chains; the checkpoint of the watch keeps them as they grow."""
         model, known = problem.model, problem
+        store = watch.store if isinstance(watch, Monitor) else None
         if start is None and model.has_gates:  # from no columns at all, and from many
             start = State(model.start(), model.init(), begin(problem))
         if model.likelihood.is_learned:

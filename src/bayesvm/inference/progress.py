@@ -191,7 +191,7 @@ class Reporter:
         if self.bar is not None:
             self.bar.stop()
 
-    def __call__(self, progress: Progress) -> bool:
+    def __call__(self, progress: Progress, state: Any = None) -> bool:
         if self.stopped:
             return True
         stage, iteration, total, bound, _ = progress
