@@ -151,7 +151,7 @@ METHODS: dict[str, Callable[[], Any]] = {
     "pcvc_plain": lambda: PCVC(norm_penalty=0.0),  # the Laplace prior alone
     "pcvc_shared": lambda: PCVC(RBF(1.0)),  # never one scale a column
     "pcvc_sparse": lambda: PCVC(selection="one_standard_error"),
-    "pcvc_power": lambda: PCVC(prior="power"),
+    "pcvc_power": lambda: PCVC(weight_prior="power"),
     "rvc": lambda: RVC(),
     "svc": lambda: None,
     "svc_pcvc_kernel": lambda: None,

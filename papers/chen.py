@@ -132,7 +132,9 @@ def build(method: str, parameters: dict[str, float], seed: int) -> Any:
     """An estimator, not yet fitted."""
     made: Any
     if method in ("PCVC", "PCVC power"):
-        made = ours("PCVC")(random_state=seed, **({"prior": "power"} if "power" in method else {}))
+        made = ours("PCVC")(
+            random_state=seed, **({"weight_prior": "power"} if "power" in method else {})
+        )
     elif method in ("RVC", "BayesianSVC"):
         made = ours(method)(random_state=seed)
     elif method == "SVC":

@@ -6,6 +6,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
 from bayesvm.inference import VB, Gibbs
 from bayesvm.terms import Columns, Intercept, Process
+from bayesvm.vectors import Power
 
 ESTIMATORS = [
     BayesianLinearSVC(),
@@ -39,7 +40,7 @@ ESTIMATORS = [
         [("level", Intercept()), ("x", Columns(0)), ("f", Process(n_inducing=5))], random_state=0
     ),
     PCVC(),
-    PCVC(prior="power", n_starts=0, n_folds=2, max_iter=30, tune=False),
+    PCVC(weight_prior=Power(n_starts=0), n_folds=2, max_iter=30, tune=False),
     RVC(),
     FactorSVC(),
     FactorSVC(1, "linear"),

@@ -13,6 +13,7 @@ from bayesvm import PCVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
 from bayesvm.inference import Gibbs
 from bayesvm.kernels import RBF
 from bayesvm.priors import Lasso
+from bayesvm.vectors import Power
 from tests.campaign.estimators import terms
 from tests.campaign.judge import require
 
@@ -33,7 +34,7 @@ FITS = {
         2.0 * RBF(1.0), 20, tune=False, bound="augmented", random_state=0, **how
     ),
     "PCVC": lambda **how: PCVC(**how),
-    "PCVC, power": lambda **how: PCVC(prior="power", n_starts=2, max_iter=40, **how),
+    "PCVC, power": lambda **how: PCVC(weight_prior=Power(n_starts=2), max_iter=40, **how),
     "additive": lambda **how: AdditiveSVC(terms(), random_state=0, **how),
     "mixed": lambda **how: MixedSVC(tol=1e-12, **how),
 }

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
 from bayesvm.inference import EM, SVI, VB, Gibbs
 from bayesvm.terms import Columns, Intercept
+from bayesvm.vectors import Power
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 3))
@@ -32,7 +33,7 @@ STOPPED = {
     "factor kernel gibbs": FactorSVC(1, "kernel", CHAINS),
     "rvc": RVC(tune=False),
     "rvc em": RVC(solver="em", tune=False),
-    "pcvc": PCVC(prior="power", n_starts=0, n_folds=2, tune=False),
+    "pcvc": PCVC(weight_prior=Power(n_starts=0), n_folds=2, tune=False),
 }
 
 

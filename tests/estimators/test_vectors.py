@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 
 from bayesvm import PCVC, RVC, BayesianSVC
 from bayesvm.kernels import RBF, Linear
-from bayesvm.vectors import pcvm_power, rvm
+from bayesvm.vectors import Power, pcvm_power, rvm
 from bayesvm.vectors.newton import PenalisedProbit
 
 X, Y = make_moons(150, noise=0.25, random_state=0)
@@ -27,14 +27,11 @@ QUICK = {
     "laplace": PCVC(random_state=0),
     "plain": PCVC(random_state=0, norm_penalty=0.0, selection="one_standard_error"),
     "fixed": PCVC(RBF(0.7), rate=1.0, tune=False),
-    "power": PCVC(random_state=0, prior="power", n_starts=3, n_folds=3),
+    "power": PCVC(random_state=0, weight_prior=Power(n_starts=3), n_folds=3),
     "em": PCVC(
         RBF(0.7),
         random_state=0,
-        prior="power",
-        shape=0.0,
-        solver="em",
-        n_starts=1,
+        weight_prior=Power(shape=0.0, solver="em", n_starts=1),
         n_folds=2,
         tune=False,
     ),
@@ -59,7 +56,9 @@ def test_predictions_agree_with_each_other(fitted):
     assert_allclose(p.sum(axis=1), 1)
     assert_array_equal(fitted.predict(NEW), fitted.classes_[p.argmax(axis=1)])
     assert_array_equal(f > 0, fitted.predict(NEW) == 1)
-    assert fitted.score(X, Y) > (0.8 if getattr(fitted, "prior", "") == "power" else 0.85)
+    assert fitted.score(X, Y) > (
+        0.8 if hasattr(fitted, "weight_prior") and fitted.weight_prior != "laplace" else 0.85
+    )
     order = np.argsort(f)
     assert np.all(np.diff(p[order, 1]) >= -1e-12)
 
@@ -220,7 +219,7 @@ def test_kernel_values_that_are_not_symmetric_are_warned_of(kind):
     "model",
     [
         PCVC(random_state=0),
-        PCVC(random_state=0, prior="power", n_starts=1, n_folds=2),
+        PCVC(random_state=0, weight_prior=Power(n_starts=1), n_folds=2),
         RVC(random_state=0),
     ],
 )
@@ -334,7 +333,7 @@ def test_one_class_is_refused():
 
 
 @pytest.mark.parametrize(
-    "model", [PCVC(random_state=0), PCVC(random_state=0, prior="power"), RVC(random_state=0)]
+    "model", [PCVC(random_state=0), PCVC(random_state=0, weight_prior="power"), RVC(random_state=0)]
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_two_rows(model):
@@ -376,7 +375,7 @@ def test_very_few_rows_all_speak(n):
     "model",
     [
         PCVC(random_state=0),
-        PCVC(random_state=0, prior="power", n_starts=1, n_folds=2),
+        PCVC(random_state=0, weight_prior=Power(n_starts=1), n_folds=2),
         RVC(random_state=0),
     ],
 )
@@ -414,17 +413,11 @@ def test_all_pruned_keeps_the_bias_and_says_so():
 @pytest.mark.parametrize(
     ("model", "text"),
     [
-        (PCVC(random_state=0, prior="gauss"), "choose one of 'laplace', 'power'"),
-        (PCVC(random_state=0, solver="sgd"), "choose one of 'newton', 'em'"),
+        (PCVC(weight_prior="gauss"), "choose one of 'laplace', 'power'"),
         (PCVC(random_state=0, selection="all"), "one_standard_error"),
         (PCVC(random_state=0, rate=0.0), "rate must be a number above 0"),
         (PCVC(random_state=0, norm_penalty=-1.0), "norm_penalty must be a number of at least 0"),
-        (PCVC(random_state=0, shape=-0.5), "shape must be a number above -0.5"),
         (PCVC(random_state=0, n_folds=1), "n_folds must be a whole number of at least 2"),
-        (
-            PCVC(random_state=0, n_starts=-1),
-            "n_starts must be a whole number of at least 0; got -1",
-        ),
         (
             PCVC(random_state=0, max_iter=0),
             "max_iter must be a whole number of at least 1 or None; got 0",
@@ -452,6 +445,34 @@ def test_what_is_wrong_is_said(model, text):
         model.fit(X, Y)
 
 
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"solver": "sgd"}, "choose one of 'newton', 'em'"),
+        ({"shape": -0.5}, "shape must be a number above -0.5"),
+        ({"shape": "c"}, "shape must be a number above -0.5"),
+        ({"n_starts": -1}, "n_starts must be a whole number of at least 0; got -1"),
+    ],
+)
+def test_what_is_wrong_in_a_power_prior_is_said(given, text):
+    with pytest.raises(ValueError, match=text):
+        Power(**given)
+
+
+def test_the_scale_of_the_bias_is_its_prior_deviation():
+    """A narrow prior pulls the bias to zero; the default is nearly flat."""
+    y = np.where(np.arange(len(Y)) < 120, 1, Y)  # most rows of one class
+    for model in (PCVC(RBF(0.7), tune=False), RVC(RBF(0.7), tune=False)):
+        flat, wide, narrow = (
+            clone(model).set_params(intercept_scale=scale).fit(X, y).intercept_[0]
+            for scale in (None, 1e4, 1e-3)
+        )
+        assert flat == wide
+        assert abs(narrow) < 1e-3 < abs(flat)
+        with pytest.raises(ValueError, match="intercept_scale must be a positive number"):
+            clone(model).set_params(intercept_scale=0.0).fit(X, y)
+
+
 def test_linear_kernel():
     rng = np.random.default_rng(0)
     Z = rng.standard_normal((120, 3))
@@ -469,14 +490,14 @@ def test_the_power_prior_needs_no_norm():
     """A support vector machine, which is one of its starts, may not end where there is none."""
     K = np.random.default_rng(0).normal(size=(40, 40))
     model = PCVC(
-        "precomputed", random_state=0, prior="power", n_starts=1, n_folds=2, max_iter=20
+        "precomputed", random_state=0, weight_prior=Power(n_starts=1), n_folds=2, max_iter=20
     ).fit(K, Y[:40])
     assert np.all(np.isfinite(model.predict_proba(K)))
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_linear_kernel_has_no_width_to_move():
-    model = PCVC("linear", prior="power", n_starts=1, n_folds=2).fit(X, Y)
+    model = PCVC("linear", weight_prior=Power(n_starts=1), n_folds=2).fit(X, Y)
     start = PCVC("linear").fit(X, Y)
     assert_allclose(model.kernel_.theta, start.kernel_.theta)
 
@@ -485,7 +506,7 @@ def test_a_linear_kernel_has_no_width_to_move():
     "model",
     [
         RVC("precomputed", random_state=0),
-        PCVC("precomputed", random_state=0, prior="power", n_starts=1, n_folds=2),
+        PCVC("precomputed", random_state=0, weight_prior=Power(n_starts=1), n_folds=2),
     ],
 )
 @pytest.mark.parametrize("size", [1e-6, 1e5])
@@ -555,7 +576,7 @@ def test_a_kernel_by_name_may_have_a_length_scale_for_every_column():
 WATCHED = {
     "laplace": PCVC(random_state=0),
     "fixed": PCVC(RBF(0.7), rate=0.3, norm_penalty=0.1, tune=False),
-    "power": PCVC(random_state=0, prior="power", n_starts=1, n_folds=2),
+    "power": PCVC(random_state=0, weight_prior=Power(n_starts=1), n_folds=2),
     "rvc": RVC(random_state=0),
     "rvc em": RVC(random_state=0, solver="em"),
 }
@@ -620,7 +641,7 @@ def test_a_fit_goes_on_from_its_checkpoint(name, tmp_path):
     ("model", "owner", "name"),
     [
         (
-            PCVC(random_state=0, prior="power", n_starts=2, n_folds=2, max_iter=50),
+            PCVC(random_state=0, weight_prior=Power(n_starts=2), n_folds=2, max_iter=50),
             pcvm_power,
             "fit",
         ),

@@ -170,8 +170,8 @@ def test_a_fit_that_goes_on_is_the_fit_that_was_not_interrupted(name, tmp_path, 
         gap = np.abs(resumed.predict_proba(rows) - whole.predict_proba(rows)).max()
         assert gap <= 1e-10
         assert resumed.n_iter_ == whole.n_iter_
-        assert resumed.elbo_ == pytest.approx(whole.elbo_, rel=1e-12)
-        np.testing.assert_allclose(resumed.elbo_path_, whole.elbo_path_, rtol=1e-10)
+        assert resumed.fit_.bound == pytest.approx(whole.fit_.bound, rel=1e-12)
+        np.testing.assert_allclose(resumed.fit_.path, whole.fit_.path, rtol=1e-10)
 
 
 SEVERAL = {

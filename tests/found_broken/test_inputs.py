@@ -19,6 +19,7 @@ from bayesvm import (
 )
 from bayesvm.inference import Gibbs
 from bayesvm.terms import Columns, Intercept
+from bayesvm.vectors import Power
 
 pd = pytest.importorskip("pandas")
 
@@ -268,17 +269,16 @@ IDLE = {
         "max_iter=5 has no effect with inference='gibbs'",
     ),
     "convex vectors": (
-        PCVC(tune=False, shape=0.0, solver="em", n_starts=1, max_iter=9, tol=0.1),
-        "shape=0.0, solver='em', n_starts=1, max_iter=9, tol=0.1 have no effect under "
-        "prior='laplace'",
+        PCVC(tune=False, max_iter=9, tol=0.1),
+        "max_iter=9, tol=0.1 have no effect under weight_prior='laplace'",
     ),
     "folds of convex vectors": (
         PCVC(tune=False, n_folds=3),
-        "n_folds=3 has no effect under prior='laplace' unless ridge=0",
+        "n_folds=3 has no effect under weight_prior='laplace' unless norm_penalty=0",
     ),
     "power": (
-        PCVC(prior="power", tune=False, n_starts=0, norm_penalty=1.0),
-        "ridge=1.0 has no effect under prior='power'",
+        PCVC(weight_prior=Power(n_starts=0), tune=False, norm_penalty=1.0),
+        "norm_penalty=1.0 has no effect under weight_prior='power'",
     ),
     "rate": (
         PCVC(tune=False, rate=1.0, selection="one_standard_error"),
@@ -349,7 +349,7 @@ WORDS = [
     (BayesianSVC, "approximation"),
     (BayesianSVC, "tune"),
     (BayesianSVC, "inference"),
-    (PCVC, "prior"),
+    (PCVC, "weight_prior"),
     (PCVC, "n_candidates"),
     (RVC, "solver"),
     (RVC, "engine"),

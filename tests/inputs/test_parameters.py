@@ -9,6 +9,7 @@ from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, Fact
 from bayesvm.engines import Serial
 from bayesvm.inputs.parameters import RULES, check_parameters
 from bayesvm.terms import Columns
+from bayesvm.vectors import Power
 
 X = np.random.default_rng(0).normal(size=(12, 2))
 Y = np.arange(12) % 2
@@ -83,7 +84,7 @@ def test_good_values_pass():
         BayesianLinearSVC(max_iter=50, tol=1e-4),
         BayesianLinearSVC(inference="em", max_iter=50),
         PCVC(tune=False, norm_penalty=0, n_folds=3),
-        PCVC(tune=False, prior="power", n_starts=0, max_iter=300, shape=-0.2),
+        PCVC(tune=False, weight_prior=Power(-0.2, n_starts=0), max_iter=300),
         PCVC(tune=False, max_iter=None, n_folds=5),
         RVC(n_folds=3),
         BayesianSVC(tune=False, n_inducing=4, inducing="random", approximation="fitc"),

@@ -24,10 +24,10 @@ def rows_of(X, y, K=None):
     return power.Rows(X, X, K, y, np.ones(len(y)), y)
 
 
-def fit(A, y, x, shape, **options):
+def fit(A, y, x, shape, solver="newton", **options):
     """The machine of fixed signed columns, from signed weights."""
     rows = rows_of(np.empty((len(y), 0)), y, A[:, :-1] * y)
-    return power.fit(None, rows, x, shape, **options)[1]
+    return power.fit(None, rows, x, power.Power(shape, solver), **options)[1]
 
 
 @pytest.mark.parametrize("shape", [-0.25, 0.0])
@@ -135,10 +135,9 @@ def test_a_width_step_is_that_of_gauss_and_newton():
 
 def test_the_kernel_moves_and_the_likelihood_gains():
     X, y, _, _ = problem(60, 5)
-    options = {"shape": -0.25, "max_iter": 200}
-    start = power.Start("random", 0.0, 0)
-    fixed, one = power.fit(RBF(4.0), rows_of(X, y, RBF(4.0)(X)), start, **options)
-    moved, two = power.fit(RBF(4.0), rows_of(X, y), start, **options)
+    how = (power.Start("random", 0.0, 0), power.Power())
+    fixed, one = power.fit(RBF(4.0), rows_of(X, y, RBF(4.0)(X)), *how, max_iter=200)
+    moved, two = power.fit(RBF(4.0), rows_of(X, y), *how, max_iter=200)
     assert fixed.length_scale == 4.0
     assert moved.length_scale < 3.0
     assert two.value > one.value

@@ -9,16 +9,12 @@ from ..inference.progress import Progress
 from ..inputs import reading
 from ..inputs.parameters import is_among
 from ..kernels import Kernel
-from ..vectors import pcvm_laplace, pcvm_power
+from ..vectors import Power, pcvm_laplace, pcvm_power
 from . import vectors
 from .base import BayesianClassifier
 from .choices import check_positive
 
-CHOICES = {
-    "prior": ("laplace", "power"),
-    "selection": ("best", "one_standard_error"),
-    "solver": ("newton", "em"),
-}
+CHOICES = {"selection": ("best", "one_standard_error")}
 
 
 class PCVC(BayesianClassifier):
@@ -37,7 +33,8 @@ class PCVC(BayesianClassifier):
     0.07 posterior standard deviations of the process, and the weights of the rest are found
     without :math:`\tau`.  The kernel is that of most evidence.  Leave-one-out moments, in closed
     form, choose :math:`\lambda` and calibrate the probabilities.  Up to 400 rows nothing is random;
-    beyond, the rows that tune the kernel are drawn.  The prior of the paper is ``prior="power"``.
+    beyond, the rows that tune the kernel are drawn.  ``weight_prior="power"`` is the prior of the
+    paper.
 
     Parameters
     ----------
@@ -47,16 +44,14 @@ class PCVC(BayesianClassifier):
         matrix of kernel values with the training rows (if it is not symmetric there is a warning,
         and f has no norm, as with ``norm_penalty=0``).  For a kernel given by name tuning also
         decides between one length scale and one per column.
-    prior : {"laplace", "power"}, default="laplace"
-        The one-sided prior of weights.  ``"power"`` is :math:`p(w) \propto |w|^{-(2c+1)}`: sparser,
-        with local maxima, so several starts are tried.
+    weight_prior : "laplace", "power" or bayesvm.vectors.Power, default="laplace"
+        The one-sided prior of weights.  ``"power"`` is that of the paper, ``Power()``:
+        :math:`p(w) \propto |w|^{-(2c+1)}`, sparser, with local maxima, so several starts are tried.
     rate : float, optional
         The rate :math:`\tau`, which then alone leaves vectors out; chosen if not given.
     norm_penalty : float, optional
         The penalty :math:`\lambda` of the squared norm of f; chosen by leave-one-out log loss if
         not given.  At 0 the rate alone must make f smooth, and does it worse; folds then choose it.
-    shape : float, default=-0.25
-        The *c* of the power prior: -1/4 is what Chen et al. ran, 0 what they print.
     tune : bool, default=True
         Learn the length scales, by the evidence of a logistic Gaussian process with the same
         kernel.  Under ``"power"`` that is where they start; they move with the weights, by
@@ -64,12 +59,6 @@ class PCVC(BayesianClassifier):
     selection : {"best", "one_standard_error"}, default="best"
         Leave vectors out while f is close to the process; or while the log loss of rows left out
         is within one standard error of what it was: fewer vectors.
-    solver : {"newton", "em"}, default="newton"
-        How the power prior's weights are found: Newton steps, or the paper's EM with its M-step
-        made exact.  Both ascend.
-    n_starts : int, default=6
-        Random starts under the power prior, besides the solutions of a support vector and a
-        relevance vector machine; chosen by held-out log loss.
     n_folds : int, default=5
         Folds, under the power prior and where ``norm_penalty=0``.
     n_candidates : int or "auto", default="auto"
@@ -156,14 +145,11 @@ class PCVC(BayesianClassifier):
         self,
         kernel: Any = "rbf",
         *,
-        prior: str = "laplace",
+        weight_prior: Any = "laplace",
         rate: float | None = None,
         norm_penalty: float | None = None,
-        shape: float = -0.25,
         tune: bool = True,
         selection: str = "best",
-        solver: str = "newton",
-        n_starts: int = 6,
         n_folds: int = 5,
         n_candidates: Any = "auto",
         standardize: bool = True,
@@ -181,14 +167,11 @@ class PCVC(BayesianClassifier):
         checkpoint: Any = None,
     ) -> None:
         self.kernel = kernel
-        self.prior = prior
+        self.weight_prior = weight_prior
         self.rate = rate
         self.norm_penalty = norm_penalty
-        self.shape = shape
         self.tune = tune
         self.selection = selection
-        self.solver = solver
-        self.n_starts = n_starts
         self.n_folds = n_folds
         self.n_candidates = n_candidates
         self.standardize = standardize
@@ -210,16 +193,24 @@ class PCVC(BayesianClassifier):
         tags.input_tags.pairwise = is_among(self.kernel, ("precomputed",))
         return tags
 
+    def _power(self) -> Power | None:
+        """The power prior; ``None`` for the Laplace prior."""
+        if isinstance(self.weight_prior, Power):
+            return self.weight_prior
+        vectors.check_choice("weight_prior", self.weight_prior, ("laplace", "power"))
+        return Power() if self.weight_prior == "power" else None
+
     def _idle(self) -> dict[str, str]:
-        if self.prior == "power":
-            return dict.fromkeys(("rate", "norm_penalty", "selection"), "under prior='power'")
-        why = "under prior='laplace', a convex problem; prior='power' uses such settings"
-        idle = dict.fromkeys(("shape", "solver", "n_starts", "max_iter", "tol"), why)
+        if self._power() is not None:
+            names = ("rate", "norm_penalty", "selection")
+            return dict.fromkeys(names, "under weight_prior='power'")
+        why = "under weight_prior='laplace', a convex problem; 'power' uses such settings"
+        idle = dict.fromkeys(("max_iter", "tol"), why)
         if self.rate is not None:
             idle["selection"] = "where rate is given, which then chooses the vectors"
         function = callable(self.kernel) and not isinstance(self.kernel, Kernel)
         if self.norm_penalty != 0 and not function and not is_among(self.kernel, ("precomputed",)):
-            idle["n_folds"] = "under prior='laplace' unless norm_penalty=0"
+            idle["n_folds"] = "under weight_prior='laplace' unless norm_penalty=0"
         return idle
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PCVC:
@@ -239,6 +230,7 @@ class PCVC(BayesianClassifier):
         self : PCVC
             The fitted estimator.
         """
+        power = self._power()
         vectors.check_settings(self.get_params(deep=False), CHOICES)
         if self.norm_penalty:
             check_positive("norm_penalty", self.norm_penalty, 1e-12, 1e12)
@@ -252,12 +244,10 @@ class PCVC(BayesianClassifier):
             kernel, amplitude = task.tuned(journal)
             where = (kernel, task.rows, journal, task.rng)
             how: dict[str, Any] = {"n_folds": self.n_folds, "bias": task.bias_precision}
-            if self.prior == "power":
+            if power is not None:
                 found = pcvm_power.fit_machines(
                     *where,
-                    shape=float(self.shape),
-                    solver=self.solver,
-                    n_starts=self.n_starts,
+                    prior=power,
                     learn_width=self.tune,
                     max_iter=500 if self.max_iter is None else self.max_iter,
                     tol=1e-5 if self.tol is None else self.tol,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -58,12 +58,10 @@ def number(low: float, *, above: bool = False, none: bool = False) -> Rule:
 RULES: Mapping[str, Rule] = {
     "tune": SWITCH,
     "n_folds": number(2),
-    "n_starts": number(0),
     "max_iter": number(1, none=True),
     "tol": number(0.0, none=True),
     "rate": number(0.0, above=True, none=True),
     "norm_penalty": number(0.0, none=True),
-    "shape": number(-0.5, above=True),
     "n_candidates": (
         lambda x: is_among(x, ("auto",)) or number(2)[0](x),
         "'auto' or a whole number of at least 2",
@@ -71,12 +69,16 @@ RULES: Mapping[str, Rule] = {
 }
 
 
+def check_choice(name: str, value: Any, known: Iterable[str]) -> None:
+    if not is_among(value, tuple(known)):
+        words = ", ".join(map(repr, known))
+        raise ValueError(f"{name}={value!r} is not known; choose one of {words}.")
+
+
 def check_settings(params: Mapping[str, Any], choices: Mapping[str, Any]) -> None:
     """Check the parameters of a vector machine; ``choices`` are words by parameter."""
     for name, known in choices.items():
-        if not is_among(params[name], known):
-            words = ", ".join(map(repr, known))
-            raise ValueError(f"{name}={params[name]!r} is not known; choose one of {words}.")
+        check_choice(name, params[name], known)
     for name, rule in RULES.items():
         if name in params:
             check_rule(name, params[name], rule)
