@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain, repeat
 from typing import Any, ClassVar
 
 import numpy as np
@@ -72,9 +73,6 @@ class Blocks:
             raise IndexError(k)
         rows = slice(k * self.size, min((k + 1) * self.size, self.n))
         X = self._parts[k] if self._parts is not None else part(self.X, rows)
-        return self._block(X, k, rows)
-
-    def _block(self, X: Any, k: int, rows: slice) -> Block:
         extra = self.extra if isinstance(self.extra, float) else self.extra[rows]
         held = Rows(X, extra) if self.ready else None
         return Block(X, double(self.y[rows]), self.c[rows], k, held)
@@ -118,28 +116,33 @@ class Streamed(Blocks):
 
     in_memory = False
 
-    def __iter__(self) -> Iterator[Block]:
-        k, left = 0, None  # left: rows of a block that the next chunks complete
+    def _pieces(
+        self, sizes: Iterable[int], rng: np.random.Generator | None = None
+    ) -> Iterator[tuple[Any, Array]]:
+        """Rows and their numbers in parts of given sizes, shuffled within chunks by ``rng``."""
+        sizes, first = chain(sizes, repeat(self.size)), 0
+        lacking, parts = next(sizes), []
         for X, *_ in self.X.chunks():
-            i = 0
-            if left is not None:
-                i = self.size - left.shape[0]
-                left = joined([left, X[:i]])
-                if left.shape[0] < self.size:
+            n, i = X.shape[0], 0
+            rows = first + (np.arange(n) if rng is None else rng.permutation(n))
+            X = X if rng is None else X[rows - first]
+            while i < n:
+                x, at = X[i : i + lacking], rows[i : i + lacking]
+                lacking, i = lacking - at.size, i + at.size
+                if lacking:
+                    parts.append((x.copy(), at))  # a view would keep the whole chunk
                     continue
-                yield self._numbered(left, k)
-                k, left = k + 1, None
-            while X.shape[0] - i >= self.size:
-                yield self._numbered(X[i : i + self.size], k)
-                k, i = k + 1, i + self.size
-            if i < X.shape[0]:
-                left = X[i:].copy()  # a view would keep the whole chunk
-        if left is not None:
-            yield self._numbered(left, k)
+                parts.append((x, at))
+                yield _whole(parts)
+                lacking, parts = next(sizes), []
+            first += n
+        if parts:
+            yield _whole(parts)
 
-    def _numbered(self, X: Any, k: int) -> Block:
-        block = self._block(X, k, slice(k * self.size, (k + 1) * self.size))
-        return block._replace(c=np.ascontiguousarray(block.c))
+    def __iter__(self) -> Iterator[Block]:
+        for k, (X, rows) in enumerate(self._pieces(())):
+            at = slice(int(rows[0]), int(rows[-1]) + 1)
+            yield Block(X, double(self.y[at]), np.ascontiguousarray(self.c[at]), k)
 
     def take(self, rows: Array, scale: float = 1.0) -> Blocks:
         order = np.argsort(rows, kind="stable")
@@ -152,25 +155,15 @@ class Streamed(Blocks):
         return Blocks(X, self.y[rows], scale * self.c[rows], self.size)
 
     def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Blocks]:
-        """Minibatches that visit every row once, shuffled within chunks: shuffle files first.
+        """Minibatches that visit every row once, shuffled within chunks: shuffle files first."""
+        for X, rows in self._pieces(even_sizes(self.n, size), rng):
+            yield Blocks(X, self.y[rows], self.c[rows] * (self.n / rows.size), self.size)
 
-        They have the sizes of :meth:`Blocks.minibatches`; the rest of a chunk is completed by the
-        next.
-        """
-        sizes, first = iter(even_sizes(self.n, size)), 0
-        wanted, parts, held = next(sizes, 0), [], 0  # parts: rows of the minibatch to come
-        for X, *_ in self.X.chunks():
-            order, i = rng.permutation(X.shape[0]), 0
-            while i < order.size:
-                some = order[i : i + wanted - held]
-                parts.append((X[some], first + some))
-                i, held = i + some.size, held + some.size
-                if held == wanted:
-                    rows = np.concatenate([at for _, at in parts])
-                    c = self.c[rows] * (self.n / held)
-                    yield Blocks(joined([x for x, _ in parts]), self.y[rows], c, self.size)
-                    wanted, parts, held = next(sizes, 0), [], 0
-            first += X.shape[0]
+
+def _whole(parts: list[tuple[Any, Array]]) -> tuple[Any, Array]:
+    if len(parts) == 1:
+        return parts[0]
+    return joined([x for x, _ in parts]), np.concatenate([rows for _, rows in parts])
 
 
 def even_sizes(n: int, size: int) -> Array:

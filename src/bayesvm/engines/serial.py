@@ -12,7 +12,7 @@ from ..blocks.arrays import block_rows
 from ..blocks.memory import SHARE, available
 from ..core import arrays
 from ..core.types import Block
-from ..inputs.parameters import MEMORY, check_rule, is_among
+from ..inputs.parameters import check_parameters, is_among
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Serial:
             raise ValueError(
                 f"dtype={self.dtype!r} is not known; choose 'auto', 'float32' or 'float64'."
             )
-        check_rule("memory", self.memory, MEMORY)
+        check_parameters({"memory": self.memory})
 
     def block_rows(self, K: int, wide: int = 0) -> int:
         """Rows of a block of K columns, whose sums over groups are ``wide``."""

@@ -56,11 +56,11 @@ class Threads(Serial):
 
 
 class _OneThread:
-    """BLAS held to one thread as long as anyone holds it.
+    """BLAS limited to one thread while any thread of the process asks for it.
 
-    The limit of most libraries is the process's, not the thread's that sets it.  So it is set by
-    the first who comes and lifted by the last who leaves, in whatever order they do.  (OpenBLAS on
-    OpenMP has a limit for each thread: everyone sets and lifts their own.)
+    The limit of most libraries is the process's, not the thread's that sets it.  So the first to
+    enter sets it and the last to leave lifts it, in whatever order they do.  (OpenBLAS on OpenMP
+    has a limit for each thread, which each sets and lifts.)
     """
 
     def __init__(self) -> None:
@@ -68,8 +68,7 @@ class _OneThread:
 
     @cached_property
     def libraries(self) -> tuple[list[Any], list[Any]]:
-        """Those with one limit, and those with one for each thread; finding them takes
-        milliseconds, so once."""
+        """Those with one limit, and those with one for each thread; found once, for it is slow."""
         shared: list[Any] = []
         apart: list[Any] = []
         for library in ThreadpoolController().select(user_api="blas").lib_controllers:
@@ -77,47 +76,38 @@ class _OneThread:
             (apart if openmp and library.internal_api == "openblas" else shared).append(library)
         return shared, apart
 
-    def enter(self) -> list[int]:
-        """Hold it; the limits of this thread before, to be given to :meth:`leave`."""
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Limit BLAS to one thread; fits in several threads of a process may do so at once."""
         with self.lock:
             shared, apart = self.libraries
             if self.holders == 0:
-                self.before = _limited(shared, [1] * len(shared))
+                self.before = _limit(shared, [1] * len(shared))
             self.holders += 1
-            return _limited(apart, [1] * len(apart))
+            own = _limit(apart, [1] * len(apart))
+        try:
+            yield
+        finally:
+            with self.lock:
+                _limit(apart, own)
+                self.holders -= 1
+                if self.holders == 0:
+                    _limit(shared, self.before)
 
-    def leave(self, before: list[int]) -> None:
-        with self.lock:
-            shared, apart = self.libraries
-            _limited(apart, before)
-            self.holders -= 1
-            if self.holders == 0:
-                _limited(shared, self.before)
 
-
-def _limited(libraries: list[Any], limits: list[int]) -> list[int]:
+def _limit(libraries: list[Any], limits: list[int]) -> list[int]:
     """Set the number of threads of each library; the numbers before."""
     before = [library.num_threads for library in libraries]
     for library, limit in zip(libraries, limits, strict=True):
         library.set_num_threads(limit)
         # newer versions of threadpoolctl ignore all threads but the first that sets a limit, until
-        # that one lets go
+        # that one releases it
         if hasattr(library, "clear_controlling_thread"):
             library.clear_controlling_thread()
     return before
 
 
-_ONE_THREAD = _OneThread()
-
-
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Hold BLAS to one thread; fits in several threads of a process may do so at once."""
-    own = _ONE_THREAD.enter()
-    try:
-        yield
-    finally:
-        _ONE_THREAD.leave(own)
+one_blas_thread = _OneThread()
 
 
 def blas_threads(K: int, form: str = "dense") -> AbstractContextManager[None]:

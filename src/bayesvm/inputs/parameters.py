@@ -15,49 +15,37 @@ import numpy as np
 Rule = tuple[Callable[[Any], bool], str]  # which values are right, and what they are
 
 
-def _is_within(x: Any, low: float, high: float = np.inf) -> bool:
-    return bool(low <= x < high)
-
-
-def _is_whole(x: Any) -> bool:
-    return isinstance(x, Integral) and not isinstance(x, bool)
+def _is_number(x: Any, kind: Any, low: float = 0, high: float = np.inf) -> bool:
+    return isinstance(x, kind) and not isinstance(x, bool) and bool(low <= x < high)
 
 
 SWITCH: Rule = (lambda x: isinstance(x, bool | np.bool_), "True or False")
-JOBS: Rule = (
-    lambda x: x is None or (isinstance(x, Integral) and bool(x)),
-    "a whole number other than 0 (-1 for one per core) or None",
-)
-LEVEL: Rule = (
-    lambda x: isinstance(x, Integral | np.bool_) and _is_within(x, 0),
-    "a whole number of at least 0",
-)
-MEMORY: Rule = (
-    lambda x: x is None or (isinstance(x, Real) and not isinstance(x, bool) and _is_within(x, 0)),
-    "a number of bytes, at least 0, or None",
-)
-PATH: Rule = (lambda x: x is None or isinstance(x, str | os.PathLike), "the path of a file or None")
-SEED: Rule = (
-    lambda x: not _is_whole(x) or _is_within(x, 0, 2**32),
-    "a whole number from 0 to 2**32 - 1",
-)
-CALLBACKS: Rule = (
-    lambda x: x is None or (isinstance(x, Collection) and all(callable(each) for each in x)),
-    "a list of callables or None",
-)
-PROBABILITY: Rule = (
-    lambda x: is_among(x, ("calibrated", "normalised", "probit")),
-    "one of 'calibrated', 'normalised', 'probit'",
-)
 RULES: Mapping[str, Rule] = {
-    "probability": PROBABILITY,
     **dict.fromkeys(("fit_intercept", "standardize", "warm_start", "joint"), SWITCH),
-    "n_jobs": JOBS,
-    "verbose": LEVEL,
-    "memory": MEMORY,
-    "callbacks": CALLBACKS,
-    "checkpoint": PATH,
-    "random_state": SEED,
+    "n_jobs": (
+        lambda x: x is None or (isinstance(x, Integral) and bool(x)),
+        "a whole number other than 0 (-1 for one per core) or None",
+    ),
+    "verbose": (
+        lambda x: isinstance(x, bool | np.bool_) or _is_number(x, Integral),
+        "a whole number of at least 0",
+    ),
+    "memory": (
+        lambda x: x is None or _is_number(x, Real),
+        "a number of bytes, at least 0, or None",
+    ),
+    "callbacks": (
+        lambda x: x is None or (isinstance(x, Collection) and all(map(callable, x))),
+        "a list of callables or None",
+    ),
+    "checkpoint": (
+        lambda x: x is None or isinstance(x, str | os.PathLike),
+        "the path of a file or None",
+    ),
+    "random_state": (
+        lambda x: not _is_number(x, Integral, -np.inf) or _is_number(x, Integral, 0, 2**32),
+        "a whole number from 0 to 2**32 - 1",
+    ),
 }
 
 
@@ -71,7 +59,7 @@ def check_parameters(given: Mapping[str, Any]) -> None:
 def check_rule(name: str, value: Any, rule: Rule) -> None:
     """Refuse a value that a rule does not allow."""
     is_right, what = rule
-    if rule is CALLBACKS and callable(value):
+    if name == "callbacks" and callable(value):
         raise ValueError(f"{name} must be a list of callables; wrap the one given in [ ].")
     if not is_right(value):
         raise ValueError(f"{name} must be {what}; got {value!r}.")

@@ -243,8 +243,7 @@ def _encode_chunks(source: Source) -> tuple[Array, Array]:
         parts = [encode(np.asarray(chunk.y)) for chunk in source.chunks()]
         if len({found.dtype.kind in "US" for found, _ in parts if found.size}) > 1:
             raise TypeError("some are text and some are numbers")  # NumPy would make them all text
-        classes = np.unique(np.concatenate([found for found, _ in parts]))
-        _check_given(classes)
+        classes = _given(np.unique(np.concatenate([found for found, _ in parts])))
     if classes.dtype.kind not in "iub":
         check_classification_targets(np.repeat(classes, 2))  # it is surprised by labels seen once
     kind = np.min_scalar_type(-len(classes))
@@ -259,8 +258,7 @@ def _encode_dask(y: Any) -> tuple[Array, Any]:
         classes = np.asarray(da.unique(y).compute())
         if classes.dtype == object and not any(isinstance(k, str) for k in classes):
             classes = np.asarray(classes.tolist())  # numbers of a column that may lack some
-        _check_given(classes)
-    check_classification_targets(classes)
+        check_classification_targets(_given(classes))
     return classes, y.map_blocks(partial(np.searchsorted, classes), dtype=np.intp)
 
 
@@ -272,9 +270,10 @@ def _comparable() -> Iterator[None]:
         raise ValueError(f"labels must be of one kind and none missing ({error}).") from error
 
 
-def _check_given(classes: Array) -> None:
+def _given(classes: Array) -> Array:
     if np.any(classes != classes):
         raise ValueError("y contains NaN; drop rows without a label.")
+    return classes
 
 
 def check_two_sided(y: Any, c: Array, classes: Any) -> None:
