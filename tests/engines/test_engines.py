@@ -126,6 +126,19 @@ def test_busy_neighbours_cost_no_cycles():
     assert beside < 2.0 * alone
 
 
+@pytest.mark.parametrize("kind", [Serial, Threads, Gpu, Dask])
+def test_engines_have_a_precision_and_a_limit_of_memory(kind):
+    assert (kind().dtype, kind().memory) == ("auto", None)
+    engine = kind(dtype="float32", memory=10)
+    assert (engine.dtype, engine.memory) == ("float32", 10)
+    for wrong, text in (
+        ({"dtype": "half"}, "dtype='half' is not known"),
+        ({"memory": -1}, "bytes"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            kind(**wrong).check()
+
+
 def test_number_of_workers():
     assert Threads(3).workers == 3
     assert Threads(0).workers == 1

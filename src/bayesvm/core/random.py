@@ -10,8 +10,8 @@ import numpy as np
 def stream(seed: int, purpose: str, *key: int) -> np.random.Generator:
     """The generator for one purpose, and for one place in it.
 
-    NumPy takes ``(seed, k)`` and ``(seed, k, 0)`` for the same entropy.  A spawn key is told apart
-    by its length too, and the purpose comes first in it: no two uses share a stream.
+    NumPy takes ``(seed, k)`` and ``(seed, k, 0)`` for the same entropy.  Spawn keys of
+    different lengths differ, and the purpose comes first in them: no two uses share a stream.
 
     Parameters
     ----------

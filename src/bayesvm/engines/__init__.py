@@ -1,4 +1,4 @@
-"""Engines: who visits the blocks of rows.  They may change speed, never values."""
+"""Engines: map a function over blocks of rows and add up.  They change speed, never values."""
 
 from .dask import Dask
 from .gpu import Gpu

@@ -1,4 +1,4 @@
-"""The engine that visits the partitions of a Dask collection on its workers."""
+"""The engine that processes the partitions of a Dask collection on its workers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .serial import Serial
 
 @dataclass(frozen=True)
 class Dask(Serial):
-    """Visit the partitions of a Dask collection where they are.
+    """Process the partitions of a Dask collection on the workers that hold them.
 
-    A pass sends the model once to every worker, visits each partition there in blocks that fit its
+    A pass sends the model once to every worker, cuts each partition there into blocks that fit its
     cache, and adds the sums up in a tree.  What travels is as large as the model, whatever the
     number of rows.  Collections that fit the workers' memory should be persisted first; others are
     read again for every pass.  A partition that is lost with its worker is computed again.

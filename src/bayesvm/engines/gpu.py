@@ -23,11 +23,11 @@ SHARE = 0.6  # of the free memory of a device that columns may take
 
 @dataclass(frozen=True)
 class Gpu(Serial):
-    """Visit blocks on a device; those that are not there yet are sent to it, one at a time.
+    """Process blocks on a device; those on the host are sent to it, one at a time.
 
-    Columns are computed in float64 and kept in float32, products are made in float32 and summed in
-    float64 on the device; what comes back is as large as the model.  Variational Bayes only: a
-    sampler draws on the host.
+    Columns are computed in float64, kept and multiplied in the precision ``dtype``, and summed in
+    float64 on the device; the results are as large as the model.  Variational Bayes only: a sampler
+    draws on the host.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Gpu(Serial):
 
     @property
     def _there(self) -> dict[str, Any]:
-        """Where new arrays go, in the words of the library; CuPy knows devices by number."""
+        """The argument ``device`` of the library's constructors; CuPy numbers devices."""
         if self.device == "default" or (self.backend == "cupy" and self.device == "cuda"):
             return {}
         number = self.device.removeprefix("cuda:")
@@ -83,7 +83,7 @@ class Gpu(Serial):
     # ----- moving
 
     def place(self, x: Any) -> Any:
-        """An array on the device; whole numbers stay what they are: they are codes."""
+        """An array on the device; whole numbers, which are codes, keep their type."""
         if isinstance(x, arrays.Composite):
             return x.mapped(self.place)
         if not arrays.is_numpy(x) or isinstance(x, float):
@@ -119,7 +119,7 @@ class Gpu(Serial):
         """Rows of a block: few blocks, for every one costs a launch of each operation."""
         return max(2**12, BLOCK_BYTES // (4 * K), super().block_rows(K, wide))
 
-    # ----- visiting
+    # ----- sums
 
     def collect(self, fn: Callable[[Block], Any], blocks: Iterable[Block]) -> Iterator[Any]:
         return (_home(fn(self._move(b))) for b in blocks)

@@ -17,7 +17,7 @@ from ..inputs.parameters import check_parameters, is_among
 
 @dataclass(frozen=True)
 class Serial:
-    """Visit blocks in order, on the calling thread.
+    """Process blocks in order, on the calling thread.
 
     Other engines inherit from this one and override what they do differently.
 

@@ -1,4 +1,4 @@
-"""Whether two things are the same, asked of values in different processes."""
+"""Short texts that tell values apart, the same in every process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import joblib
 
 
 def fingerprint(*values: Any) -> str:
-    """A short text that is the same for the same values, today and tomorrow.
+    """A short text that is the same for the same values.
 
     Estimators are known by class and parameters, whether fitted or not; arrays by every number in
     them; functions by what they do and what they have been given to do it with.  (``repr`` would

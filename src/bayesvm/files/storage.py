@@ -16,7 +16,7 @@ FORMAT = 1
 
 
 def skops_io() -> Any:
-    """The package that reads and writes, or an error that says where to get it."""
+    """The package that reads and writes; an error explains how to install it."""
     try:
         import skops.io
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Rows that are read again for every pass and never held: files, and whatever can be iterated."""
+"""Rows that are read again for every pass and never held: those of files and iterators."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXPECTED = (
 
 
 class Chunk(NamedTuple):
-    """Rows ``(k, p)``, and what is known of them: labels ``(k,)``, labels of their groups."""
+    """Rows ``(k, p)``, with their labels ``(k,)`` and labels of groups, if given."""
 
     X: Any
     y: Array | None = None
@@ -33,7 +33,7 @@ class Chunk(NamedTuple):
 
     @classmethod
     def of(cls, item: Any) -> Chunk:
-        """What a reader gave, if it is rows, or rows with labels, or with labels and groups."""
+        """From an item of a reader: rows, rows with labels, or rows with labels and groups."""
         parts = item if isinstance(item, tuple) else (item,)
         if not 1 <= len(parts) <= 3:
             raise ValueError(
@@ -51,7 +51,7 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Rows (and labels, and groups) that come in chunks, as often as they are asked for.
+    """Rows (and labels, and groups) that are read in chunks, again for every pass.
 
     Made by :func:`~bayesvm.blocks.from_memmap`, :func:`~bayesvm.blocks.from_parquet` and
     :func:`~bayesvm.blocks.from_iterable`; accepted as ``X`` by the estimators.
@@ -347,7 +347,7 @@ def from_iterable(make: Callable[[], Iterable[Any]]) -> Source:
 
 
 def _numbers(X: Any) -> Array:
-    """Rows that a user gave as an array of numbers."""
+    """Rows as an array of numbers."""
     try:
         return as_floats(np.asarray(check_table(X)))  # type: ignore[no-any-return]
     except (TypeError, ValueError) as error:
