@@ -197,9 +197,6 @@ class AdditiveSVC(BayesianClassifier):
 
     # ----- fitting
 
-    def _idle(self) -> dict[str, str]:
-        return check.idle_limits(self.inference)
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AdditiveSVC:
         """Fit to rows ``X`` with labels ``y``.
 

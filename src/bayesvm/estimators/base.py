@@ -31,6 +31,7 @@ from ..core.random import stream
 from ..core.types import Array
 from ..engines import Gpu
 from ..engines.threads import blas_threads
+from ..inference import Gibbs
 from ..inference.loop import State
 from ..inputs import cells, reading
 from ..inputs.dask import is_dask
@@ -85,8 +86,8 @@ def _objective(kind: str, name: str, text: str) -> property:
     """An attribute of the fit that exists where its objective is of a kind."""
 
     def read(self: BayesianClassifier) -> Any:
-        if self.fit_.objective != kind:
-            raise AttributeError(f"this fit has no {kind}; its objective is {self.fit_.objective}.")
+        if self.fit_.kind != kind:
+            raise AttributeError(f"this fit has no {kind}; its objective is {self.fit_.kind}.")
         return getattr(self.fit_, name)
 
     return property(read, doc=text)
@@ -104,6 +105,10 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     verbose: int
     callbacks: Any
     checkpoint: Any
+    # and those that some have
+    inference: Any = None
+    fit_intercept: bool = True
+    missing: Any = "error"
     warm_start: bool = False
 
     # set by fit
@@ -174,10 +179,16 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def _allows_nan(self) -> bool:
         """Whether cells of X may be missing."""
-        return False
+        return not (isinstance(self.missing, str) and self.missing == "error")
 
     def _of_missing_cells(self) -> str:
         """What a refusal of missing cells recommends."""
+        if "missing" in self._get_param_names():
+            return (
+                f"{type(self).__name__}(missing='model'), by inference='vb' or 'gibbs' and of "
+                "dense rows, learns a distribution of such cells; else fill them in, for instance "
+                "by sklearn.impute.SimpleImputer in a pipeline, or leave such rows out."
+            )
         return (
             f"{type(self).__name__} needs complete rows: fill the cells in, for instance by "
             "sklearn.impute.SimpleImputer in a pipeline, or leave such rows out. "
@@ -221,7 +232,10 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _read_new(self, X: Any, groups: Any = None) -> Any:
         """Checked rows to predict; an estimator with groups returns them beside their codes."""
         self._fitted()
-        return self._read(X, None, reset=False)[0]
+        X = self._read(X, None, reset=False)[0]
+        if self._allows_nan and reading.is_sparse(X):
+            raise ValueError("missing='model' needs dense rows; give X.toarray().")
+        return X
 
     def _names(self) -> list[str]:
         """Names of the columns, made up where the input had none."""
@@ -232,7 +246,12 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _idle(self) -> dict[str, str]:
         """Parameters that the fit does not use, and the reason of each."""
-        return {}
+        idle = {} if self.fit_intercept else {"intercept_scale": "with fit_intercept=False"}
+        named = isinstance(self.inference, str) and self.inference == "gibbs"
+        if named or isinstance(self.inference, Gibbs):
+            why = "with inference='gibbs'; see bayesvm.inference.Gibbs(draws=..., burn_in=...)"
+            idle |= dict.fromkeys(("max_iter", "tol"), why)
+        return idle
 
     def _run(self) -> Run:
         """The fit that begins, its parameters checked."""
@@ -242,10 +261,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return Run(type(self).__name__, params)
 
     def _warm_starts(self, problem: Problem, data: Training) -> list[State | None]:
-        """States of the last fit to start from, if ``warm_start`` is set and shapes agree."""
-        if not self.warm_start or "fit_" not in self.__dict__:
-            return []
-        same = len(self.classes_) == data.n_classes
+        """States of the last fit to start from, if there was one of as many classes."""
+        same = "fit_" in self.__dict__ and len(self.classes_) == data.n_classes
         return warm_starts(self.machines_, problem) if same else []
 
     def _generator(self, random_state: Any = None) -> np.random.Generator:

@@ -72,13 +72,6 @@ def choose_scheme(
     return replace(scheme, **changes) if changes else scheme
 
 
-def idle_limits(inference: Any) -> dict[str, str]:
-    """``max_iter`` and ``tol`` where the scheme has none, with the reason."""
-    named = isinstance(inference, str) and inference == "gibbs"
-    why = "with inference='gibbs'; see bayesvm.inference.Gibbs(draws=..., burn_in=...)"
-    return dict.fromkeys(("max_iter", "tol"), why) if named or is_sampler(inference) else {}
-
-
 def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:
     """The prior; ``"ridge"`` means the variant that suits the scheme."""
     prior = choose(parameter, value, DRAWN if isinstance(scheme, Gibbs) else PRIORS, Prior)

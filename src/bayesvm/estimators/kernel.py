@@ -209,7 +209,7 @@ class BayesianSVC(BayesianClassifier):
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
     def _idle(self) -> dict[str, str]:
-        idle = check.idle_limits(self.inference)
+        idle = super()._idle()
         if not isinstance(self.inducing, str):
             return idle | {"n_inducing": "where inducing gives the points themselves"}
         if self.n_inducing is None:

@@ -18,7 +18,7 @@ from ..reports.cells import Imputed, ImputedCells
 from ..reports.coefficients import Coefficients
 from . import choices as check
 from .base import BayesianClassifier
-from .missing import HINT, MissingCells
+from .missing import MissingCells
 from .posing import in_blocks, pose
 from .stream import Setup, streamable, variational
 
@@ -191,10 +191,6 @@ class BayesianLinearSVC(BayesianClassifier):
 
     # ----- fitting
 
-    def _idle(self) -> dict[str, str]:
-        none = {} if self.fit_intercept else {"intercept_scale": "with fit_intercept=False"}
-        return check.idle_limits(self.inference) | none
-
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BayesianLinearSVC:
         """Fit to rows ``X`` with labels ``y``.
 
@@ -219,7 +215,7 @@ class BayesianLinearSVC(BayesianClassifier):
             if missing:
                 data = missing.checked(data, self._names(), scheme)
             problem = self._problem(data.X, data.c, parts, data.copies)
-            starts = self._warm_starts(problem, data)
+            starts = self._warm_starts(problem, data) if self.warm_start else []
             machines = run.fit(problem, data.codes, len(data.classes), scheme, starts)
         if missing:
             machines = missing.attached(machines, problem, data.X)
@@ -231,7 +227,8 @@ class BayesianLinearSVC(BayesianClassifier):
         """Objects from names and numbers, checked against each other."""
         inference = self.inference if inference is None else inference
         scheme = check.choose_scheme(inference, self.max_iter, self.tol)
-        self._missing().check(scheme, self.checkpoint)
+        if missing := self._missing():
+            missing.check(scheme, self.checkpoint)
         return Parts(
             scheme,
             check.choose_prior(self.prior, scheme),
@@ -239,8 +236,9 @@ class BayesianLinearSVC(BayesianClassifier):
             check.choose_likelihood(self.likelihood, scheme),
         )
 
-    def _missing(self) -> MissingCells:
-        return MissingCells(self.missing, bool(self.standardize and self.fit_intercept))
+    def _missing(self) -> MissingCells | None:
+        centred = bool(self.standardize and self.fit_intercept)
+        return MissingCells(self.missing, centred) if self._allows_nan else None
 
     def _problem(self, X: Any, c: Array, parts: Parts, copies: Array | float = 1.0) -> Problem:
         K = X.shape[1] + bool(self.fit_intercept)
@@ -302,16 +300,6 @@ class BayesianLinearSVC(BayesianClassifier):
         return self._advance(setup, X, y, classes, sample_weight)
 
     # ----- missing cells
-
-    @property
-    def _allows_nan(self) -> bool:
-        return not (isinstance(self.missing, str) and self.missing == "error")
-
-    def _of_missing_cells(self) -> str:
-        return HINT.format(type(self).__name__)
-
-    def _read_new(self, X: Any, groups: Any = None) -> Any:
-        return self._missing().check_new(super()._read_new(X, groups))
 
     def impute(self, X: Any) -> tuple[Array, Array]:
         """Missing cells of rows without labels, from the other cells of each row.

@@ -23,12 +23,6 @@ from ..model.model import Latent, Problem
 from . import choices as check
 from .base import Training
 
-HINT = (
-    "{}(missing='model'), by inference='vb' or 'gibbs' and of dense rows, learns a distribution of "
-    "such cells; else fill them in, for instance by sklearn.impute.SimpleImputer in a pipeline, or "
-    "leave such rows out."
-)
-
 
 @dataclass(frozen=True)
 class MissingCells:
@@ -36,7 +30,7 @@ class MissingCells:
 
     Parameters
     ----------
-    value : "error", "model" or an object of :mod:`bayesvm.designs.imputation`
+    value : "model" or an object of :mod:`bayesvm.designs.imputation`
         As given by the user.
     centred : bool
         Whether columns are centred and scaled: the level of a cell is then zero and its spread one.
@@ -45,14 +39,8 @@ class MissingCells:
     value: Any
     centred: bool = True
 
-    def __bool__(self) -> bool:
-        """Whether missing cells have a distribution, rather than being refused."""
-        return not (isinstance(self.value, str) and self.value == "error")
-
     def check(self, scheme: Any, checkpoint: Any) -> None:
         """Refuse values without a meaning, and what the scheme cannot fit."""
-        if not self:
-            return
         if isinstance(self.value, str) and self.value != "model":
             raise ValueError(
                 f"missing={self.value!r} is not known; choose 'error', which refuses NaN, 'model', "
@@ -104,16 +92,8 @@ class MissingCells:
             )
         return data.repeated() if isinstance(scheme, Gibbs) else data
 
-    def check_new(self, X: Any) -> Any:
-        """New rows, refused if they are sparse and cells are modelled."""
-        if self and reading.is_sparse(X):
-            raise ValueError("missing='model' needs dense rows; give X.toarray().")
-        return X
-
     def design(self, columns: Standardised, blocks: Blocks, engine: Engine) -> Any:
         """Columns of training rows, with a distribution of missing cells where there are any."""
-        if not self:
-            return columns
         design = self._latent(columns, blocks, engine)
         complete = not np.isnan(numbers(blocks.X)).any()
         return columns if complete and isinstance(design, Missing) else design
@@ -134,7 +114,7 @@ class MissingCells:
         With no cell missing, neither depends on the other.
         """
         columns = problem.model.find("coef")[0].design
-        if not self or not isinstance(columns, Standardised):
+        if not isinstance(columns, Standardised):
             return machines
         blocks: Any = replace(problem.blocks, X=X, ready=False)
         design: Any = self._latent(columns, blocks, problem.engine)

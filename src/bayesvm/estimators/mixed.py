@@ -24,7 +24,7 @@ from .base import BayesianClassifier, Training
 from .formula import Formula
 from .groups import check_sizes, group_terms, parts_of
 from .linear import BayesianLinearSVC
-from .missing import HINT, MissingCells
+from .missing import MissingCells
 from .posing import in_blocks, pose
 
 
@@ -180,15 +180,9 @@ class MixedSVC(BayesianClassifier):
 
     # ----- reading
 
-    def _missing(self) -> MissingCells:
-        return MissingCells(self.missing, bool(self.standardize and self.fit_intercept))
-
-    @property
-    def _allows_nan(self) -> bool:
-        return bool(MissingCells(self.missing))
-
-    def _of_missing_cells(self) -> str:
-        return HINT.format(type(self).__name__)
+    def _missing(self) -> MissingCells | None:
+        centred = bool(self.standardize and self.fit_intercept)
+        return MissingCells(self.missing, centred) if self._allows_nan else None
 
     def _names(self) -> list[str]:
         return super()._names() if self._formula is None else list(self._formula.names)
@@ -197,7 +191,7 @@ class MixedSVC(BayesianClassifier):
         levels = self._effects.levels
         if self._formula is not None:
             X, groups = self._formula.new_rows(X, groups)
-        X = self._missing().check_new(super()._read_new(X))
+        X = super()._read_new(X)
         if self._allows_nan and isinstance(X, np.ndarray):  # others are complete
             model = self.machines_[0].model
             for k in model.grouped:
@@ -213,10 +207,6 @@ class MixedSVC(BayesianClassifier):
         return super()._lazily(method, X, groups, **options)
 
     # ----- fitting
-
-    def _idle(self) -> dict[str, str]:
-        none = {} if self.fit_intercept else {"intercept_scale": "with fit_intercept=False"}
-        return check.idle_limits(self.inference) | none
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
@@ -293,8 +283,8 @@ class MixedSVC(BayesianClassifier):
             y = X[formula.response] if y is None else y
             (X, groups), random = formula.rows(X), formula.random or "intercept"
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
-        missing = self._missing()
-        missing.check(scheme, self.checkpoint)
+        if missing := self._missing():
+            missing.check(scheme, self.checkpoint)
         with self._run() as run:
             whole = self._read_training(X, y, sample_weight)
             data = whole.weighted()
@@ -305,7 +295,7 @@ class MixedSVC(BayesianClassifier):
             levels, table = learn_groups(data.X, groups)
             data = data._replace(X=table)
             problem = self._problem(data, levels, random, scheme)
-            starts = self._warm_starts(problem, data)
+            starts = self._warm_starts(problem, data) if self.warm_start else []
             machines = run.fit(problem, data.codes, len(data.classes), scheme, starts)
         if missing:
             machines = missing.attached(machines, problem, data.X)

@@ -110,14 +110,17 @@ class Run(Reporter):
 
         ``codes`` are the numbers of the rows' classes.
         """
-        rng, machines = self.generator("machines"), []
+        machines: list[Machine] = []
         if arrays.is_foreign(problem.blocks.X):
             codes = problem.engine.place(codes)
         # rows that are not held may be very many: a byte for the label of each
         kind = np.float64 if problem.blocks.in_memory else np.int8
-        threads = blas_threads(problem.model.width, problem.form)
-        with threads, self.checkpoint(lambda: _content(problem, codes, starts)) as store:
-            rotation = bases(problem, scheme)
+        with (
+            self.checkpoint(lambda: _content(problem, codes, starts)) as store,
+            blas_threads(problem.model.width, problem.form),
+        ):
+            rng = self.generator("machines")
+            rotation = bases(problem, scheme) if problem.form == "factored" else ()
             for j, y in enumerate(one_against_rest(codes, n_classes, kind)):
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
                 part = None if store is None or self.stopped else store.part(f"machine{j}")

@@ -46,12 +46,12 @@ class Fit:
     stopped: bool = False
     objective: str = ""
 
-    def __post_init__(self) -> None:
-        if not self.objective:
-            first = self.machines[0]
-            kind = "elbo" if first.posterior.has_spread else "log_posterior"
-            kind = "log_likelihood" if first.draws is not None else kind
-            object.__setattr__(self, "objective", kind)
+    @property
+    def kind(self) -> str:
+        """The objective: as given, or by the kind of posterior."""
+        first = self.machines[0]
+        kind = "elbo" if first.posterior.has_spread else "log_posterior"
+        return self.objective or ("log_likelihood" if first.draws is not None else kind)
 
     @property
     def is_binary(self) -> bool:
