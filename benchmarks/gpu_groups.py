@@ -58,7 +58,11 @@ def main() -> None:
                 for what, rows, options in (
                     ("host's cores", X, {"engine": "threads"}),
                     ("rows on the device", there, {}),
-                    ("rows on the device, float32", there, {"dtype": "float32"}),
+                    (
+                        "rows on the device, float32",
+                        there,
+                        {"engine": Gpu(device, dtype="float32")},
+                    ),
                     ("rows on the host", X, {"engine": Gpu(device)}),
                 ):
                     times = []

@@ -345,7 +345,7 @@ def test_new_rows_of_a_formula_lack_a_column(visits):
 
 WORDS = [
     (BayesianLinearSVC, "probability"),
-    (MixedSVC, "dtype"),
+    (MixedSVC, "missing"),
     (BayesianSVC, "approximation"),
     (BayesianSVC, "tune"),
     (BayesianSVC, "inference"),
