@@ -23,7 +23,7 @@ from bayesvm.inference.loop import State, bound_of
 from bayesvm.inference.vb import sweep
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.machines.diagnostics import ess
-from bayesvm.model.latent import begin, thrown, turned
+from bayesvm.model.latent import rotate_latents, sample_latents, start_latents
 from bayesvm.model.model import Model, Problem
 from bayesvm.priors import Fixed, Lasso, Ridge, SpikeSlab
 
@@ -81,7 +81,7 @@ def test_no_sweep_lowers_the_bound(seed, holes, prior, likelihood):
     copies = rng.uniform(0.5, 2.0, 20)
     c = copies * rng.uniform(0.5, 2.0, 20)
     problem = make(X, y, c=c, copies=copies, prior=prior, likelihood=likelihood)
-    state = State(problem.model.start(), problem.model.init(), begin(problem))
+    state = State(problem.model.start(), problem.model.init(), start_latents(problem))
     state = sweep(problem, state).safe()
     value = bound_of(problem, state)
     for _ in range(8):
@@ -123,7 +123,7 @@ def test_draws_agree_with_importance_sampling():
     problem = make(CELLS, LABELS, K=1, bias=1.0)
     scheme, rng = Gibbs(scale_move=False), np.random.default_rng(1)
     model = problem.model
-    at = Position(np.zeros(2), model.init(), latents=thrown(begin(problem), rng))
+    at = Position(np.zeros(2), model.init(), latents=sample_latents(start_latents(problem), rng))
     kept = []
     for t in range(20_000):
         at = scheme.sweep(problem, at, rng, (7, t))
@@ -161,17 +161,17 @@ def test_turning_leaves_f_alone():
     X, y = simulate(5)
     problem = make(X, y, K=2)
     rng, model = np.random.default_rng(0), problem.model
-    latents = thrown(begin(problem), rng)
+    latents = sample_latents(start_latents(problem), rng)
     latents = (None, latents[1]._replace(params=Drawn.of(latents[1].params)))
     theta = np.array([0.3, 1.0, -2.0])
     before = problem.at(latents).predictor(theta)
-    moved, new = turned(model, theta, latents, model.init(), rng)
+    moved, new = rotate_latents(model, theta, latents, model.init(), rng)
     assert np.abs(moved - theta).max() > 1e-3
     np.testing.assert_allclose(problem.at(new).predictor(moved), before, atol=1e-10)
     W = [each[1].cells[0].mean for each in (latents, new)]
     A = [each[1].params.A for each in (latents, new)]
     np.testing.assert_allclose(W[0] @ A[0].T, W[1] @ A[1].T, atol=1e-10)
     gated = replace(model, terms=(model.terms[0], model.terms[1]._replace(prior=SpikeSlab())))
-    same, still = turned(gated, theta, latents, gated.init(), rng)  # zeros must stay zeros
+    same, still = rotate_latents(gated, theta, latents, gated.init(), rng)  # zeros must stay zeros
     np.testing.assert_array_equal(same, theta)
     assert still[1] is latents[1]

@@ -19,7 +19,7 @@ from bayesvm.gaussian.covariances import (
     Point,
 )
 from bayesvm.inference import VB
-from bayesvm.model.latent import begin, predicted
+from bayesvm.model.latent import predict_rows, start_latents
 from bayesvm.model.model import Latent
 from bayesvm.model.passes import filled, gather, latent_variance
 from bayesvm.priors import Ridge
@@ -91,7 +91,7 @@ def test_sums_are_those_of_expected_squares():
 def test_cells_of_any_rows():
     X, y, c = with_holes(20, 3, seed=1, share=0.5)
     problem = missing_problem(X, y, c)
-    latents = begin(problem)
+    latents = start_latents(problem)
     bound = problem.at(latents)
     whole = bound.rows(bound.blocks[0])
     assert np.isfinite(whole.C).all()
@@ -153,7 +153,7 @@ def test_factors_and_any_covariance_agree_where_they_are_the_same():
     np.testing.assert_allclose(q.times(np.eye(d)), dense.R, rtol=1e-9, atol=1e-9)
     assert q.logdet == pytest.approx(np.linalg.slogdet(Sigma)[1], rel=1e-12)
     problem = missing_problem(X, np.ones(12))
-    a, b = (predicted(problem.model, X, (None, params)) for params in (q, dense))
+    a, b = (predict_rows(problem.model, X, (None, params)) for params in (q, dense))
     np.testing.assert_allclose(a.C, b.C, rtol=1e-8, atol=1e-8)
     for x, z in zip(a.V[0].cells, b.V[0].cells, strict=True):
         np.testing.assert_allclose(x.cov, z.cov, rtol=1e-8, atol=1e-8)
@@ -166,7 +166,7 @@ def test_prediction_is_the_gaussian_conditional():
     X = np.array([[0.3, np.nan, 1.0], [np.nan, 0.2, np.nan], [np.nan] * 3, [1.0, 2.0, 3.0]])
     level, spread = np.array([1.0, 0.0, -1.0]), np.array([2.0, 1.0, 0.5])
     problem = missing_problem(X, np.ones(4), level=level, spread=spread)
-    rows = predicted(problem.model, X, (None, q))
+    rows = predict_rows(problem.model, X, (None, q))
     mean, cov = q.mean, q.scale  # wherever entries begin
     found = {
         int(i): v for part in rows.V[0].cells for i, v in zip(part.rows, part.cov, strict=True)

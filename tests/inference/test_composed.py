@@ -21,7 +21,7 @@ from bayesvm.inference.draws import Position
 from bayesvm.inference.loop import State, bound_of
 from bayesvm.inference.vb import sweep
 from bayesvm.likelihoods import Hinge, Logistic
-from bayesvm.model.latent import begin
+from bayesvm.model.latent import start_latents
 from bayesvm.model.model import Model, Problem, arranged
 from bayesvm.priors import Fixed, InverseWishart, LaplaceZero, Ridge, SpikeSlab
 
@@ -74,7 +74,7 @@ class _Some(Design):
 
 
 def start(problem):
-    return State(problem.model.start(), problem.model.init(), begin(problem))
+    return State(problem.model.start(), problem.model.init(), start_latents(problem))
 
 
 def iterate(problem, sweeps):
@@ -216,7 +216,7 @@ def test_sweeps_leave_the_joint_distribution_alone(selects):
         )
         table = Table(np.where(gone, np.nan, D), codes)
         problem = Problem(Model(terms, lik), Blocks(table, y, np.ones(6), 6), Serial(), "arrow")
-        latents = begin(problem)
+        latents = start_latents(problem)
         cells = tuple(
             part._replace(mean=np.take_along_axis(D[part.rows], part.columns, 1), cov=None)
             for part in latents[1].cells

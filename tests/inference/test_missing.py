@@ -20,7 +20,7 @@ from bayesvm.inference.loop import State, bound_of
 from bayesvm.inference.vb import sweep
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.machines.diagnostics import ess
-from bayesvm.model.latent import begin, entropy
+from bayesvm.model.latent import entropy, start_latents
 from bayesvm.priors import Fixed, LaplaceZero, Ridge, SpikeSlab
 
 ONE_GONE = np.where(np.arange(6) == oracle.ALG4_GONE, np.nan, oracle.X)[:, None]
@@ -30,7 +30,7 @@ ALG4 = Unstructured(
 
 
 def start(problem):
-    return State(problem.model.start(), problem.model.init(), begin(problem))
+    return State(problem.model.start(), problem.model.init(), start_latents(problem))
 
 
 def iterates(problem, count, state=None):
@@ -330,7 +330,7 @@ def test_sweeps_leave_the_joint_distribution_alone(lik):
         problem = missing_problem(
             X, y, prior=Fixed(1.0), intercept=Fixed(1.0), likelihood=lik, imputer=imputer
         )
-        latents = begin(problem)
+        latents = start_latents(problem)
         # put the chain at the truth, a draw from the joint distribution
         cells = tuple(
             part._replace(mean=np.take_along_axis(D[part.rows], part.columns, 1), cov=None)

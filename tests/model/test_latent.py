@@ -8,7 +8,7 @@ from bayesvm.designs import Intercept, Missing, Unstructured
 from bayesvm.engines import Serial
 from bayesvm.inference import VB
 from bayesvm.likelihoods import Hinge
-from bayesvm.model.latent import begin, refreshed
+from bayesvm.model.latent import start_latents, update_latents
 from bayesvm.model.model import Model, Problem
 from bayesvm.priors import Fixed
 from bayesvm.terms import Picked
@@ -29,8 +29,8 @@ def test_every_row_counts_once_for_each_of_two_incomplete_terms():
     model = Model((Term("level", Intercept(), Fixed(0.1)), *terms), Hinge())
     problem = Problem(model, Blocks(X, y, np.ones(40), 13), Serial())
     state = VB().fit(problem, np.random.default_rng(0)).state
-    again = refreshed(problem.at(state.latents), state.coef, state.coef)
-    for latents in (begin(problem), state.latents, again):
+    again = update_latents(problem.at(state.latents), state.coef, state.coef)
+    for latents in (start_latents(problem), state.latents, again):
         for k in (1, 2):
             assert latents[k].sums.n == 40
             sums = latents[k].sums

@@ -233,7 +233,7 @@ class Design:
     is_latent: ClassVar[bool] = False  # some entries have a distribution: a LatentDesign
     has_residual: ClassVar[bool] = False  # the columns leave some variance of f
     has_labels: ClassVar[bool] = False  # columns have names: has ``labels``
-    can_rotate: ClassVar[bool] = False  # has ``turn``: see model.latent.turned
+    can_rotate: ClassVar[bool] = False  # has ``turn``: see model.latent.rotate_latents
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         """Columns ``(n, width)``, written to ``out`` if that is given."""

@@ -18,7 +18,7 @@ from ..inference import VB, Gibbs
 from ..inference.draws import PAIRS, Pair
 from ..inputs import reading
 from ..machines.machine import Machine
-from ..model.latent import settled
+from ..model.latent import fit_params
 from ..model.model import Latent, Problem
 from . import choices as check
 from .base import Training
@@ -124,7 +124,7 @@ class MissingCells:
             count = np.broadcast_to(blocks.copies, (blocks.n,))[first : first + b.y.shape[0]]
             sums = design.sums(b.X, design.columns(b.X), count, ())
             total = sums if total is None else total + sums
-        latent = Latent(settled(design, total), (), total, total)
+        latent = Latent(fit_params(design, total), (), total, total)
         out = []
         for machine in machines:
             terms = tuple(

@@ -18,7 +18,7 @@ from ..engines import Serial
 from ..gaussian.covariances import Point, covariance
 from ..gaussian.gates import draw_subset
 from ..likelihoods import Likelihood
-from ..model.latent import begin, redrawn, thrown, turned
+from ..model.latent import draw_latents, rotate_latents, sample_latents, start_latents
 from ..model.model import Problem, States
 from .draws import Draws, Position, Record, Run
 from .leaps import Proposal, can_leap, leap, learn
@@ -87,14 +87,14 @@ class Gibbs:
         model, known = problem.model, problem
         store = watch.store if isinstance(watch, Monitor) else None
         if start is None and model.has_gates:  # from no columns at all, and from many
-            start = State(model.start(), model.init(), begin(problem))
+            start = State(model.start(), model.init(), start_latents(problem))
         if model.likelihood.is_learned:
             known, near = learned(problem, VB(tol=1e-5), rng)
             start = near if start is None else start
         if start is None:
             start = VB(tol=1e-5).fit(problem, rng).state
         if model.is_latent and not start.latents:
-            start = start._replace(latents=begin(problem))
+            start = start._replace(latents=start_latents(problem))
         seed, size = int(rng.integers(2**32)), problem.n * model.width
         if size < 2**21 and not problem.blocks.ready and not model.is_latent:
             problem = problem.assembled()  # columns are built once, not once a sweep
@@ -128,7 +128,7 @@ class Gibbs:
         """One chain, and whether a callback has stopped it."""
         rng, model = stream(seed, "chain", k), problem.model
         theta = start.coef.mean + start.coef.cov.sample(1, rng)[0]
-        latents = thrown(start.latents, rng)
+        latents = sample_latents(start.latents, rng)
         if k % 2 and model.has_gates:
             theta = crowded(problem.at(latents), theta)
         at = Position(theta, start.priors, latents=latents, likelihood=likelihood)
@@ -178,8 +178,8 @@ class Gibbs:
             for k in model.grouped:  # effects of groups also by themselves
                 theta, priors = stretch(problem, theta, priors, rng, only=k)
         if latents:
-            latents = redrawn(problem, Coef(theta, Point(theta.size)), rng, key)
-            theta, latents = turned(model, theta, latents, priors, rng)
+            latents = draw_latents(problem, Coef(theta, Point(theta.size)), rng, key)
+            theta, latents = rotate_latents(model, theta, latents, priors, rng)
             problem = problem.at(latents)
         fit = float(problem.log_likelihoods(theta[None])[0])
         if likelihood is not None:  # its scale, given theta alone

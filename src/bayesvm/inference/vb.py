@@ -15,7 +15,7 @@ from ..gaussian.covariances import blended, covariance, mode
 from ..gaussian.gates import OPEN, best_subset, gated_coef, through_gates, update_gates
 from ..inputs.parameters import is_among
 from ..likelihoods.tight import Tight
-from ..model.latent import begin, refreshed, summed
+from ..model.latent import start_latents, sum_latents, update_latents
 from ..model.model import Problem
 from .loop import Pace, State, Step, ascend, bound_of, climb, require
 from .progress import Ascent, Watch, silent
@@ -131,7 +131,7 @@ class VB:
         if start is None:
             start = State(model.start(), model.init())
         if model.is_latent and not start.latents:
-            start = start._replace(latents=begin(problem))
+            start = start._replace(latents=start_latents(problem))
         return self._climb(problem, start, watch)
 
     def _climb(self, problem: Problem, start: State, watch: Watch, frozen: bool = False) -> Ascent:
@@ -168,7 +168,7 @@ class VB:
         """Gates make local optima: the best of several rough climbs, and of searches from it."""
         model, rough = problem.model, replace(self, tol=max(self.tol, 1e-5))
         each = [t.prior.starts(t.design.width, rng) for t in model.terms]
-        latents = begin(problem)
+        latents = start_latents(problem)
         starts = [State(model.start(), states, latents) for states in zip(*each, strict=True)]
         # one more with all gates open, its coefficients found before any shuts
         starts.append(rough._climb(problem, starts[0], watch, frozen=True).state)
@@ -208,7 +208,7 @@ def from_few(scheme: VB, problem: Problem, rng: np.random.Generator, watch: Watc
 def sweep(problem: Problem, state: State, bold: bool = False, frozen: bool = False) -> Step:
     """One sweep of the augmented bound; the bold one finds the mean by Newton's method."""
     if state.latents:
-        state = state._replace(latents=summed(problem, state.latents))
+        state = state._replace(latents=sum_latents(problem, state.latents))
         problem = problem.at(state.latents)
     model, (coef, priors, _) = problem.model, state
     point = coef.cov.is_point  # only the start: its bound is minus infinity
@@ -223,7 +223,7 @@ def sweep(problem: Problem, state: State, bold: bool = False, frozen: bool = Fal
 
     def reach(mean: Array) -> State:
         new = Coef(mean, cov)
-        latents = refreshed(problem, coef, new) if state.latents else ()
+        latents = update_latents(problem, coef, new) if state.latents else ()
         return State(new, model.update(priors, new), latents)
 
     @cache
@@ -281,7 +281,7 @@ def _gated_sweep(problem: Problem, state: State, bold: bool, frozen: bool) -> St
             updated = model.gated(updated, update_gates(stats, view.mean, new, odds, gate))
         latents = ()
         if state.latents:
-            latents = refreshed(problem, view, gated_coef(new, model.gates(updated)))
+            latents = update_latents(problem, view, gated_coef(new, model.gates(updated)))
         return State(new, updated, latents)
 
     safe = reach(mode(cov, inner.g, P, coef.mean), cov, priors)

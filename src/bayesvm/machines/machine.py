@@ -21,7 +21,7 @@ from ..inference.loop import State
 from ..inference.progress import Ascent, Watch, silent
 from ..inference.rotated import Basis, Rotation, bases
 from ..inference.vb import learned
-from ..model.latent import predicted, touched
+from ..model.latent import predict_rows, rows_with_entries
 from ..model.model import Model, Problem
 from ..model.passes import latent_variance
 from .calibration import Link, ProbitLink, decisive, fit_link, plain_link
@@ -82,7 +82,7 @@ class Machine:
         """Mean and variance of f at new rows, whose columns may be given."""
         post = self.posterior
         if self.model.is_latent:
-            rows = predicted(self.model, X, self.params)
+            rows = predict_rows(self.model, X, self.params)
         elif rows is None:
             rows = self.model.rows(X)
         m, v = post.moments(rows.C)
@@ -90,7 +90,7 @@ class Machine:
         if rows.V and isinstance(post, GaussianPosterior):
             v = v + latent_variance(rows, post.coef)
         elif rows.V:
-            some = touched(part for h in rows.V for part in h.cells)
+            some = rows_with_entries(part for h in rows.V for part in h.cells)
             m[some], v[some] = mixture(*by_pairs(self.model, X[some], post.pairs))
         return m, v + self.absent(X)
 
@@ -127,7 +127,7 @@ class Machine:
         where, count, first, second = self.model.slices[k], 0, np.zeros(()), np.zeros(())
         params = [pair.params for pair in self.posterior.pairs] or [self.params]
         for each in {id(p[k]): p for p in params}.values():  # chains may share one
-            rows = predicted(self.model, X, each)
+            rows = predict_rows(self.model, X, each)
             C = plain(rows.C)[:, where]
             count, first, second = count + 1, first + C, second + C * C
             for part in (part for h in rows.V if h.where == where for part in h.cells):

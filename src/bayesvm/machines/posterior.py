@@ -14,7 +14,7 @@ from ..core.types import Array, Coef, Columns, Covariance, Rows
 from ..gaussian.columns import plain
 from ..gaussian.covariances import Point
 from ..inference.draws import Pair
-from ..model.latent import Incomplete, incomplete, predicted
+from ..model.latent import LatentRows, latent_rows, predict_rows
 from ..model.model import Model, Problem
 from ..model.passes import expected, is_curved, moments
 from .calibration import leave_one_out, leave_one_out_draws
@@ -100,14 +100,14 @@ class GaussianPosterior:
                 m[part.at], v[part.at] = self._without_label(problem, part)
         return m, v
 
-    def _without_label(self, problem: Problem, part: Incomplete) -> tuple[Array, Array]:
+    def _without_label(self, problem: Problem, part: LatentRows) -> tuple[Array, Array]:
         """Moments of f at rows with latent entries, without one copy of the row.
 
         Its quadratic contribution in its fitted columns is removed from the coefficients, and its
         latent entries are predicted from the others.
         """
         model, coef = problem.model, self.coef
-        new = predicted(model, part.X, tuple(each and each.params for each in problem.latents))
+        new = predict_rows(model, part.X, tuple(each and each.params for each in problem.latents))
         local = expected(part.rows, part.y, np.minimum(part.c, 1.0), coef, model.likelihood)[2]
         own: Any = coef.cov.quad(part.rows.C)
         rest, across, gap = np.maximum(1.0 - local.w * own, 1e-6), own, plain(new.C)
@@ -236,8 +236,8 @@ class PointPosterior:
 # Rows with latent entries
 
 
-def _incomplete(problem: Problem) -> Iterator[Incomplete]:
-    parts = (incomplete(problem, b) for b in problem.blocks)
+def _incomplete(problem: Problem) -> Iterator[LatentRows]:
+    parts = (latent_rows(problem, b) for b in problem.blocks)
     return (part for part in parts if part.at.size)
 
 
@@ -246,7 +246,7 @@ def by_pairs(model: Model, X: Any, pairs: tuple[Pair, ...]) -> tuple[Array, Arra
     each, last, rows = [], None, Rows(None)
     for theta, params in pairs:
         if params is not last:
-            last, rows = params, predicted(model, X, params)
+            last, rows = params, predict_rows(model, X, params)
         each.append(moments(rows, Coef(theta, Point(theta.size))))
     mean = np.stack([m for m, _ in each])
     return mean, np.stack([np.broadcast_to(v, mean.shape[1:]) for _, v in each])

@@ -36,7 +36,7 @@ Entries = tuple[Cells, ...]
 Learn = Callable[[Any, Latent], Any]  # parameters from a design and the sums of its entries
 
 
-class Incomplete(NamedTuple):
+class LatentRows(NamedTuple):
     """Rows of a block that have latent entries."""
 
     at: Array  # their numbers in the problem
@@ -48,21 +48,21 @@ class Incomplete(NamedTuple):
     rows: Rows
 
 
-def incomplete(problem: Problem, b: Block) -> Incomplete:
+def latent_rows(problem: Problem, b: Block) -> LatentRows:
     """The rows of a block that have latent entries, with these filled in."""
     n, first = b.y.shape[0], b.number * problem.blocks.size
     held = problem.hidden(first, first + n)
-    some = touched(part for h in held for part in h.cells)
+    some = rows_with_entries(part for h in held for part in h.cells)
     near = tuple(
         Hidden(where, tuple(x._replace(rows=np.searchsorted(some, x.rows)) for x in cells))
         for where, cells in held
     )
     X, count = b.X[some], np.broadcast_to(problem.blocks.copies, (problem.n,))[first + some]
     rows = filled(problem.model.rows(X), near)
-    return Incomplete(first + some, X, b.y[some], b.c[some], count, near, rows)
+    return LatentRows(first + some, X, b.y[some], b.c[some], count, near, rows)
 
 
-def touched(cells: Iterable[Cells]) -> Array:
+def rows_with_entries(cells: Iterable[Cells]) -> Array:
     """Numbers of the rows that have latent entries."""
     rows = [part.rows for part in cells]
     return np.unique(np.concatenate(rows)) if rows else np.empty(0, dtype=int)
@@ -72,7 +72,7 @@ def touched(cells: Iterable[Cells]) -> Array:
 # Start and update
 
 
-def begin(problem: Problem) -> Latents:
+def start_latents(problem: Problem) -> Latents:
     """Initial latent entries and parameters; empty if the model has none."""
     model = problem.model
     if not model.is_latent:
@@ -81,7 +81,7 @@ def begin(problem: Problem) -> Latents:
     def visit(b: Block) -> list[tuple[Entries, Any]]:
         C, first = plain(model.rows(b.X).C), b.number * problem.blocks.size
         found = [design.cells(b.X, C[:, where]) for _, design, where in model.latent_terms]
-        some = touched(part for cells in found for part in cells)
+        some = rows_with_entries(part for cells in found for part in cells)
         rest = np.setdiff1d(np.arange(C.shape[0]), some, assume_unique=True)
         count = np.broadcast_to(problem.blocks.copies, (problem.n,))[first + rest]
         return [
@@ -100,7 +100,7 @@ def begin(problem: Problem) -> Latents:
     return _collected(problem.at(tuple(out)), _same, lambda design, x: design.begin(x.sums))
 
 
-def refreshed(problem: Problem, old: Coef, new: Coef) -> Latents:
+def update_latents(problem: Problem, old: Coef, new: Coef) -> Latents:
     """Variational: entries given the new coefficients and weights of rows at the old ones.
 
     Then the parameters of their distribution.
@@ -114,7 +114,7 @@ def refreshed(problem: Problem, old: Coef, new: Coef) -> Latents:
     return _moved(problem, new, contributions, lambda d, x: d.update(x.params, x.sums))
 
 
-def redrawn(
+def draw_latents(
     problem: Problem, theta: Coef, rng: np.random.Generator, key: tuple[int, ...]
 ) -> Latents:
     """Gibbs: draw the weights of incomplete rows, their entries, then the parameters of these."""
@@ -143,7 +143,7 @@ def _moved(
         for k, design, where in problem.model.latent_terms
     ]
 
-    def move(number: int, part: Incomplete) -> list[Entries]:
+    def move(number: int, part: LatentRows) -> list[Entries]:
         rng = None if key is None else stream(key[0], "entries", *key[1:], number)
         C, numbers, out = part.rows.C, plain(part.rows.C), []
         # of one copy of a row: each copy has its own entries
@@ -185,25 +185,25 @@ def conditional(
 # Sums over rows
 
 
-def summed(problem: Problem, latents: Latents) -> Latents:
+def sum_latents(problem: Problem, latents: Latents) -> Latents:
     """Latent entries with their sums over rows, computed where they are not known."""
     if all(each is None or each.sums is not None for each in latents):
         return latents
     return _collected(problem.at(latents), _same, lambda _, x: x.params)
 
 
-def _same(number: int, part: Incomplete) -> list[Entries]:
+def _same(number: int, part: LatentRows) -> list[Entries]:
     return [h.cells for h in part.hidden]
 
 
 def _collected(
-    problem: Problem, change: Callable[[int, Incomplete], list[Entries]], learn: Learn
+    problem: Problem, change: Callable[[int, LatentRows], list[Entries]], learn: Learn
 ) -> Latents:
     """Entries as ``change`` returns them for each block, their sums, and parameters from these."""
     model, latents = problem.model, list(problem.latents)
 
     def visit(b: Block) -> list[tuple[Entries, Any, float]]:
-        part = incomplete(problem, b)
+        part = latent_rows(problem, b)
         found, C = change(b.number, part), plain(part.rows.C)
         return [
             (
@@ -248,14 +248,14 @@ def joined(blocks: Iterable[Entries]) -> Entries:
 
 def latent_bound(problem: Problem, latents: Latents) -> float:
     """Contribution of latent entries to the evidence lower bound."""
-    latents = summed(problem, latents)
+    latents = sum_latents(problem, latents)
     return sum(
         design.bound(latents[k].params, latents[k].sums) + latents[k].entropy
         for k, design, _ in problem.model.latent_terms
     )
 
 
-def settled(design: Any, sums: Any, steps: int = 100) -> Any:
+def fit_params(design: Any, sums: Any, steps: int = 100) -> Any:
     """Parameters of the distribution of entries where none of them is latent."""
     params = design.begin(sums)
     for _ in range(steps):
@@ -289,7 +289,7 @@ def restored(model: Model, like: Latents, params: Array, cells: Array) -> Latent
     return tuple(out)
 
 
-def thrown(latents: Latents, rng: np.random.Generator) -> Latents:
+def sample_latents(latents: Latents, rng: np.random.Generator) -> Latents:
     """Entries drawn from their Gaussians, where a chain starts."""
 
     def draw(cells: Cells) -> Cells:
@@ -303,7 +303,7 @@ def thrown(latents: Latents, rng: np.random.Generator) -> Latents:
     )
 
 
-def turned(
+def rotate_latents(
     model: Model, theta: Array, latents: Latents, priors: Any, rng: np.random.Generator
 ) -> tuple[Array, Latents]:
     """Gibbs: rotate entries and their coefficients together, which leaves f unchanged.
@@ -327,7 +327,7 @@ def turned(
 # New rows
 
 
-def predicted(model: Model, X: Any, params: tuple[Any, ...]) -> Rows:
+def predict_rows(model: Model, X: Any, params: tuple[Any, ...]) -> Rows:
     """New rows, with latent entries given the other entries of their row."""
     rows, found = model.rows(X), []
     for k, design, where in model.latent_terms:

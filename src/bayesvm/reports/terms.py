@@ -14,7 +14,7 @@ from ..gaussian.columns import Arrow
 from ..machines.diagnostics import ess, r_hat
 from ..machines.machine import Machine
 from ..machines.posterior import GaussianPosterior
-from ..model.latent import predicted
+from ..model.latent import predict_rows
 from ..model.passes import moments
 from .effects import stacked
 from .tables import draws_of, pandas_for, tails
@@ -144,7 +144,7 @@ class Terms:
 def _partial(machine: Machine, X: Any, k: int) -> tuple[Array, Array]:
     """Mean and variance of what term ``k`` adds to f."""
     model, post, where = machine.model, machine.posterior, machine.model.slices[k]
-    rows = predicted(model, X, machine.params) if machine.params else model.rows(X)
+    rows = predict_rows(model, X, machine.params) if machine.params else model.rows(X)
     V = tuple(h for h in rows.V if h.where == where)
     if isinstance(rows.C, Arrow):
         C: Any = rows.C.alone(where)
