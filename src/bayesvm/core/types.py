@@ -118,7 +118,7 @@ class Stats:
     the curvature of those, ``weight`` the total of all rows' w.
     """
 
-    S: Any  # a Sums
+    S: Any  # in one of the forms of gaussian.forms
     g: Array
     bound: Any  # a number, or an array of no dimensions on a device
     H: Any = None
@@ -151,17 +151,6 @@ class Term(NamedTuple):
 
 # ---------------------------------------------------------------------------------------------
 # Contracts
-
-
-class Sums(Protocol):
-    """A form of S: dense, factored, bordered or diagonal (:mod:`bayesvm.gaussian.forms`).
-
-    All but the diagonal form also multiply a vector, and have ``rows``, ``block`` and ``gated``.
-    """
-
-    def __add__(self, other: Any) -> Any: ...
-    def __mul__(self, k: float) -> Any: ...
-    def diag(self) -> Array: ...  # (K,)
 
 
 class Covariance:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.types import Array, Cells, Columns, Design
-from ..gaussian.forms import scattered
+from ..gaussian.forms import summed_covariances
 from .imputation import FactorCovariance, Factors, RowSums
 
 JOINT_COLUMNS = 300  # beyond which missing cells and coefficients are not learned together
@@ -100,7 +100,7 @@ class Missing(Incomplete):
 
     def sums(self, X: Any, C: Array, count: Array, cells: tuple[Cells, ...]) -> RowSums:
         A = C * np.sqrt(count)[:, None]
-        spread = scattered(tuple(c for c in cells if c.cov is not None), count, self.width)
+        spread = summed_covariances(tuple(c for c in cells if c.cov is not None), count, self.width)
         return RowSums(float(count.sum()), count @ C, A.T @ A + spread)
 
     def pull(self, params: Any, X: Any, C: Array, cells: Cells) -> tuple[Array, Array]:

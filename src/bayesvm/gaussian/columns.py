@@ -28,11 +28,6 @@ class Transposed:
 
     __array_ufunc__: ClassVar[None] = None  # NumPy leaves products to this class
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        n, K = self.of.shape
-        return K, n
-
     def __matmul__(self, x: Array) -> Array:
         out: Array = self.of.gathered(x)
         return out
@@ -93,10 +88,6 @@ class Arrow(Composite):
     @property
     def shape(self) -> tuple[int, int]:
         return int(self.A.shape[0]), self.ends[-1]
-
-    @property
-    def dtype(self) -> Any:
-        return self.A.dtype
 
     @property
     def numbers(self) -> Array:
@@ -203,10 +194,6 @@ class Centred(Composite):
     @property
     def shape(self) -> tuple[int, int]:
         return int(self.C.shape[0]), int(self.C.shape[1])
-
-    @property
-    def dtype(self) -> Any:
-        return self.C.dtype
 
     def mapped(self, fn: Any) -> Centred:
         """With a function applied to the rows."""

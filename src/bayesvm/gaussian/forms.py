@@ -259,7 +259,7 @@ def corners(M: Array, columns: Array) -> Array:
     return out
 
 
-def scattered(cells: tuple[Cells, ...], w: Array, d: int) -> Array:
+def summed_covariances(cells: tuple[Cells, ...], w: Array, d: int) -> Array:
     """The sum over rows of ``w_i V_i``, ``(d, d)``."""
     at = [(part.columns[:, :, None] * d + part.columns[:, None, :]).ravel() for part in cells]
     parts = [(w[part.rows][:, None, None] * part.cov).ravel() for part in cells]

@@ -48,6 +48,12 @@ class Tight(Likelihood):
     def log_prob(self, y: Array, f: Array) -> Array:
         return self.likelihood.log_prob(y, f)
 
+    def log_mean(self, y: Array | float, m: Array, v: Array) -> Array:
+        return self.likelihood.log_mean(y, m, v)
+
+    def log_odds(self, m: Array, v: Array) -> Array:
+        return self.likelihood.log_odds(m, v)
+
     def proba(self, m: Array, v: Array) -> Array:
         return self.likelihood.proba(m, v)
 

@@ -18,7 +18,7 @@ from ..core import arrays
 from ..core.arrays import double, like, pick
 from ..core.types import Array, Coef, Hidden, Local, Rows, Stats
 from ..gaussian.columns import plain
-from ..gaussian.forms import corners, sandwich, scattered
+from ..gaussian.forms import corners, sandwich, summed_covariances
 from ..likelihoods import Likelihood
 
 NEGLIGIBLE = 0.05  # curvature, as a share of w, below which a row is left out of H (2.5 % of it)
@@ -80,7 +80,7 @@ def gather(
         weight = arrays.total(local.w)
     for where, cells in rows.V:
         assert mean is not None
-        spread = scattered(cells, local.w, where.stop - where.start)
+        spread = summed_covariances(cells, local.w, where.stop - where.start)
         S, H = S.plus(where, spread), None if H is None else H.plus(where, spread)
         g[where] -= spread @ mean[where]
     return Stats(S, g, arrays.total(local.bound), H, left, weight)

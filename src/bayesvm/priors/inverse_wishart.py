@@ -141,7 +141,6 @@ class InverseWishart(Prior):
         return WishartState((self.Psi + u.T @ u) / count)
 
     def collapsed(self, s: WishartState, own: Own) -> bool:
-        """Whether the joint mode rests on the prior's scale alone, the effects having gone."""
         return bool(own.mean @ own.mean < 0.3 * np.trace(self.Psi))
 
     def log_prob(self, s: WishartState, own: Own) -> float:
@@ -171,12 +170,10 @@ class InverseWishart(Prior):
         return WishartState(math.exp(2 * t) * s.covariance)
 
     def spread(self, s: WishartState, p: int) -> Array:
-        """E[Sigma]: the covariance of the effects of a group not seen."""
         total = self.nu + p // self.size
         return s.covariance * (total / max(total - self.size - 1.0, 1.0))
 
     def scatter(self, s: WishartState, p: int, n: int, rng: np.random.Generator) -> Array:
-        """Draws of Sigma from its variational factor, ``(n, r, r)``."""
         total = self.nu + p // self.size
         law = invwishart(total, total * s.covariance)
         return np.reshape(law.rvs(n, random_state=rng), (n, self.size, self.size))
