@@ -100,7 +100,7 @@ class Layout:
         if isinstance(column, str):
             if self.names is None:
                 raise ValueError(
-                    f"column {column!r} is asked for by name, but X has no names; give a data "
+                    f"column {column!r} is given by name, but X has no names; give a data "
                     "frame, or the position of the column."
                 )
             if column not in self.names:
