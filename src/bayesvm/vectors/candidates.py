@@ -10,7 +10,14 @@ from ..blocks import rows_of_all_classes
 from ..core.types import Array
 from ..kernels import Function, Scaled, with_columns
 from ..likelihoods import Logistic
-from ..processes.evidence import START, LabelledPoints, Search, extent_of, maximise_evidence
+from ..processes.evidence import (
+    START,
+    LabelledPoints,
+    Search,
+    extent_of,
+    is_scale,
+    maximise_evidence,
+)
 from ..processes.points import Distinct
 from ..processes.process import Labels
 from .folds import Fold, fold_count, held_out
@@ -99,13 +106,8 @@ def tune_kernel(
     return kernel, float(held["amplitude"]) / weight
 
 
-def is_length_scale(kernel: Any) -> Array:
-    """Which of the kernel's parameters are length scales."""
-    return np.array(["length_scale" in name for name in kernel.names], dtype=bool)
-
-
 def has_length_scale(kernel: Any) -> bool:
-    return kernel is not None and bool(np.any(is_length_scale(kernel)))
+    return kernel is not None and bool(np.any(is_scale(kernel)))
 
 
 def keeps_size(kernel: Any, X: Array) -> bool:
@@ -117,7 +119,7 @@ def stretched(kernel: Any, log_factor: float) -> Any:
     """The kernel with all its length scales multiplied by ``exp(log_factor)``."""
     if log_factor == 0.0 or not has_length_scale(kernel):
         return kernel
-    return kernel.with_theta(kernel.theta + log_factor * is_length_scale(kernel))
+    return kernel.with_theta(kernel.theta + log_factor * is_scale(kernel))
 
 
 def is_positive(kernel: Any, K: Array) -> bool:

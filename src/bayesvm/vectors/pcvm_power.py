@@ -19,11 +19,11 @@ from sklearn.svm import SVC
 from ..core.random import stream
 from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
+from ..processes.evidence import is_scale
 from . import rvm
 from .candidates import (
     MergedRows,
     has_length_scale,
-    is_length_scale,
     is_positive,
     keeps_size,
     stretched,
@@ -220,7 +220,7 @@ def width_step(kernel: Any, rows: Rows, columns: Array, x: Array) -> float:
     row = PROBIT.expected(rows.y, z, 0.0).times(rows.c)
     w = x[:-1] * rows.sign[columns]
     pull = kernel.pull(np.outer(row.g, w), rows.X, rows.Z[columns])
-    slope = float(pull[is_length_scale(kernel)].sum())
+    slope = float(pull @ is_scale(kernel))
     curvature = float(row.h @ ((predictor(e) - predictor(-e)) / (2 * e)) ** 2)
     if not curvature > 0:
         return 0.0

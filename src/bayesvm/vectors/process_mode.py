@@ -20,7 +20,7 @@ from scipy.linalg import cho_solve
 from ..core.types import Array, Local
 from ..inference.progress import Progress
 from ..machines.calibration import leave_one_out
-from ..processes.process import Gram, Labels, Sites, factor
+from ..processes.process import Gram, Labels, factor, target_sites
 from .folds import row_losses
 from .journal import SILENT, Journal
 from .newton import FLAT, PROBIT
@@ -63,7 +63,7 @@ class ProcessMode(NamedTuple):
         return f + self.left_out - self.f, variance
 
 
-def at_mode(y: Array, f: Array) -> Local:
+def at_mode(y: Array, f: Array, v: Array | float = 0.0) -> Local:
     """Gradient and curvature of one copy of each row; the precision is the curvature."""
     row = PROBIT.expected(y, f, 0.0)
     return row._replace(w=row.h)
@@ -80,7 +80,7 @@ def find_process_mode(
     prior = K / penalty + min(1.0 / bias, LEVEL)
     f, value, alpha = np.zeros(labels.points) if start is None else start, -np.inf, None
     for _ in range(100):
-        sites = _sites(labels, f)
+        sites = target_sites(f, f, labels, at_mode)
         on = np.flatnonzero(sites.w > 0)
         s = np.sqrt(sites.w[on])
         wanted = sites.b.copy()
@@ -100,14 +100,8 @@ def find_process_mode(
         f, alpha, value = new_f, new, float(density)
         if gain < 1e-8 * labels.c.sum():
             break
-    found = Gram(prior).moments(_sites(labels, f))
+    found = Gram(prior).moments(target_sites(f, f, labels, at_mode))
     return ProcessMode.of(labels.y, labels.c, f[labels.at], found.v[labels.at])
-
-
-def _sites(labels: Labels, f: Array) -> Sites:
-    row = PROBIT.expected(labels.y, f[labels.at], 0.0).times(labels.c)
-    w = labels.total(row.h)
-    return Sites(w, labels.total(row.g) + w * f)
 
 
 def choose_norm_penalty(
