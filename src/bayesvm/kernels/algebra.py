@@ -121,17 +121,6 @@ def _checked_scale(owner: str, given: Any) -> Scale:
     return tuple(value.tolist()) if value.ndim else float(value)
 
 
-def divided(A: Array, scale: Scale) -> Array:
-    """Columns over their length scales."""
-    A = arrays.double(A)
-    if isinstance(scale, tuple) and len(scale) != A.shape[1]:
-        raise ValueError(
-            f"the kernel has {len(scale)} length scales but the rows have {A.shape[1]} columns; "
-            "give one length scale or one per column."
-        )
-    return A / arrays.like(np.asarray(scale), A)
-
-
 def column_scales(kernel: Any, p: int) -> Array:
     """The kernel's shortest length scale along each of ``p`` columns; one where it has none."""
     if not isinstance(kernel, Kernel):
@@ -255,8 +244,21 @@ class Product(_Pair):
 # Kernels without length scales
 
 
+class _Level(Kernel):
+    """A kernel whose values do not depend on the rows, with one variance."""
+
+    def diag(self, A: Array) -> Array:
+        return arrays.constant(A, vars(self)[self.parameters[0]])
+
+    def pull_diag(self, g: Array, A: Array) -> Array:
+        return np.array([vars(self)[self.parameters[0]] * float(arrays.total(g))])
+
+    def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
+        return np.zeros(A.shape), np.zeros((A if B is None else B).shape)
+
+
 @dataclass(frozen=True)
-class Constant(Kernel):
+class Constant(_Level):
     """The same value everywhere: an unknown level.
 
     Parameters
@@ -272,21 +274,12 @@ class Constant(Kernel):
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         return arrays.constant(A, self.value, (A if B is None else B).shape[0])
 
-    def diag(self, A: Array) -> Array:
-        return arrays.constant(A, self.value)
-
     def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
-        return np.array([self.value * float(arrays.total(G))])
-
-    def pull_diag(self, g: Array, A: Array) -> Array:
-        return np.array([self.value * float(arrays.total(g))])
-
-    def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
-        return np.zeros(A.shape), np.zeros((A if B is None else B).shape)
+        return self.pull_diag(G, A)
 
 
 @dataclass(frozen=True)
-class White(Kernel):
+class White(_Level):
     """Independent noise: its variance for a row with itself, zero for any two rows.
 
     Rows are two unless they are the same *entry*: ``k(A)`` has the variance on its diagonal,
@@ -307,17 +300,8 @@ class White(Kernel):
             return arrays.constant(A, 0.0, B.shape[0])
         return self.variance * np.eye(A.shape[0])
 
-    def diag(self, A: Array) -> Array:
-        return arrays.constant(A, self.variance)
-
     def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
         return np.array([self.variance * np.trace(G) if B is None else 0.0])
-
-    def pull_diag(self, g: Array, A: Array) -> Array:
-        return np.array([self.variance * float(arrays.total(g))])
-
-    def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
-        return np.zeros(A.shape), np.zeros((A if B is None else B).shape)
 
 
 @dataclass(frozen=True)

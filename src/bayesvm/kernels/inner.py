@@ -9,7 +9,8 @@ import numpy as np
 
 from ..core import arrays
 from ..core.types import Array
-from .algebra import Kernel, divided
+from .algebra import Kernel
+from .stationary import divided
 
 
 @dataclass(frozen=True)

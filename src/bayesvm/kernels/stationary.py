@@ -10,9 +10,20 @@ import numpy as np
 
 from ..core import arrays
 from ..core.types import Array
-from .algebra import Kernel, divided
+from .algebra import Kernel, Scale
 
 NEAR = 1e-6  # distance, in length scales, below which Matern 1/2 is taken to have no kink
+
+
+def divided(A: Array, scale: Scale) -> Array:
+    """Columns over their length scales."""
+    A = arrays.double(A)
+    if isinstance(scale, tuple) and len(scale) != A.shape[1]:
+        raise ValueError(
+            f"the kernel has {len(scale)} length scales but the rows have {A.shape[1]} columns; "
+            "give one length scale or one per column."
+        )
+    return A / arrays.like(np.asarray(scale), A)
 
 
 def squared_distances(A: Array, B: Array | None = None) -> Array:

@@ -25,7 +25,7 @@ SEARCHED = 800  # most points of the search for length scales
 START = 16.0  # amplitude of a logistic model
 SPREAD = 1.5  # prior sd of log amplitude and of other parameters
 OWN_SCALES = 1.0  # prior sd of a column's log length scale about the common one
-NATS_A_SCALE = 1.0  # what a length scale of its own must add to the evidence,
+NATS_A_SCALE = 1.0  # evidence that a length scale of one column must add,
 NATS_AT_LEAST = 5.0  # and all of them together: very strong evidence by any table
 SHOWN = 0.75  # share of that which few points must show where there are more
 SMALL_GAIN = 1e-3  # relative gain of a step that ends a climb
@@ -210,8 +210,8 @@ def climb_evidence(
 def _curvature_root(met: Any) -> Array:
     """Factor of the inverse curvature that L-BFGS has met.
 
-    Its own account of it takes directions not yet seen for unit ones; as in its steps, they are
-    given the scale of the last.
+    SciPy gives directions that have not occurred a unit scale; here, as in the steps of L-BFGS,
+    they have the scale of the last one.
     """
     eye = np.eye(met.shape[0])
     if not len(met.sk):

@@ -11,7 +11,7 @@ from ..core.types import Array
 from ..kernels import Precomputed, Scaled, column_scales
 from .process import LowRank
 
-ROUNDS = 3  # in which points are told apart by those around them
+ROUNDS = 3  # of distinguishing points by those around them
 TIED = 1e-9  # difference of two marks of spread one that may be rounding
 FLAT = 1e-6  # spread of numbers, in units of the largest, below which they count as equal
 ROUNDING = 1e-12  # of the largest value of a column: a narrower one counts as constant
@@ -174,7 +174,7 @@ def _given_points(points: Any, inputs: Any) -> Array:
             f"inducing must be an array of finite points of shape (m, {inputs.width}); "
             f"got shape {Z.shape}."
         )
-    return inputs.columns(np.unique(Z, axis=0))  # type: ignore[no-any-return]
+    return np.asarray(inputs.columns(np.unique(Z, axis=0)))
 
 
 def choose_points(X: Array, m: int, how: str, kernel: Any, rng: np.random.Generator) -> Array:
@@ -194,7 +194,7 @@ def choose_points(X: Array, m: int, how: str, kernel: Any, rng: np.random.Genera
         some = some[np.sort(rng.choice(X.shape[0], most, replace=False))]
     seed = int(rng.integers(2**31 - 1))
     means = KMeans(m, n_init=1, max_iter=KMEANS_PASSES, random_state=seed).fit(some)
-    return means.cluster_centers_ * reach  # type: ignore[no-any-return]
+    return np.asarray(means.cluster_centers_ * reach)
 
 
 def pivots(kernel: Any, X: Array, m: int, rng: np.random.Generator) -> Array:

@@ -52,7 +52,7 @@ from ..core.types import Array, Local
 from ..inference.loop import Pace, Step, climb
 from ..inference.progress import Watch, silent
 from ..machines.calibration import leave_one_out
-from .whitened import JITTER, jitter, kernel_factor
+from .whitened import JITTER, kernel_factor
 
 Site = Callable[[Array, Array, Array], Local]
 
@@ -178,7 +178,7 @@ class Prior:
 def covariance_of(values: Array, level: float) -> Array:
     """Covariance of f at points from their kernel values: jitter and the level added."""
     K = values + level
-    K[np.diag_indices_from(K)] += jitter(values)
+    K[np.diag_indices_from(K)] += JITTER * np.mean(np.diag(values))
     return K
 
 
@@ -354,21 +354,20 @@ def factor(K: Array, w: Array, on: Array) -> Array:
 
     Very large ones can leave less of its identity than rounding takes; that much is added then.
     """
+    s = np.sqrt(w)
+
+    def matrix() -> Array:
+        B = K[_square(on, K)] * s
+        B *= s[:, None]
+        B[np.diag_indices_from(B)] += 1.0
+        return B
+
     try:
-        return factor_in_place(_matrix(K, w, on))
+        return factor_in_place(matrix())
     except np.linalg.LinAlgError:
-        B = _matrix(K, w, on)
+        B = matrix()
         B[np.diag_indices_from(B)] *= 1.0 + ROUNDING
         return factor_in_place(B)
-
-
-def _matrix(K: Array, w: Array, on: Array) -> Array:
-    """B for the points that have precision."""
-    s = np.sqrt(w)
-    B = K[_square(on, K)] * s
-    B *= s[:, None]
-    B[np.diag_indices_from(B)] += 1.0
-    return B
 
 
 def factor_in_place(B: Array) -> Array:

@@ -97,7 +97,8 @@ class Whitened(Design):
     def values(self, X: Any) -> Array:
         """Kernel values of rows with the points."""
         inputs = self.inputs.columns(X)
-        return self.kernel(inputs, like(self.Z, inputs))  # type: ignore[no-any-return]
+        out: Array = self.kernel(inputs, like(self.Z, inputs))
+        return out
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         """In float64 whatever ``out`` holds: L^-1 would blow up the rounding of the kernel."""
@@ -111,7 +112,8 @@ class Whitened(Design):
     def residual(self, X: Any, C: Array) -> Array:
         """Variance of f that the columns leave."""
         rest = self.kernel.diag(self.inputs.columns(X)) - arrays.double(arrays.squares(C))
-        return arrays.at_least(rest, 0.0)  # type: ignore[no-any-return]
+        out: Array = arrays.at_least(rest, 0.0)
+        return out
 
     def joint(self, X: Any, theta: Array, rng: np.random.Generator) -> Array:
         """f jointly at rows, one draw for each row of coefficients ``theta``.

@@ -52,8 +52,8 @@ class KernelReport:
         design = self.design
         kernel = design.kernel
         if isinstance(kernel.kernel if isinstance(kernel, Scaled) else kernel, Precomputed):
-            return design.Z[:, 0].astype(int)  # type: ignore[no-any-return]
-        return design.Z * design.inputs.scale + design.inputs.center  # type: ignore[no-any-return]
+            return np.asarray(design.Z[:, 0], dtype=int)
+        return np.asarray(design.Z * design.inputs.scale + design.inputs.center)
 
     def summary(self, level: float = 0.9) -> Any:
         """Parameters of the kernel, as a data frame."""
