@@ -6,20 +6,20 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ..core.types import Array, Coef
 from ..gaussian.covariances import Point, covariance, mode
-from ..model.model import Model, Problem, Product
+from ..model.model import Model, Problem
 from .active_set import Certificate, certificate, certify, exact_finish, penalty, pull
 from .draws import Position
 from .gibbs import Gibbs
 from .interior import finish_with_corners
 from .loop import State, Step, ascend, require
 from .progress import Ascent, Progress, Watch, silent
-from .vb import VB, attempt, between, bold_mean
+from .vb import VB, attempt, bold_mean, newton_mean
 
 MOST = 200  # columns that a narrowed problem may always have
 ROUNDS = 30  # of narrowing, and of tangents
@@ -185,16 +185,17 @@ class EM:
         by_S, by_H = problem.products(coef) if problem.form == "diagonal" else (None, None)
         P = model.precision(priors)
 
-        def reach(M: Any, product: Product | None) -> State:
-            cov = covariance(M, P, retry=M is stats.S)
-            new = Coef(mode(cov, stats.g, P, coef.mean, product), coef.cov)
-            learned = model.mode(priors, new) if self.learn == "mode" else priors
-            return State(new, learned)
+        def reach(mean: Array) -> State:
+            new = Coef(mean, coef.cov)
+            return State(new, model.mode(priors, new) if self.learn == "mode" else priors)
+
+        @cache
+        def safe() -> State:
+            return reach(mode(covariance(stats.S, P), stats.g, P, coef.mean, by_S))
 
         def newton(caution: float) -> State:
-            return reach(between(stats.H, stats.S, caution), between(by_H, by_S, caution))
+            return reach(newton_mean(stats, coef.mean, P, caution, by_S, by_H))
 
-        safe = cache(partial(reach, stats.S, by_S))
         return Step(value, safe, attempt(newton) if bold else None)
 
     def _with_scales(

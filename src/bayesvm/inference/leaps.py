@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -136,7 +137,8 @@ def tight_gaussian(problem: Problem, coef: Coef, P: Array, passes: int = 40) -> 
     start = Coef(coef.mean, FullCovariance(*scaled_cholesky(np.linalg.inv(coef.cov.dense()))))
     pace = Pace(0.5, 0.5, most=0.5)
     run = climb(step, start, lambda *x: shift(x[2], x[3]) < NEAR, pace, max_iter=passes + 1)
-    return run.state  # type: ignore[no-any-return]
+    out: Coef = run.state
+    return out
 
 
 def can_leap(problem: Problem) -> bool:
@@ -153,7 +155,8 @@ def learn(problem: Problem, start: Coef, burnt: Run, rng: np.random.Generator) -
         places = (burnt.position(row) for row in range(len(burnt.fit)))
         P = np.mean([problem.model.precision(at.priors) for at in places], axis=0)
         coef = tight_gaussian(problem, start, P)
-        proposal = Proposal(coef.mean, coef.cov.L / np.sqrt(WIDER))  # type: ignore[attr-defined]
+        cov: Any = coef.cov  # a full one, with a factor L of its precision
+        proposal = Proposal(coef.mean, cov.L / np.sqrt(WIDER))
         trial = ratios(problem, proposal, offers(problem, proposal, TRIALS, rng))
     except np.linalg.LinAlgError:
         return None

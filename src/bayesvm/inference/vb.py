@@ -13,10 +13,11 @@ from ..core import arrays
 from ..core.types import Array, Coef, Stats
 from ..gaussian.covariances import blended, covariance, mode
 from ..gaussian.gates import OPEN, best_subset, gated_coef, through_gates, update_gates
+from ..gaussian.precision import Precision
 from ..inputs.parameters import is_among
 from ..likelihoods.tight import Tight
 from ..model.latent import start_latents, sum_latents, update_latents
-from ..model.model import Problem
+from ..model.model import Problem, Product
 from .loop import Pace, State, Step, ascend, bound_of, climb, require
 from .progress import Ascent, Watch, silent
 
@@ -178,7 +179,8 @@ class VB:
             better = run.bound > best.bound + 1e-4 * abs(best.bound)
             best = run if better else best
             if run.stopped or not better:
-                return best.state  # type: ignore[no-any-return]
+                state: State = best.state
+                return state
 
 
 def from_few(scheme: VB, problem: Problem, rng: np.random.Generator, watch: Watch) -> State | None:
@@ -231,11 +233,9 @@ def sweep(problem: Problem, state: State, bold: bool = False, frozen: bool = Fal
         return reach(mode(cov, stats.g, P, coef.mean, by_S))
 
     def newton(caution: float) -> State:
-        M, product = between(stats.H, stats.S, caution), between(by_H, by_S, caution)
-        return reach(mode(covariance(M, P, retry=False), stats.g, P, coef.mean, product))
+        return reach(newton_mean(stats, coef.mean, P, caution, by_S, by_H))
 
-    singular = coef.cov.patched
-    return Step(bound, safe, attempt(newton) if bold else None, singular)
+    return Step(bound, safe, attempt(newton) if bold else None, coef.cov.patched)
 
 
 def tight_step(problem: Problem, state: State) -> Step:
@@ -286,15 +286,15 @@ def _gated_sweep(problem: Problem, state: State, bold: bool, frozen: bool) -> St
 
     safe = reach(mode(cov, inner.g, P, coef.mean), cov, priors)
     singular = coef.cov.patched
-    if not bold or np.max(np.abs(model.gates(safe.priors) - gate)) > STILL:  # type: ignore[operator]
+    after = model.gates(safe.priors)
+    if not bold or after is None or np.max(np.abs(after - gate)) > STILL:
         return Step(bound, lambda: safe, singular=singular)
 
     def hastened(new: State, scales: Any) -> tuple[Any, ...]:
         return tuple(prior.at_fixed_point(s, own) for prior, s, own in model.each(scales, new.coef))
 
     def newton(caution: float) -> State:
-        M = between(inner.H, inner.S, caution)
-        new = reach(mode(covariance(M, P, retry=False), inner.g, P, coef.mean), cov, priors)
+        new = reach(newton_mean(inner, coef.mean, P, caution), cov, priors)
         return new._replace(priors=hastened(new, new.priors))
 
     def rescaled(caution: float) -> State | None:
@@ -330,13 +330,21 @@ def bold_mean(problem: Problem) -> bool:
     return problem.weight > 2 * problem.model.width
 
 
-def between(H: Any, S: Any, caution: float) -> Any:
-    """A share of S and the rest of H."""
-    if H is None or caution == 0:
-        return H
-    if callable(H):
-        return lambda x: caution * S(x) + (1.0 - caution) * H(x)
-    return S * caution + H * (1.0 - caution)
+def newton_mean(
+    stats: Stats,
+    mean: Array,
+    P: Precision,
+    share: float,
+    by_S: Product | None = None,
+    by_H: Product | None = None,
+) -> Array:
+    """Newton's mean, by a share of S and the rest of H; products where only diagonals are sums."""
+    M, product = stats.H, by_H
+    if share > 0:
+        M = stats.S * share + M * (1.0 - share)
+    if share > 0 and by_S is not None and by_H is not None:
+        product = lambda x: share * by_S(x) + (1.0 - share) * by_H(x)  # noqa: E731
+    return mode(covariance(M, P, retry=False), stats.g, P, mean, product)
 
 
 def attempt(make: Callable[[float], State | None]) -> Callable[[float], State | None]:
