@@ -22,12 +22,13 @@ from ..reports.tables import arviz_tree
 from ..reports.terms import Terms
 from ..terms import Intercept, Part, TrainingRows, read_terms
 from . import choices as check
-from .base import BayesianClassifier, Training
+from .base import BayesianClassifier
 from .groups import check_corner, prior_of
 from .missing import MissingCells
 from .mixed import MixedSVC
 from .posing import choose_engine, pose
 from .tables import TermTable, of_term
+from .training import Training
 
 NO_CELLS = "missing cells are modelled by terms with Missing(Columns(...)); there is none."
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -45,41 +45,9 @@ from .nested import changed, flat
 from .posing import choose_engine
 from .run import Run, generator, warm_starts
 from .stream import Setup, Stream
+from .training import Training
 
 PIECE = 1000  # rows at which f is drawn jointly, and held for all draws
-
-
-class Training(NamedTuple):
-    """Training rows with the numbers of their classes and their weights."""
-
-    X: Any
-    classes: Array
-    codes: Any  # (n,), places of the labels in ``classes``
-    c: Any  # (n,), sample weight times class weight
-    copies: Any  # (n,), sample weight alone
-    rows: Array  # numbers of the rows in the input; empty for a source
-
-    @property
-    def n_classes(self) -> int:
-        return len(self.classes)
-
-    def weighted(self) -> Training:
-        """The rows of positive weight; a source must have no others."""
-        if reading.is_source(self.X):
-            reading.check_positive_weights(self.c)
-        elif not np.all(self.c > 0):
-            return self.take(np.flatnonzero(self.c > 0))
-        return self
-
-    def take(self, at: Array) -> Training:
-        c, copies, rows = self.c[at], self.copies[at], self.rows[at]
-        return Training(arrays.pick(self.X, at), self.classes, self.codes[at], c, copies, rows)
-
-    def repeated(self) -> Training:
-        """Rows with missing cells as often as they count: a chain draws each copy's cells."""
-        at = reading.repeated(self.X, self.copies)
-        c, copies = reading.shared(self.c, self.copies, at)
-        return self.take(at)._replace(c=c, copies=copies)
 
 
 def _objective(kind: str, name: str, text: str) -> property:

@@ -35,8 +35,9 @@ from ..priors import Fixed
 from ..processes.points import merge
 from ..reports.factors import FactorReport
 from . import choices as check
-from .base import BayesianClassifier, Training
+from .base import BayesianClassifier
 from .run import Run
+from .training import Training
 
 CHAINS = {"linear": Gibbs(draws=600, burn_in=300, chains=2), "kernel": Gibbs(200, 100, 2)}
 CLIMBS = {"linear": VB(max_iter=500, tol=1e-5), "kernel": VB(max_iter=200, tol=1e-5)}

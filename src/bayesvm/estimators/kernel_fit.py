@@ -45,9 +45,9 @@ from ..processes.streamed import ROWS, guided, refine
 from ..processes.tune import Tuned, kernel_prior, tune
 from ..processes.whitened import Projected, Whitened
 from . import choices as check
-from .base import Training
 from .posing import choose_engine, in_blocks
 from .run import Run
+from .training import Training
 
 SAMPLED = 20_000  # rows of a large fit for tuning and for the places of inducing points
 

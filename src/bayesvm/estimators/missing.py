@@ -21,7 +21,7 @@ from ..machines.machine import Machine
 from ..model.latent import fit_params
 from ..model.model import Latent, Problem
 from . import choices as check
-from .base import Training
+from .training import Training
 
 
 @dataclass(frozen=True)

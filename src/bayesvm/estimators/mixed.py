@@ -20,12 +20,13 @@ from ..model.model import Model, Problem, arranged
 from ..reports.effects import GroupEffects, second_moments
 from ..reports.tables import arviz_tree
 from . import choices as check
-from .base import BayesianClassifier, Training
+from .base import BayesianClassifier
 from .formula import Formula
 from .groups import check_sizes, group_terms, parts_of
 from .linear import BayesianLinearSVC
 from .missing import MissingCells
 from .posing import in_blocks, pose
+from .training import Training
 
 
 class MixedSVC(BayesianClassifier):

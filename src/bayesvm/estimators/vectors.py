@@ -35,8 +35,8 @@ from ..vectors.candidates import MergedRows, choose_candidates, has_length_scale
 from ..vectors.journal import Journal
 from ..vectors.sparse import Found
 from . import choices as check
-from .base import Training
 from .run import Run
+from .training import Training
 
 INTERCEPT_SCALE = 1e4  # prior standard deviation of the bias by default: nearly flat
 
