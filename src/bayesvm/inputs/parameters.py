@@ -53,11 +53,17 @@ RULES: Mapping[str, Rule] = {
 }
 
 
+WORDS = {"probability": ("calibrated", "normalised", "probit")}
+
+
 def check_parameters(given: Mapping[str, Any]) -> None:
     """Refuse wrong values of parameters, by name; those without a rule pass."""
     for name, value in given.items():
         if name in RULES:
             check_rule(name, value, RULES[name])
+        if name in WORDS and not is_among(value, WORDS[name]):
+            known = ", ".join(map(repr, WORDS[name]))
+            raise ValueError(f"{name}={value!r} is not known; choose one of {known}.")
 
 
 def check_rule(name: str, value: Any, rule: Rule) -> None:
