@@ -10,7 +10,7 @@ import pytest
 
 import bayesvm.files.checkpoint
 from bayesvm import PCVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
-from bayesvm.inference import Gibbs
+from bayesvm.inference import VB, Gibbs
 from bayesvm.kernels import RBF
 from bayesvm.priors import Lasso
 from bayesvm.vectors import Power
@@ -31,7 +31,7 @@ FITS = {
     ),
     "kernel, tuned": lambda **how: BayesianSVC(random_state=0, **how),
     "kernel, given": lambda **how: BayesianSVC(
-        2.0 * RBF(1.0), 20, tune=False, bound="augmented", random_state=0, **how
+        2.0 * RBF(1.0), 20, tune=False, inference=VB(bound="augmented"), random_state=0, **how
     ),
     "PCVC": lambda **how: PCVC(**how),
     "PCVC, power": lambda **how: PCVC(weight_prior=Power(n_starts=2), max_iter=40, **how),
