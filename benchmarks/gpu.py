@@ -15,6 +15,7 @@ import gc
 import platform
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
@@ -214,7 +215,7 @@ def main() -> None:
         report("the same again", m, **told, **gaps(again, model))
         host, told = fit(X, y, places[m])
         report("fit, rows on the host", m, **told, **gaps(host, model))
-        double, told = fit(there, y, places[m], dtype="float64")
+        double, told = fit(there, y, places[m], engine=replace(engine, dtype="float64"))
         report("fit in float64", m, **told, **gaps(model, double), note="gaps of float32 to this")
         if device.startswith("cuda"):
             torch.backends.cuda.matmul.allow_tf32 = True

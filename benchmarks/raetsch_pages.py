@@ -23,12 +23,12 @@ FRESH = 25  # first realisation that no choice has seen; image and splice have o
 THREE = ["banana", "german", "splice"]  # 2, 20 and 60 columns
 VARIANTS = {
     "ours": "`BayesianSVC()`",
-    "ours_augmented": '`bound="augmented"`',
+    "ours_augmented": '`VB(bound="augmented")`',
     "ours_shared": "one length scale for all columns",
     "ours_cv": '`tune="cv"`',
     "ours_matern": '`kernel="matern"`',
     "ours_logistic": '`likelihood="logistic"`',
-    "papers": 'the papers\' way: `tune="bound"`, `bound="augmented"`, `probability="probit"`',
+    "papers": 'the papers\' way: `tune="bound"`, `VB(bound="augmented")`, `probability="probit"`',
 }
 
 Scores = dict[tuple[str, str], dict[int, dict[str, float]]]
