@@ -64,7 +64,7 @@ bench: $(BENCH)/.stamp ## run one benchmark: make bench NAME=linear
 clean: ## remove environments, caches and built files
 	rm -rf $(VENV) $(BENCH) $(TORCH) $(OLDEST) build dist htmlcov .coverage .coverage.* .hypothesis
 	rm -rf .mypy_cache .pytest_cache .ruff_cache
-	rm -rf docs/_build docs/auto_examples docs/generated docs/sg_execution_times.rst
+	rm -rf docs/_build docs/auto_examples docs/generated docs/sg_execution_times.rst docs/_static/imports.svg
 	find src tests benchmarks examples docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Environments. A stamp is renewed when the requirements or their pins change.

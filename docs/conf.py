@@ -1,6 +1,7 @@
 """Sphinx configuration. Build with ``make docs``; warnings are errors."""
 
 import os
+import runpy
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
@@ -86,5 +87,11 @@ def skip_foreign(app, what, name, obj, skip, options):
     return True if isinstance(module, str) and module.startswith("sklearn.") else None
 
 
+def draw_imports(app):
+    """Write the figure of the page *Design* from the source."""
+    runpy.run_path(str(Path(__file__).parent / "import_graph.py"))["main"]()
+
+
 def setup(app):
     app.connect("autodoc-skip-member", skip_foreign)
+    app.connect("builder-inited", draw_imports)

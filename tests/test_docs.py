@@ -3,12 +3,15 @@
 import doctest
 import pkgutil
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.datasets import load_breast_cancer
 
+import bayesvm
 from bayesvm import BayesianLinearSVC
 from bayesvm.estimators.choices import LIKELIHOODS, SCHEMES
 from bayesvm.estimators.posing import DUAL_ROWS, FULL_COLUMNS, SPARSE_COLUMNS
@@ -52,6 +55,28 @@ def test_blocks_run(page, tmp_path, monkeypatch):
 
 def test_the_pages_that_promise_to_run_have_blocks():
     assert {ROOT / "README.md", ROOT / "docs" / "quickstart.md"} <= set(pages())
+
+
+def test_the_listing_of_a_fit_is_a_trace():
+    """Functions of the page *Design* are in the file named, and first called in that order."""
+    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    listing = text.split("```text\n")[1].split("```")[0].splitlines()
+    listed = [tuple(line.split()[:2]) for line in listing]
+    package, X, y = Path(bayesvm.__file__).parent, *load_breast_cancer(return_X_y=True)
+    called = {}
+
+    def enter(frame, event, arg):
+        if event == "call" and frame.f_code.co_filename.startswith(str(package)):
+            file = Path(frame.f_code.co_filename).relative_to(package).as_posix()
+            called.setdefault((frame.f_code.co_qualname, file), len(called))
+
+    sys.setprofile(enter)
+    try:
+        BayesianLinearSVC().fit(X, y)
+    finally:
+        sys.setprofile(None)
+    assert [each for each in listed if each not in called] == []
+    assert sorted(listed, key=called.get) == listed
 
 
 NAME = re.compile(r"`((?:[a-z_]+\.)+[A-Za-z_]+)")
