@@ -25,11 +25,13 @@ from papers.__main__ import main
 class Machine(ClassifierMixin, BaseEstimator):
     """Stands in for a sparse probabilistic machine: some rows, weights, a logistic link."""
 
-    def __init__(self, kernel="rbf", prior="laplace", rate=None, ridge=None, random_state=None):
+    def __init__(
+        self, kernel="rbf", weight_prior="laplace", rate=None, norm_penalty=None, random_state=None
+    ):
         self.kernel = kernel
-        self.prior = prior
+        self.weight_prior = weight_prior
         self.rate = rate
-        self.ridge = ridge
+        self.norm_penalty = norm_penalty
         self.random_state = random_state
 
     def fit(self, X, y):
