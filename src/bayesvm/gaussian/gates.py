@@ -195,11 +195,12 @@ class Subset:
 
     def _enter(self, k: int) -> None:
         r, e, row = max(self.r[k], self.P[k]), self.e[k], self.row(k)
-        c, u = row - row[self.columns] @ self.slopes, self.slopes[:, k].copy()
-        v = np.append(-u, 1.0)
-        self.inverse = np.pad(self.inverse, (0, 1)) + np.outer(v, v / r)
-        self.slopes = np.vstack([self.slopes - np.outer(u, c / r), c / r])
-        self.mean = np.append(self.mean - u * (e / r), e / r)
+        c, v = row - row[self.columns] @ self.slopes, np.append(-self.slopes[:, k], 1.0)
+        inverse, slopes, mean = np.outer(v, v / r), np.outer(v, c / r), v * (e / r)
+        inverse[:-1, :-1] += self.inverse
+        slopes[:-1] += self.slopes
+        mean[:-1] += self.mean
+        self.inverse, self.slopes, self.mean = inverse, slopes, mean
         self.r -= c * c / r
         self.e -= c * (e / r)
         self.columns = np.append(self.columns, k)
@@ -211,7 +212,9 @@ class Subset:
         self.r += b * b / own
         self.e += b * (mean / own)
         self.r[k], self.e[k] = r, e
-        self.slopes = self.slopes[rest] - np.outer(column, b)
+        slopes = self.slopes[rest]
+        slopes -= np.outer(column, b)
+        self.slopes = slopes
         self.mean = self.mean[rest] - column * mean
         self.inverse = self.inverse[np.ix_(rest, rest)] - np.outer(column, self.inverse[a, rest])
         self.columns = self.columns[rest]
