@@ -37,28 +37,18 @@ from ..inputs import cells, reading
 from ..inputs.dask import is_dask
 from ..inputs.parameters import check_parameters, is_among, warn_idle
 from ..machines.calibration import enclosing
-from ..machines.fit import Fit
+from ..machines.fit import Fit, Objective
 from ..machines.machine import Machine
+from ..machines.posterior import GaussianPosterior
 from ..model.model import Problem
 from ..reports.tables import tails
-from .nested import changed, flat
+from .nested import changed, flat, separated
 from .posing import choose_engine
 from .run import Run, generator, warm_starts
 from .stream import Setup, Stream
 from .training import Training
 
 PIECE = 1000  # rows at which f is drawn jointly, and held for all draws
-
-
-def _objective(kind: str, name: str, text: str) -> property:
-    """An attribute of the fit that exists where its objective is of a kind."""
-
-    def read(self: BayesianClassifier) -> Any:
-        if self.fit_.kind != kind:
-            raise AttributeError(f"this fit has no {kind}; its objective is {self.fit_.kind}.")
-        return getattr(self.fit_, name)
-
-    return property(read, doc=text)
 
 
 class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -124,13 +114,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self : estimator
             The estimator.
         """
-        own = super().get_params(deep=False) | params
-        inner: dict[str, dict[str, Any]] = {}
-        plain = dict(params)
-        for key in params:
-            head, _, rest = key.partition("__")
-            if rest and head in own and not hasattr(own[head], "set_params"):
-                inner.setdefault(head, {})[rest] = plain.pop(key)
+        plain, inner = separated(params, super().get_params(deep=False) | params)
         super().set_params(**plain)
         for name, changes in inner.items():
             setattr(self, name, changed(name, getattr(self, name), changes))
@@ -173,29 +157,15 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X = cells.check_table(X, reset)
         # sparse rows are accepted where the estimator can give the reason of a refusal
         sparse = "csr" if self._accept_sparse else False
+        how = {"accept_sparse": sparse, "ensure_all_finite": finite}
         with cells.explained(self, X):
-            X = validate_data(
-                self,
-                X,
-                reset=reset,
-                accept_sparse=sparse,
-                dtype=[np.float64, np.float32],
-                ensure_all_finite=finite,
-            )
+            X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], **how)
         X = reading.as_rows(X)
         return X, reading.read_labels(y, X.shape[0]) if reset or y is not None else None
 
     def _read_training(self, X: Any, y: Any, sample_weight: Any) -> Training:
         """Checked rows of the training data, their classes and weights."""
-        X, y = self._read(X, y, reset=True)
-        classes, codes = reading.encode(y, X)
-        c = reading.check_weights(sample_weight, self.class_weight, codes, classes, X)
-        copies = c
-        if self.class_weight is not None:
-            copies = reading.check_weights(sample_weight, None, codes, classes, X)
-        reading.check_two_sided(codes, c, classes)
-        rows = np.arange(0 if reading.is_source(X) else codes.shape[0])
-        return Training(X, classes, codes, c, copies, rows)
+        return Training.of(*self._read(X, y, reset=True), sample_weight, self.class_weight)
 
     def _read_new(self, X: Any, groups: Any = None) -> Any:
         """Checked rows to predict; an estimator with groups returns them beside their codes."""
@@ -305,17 +275,11 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Total weight of the training rows."""
         return self.fit_.weight
 
-    elbo_ = _objective(
-        "elbo", "bound", "Lower bound on the log evidence, with constants, summed over machines."
-    )
-    elbo_path_ = _objective("elbo", "path", "History of ``elbo_``; a list for several machines.")
-    log_posterior_ = _objective(
-        "log_posterior", "bound", "Log posterior density of a point estimate, over machines."
-    )
-    log_posterior_path_ = _objective("log_posterior", "path", "History of ``log_posterior_``.")
-    log_likelihood_path_ = _objective(
-        "log_likelihood", "path", "Log pseudo-likelihood of the draws, averaged over chains."
-    )
+    elbo_ = Objective("elbo", "bound", "Lower bound on the log evidence, over all machines.")
+    elbo_path_ = Objective("elbo", "path", "History of ``elbo_``; a list for several machines.")
+    log_posterior_ = Objective("log_posterior", "bound", "Log posterior density of an estimate.")
+    log_posterior_path_ = Objective("log_posterior", "path", "History of ``log_posterior_``.")
+    log_likelihood_path_ = Objective("log_likelihood", "path", "Log pseudo-likelihood of draws.")
 
     # ----- predictions
 
@@ -491,7 +455,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _on_device(self) -> bool:
         """Whether moments can be computed where the rows are."""
-        return all(hasattr(m.posterior, "coef") for m in self.machines_)
+        return all(isinstance(m.posterior, GaussianPosterior) for m in self.machines_)
 
     def _moments_at(self, X: Any) -> list[tuple[Array, Array]]:
         """Mean and variance of f at a block of rows, for each machine."""

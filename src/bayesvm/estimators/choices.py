@@ -128,8 +128,8 @@ def check_approximation(value: str, scheme: Any, likelihood: Any) -> bool:
         raise ValueError(f"approximation={value!r} is not known; choose 'variational' or 'fitc'.")
     if value == "fitc" and not isinstance(scheme, VB | Gibbs):
         raise ValueError(
-            f"approximation='fitc' needs inference='vb' or 'gibbs'; {type(scheme).__name__} keeps "
-            "no account of what each row has learned of its own."
+            f"approximation='fitc' needs inference='vb' or 'gibbs'; {type(scheme).__name__} has no "
+            "contribution of single rows."
         )
     if value == "fitc" and likelihood.is_learned:
         raise ValueError(
@@ -168,9 +168,10 @@ def choose_kernel(value: Any, extent: float) -> tuple[Any, bool]:
 
 def check_positive(name: str, value: Any, low: float = 0.0, high: float = np.inf) -> None:
     """Refuse all but positive numbers with which something can be computed."""
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < value < np.inf:  # type: ignore[operator]
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not (number and 0 < float(value) < np.inf):
         raise ValueError(f"{name} must be a positive number; got {value!r}.")
-    if not low <= value <= high:  # type: ignore[operator]
+    if not low <= float(value) <= high:
         raise ValueError(f"{name} must lie between {low:g} and {high:g}; got {value!r}.")
 
 

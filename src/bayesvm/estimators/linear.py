@@ -59,7 +59,7 @@ class BayesianLinearSVC(BayesianClassifier):
     likelihood : {"hinge", "skewed_laplace", "logistic", "probit"} or an object, default="hinge"
         Distribution (or pseudo-likelihood) of a label given f.
     fit_intercept : bool, default=True
-        Add an intercept, with a wide prior of its own.  Without one f is ``X @ coef_``: columns are
+        Add an intercept, with a wide prior.  Without one f is ``X @ coef_``: columns are
         scaled and not centred.
     missing : {"error", "model"} or an object, default="error"
         What to do with NaN in X: refuse it, or give missing cells a distribution that is learned
@@ -98,7 +98,7 @@ class BayesianLinearSVC(BayesianClassifier):
     warm_start : bool, default=False
         Start from the previous fit when the shape allows.
     checkpoint : str or path, optional
-        File that holds the state of a long fit; a later fit with the same file goes on from it.
+        File that holds the state of a long fit; a later fit with the same file resumes from it.
 
     Attributes
     ----------

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+from sklearn.base import BaseEstimator
+
+from ..terms import Part
 from . import choices as check
 
 OBJECTS: Mapping[str, Mapping[str, Any]] = {
@@ -39,7 +42,7 @@ def _is_term(value: Any) -> bool:
     """Whether it is (name, part) or (name, part, prior), as an additive machine takes them."""
     if not isinstance(value, list | tuple) or len(value) not in (2, 3):
         return False
-    return isinstance(value[0], str) and hasattr(value[1], "bind")
+    return isinstance(value[0], str) and isinstance(value[1], Part)
 
 
 def flat(name: str, value: Any) -> dict[str, Any]:
@@ -49,6 +52,18 @@ def flat(name: str, value: Any) -> dict[str, Any]:
         out[f"{name}__{key}"] = part
         out.update(flat(f"{name}__{key}", part))
     return out
+
+
+def separated(
+    params: Mapping[str, Any], own: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Parameters of the estimator, and those of components by the name of the component."""
+    plain, inner = dict(params), dict[str, dict[str, Any]]()
+    for key in params:
+        head, _, rest = key.partition("__")
+        if rest and head in own and not isinstance(own[head], BaseEstimator):
+            inner.setdefault(head, {})[rest] = plain.pop(key)
+    return plain, inner
 
 
 def changed(name: str, value: Any, changes: Mapping[str, Any]) -> Any:
@@ -83,9 +98,9 @@ def _unknown(name: str, value: Any, key: str, known: Mapping[str, Any]) -> str:
         such = f", such as {name}={kind.__name__}()" if kind else ""
         return (
             f"{name}__{key} cannot be set, because {name}={value!r} is a name, which has no "
-            f"parameters of its own. Set {name} to an object first{such}."
+            f"parameters. Set {name} to an object first{such}."
         )
     if not known:
-        return f"{name}__{key} cannot be set: {name}={value!r} has no parameters of its own."
+        return f"{name}__{key} cannot be set: {name}={value!r} has no parameters."
     names = ", ".join(f"{name}__{k}" for k in known)
     return f"{name}__{key} is not known; parameters of {name} are {names}."

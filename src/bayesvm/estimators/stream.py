@@ -28,7 +28,7 @@ from ..inputs import reading
 from ..machines.calibration import Calibrated, Link, fit_link, masses, plain_link
 from ..machines.fit import Fit, one_against_rest
 from ..machines.machine import Machine, find_posterior
-from ..machines.posterior import GaussianPosterior
+from ..machines.posterior import GaussianPosterior, PointPosterior
 from ..model.model import Model, Problem
 from ..model.past import Past
 from .posing import choose_engine
@@ -39,7 +39,7 @@ FIRM = 30  # rows after which the rows seen since a fit decide how curved its pa
 
 
 class Kept(NamedTuple):
-    """Rows at hand: a sample of the rows that are no longer recent, then the recent ones."""
+    """Rows kept: a sample of those that are no longer recent, then the recent ones."""
 
     X: Any
     codes: Array
@@ -118,7 +118,7 @@ class Fitted:
     @staticmethod
     def of(machine: Machine, weight: float) -> Fitted:
         post, model, priors = machine.posterior, machine.model, machine.state.priors
-        cov = post.covariance() if post.has_spread else post.curvature.dense()  # type: ignore[attr-defined]
+        cov = post.curvature.dense() if isinstance(post, PointPosterior) else post.covariance()
         P: Any = model.precision(priors)
         size, Q = np.linalg.eigh(np.linalg.inv(cov) - np.diag(P))
         S = (Q * np.maximum(size, 0.0)) @ Q.T  # draws may spread further than the prior
@@ -174,7 +174,7 @@ class Stream:
     model: Model | None = None
     made: tuple[int, int] = (0, 0)  # rows and classes that the model was made from
     states: tuple[State | None, ...] = ()
-    past: tuple[Past | None, ...] = ()  # empty while all rows are at hand
+    past: tuple[Past | None, ...] = ()  # empty while all rows are kept
     fitted: tuple[Fitted, ...] = ()  # empty unless ``fit`` came first
     weight: float = 0.0
     calls: int = 0
@@ -271,7 +271,7 @@ class Stream:
         return self, Problem(self.model, blocks, engine)
 
     def _gone(self, j: int, problem: Problem) -> Past | None:
-        """What remains of rows not at hand, for a machine."""
+        """The expansion of rows that are not kept, for a machine."""
         gone = self.past[j] if self.past else None
         if not self.fitted:
             return gone

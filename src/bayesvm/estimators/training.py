@@ -25,6 +25,18 @@ class Training(NamedTuple):
     def n_classes(self) -> int:
         return len(self.classes)
 
+    @classmethod
+    def of(cls, X: Any, y: Any, sample_weight: Any, class_weight: Any) -> Training:
+        """Checked rows with the codes of their labels and with their weights."""
+        classes, codes = reading.encode(y, X)
+        c = reading.check_weights(sample_weight, class_weight, codes, classes, X)
+        copies = c
+        if class_weight is not None:
+            copies = reading.check_weights(sample_weight, None, codes, classes, X)
+        reading.check_two_sided(codes, c, classes)
+        rows = np.arange(0 if reading.is_source(X) else codes.shape[0])
+        return cls(X, classes, codes, c, copies, rows)
+
     def weighted(self) -> Training:
         """The rows of positive weight; a source must have no others."""
         if reading.is_source(self.X):

@@ -140,7 +140,7 @@ class Fit:
         """Log odds of all classes at lower end, median and upper end of f, ``(3, n, classes)``.
 
         Of several classes by a Latin hypercube: each machine's f takes evenly spaced quantiles, in
-        an order of its own.
+        a random order.
         """
         levels = (tails[0], 0.5, tails[1])
         if self.is_binary:
@@ -166,3 +166,16 @@ def one_against_rest(codes: Any, n_classes: int, kind: Any = np.float64) -> Iter
     """Labels in {-1, +1} for each machine: one for two classes, else one per class."""
     for j in [1] if n_classes == 2 else range(n_classes):
         yield arrays.signs(codes == j, kind)
+
+
+class Objective(property):
+    """An attribute of an estimator's fit that exists where its objective is of a kind."""
+
+    def __init__(self, kind: str, name: str, doc: str) -> None:
+        def read(estimator: Any) -> Any:
+            fit = estimator.fit_
+            if fit.kind != kind:
+                raise AttributeError(f"this fit has no {kind}; its objective is {fit.kind}.")
+            return getattr(fit, name)
+
+        super().__init__(read, doc=doc)
