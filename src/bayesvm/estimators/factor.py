@@ -377,7 +377,8 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
     # ----- predictions
 
     def _read_new(self, X: Any, groups: Any = None) -> Array:
-        return self._report.columns.scaled(super()._read_new(X, groups))
+        X = super()._read_new(X, groups)
+        return self._report.columns.scaled(X)
 
     def _moments(self, X: Any, groups: Any = None) -> tuple[Array, Array]:
         X = self._read_new(X)
