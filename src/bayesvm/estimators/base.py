@@ -54,23 +54,19 @@ PIECE = 1000  # rows at which f is drawn jointly, and held for all draws
 class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the estimators."""
 
-    # parameters that every estimator has
-    probability: str
+    # parameters of every estimator (the shared others are read by Run), and of some
     class_weight: Any
     engine: Any
     random_state: Any
     n_jobs: int | None
-    verbose: int
-    callbacks: Any
     checkpoint: Any
-    # and those that some have
+    probability: str
     inference: Any = None
     fit_intercept: bool = True
     missing: Any = "error"
     warm_start: bool = False
 
-    # set by fit
-    fit_: Fit
+    fit_: Fit  # set by fit
     n_features_in_: int
 
     _accept_sparse = True
@@ -149,15 +145,13 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
         """Checked rows and labels; with ``reset`` their columns become the estimator's."""
-        finite = "allow-nan" if self._allows_nan else True
+        how = {"ensure_all_finite": "allow-nan" if self._allows_nan else True}
         if reading.is_source(X):
             return reading.read_source(self, X, y, reset)
         if arrays.is_foreign(X):
             return reading.read_foreign(self, X, y, reset)
         X = cells.check_table(X, reset)
-        # sparse rows are accepted where the estimator can give the reason of a refusal
-        sparse = "csr" if self._accept_sparse else False
-        how = {"accept_sparse": sparse, "ensure_all_finite": finite}
+        how["accept_sparse"] = "csr" if self._accept_sparse else False
         with cells.explained(self, X):
             X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], **how)
         X = reading.as_rows(X)
@@ -177,8 +171,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _names(self) -> list[str]:
         """Names of the columns, made up where the input had none."""
-        names = getattr(self, "feature_names_in_", None)
-        return list(names) if names is not None else [f"x{j}" for j in range(self.n_features_in_)]
+        made_up = [f"x{j}" for j in range(self.n_features_in_)]
+        return list(getattr(self, "feature_names_in_", made_up))
 
     # ----- fitting
 
@@ -379,10 +373,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # predicted lazily, by these methods on each partition.
 
     def _decision(self, X: Any, groups: Any = None, return_std: bool = False) -> Any:
-        if is_dask(X) and return_std:
-            return self._lazy_pair("_decision", X, groups, return_std=True)
         if is_dask(X):
-            return self._lazily("_decision", X, groups)
+            lazy = self._lazy_pair if return_std else self._lazily
+            return lazy("_decision", X, groups, return_std=return_std)
         m, v = self._moments(X, groups)
         if not return_std:
             return arrays.back(self.fit_.scores(m, v), X)
@@ -415,8 +408,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return arrays.back(np.minimum(low, p), X), arrays.back(np.maximum(high, p), X)
 
     def _score(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> float:
-        found = self._predict(X, groups)
-        y, found, c = computed(reading.labels_of(X, y), found, sample_weight)
+        y, found, c = computed(reading.labels_of(X, y), self._predict(X, groups), sample_weight)
         return float(accuracy_score(y, found, sample_weight=c))
 
     def _lazily(self, method: str, X: Any, groups: Any, **options: Any) -> Any:
