@@ -1,14 +1,14 @@
 """
-One model of everything at once
+A sum of several kinds of terms
 ===============================
 
-A curve, a few columns of which most do not matter, empty cells, patients who come back: each has
-a page in the papers of its own.  Here they are terms of one sum.
+A smooth function, columns of which few have an effect, missing cells and repeated measurements of
+patients, as terms of one sum.
 """
 
 # %%
-# A table with every complication
-# -------------------------------
+# The table
+# ---------
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -34,8 +34,8 @@ train, test = frame.index < 600, frame.index >= 600
 # %%
 # The sum
 # -------
-# Markers are selected among, their empty cells are latent variables; age enters as a smooth
-# function; patients have intercepts.
+# Markers have a selection prior, and their missing cells are latent variables; age enters as a
+# smooth function; patients have intercepts.
 
 markers = [f"marker{j}" for j in range(8)]
 model = AdditiveSVC(
@@ -50,7 +50,7 @@ model = AdditiveSVC(
 print(model.summary().round(2))
 
 # %%
-# Against a line through the numbers, empty cells modelled too:
+# For comparison a linear machine, with missing cells modelled too:
 
 plain = BayesianLinearSVC(missing="model").fit(frame.loc[train, [*markers, "age"]], y[train])
 print(f"sum of terms {log_loss(y[test], model.predict_proba(frame[test])):.3f}")
@@ -61,8 +61,8 @@ print(
 # %%
 # What each term adds
 # -------------------
-# ``partial`` gives a term's share of f at any rows, here along a grid of ages, with two posterior
-# standard deviations.  A term knows its shape, not its level, so both curves are centred.
+# ``partial`` gives the contribution of a term to f at any rows, here along a grid of ages, with two
+# posterior standard deviations.  The level of a term is not identified, so both curves are centred.
 
 grid = frame.iloc[np.zeros(100, dtype=int)].copy()
 grid["age"] = np.linspace(20, 80, 100)

@@ -3,8 +3,8 @@ Few factors of many genes
 =========================
 
 Two thousand genes of 62 tissues, 40 of them tumours (Alon et al., 1999).  A discriminative factor
-model finds a few ways in which the genes move together, those that tell tumours from healthy tissue
-among them, and says which genes make each of them.
+model explains the genes by a few factors, some of which separate tumours from healthy tissue, and
+estimates the loadings of the genes on them.
 """
 
 # %%
@@ -57,9 +57,9 @@ FactorScoreDisplay.from_estimator(model, X, y)
 plt.show()
 
 # %%
-# Genes that make the factors
-# ---------------------------
-# By draws, whose intervals know that factors can be turned into one another.
+# Genes with large loadings
+# -------------------------
+# By Gibbs sampling, whose intervals include the uncertainty of the rotation of factors.
 
 draws = FactorSVC(5, "linear", Gibbs(draws=150, burn_in=100, chains=1), coef_prior="lasso")
 draws.set_params(random_state=0).fit(X, y)

@@ -2,9 +2,9 @@
 A first fit
 ===========
 
-One fit of :class:`bayesvm.BayesianLinearSVC` answers what a support vector machine leaves open:
-how large each coefficient is and how surely, how probable the class of a new row is, and how far
-that probability itself can be trusted.  No penalty is tuned and nothing is cross-validated.
+One fit of :class:`bayesvm.BayesianLinearSVC` gives what a support vector machine does not: standard
+deviations of the coefficients, class probabilities of new rows, and intervals of these
+probabilities.  No penalty is tuned and nothing is cross-validated.
 """
 
 # %%
@@ -33,7 +33,7 @@ print(f"test error: {100 * (model.predict(X_test) != y_test).mean():.1f} %")
 # Coefficients
 # ------------
 # ``summary`` is on the scale of the input.  The figure multiplies by the standard deviation of each
-# column, so that coefficients can be compared, and shows those surest of their sign first.
+# column, so that coefficients can be compared, and is sorted by the certainty of their sign.
 
 print(model.summary(level=0.9).head())
 
@@ -43,9 +43,8 @@ plt.show()
 # %%
 # Probabilities
 # -------------
-# ``predict_proba`` comes from the same fit: its link from f to probability is learned on what the
-# posterior says of each training row when that row is left out.  Here is how it does on rows that
-# were held back.
+# ``predict_proba`` comes from the same fit: its link from f to probability is fitted on left-out
+# predictions of the training rows.  The figure is for test rows.
 
 proba = model.predict_proba(X_test)
 print(f"log loss: {log_loss(y_test, proba):.3f}")
@@ -56,8 +55,8 @@ plt.show()
 # %%
 # Intervals of probabilities
 # --------------------------
-# Where the posterior of f is wide, so is the interval.  Marks show what each tumour was: at the top
-# malignant, at the bottom benign.
+# Where the posterior of f is wide, so is the interval.  Marks show the label of each tumour: at the
+# top malignant, at the bottom benign.
 
 lower, upper = model.predict_interval(X_test, level=0.9)
 widest = (upper - lower)[:, 1].argmax()

@@ -3,7 +3,7 @@ Four inferences, one model
 ==========================
 
 Variational Bayes finds nearly the posterior means of a Gibbs sampler in a small fraction of the
-time, and pays for it with standard deviations that are too small: here by nearly one half.  EM
+time, but its standard deviations are too small: here by nearly one half.  EM
 gives one point and no standard deviations; stochastic variational inference approaches variational
 Bayes from minibatches.
 """
@@ -11,8 +11,8 @@ Bayes from minibatches.
 # %%
 # One simulated problem
 # ---------------------
-# The simulation of Luts & Ormerod (2014), section 4.2.  All four see the same model: the same
-# hinge and a Gaussian prior whose precision is fixed, so that nothing but inference differs.
+# The simulation of Luts & Ormerod (2014), section 4.2.  All four fit the same model, the
+# hinge and a Gaussian prior of fixed precision, so that only inference differs.
 
 import time
 
@@ -40,8 +40,8 @@ for name, inference in {
     seconds[name] = time.perf_counter() - start
 
 # %%
-# What they say
-# -------------
+# Results
+# -------
 # The error is hardly affected by the choice; the bound exists for VB and SVI only.
 
 print("         seconds  test error     bound   largest distance of a mean from Gibbs, in its sd")
@@ -86,8 +86,8 @@ plt.show()
 # %%
 # The bound
 # ---------
-# VB climbs until the bound settles.  SVI sees 50 rows at a time and stays a little below; with few
-# rows it has no advantage, with millions it need not see them all to be near.
+# VB runs until the bound converges.  SVI uses 50 rows at a time and stays a little below; with few
+# rows it has no advantage, with millions it comes close before it has used them all.
 
 print(f"bound of svi: {models['vb'].elbo_ - models['svi'].elbo_:.3f} below that of vb")
 

@@ -2,16 +2,17 @@
 Patients seen several times
 ===========================
 
-A trial compares two treatments of an infection; patients come back up to seven times.  Some are ill
-for reasons no column knows, and stay so from visit to visit.  The data are simulated after those of
-section 4.3 of Luts and Ormerod (2014); ``python -m papers run luts-toenail`` runs the real ones.
+A trial compares two treatments of an infection; patients are seen up to seven times.  Some are ill
+for reasons that no column records, and stay so from visit to visit.  The data are simulated
+after those of section 4.3 of Luts and Ormerod (2014); ``python -m papers run luts-toenail``
+runs the real ones.
 """
 
 # %%
-# A machine that does not know the patients
-# -----------------------------------------
-# One row in five is of an ill patient.  A linear machine on time, treatment and their product finds
-# nothing better than to call nobody ill.
+# A machine without patients
+# --------------------------
+# One row in five is of an ill patient.  A linear machine on time, treatment and their product
+# predicts that no patient is ill.
 
 import tempfile
 from pathlib import Path
@@ -44,23 +45,23 @@ print(f"ill rows: {y.mean():.0%}; balanced error without patients: {error:.1%}")
 # %%
 # A random intercept
 # ------------------
-# Every patient gets an intercept; their spread is learned.
+# Every patient gets an intercept; their variance is learned.
 
 mixed = MixedSVC().fit(X[train], y[train], groups=patient[train])
 known = mixed.predict(X[test], groups=patient[test])
 print(f"balanced error with patients: {1 - balanced_accuracy_score(y[test], known):.1%}")
-for name, model, asked in (
+for name, model, options in (
     ("without patients", plain, {}),
     ("with patients", mixed, {"groups": patient[test]}),
-    ("with patients, nobody told who is who", mixed, {}),
+    ("with patients, labels of patients not given", mixed, {}),
 ):
-    print(f"log loss {name}: {log_loss(y[test], model.predict_proba(X[test], **asked)):.3f}")
+    print(f"log loss {name}: {log_loss(y[test], model.predict_proba(X[test], **options)):.3f}")
 print(mixed.variance_components_.round(2))
 print(mixed.intraclass_share_.round(2))
 
 # %%
-# The patients in order, with what was simulated beside it.  Effects are on the scale of f, where
-# the margin is 1, and drawn to zero; their order is what counts.
+# The patients in order, with the simulated effects.  Effects are on the scale of f, where the
+# margin is 1, and shrunk to zero; compare their order.
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 5), layout="constrained")
 display = GroupDisplay.from_estimator(mixed, ax=axes[0], color="C0", ecolor="0.75")
@@ -70,10 +71,10 @@ axes[1].set(xlabel="simulated effect", ylabel="posterior mean")
 plt.show()
 
 # %%
-# A stranger
-# ----------
-# A patient who was never seen is averaged over: the probability is nearer to one half and its
-# interval wider than for one who is known.
+# A new patient
+# -------------
+# The effect of a new patient is averaged over: the probability is nearer to one half and its
+# interval wider than for a known one.
 
 months = np.linspace(0, 12, 60)
 rows = np.column_stack([months, np.ones(60), months])
@@ -81,7 +82,7 @@ worst = effects.idxmax()[1]
 figure, ax = plt.subplots(layout="constrained")
 for label, groups, color in (
     (f"patient {worst}", np.full(60, worst), "C3"),
-    ("a stranger", None, "C0"),
+    ("a new patient", None, "C0"),
 ):
     lower, upper = mixed.predict_interval(rows, groups=groups)
     ax.plot(months, mixed.predict_proba(rows, groups=groups)[:, 1], color=color, label=label)

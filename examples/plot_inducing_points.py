@@ -2,10 +2,9 @@
 Few points instead of all rows
 ==============================
 
-A kernel machine can see its rows through a few inducing points. What these leave unexplained is
-kept as variance: by all rows alike (variational), or by every row for itself (FITC). Here is what
-either does to a function of one variable, and what is known of the kernel's length scale when it is
-drawn with everything else.
+A kernel machine can be fitted with a few inducing points. What these do not explain is kept as
+variance, in two ways: variational and FITC. The figures show both for a function of one variable,
+and the posterior of the kernel's length scale when it is drawn with everything else.
 """
 
 import matplotlib.pyplot as plt
@@ -23,7 +22,7 @@ X, grid = x[:, None], np.linspace(-6, 6, 200)[:, None]
 # %%
 # Five points, the same kernel. The bound of the variational fit lies far below that of all rows,
 # and the function follows the data only where a point is near. FITC's is higher, but it bounds the
-# evidence of another model: it is no yardstick between the two.
+# evidence of another model: the two cannot be compared.
 
 kernel = 4.0 * RBF(0.25)  # on standardised columns
 few = {"kernel": kernel, "tune": False, "n_inducing": 5, "random_state": 0}
@@ -44,7 +43,7 @@ for ax, (name, fit) in zip(axes.flat, fits.items()):
 # %%
 # Draw the kernel too (``tune="sample"``): its log parameters move by slice sampling with f
 # integrated out, and every draw predicts with its own kernel. The likelihood is logistic here: the
-# hinge is no density of the labels, and likes large functions whatever they are.
+# hinge is no density of the labels, and prefers large functions whatever the labels are.
 
 drawn = BayesianSVC(
     RBF(0.5),

@@ -1,16 +1,16 @@
 """
-A kernel machine that knows where it is unsure
-==============================================
+A kernel machine with uncertainty
+=================================
 
-:class:`bayesvm.BayesianSVC` puts a Gaussian process where a support vector machine has a function.
-One fit learns the kernel, finds the posterior of f and calibrates probabilities.  Here is what it
-draws in two dimensions, and what a column that means nothing looks like to it.
+:class:`bayesvm.BayesianSVC` is a support vector machine with a Gaussian process prior.  One fit
+learns the kernel, finds the posterior of f and calibrates probabilities.  The figures show a fit in
+two dimensions, and the length scales of columns without effect.
 """
 
 # %%
 # Fit
 # ---
-# Two interleaved half circles with noise.  Neither ``C`` nor ``gamma`` is searched for.
+# Two interleaved half circles with noise.  There is no search for ``C`` or ``gamma``.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -29,10 +29,10 @@ print(f"test error {100 * (model.predict(X_test) != y_test).mean():.1f} %, ", en
 print(f"log loss {log_loss(y_test, model.predict_proba(X_test)):.3f}")
 
 # %%
-# The band of decision
-# --------------------
+# Where the label is uncertain
+# ----------------------------
 # Left, probabilities: the black line is where both classes are equally likely, and in the hatched
-# band the 90 % interval of the probability holds one half: the label is not settled.  Right, the
+# band the 90 % interval of the probability contains one half.  Right, the
 # posterior standard deviation of f: small along the data, that of the prior far from them.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
@@ -43,23 +43,23 @@ shades = right.contourf(band.x, band.y, sd, 12, cmap="viridis")
 fig.colorbar(shades, ax=right, label="standard deviation of f")
 right.scatter(*X.T, c=y, cmap="RdBu_r", edgecolors="k", s=18)
 right.scatter(*X[model.support_].T, s=45, facecolors="none", edgecolors="w")
-left.set_title("probability, and where the label is open")
-right.set_title("spread; circles are rows inside the margin")
+left.set_title("probability")
+right.set_title("standard deviation; circles are rows inside the margin")
 plt.show()
 
 # %%
-# Are the probabilities true?
-# ---------------------------
-# On rows that were not seen:
+# Calibration
+# -----------
+# On test rows:
 
 CalibrationDisplay.from_estimator(model, X_test, y_test, n_bins=8)
 plt.show()
 
 # %%
-# Columns that mean nothing
-# -------------------------
-# Four columns of noise are added.  Where the evidence is very strong, every column gets a length
-# scale of its own; a long one says that f hardly changes along it.
+# Columns without effect
+# ----------------------
+# Four columns of noise are added.  Where the evidence is very strong, every column gets a
+# separate length scale; along a column with a long one f hardly changes.
 
 rng = np.random.default_rng(0)
 noise = rng.standard_normal((200, 4))

@@ -1,15 +1,15 @@
 """
-Rows that are never held
-========================
+Rows in files
+=============
 
 A fit needs two sums over its rows, so rows may stay in a file: here a machine with inducing points
-reads them in blocks, decides what to keep in memory, and gives the fit that an array would give.
+reads them in blocks, and its fit is the same as that to an array.
 """
 
 # %%
-# Rows in a file
-# --------------
-# 200,000 rows of six columns, written piece by piece.  (Take 20 million if you have a minute.)
+# The file
+# --------
+# 200,000 rows of six columns, written in pieces.  (20 million take about a minute.)
 
 import tempfile
 from pathlib import Path
@@ -41,8 +41,8 @@ rows.flush()
 # %%
 # The linear machine, then the kernel machine
 # -------------------------------------------
-# A source takes the place of X.  ``verbose`` tells the memory plan: whether columns are kept or
-# made again on every pass.
+# A source is given as X.  ``verbose`` prints whether columns are kept in memory or computed again
+# on every pass.
 
 source = from_memmap(folder / "X.npy")
 linear = BayesianLinearSVC(random_state=0).fit(source, labels)
@@ -50,7 +50,7 @@ kernel = BayesianSVC(n_inducing=64, tune=False, random_state=0, verbose=1).fit(s
 print(f"passes over all rows: {linear.n_iter_} and {kernel.n_iter_}")
 
 # %%
-# The same fit with nothing kept, on one thread:
+# The same fit without columns in memory, on one thread:
 
 again = BayesianSVC(n_inducing=64, tune=False, random_state=0, engine=Serial(memory=0))
 again.fit(source, labels)
@@ -59,9 +59,9 @@ gap = np.abs(again.predict_proba(X_test) - kernel.predict_proba(X_test)).max()
 print(f"largest difference of two probabilities: {gap:.1e}")
 
 # %%
-# What more rows are good for
-# ---------------------------
-# The linear machine knows all it can after a few thousand rows; the kernel machine goes on.
+# More rows
+# ---------
+# The linear machine does not improve after a few thousand rows; the kernel machine does.
 
 sizes = [2_000, 5_000, 20_000, 60_000, N]
 losses = {"linear": [], "64 inducing points": []}
@@ -77,6 +77,6 @@ print(f"AUC of the last: {roc_auc_score(y_test, p):.3f}")
 fig, ax = plt.subplots(layout="constrained")
 for name, values in losses.items():
     ax.plot(sizes, values, "o-", label=name)
-ax.set(xscale="log", xlabel="rows", ylabel="log loss of rows not seen")
+ax.set(xscale="log", xlabel="rows", ylabel="log loss of test rows")
 ax.legend()
 plt.show()

@@ -1,16 +1,16 @@
 """
-Cells that were not recorded
-============================
+Missing cells
+=============
 
-Dropping incomplete rows throws labels away, and filling in means pretends to know.  With
-``missing="model"`` missing cells have a distribution, learned together with the classifier.
+Dropping incomplete rows loses labels, and means in place of missing cells ignore their uncertainty.
+With ``missing="model"`` missing cells have a distribution, learned together with the classifier.
 """
 
 # %%
-# A table with holes
-# ------------------
-# Five correlated columns.  The third decides most, and is missing in two rows of five, more often
-# where the first is large: missing at random, because the first is there to see.
+# The table
+# ---------
+# Five correlated columns.  The third has the largest effect, and is missing in two rows of five,
+# more often where the first is large: missing at random, because the first is observed.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -35,7 +35,7 @@ print(f"incomplete rows: {np.isnan(X).any(axis=1).mean():.0%}")
 # %%
 # Three ways to fit it
 # --------------------
-# The log loss on new rows, which have holes as well; and what it is where nothing is missing.
+# The log loss on new rows, which have missing cells too; and that without missing cells.
 
 joint = BayesianLinearSVC(missing="model").fit(X[train], y[train])
 means = make_pipeline(SimpleImputer(), BayesianLinearSVC()).fit(X[train], y[train])
@@ -48,17 +48,17 @@ best = BayesianLinearSVC().fit(whole[train], y[train])
 print(f"{'nothing missing':20s} {log_loss(y[test], best.predict_proba(whole[test])):.3f}")
 
 # %%
-# What is missing, and what is filled in
-# --------------------------------------
+# Missing and imputed cells
+# -------------------------
 
 MissingDisplay.from_estimator(joint, X[test])
 plt.show()
 
 # %%
-# How far off?
-# ------------
-# ``impute`` gives the expected value of each missing cell and its standard deviation; the truth is
-# known here.  Training cells have seen their labels too (``imputed_``).
+# Errors of the imputation
+# ------------------------
+# ``impute`` gives the expected value of each missing cell and its standard deviation; the true
+# values are known here.  Training cells are inferred with their labels too (``imputed_``).
 
 mean, std = joint.impute(X[test])
 gone = np.isnan(X[test])
@@ -68,8 +68,8 @@ print(f"missing cells within 2 sd: {np.mean(np.abs(z) < 2):.2f}")
 # %%
 # The same by Gibbs sampling
 # --------------------------
-# Cells, their distribution and the coefficients are drawn in turn.  Variational Bayes is too sure
-# of the coefficients, as it is without missing cells, and keeps them a little closer to zero.
+# Cells, their distribution and the coefficients are drawn in turn.  Variational Bayes is
+# overconfident, as it is without missing cells, and shrinks coefficients a little more.
 
 scheme = Gibbs(draws=400, burn_in=100, chains=2)
 drawn = BayesianLinearSVC(missing="model", inference=scheme, random_state=0)

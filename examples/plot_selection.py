@@ -2,8 +2,8 @@
 Which variables matter
 ======================
 
-A spike-and-slab prior gives every column a probability to matter.  Where two columns tell the same
-they share the probability; a mode, or variational Bayes, picks one and is silent about the other.
+A spike-and-slab prior gives every column a posterior probability of inclusion.  Two nearly equal
+columns share the probability; a mode, or variational Bayes, selects one of them only.
 """
 
 # %%
@@ -29,7 +29,7 @@ y = np.where(f + rng.logistic(size=300) > 0, 1, -1)
 # Inclusion probabilities
 # -----------------------
 # By Gibbs sampling and by variational Bayes.  A bar is the probability that a column matters, its
-# shade the probability of a positive sign.  Variational Bayes is surer of itself than it should be.
+# shade the probability of a positive sign.  Variational Bayes is overconfident.
 # The likelihood is the logistic, because the hinge counts evidence about three times.
 
 scheme = Gibbs(draws=1000, burn_in=200, chains=2)
@@ -41,10 +41,10 @@ InclusionDisplay.from_estimators({"spike and slab, Gibbs": gibbs, "Laplace-zero,
 plt.show()
 
 # %%
-# Have the chains agreed?
+# Agreement of the chains
 # -----------------------
-# One chain was started with no column and one with all.  The twins x0 and x1 take turns: while one
-# is in, the other is mostly zero.  The dashed line is the joint mode under a Laplace prior (ECME).
+# One chain was started with no column and one with all.  The near copies x0 and x1 alternate: while
+# one is in, the other is mostly zero.  The dashed line is the joint mode under a Laplace prior.
 
 print(f"largest R-hat of an inclusion indicator: {gibbs.machines_[0].change:.3f}")
 ecme = BayesianLinearSVC(Lasso(), EM(learn="mode"), "logistic").fit(X, y)
@@ -54,8 +54,8 @@ plt.show()
 # %%
 # The lasso's path
 # ----------------
-# Every point of it is the exact solution of a convex programme.  As a rule the number of columns
-# grows with the scale of the prior, and no point on it says how sure it is of any of them.
+# Every point is the exact solution of a convex programme.  As a rule the number of columns
+# grows with the scale of the prior.  The path has no measure of uncertainty.
 
 PathDisplay.from_estimator(
     BayesianLinearSVC("lasso", "em"), X, y, nus=np.geomspace(0.002, 1.0, 12), top=5

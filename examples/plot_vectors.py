@@ -1,6 +1,6 @@
 """
-Vectors that speak for their class
-==================================
+Three sparse kernel machines
+============================
 
 A support vector machine, a relevance vector machine and a probabilistic classification vector
 machine are the same kind of function, :math:`f(x) = \\sum_j w_j k(x, x_j) + b`.  They differ in
@@ -11,8 +11,8 @@ two of Chen, Tiňo and Yao (2009).
 # %%
 # Three machines at one kernel
 # ----------------------------
-# Two classes that overlap.  Vectors are ringed; a square marks a vector whose weight speaks against
-# its own class.  :class:`bayesvm.PCVC` forbids those: its prior is truncated at zero.
+# Two classes that overlap.  Vectors are ringed; a square marks a vector whose weight has the sign
+# of the other class.  :class:`bayesvm.PCVC` forbids those: its prior is truncated at zero.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -51,19 +51,19 @@ draw(0.5)
 # %%
 # A kernel that is too narrow
 # ---------------------------
-# With a shorter length scale every machine keeps more vectors and errs more: a vector reaches less
-# far, and boundaries follow the noise.  Signs do not help against that; the length scale matters
-# more than the prior of the weights.
+# With a shorter length scale every machine keeps more vectors and errs more: the kernel values
+# of a vector fall faster, and boundaries follow the noise.  The restriction of signs does not
+# prevent that; the length scale has more effect than the prior of the weights.
 
 draw(0.2)
 
 # %%
-# Left to itself
-# --------------
-# By default the length scale is that of most evidence.  Rows left out choose how smooth the
-# function is and calibrate the probabilities.  A rate chooses vectors, then one after another is
-# left out while the function stays within 0.07 posterior standard deviations of the process that
-# has them all.
+# The learned kernel
+# ------------------
+# By default the length scale is that of most evidence.  Left-out predictions determine
+# the smoothness of the function and calibrate the probabilities.  A rate selects vectors, then one
+# after another is removed while the function stays within 0.07 posterior standard deviations of the
+# process with all rows.
 
 for model in (PCVC(), RVC()):
     model.fit(X, y)
