@@ -96,7 +96,8 @@ def main() -> None:
     tune(sets, methods, parameters, args.jobs)
     print(f"tuned after {time.perf_counter() - start:.0f} s", flush=True)
     path = args.output / f"{experiment.name}.csv"
-    for count in complete(Work(args.experiment, parameters), tasks, path, args.jobs):
+    work = Work(args.experiment, parameters)
+    for count in complete(work.solve, work.measured, tasks, path, args.jobs):
         if count % 500 == 0:
             print(f"{count} of {len(tasks)}, {time.perf_counter() - start:.0f} s", flush=True)
         if time.perf_counter() - start > args.seconds:

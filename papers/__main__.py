@@ -62,7 +62,7 @@ def run_one(
     tasks = experiment.tasks(quick, seed)
     path = output / f"{experiment.results or experiment.name}.csv"
     console.print(experiment.title, style="bold")
-    done = complete(experiment, tasks, path, jobs)
+    done = complete(experiment.solve, experiment.measured, tasks, path, jobs)
     for _ in track(done, "fits", total=len(tasks) + 1, console=console, transient=True):
         pass
     frame = results(tasks, path)

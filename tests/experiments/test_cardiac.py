@@ -35,7 +35,9 @@ def test_a_run_is_reported_and_drawn(tmp_path):
     assert find("luts-cardiac") is luts_cardiac.EXPERIMENT
     tasks = luts_cardiac.tasks(True, 0, splits=2, sweeps=(20, 40))
     path = tmp_path / "results.csv"
-    *_, count = complete(luts_cardiac.EXPERIMENT, tasks, path, 1)
+    *_, count = complete(
+        luts_cardiac.EXPERIMENT.solve, luts_cardiac.EXPERIMENT.measured, tasks, path, 1
+    )
     assert count == 2 * len(luts_cardiac.METHODS)
     frame = results(tasks, path)
     assert frame["error"].between(0.0, 0.5).all()

@@ -99,9 +99,9 @@ def test_a_line_cut_off_is_done_again(tmp_path, tasks):
     path = tmp_path / "results.csv"
     solve = {"error": 0.25, "seconds": 1.0}
     experiment = replace(luts.EXPERIMENT, solve=lambda task: solve)
-    assert list(complete(experiment, tasks, path, 1)) == list(range(7))
+    assert list(complete(experiment.solve, experiment.measured, tasks, path, 1)) == list(range(7))
     path.write_text(path.read_text()[:-5])
-    assert list(complete(experiment, tasks, path, 1)) == [5, 6]
+    assert list(complete(experiment.solve, experiment.measured, tasks, path, 1)) == [5, 6]
     frame = results(tasks, path)
     assert len(frame) == 6
     assert (frame["error"] == 0.25).all()
@@ -111,7 +111,7 @@ def test_a_file_of_another_kind_is_left_alone(tmp_path, tasks):
     path = tmp_path / "results.csv"
     path.write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match=r"another kind.*`path` of evaluate, --output"):
-        list(complete(luts.EXPERIMENT, tasks, path, 1))
+        list(complete(luts.EXPERIMENT.solve, luts.EXPERIMENT.measured, tasks, path, 1))
     assert path.read_text() == "a,b\n1,2\n"
 
 

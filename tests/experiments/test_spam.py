@@ -28,7 +28,7 @@ def stand_in(monkeypatch):
 
 def run(experiment, tasks, tmp_path):
     path = tmp_path / "results.csv"
-    *_, count = complete(experiment, tasks, path, 1)
+    *_, count = complete(experiment.solve, experiment.measured, tasks, path, 1)
     assert count == len(tasks)
     return results(tasks, path)
 

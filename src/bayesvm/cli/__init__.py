@@ -26,8 +26,7 @@ def version(show: bool) -> None:
 
 def main(
     show_version: Annotated[
-        bool,
-        typer.Option("--version", callback=version, is_eager=True, help="Show the version."),
+        bool, typer.Option("--version", callback=version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """Bayesian support vector machines."""

@@ -28,8 +28,7 @@ Data = Annotated[
     ),
 ]
 Model = Annotated[
-    Path,
-    typer.Argument(help="A model written by fit.", show_default=False, callback=check_input),
+    Path, typer.Argument(help="A model written by fit.", show_default=False, callback=check_input)
 ]
 
 
@@ -115,7 +114,7 @@ def predict(
         proba = machine.predict_proba(X)
         inner, rows = machine[-1], machine[:-1].transform(X)
         ends = None
-        if getattr(inner, "inference", None) != "em" and hasattr(inner, "predict_interval"):
+        if getattr(inner, "inference", None) != "em":
             ends = inner.predict_interval(rows, level)
     for j, label in enumerate(machine.classes_):
         frame[f"proba {label}"] = proba[:, j]
@@ -314,12 +313,6 @@ def show_model(console: Console, machine: Any) -> None:
     inner = machine[-1]
     state = "converged" if inner.converged_ else "did not converge"
     console.print(f"{inner!r}: {inner.n_iter_} iterations, {state}")
-    if not hasattr(inner, "summary"):
-        if hasattr(inner, "n_vectors_"):
-            console.print(f"{inner.n_vectors_} vectors")
-        elif hasattr(inner, "kernel_"):
-            console.print(f"kernel: {inner.kernel_}")
-        return
     frame = inner.summary()
     table = Table("name", *frame.columns, box=None, pad_edge=False)
     for name, row in frame.iterrows():

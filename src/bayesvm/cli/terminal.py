@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,30 +61,19 @@ def make_folder(path: Path) -> None:
         raise typer.BadParameter(f"files cannot be written to {path}: permission denied")
 
 
-class one_line_each:
+@contextmanager
+def one_line_each() -> Iterator[None]:
     """Errors and warnings of the library as one line each, without tracebacks or source lines."""
+    seen = set()
 
-    def __enter__(self) -> None:
-        self._saved = warnings.catch_warnings()
-        self._saved.__enter__()
-        self._seen: set[str] = set()
-        warnings.showwarning = self._show
+    def show(message: Warning | str, *_: Any) -> None:
+        if str(message) not in seen:  # each fold may give the same
+            seen.add(str(message))
+            plain_console(stderr=True).print(f"Warning: {message}", soft_wrap=True)
 
-    def _show(
-        self,
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: Any = None,
-        line: str | None = None,
-    ) -> None:
-        text = str(message)
-        if text not in self._seen:  # each fold may give the same
-            self._seen.add(text)
-            plain_console(stderr=True).print(f"Warning: {text}", soft_wrap=True)
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self._saved.__exit__(kind, error, trace)
-        if isinstance(error, ValueError | ImportError | OSError):
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        try:
+            yield
+        except (ValueError, ImportError, OSError) as error:
             raise typer.BadParameter(str(error)) from error

@@ -6,8 +6,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from numbers import Real
 from pathlib import Path
@@ -21,7 +20,7 @@ from sklearn.model_selection import RepeatedStratifiedKFold, check_cv
 from sklearn.utils import indexable
 
 from ..files.fingerprint import fingerprint
-from ..reports.display import machine_inside
+from ..reports.display import Inside
 from ..reports.tables import pandas_for
 from .tasks import Task, complete, results
 
@@ -31,29 +30,10 @@ FAILURE = "failure"  # column of the file: what went wrong, empty if nothing did
 RESERVED = (*KEYS, *CLOCKS, FAILURE, "key", "metric", "value")
 
 
-def _error(model: Any, X: Any, y: Any) -> float:
-    return float(np.mean(model.predict(X) != y))
-
-
-def _log_loss(model: Any, X: Any, y: Any) -> float:
-    return float(log_loss(y, model.predict_proba(X), labels=model.classes_))
-
-
 def brier_score(y: Any, proba: Any, classes: Any) -> float:
-    """Mean over rows of the squared distance between probabilities and outcomes.
+    """Mean squared distance between probabilities and outcomes, halved for two classes.
 
-    The squares are summed over the classes, which gives a number in [0, 2]; that of two classes is
-    halved, the squared error of one probability, in [0, 1].  So does
-    :func:`sklearn.metrics.brier_score_loss`.
-
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Labels.
-    proba : array of shape (n, n_classes)
-        Probabilities of the classes.
-    classes : array of shape (n_classes,)
-        Labels that the columns are about.
+    As :func:`sklearn.metrics.brier_score_loss`; column j of ``proba`` belongs to ``classes[j]``.
     """
     hit = np.asarray(y)[:, None] == np.asarray(classes)
     total = float(np.mean(np.sum((np.asarray(proba) - hit) ** 2, axis=1)))
@@ -66,8 +46,8 @@ def _brier(model: Any, X: Any, y: Any) -> float:
 
 # Names that scikit-learn has only with the sign turned, and sizes of sparse machines.
 METRICS: dict[str, Callable[[Any, Any, Any], float]] = {
-    "error": _error,
-    "log_loss": _log_loss,
+    "error": lambda model, X, y: float(np.mean(model.predict(X) != y)),
+    "log_loss": lambda model, X, y: log_loss(y, model.predict_proba(X), labels=model.classes_),
     "brier": _brier,
     "rmse": lambda model, X, y: _brier(model, X, y) ** 0.5,
     "n_vectors": lambda model, X, y: count_vectors(model),
@@ -77,18 +57,10 @@ LOWER_IS_BETTER = frozenset(METRICS) | frozenset(CLOCKS)
 
 def count_vectors(model: Any) -> float:
     """Vectors that a kernel machine keeps; those of the machine inside a search or a pipeline."""
-    model = machine_inside(model)
+    model = Inside.of(model).model
     if hasattr(model, "n_vectors_"):
         return float(model.n_vectors_)
     return float(np.sum(model.n_support_)) if hasattr(model, "n_support_") else float("nan")
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What the runner needs: the work of one task, and the names of what it measures."""
-
-    solve: Callable[[Task], dict[str, Any]]
-    measured: tuple[str, ...]
 
 
 def evaluate(
@@ -182,10 +154,10 @@ def evaluate(
                 task = dict(zip(KEYS, (dataset, number, name)))
                 tasks.append(task | {"key": fingerprint(known, pair, prints[name])})
     solve = partial(_solve, dict(estimators), held, divisions, scorers, error_score)
-    plan = _Plan(solve, (*scorers, *CLOCKS, FAILURE))
+    measured = (*scorers, *CLOCKS, FAILURE)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "results.csv" if path is None else Path(path)
-        _follow(complete(plan, tasks, file, n_jobs), len(tasks), progress)
+        _follow(complete(solve, measured, tasks, file, n_jobs), len(tasks), progress)
         frame = results(tasks, file)
     _tell(frame, error_score, path)
     numbers = frame.drop(columns=["key", FAILURE])
@@ -348,16 +320,12 @@ def _scorers(metrics: Any) -> dict[str, Callable[..., float]]:
             )
     if isinstance(metrics, Mapping):
         return dict(metrics)
-    return {name: METRICS.get(name) or _sklearn_scorer(name) for name in names}
-
-
-def _sklearn_scorer(name: str) -> Any:
     try:
-        return check_scoring(scoring=name)
+        return {name: METRICS.get(name) or check_scoring(scoring=name) for name in names}
     except ValueError as error:
         raise ValueError(
             f"metrics knows {', '.join(map(repr, METRICS))} and the scorers of scikit-learn; got "
-            f"{name!r}."
+            f"{', '.join(map(repr, names))}."
         ) from error
 
 
@@ -366,19 +334,14 @@ def _rows(X: Any, rows: Any) -> Any:
 
 
 def _follow(counts: Iterable[int], total: int, progress: bool | Callable[[int, int], Any]) -> None:
-    """Go through the counts, telling whoever wants to know."""
-    if callable(progress):
-        for count in counts:
-            progress(count, total)
-        return
+    """Exhaust the counts, with a progress bar or a call for each."""
     from ..inference.progress import terminal_bar
 
-    bar = terminal_bar() if progress else None
-    if bar is None:
-        for _ in counts:
-            pass
-        return
-    with bar:
-        job = bar.add_task("fits", total=total)
+    bar = terminal_bar() if progress is True else None
+    with bar or nullcontext():
+        job = bar.add_task("fits", total=total) if bar else None
         for count in counts:
-            bar.update(job, completed=count)
+            if bar:
+                bar.update(job, completed=count)
+            elif callable(progress):
+                progress(count, total)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
@@ -72,29 +71,15 @@ def f_test_5x2(differences: Any) -> FTest:
     return FTest(statistic, float(stats.f.sf(statistic, 10, 5)))
 
 
-@dataclass(frozen=True)
-class Friedman:
-    """Result of :func:`friedman`.
+class Friedman(NamedTuple):
+    """Result of :func:`friedman`."""
 
-    Parameters
-    ----------
-    names : list of str
-        The classifiers.
-    ranks : ndarray of shape (k,)
-        Mean rank of each, 1 the best.
-    n_datasets : int
-    chi2, chi2_pvalue : float
-        Friedman's statistic, chi-squared with k - 1 degrees of freedom.
-    statistic, pvalue : float
-        That of Iman and Davenport, F with k - 1 and (k - 1)(n - 1) degrees of freedom.
-    """
-
-    names: list[str]
-    ranks: Array
+    names: list[str]  # of the k classifiers
+    ranks: Array  # (k,) mean ranks, 1 the best
     n_datasets: int
-    chi2: float
+    chi2: float  # Friedman's statistic, chi-squared with k - 1 degrees of freedom
     chi2_pvalue: float
-    statistic: float
+    statistic: float  # of Iman and Davenport, F with k - 1 and (k - 1)(n - 1) degrees of freedom
     pvalue: float
 
 
@@ -148,22 +133,12 @@ def friedman(scores: Any, lower_is_better: bool = False, tie_correction: bool = 
     chi2 = max(float(chi2), 0.0)
     rest = n * (k - 1) - chi2
     statistic = (n - 1) * chi2 / rest if rest > 1e-12 * n * k else np.inf
-    return Friedman(
-        names,
-        ranks,
-        n,
-        chi2,
-        float(stats.chi2.sf(chi2, k - 1)),
-        float(statistic),
-        float(stats.f.sf(statistic, k - 1, (k - 1) * (n - 1))),
-    )
+    pvalues = stats.chi2.sf(chi2, k - 1), stats.f.sf(statistic, k - 1, (k - 1) * (n - 1))
+    return Friedman(names, ranks, n, chi2, float(pvalues[0]), float(statistic), float(pvalues[1]))
 
 
 def critical_difference(
-    k: int,
-    n: int,
-    alpha: float = 0.05,
-    test: Literal["nemenyi", "bonferroni-dunn"] = "nemenyi",
+    k: int, n: int, alpha: float = 0.05, test: Literal["nemenyi", "bonferroni-dunn"] = "nemenyi"
 ) -> float:
     r"""Mean ranks this far apart differ at level alpha: :math:`q_\alpha \sqrt{k (k + 1) / (6 n)}`.
 
@@ -196,30 +171,15 @@ def critical_difference(
     return float(q * _unit(k, n))
 
 
-@dataclass(frozen=True)
-class Nemenyi:
-    """Result of :func:`nemenyi`.
+class Nemenyi(NamedTuple):
+    """Result of :func:`nemenyi`."""
 
-    Parameters
-    ----------
-    names : list of str
-        The classifiers.
-    ranks : ndarray of shape (k,)
-        Mean ranks, 1 the best.
-    critical_difference, alpha : float
-        Ranks further apart differ at this level.
-    pvalues : ndarray of shape (k, k)
-        Of each pair, adjusted for their number.
-    groups : list of lists of str
-        The largest groups, best first, within which no two differ.
-    """
-
-    names: list[str]
-    ranks: Array
-    critical_difference: float
+    names: list[str]  # of the k classifiers
+    ranks: Array  # (k,) mean ranks, 1 the best
+    critical_difference: float  # ranks further apart differ at the level alpha
     alpha: float
-    pvalues: Array
-    groups: list[list[str]]
+    pvalues: Array  # (k, k) of each pair, adjusted for their number
+    groups: list[list[str]]  # the largest groups, best first, within which no two differ
 
 
 def nemenyi(scores: Any, alpha: float = 0.05, lower_is_better: bool = False) -> Nemenyi:
@@ -257,30 +217,15 @@ def nemenyi(scores: Any, alpha: float = 0.05, lower_is_better: bool = False) -> 
     return Nemenyi(base.names, base.ranks, cd, alpha, pvalues, _groups(base.names, base.ranks, cd))
 
 
-@dataclass(frozen=True)
-class BonferroniDunn:
-    """Result of :func:`bonferroni_dunn`.
+class BonferroniDunn(NamedTuple):
+    """Result of :func:`bonferroni_dunn`."""
 
-    Parameters
-    ----------
-    control : str
-        The one that the others are compared with.
-    names : list of str
-        The others.
-    differences : ndarray of shape (k - 1,)
-        Mean rank of each, less that of the control: positive where the control is better.
-    critical_difference, alpha : float
-        Larger differences are significant at this level.
-    pvalues : ndarray of shape (k - 1,)
-        Adjusted for their number.
-    """
-
-    control: str
-    names: list[str]
-    differences: Array
-    critical_difference: float
+    control: str  # the classifier that the others are compared with
+    names: list[str]  # of the others
+    differences: Array  # (k - 1,) mean ranks less that of the control: positive where it is better
+    critical_difference: float  # larger differences are significant at the level alpha
     alpha: float
-    pvalues: Array
+    pvalues: Array  # (k - 1,) adjusted for their number
 
     @property
     def significant(self) -> Array:
@@ -326,23 +271,14 @@ def bonferroni_dunn(
     others = [j for j in range(k) if j != at]
     differences = base.ranks[others] - base.ranks[at]
     pvalues = np.minimum(1.0, (k - 1) * 2 * stats.norm.sf(np.abs(differences) / _unit(k, n)))
-    return BonferroniDunn(
-        base.names[at],
-        [base.names[j] for j in others],
-        differences,
-        critical_difference(k, n, alpha, "bonferroni-dunn"),
-        alpha,
-        pvalues,
-    )
+    cd, names = critical_difference(k, n, alpha, "bonferroni-dunn"), [base.names[j] for j in others]
+    return BonferroniDunn(base.names[at], names, differences, cd, alpha, pvalues)
 
 
 def win_loss_tie(
-    frame: Any,
-    control: Any,
-    metric: str,
-    lower_is_better: bool | None = None,
+    frame: Any, control: Any, metric: str, lower_is_better: bool | None = None,
     alpha: float | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """On how many data sets each classifier beats a control, loses to it and ties with it.
 
     Parameters
@@ -372,9 +308,8 @@ def win_loss_tie(
     pd = pandas_for("win_loss_tie")
     table = score_table(frame, metric)
     control = table.columns[_column(list(table.columns), control)]
-    sign = (
-        -1.0 if (metric in LOWER_IS_BETTER if lower_is_better is None else lower_is_better) else 1.0
-    )
+    lower = metric in LOWER_IS_BETTER if lower_is_better is None else lower_is_better
+    sign = -1.0 if lower else 1.0
     part = frame[frame["metric"] == metric]
     groups = part.groupby(["dataset", "estimator"], sort=False)
     cells = {key: cell.sort_values("split")["value"].to_numpy() for key, cell in groups}

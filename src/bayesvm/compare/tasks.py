@@ -7,7 +7,7 @@ import io
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from joblib import Parallel, cpu_count, delayed
 from threadpoolctl import threadpool_limits
@@ -17,25 +17,16 @@ from ..reports.tables import pandas_for
 Task = dict[str, Any]  # flat: what the task is, and every setting its result depends on
 
 
-class Work(Protocol):
-    """What can be completed: the work of one task, and the names of what it measures."""
-
-    @property
-    def solve(self) -> Callable[[Task], dict[str, float]]: ...
-
-    @property
-    def measured(self) -> tuple[str, ...]: ...
-
-
 def complete(
-    experiment: Work, tasks: Sequence[Task], path: Path, jobs: int | None = None
-) -> Iterator[int]:
+    solve: Callable[[Task], dict[str, float]], measured: Sequence[str], tasks: Sequence[Task],
+    path: Path, jobs: int | None = None,
+) -> Iterator[int]:  # fmt: skip
     """Solve the tasks that ``path`` has no line for, and yield how many tasks are done so far.
 
     Every result is on disk before it is counted, so a run can be stopped at any time; the next one
-    with the same file solves only what is left.
+    with the same file solves only what is left.  ``measured`` are the keys that ``solve`` returns.
     """
-    header = [*tasks[0], *experiment.measured]
+    header = [*tasks[0], *measured]
     held = _held(path, header)
     keys = list(tasks[0])
     done = {tuple(row[k] for k in keys) for row in held}
@@ -49,7 +40,7 @@ def complete(
         writer = csv.DictWriter(handle, header)
         if handle.tell() == 0:
             writer.writeheader()
-        for row in workers(delayed(_alone)(experiment.solve, task) for task in todo):
+        for row in workers(delayed(_alone)(solve, task) for task in todo):
             writer.writerow(row)
             handle.flush()
             count += 1

@@ -388,4 +388,5 @@ class AdditiveSVC(BayesianClassifier):
         """
         rng = self._generator()
         pairs = zip(self._report().group(rng), self._effects.group(rng), strict=True)
-        return arviz_tree(*(a | b for a, b in pairs))
+        group, dims, coords = (a | b for a, b in pairs)
+        return arviz_tree(group, dims, coords, self.classes_)

@@ -419,7 +419,8 @@ class MixedSVC(BayesianClassifier):
         """Draws as of :meth:`BayesianLinearSVC.to_arviz`, with effects of each factor."""
         rng = self._generator()
         pairs = zip(self._coefficients.group(rng), self._effects.group(rng), strict=True)
-        return arviz_tree(*(a | b for a, b in pairs))
+        group, dims, coords = (a | b for a, b in pairs)
+        return arviz_tree(group, dims, coords, self.classes_)
 
     # ----- effects of groups
 

@@ -236,8 +236,7 @@ class LinearDraws(_Aligned):
         chains, theta = posterior.theta.shape[0], np.stack([pair.theta for pair in posterior.pairs])
         coef = np.stack([t[1:][at] * sign for t, (at, sign) in zip(theta, self.order, strict=True)])
         return self._sample(chains)._replace(
-            intercept=theta[:, 0].reshape(chains, -1),
-            coef=coef.reshape(chains, -1, coef.shape[1]),
+            intercept=theta[:, 0].reshape(chains, -1), coef=coef.reshape(chains, -1, coef.shape[1])
         )
 
     def functions(self, X: Array, n: int, rng: np.random.Generator) -> Array:

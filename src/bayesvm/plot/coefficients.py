@@ -15,7 +15,28 @@ NAMED = 40  # groups, up to which each is named on the axis
 
 
 @dataclass
-class CoefficientDisplay:
+class _Intervals:
+    """Named means with the ends of their intervals."""
+
+    names: list[str]
+    mean: Array
+    lower: Array | None = None
+    upper: Array | None = None
+    xlabel: str = ""
+
+    def _draw(self, ax: Any, style: dict[str, Any]) -> None:
+        """Means as points, with bars where there are intervals, one above the other."""
+        y, bars = np.arange(len(self.names)), None
+        if self.lower is not None and self.upper is not None:
+            # the mean of draws can lie outside an interval of their quantiles
+            bars = np.maximum([self.mean - self.lower, self.upper - self.mean], 0.0)
+        ax.errorbar(self.mean, y, xerr=bars, **({"fmt": "o"} | style))
+        ax.axvline(0.0, color="0.6", linewidth=0.8, zorder=0)
+        ax.set(ylim=(-0.5, len(y) - 0.5), xlabel=self.xlabel)
+
+
+@dataclass
+class CoefficientDisplay(_Intervals):
     """Posterior means of coefficients with intervals.
 
     Parameters
@@ -34,10 +55,6 @@ class CoefficientDisplay:
     ['x...', 'x...']
     """
 
-    names: list[str]
-    mean: Array
-    lower: Array | None = None
-    upper: Array | None = None
     xlabel: str = "coefficient"
 
     @classmethod
@@ -70,14 +87,14 @@ class CoefficientDisplay:
     def plot(self, ax: Any = None, **kwargs: Any) -> CoefficientDisplay:
         """Draw; further arguments go to ``Axes.errorbar``."""
         ax = axes_for(self, ax)
-        draw_intervals(ax, self, {"markersize": 4} | kwargs)
+        self._draw(ax, {"markersize": 4} | kwargs)
         ax.set_yticks(np.arange(len(self.names)), self.names)
         ax.invert_yaxis()
         return self
 
 
 @dataclass
-class GroupDisplay:
+class GroupDisplay(_Intervals):
     """Caterpillar plot: the effects of groups in order, with intervals.
 
     Parameters
@@ -101,10 +118,6 @@ class GroupDisplay:
     (20, True)
     """
 
-    names: list[str]
-    mean: Array
-    lower: Array | None = None
-    upper: Array | None = None
     xlabel: str = "effect"
 
     @classmethod
@@ -143,7 +156,7 @@ class GroupDisplay:
     def plot(self, ax: Any = None, **kwargs: Any) -> GroupDisplay:
         """Draw; further arguments go to ``Axes.errorbar``."""
         ax, count = axes_for(self, ax), len(self.names)
-        draw_intervals(ax, self, {"markersize": 3, "elinewidth": 0.8} | kwargs)
+        self._draw(ax, {"markersize": 3, "elinewidth": 0.8} | kwargs)
         named = count <= NAMED
         ax.set_yticks(np.arange(count) if named else [], self.names if named else [])
         if not named:
@@ -246,14 +259,3 @@ def _inclusion(model: Any, label: Any) -> tuple[Array, Array, str]:
         )
     where = machine.model.find("coef")[1]
     return machine.inclusion[where], machine.sign_proba()[where], str(label)
-
-
-def draw_intervals(ax: Any, display: CoefficientDisplay | GroupDisplay, style: Any) -> None:
-    """Means as points, with bars where there are intervals, one above the other."""
-    y, bars = np.arange(len(display.names)), None
-    if display.lower is not None and display.upper is not None:
-        # the mean of draws can lie outside an interval of their quantiles
-        bars = np.maximum([display.mean - display.lower, display.upper - display.mean], 0.0)
-    ax.errorbar(display.mean, y, xerr=bars, **({"fmt": "o"} | style))
-    ax.axvline(0.0, color="0.6", linewidth=0.8, zorder=0)
-    ax.set(ylim=(-0.5, len(y) - 0.5), xlabel=display.xlabel)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.metrics import brier_score_loss, log_loss
 
 from ..core.types import Array
-from ..reports.display import Inside, axes_for, check_label, machine_for, machine_inside
+from ..reports.display import Inside, axes_for, check_label, machine_for
 
 
 @dataclass
@@ -46,7 +46,7 @@ class CalibrationDisplay:
         label = known[-1] if label is None else label
         check_label(label, known)
         hit, p = np.asarray(y) == label, estimator.predict_proba(X)[:, known.index(label)]
-        name = type(machine_inside(estimator)).__name__
+        name = type(Inside.of(estimator).model).__name__
         return cls.from_predictions(hit, p, **({"name": name} | kwargs))
 
     @classmethod

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.types import Array
-from ..reports.display import axes_for, like, machine_inside
+from ..reports.display import Inside, axes_for, like
 
 
 @dataclass
@@ -107,7 +107,7 @@ def wrong_signed(estimator: Any, y: Any) -> np.ndarray:
 
 def _with_vectors(estimator: Any) -> Any:
     """The machine itself, where a pipeline or a search was given."""
-    machine = machine_inside(estimator)
+    machine = Inside.of(estimator).model
     if not (hasattr(machine, "support_") and hasattr(machine, "dual_coef_")):
         raise ValueError(
             "estimator must keep support_ and dual_coef_, as PCVC, RVC and SVC do, alone or as the "

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 from ..core.types import Array
 from ..machines.diagnostics import ess, r_hat
 from ..machines.machine import Machine
-from .tables import arviz_tree, draws_of, pandas_for, tails
+from .tables import Draws, arviz_tree, draws_of, pandas_for, stacked, tails
 
 
 class Coefficients:
@@ -125,31 +125,22 @@ class Coefficients:
         intercept = np.stack([np.broadcast_to(i, (n,)) for _, i in pairs], axis=1)
         return (coef[:, 0], intercept[:, 0]) if self.is_binary else (coef, intercept)
 
-    def group(
-        self, rng: np.random.Generator
-    ) -> tuple[dict[str, Any], dict[str, list[str]], dict[str, Any]]:
+    def group(self, rng: np.random.Generator) -> Draws:
         """Draws by name, names of their axes, and labels along these, for ArviZ."""
-        draws = [self._user(draws_of(m, rng)) for m in self.machines]
-        coef, intercept = (
-            parts[0] if self.is_binary else np.stack(parts, axis=2)
-            for parts in zip(*draws, strict=True)
-        )
-        group: dict[str, Any] = {"coef": coef}
+        pairs = [self._user(draws_of(m, rng)) for m in self.machines]
+        group: dict[str, Any] = {"coef": [coef for coef, _ in pairs]}
+        dims: dict[str, list[str]] = {"coef": ["feature"]}
         if self.has_intercept:
-            group["intercept"] = intercept
-        dims = {"coef": ["feature"] if self.is_binary else ["class", "feature"]}
-        coords: dict[str, Any] = {"feature": self.names}
-        if not self.is_binary:
-            dims["intercept"], coords["class"] = ["class"], list(self.classes)
+            group["intercept"], dims["intercept"] = [shift for _, shift in pairs], []
         held = self.machines[0].draws
         if self.is_binary and held is not None and "coef" in held.hyper:
             drawn = self.prior.reported(held.hyper["coef"])
             group |= {f"coef_{name}": values for name, values in drawn.items()}
-        return group, dims, coords
+        return group, dims, {"feature": self.names}
 
     def arviz(self, rng: np.random.Generator) -> Any:
         """Draws as an ArviZ data tree."""
-        return arviz_tree(*self.group(rng))
+        return arviz_tree(*self.group(rng), self.classes)
 
     def summary(self, level: float = 0.9) -> Any:
         """Coefficients with their uncertainty, as a data frame."""
@@ -172,6 +163,4 @@ class Coefficients:
                 user = np.stack([np.asarray(self._matrix @ chain.T).T for chain in held.theta])
                 table["r_hat"], table["ess"] = r_hat(user), ess(user)
             frames.append(pd.DataFrame({k: x[skip:] for k, x in table.items()}, index=names))
-        if self.is_binary:
-            return frames[0]
-        return pd.concat(frames, keys=list(self.classes), names=["class"])
+        return stacked(frames, self.classes, pd)

@@ -64,17 +64,12 @@ class Inside:
     def names(self) -> list[str]:
         """Names of the columns that the estimator is given, made up where there are none."""
         if self.before and not hasattr(self.model, "feature_names_in_"):
-            names = self._names_out()
+            names: list[str] | None = None
+            for steps in self.before:
+                names = feature_names(steps, names)
             if names is not None and len(names) == self.model.n_features_in_:
                 return names
         return [str(name) for name in self.model._names()]
-
-    def _names_out(self) -> list[str] | None:
-        """Names that the steps before give to their columns; some steps give none."""
-        names: list[str] | None = None
-        for steps in self.before:
-            names = feature_names(steps, names)
-        return names
 
 
 def feature_names(steps: Any, given: list[str] | None) -> list[str] | None:
@@ -96,11 +91,6 @@ def machine_for(model: Any, label: Any) -> tuple[Any, int, Any]:
 def check_label(label: Any, known: list[Any]) -> None:
     if label not in known:
         raise ValueError(f"label must be one of the classes {known}; got {label!r}.")
-
-
-def machine_inside(model: Any) -> Any:
-    """The estimator itself, the last step of a pipeline, the best of a search."""
-    return Inside.of(model).model
 
 
 def like(X: Any) -> Callable[[Any], Any]:

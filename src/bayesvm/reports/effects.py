@@ -16,7 +16,7 @@ from ..inputs.levels import Levels
 from ..machines.fit import Fit
 from ..machines.machine import Machine, covariances
 from ..model.model import Problem
-from .tables import draws_of, pandas_for, tails
+from .tables import Draws, draws_of, pandas_for, stacked, tails
 
 VARIANCES = 4000  # draws of a variational factor from which an interval is computed
 LOGISTIC_VARIANCE = np.pi**2 / 3
@@ -126,23 +126,21 @@ class GroupEffects:
             self.fit.machines[0].posterior.variance()  # a point estimate refuses
         return frame["lower"], frame["upper"]
 
-    def group(
-        self, rng: np.random.Generator
-    ) -> tuple[dict[str, Any], dict[str, list[str]], dict[str, Any]]:
+    def group(self, rng: np.random.Generator) -> Draws:
         """Draws of effects by name, names of their axes, and labels along these, for ArviZ."""
-        thetas, single = [draws_of(m, rng) for m in self.fit.machines], len(self.fit.machines) == 1
+        machines = self.fit.machines
+        thetas = [draws_of(m, rng) for m in machines]
         group: dict[str, Any] = {}
         dims: dict[str, list[str]] = {}
         coords: dict[str, Any] = {}
-        for k, term, factor in self._terms(self.fit.machines[0]):
+        for k, term, factor in self._terms(machines[0]):
             parts = []
-            for machine, theta in zip(self.fit.machines, thetas, strict=True):
+            for machine, theta in zip(machines, thetas, strict=True):
                 u = theta[..., machine.model.slices[k]]
                 u = u.reshape(*u.shape[:2], term.design.G, term.design.r)
                 parts.append(u @ machine.model.terms[k].design.to_user().T)
             key, axes = f"effect_{factor}", [f"level_{factor}", f"effect_of_{factor}"]
-            group[key] = parts[0] if single else np.stack(parts, axis=2)
-            dims[key] = axes if single else ["class", *axes]
+            group[key], dims[key] = parts, axes
             coords |= {axes[0]: self.labels[factor], axes[1]: self._names(term.design)}
         return group, dims, coords
 
@@ -218,12 +216,3 @@ def _table(rows: list[Any], index: Any, notes: list[str], pd: Any) -> Any:
         frame["note"] = notes
         frame.attrs["note"] = CAUTION
     return frame
-
-
-def stacked(frames: list[Any], classes: Array, pd: Any) -> Any:
-    """The frame of two classes, or those of several one above another."""
-    if len(frames) == 1:
-        return frames[0]
-    out = pd.concat(frames, keys=list(classes), names=["class"])
-    out.attrs.update(frames[0].attrs)
-    return out

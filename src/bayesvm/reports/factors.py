@@ -96,49 +96,31 @@ class FactorReport:
         return f[:, :, 0] if f.shape[2] == 1 else f.transpose(0, 2, 1)
 
     def arviz(
-        self,
-        n: int,
-        rng: np.random.Generator,
-        names: Sequence[str],
-        factors: Sequence[str],
+        self, n: int, rng: np.random.Generator, names: Sequence[str], factors: Sequence[str],
         classes: Array,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         """Draws as an ArviZ data tree."""
         parts = self.sample(n, rng)
-        single = len(parts) == 1
-        psi = [self.columns.precision(found.psi) for found in parts]
         group: dict[str, Any] = {
             "loadings": np.concatenate([found.A for found in parts], axis=3),
-            "noise_precision": psi[0] if single else np.stack(psi, axis=2),
+            "noise_precision": [self.columns.precision(found.psi) for found in parts],
         }
-        dims = {
-            "loadings": ["feature", "factor"],
-            "noise_precision": ["feature"] if single else ["class", "feature"],
-        }
+        dims = {"loadings": ["feature", "factor"], "noise_precision": ["feature"]}
         coords: dict[str, Any] = {"feature": list(names), "factor": list(factors)}
-        if not single:
-            coords["class"] = list(classes)
         if parts[0].coef is not None:
             group["coef"] = np.concatenate([found.coef for found in parts], axis=2)
-            level: list[Any] = [found.intercept for found in parts]
-            group["intercept"] = level[0] if single else np.stack(level, axis=2)
-            dims |= {"coef": ["factor"], "intercept": [] if single else ["class"]}
+            group["intercept"] = [found.intercept for found in parts]
+            dims |= {"coef": ["factor"], "intercept": []}
         if parts[0].theta is not None:
             group["kernel_parameters"] = np.exp(parts[0].theta)
             dims["kernel_parameters"] = ["kernel_parameter"]
             coords["kernel_parameter"] = list(parts[0].names)
-        return arviz_tree(group, dims, coords)
+        return arviz_tree(group, dims, coords, classes)
 
     def summary(
-        self,
-        level: float,
-        posteriors: Sequence[Any],
-        drawn: bool,
-        rng: np.random.Generator,
-        names: Sequence[str],
-        factors: Sequence[str],
-        classes: Array,
-    ) -> Any:
+        self, level: float, posteriors: Sequence[Any], drawn: bool, rng: np.random.Generator,
+        names: Sequence[str], factors: Sequence[str], classes: Array,
+    ) -> Any:  # fmt: skip
         """Coefficients of the linear machines with these posteriors, and loadings: a table."""
         pd = pandas_for("summary")
         count = len(self.parts)

@@ -11,7 +11,7 @@ from ..core.types import Array
 from ..kernels import Precomputed, Scaled
 from ..machines.diagnostics import ess, r_hat
 from ..machines.machine import Machine
-from .tables import arviz_tree, draws_of, pandas_for, tails
+from .tables import arviz_tree, draws_of, pandas_for, stacked, tails
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,23 +74,16 @@ class KernelReport:
             frames.append(pd.DataFrame(table, index=names))
         if not frames:
             return pd.DataFrame({"mean": np.exp(kernel.theta)}, index=names)
-        if len(frames) == 1:
-            return frames[0]
-        return pd.concat(frames, keys=list(self.classes), names=["class"])
+        return stacked(frames, self.classes, pd)
 
     def arviz(self, rng: np.random.Generator) -> Any:
         """Draws as an ArviZ data tree: of the kernel if it was drawn, else of f at the points."""
-        single = len(self.machines) == 1
-        coords: dict[str, Any] = {} if single else {"class": list(self.classes)}
         if drawn := self.log_draws:
-            name, last, values = "kernel", "parameter", [np.exp(x) for x in drawn]
-            coords[last] = list(self.kernel.names)
+            name, axis, values = "kernel", "parameter", [np.exp(x) for x in drawn]
+            labels: Any = list(self.kernel.names)
         else:
             L = np.tril(self.design.L)
             thetas = [draws_of(m, rng) for m in self.machines]
-            name, last, values = "f", "point", [t[..., :1] + t[..., 1:] @ L.T for t in thetas]
-            coords[last] = np.arange(values[0].shape[-1])
-        dims = [last] if single else ["class", last]
-        return arviz_tree(
-            {name: values[0] if single else np.stack(values, axis=2)}, {name: dims}, coords
-        )
+            name, axis, values = "f", "point", [t[..., :1] + t[..., 1:] @ L.T for t in thetas]
+            labels = np.arange(values[0].shape[-1])
+        return arviz_tree({name: values}, {name: [axis]}, {axis: labels}, self.classes)

@@ -34,12 +34,36 @@ def pandas_for(what: str) -> Any:
     return pd
 
 
-def arviz_tree(group: dict[str, Any], dims: dict[str, list[str]], coords: dict[str, Any]) -> Any:
-    """Draws as an ArviZ data tree."""
+Draws = tuple[dict[str, Any], dict[str, list[str]], dict[str, Any]]
+
+
+def arviz_tree(
+    group: dict[str, Any], dims: dict[str, list[str]], coords: dict[str, Any], classes: Array
+) -> Any:
+    """Draws by name, names of their axes and labels along these, as an ArviZ data tree.
+
+    Draws of each machine are a list; of several machines the first axis is ``class``.
+    """
     try:
         from arviz_base import from_dict
     except ImportError as error:
         raise ImportError(
             "to_arviz needs the package arviz-base: pip install 'bayesvm[arviz]'"
         ) from error
+    several = {name for name, x in group.items() if isinstance(x, list) and len(x) > 1}
+    group = {
+        name: np.stack(x, axis=2) if name in several else x[0] if isinstance(x, list) else x
+        for name, x in group.items()
+    }
+    dims = {name: ["class"] * (name in several) + axes for name, axes in dims.items()}
+    coords = coords | ({"class": list(classes)} if several else {})
     return from_dict({"posterior": group}, dims=dims, coords=coords)
+
+
+def stacked(frames: list[Any], classes: Array, pd: Any) -> Any:
+    """The frame of two classes, or those of several one above another."""
+    if len(frames) == 1:
+        return frames[0]
+    out = pd.concat(frames, keys=list(classes), names=["class"])
+    out.attrs.update(frames[0].attrs)
+    return out

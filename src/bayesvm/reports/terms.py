@@ -16,8 +16,7 @@ from ..machines.machine import Machine
 from ..machines.posterior import GaussianPosterior
 from ..model.latent import predict_rows
 from ..model.passes import moments
-from .effects import stacked
-from .tables import draws_of, pandas_for, tails
+from .tables import Draws, draws_of, pandas_for, stacked, tails
 
 
 class Terms:
@@ -90,21 +89,17 @@ class Terms:
         ]
         return parts[0] if len(parts) == 1 else np.stack(parts, axis=1)
 
-    def group(
-        self, rng: np.random.Generator
-    ) -> tuple[dict[str, Any], dict[str, list[str]], dict[str, Any]]:
+    def group(self, rng: np.random.Generator) -> Draws:
         """Draws by name, names of their axes, and labels along these, for ArviZ."""
-        single = len(self.machines) == 1
         group: dict[str, Any] = {}
         dims: dict[str, list[str]] = {}
-        coords: dict[str, Any] = {} if single else {"class": list(self.classes)}
+        coords: dict[str, Any] = {}
         labels = self._named(self.machines[0])[0]
         parts = [draws_of(m, rng) @ self._named(m)[2].T.toarray() for m in self.machines]
         for term in dict.fromkeys(name for name, _ in labels):
             at = [j for j, (name, _) in enumerate(labels) if name == term]
-            own, axis = [part[..., at] for part in parts], f"name_of_{term}"
-            group[term] = own[0] if single else np.stack(own, axis=2)
-            dims[term] = [axis] if single else ["class", axis]
+            axis = f"name_of_{term}"
+            group[term], dims[term] = [part[..., at] for part in parts], [axis]
             coords[axis] = [labels[j][1] for j in at]
         return group, dims, coords
 

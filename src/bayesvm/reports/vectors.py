@@ -38,16 +38,11 @@ class VectorReport:
 
     def arviz(self, rng: np.random.Generator) -> Any:
         """Draws as an ArviZ data tree; a vector's coordinate is its row in the training data."""
-        theta = np.stack([draws_of(m, rng) for m in self.machines], axis=2)
-        single = len(self.machines) == 1
-        theta = theta[:, :, 0] if single else theta
-        first = [] if single else ["class"]
-        coords: dict[str, Any] = {} if single else {"class": list(self.classes)}
-        return arviz_tree(
-            {"intercept": theta[..., 0], "dual_coef": theta[..., 1:]},
-            {"intercept": first, "dual_coef": [*first, "vector"]},
-            coords | {"vector": self.support},
-        )
+        thetas = [draws_of(m, rng) for m in self.machines]
+        group = {"intercept": [t[..., 0] for t in thetas]}
+        group["dual_coef"] = [t[..., 1:] for t in thetas]
+        dims: dict[str, list[str]] = {"intercept": [], "dual_coef": ["vector"]}
+        return arviz_tree(group, dims, {"vector": self.support}, self.classes)
 
     def summary(self, level: float) -> Any:
         """Weights with standard deviations and intervals as a data frame, largest first."""

@@ -21,13 +21,7 @@ from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
 from ..processes.evidence import is_scale
 from . import rvm
-from .candidates import (
-    MergedRows,
-    has_length_scale,
-    is_positive,
-    keeps_size,
-    stretched,
-)
+from .candidates import MergedRows, has_length_scale, is_positive, keeps_size, stretched
 from .folds import Fold, Held, row_losses
 from .journal import Journal
 from .newton import FLAT, PROBIT, PenalisedProbit
