@@ -106,7 +106,7 @@ class Missing(Part):
     """Columns some of whose cells are missing (NaN): latent variables with a Gaussian distribution.
 
     The cells are learned together with the classifier and averaged over in prediction; right where
-    the chance to be missing depends on what was observed only.
+    the probability to be missing depends on observed values only.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ class Process(Part):
     columns : list of names or positions, optional
         Inputs of the function; by default all columns that do not name groups.
     kernel : str or an object of :mod:`bayesvm.kernels`, default="rbf"
-        A name stands for the kernel with length scale :math:`\sqrt p` of *p* standardised columns.
+        A name means the kernel with length scale :math:`\sqrt p` of *p* standardised columns.
     n_inducing : int, "auto" or None, default=50
         Number of points; ``None`` takes every distinct row, ``"auto"`` as many as
         :class:`~bayesvm.BayesianSVC` does: every distinct row up to 1,000, of more up to 500.

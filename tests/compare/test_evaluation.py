@@ -94,7 +94,7 @@ def test_kinds_of_data_and_divisions():
     given = dict.fromkeys(("pair", "frame", "function"), halves) | {"own": None}
     values = score_table(evaluate(MODELS, sources, given, n_jobs=1), "error")
     assert values["logistic"].nunique() == 1
-    with pytest.raises(ValueError, match="'two' brings no divisions of its own: give splits"):
+    with pytest.raises(ValueError, match="'two' has no divisions: give splits"):
         evaluate(MODELS, {"two": DATA["two"]})
     with pytest.raises(ValueError, match="splits has nothing for the data set 'two'"):
         evaluate(MODELS, DATA, {"one": 3})

@@ -216,7 +216,8 @@ def test_a_finished_file_gives_back_the_finished_fit(name, tmp_path):
     again = clone(model).set_params(callbacks=[calls.append]).fit(rows, labels)
     assert not calls
     np.testing.assert_array_equal(again.predict_proba(rows), first.predict_proba(rows))
-    assert (again.elbo_, again.n_iter_) == (first.elbo_, first.n_iter_)
+    assert again.machines_[0].bound == first.machines_[0].bound
+    assert again.n_iter_ == first.n_iter_
 
 
 @pytest.mark.parametrize("name", ["vb", "em", "kernel", "pcvc", "additive"])
@@ -418,7 +419,7 @@ def test_sparse_arrays_in_a_model_file_inflate_within_limits(tmp_path):
         ({"format": 1, "version": "0.1.0"}, "holds no model"),
         ({"format": 1, "version": "0.1.0", "model": 5}, "holds no model.* int was found"),
         ({"format": 1, "version": "99.0", "model": BayesianLinearSVC()}, "bayesvm 99.0, which is"),
-        ({"format": 1, "model": BayesianLinearSVC()}, "does not say which version"),
+        ({"format": 1, "model": BayesianLinearSVC()}, "has no version of bayesvm"),
     ],
     ids=["no model", "five", "too new", "no version"],
 )

@@ -27,7 +27,7 @@ def block_rows(K: int) -> int:
 class Blocks:
     """Rows with labels and weights, cut into blocks of ``size``; those of dense arrays are views.
 
-    ``ready`` tells that X holds the assembled columns of a model rather than its input.
+    ``ready`` means that X holds the assembled columns of a model rather than its input.
     """
 
     X: Any
@@ -36,7 +36,7 @@ class Blocks:
     size: int
     ready: bool = False
     extra: Array | float = 0.0  # variance of f outside the columns, where those are ready
-    copies: Array | float = 1.0  # rows that each row stands for; c has class weights in it too
+    copies: Array | float = 1.0  # rows that each row represents; c has class weights in it too
     in_memory: ClassVar[bool] = True  # X is one array, of this process or of a device
     remote: ClassVar[bool] = False  # rows are held by the workers of a cluster
 
@@ -90,11 +90,12 @@ class Blocks:
         return Blocks(X, y, scale * c, self.size, self.ready, extra, copies)
 
     def balanced(self, most: int, rng: np.random.Generator) -> tuple[Blocks, Array]:
-        """At most so many rows, half of each label if it has them; rows that each stands for."""
+        """At most so many rows, half of each label if it has them; rows that each represents."""
         rows, share = balanced_rows(self.y, most, rng)
-        return (self if self.in_memory and rows.size == self.n else self.take(rows)).home(), share
+        some = self if self.in_memory and rows.size == self.n else self.take(rows)
+        return some.on_host(), share
 
-    def home(self) -> Blocks:
+    def on_host(self) -> Blocks:
         """The same rows on the host."""
         if not is_foreign(self.X):
             return self
@@ -102,7 +103,7 @@ class Blocks:
         return replace(self, X=X, y=y, c=c, extra=extra)
 
     def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Blocks]:
-        """Random minibatches that together visit every row once, scaled up to all rows."""
+        """Random minibatches that together have every row once, scaled up to all rows."""
         for rows in even_parts(rng.permutation(self.n), size):
             yield self.take(rows, self.n / rows.size)
 
@@ -155,7 +156,7 @@ class Streamed(Blocks):
         return Blocks(X, self.y[rows], scale * self.c[rows], self.size)
 
     def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Blocks]:
-        """Minibatches that visit every row once, shuffled within chunks: shuffle files first."""
+        """Minibatches that have every row once, shuffled within chunks: shuffle files first."""
         for X, rows in self._pieces(even_sizes(self.n, size), rng):
             yield Blocks(X, self.y[rows], self.c[rows] * (self.n / rows.size), self.size)
 
@@ -182,7 +183,7 @@ def even_parts(order: Array, size: int) -> list[Array]:
 
 
 def balanced_rows(y: Array, most: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Rows drawn from each label in ascending order, and how many each stands for."""
+    """Rows drawn from each label in ascending order, and how many each represents."""
     up = to_numpy(y > 0)  # a byte a row, if it has to travel
     positive = int(np.count_nonzero(up))
     both = balanced_ranks((positive, up.size - positive), most, rng)
@@ -196,7 +197,7 @@ def balanced_rows(y: Array, most: int, rng: np.random.Generator) -> tuple[Array,
 def balanced_ranks(
     counts: tuple[int, int], most: int, rng: np.random.Generator
 ) -> list[tuple[Array, float]]:
-    """Which rows of either label to take, by their ranks among these, and what each stands for.
+    """Which rows of either label to take, by their ranks, and how many each represents.
 
     All of them up to ``most`` rows; beyond, half of ``most`` of each label, or all it has.  The
     ranks depend on the counts alone: wherever rows are, the same ones are taken.

@@ -137,7 +137,7 @@ def report(
         typer.Option("--output", "-o", help="File of a calibration curve.", callback=check_output),
     ] = None,
 ) -> None:
-    """Say what a model has learned and, given labelled rows, how well it predicts them."""
+    """Print the parameters of a model and, given labelled rows, its scores."""
     from ..files.storage import load
 
     if data is None and (target is not None or output is not None):
@@ -211,13 +211,13 @@ def columns_of(machine: Any, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def check_repeated(column: pd.Series) -> None:
-    """Refuse text that tells rows apart, such as names of rows: there is nothing to learn of it."""
+    """Refuse text that identifies single rows, such as names: it cannot predict new rows."""
     seen = column.dropna()
     distinct = seen.nunique()
     if distinct > 0.9 * len(seen) and len(seen) > 1:
         raise typer.BadParameter(
             f"column {column.name!r} has {distinct} different texts in {len(seen)} rows, so its "
-            f"indicators would tell rows apart rather than kinds of rows; leave it out: --drop "
+            f"indicators would identify single rows and not kinds of rows; leave it out: --drop "
             f"{column.name}"
         )
 

@@ -20,7 +20,7 @@ def plain_console(stderr: bool = False) -> Console:
 
 
 def show_file(console: Console, what: str, path: Path) -> None:
-    """Tell where a file was written."""
+    """Print where a file was written."""
     console.print(Text.assemble(f"{what}: ", (str(path.resolve()), "bold")), soft_wrap=True)
 
 

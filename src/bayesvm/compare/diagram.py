@@ -14,7 +14,7 @@ from .significance import bonferroni_dunn, friedman, nemenyi
 
 @dataclass
 class CriticalDifferenceDisplay:
-    """Mean ranks on a line, and which of them cannot be told apart (Demšar 2006, Fig. 1).
+    """Mean ranks on a line, and which of them do not differ significantly (Demšar 2006, Fig. 1).
 
     Parameters
     ----------

@@ -102,10 +102,10 @@ def evaluate(
     progress : bool or function, default=False
         Show a bar on the terminal, or call ``function(done, total)`` after each fit.
     error_score : 'raise' or float, default='raise'
-        What a fit or a score that fails is worth.  'raise' stops there and says which it was; what
-        was done before is in the file of ``path``.  A number (``np.nan``, say) goes on, stands in
-        table and file, and gives a FitFailedWarning with the reasons, which the file keeps too;
-        lines deleted from it are tried again.
+        Score of a fit that fails.  'raise' stops there with an error that names it; earlier results
+        are in the file of ``path``.  With a number such as ``np.nan`` the evaluation continues, the
+        number is the score in table and file, and a FitFailedWarning has the reasons, which the
+        file keeps too; lines deleted from it are tried again.
 
     Returns
     -------
@@ -159,7 +159,7 @@ def evaluate(
         file = Path(folder) / "results.csv" if path is None else Path(path)
         _follow(complete(solve, measured, tasks, file, n_jobs), len(tasks), progress)
         frame = results(tasks, file)
-    _tell(frame, error_score, path)
+    _report_failures(frame, error_score, path)
     numbers = frame.drop(columns=["key", FAILURE])
     return numbers.melt(list(KEYS), var_name="metric", value_name="value")
 
@@ -168,7 +168,7 @@ def five_by_two(random_state: int = 0) -> RepeatedStratifiedKFold:
     """The divisions of the 5x2cv tests: five times into halves, the classes in proportion.
 
     Divisions 2i and 2i + 1 are the two halves of replication i, as
-    :func:`~bayesvm.compare.f_test_5x2` wants them.
+    :func:`~bayesvm.compare.f_test_5x2` expects them.
     """
     return RepeatedStratifiedKFold(n_splits=2, n_repeats=5, random_state=random_state)
 
@@ -224,7 +224,7 @@ def _solve(
             reasons.append(" ".join(f"{what}: {type(error).__name__}: {error}".split()))
             if error_score == "raise":
                 raise RuntimeError(
-                    f"{_name(task)}: {reasons[-1]} (error_score=np.nan would go on without it, "
+                    f"{_name(task)}: {reasons[-1]} (error_score=np.nan continues without it, "
                     "and path= keeps what is done.)"
                 ) from error
 
@@ -247,17 +247,17 @@ def _name(task: Any) -> str:
     return f"estimator {task['estimator']!r}, data set {task['dataset']!r}, split {task['split']}"
 
 
-def _tell(frame: Any, error_score: Any, path: Any) -> None:
-    """Say what has failed, now or in an earlier run."""
+def _report_failures(frame: Any, error_score: Any, path: Any) -> None:
+    """Warn of fits that failed, now or in an earlier run, or raise."""
     failed = frame[frame[FAILURE].notna()].to_dict("records")
     if not failed:
         return
     some = "".join(f"\n  {_name(row)}: {row[FAILURE]}" for row in failed[:5])
     more = f"\n  and {len(failed) - 5} more" if len(failed) > 5 else ""
-    said = f"{len(failed)} of {len(frame)} fits failed:{some}{more}"
+    text = f"{len(failed)} of {len(frame)} fits failed:{some}{more}"
     if error_score == "raise":
-        raise RuntimeError(f"{said}\nDelete their lines in {path} to have them tried again.")
-    warnings.warn(f"{said}\nTheir scores are {error_score}.", FitFailedWarning, stacklevel=3)
+        raise RuntimeError(f"{text}\nDelete their lines in {path} to have them tried again.")
+    warnings.warn(f"{text}\nTheir scores are {error_score}.", FitFailedWarning, stacklevel=3)
 
 
 def _open(source: Any, name: Any) -> tuple[Any, Any, Any]:
@@ -289,7 +289,7 @@ def _divide(splits: Any, dataset: Any, X: Any, y: Any, own: Any) -> list[tuple[A
     splits = own if splits is None else splits
     if splits is None:
         raise ValueError(
-            f"the data set {dataset!r} brings no divisions of its own: give splits, for instance "
+            f"the data set {dataset!r} has no divisions: give splits, for instance "
             "splits=5 or splits=five_by_two()."
         )
     if isinstance(splits, Iterable) and not hasattr(splits, "split"):
@@ -324,7 +324,7 @@ def _scorers(metrics: Any) -> dict[str, Callable[..., float]]:
         return {name: METRICS.get(name) or check_scoring(scoring=name) for name in names}
     except ValueError as error:
         raise ValueError(
-            f"metrics knows {', '.join(map(repr, METRICS))} and the scorers of scikit-learn; got "
+            f"metrics are {', '.join(map(repr, METRICS))} and the scorers of scikit-learn; got "
             f"{', '.join(map(repr, names))}."
         ) from error
 

@@ -290,8 +290,8 @@ def win_loss_tie(
     metric : str
         Which of the metrics.
     lower_is_better : bool, default=None
-        ``None`` knows it for 'error', 'log_loss', 'brier', 'rmse', 'n_vectors' and the seconds, and
-        takes every other metric to be better when higher.
+        ``None`` is ``True`` for 'error', 'log_loss', 'brier', 'rmse', 'n_vectors' and the seconds,
+        and ``False`` for every other metric.
     alpha : float, default=None
         ``None`` counts by the means.  A level counts only differences that the combined 5x2cv F
         test finds significant, all others as ties; the frame must then hold the ten divisions of

@@ -48,7 +48,7 @@ def complete(
 
 
 def results(tasks: Sequence[Task], path: Path) -> Any:
-    """What the file says of these tasks, as a data frame in their order.
+    """The results of these tasks in the file, as a data frame in their order.
 
     What a task is comes from the task: a file would give 1 for the name "1" and nothing for "NA".
     """

@@ -20,7 +20,7 @@ from .types import Array
 class Composite:
     """Rows held in several arrays, which are cut, moved and joined together.
 
-    The array ``numbers`` tells which library and device all of them belong to.
+    The array ``numbers`` determines the library and device of all of them.
     """
 
     numbers: Any

@@ -240,8 +240,8 @@ class Design:
 class LatentDesign(Protocol):
     """A design some of whose entries are latent variables with a distribution.
 
-    ``columns`` may leave anything (say NaN) in their place.  ``params`` are the parameters of that
-    distribution, a variational factor or a draw; ``sums`` are additive over rows.
+    ``columns`` may leave anything (such as NaN) in their place.  ``params`` are the parameters of
+    that distribution, a variational factor or a draw; ``sums`` are additive over rows.
     """
 
     def cells(self, X: Any, C: Array) -> tuple[Cells, ...]: ...  # which, and initial moments

@@ -2,12 +2,12 @@
 
 A set is read from a folder: the argument ``data_home``, else the environment variable
 ``BAYESVM_DATA``.  A folder that is named must hold the file.  Where no folder is named, sets that
-OpenML has are fetched by scikit-learn (and cached by it); for the others the error says which file
-is needed.
+OpenML has are fetched by scikit-learn (and cached by it); for the others the error names the file
+that is needed.
 
-Every loader gives a :class:`sklearn.utils.Bunch` with ``data``, ``target`` (-1 or +1 unless said
-otherwise), ``feature_names``, ``target_names`` (of -1, then of +1), ``citation``, ``DESCR`` and
-``source`` (the file, or the OpenML set).  Nothing is standardised and no row is dropped.
+Every loader gives a :class:`sklearn.utils.Bunch` with ``data``, ``target`` (-1 or +1 unless
+stated otherwise), ``feature_names``, ``target_names`` (of -1, then of +1), ``citation``, ``DESCR``
+and ``source`` (the file, or the OpenML set).  Nothing is standardised and no row is dropped.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def load_raetsch(
     -------
     bunch : sklearn.utils.Bunch
         ``data``, ``target`` to learn from, ``data_test``, ``target_test``, ``split`` (which kind it
-        is), ``n_realisations`` (how many there are of the kind asked for).
+        is), ``n_realisations`` (how many there are of that kind).
     """
     _known(name, RAETSCH, "name")
     _known(split, ("any", "original", "generated"), "split")

@@ -51,7 +51,7 @@ def simulate_chen(
 ) -> tuple[Array, Array, Array, Array]:
     r"""The four synthetic sets in the plane of Chen, Tiňo & Yao (2009), section III-A.
 
-    The paper describes them in words and a figure.  The numbers here are ours:
+    The paper describes them by text and a figure.  The numbers here are ours:
 
     - spiral: two arms of one and a half turns, one the other turned by half a circle, with normal
       noise of sd 0.15 around radii from 0.3 to 3.  No error is needed but for the noise.

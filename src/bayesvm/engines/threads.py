@@ -17,7 +17,7 @@ from threadpoolctl import ThreadpoolController
 from ..core.types import Block
 from .serial import Serial
 
-SHARED_COLUMNS = 3000  # K-sized algebra below this is not worth several threads
+SHARED_COLUMNS = 3000  # K-sized algebra below this is no faster with several threads
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Threads(Serial):
 
 
 class _OneThread:
-    """BLAS limited to one thread while any thread of the process asks for it.
+    """BLAS limited to one thread while any thread of the process is inside.
 
     The limit of most libraries is the process's, not the thread's that sets it.  So the first to
     enter sets it and the last to leave lifts it, in whatever order they do.  (OpenBLAS on OpenMP

@@ -85,7 +85,7 @@ def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:
     if lacks:
         raise ValueError(
             f"prior={name} cannot be fitted by {type(scheme).__name__}: it has no {lacks[0]}(). "
-            "Selection priors have no point estimate worth the name; use inference='vb' or 'gibbs'."
+            "Selection priors have no useful point estimate; use inference='vb' or 'gibbs'."
         )
     unknown = prior.needs_draws
     if unknown and not is_sampler(scheme):
@@ -95,8 +95,8 @@ def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:
         )
     if isinstance(scheme, SVI) and prior.has_gates:
         raise ValueError(
-            f"prior={name} cannot be fitted by SVI, whose sums forget too much to decide about a "
-            "column; use inference='vb' or 'gibbs'."
+            f"prior={name} cannot be fitted by SVI, whose sums are too noisy to select "
+            "columns; use inference='vb' or 'gibbs'."
         )
     return prior
 

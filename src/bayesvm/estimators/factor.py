@@ -68,10 +68,10 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
     inference : {"vb", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         ``"vb"``: variational Bayes (linear), or variational EM with scores at a point (kernel),
         after which f is fitted once more at the scores that rows have without their label.  It
-        stands for ``VB(max_iter=500, tol=1e-5)`` (linear) and ``VB(max_iter=200, tol=1e-5)``
+        means ``VB(max_iter=500, tol=1e-5)`` (linear) and ``VB(max_iter=200, tol=1e-5)``
         (kernel): the last digits of ``VB()``, whose tolerance is 1e-8, take hundreds of passes.
         ``"gibbs"`` draws everything; 900 sweeps of the linear machine and 300 of the kernel
-        machine in each of two chains, unless a :class:`~bayesvm.inference.Gibbs` says otherwise.
+        machine in each of two chains, unless a :class:`~bayesvm.inference.Gibbs` is given.
         Of the kernel machine's draws about a hundred at most are kept, evenly spaced.
     likelihood : {"hinge", "logistic", "probit"} or an object, default="hinge"
         The density of a label given f.
@@ -116,7 +116,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         ``True`` ends the fit there.
     checkpoint : str or path, optional
         File that holds the chains of the kernel machine under Gibbs, the one fit that is long; a
-        later fit with the same file goes on from it.  Chains then run one after another.
+        later fit with the same file resumes from it.  Chains then run one after another.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         Posterior mean and standard deviation on the scale of the input; zero for columns that were
         constant in training, which are left out.  Factors are ordered by the variance they explain;
         the largest loading of each is positive.  The linear machine of more than two classes has
-        factors of its own for each class, one after another.
+        separate factors for each class, one after another.
     noise_precision_ : array of shape (n_features,)
         Of each column, on the scale of the input; infinite for constant columns.
     mean_, scale_ : arrays of shape (n_features,)
@@ -409,7 +409,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         return scores, _wrap_data_with_container("transform", std, X, self)
 
     def inverse_transform(self, X: Any) -> Array:
-        """Rows that scores stand for, without noise.
+        """Expected rows given scores.
 
         Parameters
         ----------

@@ -164,7 +164,7 @@ class Formula:
         """Refuse parameters of an estimator that the formula determines."""
         if not (isinstance(random, str) and random == "intercept"):
             raise ValueError(
-                f"the formula says which effects groups have; got random={random!r} beside it. "
+                f"the formula determines the effects of groups; got random={random!r} beside it. "
                 "Leave random out, or give groups to fit instead of a formula."
             )
         if bool(fit_intercept) != self.fit_intercept:

@@ -106,8 +106,8 @@ def prior_of(value: Any, r: int, factor: str, scheme: Any) -> Any:
         return Ridge(half_cauchy=1.0) if r == 1 else InverseWishart(r)
     if not prior.implements("spread"):
         raise ValueError(
-            f"{type(prior).__name__} cannot be the prior of the effects of {factor!r}: it does not "
-            "say how groups not seen vary. Use Ridge, Fixed or InverseWishart."
+            f"{type(prior).__name__} cannot be the prior of the effects of {factor!r}: it has "
+            "no variance of new groups. Use Ridge, Fixed or InverseWishart."
         )
     if isinstance(prior, Fixed) and not np.all(np.asarray(prior.precision) > 0):
         raise ValueError(

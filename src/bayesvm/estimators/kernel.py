@@ -58,8 +58,8 @@ class BayesianSVC(BayesianClassifier):
     approximation : {"variational", "fitc"}, default="variational"
         What becomes of the variance that inducing points leave unexplained.  ``"variational"``:
         it stays, which makes ``elbo_`` a bound on the evidence of the exact process.  ``"fitc"``:
-        every row keeps some of its own and learns about it; the bound is then that of another
-        process, and can be the higher.  Without effect where every row is a point.
+        it is variance of the single rows, which they inform; the bound is then that of another
+        process, and can be higher.  Without effect where every row is a point.
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         How the posterior is found.  ``"vb"`` is ``VB(bound="tight")``, which does without the
         papers' augmentation; that makes standard deviations 20 to 40 % too small.

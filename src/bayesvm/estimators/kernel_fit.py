@@ -301,7 +301,7 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> tuple[list[Machi
     n, p = data.X.shape
     if params["n_inducing"] is None:
         raise ValueError(
-            f"n_inducing=None asks for an exact process with {n} points; give a number, or 'auto', "
+            f"n_inducing=None means an exact process with {n} points; give a number, or 'auto', "
             "for more than 50,000 rows."
         )
     given = (params["engine"], data.X, data.c, p, params["n_jobs"], scheme)
@@ -325,7 +325,7 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> tuple[list[Machi
             some = replace(some, X=engine.place(some.X), c=engine.place(some.c))
             labels = engine.place(labels)
         else:
-            some, place = some.home(), Threads(params["n_jobs"])
+            some, place = some.on_host(), Threads(params["n_jobs"])
         some = replace(some, size=place.block_rows(model.width - 1))
         problem = guided(Problem(model, some, place), guide)
         each = one_against_rest(labels, data.n_classes)

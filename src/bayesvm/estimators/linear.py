@@ -48,10 +48,10 @@ class BayesianLinearSVC(BayesianClassifier):
     ----------
     prior : str or an object of :mod:`bayesvm.priors`, default="ridge"
         ``"ridge"`` learns the penalty; ``"fixed"`` is :class:`~bayesvm.priors.Fixed` with precision
-        1.  ``"ridge"`` stands for ``Ridge()``, and for ``Ridge(a=2, b=1)`` with Gibbs, whose chain
-        would wander off along the other's flat tail when the classes separate.  ``"lasso"`` and
+        1.  ``"ridge"`` is ``Ridge()``, with Gibbs ``Ridge(a=2, b=1)``: under the flat tail of the
+        former chains do not converge when the classes separate.  ``"lasso"`` and
         ``"bridge"`` set coefficients to zero under EM; ``"spike_slab"`` and ``"laplace_zero"`` give
-        each column a probability to matter (``inclusion_proba_``).
+        each column a probability of inclusion (``inclusion_proba_``).
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         How the posterior is found.  ``"vb"`` is fast and its standard deviations are too small,
         with many rows by half; those of ``VB(bound="tight")`` are nearly right, in somewhat more
@@ -65,11 +65,11 @@ class BayesianLinearSVC(BayesianClassifier):
         What to do with NaN in X: refuse it, or give missing cells a distribution that is learned
         together with the coefficients.  ``"model"`` is :class:`~bayesvm.designs.Unstructured`, a
         Gaussian of any covariance, and :class:`~bayesvm.designs.Factors` beyond 100 columns (10 if
-        there are fewer than three rows a column).  Right where the chance to be missing depends
-        only on what was observed, labels included.  Beyond 300 columns the factors are learned
-        first, without the labels, and missing cells replaced by their expectation; with no cell
-        missing in training nothing is learned of them, and those of new rows are filled in by the
-        mean of their column.
+        there are fewer than three rows a column).  Right where the probability to be missing
+        depends only on observed values, labels included.  Beyond 300 columns the factors are
+        learned first, without the labels, and missing cells replaced by their expectation;
+        with no cell missing in training, those of new rows are filled in by the mean of their
+        column.
     standardize : bool, default=True
         Centre and scale columns inside (sparse ones are only scaled).  The margin is 1, so the
         scale of the columns matters; results are reported on the scale of the input.

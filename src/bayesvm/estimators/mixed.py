@@ -411,7 +411,7 @@ class MixedSVC(BayesianClassifier):
         """Coefficients that all groups share, as :meth:`BayesianLinearSVC.summary` reports them.
 
         Where the variances in ``variance_components_`` are known to be biased,
-        ``frame.attrs["note"]`` says so.
+        ``frame.attrs["note"]`` has a note.
         """
         return self._effects.cautioned(self._coefficients.summary(level))
 
@@ -461,7 +461,7 @@ class MixedSVC(BayesianClassifier):
         upper ends of 90 % intervals, under EM those of the variational fit that learned them.
         Unless they are drawn (``inference="gibbs"``), variances that are learned are known to be
         too small and their intervals far too narrow: on the toenail data that of patients is 4.2
-        (3.6 to 4.8) by VB and 16.4 (11.8 to 22.2) by Gibbs.  A column ``note`` says so beside each.
+        (3.6 to 4.8) by VB and 16.4 (11.8 to 22.2) by Gibbs.  A column ``note`` marks these.
         """
         return self._effects.variance_components()
 

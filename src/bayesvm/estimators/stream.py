@@ -1,8 +1,8 @@
-r"""Learning from a stream: what ``partial_fit`` remembers between calls.
+r"""Learning from a stream: the state of ``partial_fit`` between calls.
 
-A stream keeps rows.  While it still has all of them, a call is a fit to them.  Then rows leave, but
-for a sample: of those gone the bound has a quadratic expansion (:class:`.Past`) at the
-posterior that they were part of, and a call is a fit to the rows kept plus that.
+Rows are stored.  While all of them are, a call is a fit to them.  Then rows are dropped, except for
+a sample: the bound of dropped rows is replaced by a quadratic expansion (:class:`.Past`) at the
+posterior at that time, and a call is a fit to the stored rows plus that.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Kept(NamedTuple):
 
     @property
     def stands_for(self) -> Array:
-        """How many rows of the stream each stands for."""
+        """How many rows of the stream each represents."""
         codes = self.codes[: self.sampled]
         each = self.left / np.maximum(np.bincount(codes, minlength=self.left.size), 1)
         return np.concatenate([each[codes], np.ones(self.n - self.sampled)])
@@ -247,7 +247,7 @@ class Stream:
                 if report.is_active:
                     now, bound = stream.calls, machines[-1].bound
                     report(Progress("stream", now, now, bound, machines[-1].change))
-            # no pass was made for a class not met yet, and there is no state to resume from
+            # no pass was made for a class without rows yet, and there is no state to resume from
             states = tuple(m.state if m.n_iter else None for m in machines)
             stream = replace(stream, states=states)._condensed(problems)
         return stream, Fit(machines, self.classes, stream.weight, stopped=report.stopped)
@@ -265,7 +265,7 @@ class Stream:
             if not problem.engine.on_device:
                 return stream, problem
             engine = choose_engine("auto", kept.X, problem.model.width, setup.n_jobs)
-            return stream, replace(problem, blocks=problem.blocks.home(), engine=engine)
+            return stream, replace(problem, blocks=problem.blocks.on_host(), engine=engine)
         engine = choose_engine("auto", kept.X, self.model.width, setup.n_jobs)
         blocks = Blocks(kept.X, kept.codes, kept.c, block_rows(self.model.width))
         return self, Problem(self.model, blocks, engine)
@@ -304,7 +304,7 @@ class Stream:
         for problem, state, old in zip(
             problems, self.states, self.past or [None] * len(problems), strict=True
         ):
-            if state is None:  # of a class not met yet: once it is, the sample stands for these
+            if state is None:  # of a class without rows yet: later, the sample represents these
                 past.append(None)
                 states.append(None)
                 continue

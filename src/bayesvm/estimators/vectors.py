@@ -94,7 +94,7 @@ class VectorTask:
     first: Array  # (rows,) where each merged row first occurs in the training data
     inputs: Standardised | None  # None if kernel values are given
     kernel: Any  # None if kernel values are given
-    per_column: bool  # whether columns may have length scales of their own
+    per_column: bool  # whether columns may have separate length scales
     rng: np.random.Generator
     bias: Fixed  # prior of the bias
 
@@ -136,7 +136,7 @@ class VectorTask:
         rows = self.rows
 
         def content() -> list[Array]:
-            # functions may have the same name, as all lambdas have: their values tell them apart
+            # functions may have the same name, as all lambdas have: their values identify them
             some = rows.points if self.kernel is None else self.kernel(rows.points[:50])
             return [rows.points, rows.at, rows.c, rows.codes, some]
 

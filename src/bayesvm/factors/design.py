@@ -101,12 +101,12 @@ class FactorScores(Design):
         return like
 
     def draw(self, params: Loadings | Drawn, sums: Sums, rng: np.random.Generator) -> Drawn:
-        """A chain that begins at a variational answer begins at its means."""
+        """The next draw; a chain that starts from a variational fit starts at its means."""
         at = Drawn.of(params) if isinstance(params, Loadings) else params
         return self.prior.draw(at, sums, rng)
 
     def turn(
         self, params: Drawn, theta: Array, precision: Array, rng: np.random.Generator
     ) -> tuple[Drawn, Array]:
-        """Rotate the factors, coefficients with them, and say by which matrix."""
+        """Factors rotated together with their coefficients, and the rotation matrix."""
         return self.prior.turn(params, rng, theta, precision)

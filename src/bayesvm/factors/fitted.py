@@ -1,7 +1,7 @@
-"""What a fit of a factor model leaves behind, whichever machine and scheme it was.
+"""Fitted factor models, linear or with a kernel, by variational inference or by draws.
 
-All four kinds answer the same questions: scores of rows without a label, loadings with their
-spread, how much f changes along each factor, and draws.  Kernel machines also answer for f.
+All four kinds give scores of rows without a label, loadings with their standard deviations, how
+much f changes along each factor, and draws.  Kernel machines also predict f.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@ r"""A kernel machine on latent factors: the one model that leaves the quadratic 
 .. math:: x_n = A w_n + \varepsilon_n, \qquad f \sim N\big(0,\, k(W, W) + \sigma_b^2\big), \qquad
           y_n \sim L(\cdot \mid f_n) .
 
-The scores stand inside the kernel, so rows no longer answer with a parabola in them and the common
-engine cannot help.  The loadings are as elsewhere (:mod:`bayesvm.factors.loadings`); this file has
-the rest.  With sites of precision *w* and potential *b* in place of the labels, *f* integrates out,
+The scores are inputs of the kernel, so likelihood contributions are not quadratic in them, and the
+schemes of the other models do not apply.  Loadings are those of
+:mod:`bayesvm.factors.loadings`; this file has the rest.  With sites of precision *w* and
+linear term *b* in place of the labels, *f* integrates out,
 
 .. math::
 
@@ -60,7 +61,7 @@ class KernelFactors:
     c : array of shape (n,)
         How often each label counts.
     likelihood : Likelihood
-        What labels say of f.
+        Distribution of a label given f.
     prior : FactorPrior
         Of loadings and noise.
     kernel : Kernel

@@ -85,8 +85,8 @@ def unlabelled(
 ) -> tuple[KernelFactors, KernelState]:
     """The machine once more, at the scores that training rows have without their label.
 
-    Labels have moved the scores of their own rows to where f suits them; new rows have none, and
-    lie elsewhere than a machine at such scores expects.  Scores at a point have shrunk, and
+    Labels have moved the scores of training rows; new rows have no label, and their scores have
+    another distribution than those that f was fitted to.  Scores at a point have shrunk, and
     loadings grown; their prior fits at unit spread, which matters where cells are missing.
     """
     apart = replace(problem, joint=False)

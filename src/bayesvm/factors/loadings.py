@@ -142,7 +142,7 @@ class FactorPrior:
         theta: Array | None = None,
         precision: Array | None = None,
     ) -> tuple[Drawn, Array]:
-        """Rotate the factors, two at a time, and say by which matrix.
+        """Factors rotated, two at a time, and the rotation matrix.
 
         Scores that turn with their loadings change neither the fit nor their own prior, so angles
         are drawn by the Laplace prior alone, variances of loadings integrated out, and where

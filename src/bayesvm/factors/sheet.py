@@ -33,7 +33,7 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """All that loadings need to know of table and scores; additive over rows.
+    """Sufficient statistics of table and scores for the loadings; additive over rows.
 
     Parameters
     ----------

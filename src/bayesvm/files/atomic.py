@@ -72,7 +72,7 @@ def locked(path: str | os.PathLike[str]) -> Iterator[None]:
     """Hold the lock of a file, or raise :class:`InUse` at once.
 
     The operating system locks a second file.  That lock ends with the process, however it ends: a
-    file that a killed process has left behind locks nothing.
+    file left by a killed process locks nothing.
     """
     target = target_of(path)
     lock = target.with_name(target.name + ".lock")

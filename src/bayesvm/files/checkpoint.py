@@ -125,7 +125,7 @@ def opened(
             by = f" (process {error})" if str(error) else ""
             raise ValueError(
                 f"checkpoint {os.fspath(path)!r} is in use by another fit{by}. Wait until that has "
-                "ended, or give each fit a file of its own."
+                "ended, or give each fit a separate file."
             ) from None
         remove_parts(path)
         yield Checkpoint(path, about())

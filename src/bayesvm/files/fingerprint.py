@@ -1,4 +1,4 @@
-"""Short texts that tell values apart, the same in every process."""
+"""Short texts that identify values, the same in every process."""
 
 from __future__ import annotations
 

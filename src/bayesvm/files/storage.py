@@ -90,7 +90,7 @@ def save(model: Any, path: str | Path) -> None:
     if foreign:
         raise ValueError(
             f"the model holds objects of {', '.join(foreign)}, which a safe file cannot: they "
-            "would be code to whoever loads it. Callbacks, kernels or engines of your own are the "
+            "would be code when loaded. Custom callbacks, kernels or engines are the "
             "usual reason; set them to None after fitting, or use pickle among people you trust."
         )
     replace_file(path, lambda file: file.write(data))
@@ -99,7 +99,7 @@ def save(model: Any, path: str | Path) -> None:
 def load(path: str | Path) -> Any:
     """Read a model that :func:`save` has written.
 
-    No code in the file is run, whoever wrote it: it is refused if it names anything but classes of
+    No code in the file is run: it is refused if it names anything but classes of
     this package and what skops takes for harmless (arrays, scikit-learn's estimators).  Sizes are
     checked before memory is taken: arrays are no larger than the file, or little so where they are
     compressed.  A file that is damaged, of another kind or of a later version of the package is
@@ -155,7 +155,7 @@ def _check_version(path: str | Path, found: Any) -> None:
     from .. import __version__
 
     if not isinstance(found, str) or (theirs := _numbers(found)) is None:
-        raise ValueError(f"{path} does not say which version of bayesvm wrote it: got {found!r}.")
+        raise ValueError(f"{path} has no version of bayesvm that wrote it: got {found!r}.")
     if theirs > (_numbers(__version__) or ()):
         raise ValueError(
             f"{path} was written by bayesvm {found}, which is later than this one, {__version__}. "

@@ -244,7 +244,7 @@ def draw_subset(
 ) -> tuple[Array, Array]:
     """Draw which coefficients are zero, then the others; also each column's inclusion probability.
 
-    Columns are visited in random order with the coefficients integrated out (Polson & Scott,
+    Columns are updated in random order with the coefficients integrated out (Polson & Scott,
     section 4.2); between two changes all decisions are made together.  Then a few exchanges of a
     column inside with a correlated one outside.
     """

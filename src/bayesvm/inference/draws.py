@@ -22,7 +22,7 @@ class Position(NamedTuple):
     theta: Array
     priors: States
     fit: float = np.nan
-    inclusion: Array | None = None  # each column's chance to be in, where a sweep decided that
+    inclusion: Array | None = None  # inclusion probabilities, where a sweep computed them
     latents: Latents = ()
     likelihood: Any = None  # with the scale last drawn, where it has one to draw
 
@@ -78,7 +78,7 @@ class Draws(NamedTuple):
     hyper: dict[str, Array]
     log_prob: Array  # (chains, draws), pseudo-likelihood of each kept draw
     start: Any = None  # the state the chains were started around
-    inclusion: Array | None = None  # (chains, K), average chance to be in, for selection priors
+    inclusion: Array | None = None  # (chains, K), mean inclusion probability, for selection priors
     pairs: tuple[Pair, ...] = ()  # with parameters of latent entries, as many of each chain in turn
     cells: Array | None = None  # of one chain: count, sum and sum of squares of latent entries
 
@@ -135,7 +135,7 @@ def averaged(latents: Latents, chains: list[Array | None]) -> Latents:
 
 
 class Record:
-    """What one chain leaves behind, filled as it grows; a checkpoint holds it as plain arrays.
+    """The draws of one chain, filled as it grows; a checkpoint holds them as plain arrays.
 
     The rows of the burn-in come first, then every thin-th draw.  A hyperparameter is a number or a
     small matrix; those with one value per coefficient are not kept.
@@ -207,7 +207,7 @@ class Record:
         return Run(self.theta[rows], priors, self.fit[rows])
 
     def draws(self, last: Position) -> Draws:
-        """The kept draws; if none was due before a stop, the last one made stands for them."""
+        """The kept draws; if none was due before a stop, the last one made."""
         first, count = self.burn_in, self.count
         if count <= first:
             self._fill(first, Run.of(last))

@@ -334,7 +334,7 @@ def _warn_if_collapsed(problem: Problem, state: State) -> None:
         if prior.collapsed(s, own):
             warnings.warn(
                 f"the joint mode of term '{term.name}' and its penalty has collapsed to zero, "
-                "which says nothing about the data. Use inference='vb', or fix the penalty by "
+                "as it can for any data. Use inference='vb', or fix the penalty by "
                 "prior=Fixed(precision).",
                 RuntimeWarning,
                 stacklevel=2,

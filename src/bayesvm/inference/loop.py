@@ -238,7 +238,7 @@ def ascend(
     watch: Watch,
     stage: str,
 ) -> Ascent:
-    """Climb until a step gains less than ``tol`` of the bound's size and the mean stands still.
+    """Climb until a step gains less than ``tol`` of the bound's size and the mean has converged.
 
     That is, no coefficient moves by more than ``shift_tol`` posterior standard deviations.
     """

@@ -259,7 +259,7 @@ def natural(coef: Coef, stats: Stats, P: Any, rate: float) -> Coef:
 def _gated_sweep(problem: Problem, state: State, bold: bool, frozen: bool) -> Step:
     """A sweep where some coefficients have gates, frozen or not (Luts & Ormerod, Algorithm 3).
 
-    Bold steps are tried only while gates stand still: a long step of the mean can shut a gate for
+    Bold steps are tried only while gates do not change: a long step of the mean can shut a gate for
     good that small ones would have left open.  With many rows the mean is Newton's.  With few, the
     scale of the prior is what is slow: coefficients that are out only repeat it.
     """

@@ -41,7 +41,7 @@ def check_kind(X: Any) -> Any:
     if len(set(names)) < len(names):
         twice = next(name for k, name in enumerate(names) if name in names[:k])
         raise ValueError(
-            f"X has {names.count(twice)} columns named {twice!r}; names must tell columns apart. "
+            f"X has {names.count(twice)} columns named {twice!r}; names must be unique. "
             "Rename them, for instance X.columns = [f'x{j}' for j in range(X.shape[1])]."
         )
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
@@ -166,7 +166,7 @@ def _is_rounded(column: Any) -> bool:
 def _columns_with(
     X: Any, wrong: Callable[[Any], Array], names: Sequence[str] | None
 ) -> tuple[str, int]:
-    """Columns with cells of a kind, in words, and the number of such cells."""
+    """Columns with cells of a kind, as text, and the number of such cells."""
     if sparse.issparse(X):
         cells = X.tocoo()
         counts = np.bincount(cells.col[wrong(cells.data)], minlength=X.shape[1])

@@ -68,8 +68,8 @@ class Levels:
             if missing:
                 raise ValueError(
                     f"groups: {missing} of {self.n} rows have no value in '{name}'. Every row of "
-                    "the training data needs a group: leave such rows out, or give each a label "
-                    "of its own."
+                    "the training data needs a group: leave such rows out, or give each a "
+                    "separate label."
                 )
         return self
 

@@ -184,11 +184,11 @@ def plain_labels(y: Any, name: str = "y") -> Array:
     if gone := hidden or int(absent(y).sum()):
         raise ValueError(
             f"Input {name} contains NaN: {gone} of {len(y)} labels are missing. Leave such rows "
-            "out, or give them a class of their own."
+            "out, or give them a separate class."
         )
     y = _of_one_kind(y, name)
     y = np.asarray(y.tolist()) if is_list else y
-    if y.dtype.kind not in "iub":  # whole numbers are classes; to look at them all takes long
+    if y.dtype.kind not in "iub":  # whole numbers are classes; checking them all takes long
         assert_all_finite(y, input_name=name)
         check_classification_targets(y)
     return y
@@ -416,7 +416,7 @@ def whole(copies: Array) -> Any:
     if np.any(copies != np.round(copies)):
         raise ValueError(
             "with inference='gibbs', sample_weight must be whole numbers: each copy of a row has "
-            "scores of its own. Use inference='vb', or round the weights."
+            "separate scores. Use inference='vb', or round the weights."
         )
     return copies.astype(int)
 
@@ -427,7 +427,7 @@ def repeated(X: Array, copies: Array) -> Array:
     if np.any(copies[gone] != np.round(copies[gone])):
         raise ValueError(
             "with missing='model' and inference='gibbs', sample_weight must be whole numbers where "
-            "a row has missing cells: each copy of such a row has cells of its own. Use "
+            "a row has missing cells: each copy of such a row has separate cells. Use "
             "inference='vb', or round the weights."
         )
     times = np.where(gone, copies, 1.0)

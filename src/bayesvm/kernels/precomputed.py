@@ -60,7 +60,7 @@ class Precomputed(Kernel):
         if A.shape[1] == 1:
             return B[:, _numbers(A)].T / self.unit
         raise ValueError(
-            "kernel='precomputed' does not know the kernel values of new rows with each other; use "
+            "kernel='precomputed' has no kernel values of new rows with each other; use "
             "training rows, or give the kernel as a function."
         )
 

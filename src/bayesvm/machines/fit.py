@@ -1,4 +1,4 @@
-"""What a fit leaves behind: the machines of all classes, and predictions from their moments."""
+"""The result of a fit: the machines of all classes, and predictions from their moments."""
 
 from __future__ import annotations
 

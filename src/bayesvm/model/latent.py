@@ -43,7 +43,7 @@ class LatentRows(NamedTuple):
     X: Any
     y: Array
     c: Array
-    copies: Array  # rows that each one stands for: c without class weights
+    copies: Array  # rows that each one represents: c without class weights
     hidden: tuple[Hidden, ...]  # one for each term with latent entries
     rows: Rows
 

@@ -338,7 +338,7 @@ class Problem:
         return self.some(edges[:-1] + within)
 
     def balanced(self, most: int, rng: np.random.Generator) -> tuple[Problem, Array]:
-        """At most so many rows, half of each label if possible; rows that each one stands for."""
+        """At most so many rows, half of each label if possible; rows that each one represents."""
         if not self.latents:
             blocks, share = self.blocks.balanced(most, rng)
             return replace(self, blocks=blocks), share

@@ -166,7 +166,7 @@ class GroupDisplay(_Intervals):
 
 @dataclass
 class InclusionDisplay:
-    """Inclusion probabilities as bars, the darker the surer the coefficient is positive.
+    """Inclusion probabilities as bars, shaded by the probability of a positive sign.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ class InclusionDisplay:
 
 
 def _inclusion(model: Any, label: Any) -> tuple[Array, Array, str]:
-    """Inclusion and sign of one machine, and the class that it tells from the others."""
+    """Inclusion and sign of one machine, and the class that it separates from the others."""
     machine, _, label = machine_for(model, label)
     if machine.inclusion is None:
         raise ValueError(

@@ -213,7 +213,7 @@ class FactorScoreDisplay:
 
 
 def _framed(estimator: Any, scores: Array) -> Any:
-    """Rows that scores stand for, with names where the estimator knows some."""
+    """Expected rows given scores, with names where the estimator has some."""
     rows = estimator.inverse_transform(scores)
     if not hasattr(estimator, "feature_names_in_"):
         return rows

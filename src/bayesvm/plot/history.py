@@ -120,8 +120,8 @@ class TraceDisplay:
     ) -> TraceDisplay:  # fmt: skip
         """Draw chosen coefficients; by default the three whose chains agree least.
 
-        ``point`` is an estimator fitted to the same columns, by EM say, whose coefficients are
-        drawn in.
+        ``point`` is an estimator fitted to the same columns, for instance by EM, whose
+        coefficients are drawn in.
         """
         inside = Inside.fitted(estimator, "coef_")
         machine, _, label = machine_for(inside.model, label)

@@ -22,7 +22,7 @@ class VectorDisplay:
     X, hit : arrays of shape (n, 2) and (n,)
         Rows, and whether each is of the second class.
     vectors, wrong : arrays of shape (k, 2) and (k,)
-        Vectors, and whether the weight of each speaks against its own class.
+        Vectors, and whether the weight of each has the sign of the other class.
     grid, values : arrays of shapes (2, m) and (m, m)
         Coordinates of a net and decision values there; the boundary is where they are zero.
 
@@ -99,7 +99,7 @@ class VectorDisplay:
 
 
 def wrong_signed(estimator: Any, y: Any) -> np.ndarray:
-    """Which vectors have a weight that speaks against their own class, two classes given."""
+    """Which vectors have a weight with the sign of the other class, of two classes."""
     machine = _with_vectors(estimator)
     hit = np.asarray(y)[machine.support_] == machine.classes_[1]
     return np.where(hit, 1, -1) * np.ravel(machine.dual_coef_) < 0

@@ -172,7 +172,7 @@ class SpikeSlab(Selection):
         \mathsf v_k \mid \nu \sim N(0, \nu^2), \quad
         \nu^2 \sim \mathrm{IG}(a, b).
 
-    A chain visits the columns with the coefficients integrated out and works from the sums over
+    A chain draws the gate of each column with the coefficients integrated out, from the sums over
     rows alone, one pass a sweep.  Inclusion probabilities average the conditional probabilities by
     which it decided.
 
@@ -283,7 +283,7 @@ class LaplaceZeroState(NamedTuple):
 
 @dataclass(frozen=True)
 class LaplaceZero(Selection):
-    r"""Coefficients that are zero or Laplace: which columns matter, and how surely.
+    r"""Coefficients that are zero or Laplace, with inclusion probabilities.
 
     .. math::
 

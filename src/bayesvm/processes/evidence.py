@@ -208,7 +208,7 @@ def climb_evidence(
 
 
 def _curvature_root(met: Any) -> Array:
-    """Factor of the inverse curvature that L-BFGS has met.
+    """Factor of the inverse curvature that L-BFGS has estimated.
 
     SciPy gives directions that have not occurred a unit scale; here, as in the steps of L-BFGS,
     they have the scale of the last one.
@@ -232,10 +232,10 @@ def maximise_evidence(
     per_column: bool = False,
     search: Search | None = None,
 ) -> Scaled:
-    """The kernel of most evidence; with ``per_column``, one length scale a column if that pays.
+    """The kernel of most evidence; with ``per_column``, a length scale a column if that has more.
 
-    A few points settle a scale that all columns share, and whether columns deserve their own; more
-    are used only for what these are.  Columns start from short scales: from a long one that they
+    A few points determine a scale that all columns share, and whether columns have separate ones;
+    more are used only to find these.  Columns start from short scales: from a long one that they
     share, those along which f bends look as idle as the rest.
     """
     few, p, search = seen.thinned(FEW, rng), seen.X.shape[1], search or Search()

@@ -2,7 +2,7 @@ r"""Kernel parameters from the data.
 
 The bound of the hinge is no guide: at :math:`f = 0` the two labels' pseudo-likelihoods sum to
 0.27, beyond :math:`|f| > 1` to about one, so that it rewards large functions whatever the labels.
-Three rules (``benchmarks/results`` has what each is worth):
+Three rules (``benchmarks/results`` has their scores):
 
 ``evidence``
     Length scales by the evidence of a *logistic* model with the same kernel; then the amplitude of

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 def axes_for(
     display: Any, ax: Any, grid: tuple[int, int] = (1, 1), size: tuple[float, float] | None = None
 ) -> Any:
-    """The axes given, or a new grid of them; the display remembers them."""
+    """The axes given, or a new grid of them; the display stores them."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
