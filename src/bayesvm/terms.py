@@ -13,12 +13,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from .blocks import Blocks, block_rows
+from .core.arrays import inner
 from .core.types import Array, Term
 from .core.types import Columns as Matrix
 from .designs import columns as plain
 from .designs import missing as latent
 from .designs.groups import Grouped
-from .designs.table import Layout, numbers
+from .designs.table import Layout
 from .engines import Serial
 from .priors import Fixed
 from .processes.evidence import extent_of
@@ -95,7 +96,7 @@ class Columns(Part):
 
     def bind(self, rows: TrainingRows) -> Picked:
         where = self.reads(rows.layout)
-        X = numbers(rows.X)[:, where]
+        X = inner(rows.X)[:, where]
         blocks = Blocks(X, np.empty(len(X)), rows.c, block_rows(X.shape[1]))
         fitted = plain.fit_columns(blocks, Serial(), self.standardize, rows.centred)
         return Picked(fitted.center, fitted.scale, fitted.far, where)
@@ -236,7 +237,7 @@ class Picked(plain.Standardised):
     where: Array = field(default_factory=lambda: np.empty(0, dtype=int))
 
     def columns(self, X: Any, out: Array | None = None) -> Matrix:
-        return super().columns(numbers(X)[:, self.where], out)
+        return super().columns(inner(X)[:, self.where], out)
 
     def labels(self, names: Sequence[str]) -> list[str]:
         return [names[j] for j in self.where]

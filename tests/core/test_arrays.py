@@ -59,10 +59,10 @@ def test_kernels(library, kernel):
 
 
 @libraries
-def test_signs(library):
-    mask = np.array([True, False, True])
-    np.testing.assert_array_equal(arrays.signs(mask), [1.0, -1.0, 1.0])
-    found = arrays.signs(there(mask, library))
+def test_labels_of_one_class(library):
+    codes = np.array([1, 0, 1])
+    np.testing.assert_array_equal(next(arrays.one_against_rest(codes, 2)), [1.0, -1.0, 1.0])
+    found = next(arrays.one_against_rest(there(codes, library), 2))
     assert found.dtype == there(np.ones(1), library).dtype
     np.testing.assert_array_equal(arrays.to_numpy(found), [1.0, -1.0, 1.0])
 

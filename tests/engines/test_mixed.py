@@ -87,7 +87,7 @@ ways = pytest.mark.parametrize("way", WAYS)
 def shrink(patch):
     """Blocks so small that a thousand rows are many."""
     patch.setattr("bayesvm.blocks.arrays.CACHE_BYTES", 2**14)
-    patch.setattr("bayesvm.engines.gpu.BLOCK_BYTES", 2**12)
+    patch.setattr("bayesvm.engines.Gpu.block_bytes", 2**12)
 
 
 @pytest.fixture(autouse=True)

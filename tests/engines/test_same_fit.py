@@ -56,7 +56,7 @@ ways = pytest.mark.parametrize("way", WAYS)
 def small(monkeypatch):
     """Blocks and thresholds so small that a few thousand rows are many."""
     monkeypatch.setattr("bayesvm.blocks.arrays.CACHE_BYTES", 2**15)
-    monkeypatch.setattr("bayesvm.engines.gpu.BLOCK_BYTES", 2**15)
+    monkeypatch.setattr("bayesvm.engines.Gpu.block_bytes", 2**15)
     monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 1000)
 
 

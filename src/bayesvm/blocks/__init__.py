@@ -1,11 +1,15 @@
 """Rows cut into blocks: those of arrays, of files and iterators, of Dask collections."""
 
-from typing import Any
-
-from ..inputs.dask import DaskRows
 from ..inputs.sources import Source, from_iterable, from_memmap, from_parquet
-from .arrays import Blocks, Streamed, balanced_rows, block_rows, rows_of_all_classes
-from .dask import DaskBlocks
+from .arrays import (
+    Blocks,
+    DaskBlocks,
+    Streamed,
+    balanced_rows,
+    block_rows,
+    cut,
+    rows_of_all_classes,
+)
 
 __all__ = [
     "Blocks",
@@ -20,9 +24,3 @@ __all__ = [
     "from_parquet",
     "rows_of_all_classes",
 ]
-
-
-def cut(X: Any, y: Any, c: Any, size: int) -> Blocks:
-    """Rows with their labels and weights in blocks of ``size``."""
-    kinds = {Source: Streamed, DaskRows: DaskBlocks}
-    return kinds.get(type(X), Blocks)(X, y, c, size)

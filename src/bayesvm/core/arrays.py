@@ -6,7 +6,7 @@ arrays that rows are multiplied with are brought to the rows' library, device an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -165,12 +165,17 @@ expit = partial(_special, "expit")
 log_expit = partial(_special, "log_expit")
 
 
-def signs(mask: Any, kind: Any = np.float64) -> Any:
-    """One where a claim is true and minus one elsewhere, in float64 unless on the host."""
-    if not is_foreign(mask):
-        return np.where(mask, kind(1), kind(-1))
-    xp = compat.array_namespace(mask)
-    return 2.0 * xp.astype(mask, xp.float64) - 1.0
+def one_against_rest(codes: Any, n_classes: int, kind: Any = np.float64) -> Iterator[Any]:
+    """Labels in {-1, +1} for each machine: one for two classes, else one per class.
+
+    On a device they are in float64, whatever the ``kind``.
+    """
+    for j in [1] if n_classes == 2 else range(n_classes):
+        if not is_foreign(codes):
+            yield np.where(codes == j, kind(1), kind(-1))
+        else:
+            xp = compat.array_namespace(codes)
+            yield 2.0 * xp.astype(codes == j, xp.float64) - 1.0
 
 
 def squares(A: Any) -> Any:

@@ -261,6 +261,7 @@ class Engine(Protocol):
     """Maps a function over blocks of rows; may change speed, never values."""
 
     on_device: ClassVar[bool]  # whether rows are moved to another memory than the host's
+    block_bytes: ClassVar[int]  # that the columns of a block take at least
 
     @property
     def dtype(self) -> str: ...  # of columns: "auto", "float32" or "float64"
@@ -269,7 +270,6 @@ class Engine(Protocol):
     def sum(self, fn: Callable[[Block], Any], blocks: Any) -> Any: ...
     def collect(self, fn: Callable[[Block], Any], blocks: Any) -> Iterator[Any]: ...
     def check(self) -> None: ...  # raises if the engine cannot run here
-    def block_rows(self, K: int, wide: int = 0) -> int: ...  # rows of a block of K columns
     def available(self) -> int: ...  # bytes that columns may take
     def place(self, x: Any) -> Any: ...  # an array in the memory of the engine
     def empty(self, rows: Any, width: int, dtype: str) -> Any: ...  # columns to be filled in

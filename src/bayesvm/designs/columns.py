@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +12,6 @@ from scipy import sparse
 from ..core import arrays
 from ..core.types import Array, Block, Columns, Design, Engine
 from ..gaussian.columns import Centred
-from .table import numbers
 
 FAR = 2.0**50  # largest distance from the centre in standard deviations: squares fit into float32,
 RAW_FAR = 2.0**330  # and where columns are as given: squares, and sums of them, into float64
@@ -91,13 +90,13 @@ class Standardised(Design):
     center: Array
     scale: Array
     far: float = FAR
+    width: int = field(init=False)
 
-    @property
-    def width(self) -> int:
-        return int(self.scale.size)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "width", int(self.scale.size))
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
-        X = numbers(X)
+        X = arrays.inner(X)
         if sparse.issparse(X):
             scaled = self._sparse(X)
         elif arrays.is_numpy(X):
@@ -196,7 +195,7 @@ class Spread:
 
 def _spread(block: Block) -> Spread:
     """Moments of a block; missing entries (NaN) are left out."""
-    X, c = numbers(block.X), block.c
+    X, c = arrays.inner(block.X), block.c
     n: Any = float(arrays.total(c))
     power = _powers(X)
     if n == 0:

@@ -11,7 +11,6 @@ from ..core import arrays
 from ..core.types import Array, Design
 from ..gaussian.columns import Factor
 from .columns import Standardised
-from .table import numbers
 
 
 class Effects(NamedTuple):
@@ -71,7 +70,7 @@ class Grouped(Design):
         one: Any = arrays.constant(X, 1.0) if foreign else np.broadcast_to(1.0, X.shape[:1])
         columns = [one] if self.intercept else []
         if self.slopes.size:
-            some = arrays.of(X).stack([numbers(X)[:, int(j)] for j in self.slopes], axis=1)
+            some = arrays.of(X).stack([arrays.inner(X)[:, int(j)] for j in self.slopes], axis=1)
             slopes = Standardised(self.center, self.scale).columns(some)
             columns += [slopes[:, j] for j in range(self.slopes.size)]
         only = len(columns) == 1

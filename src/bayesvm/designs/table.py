@@ -43,11 +43,6 @@ class Table(Composite):
         return Table(fn(self.numbers), fn(self.codes))
 
 
-def numbers(X: Any) -> Any:
-    """The numeric part of a design's input."""
-    return X.numbers if isinstance(X, Table) else X
-
-
 def learn_groups(X: Any, groups: Any) -> tuple[Levels, Any]:
     """Levels of the groups of training rows, and the rows beside the codes of their groups.
 

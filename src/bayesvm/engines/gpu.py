@@ -16,7 +16,6 @@ from ..core import arrays
 from ..core.types import Block, Rows
 from .serial import Serial
 
-BLOCK_BYTES = 2**28  # columns of a block; a pass needs a few times as much beside them
 SENT = (np.float32, np.float64, np.int8, np.int16)  # kinds that travel as they are
 SHARE = 0.6  # of the free memory of a device that columns may take
 
@@ -42,6 +41,8 @@ class Gpu(Serial):
     device: str = "cuda"
     backend: str = "torch"
     on_device: ClassVar[bool] = True
+    # few blocks, for every one costs a launch of each operation; a pass needs a few times as much
+    block_bytes: ClassVar[int] = 2**29
 
     @property
     def namespace(self) -> Any:
@@ -114,10 +115,6 @@ class Gpu(Serial):
             held = cupy.get_default_memory_pool().free_bytes()  # by the library, for new arrays
             return int(SHARE * (cupy.cuda.runtime.memGetInfo()[0] + held))
         return super().available()
-
-    def block_rows(self, K: int, wide: int = 0) -> int:
-        """Rows of a block: few blocks, for every one costs a launch of each operation."""
-        return max(2**12, BLOCK_BYTES // (4 * K), super().block_rows(K, wide))
 
     # ----- sums
 

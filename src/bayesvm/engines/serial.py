@@ -8,7 +8,6 @@ from functools import reduce
 from operator import add
 from typing import Any, ClassVar
 
-from ..blocks.arrays import block_rows
 from ..blocks.memory import SHARE, available
 from ..core import arrays
 from ..core.types import Block
@@ -35,6 +34,7 @@ class Serial:
     dtype: str = field(default="auto", kw_only=True)
     memory: int | None = field(default=None, kw_only=True)
     on_device: ClassVar[bool] = False  # whether rows are moved to another memory than the host's
+    block_bytes: ClassVar[int] = 0  # that the columns of a block take at least
 
     def collect(self, fn: Callable[[Block], Any], blocks: Iterable[Block]) -> Iterator[Any]:
         """Results for all blocks, in their order."""
@@ -51,10 +51,6 @@ class Serial:
                 f"dtype={self.dtype!r} is not known; choose 'auto', 'float32' or 'float64'."
             )
         check_parameters({"memory": self.memory})
-
-    def block_rows(self, K: int, wide: int = 0) -> int:
-        """Rows of a block of K columns, whose sums over groups are ``wide``."""
-        return block_rows(max(K, wide))
 
     def available(self) -> int:
         """Bytes that columns may take."""

@@ -22,6 +22,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..blocks import block_rows, cut
@@ -42,6 +43,7 @@ from ..machines.machine import Machine
 from ..machines.posterior import GaussianPosterior
 from ..model.model import Problem
 from ..reports.tables import tails
+from .missing import MissingCells
 from .nested import changed, flat, separated
 from .posing import choose_engine
 from .run import Run, generator, warm_starts
@@ -63,6 +65,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     probability: str
     inference: Any = None
     fit_intercept: bool = True
+    standardize: bool = True
     missing: Any = "error"
     warm_start: bool = False
 
@@ -129,6 +132,11 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Whether cells of X may be missing."""
         return not (isinstance(self.missing, str) and self.missing == "error")
 
+    def _missing(self) -> MissingCells | None:
+        """The distribution of missing cells, if they may be missing."""
+        centred = bool(self.standardize and self.fit_intercept)
+        return MissingCells(self.missing, centred) if self._allows_nan else None
+
     def _of_missing_cells(self) -> str:
         """What a refusal of missing cells recommends."""
         if "missing" in self._get_param_names():
@@ -145,13 +153,16 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
         """Checked rows and labels; with ``reset`` their columns become the estimator's."""
-        how = {"ensure_all_finite": "allow-nan" if self._allows_nan else True}
-        if reading.is_source(X):
+        how = {
+            "ensure_all_finite": "allow-nan" if get_tags(self).input_tags.allow_nan else True,
+            "accept_sparse": "csr" if self._accept_sparse else False,
+        }
+        kind = reading.kind_of(X)
+        if kind == "source":
             return reading.read_source(self, X, y, reset)
-        if arrays.is_foreign(X):
+        if kind == "device":
             return reading.read_foreign(self, X, y, reset)
         X = cells.check_table(X, reset)
-        how["accept_sparse"] = "csr" if self._accept_sparse else False
         with cells.explained(self, X):
             X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], **how)
         X = reading.as_rows(X)
@@ -434,7 +445,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             how = "auto" if is_among(how, ("gpu",)) or isinstance(how, Gpu) else how
         n, K = X.shape[0], self.machines_[0].model.width
         engine, none = choose_engine(how, X, K, self.n_jobs), np.broadcast_to(0.0, (n,))
-        blocks = cut(X, none, none, engine.block_rows(K))
+        blocks = cut(X, none, none, block_rows(K, 0, engine.block_bytes))
 
         def visit(b: Any) -> tuple[Array, Array]:
             pairs = self._moments_at(b.X)

@@ -38,6 +38,7 @@ PRIORS: Mapping[str, Any] = {
 # A chain explores the tail of the prior, so it needs one that falls; see the notes of Ridge.
 DRAWN = {**PRIORS, "ridge": Ridge(a=2.0, b=1.0)}
 
+WIDE_INTERCEPT = Fixed(1e-4)  # the default: a standard deviation of 100
 WIDE = 100  # columns beyond which a covariance of any shape is too much to learn
 
 
@@ -101,9 +102,10 @@ def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:
     return prior
 
 
-def intercept_prior(scale: Any, default: float) -> Fixed:
+def intercept_prior(scale: Any, default: Fixed = WIDE_INTERCEPT) -> Fixed:
     """The prior of an intercept from its standard deviation; flat if that is infinite."""
-    scale = default if scale is None else scale
+    if scale is None:
+        return default
     number = isinstance(scale, Real) and not isinstance(scale, bool)
     if not (number and float(scale) > 0):
         raise ValueError(f"intercept_scale must be a positive number or None; got {scale!r}.")

@@ -13,6 +13,7 @@ from sklearn.utils import check_array
 from sklearn.utils._set_output import _wrap_data_with_container
 
 from ..blocks import Blocks, block_rows
+from ..core.arrays import one_against_rest
 from ..core.types import Array, Term
 from ..designs import Intercept
 from ..designs.columns import FAR, RAW_FAR, column_moments
@@ -28,7 +29,7 @@ from ..inference.progress import Progress
 from ..inputs import cells, reading
 from ..inputs.parameters import is_among
 from ..machines.diagnostics import r_hat
-from ..machines.fit import Fit, one_against_rest
+from ..machines.fit import Fit
 from ..machines.machine import AGREED, Machine
 from ..model.model import Model, Problem
 from ..priors import Fixed
@@ -309,7 +310,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
 
     def _level(self) -> float:
         """Prior precision of the intercept."""
-        return float(check.intercept_prior(self.intercept_scale, default=3.0).precision)
+        return float(check.intercept_prior(self.intercept_scale, Fixed(1.0 / 9.0)).precision)
 
     def _scale(self, X: Array, copies: Array) -> ColumnScale:
         """Mean and spread of the cells that are not missing, and which columns vary."""

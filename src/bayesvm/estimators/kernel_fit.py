@@ -26,7 +26,6 @@ from ..inputs.dask import is_dask
 from ..kernels import Precomputed, Scaled
 from ..kernels.precomputed import check_gram
 from ..likelihoods.tight import Tight
-from ..machines.fit import one_against_rest
 from ..machines.machine import Machine
 from ..model.model import Model, Problem
 from ..processes.evidence import START, LabelledPoints, extent_of
@@ -156,7 +155,7 @@ def prepare(
     def apart(kernel: Any) -> Array | None:
         return None if choose(kernel) is points else choose(kernel)
 
-    each = one_against_rest(data.codes, n_classes)
+    each = arrays.one_against_rest(data.codes, n_classes)
     machines = tuple(Labels(y, data.c, data.at, len(points)) for y in each)
     # a class that a stream has no rows of yet has no part in the choice
     met, sites = tuple(m for m in machines if np.ptp(m.y) > 0), None
@@ -326,15 +325,15 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> tuple[list[Machi
             labels = engine.place(labels)
         else:
             some, place = some.on_host(), Threads(params["n_jobs"])
-        some = replace(some, size=place.block_rows(model.width - 1))
+        some = replace(some, size=block_rows(model.width - 1, 0, place.block_bytes))
         problem = guided(Problem(model, some, place), guide)
-        each = one_against_rest(labels, data.n_classes)
+        each = arrays.one_against_rest(labels, data.n_classes)
         problems = [replace(problem, blocks=replace(some, y=y)) for y in each]
         return refine(kernel, problems, settings.extent(points), START, search)
 
     with blas_threads(points.shape[0]):
         if settings.rule is not None:
-            each = one_against_rest(sample.codes, data.n_classes)
+            each = arrays.one_against_rest(sample.codes, data.n_classes)
             machines = tuple(Labels(y, sample.c, sample.at, len(points)) for y in each)
             how: dict[str, Any] = {"per_column": named, "refine": improve, "watch": run}
             kernel = settings.tuned(kernel, points, machines, rng, **how).kernel
@@ -348,7 +347,7 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> tuple[list[Machi
     if not isinstance(scheme, VB | SVI):
         level, gp = model.terms
         fitted = replace(model, terms=(level, gp._replace(design=Projected(design))))
-    blocks = cut(blocks.X, data.codes, blocks.c, engine.block_rows(model.width))
+    blocks = cut(blocks.X, data.codes, blocks.c, block_rows(model.width, 0, engine.block_bytes))
     problem = Problem(fitted, blocks, engine)
     allowed = engine.available() if engine.memory is None else engine.memory
     plan = Plan(n, model.width, model.dtype, allowed)

@@ -18,7 +18,6 @@ from ..reports.cells import Imputed, ImputedCells
 from ..reports.coefficients import Coefficients
 from . import choices as check
 from .base import BayesianClassifier
-from .missing import MissingCells
 from .posing import in_blocks, pose
 from .stream import Setup, streamable, variational
 
@@ -227,18 +226,12 @@ class BayesianLinearSVC(BayesianClassifier):
         """Objects from names and numbers, checked against each other."""
         inference = self.inference if inference is None else inference
         scheme = check.choose_scheme(inference, self.max_iter, self.tol)
+        likelihood = check.choose_likelihood(self.likelihood, scheme)
+        level = check.intercept_prior(self.intercept_scale)
+        prior = check.choose_prior(self.prior, scheme)
         if missing := self._missing():
             missing.check(scheme, self.checkpoint)
-        return Parts(
-            scheme,
-            check.choose_prior(self.prior, scheme),
-            check.intercept_prior(self.intercept_scale, default=100.0),
-            check.choose_likelihood(self.likelihood, scheme),
-        )
-
-    def _missing(self) -> MissingCells | None:
-        centred = bool(self.standardize and self.fit_intercept)
-        return MissingCells(self.missing, centred) if self._allows_nan else None
+        return Parts(scheme, prior, level, likelihood)
 
     def _problem(self, X: Any, c: Array, parts: Parts, copies: Array | float = 1.0) -> Problem:
         K = X.shape[1] + bool(self.fit_intercept)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..blocks import Blocks
+from ..core.arrays import inner
 from ..core.types import Engine
 from ..designs import Filled, Missing, Standardised, fit_columns
 from ..designs.missing import incomplete
-from ..designs.table import numbers
 from ..inference import VB, Gibbs
 from ..inference.draws import PAIRS, Pair
 from ..inputs import reading
@@ -95,7 +95,7 @@ class MissingCells:
     def design(self, columns: Standardised, blocks: Blocks, engine: Engine) -> Any:
         """Columns of training rows, with a distribution of missing cells where there are any."""
         design = self._latent(columns, blocks, engine)
-        complete = not np.isnan(numbers(blocks.X)).any()
+        complete = not np.isnan(inner(blocks.X)).any()
         return columns if complete and isinstance(design, Missing) else design
 
     def _latent(self, columns: Standardised, blocks: Blocks, engine: Engine) -> Missing | Filled:

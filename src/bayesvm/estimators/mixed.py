@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..blocks import Blocks
+from ..core.arrays import inner
 from ..core.types import Array, Term
 from ..designs import Intercept, fit_columns
-from ..designs.table import beside, learn_groups, numbers
+from ..designs.table import beside, learn_groups
 from ..inference.progress import Progress
 from ..inputs import reading
 from ..inputs.levels import Levels, some_of
@@ -24,7 +25,6 @@ from .base import BayesianClassifier
 from .formula import Formula
 from .groups import check_sizes, group_terms, parts_of
 from .linear import BayesianLinearSVC
-from .missing import MissingCells
 from .posing import in_blocks, pose
 from .training import Training
 
@@ -181,10 +181,6 @@ class MixedSVC(BayesianClassifier):
 
     # ----- reading
 
-    def _missing(self) -> MissingCells | None:
-        centred = bool(self.standardize and self.fit_intercept)
-        return MissingCells(self.missing, centred) if self._allows_nan else None
-
     def _names(self) -> list[str]:
         return super()._names() if self._formula is None else list(self._formula.names)
 
@@ -310,14 +306,14 @@ class MixedSVC(BayesianClassifier):
         parts = parts_of(levels, random, self.random_prior, names, scheme)
         total = check_sizes(K, parts, data.X, scheme)
         prior = check.choose_prior(self.prior, scheme)
-        level = check.intercept_prior(self.intercept_scale, default=100.0)
+        level = check.intercept_prior(self.intercept_scale)
         likelihood = check.choose_likelihood(self.likelihood, scheme)
         engine, blocks = in_blocks(self.engine, data.X, data.c, K, self.n_jobs, scheme, total)
         if isinstance(blocks, Blocks):
             blocks = replace(blocks, copies=data.copies)
         columns: Any = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
         if missing := self._missing():
-            reading.check_slopes(numbers(data.X), [part.effects for part in parts], names)
+            reading.check_slopes(inner(data.X), [part.effects for part in parts], names)
             columns = missing.design(columns, blocks, engine)
         terms = [Term("intercept", Intercept(), level)] if self.fit_intercept else []
         terms += [Term("coef", columns, prior), *group_terms(parts, columns)]

@@ -9,11 +9,11 @@ import numpy as np
 from scipy import sparse
 
 from ..blocks import block_rows, cut
-from ..core.arrays import inner, is_foreign
+from ..core.arrays import inner
 from ..engines import Dask, Gpu, Serial, Threads
 from ..inference import SVI, VB, Gibbs
 from ..inputs.dask import DaskRows
-from ..inputs.reading import is_source
+from ..inputs.reading import is_source, kind_of
 from ..likelihoods.tight import Tight
 from ..model.model import Model, Problem
 from .choices import choose
@@ -31,7 +31,7 @@ def choose_engine(value: Any, X: Any, K: int, n_jobs: int | None) -> Any:
         engine = choose("engine", value, table, Serial)
         engine.check()
         return engine
-    if is_foreign(X):
+    if kind_of(X) == "device":
         return Gpu.of(X)
     if isinstance(X, DaskRows):
         return Dask()
@@ -72,19 +72,23 @@ def in_blocks(
         if not (isinstance(rows, np.ndarray) and rows.nbytes > engine.available()):
             X, c = engine.place(X), engine.place(c)  # else block by block
     y = np.broadcast_to(0.0, (X.shape[0],)) if y is None else y
-    return engine, cut(X, y, c, engine.block_rows(K, wide))
+    return engine, cut(X, y, c, block_rows(K, wide, engine.block_bytes))
 
 
 def pose(model: Model, blocks: Any, engine: Any, scheme: Any, covariance: str = "auto") -> Problem:
     """The problem of a model and its rows, in the form of S that suits all of its terms."""
-    model = model.sized(blocks.weight)
-    if scheme.is_tight and not isinstance(model.likelihood, Tight):
-        model = replace(model, likelihood=Tight(model.likelihood))
     is_sparse = bool(sparse.issparse(blocks.X))
     form = form_of(model, blocks.n, scheme, covariance, is_sparse)
+    if model.has_gates:
+        model = model.sized(blocks.weight)
+    if form == "factored" and np.any(model.precision(model.init()) == 0):
+        form = "dense"  # the dual form divides by prior precisions
+    tight = isinstance(scheme, VB) and scheme.bound == "tight"
+    if tight and not isinstance(model.likelihood, Tight):
+        model = replace(model, likelihood=Tight(model.likelihood))
     # columns that are more than multiplied and summed are held in double precision
     single = engine.dtype == "float32" and form in ("dense", "arrow") and not model.is_latent
-    model = replace(model, dtype="float32" if single else "float64")
+    model = replace(model, dtype="float32") if single else model
     problem = Problem.posed(model, blocks, engine, form)
     # sparse columns are joined with the intercept's once
     return problem.assembled() if is_sparse and not problem.blocks.ready else problem
@@ -115,7 +119,8 @@ def form_of(
             f"inference={type(scheme).__name__.lower()!r} needs the full covariance of {K} "
             "coefficients. Use inference='vb' or 'em', which can do without, or fewer columns."
         )
-    if scheme.is_tight and (model.grouped or model.is_latent):
+    tight = isinstance(scheme, VB) and scheme.bound == "tight"
+    if tight and (model.grouped or model.is_latent):
         raise ValueError(
             "effects of groups and missing cells are fitted with the augmented bound. "
             "Use bound='augmented'."
@@ -127,10 +132,9 @@ def form_of(
                 f"{FULL_COLUMNS} at most. Use VB(covariance='full') or 'auto' and fewer columns."
             )
         form = "dense"
-    selecting = [t.prior for t in model.terms if t.prior.has_gates]
-    if selecting and form != "arrow" and not isinstance(scheme, Gibbs):
-        name = type(selecting[0]).__name__
-        if scheme.is_tight:
+    if model.has_gates and form != "arrow" and not isinstance(scheme, Gibbs):
+        name = next(type(t.prior).__name__ for t in model.terms if t.prior.has_gates)
+        if tight:
             raise ValueError(
                 f"{name} is fitted with the augmented bound, under which columns that are in or "
                 "out have updates in closed form. Use bound='augmented'."
@@ -142,6 +146,4 @@ def form_of(
                 "columns or rows, or prior='lasso' with inference='em'."
             )
         form = form if form == "factored" else "dense"
-    if form == "factored" and np.any(model.precision(model.init()) == 0):
-        return "dense"  # the dual form divides by prior precisions
     return form

@@ -24,7 +24,6 @@ from ..inference.progress import Monitor, Reporter
 from ..inference.rotated import bases
 from ..inputs import reading
 from ..inputs.dask import is_dask
-from ..machines.fit import one_against_rest
 from ..machines.machine import Machine, fit_machine
 from ..model.model import Problem
 
@@ -111,17 +110,17 @@ class Run(Reporter):
         ``codes`` are the numbers of the rows' classes.
         """
         machines: list[Machine] = []
-        if arrays.is_foreign(problem.blocks.X):
-            codes = problem.engine.place(codes)
+        rng = self.generator("machines")
         # rows that are not held may be very many: a byte for the label of each
         kind = np.float64 if problem.blocks.in_memory else np.int8
         with (
             self.checkpoint(lambda: _content(problem, codes, starts)) as store,
             blas_threads(problem.model.width, problem.form),
         ):
-            rng = self.generator("machines")
             rotation = bases(problem, scheme) if problem.form == "factored" else ()
-            for j, y in enumerate(one_against_rest(codes, n_classes, kind)):
+            if arrays.is_foreign(problem.blocks.X):
+                codes = problem.engine.place(codes)
+            for j, y in enumerate(arrays.one_against_rest(codes, n_classes, kind)):
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
                 part = None if store is None or self.stopped else store.part(f"machine{j}")
                 options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}

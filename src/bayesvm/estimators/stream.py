@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from ..blocks import Blocks, block_rows
+from ..core.arrays import one_against_rest
 from ..core.cholesky import scaled_cholesky
 from ..core.types import Array, Coef, Stats
 from ..engines.threads import blas_threads
@@ -26,7 +27,7 @@ from ..inference.loop import State, bound_of
 from ..inference.progress import Progress, Reporter
 from ..inputs import reading
 from ..machines.calibration import Calibrated, Link, fit_link, masses, plain_link
-from ..machines.fit import Fit, one_against_rest
+from ..machines.fit import Fit
 from ..machines.machine import Machine, find_posterior
 from ..machines.posterior import GaussianPosterior, PointPosterior
 from ..model.model import Model, Problem

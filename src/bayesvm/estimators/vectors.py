@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..blocks import Blocks, block_rows
+from ..core.arrays import one_against_rest
 from ..core.types import Array, Term
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
 from ..engines import Serial
@@ -23,7 +24,7 @@ from ..kernels import Scaled, with_columns
 from ..kernels.precomputed import check_square, skew
 from ..likelihoods import Probit
 from ..machines.calibration import ProbitLink, fit_link, plain_link
-from ..machines.fit import Fit, one_against_rest
+from ..machines.fit import Fit
 from ..machines.machine import Machine
 from ..machines.posterior import GaussianPosterior
 from ..model.model import Model
@@ -38,7 +39,7 @@ from . import choices as check
 from .run import Run
 from .training import Training
 
-INTERCEPT_SCALE = 1e4  # prior standard deviation of the bias by default: nearly flat
+BIAS = Fixed(1e-8)  # prior of the bias by default: nearly flat
 
 
 def number(low: float, *, above: bool = False, none: bool = False) -> Rule:
@@ -103,7 +104,7 @@ class VectorTask:
         """Merge equal rows and choose candidates; ``last`` is the kernel of an earlier fit."""
         params, rng, named, inputs = run.params, run.generator("vectors"), False, None
         kernel, standardize = params["kernel"], params["standardize"]
-        bias = check.intercept_prior(params["intercept_scale"], INTERCEPT_SCALE)
+        bias = check.intercept_prior(params["intercept_scale"], BIAS)
         kept = np.flatnonzero(training.c > 0)
         codes, c = training.codes[kept], training.c[kept]
         if is_among(kernel, ("precomputed",)):

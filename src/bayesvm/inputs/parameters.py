@@ -22,10 +22,6 @@ def _is_number(x: Any, kind: Any, low: float = 0, high: float = np.inf) -> bool:
 SWITCH: Rule = (lambda x: isinstance(x, bool | np.bool_), "True or False")
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("fit_intercept", "standardize", "warm_start", "joint"), SWITCH),
-    "probability": (
-        lambda x: is_among(x, ("calibrated", "normalised", "probit")),
-        "one of 'calibrated', 'normalised', 'probit'",
-    ),
     "n_jobs": (
         lambda x: x is None or (isinstance(x, Integral) and bool(x)),
         "a whole number other than 0 (-1 for one per core) or None",
@@ -51,8 +47,6 @@ RULES: Mapping[str, Rule] = {
         "a whole number from 0 to 2**32 - 1",
     ),
 }
-
-
 WORDS = {"probability": ("calibrated", "normalised", "probit")}
 
 

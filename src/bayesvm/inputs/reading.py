@@ -28,9 +28,18 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-15, 1e15  # of a row: sums of their squares keep 
 # Rows
 
 
+def kind_of(X: Any) -> str:
+    """Where rows are: in "memory", in a "source" read in chunks, or on a "device"."""
+    if isinstance(X, np.ndarray) or sparse.issparse(X):
+        return "memory"
+    if isinstance(X, Source | DaskRows) or is_dask(X):
+        return "source"
+    return "device" if is_foreign(X) else "memory"
+
+
 def is_source(X: Any) -> bool:
     """Whether rows are read in chunks rather than held."""
-    return isinstance(X, Source | DaskRows) or is_dask(X)
+    return kind_of(X) == "source"
 
 
 def is_large(X: Any) -> bool:
@@ -181,7 +190,7 @@ def plain_labels(y: Any, name: str = "y") -> Array:
     hidden = int(np.ma.count_masked(y)) if isinstance(y, np.ma.MaskedArray) else 0
     is_list = not hasattr(y, "__array__")  # of which NumPy would make text if one label is
     y = column_or_1d(np.asarray(y, dtype=object if is_list else None), warn=True)
-    if gone := hidden or int(absent(y).sum()):
+    if gone := hidden or (y.dtype.kind in "fmMO" and int(absent(y).sum())):
         raise ValueError(
             f"Input {name} contains NaN: {gone} of {len(y)} labels are missing. Leave such rows "
             "out, or give them a separate class."

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core import arrays
 from ..core.types import Array, Rows
 from .calibration import normalised, normalised_odds
 from .machine import Machine
@@ -160,12 +159,6 @@ class Fit:
             odds = normalised_odds(np.stack(logits, axis=-1))  # (draws, rows, classes)
             parts.append(np.quantile(odds, levels, axis=0))
         return np.concatenate(parts, axis=1)
-
-
-def one_against_rest(codes: Any, n_classes: int, kind: Any = np.float64) -> Iterator[Array]:
-    """Labels in {-1, +1} for each machine: one for two classes, else one per class."""
-    for j in [1] if n_classes == 2 else range(n_classes):
-        yield arrays.signs(codes == j, kind)
 
 
 class Objective(property):

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.arrays import inner
 from ..core.types import Array
 from ..designs import Filled, Missing
-from ..designs.table import numbers
 from ..machines.machine import Machine
 from ..machines.posterior import mixture
 
@@ -48,7 +48,7 @@ class ImputedCells:
 
     def at(self, X: Any, unread: Sequence[int] | Array = ()) -> tuple[Array, Array]:
         """Mean and standard deviation of every cell of new rows; NaN in columns that are unread."""
-        cells = np.array(numbers(X), dtype=float)
+        cells = np.array(inner(X), dtype=float)
         mean, std = cells.copy(), np.zeros_like(cells)
         for k, design, columns in self.terms:
             known = ~np.isnan(cells[:, columns])
