@@ -66,7 +66,7 @@ def one_line_each() -> Iterator[None]:
     """Errors and warnings of the library as one line each, without tracebacks or source lines."""
     seen = set()
 
-    def show(message: Warning | str, *_: Any) -> None:
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
         if str(message) not in seen:  # each fold may give the same
             seen.add(str(message))
             plain_console(stderr=True).print(f"Warning: {message}", soft_wrap=True)

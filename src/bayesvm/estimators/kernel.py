@@ -82,14 +82,11 @@ class BayesianSVC(BayesianClassifier):
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, times ``sample_weight``.
     engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
-        Where and how sums over rows are computed: see :mod:`bayesvm.engines`.  ``"auto"`` follows
-        the input.  Its ``dtype`` is the precision of the columns of fits to more than 50,000 rows,
-        by default float32, but float64 under EM; its ``memory`` the bytes that such a fit may spend
-        on keeping its columns, which are otherwise computed again on every pass.
-    max_iter : int, optional
-        Most iterations of the scheme; its own default if not given.
-    tol : float, optional
-        Tolerance of the scheme; its own default if not given.
+        What computes the sums over rows: see :mod:`bayesvm.engines`.  ``"auto"`` follows the input.
+        Beyond 50,000 rows, columns have the ``dtype`` of the engine, by default float32 (float64
+        under EM), and are kept where its ``memory`` allows, else computed again on every pass.
+    max_iter, tol : optional
+        Override those of the inference scheme.
     random_state : int, RandomState, Generator or None, default=None
         Seed of subsets, inducing points and samplers.
     n_jobs : int, optional

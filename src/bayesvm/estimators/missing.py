@@ -26,18 +26,10 @@ from .training import Training
 
 @dataclass(frozen=True)
 class MissingCells:
-    """Missing cells of the columns of a linear predictor.
+    """Missing cells of the columns of a linear predictor."""
 
-    Parameters
-    ----------
-    value : "model" or an object of :mod:`bayesvm.designs.imputation`
-        As given by the user.
-    centred : bool
-        Whether columns are centred and scaled: the level of a cell is then zero and its spread one.
-    """
-
-    value: Any
-    centred: bool = True
+    value: Any  # "model" or an object of bayesvm.designs.imputation, as given by the user
+    centred: bool = True  # columns are centred and scaled: a cell has level zero and spread one
 
     def check(self, scheme: Any, checkpoint: Any) -> None:
         """Refuse values without a meaning, and what the scheme cannot fit."""

@@ -42,7 +42,7 @@ class RVC(BayesianClassifier):
         kernel.  (That of the machine itself, with a precision for every weight, prefers scales that
         are too short.)
     n_folds : int, default=5
-        Folds.
+        Folds that calibrate the probabilities of a tuned machine.
     n_candidates : int or "auto", default="auto"
         How many rows may become vectors, drawn from every class alike; ``"auto"`` is all up to 3000
         rows, then 3000, and fewer beyond 10,000 rows (1,000 of 30,000; at least 500).

@@ -144,25 +144,13 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Setup:
-    """How an estimator fits the rows of a stream.
-
-    Parameters
-    ----------
-    scheme : VB
-        Inference.
-    pose : callable
-        ``pose(X, codes, c)`` makes the problem of the rows so far.
-    probability, n_jobs
-        Parameters of the estimator.
-    growth : float
-        Factor by which the rows must have grown before the model is made anew.
-    """
+    """How an estimator fits the rows of a stream."""
 
     scheme: Any
-    pose: Callable[[Any, Array, Array], Problem]
+    pose: Callable[[Any, Array, Array], Problem]  # of rows, codes of classes and weights
     probability: str
     n_jobs: int | None
-    growth: float = 1.0
+    growth: float = 1.0  # factor by which rows must have grown before the model is made anew
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,24 +19,12 @@ from ..inputs import cells, reading
 
 @dataclass(frozen=True)
 class TermTable:
-    """The columns of a table that each term of a sum reads.
+    """The columns of a table that each term of a sum reads."""
 
-    Parameters
-    ----------
-    terms : list of Term
-        Their designs are parts, see :mod:`bayesvm.terms`.
-    names : list of str
-        Names of all columns.
-    layout : Layout
-        Positions of columns, and which name groups.
-    reads : list of arrays
-        The columns of numbers that each term reads, counted without those that name groups.
-    """
-
-    terms: Sequence[Term]
-    names: Sequence[str]
-    layout: Layout
-    reads: Sequence[Array]
+    terms: Sequence[Term]  # their designs are parts, see bayesvm.terms
+    names: Sequence[str]  # of all columns
+    layout: Layout  # positions of columns, and which name groups
+    reads: Sequence[Array]  # columns of numbers of each term, counted without those of groups
 
     @classmethod
     def of(cls, terms: Sequence[Term], names: Sequence[str], named: bool) -> TermTable:

@@ -23,34 +23,16 @@ class FactorScores(Design):
     linear machine on them this is the discriminative factor model.  Cells that are NaN are left
     out, so a row's scores condition on what was observed.
 
-    Parameters
-    ----------
-    prior : FactorPrior
-        Of loadings and noise.
-    first : Loadings
-        Where the loadings start.
-
     References
     ----------
     Henao, Yuan & Carin (2014), section 5.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesvm.factors.design import FactorScores
-    >>> from bayesvm.factors import FactorPrior, Sheet
-    >>> X = np.random.default_rng(0).standard_normal((20, 5))
-    >>> prior = FactorPrior()
-    >>> design = FactorScores(prior, prior.start(Sheet.of(X), 2)[0])
-    >>> design.cells(X, design.columns(X))[0].mean.shape
-    (20, 2)
     """
 
     is_latent: ClassVar[bool] = True
     can_rotate: ClassVar[bool] = True
 
-    prior: FactorPrior
-    first: Loadings
+    prior: FactorPrior  # of loadings and noise
+    first: Loadings  # where the loadings start
 
     @property
     def width(self) -> int:

@@ -52,42 +52,20 @@ TRIES = (2, 4, 8)  # proposals made at once: first, and while all were refused
 class KernelFactors:
     """A table, labels (one column for each machine), and the priors of everything.
 
-    Parameters
-    ----------
-    sheet : Sheet
-        The table, centred.
-    Y : array of shape (n, machines)
-        Labels in {-1, +1}.
-    c : array of shape (n,)
-        How often each label counts.
-    likelihood : Likelihood
-        Distribution of a label given f.
-    prior : FactorPrior
-        Of loadings and noise.
-    kernel : Kernel
-        Where its parameters start, and the centre of their prior.
-    bias : float
-        Prior standard deviation of the level of f.
-    tune : bool
-        Learn the kernel's parameters.
-    joint : bool
-        Labels move the scores; else scores and loadings stay where they are.
-    unit : bool
-        The kernel sees scores over their root mean square.  Scores at a point need it: shrinking
-        them while loadings grow gains prior density without end in sight, and must not change f.
-        Draws of scores keep their scale by themselves.
+    Scores at a point need ``unit``: shrinking them while loadings grow gains prior density without
+    end, and must not change f.  Draws of scores keep their scale by themselves.
     """
 
-    sheet: Sheet
-    Y: Array
-    c: Array
+    sheet: Sheet  # the table, centred
+    Y: Array  # (n, machines), labels in {-1, +1}
+    c: Array  # (n,), weights of the labels
     likelihood: Likelihood
-    prior: FactorPrior
-    kernel: Any
-    bias: float = 3.0
-    tune: bool = True
-    joint: bool = True
-    unit: bool = True
+    prior: FactorPrior  # of loadings and noise
+    kernel: Any  # where its parameters start, and the centre of their prior
+    bias: float = 3.0  # prior standard deviation of the level of f
+    tune: bool = True  # learn the kernel's parameters
+    joint: bool = True  # labels move the scores; else scores and loadings stay where they are
+    unit: bool = True  # the kernel takes scores over their root mean square
 
     @cached_property
     def labels(self) -> tuple[Labels, ...]:

@@ -19,11 +19,6 @@ class Tight(Likelihood):
     of a Gaussian can do without the mixture.  Its updates are natural-gradient steps, no longer
     certain to raise the bound: :class:`~bayesvm.inference.VB` guards them.
 
-    Parameters
-    ----------
-    likelihood : Likelihood
-        The likelihood of a label given f.
-
     Examples
     --------
     >>> import numpy as np
@@ -35,7 +30,7 @@ class Tight(Likelihood):
     (-1.0, -0.79788456)
     """
 
-    likelihood: Likelihood
+    likelihood: Likelihood  # of a label given f
 
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
         return self.likelihood.tight(y, m, v)

@@ -26,15 +26,7 @@ class Imputed(NamedTuple):
 
 
 class ImputedCells:
-    """Report on the missing cells of a model's rows.
-
-    Parameters
-    ----------
-    machines : list of Machine
-        Fitted, with at least one term that has a distribution of missing cells.
-    none : str
-        The error where no term has.
-    """
+    """Report on the missing cells of the rows of fitted machines; ``none`` is the error if none."""
 
     def __init__(self, machines: Sequence[Machine], none: str = NO_CELLS) -> None:
         self.machines = machines

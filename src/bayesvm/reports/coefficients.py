@@ -17,17 +17,7 @@ from .tables import Draws, arviz_tree, draws_of, pandas_for, stacked, tails
 
 
 class Coefficients:
-    """Report on the term ``coef`` of fitted machines, and on their intercept.
-
-    Parameters
-    ----------
-    machines : list of Machine
-        Each has a term ``coef`` and, with an intercept, a term ``intercept`` before it.
-    names : list of str
-        Names of the columns.
-    classes : array of shape (n_classes,)
-        Labels.
-    """
+    """Report on the term ``coef`` of fitted machines, and on an ``intercept`` before it."""
 
     def __init__(self, machines: Sequence[Machine], names: Sequence[str], classes: Array) -> None:
         self.machines, self.names, self.classes = machines, list(names), classes

@@ -32,27 +32,13 @@ CAUTION = (
 
 @dataclass(frozen=True, eq=False)
 class GroupEffects:
-    """Report of a fitted model with effects of groups.
-
-    Parameters
-    ----------
-    fit : Fit
-        The fitted machines.
-    levels : Levels
-        Grouping factors and the labels of their groups.
-    names : list of str
-        Names of the columns that may have slopes.
-    second : dict
-        Averages of ``z z'`` over training rows by term, see :func:`second_moments`.
-    scheme : str
-        Name of the inference scheme.
-    """
+    """Report of a fitted model with effects of groups."""
 
     fit: Fit
-    levels: Levels
-    names: Sequence[str]
-    second: Mapping[str, Array]
-    scheme: str
+    levels: Levels  # grouping factors and the labels of their groups
+    names: Sequence[str]  # of the columns that may have slopes
+    second: Mapping[str, Array]  # averages of z z' over training rows, see second_moments
+    scheme: str  # name of the inference scheme
 
     @property
     def labels(self) -> dict[str, Array]:

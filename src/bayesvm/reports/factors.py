@@ -23,16 +23,9 @@ class FactorReport:
 
     Factors are in the order of the variance they explain, with signs that make the largest loading
     of each positive.
-
-    Parameters
-    ----------
-    parts : sequence of Fitted
-        The factor model, or one for each class where classes have their own.
-    columns : ColumnScale
-        Centre and scale of the columns.
     """
 
-    parts: Sequence[Fitted]
+    parts: Sequence[Fitted]  # the factor model, or one for each class where classes have their own
     columns: ColumnScale
 
     @cached_property

@@ -16,18 +16,10 @@ from .tables import arviz_tree, draws_of, pandas_for, stacked, tails
 
 @dataclass(frozen=True, eq=False)
 class KernelReport:
-    """Tables and exports of machines whose last term is a Gaussian process.
+    """Tables and exports of machines whose last term is a Gaussian process."""
 
-    Parameters
-    ----------
-    machines : list of Machine
-        One for two classes, else one for each class.
-    classes : array of shape (n_classes,)
-        Labels.
-    """
-
-    machines: list[Machine]
-    classes: Array
+    machines: list[Machine]  # one for two classes, else one for each class
+    classes: Array  # labels
 
     @property
     def design(self) -> Any:

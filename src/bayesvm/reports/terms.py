@@ -20,17 +20,7 @@ from .tables import Draws, draws_of, pandas_for, stacked, tails
 
 
 class Terms:
-    """Report on the terms of fitted machines.
-
-    Parameters
-    ----------
-    machines : list of Machine
-        One for two classes, else one for each class.
-    classes : array of shape (n_classes,)
-        Labels.
-    names : list of str
-        Names of the columns of numbers.
-    """
+    """Report on the terms of fitted machines; ``names`` are those of the columns of numbers."""
 
     def __init__(self, machines: Sequence[Machine], classes: Array, names: Sequence[str]) -> None:
         self.machines, self.classes, self.names = machines, classes, names
