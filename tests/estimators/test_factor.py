@@ -357,7 +357,7 @@ def test_columns_that_say_nothing_are_refused():
     gone[:, 4] = np.nan
     with pytest.raises(ValueError, match="all columns have the same value in every row"):
         FactorSVC(2).fit(np.ones_like(X), y)
-    with pytest.raises(ValueError, match="no cell that was seen cannot load on a factor: x4"):
+    with pytest.raises(ValueError, match="without an observed cell cannot load on a factor: x4"):
         FactorSVC(2).fit(gone, y)
     with pytest.raises(ValueError, match="at least two classes"):
         FactorSVC(2).fit(X, np.ones(80))

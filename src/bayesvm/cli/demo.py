@@ -128,7 +128,7 @@ def _compare(data: Any, schemes: dict[str, Any], repeats: int) -> tuple[Any, dic
 
 
 def _coefficients(models: dict[str, Any], X: Any, top: int) -> Any:
-    """Table of the coefficients surest of their sign, per standard deviation of the column."""
+    """Table of the coefficients with the most certain signs, per standard deviation."""
     from rich.table import Table
 
     vb, gibbs = (

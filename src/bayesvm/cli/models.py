@@ -141,9 +141,9 @@ def report(
     from ..files.storage import load
 
     if data is None and (target is not None or output is not None):
-        raise typer.BadParameter("--target and --output are for judging a model: name a table too")
+        raise typer.BadParameter("--target and --output are for scoring a model: name a table too")
     if data is not None and target is None:
-        raise typer.BadParameter("to judge a model, name the column with the labels: --target NAME")
+        raise typer.BadParameter("to score a model, name the column with the labels: --target NAME")
     console = plain_console()
     with one_line_each():
         machine = load(model)
@@ -249,7 +249,7 @@ def build(kind: str, X: pd.DataFrame, options: dict[str, Any]) -> Any:
             f"--inference {inference} is not known; choose one of {', '.join(SCHEMES)}"
         )
     if not X.shape[1]:
-        raise typer.BadParameter("no columns to learn from are left beside the labels")
+        raise typer.BadParameter("there are no columns besides the labels")
     text = [c for c in X if not pd.api.types.is_numeric_dtype(X[c])]
     for name in text:
         check_repeated(X[name])

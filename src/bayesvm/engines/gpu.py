@@ -60,7 +60,7 @@ class Gpu(Serial):
         known = self.backend in ("torch", "cupy") and self.device.startswith("cuda")
         if known and self.namespace and not import_module(self.backend).cuda.is_available():
             raise RuntimeError(
-                f"engine='gpu' needs a CUDA device and {self.backend} sees none; use "
+                f"engine='gpu' needs a CUDA device and {self.backend} finds none; use "
                 "engine='threads', or Gpu(device='mps') and the like for other devices with "
                 "float64."
             )

@@ -280,7 +280,7 @@ class AdditiveSVC(BayesianClassifier):
 
     @property
     def inclusion_proba_(self) -> Array:
-        """Posterior probability of each column of the input to matter, ``(n_features,)``.
+        """Posterior inclusion probability of each column of the input, ``(n_features,)``.
 
         Columns matter for certain where a term without a selection prior reads them, and not at all
         where none does.

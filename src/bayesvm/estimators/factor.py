@@ -272,8 +272,8 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             )
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
             raise ValueError(
-                "kernel='precomputed' has no meaning for FactorSVC, whose kernel sees factors that "
-                "are learned; use BayesianSVC."
+                "kernel='precomputed' has no meaning for FactorSVC, whose kernel is a function of "
+                "learned factors; use BayesianSVC."
             )
         if not isinstance(self.tune, bool):
             raise ValueError(f"tune must be True or False; got {self.tune!r}.")
@@ -290,8 +290,8 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             raise ValueError("joint=False is a comparison by inference='vb'; use that.")
         if self.nu is None and self.classifier == "kernel" and not drawn:
             raise ValueError(
-                "nu=None cannot be learned with scores at a point, which would shrink without end; "
-                "give a number, or use classifier='linear' or inference='gibbs'."
+                "nu=None cannot be learned with scores at a point, which would shrink without "
+                "limit; give a number, or use classifier='linear' or inference='gibbs'."
             )
         if self.checkpoint is not None and not (drawn and self.classifier == "kernel"):
             raise ValueError(
@@ -319,7 +319,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             shown = ", ".join(str(self._names()[j]) for j in unseen[:5])
             shown += f" and {unseen.size - 5} more" if unseen.size > 5 else ""
             raise ValueError(
-                f"columns with no cell that was seen cannot load on a factor: {shown}. Drop them."
+                f"columns without an observed cell cannot load on a factor: {shown}. Drop them."
             )
         blocks = Blocks(X, np.empty(copies.size), copies, block_rows(X.shape[1]))
         mean, spread, constant = column_moments(blocks, Serial())

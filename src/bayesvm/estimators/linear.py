@@ -359,7 +359,7 @@ class BayesianLinearSVC(BayesianClassifier):
 
     @property
     def feature_importances_(self) -> Array:
-        """How much each column matters, whatever its unit, ``(p,)``.
+        """Importance of each column, independent of its unit, ``(p,)``.
 
         Under a selection prior its posterior probability to matter (``inclusion_proba_``), else the
         size of its coefficient on the scale of the model (standardised columns unless
@@ -369,7 +369,7 @@ class BayesianLinearSVC(BayesianClassifier):
 
     @property
     def inclusion_proba_(self) -> Array:
-        """Posterior probability of each column to matter, ``(p,)``: selection priors only."""
+        """Posterior inclusion probability of each column, ``(p,)``: selection priors only."""
         return self._coefficients.inclusion
 
     @property

@@ -42,12 +42,12 @@ class MissingCells:
         if scheme.is_tight:
             raise ValueError(
                 "missing='model' is fitted with the augmented bound, in which cells have a "
-                "distribution. Use bound='augmented'."
+                "distribution. Use VB(bound='augmented')."
             )
         if not isinstance(scheme, VB | Gibbs):
             raise ValueError(
-                f"missing='model' cannot be fitted by {type(scheme).__name__}, which has no place "
-                "for the distribution of missing cells. Use inference='vb' or 'gibbs'."
+                f"missing='model' cannot be fitted by {type(scheme).__name__}, which has no "
+                "distribution of missing cells. Use inference='vb' or 'gibbs'."
             )
         if checkpoint is not None and isinstance(scheme, Gibbs):
             raise ValueError(

@@ -123,7 +123,7 @@ def form_of(
     if tight and (model.grouped or model.is_latent):
         raise ValueError(
             "effects of groups and missing cells are fitted with the augmented bound. "
-            "Use bound='augmented'."
+            "Use VB(bound='augmented')."
         )
     if model.is_latent and form != "arrow":
         if K > FULL_COLUMNS or form == "diagonal":
@@ -137,7 +137,7 @@ def form_of(
         if tight:
             raise ValueError(
                 f"{name} is fitted with the augmented bound, under which columns that are in or "
-                "out have updates in closed form. Use bound='augmented'."
+                "out have updates in closed form. Use VB(bound='augmented')."
             )
         if form != "factored" and K > FULL_COLUMNS:
             raise ValueError(

@@ -47,7 +47,7 @@ class FactorScores(Design):
     # ----- latent entries
 
     def cells(self, X: Any, C: Array) -> tuple[Cells, ...]:
-        """All entries, as the first loadings see them."""
+        """All entries, with their moments given the first loadings."""
         n, K = X.shape[0], self.width
         if not n:
             return ()

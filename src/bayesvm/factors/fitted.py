@@ -121,7 +121,7 @@ def mixed(parts: list[Pair]) -> Pair:
 
 @dataclass(frozen=True, eq=False)
 class LinearFit:
-    """Variational, or with scores that labels did not touch."""
+    """Variational, or with scores that do not depend on labels."""
 
     machine: Machine
 
@@ -157,7 +157,7 @@ class LinearFit:
 
 @dataclass(frozen=True, eq=False)
 class ProjectedScores(Design):
-    """Scores of a factor model that labels do not touch, as plain columns."""
+    """Scores of a factor model without labels, as plain columns."""
 
     q: Loadings
 

@@ -106,7 +106,7 @@ def _draw(
     report: Any,
     store: Checkpoint | None,
 ) -> tuple[KernelDraws, list[float], float]:
-    """Chains side by side; new rows see evenly spaced draws of all."""
+    """Chains side by side; new rows are predicted by evenly spaced draws of all."""
     at = first_draw(problem, state)
     free = replace(problem, unit=False)
     seed = int(rng.integers(2**32))

@@ -283,7 +283,7 @@ def table_bound(prior: FactorPrior, q: Loadings, sheet: Sheet, scores: Scores) -
 
 
 def leading_scores(sheet: Sheet, K: int) -> Array:
-    """Leading left singular vectors with unit variance; holes count as the column's mean.
+    """Leading left singular vectors with unit variance; missing cells are the column's mean.
 
     By the Gram matrix of the smaller side.  K is at most the rank.
     """
@@ -298,7 +298,7 @@ def leading_scores(sheet: Sheet, K: int) -> Array:
 
 
 def rank(sheet: Sheet) -> int:
-    """How many factors a table can have; holes count as the column's mean.
+    """How many factors a table can have; missing cells are the column's mean.
 
     Singular values below 1e-6 of the largest are rounding: of the Gram matrix, whose eigenvalues
     are their squares, little more than twelve digits are right.

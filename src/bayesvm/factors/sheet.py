@@ -67,7 +67,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """A centred table with holes: zero where nothing was seen.
+    """A centred table, zero where cells are missing.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Inference schemes: four ways round the same loop."""
+"""Inference schemes: VB, EM, SVI and Gibbs sampling."""
 
 from .em import EM
 from .gibbs import Gibbs

@@ -1,4 +1,4 @@
-"""Stochastic variational inference: leaky sums of minibatch statistics."""
+"""Stochastic variational inference: weighted averages of minibatch statistics."""
 
 from __future__ import annotations
 

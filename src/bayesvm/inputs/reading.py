@@ -327,8 +327,8 @@ def check_weights(
         raise ValueError("sample_weight contains NaN or infinity; give finite numbers.")
     if np.any(some < 0):
         raise ValueError(
-            f"sample_weight contains negative values (the smallest is {c.min():g}); weights count "
-            "how often a row is seen, so they must be at least 0."
+            f"sample_weight contains negative values (the smallest is {c.min():g}); weights are "
+            "numbers of repetitions, so they must be at least 0."
         )
     if np.any((some > 0) & (some < LEAST_WEIGHT)) or np.any(some > MOST_WEIGHT):
         raise ValueError(

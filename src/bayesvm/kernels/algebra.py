@@ -228,7 +228,7 @@ class Sum(_Pair):
 
 @dataclass(frozen=True)
 class Product(_Pair):
-    """The product of two kernels: rows are alike if they are alike to both."""
+    """The product of two kernels: rows are similar if they are by both."""
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         return self.left(A, B) * self.right(A, B)

@@ -40,7 +40,7 @@ class Precomputed(Kernel):
     unit: float = 1.0
 
     def __getstate__(self) -> dict[str, Any]:
-        """Half of a symmetric matrix will do."""
+        """Half of a symmetric matrix is kept."""
         K = packed(self.K) if np.array_equal(self.K, self.K.T) else self.K
         return {"K": K, "unit": self.unit}
 

@@ -247,6 +247,6 @@ def enclosing(odds: Array, low: Array, middle: Array, high: Array) -> tuple[Arra
 
 
 def decisive(p: Array, score: Array) -> Array:
-    """Probabilities that never contradict the sign of the score, ties and rounding included."""
+    """Probabilities that agree with the sign of the score, ties and rounding included."""
     half_up = np.nextafter(0.5, 1.0)
     return np.where(score > 0, np.maximum(p, half_up), np.minimum(p, 0.5))

@@ -75,7 +75,7 @@ class Fit:
         return paths[0] if self.is_binary else paths
 
     def unfinished(self, name: str) -> str:
-        """A warning if the fit has not converged; what a callback ended was meant to end."""
+        """A warning if the fit has not converged; none if a callback has ended it."""
         if self.converged or self.stopped:
             return ""
         worst = max(abs(m.change) for m in self.machines)

@@ -135,7 +135,7 @@ class TopLoadingDisplay:
 
 @dataclass
 class FactorScoreDisplay:
-    """Rows by two of their scores, over the band where the classes meet.
+    """Rows by two of their scores, over the region where the classes overlap.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from ..reports.display import Inside, axes_for, like, machine_for
 
 @dataclass
 class DecisionBandDisplay:
-    """Probabilities of a class over a plane, and the band in which the label is open.
+    """Probabilities of a class over a plane, and the band of uncertain labels.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class DecisionBandDisplay:
         return cls(across, up, proba, open_, rows, hit, names, str(label)).plot(**kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> DecisionBandDisplay:
-        """Draw; the line is where the probability is one half, the hatched band is open."""
+        """Draw; the line is at a probability of one half, hatched where the interval has it."""
         ax = axes_for(self, ax)
         style = {"cmap": "RdBu_r", "alpha": 0.7, "levels": np.linspace(0, 1, 11)} | kwargs
         shades = ax.contourf(self.x, self.y, self.proba, **style)

@@ -14,7 +14,7 @@ from ..reports.display import Inside, axes_for, check_label, machine_for
 
 @dataclass
 class CalibrationDisplay:
-    """Reliability curve: how often a class came where it was given a probability.
+    """Reliability curve: frequency of a class against its predicted probability.
 
     Parameters
     ----------

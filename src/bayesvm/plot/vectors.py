@@ -1,4 +1,4 @@
-"""The vectors of sparse kernel machines: where they lie, and what so few of them cost."""
+"""The vectors of sparse kernel machines: their places, and their number against the error."""
 
 from __future__ import annotations
 

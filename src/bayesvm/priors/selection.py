@@ -163,7 +163,7 @@ class SpikeSlabState(NamedTuple):
 
 @dataclass(frozen=True)
 class SpikeSlab(Selection):
-    r"""Coefficients that are zero or Gaussian: which columns matter, averaged over all models.
+    r"""Coefficients that are zero or Gaussian, with inclusion probabilities.
 
     .. math::
 
@@ -390,7 +390,7 @@ def _checked_inclusion(name: str, inclusion: Any, expected_size: Any) -> Inclusi
     if out is not None and not all(0 < x < 1 for x in np.atleast_1d(out)):
         raise ValueError(
             f"{name}(inclusion) is a probability, or one for each column, so it must be above 0 "
-            f"and below 1; got {inclusion!r}. Leave out columns that cannot matter."
+            f"and below 1; got {inclusion!r}. Leave out columns that cannot have an effect."
         )
     if expected_size is None:
         return out

@@ -95,7 +95,7 @@ def refine(
     amplitude: float,
     search: Search | None = None,
 ) -> Scaled:
-    """A few steps uphill from a kernel that a sample has chosen."""
+    """A few ascent steps from a kernel chosen on a sample."""
     prior = parameter_prior(kernel, extent, amplitude)
     score = StreamedEvidence(kernel, problems, prior)
     top = climb_evidence(score, prior, kernel.theta, EVALUATIONS, search or Search())
@@ -103,5 +103,5 @@ def refine(
 
 
 def guided(problem: Problem, guide: Any) -> Problem:
-    """The problem as the guide's likelihood sees it, in full precision."""
+    """The problem with the guide's likelihood, in full precision."""
     return replace(problem, model=replace(problem.model, likelihood=Tight(guide), dtype="float64"))

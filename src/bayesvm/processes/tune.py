@@ -105,7 +105,7 @@ class Amplitude:
 
 
 def best_amplitude(score: Amplitude, start: float, step: float = float(np.log(4.0))) -> float:
-    """The least score of a wide look in steps of a factor four, then the vertex of a parabola.
+    """The least score of a search in steps of a factor four, then the vertex of a parabola.
 
     A walk to the nearest valley is not enough: small amplitudes, where f ends at the margin, and
     large ones, where it can grow on, may have one each.
@@ -125,7 +125,7 @@ def best_amplitude(score: Amplitude, start: float, step: float = float(np.log(4.
 
 
 def shorten(found: Scaled, judged: Callable[[Scaled], Amplitude]) -> tuple[Scaled, Amplitude]:
-    """The amplitude of least left-out loss, at length scales shortened while that pays.
+    """The amplitude of least left-out loss, at length scales shortened while it falls.
 
     With many columns the evidence prefers scales that are too long, by a factor of two and more.
     The left-out loss shows it clearly where it matters, and slightly, too often, where it does not:

@@ -101,7 +101,7 @@ class Whitened(Design):
         return out
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
-        """In float64 whatever ``out`` holds: L^-1 would blow up the rounding of the kernel."""
+        """In float64 whatever ``out`` holds: L^-1 would amplify the rounding of the kernel."""
         cross = self.values(X)
         C = cross @ like(self.inverse.T, cross)
         if out is None:

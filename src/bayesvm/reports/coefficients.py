@@ -55,7 +55,7 @@ class Coefficients:
 
     @property
     def importances(self) -> Array:
-        """Probability of each column to matter, or size of its coefficient in the model, (p,)."""
+        """Inclusion probability of each column, or size of its coefficient in the model, (p,)."""
         if self.machines[0].inclusion is not None:
             return self.inclusion
         sizes = [np.abs(m.posterior.mean[self.where]) for m in self.machines]
@@ -100,7 +100,7 @@ class Coefficients:
 
     @property
     def inclusion(self) -> Array:
-        """Posterior probability of each column to matter to any class, ``(p,)``."""
+        """Posterior probability of each column to be included for any class, ``(p,)``."""
         columns = [m.inclusion[self.where] for m in self.machines if m.inclusion is not None]
         if not columns:
             raise AttributeError(

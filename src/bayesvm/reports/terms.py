@@ -94,7 +94,7 @@ class Terms:
         return group, dims, coords
 
     def inclusion(self, reads: dict[str, Array], count: int) -> Array:
-        """Probability of each of ``count`` columns of numbers to matter.
+        """Inclusion probability of each of ``count`` columns of numbers.
 
         ``reads`` has the columns that each term reads.  A term without a coefficient for each of
         its columns needs all of them.
