@@ -488,7 +488,7 @@ def test_a_stream_learns_nearly_what_a_fit_does():
     stream = BayesianSVC(**options)
     for i in range(0, 1500, 300):
         stream.partial_fit(A[i : i + 300], b[i : i + 300], classes=[0, 1])
-    assert stream.total_weight_ == 1500
+    assert stream.fit_.weight == 1500
     assert stream.inducing_points_.shape == (30, 2)
     whole = BayesianSVC(**options).fit(A, b)
     gap = log_loss(stream.predict_proba(X_new), y_new) - log_loss(whole.predict_proba(X_new), y_new)
@@ -505,7 +505,7 @@ def test_a_stream_goes_on_from_a_fit(options):
     before = log_loss(fit.predict_proba(X_new), y_new)
     p = fit.predict_proba(X_new)
     fit.partial_fit(X[60:], y[60:])
-    assert fit.total_weight_ == 120
+    assert fit.fit_.weight == 120
     assert np.abs(fit.predict_proba(X_new) - p).max() > 1e-3
     assert log_loss(fit.predict_proba(X_new), y_new) < before + 0.05
     fit.fit(X, y)

@@ -33,7 +33,7 @@ def make(seed=0, n=14, d=6, K=2, machines=1, holes=0.0, likelihood=None, kernel=
         kernel or Scaled(2.0, RBF(1.5)), **options,
     )  # fmt: skip
     q, scores = prior.start(sheet, K)
-    return problem, km.start(problem, q, scores.mean)
+    return problem, km.infer(problem, km.KernelState(q, scores.mean, problem.kernel, ()))
 
 
 def test_collapsed_sites_are_a_gaussian_density():
@@ -55,7 +55,7 @@ def test_collapsed_sites_are_a_gaussian_density():
 def test_gradient_of_the_m_step(kernel, unit):
     problem, state = make(machines=2, holes=0.2, kernel=kernel, unit=unit)
     frame = km.Frame.of(problem.sheet, state.loadings)
-    sites = [km.next_sites(problem, f, a) for f, a in zip(state.fits, problem.labels, strict=True)]
+    sites = km.touching(problem, state)
     rng = np.random.default_rng(1)
     Zs, theta = 0.5 * rng.standard_normal(state.W.shape), kernel.theta + 0.1
     _, to_Z, to_theta = km.objective(problem, frame, sites, Zs, theta)

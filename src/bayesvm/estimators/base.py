@@ -275,11 +275,6 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """What calibration adds to f before the sign is taken."""
         return np.array([m.link.offset for m in self.fit_.machines])
 
-    @property
-    def total_weight_(self) -> float:
-        """Total weight of the training rows."""
-        return self.fit_.weight
-
     elbo_ = Objective("elbo", "bound", "Lower bound on the log evidence, over all machines.")
     elbo_path_ = Objective("elbo", "path", "History of ``elbo_``; a list for several machines.")
     log_posterior_ = Objective("log_posterior", "bound", "Log posterior density of an estimate.")

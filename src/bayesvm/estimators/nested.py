@@ -12,7 +12,6 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from ..terms import Part
 from . import choices as check
 
 OBJECTS: Mapping[str, Mapping[str, Any]] = {
@@ -40,6 +39,8 @@ def _parts(value: Any) -> dict[str, Any]:
 
 def _is_term(value: Any) -> bool:
     """Whether it is (name, part) or (name, part, prior), as an additive machine takes them."""
+    from ..terms import Part  # where it is needed: terms import Gaussian processes
+
     if not isinstance(value, list | tuple) or len(value) not in (2, 3):
         return False
     return isinstance(value[0], str) and isinstance(value[1], Part)

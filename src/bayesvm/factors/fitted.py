@@ -256,11 +256,9 @@ class KernelDraws(_Aligned):
     def loading_draws(self) -> Sequence[Drawn]:
         return [draw.loadings for draw in self.draws]
 
-    def moments(self, sheet: Sheet) -> Pair:
-        return mixed([self._at(sheet, d, z, False) for d, z in zip(self.draws, self.dice)])
-
-    def left_out(self, sheet: Sheet) -> Pair:
-        return mixed([self._at(sheet, d, z, True) for d, z in zip(self.draws, self.dice)])
+    def moments(self, sheet: Sheet, left_out: bool = False) -> Pair:
+        """Of f at rows; with ``left_out``, at the training rows, each without its label."""
+        return mixed([self._at(sheet, d, z, left_out) for d, z in zip(self.draws, self.dice)])
 
     def _at(self, sheet: Sheet, draw: KernelDraw, z: Array, out: bool) -> Pair:
         found = project(sheet, draw.loadings)
@@ -322,18 +320,15 @@ class KernelFit:
     def _unit(self) -> float:
         return self.problem.spread(self.state.W)
 
-    def moments(self, sheet: Sheet) -> Pair:
-        return self._at(sheet, False)
+    def moments(self, sheet: Sheet, left_out: bool = False) -> Pair:
+        """Moments of f at the mean scores, and to first order what their spread adds.
 
-    def left_out(self, sheet: Sheet) -> Pair:
-        return self._at(sheet, True)
-
-    def _at(self, sheet: Sheet, out: bool) -> Pair:
-        """Moments at the mean scores, and to first order what their spread adds."""
+        With ``left_out``, at the training rows, each without its label.
+        """
         problem, state = self.problem, self.state
         found = project(sheet, state.loadings)
         sites = [fit.sites for fit in state.fits]
-        m, v = kernel_moments(problem, state.kernel, found.mean, state.W, sites, out)
+        m, v = kernel_moments(problem, state.kernel, found.mean, state.W, sites, left_out)
         alphas = [fit.alpha for fit in state.fits]
         slopes, _ = kernel_slopes(problem, state.kernel, found.mean, state.W, alphas)
         own = np.einsum("nja,nab,njb->nj", slopes, found.covs(), slopes, optimize=True)

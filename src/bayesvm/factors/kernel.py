@@ -147,31 +147,19 @@ class KernelState(NamedTuple):
     fits: tuple[SiteFit, ...]
 
 
-def start(problem: KernelFactors, q: Loadings, W: Array) -> KernelState:
-    return infer(problem, KernelState(q, W, problem.kernel, ()))
-
-
-def infer(problem: KernelFactors, state: KernelState, passes: int = 6) -> KernelState:
-    """q(f) of each machine, by a few passes of coordinate ascent from where it was."""
-    K = Gram(problem.gram(state.kernel, state.W))
-    site = problem.likelihood.expected
-    if not state.fits:
-        fits = [fit_sites(K, labels, site, None, 1e-6, FIRST_PASSES) for labels in problem.labels]
-        return state._replace(fits=tuple(fits))
-    pairs = zip(problem.labels, state.fits, strict=True)
-    fits = [fit_sites(K, a, site, next_sites(problem, b, a), 1e-9, passes) for a, b in pairs]
-    return state._replace(fits=tuple(fits))
+def infer(problem: KernelFactors, state: KernelState) -> KernelState:
+    """q(f) of each machine, by a few passes of coordinate ascent from where it was, if anywhere."""
+    K, site = Gram(problem.gram(state.kernel, state.W)), problem.likelihood.expected
+    starts = touching(problem, state) if state.fits else (None,) * len(problem.labels)
+    tol, passes = (1e-9, 6) if state.fits else (1e-6, FIRST_PASSES)
+    pairs = zip(problem.labels, starts, strict=True)
+    return state._replace(fits=tuple(fit_sites(K, y, site, at, tol, passes) for y, at in pairs))
 
 
 def touching(problem: KernelFactors, state: KernelState) -> tuple[Sites, ...]:
-    """Of each machine, the sites that touch the bound at its q(f)."""
-    pairs = zip(state.fits, problem.labels, strict=True)
-    return tuple(next_sites(problem, fit, labels) for fit, labels in pairs)
-
-
-def next_sites(problem: KernelFactors, fit: SiteFit, labels: Labels) -> Sites:
-    """The sites that touch the bound at q(f)."""
-    return target_sites(fit.m, fit.v, labels, problem.likelihood.expected)
+    """The sites at which the bound of each machine is exact at its q(f)."""
+    site, pairs = problem.likelihood.expected, zip(state.fits, problem.labels, strict=True)
+    return tuple(target_sites(fit.m, fit.v, labels, site) for fit, labels in pairs)
 
 
 def margin(

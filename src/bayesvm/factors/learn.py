@@ -23,7 +23,7 @@ from ..machines.diagnostics import r_hat
 from ..machines.machine import AGREED
 from ..processes.process import Sites
 from .fitted import KernelDraws, KernelFit, KernelMachine
-from .kernel import KernelDraw, KernelFactors, KernelState, climb, first_draw, infer, start, sweep
+from .kernel import KernelDraw, KernelFactors, KernelState, climb, first_draw, infer, sweep
 from .loadings import Drawn, FactorPrior, Loadings, learn, project, rank
 from .sheet import Scores, Sheet
 
@@ -52,7 +52,7 @@ def fit_kernel(
 ) -> list[KernelMachine]:
     """One machine for each column of labels, all on the same factors."""
     problem = KernelFactors(sheet, Y, c, likelihood, prior, kernel, bias, tune, joint)
-    state = start(problem, first[0], first[1].mean)
+    state = infer(problem, KernelState(first[0], first[1].mean, kernel, ()))
     fitted: KernelFit | KernelDraws
     if isinstance(scheme, Gibbs):
         fixed = replace(problem, prior=replace(prior, nu=prior.nu or 1.0))  # scores are a point
@@ -68,7 +68,7 @@ def fit_kernel(
         # predictions need sites and alpha alone
         fits = (replace(fit, R=np.empty((0, 0))) for fit in state.fits)
         fitted = KernelFit(problem, state._replace(fits=tuple(fits)))
-    m, v = fitted.left_out(sheet)
+    m, v = fitted.moments(sheet, left_out=True)
     machines = []
     for j, y in enumerate(Y.T):
         link = plain_link(probability, likelihood) or fit_link(y, m[:, j], v[:, j], c)

@@ -33,55 +33,27 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Sufficient statistics of table and scores for the loadings; additive over rows.
+    """Sufficient statistics of table and scores for the loadings; additive over rows."""
 
-    Parameters
-    ----------
-    gram : array of shape (K, K), or (d, K, K) where cells are missing
-        Sums of E[w w'] over the rows seen in each column.
-    cross : array of shape (d, K)
-        Sums of x E[w].
-    square, count, rows : float
-        Sum of squares of the cells seen, their number, and the number of rows.
-    norm : float
-        Sum of E|w|^2 over all rows.
-    """
-
-    gram: Array
-    cross: Array
-    square: float
-    count: float
+    gram: Array  # sums of E[w w'], (K, K), or (d, K, K) by column where cells are missing
+    cross: Array  # (d, K), sums of x E[w]
+    square: float  # sum of squares of the observed cells
+    count: float  # their number
     rows: float
-    norm: float
+    norm: float  # sum of E|w|^2 over all rows
 
     def __add__(self, other: Sums) -> Sums:
-        return Sums(
-            self.gram + other.gram,  # one matrix for all columns is added to each column's
-            self.cross + other.cross,
-            self.square + other.square,
-            self.count + other.count,
-            self.rows + other.rows,
-            self.norm + other.norm,
-        )
+        # one matrix for all columns is added to that of each column
+        return Sums(*(a + b for a, b in zip(vars(self).values(), vars(other).values())))
 
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """A centred table, zero where cells are missing.
+    """A centred table some of whose cells may be missing."""
 
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        Values, zero in cells that are missing.
-    seen : array of shape (n, d) or None
-        One where a cell was seen, else zero; ``None`` if all were.
-    c : array of shape (n,)
-        How often each row counts.
-    """
-
-    X: Array
-    seen: Array | None
-    c: Array
+    X: Array  # (n, d), zero in missing cells
+    seen: Array | None  # (n, d), one where a cell was observed, else zero; None if all were
+    c: Array  # (n,), weights of the rows
 
     @staticmethod
     def of(X: Array, c: Array | None = None) -> Sheet:
