@@ -120,7 +120,7 @@ def fit_mixed(X: Any, y: Any, patient: Any, task: Task, rng: np.random.Generator
         random_prior=Ridge(a=0.01, b=0.01),
         probability="probit",  # predicts by the sign at the posterior mean
         standardize=False,
-        intercept_precision=1e-8,
+        intercept_scale=1e4,
         random_state=rng,
     ).fit(X, y, groups=patient)
 

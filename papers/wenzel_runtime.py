@@ -14,7 +14,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.svm import SVC
 
 from bayesvm.compare.tasks import Task
-from bayesvm.inference import SVI
+from bayesvm.inference import SVI, VB
 from bayesvm.kernels import RBF, Scaled
 
 from . import tenfold
@@ -51,8 +51,8 @@ def machine(method: str, passes: int, seed: int) -> Any:
     options: dict[str, Any] = {"inference": "vb", "max_iter": passes}
     if method.startswith("stochastic"):
         options["inference"] = SVI(10, adaptive=method.endswith("adaptive"))
-    if not method.endswith("tight"):
-        options["bound"] = "augmented"
+    elif not method.endswith("tight"):
+        options["inference"] = VB(bound="augmented")
     return BayesianSVC(KERNEL, 100, tune=False, standardize=False, random_state=seed, **options)
 
 

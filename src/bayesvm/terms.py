@@ -22,9 +22,6 @@ from .designs.groups import Grouped
 from .designs.table import Layout
 from .engines import Serial
 from .priors import Fixed
-from .processes.evidence import extent_of
-from .processes.points import inducing_points
-from .processes.whitened import Whitened
 
 __all__ = ["Columns", "Groups", "Intercept", "Missing", "Part", "Process", "Term"]
 
@@ -217,7 +214,11 @@ class Process(Part):
     def reads(self, layout: Layout) -> Array:
         return layout.find(self.columns)
 
-    def bind(self, rows: TrainingRows) -> Smooth:
+    def bind(self, rows: TrainingRows) -> Any:
+        from .processes.evidence import extent_of  # other terms do not need processes
+        from .processes.points import inducing_points
+        from .processes.whitened import Smooth
+
         inputs = Columns(self.columns, self.standardize).bind(rows._replace(centred=True))
         points = np.unique(inputs.columns(rows.X), axis=0)
         kernel, named = rows.choose_kernel(self.kernel, extent_of(points, self.standardize))
@@ -241,16 +242,6 @@ class Picked(plain.Standardised):
 
     def labels(self, names: Sequence[str]) -> list[str]:
         return [names[j] for j in self.where]
-
-
-@dataclass(frozen=True, eq=False)
-class Smooth(Whitened):
-    """Whitened kernel values without the variance of f that they leave.
-
-    That variance scales with an amplitude that the prior learns.
-    """
-
-    has_residual = False
 
 
 def read_terms(terms: Any) -> list[Term]:

@@ -468,7 +468,9 @@ def test_variances_of_two_factors_are_drawn_apart():
     groups = np.column_stack([np.arange(80) % 5, np.arange(80) // 16])  # as many of each
     model = MixedSVC().fit(X, Y, groups=groups)
     machine = model.machines_[0]
-    first, second = (model._scatter(machine, k)[:, 0, 0] for k in machine.model.grouped)
+    first, second = (
+        model._group_effects._covariances(machine, k)[:, 0, 0] for k in machine.model.grouped
+    )
     # 4,000 independent pairs: the rank correlation has standard deviation 0.016; z = 6
     assert abs(spearmanr(first, second).statistic) < 0.1
 

@@ -7,6 +7,7 @@ from sklearn.datasets import make_moons
 
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
 from bayesvm.blocks import from_iterable
+from bayesvm.inference import VB
 from bayesvm.terms import Columns, Intercept, Process
 
 N = 40
@@ -153,7 +154,7 @@ def test_sparse_rows_are_centred_as_the_dense_rows_of_the_fit():
     [
         {"inference": "em", "prior": "fixed"},
         {"inference": "gibbs", "random_state": 0},
-        {"covariance": "diagonal"},
+        {"inference": VB(covariance="diagonal")},
         {"prior": "spike_slab", "random_state": 0},
     ],
     ids=str,
@@ -324,7 +325,7 @@ def test_nothing_is_printed_for_tiny_weights(capfd):
 @pytest.mark.parametrize("bias", [1e300, 1e-300])
 def test_a_level_beyond_all_numbers_is_refused_by_name(bias):
     for model in (BayesianSVC(intercept_scale=bias), FactorSVC(n_factors=2, intercept_scale=bias)):
-        with pytest.raises(ValueError, match=r"(bias|intercept_scale) must lie between"):
+        with pytest.raises(ValueError, match="intercept_scale must lie between"):
             model.fit(X, Y)
 
 

@@ -34,7 +34,11 @@ WRONG = [
     ("callbacks", [3], "callbacks must be a list of callables or None"),
     ("callbacks", print, "wrap the one given in"),
     ("checkpoint", 5, "checkpoint must be the path of a file or None; got 5"),
-    ("probability", "odds", "probability='odds' is not known; choose one of 'calibrated', "),
+    (
+        "probability",
+        "odds",
+        "probability must be one of 'calibrated', 'normalised', 'probit'; got 'odds'",
+    ),
 ]
 
 

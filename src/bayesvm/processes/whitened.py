@@ -142,3 +142,13 @@ class Projected(Design):
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         return self.design.columns(X, out)
+
+
+@dataclass(frozen=True, eq=False)
+class Smooth(Whitened):
+    """Whitened kernel values without the variance of f that they leave.
+
+    That variance scales with an amplitude that the prior learns.
+    """
+
+    has_residual = False
