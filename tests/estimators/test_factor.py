@@ -342,7 +342,7 @@ def test_the_number_is_found_for_few_columns():
         ({"nu": -1.0}, "nu must be a positive number"),
         ({"intercept_scale": 0.0}, "intercept_scale must be a positive number"),
         ({"label_weight": 0.0}, "label_weight must be a positive number"),
-        ({"probability": "sure"}, "must be one of"),
+        ({"probability": "sure"}, "choose one of"),
     ],
 )
 def test_errors_say_what_to_do(options, message):

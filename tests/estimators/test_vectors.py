@@ -425,7 +425,7 @@ def test_all_pruned_keeps_the_bias_and_says_so():
         (PCVC(random_state=0, tol=-1e-3), "tol must be a number of at least 0 or None; got -0.001"),
         (PCVC(random_state=0, tune="evidence"), "tune must be True or False; got 'evidence'"),
         (PCVC(random_state=0, n_candidates=1), "n_candidates must be 'auto' or a whole number"),
-        (PCVC(random_state=0, probability="platt"), "probability must be one of 'calibrated'"),
+        (PCVC(random_state=0, probability="platt"), "probability='platt' is not known"),
         (RVC(random_state=0, solver="newton"), "choose one of 'sequential', 'em'"),
         (
             RVC(random_state=0, max_iter=1.5),

@@ -189,7 +189,7 @@ def test_a_model_of_a_formula_can_be_searched_over_a_grid(frame):
 def test_what_a_formula_says_is_not_said_twice(frame):
     with pytest.raises(ValueError, match="set fit_intercept=False"):
         MixedSVC(formula="ill ~ 0 + a").fit(frame)
-    with pytest.raises(ValueError, match="which effects groups have; got random='slope'"):
+    with pytest.raises(ValueError, match="effects of groups; got random='slope'"):
         MixedSVC(formula="ill ~ a", random="slope").fit(frame)
     with pytest.raises(ValueError, match="reads groups from the data frame alone"):
         MixedSVC(formula="ill ~ a").fit(frame, groups=GROUP)

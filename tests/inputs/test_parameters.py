@@ -37,7 +37,7 @@ WRONG = [
     (
         "probability",
         "odds",
-        "probability must be one of 'calibrated', 'normalised', 'probit'; got 'odds'",
+        "probability='odds' is not known; choose one of 'calibrated', ",
     ),
 ]
 
