@@ -30,7 +30,7 @@ from bayesvm.core.types import Coef, Term
 from bayesvm.designs import Intercept, Standardised
 from bayesvm.engines import Dask
 from bayesvm.gaussian.covariances import FullCovariance
-from bayesvm.inputs.dask import DaskRows
+from bayesvm.inputs.sources import DaskRows
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge
 from bayesvm.likelihoods.tight import Tight

@@ -14,7 +14,7 @@ from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC
 from bayesvm.blocks import Blocks, cut
 from bayesvm.blocks.arrays import DaskBlocks, blocks_of
 from bayesvm.engines import Dask, Serial
-from bayesvm.inputs.dask import DaskRows, tasks
+from bayesvm.inputs.sources import DaskRows, tasks
 from bayesvm.kernels import RBF
 
 dask, da = pytest.importorskip("dask"), pytest.importorskip("dask.array")

@@ -18,7 +18,7 @@ from bayesvm.designs.table import learn_groups
 from bayesvm.engines import Dask, Gpu, Serial, Threads
 from bayesvm.gaussian.forms import Bordered
 from bayesvm.inference import Gibbs
-from bayesvm.inputs.dask import DaskRows
+from bayesvm.inputs.sources import DaskRows
 from bayesvm.model.model import Problem
 
 N, P, PATIENTS, SITES = 1600, 3, 40, 6

@@ -16,7 +16,7 @@ from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC
 from bayesvm.blocks import Blocks, Source, block_rows, cut, from_iterable, from_memmap, from_parquet
 from bayesvm.engines import Serial
 from bayesvm.inference import SVI, Gibbs
-from bayesvm.inputs import reading
+from bayesvm.inputs.labels import encode
 from bayesvm.kernels import RBF
 
 RNG = np.random.default_rng(1)
@@ -148,7 +148,7 @@ def test_parquet_and_arrow(tmp_path):
 def test_labels_that_come_with_rows_are_coded_as_those_at_hand(labels):
     cuts = [0, 3, 350, 351, 700]  # some chunks have one label only
     source = from_iterable(lambda: ((X[a:b], labels[a:b]) for a, b in itertools.pairwise(cuts)))
-    want, have = reading.encode(labels), reading.encode(None, source)
+    want, have = encode(labels), encode(None, source)
     np.testing.assert_array_equal(have[0], want[0])
     np.testing.assert_array_equal(have[1], want[1])
     assert have[0].dtype == labels.dtype
@@ -304,7 +304,6 @@ LIMITED = """
     import resource, sys
     import numpy as np
     from bayesvm import BayesianLinearSVC, BayesianSVC
-    from bayesvm.inputs import reading
     from bayesvm.blocks import from_memmap
     from bayesvm.kernels import RBF
 

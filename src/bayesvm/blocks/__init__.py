@@ -1,6 +1,7 @@
 """Rows cut into blocks: those of arrays, of files and iterators, of Dask collections."""
 
-from ..inputs.sources import Source, from_iterable, from_memmap, from_parquet
+from ..inputs.readers import from_iterable, from_memmap, from_parquet
+from ..inputs.sources import Source
 from .arrays import (
     Blocks,
     DaskBlocks,

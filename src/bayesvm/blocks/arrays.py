@@ -13,8 +13,7 @@ from scipy import sparse
 
 from ..core.arrays import double, inner, is_foreign, joined, part, pick, to_numpy, total
 from ..core.types import Array, Block, Rows
-from ..inputs.dask import DaskRows, is_dask, tasks
-from ..inputs.sources import Source, check_finite
+from ..inputs.sources import DaskRows, Source, check_finite, is_dask, tasks
 
 PIECE = 2**20  # labels looked at in one go
 CACHE_BYTES = 2**21  # a block's columns should fit a core's share of the cache
@@ -262,7 +261,7 @@ def nth(codes: Array, code: Any, ranks: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class DaskBlocks(Blocks):
-    """Partitions of :class:`~bayesvm.inputs.dask.DaskRows`, each cut into blocks on its worker."""
+    """Partitions of Dask rows, each cut into blocks on its worker."""
 
     held: tuple[Any, ...] | None = None  # columns kept on the workers, one a partition
     in_memory = False

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Array
-from ..inputs.dask import DaskRows, is_dask, lazy_columns, plain_column
 from ..inputs.levels import Placed, is_named
+from ..inputs.sources import DaskRows, is_dask, lazy_columns, plain_column
 
 
 def computed(*arrays: Any) -> tuple[Any, ...]:

@@ -13,9 +13,8 @@ import numpy as np
 from ..core import arrays
 from ..core.arrays import Composite
 from ..core.types import Array
-from ..inputs.dask import DaskRows
 from ..inputs.levels import Levels
-from ..inputs.sources import Source
+from ..inputs.sources import DaskRows, Source
 
 
 @dataclass(frozen=True, eq=False)

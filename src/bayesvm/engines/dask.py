@@ -11,7 +11,7 @@ from typing import Any
 from ..blocks.arrays import blocks_of
 from ..blocks.memory import SHARE
 from ..core.types import Block
-from ..inputs.dask import FAN, tasks, tree_sum
+from ..inputs.sources import FAN, tasks, tree_sum
 from .serial import Serial
 
 

@@ -12,7 +12,8 @@ from ..blocks import Blocks, block_rows
 from ..core.types import Array, Term
 from ..designs.table import beside, learn_groups
 from ..inference.progress import Progress
-from ..inputs import cells, reading
+from ..inputs import reading
+from ..inputs.labels import Training, read_labels
 from ..inputs.levels import Levels
 from ..machines.fit import Fit
 from ..model.model import Model, Problem, arranged
@@ -28,7 +29,6 @@ from .missing import MissingCells
 from .mixed import MixedSVC
 from .posing import choose_engine, pose
 from .tables import TermTable, of_term
-from .training import Training
 
 NO_CELLS = "missing cells are modelled by terms with Missing(Columns(...)); there is none."
 
@@ -175,7 +175,7 @@ class AdditiveSVC(BayesianClassifier):
         terms = read_terms(self.terms) if reset else self._table.terms
         by_column = hasattr(X, "columns") or any(t.design.factor is not None for t in terms)
         if by_column:
-            X = cells.check_kind(X)
+            X = reading.check_kind(X)
             validate_data(self, X, reset=reset, skip_check_array=True)
         else:
             X, y = super()._read(X, y, reset)
@@ -184,10 +184,10 @@ class AdditiveSVC(BayesianClassifier):
             self._table = TermTable.of(terms, super()._names(), named)
         if by_column:
             X = self._table.values(X, reset)
-            y = reading.read_labels(y, len(X)) if reset else None
+            y = read_labels(y, X) if reset else None
             if X.shape[1]:
                 finite = "allow-nan" if self._allows_nan else True
-                with cells.explained(self, X, self._names()):
+                with reading.explained(self, X, self._names()):
                     X = check_array(X, dtype=float, ensure_all_finite=finite, input_name="X")
         return X, y
 

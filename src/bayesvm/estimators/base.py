@@ -34,9 +34,10 @@ from ..engines import Gpu
 from ..engines.threads import blas_threads
 from ..inference import Gibbs
 from ..inference.loop import State
-from ..inputs import cells, reading
-from ..inputs.dask import is_dask
+from ..inputs import reading
+from ..inputs.labels import Training, labels_of, read_labels
 from ..inputs.parameters import check_parameters, is_among, warn_idle
+from ..inputs.sources import is_dask
 from ..machines.calibration import enclosing
 from ..machines.fit import Fit, Objective
 from ..machines.machine import Machine
@@ -47,9 +48,9 @@ from .missing import MissingCells
 from .nested import changed, flat, separated
 from .posing import choose_engine
 from .run import Run, generator, warm_starts
-from .stream import Setup, Stream
-from .training import Training
+from .stream import Stream
 
+FLOATS = [np.float64, np.float32]
 PIECE = 1000  # rows at which f is drawn jointly, and held for all draws
 
 
@@ -153,20 +154,19 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
         """Checked rows and labels; with ``reset`` their columns become the estimator's."""
-        how = {
-            "ensure_all_finite": "allow-nan" if get_tags(self).input_tags.allow_nan else True,
-            "accept_sparse": "csr" if self._accept_sparse else False,
-        }
+        finite = "allow-nan" if get_tags(self).input_tags.allow_nan else True
         kind = reading.kind_of(X)
         if kind == "source":
-            return reading.read_source(self, X, y, reset)
-        if kind == "device":
-            return reading.read_foreign(self, X, y, reset)
-        X = cells.check_table(X, reset)
-        with cells.explained(self, X):
-            X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], **how)
-        X = reading.as_rows(X)
-        return X, reading.read_labels(y, X.shape[0]) if reset or y is not None else None
+            X = reading.read_source(self, X, reset)
+        elif kind == "device":
+            X = reading.read_foreign(self, X, reset)
+        else:
+            X = reading.check_table(X, reset)
+            how = {"accept_sparse": "csr" if self._accept_sparse else False, "dtype": FLOATS}
+            with reading.explained(self, X):
+                X = validate_data(self, X, reset=reset, ensure_all_finite=finite, **how)
+            X = reading.as_rows(X)
+        return X, read_labels(y, X) if reset or y is not None else None
 
     def _read_training(self, X: Any, y: Any, sample_weight: Any) -> Training:
         """Checked rows of the training data, their classes and weights."""
@@ -211,33 +211,6 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _generator(self, random_state: Any = None) -> np.random.Generator:
         """A generator for draws after the fit."""
         return generator(self.random_state if random_state is None else random_state)
-
-    def _advance(self, setup: Setup, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
-        """Learn from the next rows of a stream: ``partial_fit``."""
-        reading.check_in_memory(X, "partial_fit")
-        if self.checkpoint is not None:
-            raise ValueError(
-                f"a stream keeps no checkpoint; got checkpoint={self.checkpoint!r}. Its state is "
-                "the model itself: set checkpoint=None, save the model between calls by "
-                "bayesvm.save(model, path), and resume from bayesvm.load(path)."
-            )
-        run, fit = self._run(), self.__dict__.get("fit_")
-        X, y = self._read(X, y, reset=fit is None)
-        stream = self._stream
-        if stream is None and fit is None:
-            stream = Stream.begin(X, classes, self._generator())
-        elif stream is None:
-            stream = Stream.resume(X, self.fit_, self._generator())
-        codes, c = stream.coded(y, classes, sample_weight, self.class_weight)
-        rows = np.flatnonzero(c > 0)
-        if not rows.size:
-            if fit is None:
-                raise ValueError("the first call of partial_fit needs a row of positive weight.")
-            return self
-        with run:
-            stream, fit = stream.learn(X[rows], codes[rows], c[rows], setup, run)
-        self._stream = stream
-        return self._keep(fit)
 
     def _keep(self, fit: Fit) -> Self:
         """Keep what a fit has found, and warn if it has not converged."""
@@ -414,7 +387,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return arrays.back(np.minimum(low, p), X), arrays.back(np.maximum(high, p), X)
 
     def _score(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> float:
-        y, found, c = computed(reading.labels_of(X, y), self._predict(X, groups), sample_weight)
+        y, found, c = computed(labels_of(X, y), self._predict(X, groups), sample_weight)
         return float(accuracy_score(y, found, sample_weight=c))
 
     def _lazily(self, method: str, X: Any, groups: Any, **options: Any) -> Any:
@@ -443,7 +416,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         blocks = cut(X, none, none, block_rows(K, 0, engine.block_bytes))
 
         def visit(b: Any) -> tuple[Array, Array]:
-            pairs = self._moments_at(b.X)
+            pairs = self.fit_.moments_at(b.X)
             xp = arrays.of(pairs[0][0])
             return xp.stack([m for m, _ in pairs], axis=1), xp.stack([v for _, v in pairs], axis=1)
 
@@ -454,10 +427,6 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _on_device(self) -> bool:
         """Whether moments can be computed where the rows are."""
         return all(isinstance(m.posterior, GaussianPosterior) for m in self.machines_)
-
-    def _moments_at(self, X: Any) -> list[tuple[Array, Array]]:
-        """Mean and variance of f at a block of rows, for each machine."""
-        return self.fit_.moments_at(X)
 
     # ----- draws of f
 

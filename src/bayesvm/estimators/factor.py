@@ -26,7 +26,8 @@ from ..factors.loadings import FactorPrior, learn, rank
 from ..factors.sheet import ColumnScale, Sheet
 from ..inference import VB, Gibbs
 from ..inference.progress import Progress
-from ..inputs import cells, reading
+from ..inputs import reading
+from ..inputs.labels import Training, whole
 from ..inputs.parameters import is_among
 from ..machines.diagnostics import r_hat
 from ..machines.fit import Fit
@@ -38,7 +39,6 @@ from ..reports.factors import FactorReport
 from . import choices as check
 from .base import BayesianClassifier
 from .run import Run
-from .training import Training
 
 CHAINS = {"linear": Gibbs(draws=600, burn_in=300, chains=2), "kernel": Gibbs(200, 100, 2)}
 CLIMBS = {"linear": VB(max_iter=500, tol=1e-5), "kernel": VB(max_iter=200, tol=1e-5)}
@@ -249,7 +249,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             data = self._read_training(X, y, sample_weight).weighted()
             data = data._replace(X=data.X.astype(float))
             if isinstance(scheme, Gibbs):  # the scores of each copy of a row are drawn
-                at = np.repeat(np.arange(len(data.c)), reading.whole(data.copies))
+                at = np.repeat(np.arange(len(data.c)), whole(data.copies))
                 data = data._replace(c=data.c / data.copies, copies=np.ones_like(data.copies))
                 data = data.take(at)
             else:
@@ -423,7 +423,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             On the scale of the input; where classes have their own factors, averaged over classes.
         """
         self._fitted()
-        W = check_array(cells.check_table(X), dtype=[np.float64, np.float32])
+        W = check_array(reading.check_table(X), dtype=[np.float64, np.float32])
         if W.shape[1] != self.loadings_.shape[1]:
             raise ValueError(
                 f"scores have {self.loadings_.shape[1]} columns, one a factor; got {W.shape[1]}."

@@ -24,7 +24,7 @@ from . import choices as check
 from .base import BayesianClassifier
 from .kernel_fit import Settings, fit_blocks, fit_rows, prepare
 from .run import Run
-from .stream import Setup, streamable, variational
+from .stream import Setup, advance, streamable, variational
 
 LEVEL = 3.0  # prior standard deviation of the level of f
 GROWTH = 1.05  # of a stream's rows, before kernel and points are chosen anew
@@ -322,7 +322,7 @@ class BayesianSVC(BayesianClassifier):
             return Problem(model, blocks, settings.engine(X, model.width))
 
         setup = Setup(scheme, pose, self.probability, self.n_jobs, GROWTH)
-        return self._advance(setup, X, y, classes, sample_weight)
+        return advance(self, setup, X, y, classes, sample_weight)
 
     # ----- predictions
 

@@ -21,8 +21,8 @@ from ..gaussian.forms import sandwich
 from ..inference import EM, SVI, VB, Gibbs
 from ..inference.loop import State
 from ..inference.progress import Monitor, Progress, Watch, silent
-from ..inputs import reading
-from ..inputs.dask import is_dask
+from ..inputs.labels import Training, check_positive_weights
+from ..inputs.sources import is_dask
 from ..kernels import Precomputed, Scaled
 from ..kernels.precomputed import check_gram
 from ..likelihoods.tight import Tight
@@ -46,7 +46,6 @@ from ..processes.whitened import Projected, Whitened
 from . import choices as check
 from .posing import choose_engine, in_blocks
 from .run import Run
-from .training import Training
 
 SAMPLED = 20_000  # rows of a large fit for tuning and for the places of inducing points
 
@@ -296,7 +295,7 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> tuple[list[Machi
             f"{what} is for fits to at most 50,000 rows in memory; use approximation='variational' "
             "and tune='evidence', or fewer rows."
         )
-    reading.check_positive_weights(data.c)
+    check_positive_weights(data.c)
     n, p = data.X.shape
     if params["n_inducing"] is None:
         raise ValueError(

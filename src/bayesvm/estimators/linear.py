@@ -19,7 +19,7 @@ from ..reports.coefficients import Coefficients
 from . import choices as check
 from .base import BayesianClassifier
 from .posing import in_blocks, pose
-from .stream import Setup, streamable, variational
+from .stream import Setup, advance, streamable, variational
 
 
 class Parts(NamedTuple):
@@ -290,7 +290,7 @@ class BayesianLinearSVC(BayesianClassifier):
             return self._problem(X, c, parts)
 
         setup = Setup(parts.scheme, pose_rows, self.probability, self.n_jobs)
-        return self._advance(setup, X, y, classes, sample_weight)
+        return advance(self, setup, X, y, classes, sample_weight)
 
     # ----- missing cells
 

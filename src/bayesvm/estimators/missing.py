@@ -17,11 +17,11 @@ from ..designs.missing import incomplete
 from ..inference import VB, Gibbs
 from ..inference.draws import PAIRS, Pair
 from ..inputs import reading
+from ..inputs.labels import Training
 from ..machines.machine import Machine
 from ..model.latent import fit_params
 from ..model.model import Latent, Problem
 from . import choices as check
-from .training import Training
 
 
 @dataclass(frozen=True)

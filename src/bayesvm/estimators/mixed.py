@@ -15,6 +15,7 @@ from ..designs import Intercept, fit_columns
 from ..designs.table import beside, learn_groups
 from ..inference.progress import Progress
 from ..inputs import reading
+from ..inputs.labels import Training
 from ..inputs.levels import Levels, some_of
 from ..machines.fit import Fit
 from ..model.model import Model, Problem, arranged
@@ -26,7 +27,6 @@ from .formula import Formula
 from .groups import check_sizes, group_terms, parts_of
 from .linear import BayesianLinearSVC
 from .posing import in_blocks, pose
-from .training import Training
 
 
 class MixedSVC(BayesianClassifier):

@@ -12,8 +12,8 @@ from ..blocks import block_rows, cut
 from ..core.arrays import inner
 from ..engines import Dask, Gpu, Serial, Threads
 from ..inference import SVI, VB, Gibbs
-from ..inputs.dask import DaskRows
 from ..inputs.reading import is_source, kind_of
+from ..inputs.sources import DaskRows
 from ..likelihoods.tight import Tight
 from ..model.model import Model, Problem
 from .choices import choose
@@ -101,7 +101,7 @@ def form_of(
 
     "factored" is the full posterior too, by an n-sized factor where that is smaller.
     """
-    K = model.slices[len(model.terms) - len(model.grouped) - 1].stop  # groups come last
+    K = model.slices[model.grouped[0]].start if model.grouped else model.width
     if isinstance(scheme, VB) and covariance == "auto":
         covariance = scheme.covariance
     most = SPARSE_COLUMNS if is_sparse and not isinstance(scheme, SVI | Gibbs) else FULL_COLUMNS

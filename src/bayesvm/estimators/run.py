@@ -23,7 +23,7 @@ from ..inference.loop import State
 from ..inference.progress import Monitor, Reporter
 from ..inference.rotated import bases
 from ..inputs import reading
-from ..inputs.dask import is_dask
+from ..inputs.sources import is_dask
 from ..machines.machine import Machine, fit_machine
 from ..model.model import Problem
 
@@ -110,13 +110,11 @@ class Run(Reporter):
         ``codes`` are the numbers of the rows' classes.
         """
         machines: list[Machine] = []
+        checkpoint = self.checkpoint(lambda: _content(problem, codes, starts))
         rng = self.generator("machines")
         # rows that are not held may be very many: a byte for the label of each
         kind = np.float64 if problem.blocks.in_memory else np.int8
-        with (
-            self.checkpoint(lambda: _content(problem, codes, starts)) as store,
-            blas_threads(problem.model.width, problem.form),
-        ):
+        with checkpoint as store, blas_threads(problem.model.width, problem.form):
             rotation = bases(problem, scheme) if problem.form == "factored" else ()
             if arrays.is_foreign(problem.blocks.X):
                 codes = problem.engine.place(codes)

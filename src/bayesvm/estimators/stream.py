@@ -25,7 +25,8 @@ from ..gaussian.forms import Dense
 from ..inference import VB
 from ..inference.loop import State, bound_of
 from ..inference.progress import Progress, Reporter
-from ..inputs import reading
+from ..inputs.labels import check_weights, plain_labels
+from ..inputs.reading import check_in_memory
 from ..machines.calibration import Calibrated, Link, fit_link, masses, plain_link
 from ..machines.fit import Fit
 from ..machines.machine import Machine, find_posterior
@@ -211,7 +212,7 @@ class Stream:
         if unknown.size:
             raise ValueError(f"y holds labels {unknown!r} that were not in classes.")
         codes = np.searchsorted(self.classes, y)
-        return codes, reading.check_weights(sample_weight, class_weight, codes, self.classes)
+        return codes, check_weights(sample_weight, class_weight, codes, self.classes)
 
     def learn(
         self, X: Any, codes: Array, c: Array, setup: Setup, report: Reporter
@@ -334,7 +335,7 @@ def _distinct(classes: Any) -> Array:
     """All labels that will occur, sorted; each may be given once, which scikit-learn warns of."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The number of unique classes")
-        return np.unique(reading.plain_labels(classes, "classes"))
+        return np.unique(plain_labels(classes, "classes"))
 
 
 def variational(scheme: Any, bound: str = "auto") -> VB:
@@ -349,3 +350,31 @@ def streamable(estimator: Any) -> bool:
     except ValueError as error:
         raise AttributeError(f"partial_fit does not exist here: {error}") from error
     return True
+
+
+def advance(estimator: Any, setup: Setup, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
+    """Learn from the next rows of a stream: ``partial_fit``."""
+    check_in_memory(X, "partial_fit")
+    if estimator.checkpoint is not None:
+        raise ValueError(
+            f"a stream keeps no checkpoint; got checkpoint={estimator.checkpoint!r}. Its state is "
+            "the model itself: set checkpoint=None, save the model between calls by "
+            "bayesvm.save(model, path), and resume from bayesvm.load(path)."
+        )
+    run, fit = estimator._run(), estimator.__dict__.get("fit_")
+    X, y = estimator._read(X, y, reset=fit is None)
+    stream = estimator._stream
+    if stream is None and fit is None:
+        stream = Stream.begin(X, classes, estimator._generator())
+    elif stream is None:
+        stream = Stream.resume(X, estimator.fit_, estimator._generator())
+    codes, c = stream.coded(y, classes, sample_weight, estimator.class_weight)
+    rows = np.flatnonzero(c > 0)
+    if not rows.size:
+        if fit is None:
+            raise ValueError("the first call of partial_fit needs a row of positive weight.")
+        return estimator
+    with run:
+        stream, fit = stream.learn(X[rows], codes[rows], c[rows], setup, run)
+    estimator._stream = stream
+    return estimator._keep(fit)

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from ..core.types import Array, Term
 from ..designs.table import Layout
-from ..inputs import cells, reading
+from ..inputs import reading
 
 
 @dataclass(frozen=True)
@@ -59,17 +59,17 @@ class TermTable:
     def labels(self, X: Any) -> dict[str, Array]:
         """Labels of groups, by the name of their column."""
         groups = self.layout.groups
-        return {self.names[j]: np.asarray(cells.column_of(_rows(X), j)) for j in groups}
+        return {self.names[j]: np.asarray(reading.column_of(_rows(X), j)) for j in groups}
 
     def values(self, X: Any, reset: bool) -> Array:
         """Columns of numbers, zero where no term reads them."""
         rows = _rows(X)
         plain = np.setdiff1d(np.arange(self.layout.count), self.layout.groups)
-        cells.check_numbers(rows, reset, [int(j) for j in plain[self.read]])
+        reading.check_numbers(rows, reset, [int(j) for j in plain[self.read]])
         out = np.zeros((np.shape(rows)[0], plain.size))
         for k in self.read:
             try:
-                out[:, k] = np.asarray(cells.column_of(rows, int(plain[k])), dtype=float)
+                out[:, k] = np.asarray(reading.column_of(rows, int(plain[k])), dtype=float)
             except (TypeError, ValueError) as error:
                 raise ValueError(
                     f"column {self.names[plain[k]]!r} cannot be read as numbers ({error}). Encode "

@@ -19,6 +19,7 @@ from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
 from ..engines import Serial
 from ..engines.threads import blas_threads
 from ..inference.loop import State
+from ..inputs.labels import Training
 from ..inputs.parameters import SWITCH, Rule, check_rule, is_among, warn
 from ..kernels import Scaled, with_columns
 from ..kernels.precomputed import check_square, skew
@@ -37,7 +38,6 @@ from ..vectors.journal import Journal
 from ..vectors.sparse import Found
 from . import choices as check
 from .run import Run
-from .training import Training
 
 BIAS = Fixed(1e-8)  # prior of the bias by default: nearly flat
 

@@ -1,31 +1,25 @@
-"""Rows, labels and weights as users give them, checked and made ready."""
+"""Rows as users give them: where they are, and which cells are not numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from datetime import date, time, timedelta
+from numbers import Number
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
 from ..core import arrays
 from ..core.arrays import is_foreign
 from ..core.types import Array
-from .dask import DaskRows, is_dask
-from .levels import absent
 from .parameters import warn
-from .sources import Source
+from .sources import DaskRows, Source, is_dask
 
 MERGED_ROWS = 50_000  # beyond it equal rows are not looked for
-LEAST_WEIGHT, MOST_WEIGHT = 1e-15, 1e15  # of a row: sums of their squares keep their digits
-
-# ---------------------------------------------------------------------------------------------
-# Rows
+TIMES = (np.datetime64, np.timedelta64, date, time, timedelta)  # pandas' own are kinds of these
+EXACT = 2**53  # whole numbers up to here are floats of double precision
 
 
 def kind_of(X: Any) -> str:
@@ -99,8 +93,8 @@ def check_slopes(X: Array, own: Sequence[Any], names: Sequence[str]) -> None:
             )
 
 
-def read_foreign(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
-    """Rows in another array library than NumPy, checked where they are, and labels in NumPy."""
+def read_foreign(estimator: Any, X: Any, reset: bool) -> Any:
+    """Rows in another array library than NumPy, checked where they are."""
     xp = arrays.of(X)
     if X.ndim != 2:
         raise ValueError(f"X must have rows and columns; got shape {tuple(X.shape)}.")
@@ -111,13 +105,11 @@ def read_foreign(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]
     if not bool(xp.all(xp.isfinite(X))):
         raise ValueError("Input X contains NaN or infinity; drop or impute such rows.")
     _check_columns(estimator, int(X.shape[1]), None, reset)
-    if not reset and y is None:
-        return X, None
-    return X, read_labels(arrays.to_numpy(y) if is_foreign(y) else y, int(X.shape[0]))
+    return X
 
 
-def read_source(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
-    """A source whose columns are those of the estimator, and labels, if they are not in it."""
+def read_source(estimator: Any, X: Any, reset: bool) -> Any:
+    """A source whose columns are those of the estimator."""
     X = DaskRows.of(X) if is_dask(X) else X
     if not X.shape[0]:
         raise ValueError("X has no rows.")
@@ -127,14 +119,7 @@ def read_source(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
             "effects of groups. If they are weights of rows, give them to fit as sample_weight."
         )
     _check_columns(estimator, X.shape[1], X.names, reset)
-    if y is not None:
-        return X, X.aligned(y) if isinstance(X, DaskRows) else read_labels(y, X.shape[0])
-    if reset and not X.labelled:
-        raise ValueError(
-            "the source has no labels: give y to fit, or name the column that holds them "
-            "(target= of from_parquet, pairs of rows and labels for from_iterable)."
-        )
-    return X, None
+    return X
 
 
 def _check_columns(estimator: Any, p: int, names: tuple[str, ...] | None, reset: bool) -> None:
@@ -156,294 +141,192 @@ def _check_columns(estimator: Any, p: int, names: tuple[str, ...] | None, reset:
 
 
 # ---------------------------------------------------------------------------------------------
-# Labels
+# Cells of tables
 
 
-def labels_of(X: Any, y: Any) -> Any:
-    """Labels to score predictions with: those given, else those of the source."""
-    if y is not None:
-        return y if is_dask(y) or is_foreign(y) else plain_labels(y)
-    if not (isinstance(X, Source) and X.labelled):
+def check_table(X: Any, reset: bool = True) -> Any:
+    """Rows that can be read as numbers, or a refusal; masked cells become missing ones."""
+    X = check_kind(X)
+    check_numbers(X, reset)
+    return X
+
+
+def check_kind(X: Any) -> Any:
+    """Refuse what is no table, or has two columns of one name; masked cells become missing ones."""
+    if X is None or isinstance(X, str | bytes | Number | Mapping | Set | Generator):
         raise ValueError(
-            "score needs y, one label for each row, unless X is a source that has labels (target= "
-            "of from_parquet, pairs of rows and labels for from_iterable)."
+            "X must be a table of numbers: an array with rows and columns, a data frame, a sparse "
+            f"matrix or a list of rows; got {'None' if X is None else f'{X!r:.60}'}."
         )
-    return np.concatenate([chunk.y for chunk in X.chunks()])
-
-
-def read_labels(y: Any, n: int) -> Array:
-    """Labels as an array, one for each row, of one kind and none missing."""
-    if y is None:
+    if _kind(X) == "V":
         raise ValueError(
-            "fitting requires y to be passed, but the target y is None; give a label for each row."
+            f"X must be a table of numbers; got a structured array of {X.dtype}. Give its fields "
+            "as columns: numpy.lib.recfunctions.structured_to_unstructured(X)."
         )
-    y = plain_labels(y)
-    if y.shape[0] != n:
+    names = column_names(X) or []
+    if len(set(names)) < len(names):
+        twice = next(name for k, name in enumerate(names) if name in names[:k])
         raise ValueError(
-            f"inconsistent numbers of samples: X has {n} rows but y has {y.shape[0]} labels."
+            f"X has {names.count(twice)} columns named {twice!r}; names must be unique. "
+            "Rename them, for instance X.columns = [f'x{j}' for j in range(X.shape[1])]."
         )
-    return y
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        return np.ma.filled(X.astype(float), np.nan)
+    return X
 
 
-def plain_labels(y: Any, name: str = "y") -> Array:
-    """Labels as an array, of one kind and none missing."""
-    hidden = int(np.ma.count_masked(y)) if isinstance(y, np.ma.MaskedArray) else 0
-    is_list = not hasattr(y, "__array__")  # of which NumPy would make text if one label is
-    y = column_or_1d(np.asarray(y, dtype=object if is_list else None), warn=True)
-    if gone := hidden or (y.dtype.kind in "fmMO" and int(absent(y).sum())):
+def check_numbers(X: Any, reset: bool = True, columns: Sequence[int] | None = None) -> None:
+    """Refuse dates and times, which NumPy reads as numbers in whatever unit they are held in.
+
+    Of the ``columns``, or all.  At ``fit`` (``reset``) whole numbers that are too large for a float
+    are warned of.
+    """
+    rows = None if sparse.issparse(X) else _as_table(X)
+    if rows is None:
+        return
+    names, few = column_names(X), range(np.shape(rows)[1]) if columns is None else columns
+    if times := _columns_where(rows, few, _has_times):
         raise ValueError(
-            f"Input {name} contains NaN: {gone} of {len(y)} labels are missing. Leave such rows "
-            "out, or give them a separate class."
+            f"{_in_words(times, names)} of X hold{'s' * (len(times) == 1)} dates or times, which "
+            "are not numbers. Give numbers in a unit of your choice, for instance days since the "
+            "first: (x - x.min()) / numpy.timedelta64(1, 'D')."
         )
-    y = _of_one_kind(y, name)
-    y = np.asarray(y.tolist()) if is_list else y
-    if y.dtype.kind not in "iub":  # whole numbers are classes; checking them all takes long
-        assert_all_finite(y, input_name=name)
-        check_classification_targets(y)
-    return y
-
-
-def _of_one_kind(y: Array, name: str) -> Array:
-    """Labels that can be compared with each other; numbers among objects as plain numbers."""
-    plain = y
-    if y.dtype.kind == "O":
-        text = np.array([isinstance(label, str | bytes) for label in y], dtype=bool)
-        if text.any() and not text.all():
-            raise ValueError(
-                f"the labels in {name} must be of one kind; some are text, such as "
-                f"{y[text][0]!r}, and some are not, such as {y[~text][0]!r}. Make them all text, "
-                f"or all numbers."
-            )
-        if text.all():
-            return y
-        with suppress(ValueError):  # lists of several lengths
-            plain = np.asarray(y.tolist())
-    if plain.dtype.kind not in "iubfUSTmM" or plain.shape != y.shape:
-        kind = type(y[0]).__name__ if y.dtype.kind == "O" else y.dtype
-        raise ValueError(
-            f"Unknown label type: the labels in {name} must be numbers, text or truth values; got "
-            f"{kind}. Make them text: [str(label) for label in {name}]."
+    if reset and (rounded := _columns_where(rows, few, _is_rounded)):
+        warn(
+            f"{_in_words(rounded, names)} of X hold{'s' * (len(rounded) == 1)} whole numbers "
+            "beyond 2**53, which are rounded: different ones may become equal. Subtract a constant "
+            "if differences matter; leave the column out if it names rows."
         )
-    return plain
-
-
-def encode(y: Any, X: Any = None) -> tuple[Any, Any]:
-    """The classes and the place of each label among them, in as few bytes as will do."""
-    if isinstance(X, DaskRows):
-        return _encode_dask(y)
-    if y is None:
-        return _encode_chunks(X)
-    # a few at a time, so that no array of all rows is made but the codes
-    classes = np.unique(np.concatenate([y[:0], *(np.unique(y[at]) for at in _pieces(y.size))]))
-    codes = np.empty(y.size, dtype=np.min_scalar_type(-len(classes)))
-    for at in _pieces(y.size):
-        codes[at] = np.searchsorted(classes, y[at])
-    return classes, codes
-
-
-def _pieces(n: int) -> Iterator[slice]:
-    """Rows a few at a time."""
-    return (slice(i, i + 2**18) for i in range(0, n, 2**18))
-
-
-def _encode_chunks(source: Source) -> tuple[Array, Array]:
-    """Classes and codes of labels that come with the rows; they are never held all at once."""
-    with _comparable():
-        parts = [encode(np.asarray(chunk.y)) for chunk in source.chunks()]
-        if len({found.dtype.kind in "US" for found, _ in parts if found.size}) > 1:
-            raise TypeError("some are text and some are numbers")  # NumPy would make them all text
-        classes = _given(np.unique(np.concatenate([found for found, _ in parts])))
-    if classes.dtype.kind not in "iub":
-        check_classification_targets(np.repeat(classes, 2))  # it is surprised by labels seen once
-    kind = np.min_scalar_type(-len(classes))
-    codes = [np.searchsorted(classes, found).astype(kind)[part] for found, part in parts]
-    return classes, np.concatenate(codes)
-
-
-def _encode_dask(y: Any) -> tuple[Array, Any]:
-    import dask.array as da
-
-    with _comparable():
-        classes = np.asarray(da.unique(y).compute())
-        if classes.dtype == object and not any(isinstance(k, str) for k in classes):
-            classes = np.asarray(classes.tolist())  # numbers of a column that may lack some
-        check_classification_targets(_given(classes))
-    return classes, y.map_blocks(partial(np.searchsorted, classes), dtype=np.intp)
 
 
 @contextmanager
-def _comparable() -> Iterator[None]:
+def explained(estimator: Any, X: Any, names: Sequence[str] | None = None) -> Iterator[None]:
+    """Errors of scikit-learn's checks with the columns they are about and what can be done."""
     try:
         yield
-    except TypeError as error:
-        raise ValueError(f"labels must be of one kind and none missing ({error}).") from error
-
-
-def _given(classes: Array) -> Array:
-    if np.any(classes != classes):
-        raise ValueError("y contains NaN; drop rows without a label.")
-    return classes
-
-
-def check_two_sided(y: Any, c: Array, classes: Any) -> None:
-    """Refuse labels that have not at least two classes, each with weight."""
-    if len(classes) < 2:
-        raise ValueError(
-            f"a classifier needs at least two classes in y; got one class, {classes[0]}. Check "
-            "that y was not filtered or encoded away."
-        )
-    if is_dask(y):  # each label occurs, and no weight is zero
-        return
-    for label, mass in zip(classes, _masses(y, c, len(classes)), strict=True):
-        if not mass > 0:
+    except (TypeError, ValueError) as error:  # what it recommends instead is not shown
+        text = str(error)
+        if text.startswith("Input X contains NaN"):
+            found, count = _columns_with(X, lambda x: np.isnan(_floats(x)), names)
+            more = f": {count} cell{'s' * (count > 1)} in {found}. {estimator._of_missing_cells()}"
+            raise ValueError(f"Input X contains NaN{more}") from None
+        if text.startswith("Input X contains infinity"):
+            found, _ = _columns_with(X, lambda x: np.isinf(_floats(x)), names)
+            raise ValueError(f"{text} See {found}.") from None
+        if "inhomogeneous" in text and (lengths := _lengths(X)):
             raise ValueError(
-                f"class {label} has no row of positive weight; drop it from y or give it weight."
-            )
+                "the rows of X must all have the same number of cells; got rows of "
+                f"{', '.join(map(str, lengths[:5]))} cells."
+            ) from None
+        if text.startswith(("could not convert string", "float() argument")):
+            found, _ = _columns_with(X, _is_no_number, names)
+            raise type(error)(
+                f"{found} of X cannot be read as numbers ({text}). Encode text, for instance by "
+                "sklearn.preprocessing.OneHotEncoder in a pipeline, or leave it out."
+            ) from None
+        raise
 
 
-# ---------------------------------------------------------------------------------------------
-# Weights
+def column_names(X: Any) -> list[str] | None:
+    """Names of the columns of a frame, whichever library's; none of an array."""
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    return None if names is None else [str(name) for name in names]
 
 
-def check_weights(
-    sample_weight: Any, class_weight: Any, y: Any, classes: Any, X: Any = None
-) -> Any:
-    """Weights of rows: sample weight times class weight, checked."""
-    if isinstance(X, DaskRows):
-        return _dask_weights(X, sample_weight, class_weight, y, classes)
-    n = y.shape[0]
-    c: Any = 1.0 if sample_weight is None else _real_weights(sample_weight)
-    if np.ndim(c) == 0:
-        # where rows are not held, one number however many there are
-        c = np.broadcast_to(c, (n,)) if is_source(X) else np.full(n, c)
-        if sample_weight is None and class_weight is None:
-            return c
-    elif c.shape != (n,):
-        raise ValueError(
-            f"sample_weight must have shape ({n},), one number per row; got {c.shape}."
-        )
-    some = c[:1] if c.strides == (0,) else c
-    if not np.all(np.isfinite(some)):
-        raise ValueError("sample_weight contains NaN or infinity; give finite numbers.")
-    if np.any(some < 0):
-        raise ValueError(
-            f"sample_weight contains negative values (the smallest is {c.min():g}); weights are "
-            "numbers of repetitions, so they must be at least 0."
-        )
-    if np.any((some > 0) & (some < LEAST_WEIGHT)) or np.any(some > MOST_WEIGHT):
-        raise ValueError(
-            f"sample_weight must be 0 or between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}; got values "
-            f"from {some[some > 0].min():g} to {some.max():g}. Divide all by a common factor."
-        )
-    if not np.any(some > 0):
-        raise ValueError("all sample weights are zero, so no row is left to learn from.")
-    if class_weight is None:
-        return c
-    return c * _class_factors(class_weight, _masses(y, c, len(classes)), classes)[y]
+def column_of(rows: Any, j: int) -> Any:
+    """A column of a frame, whichever library's, or of an array."""
+    if hasattr(rows, "column_names"):  # of Arrow
+        return rows.column(j)
+    return rows.iloc[:, j] if hasattr(rows, "iloc") else rows[:, j]
 
 
-def _dask_weights(
-    X: DaskRows, sample_weight: Any, class_weight: Any, codes: Any, classes: Array
-) -> Any:
-    import dask.array as da
-
-    if sample_weight is None or np.ndim(sample_weight) == 0:
-        level = 1.0 if sample_weight is None else float(_real_weights(sample_weight))
-        c = da.full(X.shape[0], level, chunks=(X.lengths,))
-    else:
-        given = X.aligned(sample_weight, "sample_weight")
-        _real_weights(np.empty(0, dtype=given.dtype))
-        c = given.astype(float)
-    masses = da.stack([da.where(codes == k, c, 0.0).sum() for k in range(len(classes))])
-    masses, least = (np.asarray(x) for x in da.compute(masses, c.min()))
-    if not np.all(np.isfinite(masses)) or not least > 0:
-        raise ValueError("weights of rows on a cluster must be positive and finite.")
-    if class_weight is None:
-        return c
-    factors = _class_factors(class_weight, masses, classes)
-    if not np.all(factors > 0):
-        raise ValueError("class weights of rows on a cluster must be positive and finite.")
-    return c * codes.map_blocks(lambda k: factors[k], dtype=float)
+def _kind(X: Any) -> str:
+    """NumPy's letter for the kind of an array; ``"O"`` for what is none."""
+    return str(getattr(getattr(X, "dtype", None), "kind", "O"))
 
 
-def _masses(y: Array, c: Array, k: int) -> Array:
-    """Total weight of each class."""
-    return sum((np.bincount(y[at], c[at], k) for at in _pieces(y.shape[0])), np.zeros(k))
-
-
-def _real_weights(sample_weight: Any) -> Array:
-    """Weights of rows as floats: one for each, or one for all."""
+def _as_table(X: Any) -> Any:
+    """Rows whose columns can be looked at one by one; none where there are no columns."""
+    if hasattr(X, "columns") or hasattr(X, "column_names"):
+        return X
     try:
-        values = np.asarray(sample_weight)
-        if values.dtype.kind == "O" and not any(isinstance(c, str | complex) for c in values.flat):
-            values = np.asarray(sample_weight, dtype=float)
-    except (TypeError, ValueError):  # what cannot be an array of numbers
-        values = np.empty(0, dtype=object)
-    if isinstance(sample_weight, np.ma.MaskedArray) and np.ma.is_masked(sample_weight):
-        raise ValueError("sample_weight has masked values; give a number for every row.")
-    if values.dtype.kind not in "biuf":
-        hint = ""
-        if isinstance(sample_weight, str | Mapping):
-            hint = f" To weigh classes instead, set class_weight={sample_weight!r:.60}."
-        got = f"{sample_weight!r:.60}" if values.ndim == 0 or not values.size else values.dtype
-        raise ValueError(f"sample_weight must be real numbers, one for each row; got {got}.{hint}")
-    return np.asarray(values, dtype=float)
+        rows = X if hasattr(X, "dtype") else np.array(X, dtype=object)
+    except ValueError:  # rows of several lengths
+        return None
+    return rows if len(np.shape(rows)) == 2 else None
 
 
-def _class_factors(class_weight: Any, masses: Array, classes: Array) -> Array:
-    """Weights of classes, whose rows have these total weights."""
-    if isinstance(class_weight, str):
-        if class_weight != "balanced":
-            raise ValueError(
-                f"class_weight={class_weight!r} is not known; use 'balanced', a dict or None."
-            )
-        with np.errstate(divide="ignore"):
-            return np.where(masses > 0, masses.sum() / (len(classes) * masses), 0.0)
-    if not isinstance(class_weight, Mapping):
-        raise ValueError(f"class_weight must be 'balanced', a dict or None; got {class_weight!r}.")
-    unknown = [k for k in class_weight if k not in set(classes.tolist())]
-    if unknown:
-        plain = [k.item() if isinstance(k, np.generic) else k for k in unknown]
-        raise ValueError(
-            f"class_weight names {plain[:3]}, but the classes are {classes.tolist()[:10]}."
-        )
-    factors = np.array([float(class_weight.get(k, 1.0)) for k in classes])
-    if np.any(factors < 0) or not np.all(np.isfinite(factors)):
-        raise ValueError("class weights must be finite and at least 0.")
-    return factors
+def _columns_where(rows: Any, columns: Sequence[int], has: Callable[[Any], bool]) -> list[int]:
+    """Columns of some kind; if an array of one kind has it nowhere, none has."""
+    if _kind(rows) != "O" and not has(rows):
+        return []
+    return [j for j in columns if has(column_of(rows, j))]
 
 
-def check_positive_weights(c: Any) -> None:
-    if not is_dask(c) and c.strides != (0,) and not np.all(c > 0):
-        raise ValueError(
-            "rows that are read in blocks need positive weights; leave rows of weight zero out."
-        )
+def _has_times(column: Any) -> bool:
+    kind = np.asarray(column[:1]).dtype.kind  # a column that is no array of objects is of one kind
+    if kind == "O":
+        return any(isinstance(cell, TIMES) for cell in np.ravel(np.asarray(column)))
+    return kind in "mM"
 
 
-def whole(copies: Array) -> Any:
-    """Whole numbers of copies of rows: a chain draws each copy's scores."""
-    if np.any(copies != np.round(copies)):
-        raise ValueError(
-            "with inference='gibbs', sample_weight must be whole numbers: each copy of a row has "
-            "separate scores. Use inference='vb', or round the weights."
-        )
-    return copies.astype(int)
+def _is_rounded(column: Any) -> bool:
+    if np.asarray(column[:1]).dtype not in (np.int64, np.uint64):
+        return False
+    values = np.asarray(column)
+    if values.dtype.kind not in "iu" or not values.size:
+        return False
+    return bool(values.max() > EXACT or values.min() < -EXACT)
 
 
-def repeated(X: Array, copies: Array) -> Array:
-    """Rows, those with missing cells as often as they count: a chain draws each copy's cells."""
-    gone = np.isnan(X).any(axis=1)
-    if np.any(copies[gone] != np.round(copies[gone])):
-        raise ValueError(
-            "with missing='model' and inference='gibbs', sample_weight must be whole numbers where "
-            "a row has missing cells: each copy of such a row has separate cells. Use "
-            "inference='vb', or round the weights."
-        )
-    times = np.where(gone, copies, 1.0)
-    return np.repeat(np.arange(copies.size), times.astype(int))
+def _columns_with(
+    X: Any, wrong: Callable[[Any], Array], names: Sequence[str] | None
+) -> tuple[str, int]:
+    """Columns with cells of a kind, as text, and the number of such cells."""
+    if sparse.issparse(X):
+        cells = X.tocoo()
+        counts = np.bincount(cells.col[wrong(cells.data)], minlength=X.shape[1])
+    else:
+        plain = hasattr(X, "iloc") or isinstance(X, np.ndarray)
+        rows = X if plain else np.array(X, dtype=object)
+        counts = np.array([wrong(column_of(rows, j)).sum() for j in range(rows.shape[1])])
+    found = _in_words(np.flatnonzero(counts), column_names(X) if names is None else names)
+    return found, int(counts.sum())
 
 
-def shared(c: Array, copies: Array, each: Array) -> tuple[Array, Array]:
-    """Weights and counts of rows that were repeated."""
-    times = np.bincount(each, minlength=c.size)[each]
-    return c[each] / times, copies[each] / times
+def _in_words(at: Sequence[int] | Array, names: Sequence[str] | None) -> str:
+    which = [str(j) if names is None else repr(str(names[j])) for j in at[:5]]
+    rest = f" and {len(at) - 5} others" if len(at) > 5 else ""
+    return f"column{'s' * (len(at) > 1)} {', '.join(which)}{rest}"
+
+
+def _lengths(X: Any) -> list[int]:
+    """Distinct numbers of cells of rows; none where rows are not lists."""
+    try:
+        return sorted({len(row) for row in X})
+    except TypeError:
+        return []
+
+
+def _is_no_number(column: Any) -> Array:
+    given = np.asarray(column)
+    if given.dtype.kind in "biuf":
+        return np.zeros(given.shape, dtype=bool)
+    other = np.array([not (cell is None or isinstance(cell, Number)) for cell in given], dtype=bool)
+    other[other] = np.isnan(_floats(given[other]))
+    return other
+
+
+def _floats(column: Any) -> Array:
+    """Cells as numbers; NaN for what is none."""
+
+    def number(cell: Any) -> float:
+        try:
+            return float(cell)
+        except (TypeError, ValueError):
+            return np.nan
+
+    try:
+        return np.asarray(column, dtype=float)
+    except (TypeError, ValueError):
+        return np.array([number(cell) for cell in np.asarray(column)], dtype=float)

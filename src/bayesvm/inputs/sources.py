@@ -1,23 +1,21 @@
-"""Rows that are read again for every pass and never held: those of files and iterators."""
+"""Rows that are not held: read again for every pass in chunks, or partitions of Dask."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from mmap import ALLOCATIONGRANULARITY
-from pathlib import Path
-from typing import Any, NamedTuple
+from functools import cached_property, reduce
+from operator import add
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from ..core.arrays import inner, npy_header
+from ..core.arrays import inner
 from ..core.types import Array
-from .cells import as_floats, check_table
-from .levels import some_of
+from .levels import read
 
-CHUNK_BYTES = 2**24  # read at once
+FAN = 8  # sums that are added up in one task
 EXPECTED = (
     "every item must be rows of shape (k, p), or a tuple of rows and k labels, or a tuple of rows, "
     "labels and groups"
@@ -118,240 +116,175 @@ def check_finite(X: Any) -> None:
         raise ValueError("Input X contains NaN or infinity; drop or impute such rows.")
 
 
+def as_floats(X: Any) -> Any:
+    """An array, NumPy's or Dask's, in single or double precision."""
+    if X.dtype.kind in "mMcV":
+        raise ValueError(
+            f"X must hold real numbers; got {X.dtype}. Complex data not supported; give dates and "
+            "times as numbers in a unit of your choice."
+        )
+    return X if X.dtype in (np.float32, np.float64) else X.astype(float)
+
+
 # ---------------------------------------------------------------------------------------------
-# Where rows come from
+# Dask collections
 
 
-def from_memmap(X: Any, y: Any = None, groups: Any = None) -> Source:
-    """Rows of a file in NumPy's format, read a few megabytes at a time.
-
-    A plain :class:`numpy.memmap` may be given to an estimator as it is; this source is for files
-    larger than the address space a process may use, and never maps or holds more than a chunk.
-
-    Parameters
-    ----------
-    X : path to a ``.npy`` file, or numpy.memmap
-        Rows, in C order.
-    y : array-like, path to a ``.npy`` file, or numpy.memmap, optional
-        Labels; they may also be given to ``fit``.
-    groups : array-like of shape (n,) or (n, n_factors), data frame, or path, optional
-        Labels of groups, for :class:`~bayesvm.MixedSVC`; they may also be given to ``fit``.
-
-    Returns
-    -------
-    source : Source
-        To be given to ``fit`` or ``predict_proba`` as X.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib, numpy as np
-    >>> from bayesvm import BayesianLinearSVC
-    >>> from bayesvm.blocks import from_memmap
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "rows.npy"
-    >>> X = np.random.default_rng(0).standard_normal((500, 3))
-    >>> np.save(path, X)
-    >>> model = BayesianLinearSVC().fit(from_memmap(path), X[:, 0] > 0)
-    >>> model.predict_proba(from_memmap(path)).shape
-    (500, 2)
-    """
-    path, dtype, shape, offset = _located(X)
-    if len(shape) != 2:
-        raise ValueError(f"X must have rows and columns; {str(path)!r} has shape {shape}.")
-    if dtype.kind not in "fiub":
-        raise ValueError(f"X must be real numbers; {str(path)!r} has type {dtype}.")
-    if path.stat().st_size < offset + dtype.itemsize * shape[0] * shape[1]:
-        raise ValueError(f"{str(path)!r} ends before its {shape[0]} rows do; write it again.")
-    if isinstance(y, str | os.PathLike):
-        y = np.load(y)
-    labels = None if y is None else np.asarray(y)
-    if labels is not None and labels.shape != shape[:1]:
-        raise ValueError(f"y must have one label for each of {shape[0]} rows; got {labels.shape}.")
-    if isinstance(groups, str | os.PathLike):
-        groups = np.load(groups)
-    members = None if groups is None else some_of(groups, slice(None), shape[0])
-    rows, width = max(1, CHUNK_BYTES // (8 * shape[1])), dtype.itemsize * shape[1]
-
-    def read() -> Iterator[Chunk]:
-        with path.open("rb") as file:
-            file.seek(offset)
-            for i in range(0, shape[0], rows):
-                k = min(rows, shape[0] - i)
-                held = np.frombuffer(file.read(k * width), dtype=dtype).reshape(k, shape[1])
-                part = slice(i, i + k)
-                yield Chunk(
-                    as_floats(held),
-                    None if labels is None else labels[part],
-                    None if members is None else some_of(members, part, shape[0]),
-                )
-
-    return Source(read, (shape[0], shape[1]), None, labels is not None, members is not None)
+def is_dask(X: Any) -> bool:
+    """Whether an object is a Dask collection, without importing Dask."""
+    return hasattr(X, "__dask_graph__") and hasattr(X, "dask")
 
 
-def _located(X: Any) -> tuple[Path, np.dtype[Any], tuple[int, ...], int]:
-    """Where in which file the numbers are."""
-    if isinstance(X, np.memmap):
-        if not X.flags.c_contiguous or X.filename is None:
-            raise ValueError("the memory map must be in C order and backed by a named file.")
-        # a view keeps the offset of the map it is cut from: count from where the map begins
-        began = X.offset - X.offset % ALLOCATIONGRANULARITY
-        first = X.ctypes.data - np.frombuffer(X._mmap, dtype=np.uint8).ctypes.data  # type: ignore[attr-defined]
-        return Path(X.filename), X.dtype, X.shape, int(began + first)
-    if not isinstance(X, str | os.PathLike):
-        raise TypeError(
-            f"from_memmap needs a file or a numpy.memmap; got {type(X).__name__}, which fit takes "
-            "as it is."
-        )
-    path = Path(X)
-    with path.open("rb") as file:
-        shape, fortran, dtype = npy_header(file)
-        if fortran and len(shape) > 1:
-            raise ValueError(f"{str(path)!r} is in Fortran order; save it in C order.")
-        return path, dtype, shape, file.tell()
+class _Function:
+    """A function as a value: Dask would call a bare one."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.fn = fn
 
 
-def from_parquet(
-    path: Any,
-    target: str | None = None,
-    columns: Sequence[str] | None = None,
-    batch_size: int | None = None,
-    groups: str | Sequence[str] | None = None,
-) -> Source:
-    """Rows of Parquet files (or Arrow and Feather files), a batch at a time.
+def _call(function: _Function, *args: Any) -> Any:
+    return function.fn(*args)
 
-    Parameters
-    ----------
-    path : path or sequence of paths
-        One file, several, or a folder of ``*.parquet``.
-    target : str, optional
-        Name of the column of labels; without it y is given to ``fit``.
-    columns : sequence of str, optional
-        Names of the columns to read; by default all but target and groups.
-    batch_size : int, optional
-        Rows read at once; by default about 16 MB of them.
-    groups : str or sequence of str, optional
-        Names of the columns that hold labels of groups, for :class:`~bayesvm.MixedSVC`.
 
-    Returns
-    -------
-    source : Source
-        To be given to ``fit`` or ``predict_proba`` as X.
-    """
-    try:
-        import pyarrow.dataset as arrow
-    except ImportError as error:
-        raise ImportError(
-            "reading Parquet and Arrow files needs pyarrow; install bayesvm[arrow]."
-        ) from error
-    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
-    first = Path(paths[0])
-    kind = "ipc" if first.suffix in (".arrow", ".feather", ".ipc") else "parquet"
-    data = arrow.dataset([str(p) for p in paths] if len(paths) > 1 else str(first), format=kind)
-    factors = [] if groups is None else [groups] if isinstance(groups, str) else list(groups)
-    apart = [*([] if target is None else [target]), *factors]
-    names = [name for name in (columns or data.schema.names) if name not in apart]
-    wanted = [*names, *apart]
-    unknown = [name for name in wanted if name not in data.schema.names]
-    if unknown:
-        raise ValueError(f"{str(first)!r} has no columns {unknown}; it has {data.schema.names}.")
-    other = [name for name in names if not _is_number(data.schema.field(name).type)]
+def tasks(fn: Callable[..., Any], each: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """A task for each tuple of arguments; the function is sent once to every worker."""
+    from dask.delayed import delayed
+
+    # a literal with a key, so that workers pass it on to each other
+    function, call = delayed(_Function(fn), name=None, pure=False), delayed(_call, pure=False)
+    return [call(function, *args) for args in each]
+
+
+def _sum(parts: list[Any]) -> Any:
+    return reduce(add, parts)
+
+
+def tree_sum(sums: list[Any], fan: int = FAN) -> Any:
+    """The results of tasks, added up ``fan`` at a time on the workers."""
+    from dask.base import compute
+    from dask.delayed import delayed
+
+    join = delayed(_sum, pure=False)
+    while len(sums) > 1:
+        sums = [join(sums[i : i + fan]) for i in range(0, len(sums), fan)]
+    return compute(sums[0])[0]
+
+
+@dataclass(frozen=True, eq=False)
+class DaskRows:
+    """A Dask array of rows, cut between rows only."""
+
+    array: Any
+    names: tuple[str, ...] | None = None
+    tables: tuple[Any, ...] | None = None  # partitions with codes of groups beside the rows
+
+    labelled: ClassVar[bool] = False
+    grouped: ClassVar[bool] = False
+
+    @staticmethod
+    def of(X: Any) -> DaskRows:
+        """From a Dask array or data frame; lengths that are not known are computed."""
+        names = None
+        if hasattr(X, "to_dask_array"):
+            names = tuple(str(name) for name in X.columns)
+            X = _plain_frame(X).to_dask_array(lengths=True)
+        if any(np.isnan(k) for k in X.chunks[0]):
+            X = X.compute_chunk_sizes()
+        if X.ndim != 2:
+            raise ValueError(f"X must have rows and columns; got shape {X.shape}.")
+        # a filter may have left partitions empty
+        some = tuple(k for k in X.chunks[0] if k) or (0,)
+        if len(X.chunks[1]) > 1 or len(some) < len(X.chunks[0]):
+            X = X.rechunk({0: some, 1: -1})
+        return DaskRows(as_floats(X), names)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (int(self.array.shape[0]), int(self.array.shape[1]))
+
+    @cached_property
+    def parts(self) -> list[Any]:
+        return list(self.tables or self.array.to_delayed()[:, 0])
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        return tuple(int(k) for k in self.array.chunks[0])
+
+    def aligned(self, y: Any, what: str = "y") -> Any:
+        """A column with one entry per row, in the same partitions."""
+        import dask.array as da
+
+        if hasattr(y, "to_dask_array"):
+            if y.ndim == 2 and len(y.columns) == 1:
+                y = y[y.columns[0]]
+            y = (plain_column(y) if y.ndim == 1 else y).to_dask_array(lengths=True)
+        lazy = is_dask(y)
+        y = y if lazy else np.asarray(y)
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = y[:, 0]
+        if lazy and any(np.isnan(k) for k in y.chunks[0]):
+            y = y.compute_chunk_sizes()
+        if y.shape != self.shape[:1]:
+            raise ValueError(f"X has {self.shape[0]} rows but {what} has shape {y.shape}.")
+        if not lazy:
+            return da.from_array(y, chunks=(self.lengths,))
+        return y if y.chunks[0] == self.array.chunks[0] else y.rechunk((self.lengths,))
+
+    # ----- groups
+
+    def columns_of(self, groups: Any) -> dict[str, Any]:
+        """Columns of groups by name, in the partitions of the rows."""
+        held = lazy_columns(groups)
+        found = read(groups, self.shape[0]) if held is None else held
+        return {name: self.aligned(x, f"groups {name!r}") for name, x in found.items()}
+
+    def _encoded(self, fn: Callable[..., Any], columns: dict[str, Any]) -> list[Any]:
+        """Tasks of a function of the columns of each partition and its number of rows."""
+        parts = zip(*(column.to_delayed() for column in columns.values()), strict=True)
+        each = (dict(zip(columns, part, strict=True)) for part in parts)
+        return tasks(fn, zip(each, self.lengths, strict=True))
+
+    def total(self, fn: Callable[..., Any], columns: dict[str, Any]) -> Any:
+        """The sum of a function of the columns of each partition and its number of rows."""
+        return tree_sum(self._encoded(fn, columns))
+
+    def beside(
+        self, encode: Callable[..., Any], columns: dict[str, Any], table: Callable[..., Any]
+    ) -> DaskRows:
+        """Rows beside the codes of their groups, which are computed once and stay there."""
+        from dask.base import persist
+
+        codes = persist(*self._encoded(encode, columns))
+        return replace(self, tables=tuple(tasks(table, zip(self.parts, codes, strict=True))))
+
+
+def lazy_columns(groups: Any) -> dict[str, Any] | None:
+    """Columns of groups by name if some are Dask's, else ``None``."""
+    if isinstance(groups, Mapping):
+        lazy = any(is_dask(x) for x in groups.values())
+        return {str(name): x for name, x in groups.items()} if lazy else None
+    if not is_dask(groups):
+        return None
+    if not hasattr(groups, "to_dask_array"):
+        if groups.ndim == 1:
+            return {"group": groups}
+        return {f"group{k}": groups[:, k] for k in range(groups.shape[1])}
+    if groups.ndim == 2:
+        return {str(name): groups[name] for name in groups.columns}
+    return {"group" if groups.name is None else str(groups.name): groups}
+
+
+def plain_column(series: Any) -> Any:
+    """A column whose partitions are NumPy's arrays."""
+    return series if isinstance(series.dtype, np.dtype) else series.astype(object)
+
+
+def _plain_frame(X: Any) -> Any:
+    """A frame whose columns are NumPy's."""
+    from pandas.api.types import is_numeric_dtype
+
+    kinds = dict(X.dtypes)
+    other = [name for name, k in kinds.items() if not is_numeric_dtype(k) and k != np.dtype(object)]
     if other:
-        raise ValueError(
-            f"columns {other} of {str(first)!r} are not numbers; name those to read with columns=, "
-            "and labels with target= or groups=."
-        )
-    rows = batch_size or max(1, CHUNK_BYTES // (8 * len(names)))
-
-    def read() -> Iterator[Chunk]:
-        # one batch ahead: the default reads the whole of a small set before the first is used
-        options = {"batch_size": rows, "batch_readahead": 1, "fragment_readahead": 1}
-        for batch in data.to_batches(columns=wanted, **options):
-            if batch.num_rows:
-                held = {name: batch.column(name).to_numpy(zero_copy_only=False) for name in wanted}
-                X = as_floats(np.stack([held[name] for name in names], axis=1))
-                members = {name: held[name] for name in factors}
-                yield Chunk(X, None if target is None else held[target], members or None)
-
-    shape = (int(data.count_rows()), len(names))
-    return Source(read, shape, tuple(names), target is not None, bool(factors))
-
-
-def _is_number(kind: Any) -> bool:
-    """Whether a column of Arrow's holds numbers."""
-    from pyarrow import types
-
-    kind = kind.value_type if types.is_dictionary(kind) else kind
-    kinds = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
-    return any(is_kind(kind) for is_kind in kinds)
-
-
-def from_iterable(make: Callable[[], Iterable[Any]]) -> Source:
-    """Rows of anything that can be iterated again and again.
-
-    Parameters
-    ----------
-    make : callable
-        Returns a new iterator each time; it gives rows ``(k, p)``, or tuples of rows and labels, or
-        of rows, labels and labels of groups (an array, a dict of arrays or a data frame, for
-        :class:`~bayesvm.MixedSVC`).  Rows are dense.  It is called once at the start to count, and
-        once for every pass.  Weights of rows are given to ``fit``.
-
-    Returns
-    -------
-    source : Source
-        To be given to ``fit`` or ``predict_proba`` as X.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesvm import BayesianLinearSVC
-    >>> from bayesvm.blocks import from_iterable
-    >>> def days():
-    ...     for day in range(5):
-    ...         X = np.random.default_rng(day).standard_normal((100, 3))
-    ...         yield X, X[:, 0] > 0
-    >>> bool(BayesianLinearSVC().fit(from_iterable(days)).converged_)
-    True
-    """
-    if not callable(make):
-        raise TypeError(
-            "from_iterable needs a function that returns a new iterator for every pass, such as "
-            f"lambda: chunks; got {type(make).__name__}."
-        )
-
-    def read() -> Iterator[Chunk]:
-        for item in make():
-            chunk = Chunk.of(item)
-            y = None if chunk.y is None else np.asarray(chunk.y)
-            yield Chunk(_numbers(chunk.X), y, chunk.groups)
-
-    n, p = 0, None
-    kinds: set[tuple[bool, bool]] = set()  # whether with labels, whether with groups
-    for X, y, groups in read():
-        if X.ndim != 2 or (y is not None and y.shape != X.shape[:1]):
-            raise ValueError(
-                f"{EXPECTED}; got rows of shape {X.shape}"
-                + ("." if y is None else f" and labels of shape {y.shape}.")
-            )
-        if p is not None and p != X.shape[1]:
-            raise ValueError(
-                f"all rows must have the same columns; got {p} columns first and {X.shape[1]} "
-                f"in a later item of shape {X.shape}."
-            )
-        n, p, kinds = n + X.shape[0], X.shape[1], kinds | {(y is not None, groups is not None)}
-    if not n or p is None:
-        raise ValueError("the iterator gave no rows.")
-    for what, some in zip(("labels", "groups"), map(set, zip(*kinds, strict=True)), strict=True):
-        if len(some) > 1:
-            raise ValueError(f"some items have {what} and some have none; give them with all.")
-    return Source(read, (n, p), None, *kinds.pop())
-
-
-def _numbers(X: Any) -> Array:
-    """Rows as an array of numbers."""
-    try:
-        return as_floats(np.asarray(check_table(X)))  # type: ignore[no-any-return]
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{EXPECTED}; got a {type(X).__name__} that cannot be read as rows of numbers "
-            f"({error}). Encode text as numbers; rows and labels together are a tuple, not a list."
-        ) from error
+        raise ValueError(f"columns {other} of X are not numbers; leave them out or code them.")
+    return X if all(isinstance(k, np.dtype) for k in kinds.values()) else X.astype(float)

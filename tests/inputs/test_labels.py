@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
-from bayesvm.inputs.reading import check_two_sided, check_weights, encode, plain_labels
+from bayesvm.inputs.labels import check_two_sided, check_weights, encode, plain_labels
 from bayesvm.terms import Columns, Groups
 
 WAYS = {
