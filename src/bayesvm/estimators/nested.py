@@ -43,8 +43,6 @@ def _is_term(value: Any) -> bool:
 
     if not isinstance(value, list | tuple) or len(value) not in (2, 3):
         return False
-    from ..terms import Part  # only here: it imports Gaussian processes
-
     return isinstance(value[0], str) and isinstance(value[1], Part)
 
 
