@@ -1,7 +1,7 @@
 """Chen, Tiňo & Yao (2009), Tables IV to VI: is one machine better than the others?
 
 On each set, five replications of two halves; every half has about as many rows as the set's
-training part, drawn from all rows of the set (the paper does not say).  Tuning is that of Table I.
+training part, drawn from all rows of the set (an assumption).  Tuning is that of Table I.
 ``quick`` takes the five sets of at most 400 rows to learn from that have real data or few columns.
 """
 

@@ -1,4 +1,4 @@
-"""Luts & Ormerod (2014), section 4.4 and Fig. 3: which of 57 variables tell spam.
+"""Luts & Ormerod (2014), section 4.4 and Fig. 3: which of 57 variables predict spam.
 
 What is as printed: the data, columns standardised, a Laplace-zero prior with inclusion 0.01 and
 IG(0.01, 0.01) on the squared scale, VB and MCMC.
@@ -9,7 +9,7 @@ What differs:
   which mixes better; two chains, one started from no column and one from all, instead of one.
 - 1000 + 10,000 sweeps a chain in each of two runs (quick: 200 + 1000 in one) instead of
   50,000 + 50,000.
-- VB starts from several states and keeps the best bound; the paper does not say where it starts.
+- VB starts from several states and keeps the best bound; the paper does not state its start.
 - The shade of a bar is the probability of a positive sign given inclusion.
 """
 

@@ -11,7 +11,7 @@ What differs:
 - The sampler makes 500 + 1500 sweeps in one chain (quick: 200 + 400) instead of 5000 + 5000.
 - The machine's penalty is tuned on two nested grids as in section 4.1, but each value is judged by
   5-fold cross-validation instead of 100 random hold-outs.  Of equal scores the larger penalty
-  wins: on these three columns all values give the same machine, which calls nobody infected.
+  wins: on these three columns all values give the same machine, which predicts no infection.
 - A second machine is tuned the same way that the paper does not have: it is given a column of zeros
   and ones for every patient, which is what one would do without random effects.
 - ``quick`` makes 10 splits instead of 100.

@@ -10,7 +10,7 @@ What differs:
 - Every point of the path is the exact solution of its convex programme, whatever the start.
 - The paper does not print the constants of the prior on nu; here ECME has a = b = 1.
 - Two chains, one started from no column and one from all; 1000 + 10,000 sweeps each (quick:
-  200 + 1000).  The paper has 10,000, and 100,000 to answer a referee.
+  200 + 1000).  The paper has 10,000, and 100,000 in reply to a referee.
 """
 
 from __future__ import annotations

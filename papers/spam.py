@@ -16,7 +16,7 @@ from bayesvm.core.types import Array
 from bayesvm.datasets import load_spam
 from bayesvm.machines.diagnostics import indicator_r_hat
 
-CERTAIN = 0.95  # "almost certainly" and "certain" of the papers, who give no number
+CERTAIN = 0.95  # "almost certainly" and "certain" of the papers, which give no number
 SELECTED = 0.5
 
 
@@ -29,7 +29,7 @@ def data() -> tuple[Any, Any, list[str]]:
 
 
 def fit(model: BayesianLinearSVC) -> dict[str, Any]:
-    """Fit, time, and write down what a table or a figure may ask for; coefficients per sd."""
+    """Fit, time, and return what tables and figures need; coefficients per sd."""
     X, y, _ = data()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # R-hat is reported

@@ -35,7 +35,7 @@ def tasks(quick: bool, seed: int) -> list[Task]:
     data, folds = "all", 1
     try:
         if quick:
-            raise OSError("not asked for")
+            raise OSError("the sample was chosen")
         fetch_susy()
     except (OSError, URLError, ValueError) as error:
         if not quick:

@@ -204,8 +204,8 @@ class Reporter:
             self.printed = time.monotonic()
             print(f"[bayesvm] {stage}: {iteration} of at most {total}, bound {bound:.6g}")
         # every callback gets the last step, even when an earlier one has ended the fit
-        answers = [callback(progress) for callback in self.callbacks]
-        self.stopped = any(isinstance(a, bool | np.bool_) and bool(a) for a in answers)
+        returned = [callback(progress) for callback in self.callbacks]
+        self.stopped = any(isinstance(x, bool | np.bool_) and bool(x) for x in returned)
         return self.stopped
 
 
