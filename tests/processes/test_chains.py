@@ -11,7 +11,7 @@ from bayesvm.inference import Gibbs
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge, Logistic, SkewedLaplace
 from bayesvm.processes.evidence import LogNormal
-from bayesvm.processes.gibbs import Sampled, factor_given, run_chains
+from bayesvm.processes.gibbs import Sampled, factor_given, sample_process
 from bayesvm.processes.process import Labels, Prior, Sites
 
 X = frozen(np.array([[0.0], [0.8]]))
@@ -83,7 +83,7 @@ def quadrature(what, scales=(None,)):
 def draw(what, draws, thin=1, seed=0, burn_in=200):
     scheme = Gibbs(draws=draws, burn_in=burn_in, chains=2, thin=thin)
     start = np.zeros(1 + len(what.process.Z))
-    return run_chains(what, scheme, np.random.default_rng(seed), start)
+    return sample_process(what, scheme, np.random.default_rng(seed), start)
 
 
 def compare(what, chains, truth):

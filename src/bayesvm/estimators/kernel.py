@@ -278,21 +278,12 @@ class BayesianSVC(BayesianClassifier):
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> BayesianSVC:
-        """Learn from the next rows of a stream.
+        """Learn from the next rows of a stream, as :meth:`BayesianLinearSVC.partial_fit` does.
 
         Rows are kept, ten for each inducing point but from 2000 to 5000 of them.  As long as they
         are all there is, a call is a fit to all rows so far; kernel and inducing points are chosen
         anew whenever the rows have grown by a twentieth, or a class occurs for the first time.
-        Then rows leave, but for a sample and the most recent ones.  Their part of the bound is kept
-        to second order, at the posterior that they were part of.  Scaling of columns, kernel and
-        inducing points stay as they are from then on, and from the first call if ``fit`` came
-        before.  Probabilities are calibrated on the rows kept, each left out; rows of the sample
-        count for those that left.
-
-        Inference is variational: by the scheme of ``fit`` if that is, else by
-        :class:`~bayesvm.inference.VB`.  Callbacks are called once a call (and class, where there
-        are more than two): ``iteration`` counts the calls and ``bound`` is that of all rows so far.
-        There is no ``checkpoint``: the model holds its rows, see :func:`bayesvm.save`.
+        Later they stay as they are, and so they do from the first call if ``fit`` came before.
 
         Parameters
         ----------

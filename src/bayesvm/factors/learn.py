@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from ..core.random import stream
 from ..core.types import Array
 from ..files.checkpoint import Checkpoint
-from ..inference.draws import worth_keeping
+from ..inference.draws import run_chains, worth_keeping
 from ..inference.gibbs import Gibbs
 from ..inference.progress import Progress
 from ..likelihoods import Likelihood
@@ -109,22 +108,8 @@ def _draw(
     """Chains side by side; new rows are predicted by evenly spaced draws of all."""
     at = first_draw(problem, state)
     free = replace(problem, unit=False)
-    seed = int(rng.integers(2**32))
-    total = scheme.burn_in + scheme.draws * scheme.thin
-
-    def watch(stage: str, number: int, here: KernelDraw) -> bool:
-        return bool(report(Progress(stage, number, total, here.fit, np.nan)))
-
-    if n_jobs in (None, 1) or store is not None:
-        parts = []
-        for k in range(scheme.chains):
-            tell = partial(watch, f"gibbs, chain {k + 1}")
-            parts.append(_chain(free, at, scheme, (seed, k), tell, store))
-            if parts[-1][2]:
-                break
-    else:
-        work = (delayed(_chain)(free, at, scheme, (seed, k)) for k in range(scheme.chains))
-        parts = Parallel(n_jobs=n_jobs)(work)
+    chain = partial(_chain, free, at, scheme, int(rng.integers(2**32)))
+    parts = run_chains(chain, scheme.chains, n_jobs if store is None else None, report, store)
     parts = worth_keeping(parts, [len(part[0]) for part in parts])
     fits = np.array([part[1][: min(len(p[1]) for p in parts)] for part in parts])
     least = min(len(part[0]) for part in parts)  # a callback may have stopped one early
@@ -138,15 +123,16 @@ def _chain(
     problem: KernelFactors,
     at: KernelDraw,
     scheme: Gibbs,
-    seed: tuple[int, int],
-    watch: Any = lambda number, here: False,
+    seed: int,
+    k: int,
+    report: Callable[[Progress], bool] = lambda progress: False,
     store: Checkpoint | None = None,
-) -> tuple[list[KernelDraw], list[float], bool]:
+) -> tuple[tuple[list[KernelDraw], list[float]], bool]:
     """Draws kept of one chain, at least its last, the log likelihood of every sweep, and whether
     a callback has stopped it."""
     total = scheme.burn_in + scheme.draws * scheme.thin
     every = max(scheme.thin, -(-scheme.draws * scheme.thin * scheme.chains // KEPT))
-    rng, key = stream(seed[0], "factor chain", seed[1]), f"chain{seed[1]}"
+    rng, key = stream(seed, "factor chain", k), f"chain{k}"
     kept: list[KernelDraw] = []
     fits: list[float] = []
     held = store.get(key) if store is not None else {}
@@ -165,12 +151,12 @@ def _chain(
         fits.append(at.fit)
         if number >= scheme.burn_in and (number - scheme.burn_in) % every == 0:
             kept.append(at)
-        stop = watch(number + 1, at)
+        stop = report(Progress(f"gibbs, chain {k + 1}", number + 1, total, at.fit, np.nan))
         if store is not None:
             store.put(key, remember, now=stop or number + 1 == total)
         if stop:
             break
-    return kept or [at], fits, stop
+    return (kept or [at], fits), stop
 
 
 def packed(draws: Sequence[KernelDraw]) -> dict[str, Array]:

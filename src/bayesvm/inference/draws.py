@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import Parallel, delayed
 
 from ..core.tree import filled, leaves
 from ..core.types import Array
@@ -104,6 +105,22 @@ class Draws(NamedTuple):
             np.stack(chances) if chances else None,
             tuple(pair for c in chains for pair in c.pairs[:some]),
         )
+
+
+def run_chains(chain: Callable[..., Any], count: int, n_jobs: int | None, *watch: Any) -> list[Any]:
+    """Results of chains: in parallel, or one after another and reported to ``watch``.
+
+    ``chain(k, *watch)`` returns the result of chain k, and whether a callback has stopped it.
+    """
+    if n_jobs not in (None, 1):
+        return [part for part, _ in Parallel(n_jobs=n_jobs)(map(delayed(chain), range(count)))]
+    parts = []
+    for k in range(count):
+        part, stopped = chain(k, *watch)
+        parts.append(part)
+        if stopped:
+            break
+    return parts
 
 
 def worth_keeping(chains: list[Any], sizes: list[int]) -> list[Any]:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.special import expit
 
 from ..core.distributions import slice_sample
@@ -20,7 +19,7 @@ from ..gaussian.gates import draw_subset
 from ..likelihoods import Likelihood
 from ..model.latent import draw_latents, rotate_latents, sample_latents, start_latents
 from ..model.model import Problem, States
-from .draws import Draws, Position, Record, Run
+from .draws import Draws, Position, Record, Run, run_chains
 from .leaps import Proposal, can_leap, leap, learn
 from .loop import State, require
 from .progress import Monitor, Progress, Watch, silent
@@ -103,16 +102,8 @@ class Gibbs:
             problem = replace(problem, engine=Serial())  # chains, not rows, share the cores
         drawn = known.model.likelihood if model.likelihood.is_learned else None
         chain = partial(self._chain, problem, start, drawn, seed)
-        parts: list[Draws] = []
-        if n_jobs in (None, 1) or shared or store is not None:
-            stop = False
-            for k in range(self.chains):
-                if not stop:
-                    part, stop = chain(k, watch, store)
-                    parts.append(part)
-        else:
-            jobs = (delayed(chain)(k, silent, None) for k in range(self.chains))
-            parts = [part for part, _ in Parallel(n_jobs=n_jobs)(jobs)]
+        alone = n_jobs if not shared and store is None else None
+        parts = run_chains(chain, self.chains, alone, watch, store)
         return Draws.joined(parts, start)
 
     def _chain(
@@ -122,8 +113,8 @@ class Gibbs:
         likelihood: Likelihood | None,
         seed: int,
         k: int,
-        watch: Watch,
-        store: Any,
+        watch: Watch = silent,
+        store: Any = None,
     ) -> tuple[Draws, bool]:
         """One chain, and whether a callback has stopped it."""
         rng, model = stream(seed, "chain", k), problem.model

@@ -22,13 +22,12 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.linalg import cho_solve, solve_triangular
 
 from ..core.distributions import slice_sample
 from ..core.random import stream
 from ..core.types import Array, Columns, Design
-from ..inference.draws import worth_keeping
+from ..inference.draws import run_chains, worth_keeping
 from ..inference.gibbs import Gibbs
 from ..inference.progress import Progress, Watch, silent
 from .evidence import FARTHEST, LogNormal
@@ -148,10 +147,10 @@ def _move(what: Sampled, at: At, value: Callable[[LowRank], float], rng: np.rand
 
 
 def run_chain(
-    what: Sampled, scheme: Gibbs, seed: tuple[int, ...], start: Array, watch: Watch = silent
+    what: Sampled, scheme: Gibbs, seed: int, start: Array, k: int, watch: Watch = silent
 ) -> tuple[Chains, bool]:
     """One chain, from coefficients drawn around ``start``'s, and whether a callback stopped it."""
-    rng = stream(seed[0], "process chain", *seed[1:])
+    rng = stream(seed, "process chain", k)
     theta = what.process.kernel.theta
     low = what.at(theta)
     e: Array = rng.standard_normal((what.X.shape[0],))
@@ -165,7 +164,7 @@ def run_chain(
         at = sweep(what, at, rng)
         now = at.f()
         value = what.log_likelihood(at.likelihood, now)
-        progress = Progress(f"gibbs, chain {seed[-1] + 1}", t + 1, total, value, np.nan)
+        progress = Progress(f"gibbs, chain {k + 1}", t + 1, total, value, np.nan)
         stop = watch(progress, at)
         due = t >= scheme.burn_in and (t - scheme.burn_in) % scheme.thin == 0
         if due or (stop and not kept["z"]):  # of a chain stopped at once, where it stands
@@ -181,7 +180,7 @@ def run_chain(
     return Chains(**{name: np.array(x) for name, x in kept.items()}), stop
 
 
-def run_chains(
+def sample_process(
     what: Sampled,
     scheme: Gibbs,
     rng: np.random.Generator,
@@ -190,19 +189,8 @@ def run_chains(
     n_jobs: int | None = None,
 ) -> Chains:
     """All chains side by side; ``start`` are whitened coefficients to begin from."""
-    seed = int(rng.integers(2**32))
-    if n_jobs in (None, 1):
-        parts = []
-        for k in range(scheme.chains):
-            part, stopped = run_chain(what, scheme, (seed, k), start, watch)
-            parts.append(part)
-            if stopped:
-                break
-    else:
-        chains = Parallel(n_jobs=n_jobs)(
-            delayed(run_chain)(what, scheme, (seed, k), start) for k in range(scheme.chains)
-        )
-        parts = [part for part, _ in chains]
+    chain = partial(run_chain, what, scheme, int(rng.integers(2**32)), start)
+    parts = run_chains(chain, scheme.chains, n_jobs, watch)
     parts = worth_keeping(parts, [part.fit.size for part in parts])
     least = [min(len(x) for x in field) for field in zip(*parts, strict=True)]
     fields = zip(zip(*parts, strict=True), least, strict=True)

@@ -28,7 +28,7 @@ from ..machines.machine import AGREED, Machine
 from ..machines.posterior import DrawsPosterior, GaussianPosterior, PointPosterior, Posterior
 from ..model.model import Model
 from ..priors import Fixed
-from .gibbs import Chains, Mixture, Sampled, run_chains
+from .gibbs import Chains, Mixture, Sampled, sample_process
 from .process import Gram, Labels, LowRank, Predictor, SiteFit, Sites, fit_sites, invert
 from .whitened import Whitened
 
@@ -193,7 +193,7 @@ def machine_from_chains(
     process = what.at(what.process.kernel.theta)
     near = fit_sites(process, labels, likelihood.expected, tol=1e-4)
     start = (near.R @ (process.C.T @ process.through(near.sites)[0].b)) @ near.R
-    chains = run_chains(what, scheme, rng, start, watch, n_jobs)
+    chains = sample_process(what, scheme, rng, start, watch, n_jobs)
     hyper = {"kernel": chains.theta}
     if likelihood.is_learned:
         hyper[LIKELIHOOD] = chains.scale[..., None]
