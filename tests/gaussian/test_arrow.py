@@ -7,14 +7,13 @@ from tests.gaussian.test_covariances import Units
 from tests.groups import grouped, make_grouped, simulate_groups
 from tests.problems import Z, frozen
 
-from bayesvm.core.cholesky import scaled_cholesky
+from bayesvm.core.precision import Blocked, add_precision, blocks_of, masked, scaled_cholesky
 from bayesvm.core.types import Local, Rows, Stats
 from bayesvm.gaussian.arrow import ArrowCovariance
 from bayesvm.gaussian.columns import Arrow, scaled, squared
 from bayesvm.gaussian.covariances import FullCovariance, covariance
 from bayesvm.gaussian.forms import Bordered, Dense, sandwich
 from bayesvm.gaussian.gates import integrated
-from bayesvm.gaussian.precision import Blocked, add_precision, blocks_of, masked
 from bayesvm.model.passes import gather
 from bayesvm.priors import InverseWishart, Ridge
 

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 from tests.problems import Z, frozen, site
 
-from bayesvm.core.cholesky import scaled_cholesky
+from bayesvm.core.precision import scaled_cholesky
 from bayesvm.core.types import Local, Rows
 from bayesvm.gaussian.covariances import (
     DiagonalCovariance,

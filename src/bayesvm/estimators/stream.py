@@ -17,7 +17,7 @@ from scipy import sparse
 
 from ..blocks import Blocks, block_rows
 from ..core.arrays import one_against_rest
-from ..core.cholesky import scaled_cholesky
+from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Stats
 from ..engines.threads import blas_threads
 from ..gaussian.covariances import DiagonalCovariance, FullCovariance

@@ -20,11 +20,17 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from ..core import arrays
 from ..core.arrays import double, is_numpy, like, pick
-from ..core.cholesky import log_packed, log_unpacked, scaled_cholesky
+from ..core.precision import (
+    Precision,
+    add_precision,
+    blocks_of,
+    log_packed,
+    log_unpacked,
+    scaled_cholesky,
+)
 from ..core.types import Array, Columns, Covariance
 from .columns import Arrow
 from .forms import Bordered, to_corner, to_groups
-from .precision import Precision, add_precision, blocks_of
 
 HELD = 2**21  # numbers held at once where rows are multiplied by a wide corner
 ROUNDING = 1e-14  # of a difference, as a share of what it is a difference of

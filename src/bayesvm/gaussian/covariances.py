@@ -22,13 +22,20 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from ..core import arrays
 from ..core.arrays import double, like
-from ..core.cholesky import log_packed, log_unpacked, packed, scaled_cholesky, unpacked
+from ..core.precision import (
+    Precision,
+    add_precision,
+    log_packed,
+    log_unpacked,
+    packed,
+    scaled_cholesky,
+    unpacked,
+)
 from ..core.tree import DATA
 from ..core.types import Array, Columns, Covariance
 from .arrow import ArrowCovariance
 from .columns import scaled, squared
 from .forms import Bordered, Dense, Factored
-from .precision import Precision, add_precision
 
 
 @dataclass(frozen=True)

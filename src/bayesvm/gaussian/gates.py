@@ -15,13 +15,12 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import expit, logit
 
-from ..core.cholesky import scaled_cholesky
+from ..core.precision import Precision, add_precision, scaled_cholesky, split
 from ..core.types import Array, Coef, Stats
 from .arrow import eliminate
 from .columns import unit
 from .covariances import GatedCovariance
 from .forms import Bordered, Dense, Factored
-from .precision import Precision, add_precision, split
 
 TOGETHER = 128  # columns whose gates are updated in one go, where columns outnumber rows
 SAME = 1e-9  # change of a gate that is too small to update others of the same go for

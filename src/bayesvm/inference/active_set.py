@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from ..core.precision import Precision, divided, flat, loose, masked
 from ..core.types import Array, Block
-from ..gaussian.precision import Precision, divided, flat, loose, masked
 from ..model.model import Problem
 from .loop import State
 

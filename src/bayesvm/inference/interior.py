@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.precision import Precision, masked
 from ..core.types import Array
 from ..gaussian.covariances import covariance
-from ..gaussian.precision import Precision, masked
 from ..model.model import Problem
 from .active_set import Certificate, certificate, cost, pull, residuals
 from .loop import State

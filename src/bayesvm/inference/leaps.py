@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ..core.cholesky import scaled_cholesky
+from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef
 from ..gaussian.covariances import FullCovariance
 from ..likelihoods.tight import Tight

@@ -11,12 +11,11 @@ import numpy as np
 from scipy.linalg import cho_solve
 
 from ..blocks.arrays import even_parts
-from ..core.cholesky import scaled_cholesky
+from ..core.precision import Blocked, Precision, add_precision, scaled_cholesky
 from ..core.types import Array, Coef, Own, Rows, Stats
 from ..gaussian.arrow import ArrowCovariance, eliminate
 from ..gaussian.columns import Arrow, Factor
 from ..gaussian.covariances import FullCovariance, Point
-from ..gaussian.precision import Blocked, Precision, add_precision
 from ..model.model import Model, Problem, States
 from ..model.passes import pass_block
 from .loop import State, bound_of, require

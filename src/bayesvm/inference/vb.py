@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..core import arrays
+from ..core.precision import Precision
 from ..core.types import Array, Coef, Stats
 from ..gaussian.covariances import blended, covariance, mode
 from ..gaussian.gates import OPEN, best_subset, gated_coef, through_gates, update_gates
-from ..gaussian.precision import Precision
 from ..inputs.parameters import is_among
 from ..likelihoods.tight import Tight
 from ..model.latent import start_latents, sum_latents, update_latents

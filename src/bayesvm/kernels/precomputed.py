@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.cholesky import packed, unpacked
+from ..core.precision import packed, unpacked
 from ..core.types import Array
 from .algebra import Kernel
 

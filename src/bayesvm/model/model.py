@@ -15,13 +15,13 @@ from ..blocks import Blocks, DaskBlocks, balanced_rows
 from ..core import arrays
 from ..core.arrays import joined
 from ..core.distributions import LOG_2PI
+from ..core.precision import Blocked, Precision
 from ..core.random import stream
 from ..core.types import Array, Block, Cells, Coef, Engine, Hidden, Own, Rows, Stats, Term
 from ..designs.columns import Assembled
 from ..gaussian.columns import Arrow, Centred
 from ..gaussian.covariances import Point
 from ..gaussian.forms import sandwich
-from ..gaussian.precision import Blocked, Precision
 from ..likelihoods import Likelihood
 from ..priors import Prior
 from .passes import draw_block, expected, filled, moments, pass_block

@@ -2,9 +2,8 @@
 
 from .base import Prior
 from .bridge import Bridge, Lasso
-from .fixed import Fixed
+from .gaussian import Fixed, Ridge
 from .inverse_wishart import InverseWishart
-from .ridge import Ridge
 from .selection import LaplaceZero, SpikeSlab
 
 __all__ = [

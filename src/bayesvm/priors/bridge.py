@@ -14,7 +14,7 @@ from scipy.special import gammaln
 from ..core.distributions import inverse_gaussian, slice_sample_on, tilted_stable
 from ..core.types import Array, Own
 from .base import Prior, check_positive
-from .fixed import Fixed
+from .gaussian import Fixed
 
 LEAST_ALPHA = 0.15  # below it the prior is a point mass and a plain
 SMALLEST = 1e-24  # square of a coefficient at which its precision stops growing

@@ -12,8 +12,8 @@ import numpy as np
 from scipy.special import multigammaln
 from scipy.stats import invwishart
 
-from ..core.cholesky import log_packed, log_unpacked
 from ..core.distributions import LOG_2PI
+from ..core.precision import log_packed, log_unpacked
 from ..core.types import Array, Own
 from .base import Prior
 

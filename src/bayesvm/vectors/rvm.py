@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ..core.cholesky import scaled_cholesky
+from ..core.precision import scaled_cholesky
 from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
 from ..machines.calibration import leave_one_out

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.cholesky import scaled_cholesky
+from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef
 from ..gaussian.covariances import FullCovariance
 from .folds import Held
