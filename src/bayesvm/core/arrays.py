@@ -185,19 +185,6 @@ def squares(A: Any) -> Any:
     return compat.array_namespace(A).sum(A * A, axis=1)
 
 
-def at_least(x: Any, low: float) -> Any:
-    """Entries no smaller than a number; older array libraries compare with arrays only."""
-    if is_numpy(x):
-        return np.maximum(x, low)
-    return compat.array_namespace(x).clip(x, min=low)
-
-
-def at_most(x: Any, high: float) -> Any:
-    if is_numpy(x):
-        return np.minimum(x, high)
-    return compat.array_namespace(x).clip(x, max=high)
-
-
 def total(x: Any) -> Any:
     """Sum of all entries, where they are."""
     return of(x).sum(x)

@@ -22,7 +22,7 @@ PG_SERIES = (_first, _second, -2.0 * np.arange(1, 5) * _second[1:])
 def mills(z: Array) -> Array:
     """Inverse Mills ratio ``N(z) / Phi(z)``, stable far into the left tail."""
     xp = arrays.of(z)
-    up, down = arrays.at_least(z, 0.0), arrays.at_most(z, 0.0)
+    up, down = xp.clip(z, 0.0, None), xp.clip(z, None, 0.0)
     right = xp.exp(-0.5 * (up**2 + LOG_2PI) - arrays.log_ndtr(up))
     return xp.where(z < 0, math.sqrt(2 / math.pi) / arrays.erfcx(-down / math.sqrt(2)), right)
 

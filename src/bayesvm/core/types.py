@@ -17,7 +17,7 @@ Likelihood` and :class:`bayesvm.priors.Prior`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -129,16 +129,6 @@ class Stats:
         H = None if self.H is None else self.H + other.H
         left, weight = self.left + other.left, self.weight + other.weight
         return Stats(self.S + other.S, self.g + other.g, self.bound + other.bound, H, left, weight)
-
-    def completed(self) -> Stats:
-        """With the curvature that was left out added to H, as a share of S.
-
-        It is little unless almost no row is near the margin, as with a very rare label.
-        """
-        if self.H is None or not self.left:
-            return self
-        share = float(self.left / self.weight)
-        return replace(self, H=self.H + self.S * share, left=0.0)
 
 
 class Term(NamedTuple):

@@ -25,8 +25,6 @@ from ..core.arrays import double, like
 from ..core.precision import (
     Precision,
     add_precision,
-    log_packed,
-    log_unpacked,
     packed,
     scaled_cholesky,
     unpacked,
@@ -58,7 +56,8 @@ class FullCovariance(Covariance):
         return solve_triangular(self.L, eye, lower=True, check_finite=False).T
 
     def quad(self, C: Columns) -> Array:
-        out: Array = double(arrays.squares(C @ like(self.root, C)))
+        T = C @ like(self.root, C)
+        out: Array = double(arrays.of(T).sum(T * T, axis=1))
         return out
 
     def block(self, where: slice) -> Array:
@@ -85,10 +84,15 @@ class FullCovariance(Covariance):
         return FullCovariance(np.sqrt(k) * self.L)
 
     def vector(self) -> Array:
-        return log_packed(self.L)
+        L = self.L.copy()
+        L[np.diag_indices_from(L)] = np.log(np.diag(L))
+        return L[np.tri(L.shape[0], dtype=bool)]
 
     def restore(self, vector: Array) -> FullCovariance:
-        return FullCovariance(log_unpacked(vector, self.L.shape))
+        L = np.zeros_like(self.L)
+        L[np.tri(L.shape[0], dtype=bool)] = vector
+        L[np.diag_indices_from(L)] = np.exp(np.diag(L))
+        return FullCovariance(L)
 
 
 @dataclass(frozen=True)

@@ -130,9 +130,8 @@ def tight_gaussian(problem: Problem, coef: Coef, P: Array, passes: int = 40) -> 
 
     def step(coef: Coef) -> Step:
         stats = problem.stats(coef)
-        prior = -0.5 * float(P @ (coef.mean**2 + coef.cov.diag()))
-        bound = stats.bound + prior + problem.model.entropy(coef)
-        return Step(float(bound), bold=partial(natural, coef, stats, P))
+        prior = coef.cov.logdet - float(P @ (coef.mean**2 + coef.cov.diag()))
+        return Step(float(stats.bound + 0.5 * prior), bold=partial(natural, coef, stats, P))
 
     start = Coef(coef.mean, FullCovariance(*scaled_cholesky(np.linalg.inv(coef.cov.dense()))))
     pace = Pace(0.5, 0.5, most=0.5)

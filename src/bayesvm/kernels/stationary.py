@@ -41,7 +41,7 @@ def squared_distances(A: Array, B: Array | None = None) -> Array:
     rho += arrays.squares(A)[:, None]
     rho += arrays.squares(B)
     if xp is not np:
-        return arrays.at_least(rho, 0.0)
+        return xp.clip(rho, 0.0, None)
     np.maximum(rho, 0.0, out=rho)
     if same:
         np.fill_diagonal(rho, 0.0)
@@ -173,7 +173,7 @@ class Matern(_Stationary):
         xp = arrays.of(rho)
         a = xp.sqrt(2.0 * self.nu * rho)
         if self.nu == 0.5:
-            return xp.exp(-a) / arrays.at_least(a, NEAR)
+            return xp.exp(-a) / xp.clip(a, NEAR, None)
         if self.nu == 1.5:
             return 3.0 * xp.exp(-a)
         return (5.0 / 3.0) * (1.0 + a) * xp.exp(-a)

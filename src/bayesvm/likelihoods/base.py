@@ -76,14 +76,8 @@ class Likelihood(ABC):
 
     # ----- a scale that can be learned; most likelihoods have none
 
-    @property
-    def is_learned(self) -> bool:
-        """Whether the scale is to be learned."""
-        return False
-
-    @property
-    def scale(self) -> float:
-        return 1.0
+    is_learned: bool = False  # the scale is to be learned
+    scale: float = 1.0
 
     def with_scale(self, scale: float) -> Likelihood:
         raise NotImplementedError

@@ -59,7 +59,7 @@ class Hinge(Likelihood):
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
         xp = arrays.of(m)
         u = 1.0 - y * m
-        root = xp.sqrt(arrays.at_least(u * u + v, FLOOR))  # sqrt(chi)
+        root = xp.sqrt(xp.clip(u * u + v, FLOOR, None))  # sqrt(chi)
         w = 1.0 / root
         # u + sqrt(chi) for u < 0 is a difference of near equals: use v / (sqrt(chi) - u)
         loss = xp.where(u > 0, u + root, v / (root + xp.abs(u)))
@@ -69,7 +69,7 @@ class Hinge(Likelihood):
         r"""Without augmentation: :math:`\ell = E\log L = -(\bar u + E|u|)`."""
         xp = arrays.of(m)
         u = 1.0 - y * m
-        s = xp.sqrt(arrays.at_least(v, FLOOR))
+        s = xp.sqrt(xp.clip(v, FLOOR, None))
         z = u / s
         below = 2.0 * arrays.ndtr(z)
         bell = xp.exp(-0.5 * z * z - 0.5 * LOG_2PI)

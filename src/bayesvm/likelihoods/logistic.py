@@ -9,7 +9,6 @@ from numpy.polynomial.legendre import leggauss
 from scipy.special import expit, log_expit, ndtr
 
 from ..core import arrays
-from ..core.arrays import at_least
 from ..core.distributions import polya_gamma, polya_gamma_cumulants
 from ..core.types import Array, Local
 from .base import NODES, WEIGHTS, Likelihood, by_quadrature, summed
@@ -46,13 +45,13 @@ class Logistic(Likelihood):
         xp = arrays.of(m)
         xi = xp.sqrt(m * m + v)
         # tanh(xi/2) / (2 xi) -> 1/4; below 1e-4 the series 1/4 - xi^2/48 is exact to 1e-17
-        safe = at_least(xi, 1e-4)
+        safe = xp.clip(xi, 1e-4, None)
         w = xp.where(xi < 1e-4, 0.25 - xi * xi / 48.0, xp.tanh(safe / 2.0) / (2.0 * safe))
         slope = xp.where(  # (dw/dxi) / xi
             xi < 1e-2,
             -1.0 / 24.0 + xi * xi / 120.0,
-            (0.25 / xp.cosh(arrays.at_most(safe, 700.0) / 2.0) ** 2 - w)
-            / arrays.at_least(xi, 1e-2) ** 2,
+            (0.25 / xp.cosh(xp.clip(safe, None, 700.0) / 2.0) ** 2 - w)
+            / xp.clip(xi, 1e-2, None) ** 2,
         )
         h = w + m * m * slope
         return Local(w, 0.5 * y - w * m, 0.5 * (y * m - xi) + arrays.log_expit(xi), h)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -90,11 +91,11 @@ class SkewedLaplace(Likelihood):
                 "is the hinge itself) and let the scale of f be learned."
             )
 
-    @property
+    @cached_property
     def is_learned(self) -> bool:
         return self.gamma is None
 
-    @property
+    @cached_property
     def scale(self) -> float:
         return 1.0 if self.gamma is None else float(self.gamma)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -52,11 +53,11 @@ class Tight(Likelihood):
     def proba(self, m: Array, v: Array) -> Array:
         return self.likelihood.proba(m, v)
 
-    @property
+    @cached_property
     def is_learned(self) -> bool:
         return self.likelihood.is_learned
 
-    @property
+    @cached_property
     def scale(self) -> float:
         return self.likelihood.scale
 

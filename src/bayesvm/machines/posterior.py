@@ -16,7 +16,7 @@ from ..gaussian.covariances import Point
 from ..inference.draws import Pair
 from ..model.latent import LatentRows, latent_rows, predict_rows
 from ..model.model import Model, Problem
-from ..model.passes import expected, is_curved, moments
+from ..model.passes import NEGLIGIBLE, expected, moments
 from .calibration import leave_one_out, leave_one_out_draws
 
 CALIBRATION_DRAWS = 1000
@@ -92,7 +92,8 @@ class GaussianPosterior:
         centre, left = leave_one_out(m, v - rest, local, c)  # a row informs coefficients only
         if self.response is not None:
             reach = problem.moments(Coef(self.coef.mean, self.response))[1]
-            own = np.where(is_curved(local), local.h, 0.0)  # others are not in the Hessian
+            bent = local.h > NEGLIGIBLE * local.w  # others are not in the Hessian
+            own = np.where(bent, local.h, 0.0)
             centre, _ = leave_one_out(m, reach, local._replace(w=own), c)
         m, v = centre, left + rest
         if problem.latents:

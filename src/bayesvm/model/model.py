@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import accumulate, pairwise, starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,39 +40,32 @@ class Model:
     likelihood: Likelihood
     dtype: str = "float64"  # of the columns; what is summed over rows is always float64
 
-    @cached_property
-    def slices(self) -> tuple[slice, ...]:
-        ends = np.cumsum([0, *(t.design.width for t in self.terms)])
-        return tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
+    # derived from the terms
+    slices: tuple[slice, ...] = field(init=False, repr=False, compare=False)
+    width: int = field(init=False, repr=False, compare=False)
+    # number, design and columns of the terms with latent entries
+    latent_terms: tuple[tuple[int, Any, slice], ...] = field(init=False, repr=False, compare=False)
+    # which terms are effects of groups: the last ones, by width (see :func:`arranged`)
+    grouped: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    is_latent: bool = field(init=False, repr=False, compare=False)
+    has_residual: bool = field(init=False, repr=False, compare=False)  # see Design
+    has_gates: bool = field(init=False, repr=False, compare=False)  # coefficients can be zero
 
-    @cached_property
-    def width(self) -> int:
-        return self.slices[-1].stop
-
-    @cached_property
-    def latent_terms(self) -> tuple[tuple[int, Any, slice], ...]:
-        """Number, design and columns of the terms with latent entries."""
-        parts = enumerate(zip(self.terms, self.slices, strict=True))
-        return tuple((k, t.design, where) for k, (t, where) in parts if t.design.is_latent)
-
-    @property
-    def is_latent(self) -> bool:
-        return bool(self.latent_terms)
-
-    @cached_property
-    def has_residual(self) -> bool:
-        """Whether the columns of some terms leave part of the variance of f out."""
-        return any(t.design.has_residual for t in self.terms)
-
-    @cached_property
-    def has_gates(self) -> bool:
-        """Whether some coefficients can be exactly zero."""
-        return any(t.prior.has_gates for t in self.terms)
-
-    @cached_property
-    def grouped(self) -> tuple[int, ...]:
-        """Which terms are effects of groups: the last ones, by width (see :func:`arranged`)."""
-        return tuple(k for k, t in enumerate(self.terms) if t.design.is_grouped)
+    def __post_init__(self) -> None:
+        designs = [t.design for t in self.terms]
+        ends = list(accumulate((d.width for d in designs), initial=0))
+        slices = tuple(starmap(slice, pairwise(ends)))
+        each = enumerate(zip(designs, slices, strict=True))
+        latent = tuple((k, d, where) for k, (d, where) in each if d.is_latent)
+        self.__dict__.update(
+            slices=slices,
+            width=ends[-1],
+            latent_terms=latent,
+            grouped=tuple(k for k, d in enumerate(designs) if d.is_grouped),
+            is_latent=bool(latent),
+            has_residual=any(d.has_residual for d in designs),
+            has_gates=any(t.prior.has_gates for t in self.terms),
+        )
 
     def sized(self, weight: float) -> Model:
         """The model with defaults of priors settled that depend on how many rows there are."""
@@ -112,13 +105,12 @@ class Model:
         terms = zip(self.terms, states, self.slices, strict=True)
         return [(t.prior, s, where) for t, s, where in terms]
 
-    def each(self, states: States, coef: Coef) -> list[tuple[Prior, Any, Own]]:
+    def each(self, states: States, coef: Coef) -> Iterator[tuple[Prior, Any, Own]]:
         """Prior, state of the prior and moments of the coefficients of each term."""
-        var, out = coef.cov.diag(), []
+        var = coef.cov.diag()
         for prior, s, where in self.parts(states):
             blocks = coef.cov.blocks(where, prior.size) if prior.is_blocked else None
-            out.append((prior, s, Own(coef.mean[where], var[where], blocks)))
-        return out
+            yield prior, s, Own(coef.mean[where], var[where], blocks)
 
     def init(self) -> States:
         return tuple(t.prior.init(t.design.width) for t in self.terms)
@@ -141,11 +133,8 @@ class Model:
 
     def bound(self, states: States, coef: Coef) -> float:
         """Contribution of coefficients and hyperparameters to the evidence lower bound."""
-        bounds = [prior.bound(s, own) for prior, s, own in self.each(states, coef)]
-        return sum(bounds) + self.entropy(coef)
-
-    def entropy(self, coef: Coef) -> float:
-        return 0.5 * (self.width * (1.0 + LOG_2PI) + coef.cov.logdet)
+        entropy = 0.5 * (self.width * (1.0 + LOG_2PI) + coef.cov.logdet)
+        return entropy + sum(prior.bound(s, own) for prior, s, own in self.each(states, coef))
 
     def log_prior(self, states: States, coef: Coef) -> float:
         """Log prior density at a point."""
@@ -153,10 +142,12 @@ class Model:
 
     def precision(self, states: States) -> Precision:
         """E[P], ``(K,)``, or with the blocks of those priors that have a matrix."""
-        d = self._joined(states, lambda prior, s, p: prior.precisions(s, p))
-        blocks = [(at, prior.matrix(s)) for prior, s, at in self.parts(states) if prior.is_blocked]
-        for where, _ in blocks:
-            d[where] = 0.0
+        d, blocks = np.zeros(self.width), []
+        for prior, s, at in self.parts(states):
+            if prior.is_blocked:
+                blocks.append((at, prior.matrix(s)))
+            else:
+                d[at] = prior.precisions(s, at.stop - at.start)
         return Blocked(d, tuple(blocks)) if blocks else d
 
     def corner(self, states: States) -> Array:
@@ -339,8 +330,12 @@ class Problem:
 
     def balanced(self, most: int, rng: np.random.Generator) -> tuple[Problem, Array]:
         """At most so many rows, half of each label if possible; rows that each one represents."""
+        blocks = self.blocks
+        if blocks.in_memory and blocks.n <= most:
+            home = arrays.is_foreign(blocks.X)  # on a device
+            return replace(self, blocks=blocks.home()) if home else self, np.ones(blocks.n)
         if not self.latents:
-            blocks, share = self.blocks.balanced(most, rng)
+            blocks, share = blocks.balanced(most, rng)
             return replace(self, blocks=blocks), share
         rows, share = balanced_rows(self.blocks.y, most, rng)
         return (self if rows.size == self.n else self.some(rows)), share
@@ -353,7 +348,9 @@ class Problem:
         sums: Stats = self.engine.sum(
             lambda b: pass_block(read(b), b.y, b.c, coef, lik, form, curved), self.blocks
         )
-        sums = sums.completed() if curved else sums
+        if curved and sums.left:  # more than a little if almost no row is near the margin
+            share = float(sums.left / sums.weight)
+            sums = replace(sums, H=sums.H + sums.S * share, left=0.0)
         return sums if self.past is None else sums + self.past.stats(coef, curved)
 
     def draw(self, theta: Array, key: tuple[int, ...]) -> Stats:

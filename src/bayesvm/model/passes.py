@@ -10,7 +10,6 @@ float64, and their size does not depend on the number of rows.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -29,7 +28,7 @@ def pass_block(
 ) -> Stats:
     """Sums over a block of rows under a Gaussian of theta: for VB, EM and SVI."""
     m, v = moments(rows, coef)  # of f at each row
-    local = likelihood.expected(y, m, v).times(c)  # contribution of each row
+    local = Local(*(c * x for x in likelihood.expected(y, m, v)))  # contribution of each row
     return gather(rows, local, form, curved, coef.mean)
 
 
@@ -73,7 +72,8 @@ def gather(
     S, g = sandwich(rows.C, local.w, form), double(rows.C.T @ like(local.g, rows.C))
     H, left, weight = None, 0.0, 0.0
     if curved:
-        bent, xp = is_curved(local), arrays.of(local.h)
+        # rows far from the margin, often most, have almost no curvature
+        bent, xp = local.h > NEGLIGIBLE * local.w, arrays.of(local.h)
         some = xp.nonzero(bent)[0]
         H = sandwich(pick(rows.C, some), pick(local.h, some), form)
         left = arrays.total(xp.where(bent, xp.zeros_like(local.h), local.h))
@@ -84,11 +84,6 @@ def gather(
         S, H = S.plus(where, spread), None if H is None else H.plus(where, spread)
         g[where] -= spread @ mean[where]
     return Stats(S, g, arrays.total(local.bound), H, left, weight)
-
-
-def is_curved(local: Local) -> Any:
-    """Which rows are in H: those far from the margin, often most, have almost no curvature."""
-    return local.h > NEGLIGIBLE * local.w
 
 
 # ---------------------------------------------------------------------------------------------

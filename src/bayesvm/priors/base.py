@@ -29,21 +29,9 @@ class Prior(ABC):
 
     is_blocked: ClassVar[bool] = False  # groups of ``size`` coefficients are correlated
     has_gates: ClassVar[bool] = False  # coefficients can be exactly zero: a selection prior
-
-    @property
-    def is_learned(self) -> bool:
-        """Whether there are hyperparameters to learn."""
-        return True
-
-    @property
-    def is_isotropic(self) -> bool:
-        """Whether the prior is the same in every orthonormal basis."""
-        return False
-
-    @property
-    def needs_draws(self) -> str | None:
-        """The parameter that only Gibbs can learn, if there is one."""
-        return None
+    is_learned: bool = True  # there are hyperparameters to learn
+    is_isotropic: bool = False  # the prior is the same in every orthonormal basis
+    needs_draws: str | None = None  # the parameter that only Gibbs can learn, if there is one
 
     @classmethod
     def implements(cls, method: str) -> bool:

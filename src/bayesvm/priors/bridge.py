@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Real
 from typing import NamedTuple
 
@@ -93,11 +94,11 @@ class Bridge(Prior):
         if self.nu is not None:
             check_positive(name, ", or None to learn it", nu=self.nu)
 
-    @property
+    @cached_property
     def is_learned(self) -> bool:
         return self.nu is None
 
-    @property
+    @cached_property
     def needs_draws(self) -> str | None:
         return "alpha" if self.alpha is None else None
 

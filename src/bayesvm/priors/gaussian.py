@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +40,8 @@ class Fixed(Prior):
     array([2., 2., 2.])
     """
 
+    is_learned = False
+
     precision: Any = 1.0
 
     def __post_init__(self) -> None:
@@ -52,11 +55,7 @@ class Fixed(Prior):
                 f"least 0; got {self.precision!r}."
             )
 
-    @property
-    def is_learned(self) -> bool:
-        return False
-
-    @property
+    @cached_property
     def is_isotropic(self) -> bool:
         return np.ndim(self.precision) == 0
 
@@ -89,7 +88,7 @@ class Fixed(Prior):
     def bound(self, s: Any, own: Own) -> float:
         P = self.precisions(s, own.mean.size)
         proper = P > 0  # a flat direction has density one
-        return float(0.5 * np.sum(np.log(P[proper]) - LOG_2PI) - 0.5 * P @ own.square)
+        return float(0.5 * np.sum(np.log(P[proper]) - LOG_2PI) - 0.5 * P @ (own.mean**2 + own.var))
 
     def log_prob(self, s: Any, own: Own) -> float:
         return self.bound(s, Own(own.mean, np.zeros_like(own.mean)))
@@ -109,6 +108,11 @@ class Fixed(Prior):
 
     def scatter(self, s: Any, p: int, n: int, rng: np.random.Generator) -> Array:
         return np.full(n, self.spread(s, p))
+
+
+def _squares(own: Own) -> float:
+    """The sum of expected squares."""
+    return float(own.mean @ own.mean + own.var.sum())
 
 
 class RidgeState(NamedTuple):
@@ -166,6 +170,8 @@ class Ridge(Prior):
     1.333333
     """
 
+    is_isotropic = True
+
     a: float = 0.01
     b: float = 0.01
     half_cauchy: float | None = None
@@ -174,10 +180,6 @@ class Ridge(Prior):
         check_positive("Ridge", a=self.a, b=self.b)
         if self.half_cauchy is not None:
             check_positive("Ridge", half_cauchy=self.half_cauchy)
-
-    @property
-    def is_isotropic(self) -> bool:
-        return True
 
     def init(self, p: int) -> RidgeState:
         return RidgeState(1.0, self._xi(1.0))
@@ -199,14 +201,14 @@ class Ridge(Prior):
 
     def update(self, s: RidgeState, own: Own) -> RidgeState:
         a, b = self._shape_rate(s)
-        variance = (b + 0.5 * own.square.sum()) / (a + 0.5 * own.mean.size)
+        variance = (b + 0.5 * _squares(own)) / (a + 0.5 * own.mean.size)
         return RidgeState(float(variance), self._xi(1.0 / variance))
 
     def bound(self, s: RidgeState, own: Own) -> float:
         p, tau, (a, b) = own.mean.size, 1.0 / s.variance, self._shape_rate(s)
         A = a + 0.5 * p  # q(sigma^2) = IG(A, A s.variance)
         total = (
-            -0.5 * p * LOG_2PI - 0.5 * tau * own.square.sum() - b * tau
+            -0.5 * p * LOG_2PI - 0.5 * tau * _squares(own) - b * tau
             - A * np.log(A * s.variance) + gammaln(A) + A
         )  # fmt: skip
         if self.half_cauchy is None:

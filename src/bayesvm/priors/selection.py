@@ -6,6 +6,7 @@ import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -228,7 +229,7 @@ class SpikeSlab(Selection):
         if self.nu is not None:
             check_positive("SpikeSlab", nu=self.nu)
 
-    @property
+    @cached_property
     def needs_draws(self) -> str | None:
         return "inclusion" if self.learn_inclusion else None
 

@@ -112,7 +112,7 @@ class Whitened(Design):
     def residual(self, X: Any, C: Array) -> Array:
         """Variance of f that the columns leave."""
         rest = self.kernel.diag(self.inputs.columns(X)) - arrays.double(arrays.squares(C))
-        out: Array = arrays.at_least(rest, 0.0)
+        out: Array = arrays.of(rest).clip(rest, 0.0, None)
         return out
 
     def joint(self, X: Any, theta: Array, rng: np.random.Generator) -> Array:
