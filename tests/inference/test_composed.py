@@ -157,7 +157,7 @@ def test_bound_by_monte_carlo(sweeps):
         full[:, where] = row
         u = 1 - y[i] * np.einsum("si,si->s", full, theta)
         total += mixture_of_hinge(u, (1 - y[i] * m[i]) ** 2 + v[i], rng)
-    share = model.bound(state.priors, coef)
+    share = model.bound(coef, state.priors)
     assert abs(z_score(total, bound_of(problem, state) - share)) < Z
 
 

@@ -250,7 +250,7 @@ def test_bound_by_monte_carlo(prior, sweeps):
         total -= 0.5 * (np.einsum("si,sij,sj->s", gap, inv, gap) + logdet) + np.log(2 * np.pi)
         u = 1 - y[i] * (theta[:, 0] + np.einsum("si,si->s", row, theta[:, 1:]))
         total += mixture_of_hinge(u, (1 - y[i] * m[i]) ** 2 + v[i], rng)
-    share = model.bound(state.priors, coef)
+    share = model.bound(coef, state.priors)
     assert abs(z_score(total, bound_of(problem, state) - share)) < Z
 
 

@@ -44,7 +44,7 @@ def test_each_prior_sees_its_own_coefficients():
     total = fixed.bound((), Own(COEF.mean[:1], var[:1]))
     total += ridge.bound(priors[1], Own(COEF.mean[1:], var[1:]))
     entropy = np.linalg.slogdet(2 * np.pi * np.e * np.linalg.inv(L @ L.T))[1] / 2
-    assert model.bound(priors, COEF) == pytest.approx(total + entropy, rel=1e-13)
+    assert model.bound(COEF, priors) == pytest.approx(total + entropy, rel=1e-13)
 
 
 def test_start_is_nowhere():

@@ -125,7 +125,7 @@ class Fitted:
         size, Q = np.linalg.eigh(np.linalg.inv(cov) - np.diag(P))
         S = (Q * np.maximum(size, 0.0)) @ Q.T  # draws may spread further than the prior
         coef = Coef(post.mean, FullCovariance(*scaled_cholesky(S + np.diag(P))))
-        prior = model.bound(priors, coef)
+        prior = model.bound(coef, priors)
         bound = machine.bound - prior if post.has_spread else np.nan
         return Fitted(S, coef, P * post.mean, bound, machine.link, weight)
 

@@ -17,9 +17,9 @@ from .active_set import Certificate, certificate, certify, exact_finish, penalty
 from .draws import Position
 from .gibbs import Gibbs
 from .interior import finish_with_corners
-from .loop import State, Step, ascend, require
+from .loop import State, Step, ascend, newton_mean, require
 from .progress import Ascent, Progress, Watch, silent
-from .vb import VB, attempt, bold_mean, newton_mean
+from .vb import VB, bold_mean
 
 MOST = 200  # columns that a narrowed problem may always have
 ROUNDS = 30  # of narrowing, and of tangents
@@ -196,7 +196,7 @@ class EM:
         def newton(caution: float) -> State:
             return reach(newton_mean(stats, coef.mean, P, caution, by_S, by_H))
 
-        return Step(value, safe, attempt(newton) if bold else None)
+        return Step(value, safe, newton if bold else None)
 
     def _with_scales(
         self, problem: Problem, state: State, solve: Callable[[State], Mode | None]

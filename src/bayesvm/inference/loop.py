@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import astuple, dataclass
 from functools import cache, partial
 from numbers import Integral, Real
@@ -10,11 +11,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from ..core.precision import Precision
 from ..core.types import Array, Coef, Stats
+from ..gaussian.covariances import covariance, mode
 from ..gaussian.gates import gated_coef
 from ..model import latent
-from ..model.latent import latent_bound
-from ..model.model import Latents, Model, Problem, States
+from ..model.latent import sum_latents
+from ..model.model import Latents, Model, Problem, Product, States
 from .progress import Ascent, History, Mark, Progress, Watch, page_of, silent
 
 LONGEST_STEP = 256.0
@@ -29,7 +32,8 @@ class Step(NamedTuple):
     """The bound of a state, and the states to go to from it, made when they are needed.
 
     ``safe()`` cannot lower the bound; ``bold(x)`` may, and x is what the climb's pace is about.
-    A bold step that cannot be made is ``None``.
+    A bold step that cannot be made is ``None``, or its matrix is singular: few rows may have any
+    curvature.
     """
 
     bound: float
@@ -136,7 +140,10 @@ def climb(
         )
 
     def ended(converged: bool, change: float, stopped: bool = False) -> Ascent:
-        return page.end(Ascent(x, here.bound, path, n_iter, converged, change, stopped))
+        if not stopped:
+            numbers = (here.bound, n_iter, converged, change)
+            page.keep(Mark(x, numbers, path, len(path), ended=True), now=True)
+        return Ascent(x, here.bound, path, n_iter, converged, change, stopped)
 
     while n_iter < max_iter:
         top = Mark(x, (n_iter, change, *astuple(pace)), path, len(path), trail)
@@ -164,9 +171,9 @@ def climb(
             ahead = _ahead(here, pace)
             continue
         gain, change, pace = gain / pace.rate, gain, pace.faster()
-        path.append(there.bound)
         ahead = _ahead(there, pace)
         converged = settled(gain, there.bound, x, new, ahead)
+        path.append(there.bound)
         stop = watch(Progress(stage, n_iter, max_iter, there.bound, change), new)
         if stop and x is not state:
             page.keep(top, now=True)
@@ -198,8 +205,15 @@ def _ahead(here: Step, pace: Pace | Caution) -> Callable[[], tuple[Any, bool]]:
 
     @cache
     def make() -> tuple[Any, bool]:
-        bold = here.bold(pace.bold) if here.bold is not None and pace.bold is not None else None
-        return (here.safe(), True) if bold is None and here.safe is not None else (bold, False)
+        length, bold, new = pace.bold, here.bold, None
+        if here.safe is None:
+            assert bold is not None
+            assert length is not None
+            return bold(length), False
+        if bold is not None and length is not None:
+            with np.errstate(all="ignore"), suppress(np.linalg.LinAlgError):
+                new = bold(length)
+        return (here.safe(), True) if new is None else (new, False)
 
     return make
 
@@ -260,13 +274,29 @@ def ascend(
     )
 
 
-def bound_of(problem: Problem, state: State, stats: Stats | None = None) -> float:
+def bound_of(problem: Problem, state: State) -> float:
     """The evidence lower bound of a state, complete with constants."""
     model, (coef, priors, latents) = problem.model, state
-    if stats is None:
-        stats = problem.at(latents).stats(gated_coef(coef, model.gates(priors)))
-    known = stats.bound + model.bound(priors, coef)
-    return float(known + latent_bound(problem, latents) if latents else known)
+    stats = problem.at(latents).stats(gated_coef(coef, model.gates(priors)))
+    known = sum_latents(problem, latents) if latents else ()
+    return float(stats.bound + model.bound(coef, priors, known))
+
+
+def newton_mean(
+    stats: Stats,
+    mean: Array,
+    P: Precision,
+    share: float,
+    by_S: Product | None = None,
+    by_H: Product | None = None,
+) -> Array:
+    """Newton's mean, by a share of S and the rest of H; products where only diagonals are sums."""
+    M, product = stats.H, by_H
+    if share > 0:
+        M = stats.S * share + M * (1.0 - share)
+    if share > 0 and by_S is not None and by_H is not None:
+        product = lambda x: share * by_S(x) + (1.0 - share) * by_H(x)  # noqa: E731
+    return mode(covariance(M, P, retry=False), stats.g, P, mean, product)
 
 
 def shift(old: Coef, new: Coef) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -82,11 +82,12 @@ class Mark(NamedTuple):
         return Ascent(self.state, bound, self.path, int(n_iter), bool(converged), change)
 
 
+@dataclass(frozen=True)
 class Page:
     """The place of one climb in a checkpoint; without a store it holds nothing."""
 
-    def __init__(self, store: Any = None, key: str = "") -> None:
-        self.store, self.key = store, key
+    store: Any = None
+    key: str = ""
 
     def recall(self, like: Callable[[], Any]) -> Mark | None:
         """What is held, its state shaped like another one."""
@@ -120,15 +121,8 @@ class Page:
 
         self.store.put(self.key, arrays, now=now)
 
-    def end(self, run: Ascent) -> Ascent:
-        """Hold where a climb ended, unless a callback has stopped it."""
-        if not run.stopped:
-            numbers = (run.bound, run.n_iter, run.converged, run.change)
-            path = run.path if isinstance(run.path, History) else History(run.path)
-            self.keep(Mark(run.state, numbers, path, len(path), ended=True), now=True)
-        return run
 
-
+@dataclass
 class Monitor:
     """Where a fit reports its progress, and the checkpoint that keeps its climbs.
 
@@ -138,9 +132,10 @@ class Monitor:
     because what follows differs from what would have followed.
     """
 
-    def __init__(self, report: Watch, store: Any = None) -> None:
-        self.report, self.store = report, store
-        self.count, self.stopped = 0, False
+    report: Watch
+    store: Any = None
+    count: int = 0
+    stopped: bool = False
 
     def __call__(self, progress: Progress, state: Any) -> bool:
         self.stopped = self.stopped or bool(self.report(progress, state))
@@ -148,9 +143,7 @@ class Monitor:
 
     def reporting_to(self, report: Watch) -> Monitor:
         """A monitor with another report and the same checkpoint, from here on."""
-        other = Monitor(report, self.store)
-        other.count, other.stopped = self.count, self.stopped
-        return other
+        return replace(self, report=report)
 
     def page(self) -> Page:
         self.count += 1

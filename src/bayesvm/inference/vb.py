@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
@@ -10,15 +9,14 @@ from typing import Any
 import numpy as np
 
 from ..core import arrays
-from ..core.precision import Precision
 from ..core.types import Array, Coef, Stats
 from ..gaussian.covariances import blended, covariance, mode
 from ..gaussian.gates import OPEN, best_subset, gated_coef, through_gates, update_gates
 from ..inputs.parameters import is_among
 from ..likelihoods.tight import Tight
 from ..model.latent import start_latents, sum_latents, update_latents
-from ..model.model import Problem, Product
-from .loop import Pace, State, Step, ascend, bound_of, climb, require
+from ..model.model import Problem
+from .loop import Pace, State, Step, ascend, climb, newton_mean, require
 from .progress import Ascent, Watch, silent
 
 THIN_ROWS = 20_000  # below this a full pass is cheaper than arranging a smaller one
@@ -87,6 +85,8 @@ class VB:
     Luts & Ormerod (2014), Algorithms 1 and 2; Varadhan & Roland (2008) for SQUAREM.
     """
 
+    is_tight = False  # set from ``bound``
+
     max_iter: int = 2000
     tol: float = 1e-8
     bound: str = "auto"
@@ -100,10 +100,7 @@ class VB:
             if not is_among(value := vars(self)[name], words):
                 known = f"{', '.join(repr(k) for k in words[:-1])} or {words[-1]!r}"
                 raise ValueError(f"{name}={value!r} is not known; choose {known}.")
-
-    @property
-    def is_tight(self) -> bool:
-        return self.bound == "tight"
+        self.__dict__["is_tight"] = self.bound == "tight"
 
     def seen(self, likelihood: Any) -> Any:
         """The likelihood whose bound is climbed."""
@@ -127,17 +124,20 @@ class VB:
         model = problem.model
         if start is None and model.has_gates:
             start = self._search(problem, rng, watch)
-        if start is None and self.warm_rows and problem.n >= THIN_ROWS and not model.is_latent:
+        many = self.warm_rows and problem.blocks.n >= THIN_ROWS
+        if start is None and many and not model.is_latent:
             start = from_few(replace(self, tol=max(self.tol, 1e-6)), problem, rng, watch)
-        if start is None:
-            start = State(model.start(), model.init())
-        if model.is_latent and not start.latents:
-            start = start._replace(latents=start_latents(problem))
         return self._climb(problem, start, watch)
 
-    def _climb(self, problem: Problem, start: State, watch: Watch, frozen: bool = False) -> Ascent:
+    def _climb(
+        self, problem: Problem, start: State | None, watch: Watch, frozen: bool = False
+    ) -> Ascent:
+        model, curved = problem.model, self.accelerate and bold_mean(problem)
+        start = State(model.start(), model.init()) if start is None else start
+        if model.is_latent and not start.latents:
+            start = start._replace(latents=start_latents(problem))
         return ascend(
-            partial(sweep, problem, bold=self.accelerate, frozen=frozen),
+            partial(sweep, problem, bold=self.accelerate, curved=curved, frozen=frozen),
             problem,
             start,
             max_iter=self.max_iter,
@@ -207,35 +207,39 @@ def from_few(scheme: VB, problem: Problem, rng: np.random.Generator, watch: Watc
 # Steps
 
 
-def sweep(problem: Problem, state: State, bold: bool = False, frozen: bool = False) -> Step:
-    """One sweep of the augmented bound; the bold one finds the mean by Newton's method."""
+def sweep(
+    problem: Problem,
+    state: State,
+    bold: bool = False,
+    curved: bool = False,
+    frozen: bool = False,
+) -> Step:
+    """One sweep of the augmented bound; a bold one that is ``curved`` finds Newton's mean."""
     if state.latents:
         state = state._replace(latents=sum_latents(problem, state.latents))
         problem = problem.at(state.latents)
     model, (coef, priors, _) = problem.model, state
     point = coef.cov.is_point  # only the start: its bound is minus infinity
+    curved = curved and not point
     if model.has_gates:
-        return _gated_sweep(problem, state, bold and not point, frozen)
-    bold = bold and not point and bold_mean(problem)
-    stats = problem.stats(coef, curved=bold)
-    bound = -np.inf if point else bound_of(problem, state, stats)
+        return _gated_sweep(problem, state, bold and not point, curved, frozen)
+    stats = problem.stats(coef, curved=curved)
+    bound = -np.inf if point else float(stats.bound + model.bound(*state))
     by_S, by_H = problem.products(coef) if problem.form == "diagonal" else (None, None)
     P = model.precision(priors)
     cov = covariance(stats.S, P)  # Luts & Ormerod, Algorithms 1 and 2
 
-    def reach(mean: Array) -> State:
+    @cache
+    def reach(caution: float | None = None) -> State:
+        if caution is None:
+            mean = mode(cov, stats.g, P, coef.mean, by_S)
+        else:
+            mean = newton_mean(stats, coef.mean, P, caution, by_S, by_H)
         new = Coef(mean, cov)
         latents = update_latents(problem, coef, new) if state.latents else ()
         return State(new, model.update(priors, new), latents)
 
-    @cache
-    def safe() -> State:
-        return reach(mode(cov, stats.g, P, coef.mean, by_S))
-
-    def newton(caution: float) -> State:
-        return reach(newton_mean(stats, coef.mean, P, caution, by_S, by_H))
-
-    return Step(bound, safe, attempt(newton) if bold else None, coef.cov.patched)
+    return Step(bound, reach, reach if curved else None, coef.cov.patched)
 
 
 def tight_step(problem: Problem, state: State) -> Step:
@@ -247,7 +251,7 @@ def tight_step(problem: Problem, state: State) -> Step:
         new = natural(coef, stats, model.precision(priors), rate)
         return State(new, model.update(priors, new))
 
-    return Step(bound_of(problem, state, stats), bold=move)
+    return Step(float(stats.bound + model.bound(*state)), bold=move)
 
 
 def natural(coef: Coef, stats: Stats, P: Any, rate: float) -> Coef:
@@ -256,7 +260,7 @@ def natural(coef: Coef, stats: Stats, P: Any, rate: float) -> Coef:
     return Coef(mode(cov, rate * stats.g, rate * P, coef.mean), cov)
 
 
-def _gated_sweep(problem: Problem, state: State, bold: bool, frozen: bool) -> Step:
+def _gated_sweep(problem: Problem, state: State, bold: bool, curved: bool, frozen: bool) -> Step:
     """A sweep where some coefficients have gates, frozen or not (Luts & Ormerod, Algorithm 3).
 
     Bold steps are tried only while gates do not change: a long step of the mean can shut a gate for
@@ -264,13 +268,12 @@ def _gated_sweep(problem: Problem, state: State, bold: bool, frozen: bool) -> St
     scale of the prior is what is slow: coefficients that are out only repeat it.
     """
     model, (coef, priors, _) = problem.model, state
-    curved = bold and bold_mean(problem)
     gate, odds = model.gates(priors), model.odds(priors)
     assert gate is not None
     assert odds is not None
     view = gated_coef(coef, gate)
     stats = problem.stats(view, curved=curved)
-    bound = -np.inf if coef.cov.is_point else bound_of(problem, state, stats)
+    bound = -np.inf if coef.cov.is_point else float(stats.bound + model.bound(*state))
     P, inner = model.precision(priors), through_gates(stats, gate, coef.mean)
     cov = covariance(inner.S, P)
 
@@ -305,7 +308,7 @@ def _gated_sweep(problem: Problem, state: State, bold: bool, frozen: bool) -> St
         spread = covariance(inner.S, R)
         return reach(mode(spread, inner.g, R, coef.mean), spread, quick)
 
-    return Step(bound, lambda: safe, attempt(newton if curved else rescaled), singular)
+    return Step(bound, lambda: safe, newton if curved else rescaled, singular)
 
 
 def searched(problem: Problem, state: State) -> State:
@@ -328,36 +331,6 @@ def searched(problem: Problem, state: State) -> State:
 def bold_mean(problem: Problem) -> bool:
     """Whether to try Newton's mean: with few rows the scale of the prior is what is slow."""
     return problem.weight > 2 * problem.model.width
-
-
-def newton_mean(
-    stats: Stats,
-    mean: Array,
-    P: Precision,
-    share: float,
-    by_S: Product | None = None,
-    by_H: Product | None = None,
-) -> Array:
-    """Newton's mean, by a share of S and the rest of H; products where only diagonals are sums."""
-    M, product = stats.H, by_H
-    if share > 0:
-        M = stats.S * share + M * (1.0 - share)
-    if share > 0 and by_S is not None and by_H is not None:
-        product = lambda x: share * by_S(x) + (1.0 - share) * by_H(x)  # noqa: E731
-    return mode(covariance(M, P, retry=False), stats.g, P, mean, product)
-
-
-def attempt(make: Callable[[float], State | None]) -> Callable[[float], State | None]:
-    """A bold step, or ``None`` if its matrix is singular: few rows may have any curvature."""
-
-    def bold(caution: float) -> State | None:
-        try:
-            with np.errstate(all="ignore"):
-                return make(caution)
-        except np.linalg.LinAlgError:
-            return None
-
-    return bold
 
 
 # ---------------------------------------------------------------------------------------------

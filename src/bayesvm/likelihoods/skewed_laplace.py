@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -90,14 +89,8 @@ class SkewedLaplace(Likelihood):
                 "that data can only lower gamma, down to zero. Give gamma0 > 0, or give gamma (1.0 "
                 "is the hinge itself) and let the scale of f be learned."
             )
-
-    @cached_property
-    def is_learned(self) -> bool:
-        return self.gamma is None
-
-    @cached_property
-    def scale(self) -> float:
-        return 1.0 if self.gamma is None else float(self.gamma)
+        scale = 1.0 if self.gamma is None else float(self.gamma)
+        self.__dict__.update(is_learned=self.gamma is None, scale=scale)
 
     def with_scale(self, scale: float) -> SkewedLaplace:
         return replace(self, gamma=float(scale))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -33,6 +32,10 @@ class Tight(Likelihood):
 
     likelihood: Likelihood  # of a label given f
 
+    def __post_init__(self) -> None:
+        one = self.likelihood
+        self.__dict__.update(is_learned=one.is_learned, scale=one.scale)
+
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
         return self.likelihood.tight(y, m, v)
 
@@ -52,14 +55,6 @@ class Tight(Likelihood):
 
     def proba(self, m: Array, v: Array) -> Array:
         return self.likelihood.proba(m, v)
-
-    @cached_property
-    def is_learned(self) -> bool:
-        return self.likelihood.is_learned
-
-    @cached_property
-    def scale(self) -> float:
-        return self.likelihood.scale
 
     def with_scale(self, scale: float) -> Tight:
         return Tight(self.likelihood.with_scale(scale))

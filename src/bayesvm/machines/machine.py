@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from ..core import arrays
 from ..core.types import Array, Coef, Rows, Term
 from ..gaussian.columns import plain
 from ..gaussian.covariances import Point, covariance
@@ -224,7 +226,8 @@ def fit_machine(
     ``rotation`` may be given: problems that differ in labels only have the same one.
     """
     machine, problem = find_posterior(problem, scheme, rng, start, watch, rotation, **options)
-    link = plain_link(probability, problem.model.likelihood)
+    fitted = probability == "calibrated"
+    link = None if fitted else plain_link(probability, problem.model.likelihood)
     if link is None:
         some, share = problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
         left_out = machine.posterior.left_out(some)

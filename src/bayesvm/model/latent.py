@@ -246,15 +246,6 @@ def joined(blocks: Iterable[Entries]) -> Entries:
     return tuple(out)
 
 
-def latent_bound(problem: Problem, latents: Latents) -> float:
-    """Contribution of latent entries to the evidence lower bound."""
-    latents = sum_latents(problem, latents)
-    return sum(
-        design.bound(latents[k].params, latents[k].sums) + latents[k].entropy
-        for k, design, _ in problem.model.latent_terms
-    )
-
-
 def fit_params(design: Any, sums: Any, steps: int = 100) -> Any:
     """Parameters of the distribution of entries where none of them is latent."""
     params = design.begin(sums)

@@ -131,10 +131,14 @@ class Model:
         """Hyperparameters drawn given the coefficients."""
         return tuple(prior.draw(s, theta[at], rng) for prior, s, at in self.parts(states))
 
-    def bound(self, states: States, coef: Coef) -> float:
-        """Contribution of coefficients and hyperparameters to the evidence lower bound."""
-        entropy = 0.5 * (self.width * (1.0 + LOG_2PI) + coef.cov.logdet)
-        return entropy + sum(prior.bound(s, own) for prior, s, own in self.each(states, coef))
+    def bound(self, coef: Coef, states: States, latents: Latents = ()) -> float:
+        """The evidence lower bound without that of the labels; latent entries must be summed."""
+        total = 0.5 * (self.width * (1.0 + LOG_2PI) + coef.cov.logdet)  # entropy of q(theta)
+        for prior, s, own in self.each(states, coef):
+            total += prior.bound(s, own)
+        for k, design, _ in self.latent_terms if latents else ():
+            total += design.bound(latents[k].params, latents[k].sums) + latents[k].entropy
+        return total
 
     def log_prior(self, states: States, coef: Coef) -> float:
         """Log prior density at a point."""

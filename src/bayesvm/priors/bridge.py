@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from numbers import Real
 from typing import NamedTuple
 
@@ -93,14 +92,8 @@ class Bridge(Prior):
         check_positive(name, a=self.a, b=self.b)
         if self.nu is not None:
             check_positive(name, ", or None to learn it", nu=self.nu)
-
-    @cached_property
-    def is_learned(self) -> bool:
-        return self.nu is None
-
-    @cached_property
-    def needs_draws(self) -> str | None:
-        return "alpha" if self.alpha is None else None
+        unknown = "alpha" if self.alpha is None else None
+        self.__dict__.update(is_learned=self.nu is None, needs_draws=unknown)
 
     def init(self, p: int) -> BridgeState:
         alpha = 1.0 if self.alpha is None else float(self.alpha)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,10 +53,7 @@ class Fixed(Prior):
                 "Fixed(precision) needs a number or a vector of numbers that are finite and at "
                 f"least 0; got {self.precision!r}."
             )
-
-    @cached_property
-    def is_isotropic(self) -> bool:
-        return np.ndim(self.precision) == 0
+        self.__dict__["is_isotropic"] = value.ndim == 0
 
     def init(self, p: int) -> tuple[()]:
         size = np.size(self.precision)

@@ -6,7 +6,6 @@ import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -228,10 +227,7 @@ class SpikeSlab(Selection):
             )
         if self.nu is not None:
             check_positive("SpikeSlab", nu=self.nu)
-
-    @cached_property
-    def needs_draws(self) -> str | None:
-        return "inclusion" if self.learn_inclusion else None
+        self.__dict__["needs_draws"] = "inclusion" if self.learn_inclusion else None
 
     @property
     def _scale_is_known(self) -> bool:
