@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ..core import arrays
 from ..core.types import Array, Coef, Rows, Term
 from ..gaussian.columns import plain
 from ..gaussian.covariances import Point, covariance
