@@ -336,8 +336,8 @@ class Problem:
         """At most so many rows, half of each label if possible; rows that each one represents."""
         blocks = self.blocks
         if blocks.in_memory and blocks.n <= most:
-            home = arrays.is_foreign(blocks.X)  # on a device
-            return replace(self, blocks=blocks.home()) if home else self, np.ones(blocks.n)
+            moved = not self.latents and arrays.is_foreign(blocks.X)  # from a device
+            return replace(self, blocks=blocks.on_host()) if moved else self, np.ones(blocks.n)
         if not self.latents:
             blocks, share = blocks.balanced(most, rng)
             return replace(self, blocks=blocks), share
