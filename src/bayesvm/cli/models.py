@@ -64,6 +64,9 @@ def fit(
     Columns of text become indicators of their values; empty cells, of numbers or text, are latent
     variables of a linear model.
     """
+    from sklearn.base import clone
+    from sklearn.model_selection import cross_val_predict
+
     from ..files.storage import save, skops_io
 
     console = plain_console()
@@ -82,7 +85,8 @@ def fit(
         shape = f"{len(X)} rows, {X.shape[1]} columns"
         console.print(f"{data}: {shape}, classes {classes}", soft_wrap=True)
         if folds is not None:
-            show_scores(console, *left_out(model, X, y, folds), "on rows left out")
+            proba = cross_val_predict(clone(model), X, y, cv=folds, method="predict_proba")
+            show_scores(console, model.classes_, y.to_numpy(), proba, "on rows left out")
         show_model(console, model)
     show_file(console, "Model", path)
 
@@ -277,15 +281,6 @@ def folds_for(y: Any) -> Any:
     if least < 2:
         raise ValueError("some class has a single row, so nothing can be left out; use --no-check")
     return StratifiedKFold(min(FOLDS, least), shuffle=True, random_state=0)
-
-
-def left_out(model: Any, X: pd.DataFrame, y: Any, folds: Any) -> tuple[Any, Any, Any]:
-    """Classes, labels and probabilities of rows predicted by models that did not see them."""
-    from sklearn.base import clone
-    from sklearn.model_selection import cross_val_predict
-
-    proba = cross_val_predict(clone(model), X, y, cv=folds, method="predict_proba")
-    return model.classes_, y.to_numpy(), proba
 
 
 # ---------------------------------------------------------------------------------------------

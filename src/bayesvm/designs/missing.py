@@ -58,15 +58,6 @@ class Missing(Incomplete):
     their row and, in training, on its label.  This assumes that the probability to be missing
     depends on observed values only (*missing at random*).
 
-    Parameters
-    ----------
-    inner : a design
-        Makes the columns, NaN where entries are missing.
-    level, spread : arrays of shape (d,)
-        Mean and standard deviation of the observed entries, where missing ones start.
-    imputer : object of :mod:`bayesvm.designs.imputation`
-        The distribution of rows, on the scale of the columns of ``inner``.
-
     Examples
     --------
     >>> import numpy as np
@@ -81,7 +72,7 @@ class Missing(Incomplete):
 
     is_latent: ClassVar[bool] = True
 
-    imputer: Any
+    imputer: Any  # the distribution of rows, on the scale of the columns of ``inner``
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         return self.inner.columns(X, out=out)
@@ -136,21 +127,10 @@ class Filled(Incomplete):
     learned from the observed entries, without the labels; missing entries are replaced by their
     conditional expectation.  In prediction their variance is added to that of f.  If no entry of
     the training rows is missing, columns are taken as independent.
-
-    Parameters
-    ----------
-    inner : a design
-        Makes the columns, NaN where entries are missing.
-    level, spread : arrays of shape (d,)
-        Mean and standard deviation of the observed entries.
-    params : FactorCovariance
-        The distribution of rows, of columns less ``level`` over ``spread``.
-    cells : tuple of arrays
-        Row, column, mean and variance of each missing entry of the training rows.
     """
 
-    params: FactorCovariance
-    cells: tuple[Array, Array, Array, Array]
+    params: FactorCovariance  # of columns less ``level`` over ``spread``
+    cells: tuple[Array, Array, Array, Array]  # row, column, mean, variance of missing entries
 
     @staticmethod
     def learned(

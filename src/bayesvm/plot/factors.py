@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Array
-from ..reports.display import Inside, axes_for
+from ..reports.display import Inside, axes_for, panels_for
 
 NET = 40  # points along each side of the net on which a boundary is drawn
 
@@ -251,16 +251,7 @@ class FactorImageDisplay:
 
     def plot(self, ax: Any = None, **kwargs: Any) -> FactorImageDisplay:
         """Draw, one panel a factor; further arguments go to ``Axes.imshow``."""
-        K = len(self.images)
-        across = min(K, 5)
-        down = -(-K // across)
-        if ax is None:
-            ax = axes_for(self, None, (down, across), (1.5 * across, 1.7 * down))
-            ax = np.ravel(ax)
-            for spare in ax[K:]:
-                spare.set_axis_off()
-        else:
-            ax = np.ravel(axes_for(self, ax, (1, K)))
+        ax = panels_for(self, ax, len(self.images), 5, (1.5, 1.7))
         most = float(np.abs(self.images).max())
         style: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -most, "vmax": most} | kwargs
         for k, (panel, image) in enumerate(zip(ax, self.images)):

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import norm
 
 from ..core.types import Array
-from ..reports.display import Inside, axes_for
+from ..reports.display import Inside, panels_for
 
 SHOWN = 12  # patterns, the commonest
 
@@ -90,10 +90,7 @@ class MissingDisplay:
         Further arguments go to ``Axes.hist``, which draws the observed values.
         """
         some = self.incomplete
-        count = 1 + len(some)
-        if ax is None:
-            ax = _grid(axes_for(self, None).figure, count)
-        panels = np.ravel(axes_for(self, ax, (1, count)))
+        panels = panels_for(self, ax, 1 + len(some), 4, (3.0, 2.6))
         shown = slice(0, SHOWN)
         grey: dict[str, Any] = {"cmap": "Greys", "vmin": 0, "vmax": 1.3}
         panels[0].imshow(self.patterns[shown], aspect="auto", interpolation="none", **grey)
@@ -114,14 +111,3 @@ class MissingDisplay:
         if some:
             panels[1].legend(fontsize="small")
         return self
-
-
-def _grid(figure: Any, count: int) -> Any:
-    """So many panels, four in a row."""
-    rows, columns = -(-count // 4), min(count, 4)
-    figure.clear()
-    figure.set_size_inches(3.0 * columns, 2.6 * rows)
-    panels = np.ravel(figure.subplots(rows, columns, squeeze=False))
-    for spare in panels[count:]:
-        spare.remove()
-    return panels[:count]

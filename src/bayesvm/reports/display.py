@@ -11,8 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 
 def axes_for(
-    display: Any, ax: Any, grid: tuple[int, int] = (1, 1), size: tuple[float, float] | None = None
-) -> Any:
+    display: Any, ax: Any, grid: tuple[int, int] = (1, 1),
+    size: tuple[float, float] = (6.4, 4.8), sharex: bool = True,
+) -> Any:  # fmt: skip
     """The axes given, or a new grid of them; the display stores them."""
     try:
         import matplotlib.pyplot as plt
@@ -20,11 +21,23 @@ def axes_for(
         raise ImportError("displays need matplotlib: pip install 'bayesvm[plot]'") from error
     count = grid[0] * grid[1]
     if ax is None:
-        _, ax = plt.subplots(*grid, sharex=True, figsize=size or (6.4, 4.8), layout="constrained")
+        _, ax = plt.subplots(*grid, sharex=sharex, figsize=size, layout="constrained")
     if np.size(ax) != count:
         raise ValueError(f"one Axes for each of {count} panels is needed; got {np.size(ax)}.")
     display.ax_, display.figure_ = ax, np.ravel(ax)[0].figure
     return ax
+
+
+def panels_for(display: Any, ax: Any, count: int, across: int, size: tuple[float, float]) -> Any:
+    """The axes given, or new ones, at most ``across`` in a row, each of a size."""
+    if ax is None:
+        down, across = -(-count // across), min(count, across)
+        whole = (size[0] * across, size[1] * down)
+        ax = np.ravel(axes_for(display, None, (down, across), whole, sharex=False))
+        for spare in ax[count:]:
+            spare.remove()
+        ax = ax[:count]
+    return np.ravel(axes_for(display, ax, (1, count)))
 
 
 @dataclass(frozen=True)
