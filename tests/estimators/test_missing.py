@@ -18,6 +18,7 @@ from tests.papers.exact import log_mean_likelihood
 
 from bayesvm import BayesianLinearSVC
 from bayesvm.designs import Factors, Missing, Unstructured
+from bayesvm.estimators.choices import choose_parts
 from bayesvm.inference import VB, Gibbs
 from bayesvm.likelihoods import Hinge, Probit
 from bayesvm.machines.calibration import score_link
@@ -281,7 +282,7 @@ def test_left_out_moments_resemble_refits():
     model = fit(X, y, inference=VB(tol=1e-11))
     machine = model.machines_[0]
     c = np.ones(50)
-    problem = model._problem(X, c, model._parts())
+    problem = model._problem(X, c, choose_parts(model))
     problem = replace(problem, blocks=replace(problem.blocks, y=np.where(y == 1, 1.0, -1.0)))
     problem = problem.at(machine.state.latents)
     m, v = machine.posterior.left_out(problem)

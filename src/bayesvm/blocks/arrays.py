@@ -48,10 +48,10 @@ class Blocks:
     @cached_property
     def _parts(self) -> list[Any] | None:
         """Sparse rows are sliced once: SciPy copies a slice, and again when it is transposed."""
-        if not sparse.issparse(self.X):
-            return None
         if len(self) == 1:
             return [self.X]
+        if not sparse.issparse(self.X):
+            return None
         return [self.X[i : i + self.size] for i in range(0, self.n, self.size)]
 
     @property

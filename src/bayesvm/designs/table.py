@@ -78,7 +78,7 @@ def beside(X: Any, groups: Any, levels: Levels) -> Any:
 def _with_codes(X: Any, codes: Array) -> Any:
     if isinstance(X, Source):
         return X.mapped(lambda part, first: Table(part.X, codes[first : first + len(part.X)]))
-    return Table(X, arrays.index(codes, X))
+    return Table(X, codes if isinstance(X, np.ndarray) else arrays.index(codes, X))
 
 
 @dataclass(frozen=True)

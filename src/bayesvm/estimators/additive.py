@@ -216,6 +216,7 @@ class AdditiveSVC(BayesianClassifier):
             The fitted estimator.
         """
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
+        likelihood = check.choose_likelihood(self.likelihood, scheme)
         with self._run() as run:
             data = self._read_training(X, y, sample_weight).weighted()
             self._table.check_training(data.X)
@@ -225,7 +226,7 @@ class AdditiveSVC(BayesianClassifier):
             groups = {name: x[data.rows] for name, x in self._table.labels(X).items()}
             levels, table = learn_groups(data.X, groups or None)
             data = data._replace(X=table)
-            problem = self._problem(data, levels, scheme, run.generator("places"))
+            problem = self._problem(data, levels, scheme, likelihood, run.generator("places"))
             machines = run.fit(problem, data.codes, len(data.classes), scheme)
         fit = Fit(machines, data.classes, float(data.c.sum()), data.rows, run.stopped)
         how, second = type(scheme).__name__.lower(), second_moments(problem)
@@ -233,7 +234,12 @@ class AdditiveSVC(BayesianClassifier):
         return self._keep(fit)
 
     def _problem(
-        self, data: Training, levels: Levels, scheme: Any, rng: np.random.Generator
+        self,
+        data: Training,
+        levels: Levels,
+        scheme: Any,
+        likelihood: Any,
+        rng: np.random.Generator,
     ) -> Problem:
         X, c, table = data.X, data.c, self._table
         sizes, choose = [x.size for x in levels.labels], (check.choose_imputer, check.choose_kernel)
@@ -248,7 +254,6 @@ class AdditiveSVC(BayesianClassifier):
                 else:
                     prior = check.choose_prior(prior, scheme)
             bound.append(Term(name, design, prior))
-        likelihood = check.choose_likelihood(self.likelihood, scheme)
         model = Model(arranged(bound), likelihood)
         widths = {model.terms[k].name: model.terms[k].design.width for k in model.grouped}
         check_corner(model.width - sum(widths.values()), widths)

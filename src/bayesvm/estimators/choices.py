@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ LIKELIHOODS: Mapping[str, Any] = {
     "probit": Probit(),
 }
 SCHEMES: Mapping[str, Any] = {"vb": VB(), "em": EM(), "svi": SVI(), "gibbs": Gibbs()}
+TIGHT = VB(bound="tight")
 KERNELS: Mapping[str, Any] = {"rbf": RBF, "matern": Matern, "linear": Linear, "poly": Polynomial}
 TUNING = ("evidence", "cv", "bound", "sample")
 
@@ -62,7 +63,8 @@ def choose_scheme(
     value: Any, max_iter: int | None, tol: float | None, bound: str = "auto"
 ) -> VB | EM | SVI | Gibbs:
     """The inference scheme with the estimator's ``max_iter``, ``tol`` and default bound."""
-    scheme: VB | EM | SVI | Gibbs = choose("inference", value, SCHEMES, VB, EM, SVI, Gibbs)
+    table = SCHEMES if bound == "auto" else {**SCHEMES, "vb": TIGHT}
+    scheme: VB | EM | SVI | Gibbs = choose("inference", value, table, VB, EM, SVI, Gibbs)
     if isinstance(scheme, Gibbs):
         return scheme
     changes: dict[str, Any] = {} if max_iter is None else {"max_iter": max_iter}
@@ -71,6 +73,27 @@ def choose_scheme(
     if isinstance(scheme, VB) and scheme.bound == "auto" != bound:
         changes["bound"] = bound
     return replace(scheme, **changes) if changes else scheme
+
+
+class Parts(NamedTuple):
+    """Objects that the parameters of a linear machine name."""
+
+    scheme: Any
+    prior: Any
+    level: Any  # prior of the intercept
+    likelihood: Any
+
+
+def choose_parts(estimator: Any, inference: Any = None) -> Parts:
+    """Objects from names and numbers, checked against each other."""
+    inference = estimator.inference if inference is None else inference
+    scheme = choose_scheme(inference, estimator.max_iter, estimator.tol)
+    likelihood = choose_likelihood(estimator.likelihood, scheme)
+    level = intercept_prior(estimator.intercept_scale)
+    prior = choose_prior(estimator.prior, scheme)
+    if missing := estimator._missing():
+        missing.check(scheme, estimator.checkpoint)
+    return Parts(scheme, prior, level, likelihood)
 
 
 def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:

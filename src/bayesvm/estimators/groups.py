@@ -17,6 +17,7 @@ from ..priors import Fixed, InverseWishart, Ridge
 from . import choices as check
 from .posing import FULL_COLUMNS
 
+AUTO = Ridge(half_cauchy=1.0)  # the prior of one effect to a group
 MOST_DRAWN = 2**30  # numbers kept of chains: 8 GB
 
 
@@ -103,7 +104,7 @@ def prior_of(value: Any, r: int, factor: str, scheme: Any) -> Any:
     """The prior of a factor's effects, r for each group."""
     prior = chosen_prior(value, scheme)
     if isinstance(prior, str):
-        return Ridge(half_cauchy=1.0) if r == 1 else InverseWishart(r)
+        return AUTO if r == 1 else InverseWishart(r)
     if not prior.implements("spread"):
         raise ValueError(
             f"{type(prior).__name__} cannot be the prior of the effects of {factor!r}: it has "

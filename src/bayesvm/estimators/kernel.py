@@ -234,13 +234,12 @@ class BayesianSVC(BayesianClassifier):
         self : BayesianSVC
             The fitted estimator.
         """
-        settings = self._settings(self._scheme())
-        if settings.is_precomputed:
+        if self._precomputed:
             reading.check_in_memory(X, "kernel='precomputed'")
-        run = self._run()
-        data = self._read_training(X, y, sample_weight)
-        large = reading.is_large(data.X) and not settings.is_precomputed
-        with run:
+        settings = self._settings()
+        with self._run() as run:
+            data = self._read_training(X, y, sample_weight)
+            large = reading.is_large(data.X) and not self._precomputed
             machines, support = (fit_blocks if large else fit_rows)(data, settings, run)
         self._stream = None
         weight = float(data.c.sum())
@@ -250,7 +249,8 @@ class BayesianSVC(BayesianClassifier):
     def _scheme(self) -> Any:
         return check.choose_scheme(self.inference, self.max_iter, self.tol, "tight")
 
-    def _settings(self, scheme: Any) -> Settings:
+    def _settings(self, scheme: Any = None) -> Settings:
+        scheme = self._scheme() if scheme is None else scheme
         likelihood = check.choose_likelihood(self.likelihood, scheme)
         rule = check.choose_tuning(self.tune, scheme)
         fitc = check.check_approximation(self.approximation, scheme, likelihood)

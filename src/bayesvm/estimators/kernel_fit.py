@@ -170,9 +170,10 @@ def prepare(
 
 def fit_rows(data: Training, settings: Settings, run: Run) -> tuple[list[Machine], Array]:
     """Fit to rows that are all in memory; also their probabilities to violate the margin."""
-    X, rng = arrays.to_numpy(data.X), run.generator("places")  # so few are slower on a device
+    X = data.X if isinstance(data.X, np.ndarray) else arrays.to_numpy(data.X)  # few: on the host
     settings.engine(X, X.shape[1])  # refuses names and fields that are not known
-    ready = prepare(settings, X, data.codes, data.c, data.n_classes, rng, run)
+    rng = run.generator("places")
+    ready = prepare(settings, X, data.codes, data.c, len(data.classes), rng, run)
     model, scheme = settings.model(ready.design), settings.scheme
     settings = replace(settings, fitc=settings.fitc and not ready.exact)
     fit: Callable[..., Found] = _fit_columns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from sklearn.utils.metaestimators import available_if
 
@@ -20,15 +20,6 @@ from . import choices as check
 from .base import BayesianClassifier
 from .posing import in_blocks, pose
 from .stream import Setup, advance, streamable, variational
-
-
-class Parts(NamedTuple):
-    """Objects that the parameters of a linear machine name."""
-
-    scheme: Any
-    prior: Any
-    level: Any  # prior of the intercept
-    likelihood: Any
 
 
 class BayesianLinearSVC(BayesianClassifier):
@@ -207,7 +198,7 @@ class BayesianLinearSVC(BayesianClassifier):
         self : BayesianLinearSVC
             The fitted estimator.
         """
-        parts, missing = self._parts(), self._missing()
+        parts, missing = check.choose_parts(self), self._missing()
         scheme = parts.scheme
         with self._run() as run:
             data = self._read_training(X, y, sample_weight).weighted()
@@ -222,18 +213,9 @@ class BayesianLinearSVC(BayesianClassifier):
         weight = float(data.c.sum())
         return self._keep(Fit(machines, data.classes, weight, data.rows, run.stopped))
 
-    def _parts(self, inference: Any = None) -> Parts:
-        """Objects from names and numbers, checked against each other."""
-        inference = self.inference if inference is None else inference
-        scheme = check.choose_scheme(inference, self.max_iter, self.tol)
-        likelihood = check.choose_likelihood(self.likelihood, scheme)
-        level = check.intercept_prior(self.intercept_scale)
-        prior = check.choose_prior(self.prior, scheme)
-        if missing := self._missing():
-            missing.check(scheme, self.checkpoint)
-        return Parts(scheme, prior, level, likelihood)
-
-    def _problem(self, X: Any, c: Array, parts: Parts, copies: Array | float = 1.0) -> Problem:
+    def _problem(
+        self, X: Any, c: Array, parts: check.Parts, copies: Array | float = 1.0
+    ) -> Problem:
         K = X.shape[1] + bool(self.fit_intercept)
         engine, blocks = in_blocks(self.engine, X, c, K, self.n_jobs, parts.scheme)
         columns: Any = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
@@ -247,7 +229,7 @@ class BayesianLinearSVC(BayesianClassifier):
     # ----- streams
 
     def _check_stream(self) -> None:
-        check.check_streamed(self._parts(SVI()).likelihood)
+        check.check_streamed(check.choose_parts(self, SVI()).likelihood)
 
     @available_if(streamable)
     def partial_fit(
@@ -283,7 +265,7 @@ class BayesianLinearSVC(BayesianClassifier):
         self : BayesianLinearSVC
             The updated estimator.
         """
-        parts = self._parts()
+        parts = check.choose_parts(self)
         parts = parts._replace(scheme=variational(parts.scheme))
 
         def pose_rows(X: Any, codes: Array, c: Array) -> Problem:

@@ -279,9 +279,8 @@ class MixedSVC(BayesianClassifier):
             formula.check(self.random, self.fit_intercept)
             y = X[formula.response] if y is None else y
             (X, groups), random = formula.rows(X), formula.random or "intercept"
-        scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
-        if missing := self._missing():
-            missing.check(scheme, self.checkpoint)
+        chosen, missing = check.choose_parts(self), self._missing()
+        scheme = chosen.scheme
         with self._run() as run:
             whole = self._read_training(X, y, sample_weight)
             data = whole.weighted()
@@ -291,7 +290,7 @@ class MixedSVC(BayesianClassifier):
                 groups = some_of(groups, data.rows, whole.codes.shape[0])
             levels, table = learn_groups(data.X, groups)
             data = data._replace(X=table)
-            problem = self._problem(data, levels, random, scheme)
+            problem = self._problem(data, levels, random, chosen)
             starts = self._warm_starts(problem, data) if self.warm_start else []
             machines = run.fit(problem, data.codes, len(data.classes), scheme, starts)
         if missing:
@@ -301,13 +300,11 @@ class MixedSVC(BayesianClassifier):
         self._group_effects = GroupEffects(fit, levels, self._names(), second, how)
         return self._keep(fit)
 
-    def _problem(self, data: Training, levels: Levels, random: Any, scheme: Any) -> Problem:
+    def _problem(self, data: Training, levels: Levels, random: Any, chosen: check.Parts) -> Problem:
         K, names = data.X.shape[1] + bool(self.fit_intercept), self._names()
+        scheme, prior, level, likelihood = chosen
         parts = parts_of(levels, random, self.random_prior, names, scheme)
         total = check_sizes(K, parts, data.X, scheme)
-        prior = check.choose_prior(self.prior, scheme)
-        level = check.intercept_prior(self.intercept_scale)
-        likelihood = check.choose_likelihood(self.likelihood, scheme)
         engine, blocks = in_blocks(self.engine, data.X, data.c, K, self.n_jobs, scheme, total)
         if isinstance(blocks, Blocks):
             blocks = replace(blocks, copies=data.copies)

@@ -101,7 +101,9 @@ def form_of(
 
     "factored" is the full posterior too, by an n-sized factor where that is smaller.
     """
-    K = model.slices[model.grouped[0]].start if model.grouped else model.width
+    K = model.width
+    if model.grouped:
+        K = model.slices[model.grouped[0]].start
     if isinstance(scheme, VB) and covariance == "auto":
         covariance = scheme.covariance
     most = SPARSE_COLUMNS if is_sparse and not isinstance(scheme, SVI | Gibbs) else FULL_COLUMNS

@@ -112,7 +112,7 @@ def read(groups: Any, n: int) -> dict[str, Array]:
         names = groups if isinstance(groups, Mapping) else groups.columns
         columns = {str(name): np.asarray(groups[name]) for name in names}
     else:
-        groups = to_numpy(groups)
+        groups = groups if isinstance(groups, np.ndarray) else to_numpy(groups)
         # a list may hold NaN beside strings, which NumPy would make the string 'nan'
         held = hasattr(groups, "dtype")
         values = np.asarray(groups) if held else np.array(groups, dtype=object)

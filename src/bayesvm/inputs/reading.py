@@ -24,6 +24,7 @@ EXACT = 2**53  # whole numbers up to here are floats of double precision
 
 def kind_of(X: Any) -> str:
     """Where rows are: in "memory", in a "source" read in chunks, or on a "device"."""
+    X = X.numbers if isinstance(X, arrays.Composite) else X
     if isinstance(X, np.ndarray) or sparse.issparse(X):
         return "memory"
     if isinstance(X, Source | DaskRows) or is_dask(X):
@@ -66,7 +67,7 @@ def check_served(X: Any, what: str) -> None:
 
 def check_in_memory(X: Any, what: str) -> None:
     """Refuse rows that are read in chunks or held by a device where rows are changed in place."""
-    if is_source(X) or is_foreign(X):
+    if kind_of(X) != "memory":
         raise ValueError(
             f"{what} needs all rows as one array in memory; got {type(X).__name__}. Load the rows, "
             "or leave it out."
