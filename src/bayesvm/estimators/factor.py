@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from numbers import Integral
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,10 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils._set_output import _wrap_data_with_container
 
-from ..blocks import Blocks, block_rows
+from ..blocks import Blocks
 from ..core.arrays import one_against_rest
 from ..core.types import Array, Term
 from ..designs import Intercept
-from ..designs.columns import FAR, RAW_FAR, column_moments
 from ..engines import Serial
 from ..engines.threads import blas_threads
 from ..factors.design import FactorScores
@@ -68,12 +68,10 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         The machine on the scores.
     inference : {"vb", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         ``"vb"``: variational Bayes (linear), or variational EM with scores at a point (kernel),
-        after which f is fitted once more at the scores that rows have without their label.  It
-        means ``VB(max_iter=500, tol=1e-5)`` (linear) and ``VB(max_iter=200, tol=1e-5)``
-        (kernel): the last digits of ``VB()``, whose tolerance is 1e-8, take hundreds of passes.
-        ``"gibbs"`` draws everything; 900 sweeps of the linear machine and 300 of the kernel
-        machine in each of two chains, unless a :class:`~bayesvm.inference.Gibbs` is given.
-        Of the kernel machine's draws about a hundred at most are kept, evenly spaced.
+        after which f is fitted once more at the scores that rows have without their label; it
+        stands for ``VB(max_iter=500, tol=1e-5)`` (linear) and ``VB(max_iter=200, tol=1e-5)``.
+        ``"gibbs"`` draws everything, in two chains of 900 sweeps (linear) or 300 (kernel, of whose
+        draws about a hundred at most are kept, evenly spaced).
     likelihood : {"hinge", "logistic", "probit"} or an object, default="hinge"
         The density of a label given f.
     kernel : str or object of :mod:`bayesvm.kernels`, default="rbf"
@@ -254,7 +252,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
                 data = data.take(at)
             else:
                 data = _merged(data)
-            columns = self._scale(data.X, data.copies)
+            columns = ColumnScale.of(data.X, data.copies, self.standardize, self._names())
             sheet = Sheet.of(columns.scaled(data.X), data.copies)
             c = self.label_weight * data.c
             with blas_threads(sheet.n):
@@ -311,25 +309,6 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
     def _level(self) -> float:
         """Prior precision of the intercept."""
         return float(check.intercept_prior(self.intercept_scale, Fixed(1.0 / 9.0)).precision)
-
-    def _scale(self, X: Array, copies: Array) -> ColumnScale:
-        """Mean and spread of the cells that are not missing, and which columns vary."""
-        unseen = np.flatnonzero(np.isnan(X).all(axis=0))
-        if unseen.size:
-            shown = ", ".join(str(self._names()[j]) for j in unseen[:5])
-            shown += f" and {unseen.size - 5} more" if unseen.size > 5 else ""
-            raise ValueError(
-                f"columns without an observed cell cannot load on a factor: {shown}. Drop them."
-            )
-        blocks = Blocks(X, np.empty(copies.size), copies, block_rows(X.shape[1]))
-        mean, spread, constant = column_moments(blocks, Serial())
-        if constant.all():
-            raise ValueError(
-                "all columns have the same value in every row, so that there is no factor. "
-                "Give columns that vary."
-            )
-        scale = np.where(~constant & self.standardize, spread, 1.0)
-        return ColumnScale(mean, scale, ~constant, FAR if self.standardize else RAW_FAR)
 
     def _size(self, sheet: Sheet, prior: FactorPrior) -> int:
         K = self.n_factors
@@ -433,35 +412,16 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
 
     # ----- reports
 
-    @property
-    def loadings_(self) -> Array:
-        """Posterior means of the loadings, ``(n_features, n_factors)``."""
-        return self._report.loadings
-
-    @property
-    def loadings_std_(self) -> Array:
-        """Posterior standard deviations of the loadings."""
-        return self._report.std
-
-    @property
-    def factor_relevance_(self) -> Array:
-        """Share of each factor in the squared slope of f."""
-        return self._report.relevance
-
-    @property
-    def noise_precision_(self) -> Array:
-        """Noise precision of each column."""
-        return self._report.noise_precision
-
-    @property
-    def mean_(self) -> Array:
-        """Means of the columns."""
-        return self._report.columns.mean
-
-    @property
-    def scale_(self) -> Array:
-        """Scales of the columns."""
-        return self._report.columns.scale
+    loadings_ = property(attrgetter("_report.loadings"), doc="Posterior means of the loadings.")
+    loadings_std_ = property(attrgetter("_report.std"), doc="Their standard deviations.")
+    factor_relevance_ = property(
+        attrgetter("_report.relevance"), doc="Share of each factor in the squared slope of f."
+    )
+    noise_precision_ = property(
+        attrgetter("_report.noise_precision"), doc="Noise precision of each column."
+    )
+    mean_ = property(attrgetter("_report.columns.mean"), doc="Means of the columns.")
+    scale_ = property(attrgetter("_report.columns.scale"), doc="Scales of the columns.")
 
     @property
     def n_factors_(self) -> int:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..blocks import Blocks, block_rows
 from ..core.types import Array
 from ..designs import Standardised
+from ..designs.columns import FAR, RAW_FAR, column_moments
+from ..engines import Serial
 
 
 class Scores(NamedTuple):
@@ -122,6 +126,26 @@ class ColumnScale:
     scale: Array  # one for constant columns
     varies: Array
     far: float  # cells further than this from the centre are moved nearer
+
+    @staticmethod
+    def of(X: Array, copies: Array, standardize: bool, names: Sequence[str]) -> ColumnScale:
+        """Mean and spread of the observed cells of each column, rows weighted by ``copies``."""
+        unseen = np.flatnonzero(np.isnan(X).all(axis=0))
+        if unseen.size:
+            shown = ", ".join(str(names[j]) for j in unseen[:5])
+            shown += f" and {unseen.size - 5} more" if unseen.size > 5 else ""
+            raise ValueError(
+                f"columns without an observed cell cannot load on a factor: {shown}. Drop them."
+            )
+        blocks = Blocks(X, np.empty(copies.size), copies, block_rows(X.shape[1]))
+        mean, spread, constant = column_moments(blocks, Serial())
+        if constant.all():
+            raise ValueError(
+                "all columns have the same value in every row, so that there is no factor. "
+                "Give columns that vary."
+            )
+        scale = np.where(~constant & standardize, spread, 1.0)
+        return ColumnScale(mean, scale, ~constant, FAR if standardize else RAW_FAR)
 
     def scaled(self, X: Array) -> Array:
         """Columns that vary, centred and scaled."""
