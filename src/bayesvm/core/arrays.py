@@ -178,13 +178,6 @@ def one_against_rest(codes: Any, n_classes: int, kind: Any = np.float64) -> Iter
             yield 2.0 * xp.astype(codes == j, xp.float64) - 1.0
 
 
-def squares(A: Any) -> Any:
-    """Squared length of each row."""
-    if is_numpy(A):
-        return np.einsum("ij,ij->i", A, A)
-    return compat.array_namespace(A).sum(A * A, axis=1)
-
-
 def total(x: Any) -> Any:
     """Sum of all entries, where they are."""
     return of(x).sum(x)

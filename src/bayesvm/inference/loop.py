@@ -128,7 +128,6 @@ def climb(
         x, path, trail = mark.state, mark.path, list(mark.before)
         n_iter, change, pace = int(mark.numbers[0]), mark.numbers[1], type(pace)(*mark.numbers[2:])
     here = step(x)
-    ahead = _ahead(here, pace)
     if mark is None and np.isfinite(here.bound):
         path.append(here.bound)
     elif here.safe is None and not np.isfinite(here.bound):
@@ -138,6 +137,7 @@ def climb(
             "small for floating point: bring them nearer to one. If they are, the likelihood has "
             "an error."
         )
+    ahead = _ahead(here, pace)
 
     def ended(converged: bool, change: float, stopped: bool = False) -> Ascent:
         if not stopped:
