@@ -2,6 +2,7 @@
 
 import tracemalloc
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -144,9 +145,8 @@ def _problem_of(model, X, y):
 
 
 def _in_form(problem, form):
-    from bayesvm.model.model import Problem
-
-    return Problem.posed(problem.model, problem.blocks, problem.engine, form)
+    problem = replace(problem, form=form)
+    return problem.assembled() if form == "factored" else problem
 
 
 def test_the_default_chance_of_inclusion_follows_rows_and_columns():

@@ -80,7 +80,8 @@ class Blocks:
         X = self._parts[k] if self._parts is not None else part(self.X, rows)
         extra = self.extra if isinstance(self.extra, float) else self.extra[rows]
         held = Rows(X, extra) if self.ready else None
-        return Block(X, double(self.y[rows]), self.c[rows], k, held)
+        y = self.y[rows]
+        return Block(X, y if y.dtype == np.float64 else double(y), self.c[rows], k, held)
 
     def assembled(self, rows: Rows) -> Blocks:
         """The same rows with a model's columns in place of its input."""

@@ -253,9 +253,9 @@ class BayesianSVC(BayesianClassifier):
         scheme = self._scheme() if scheme is None else scheme
         likelihood = check.choose_likelihood(self.likelihood, scheme)
         rule = check.choose_tuning(self.tune, scheme)
-        fitc = check.check_approximation(self.approximation, scheme, likelihood)
         scale = LEVEL if self.intercept_scale is None else self.intercept_scale
         check.check_positive("intercept_scale", scale, 1e-6, 1e6)
+        fitc = check.check_approximation(self.approximation, scheme, likelihood)
         params = BaseEstimator.get_params(self, deep=False)
         return Settings(params, scheme, likelihood, rule, fitc, float(scale) ** 2)
 

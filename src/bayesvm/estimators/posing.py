@@ -89,9 +89,11 @@ def pose(model: Model, blocks: Any, engine: Any, scheme: Any, covariance: str = 
     # columns that are more than multiplied and summed are held in double precision
     single = engine.dtype == "float32" and form in ("dense", "arrow") and not model.is_latent
     model = replace(model, dtype="float32") if single else model
-    problem = Problem.posed(model, blocks, engine, form)
-    # sparse columns are joined with the intercept's once
-    return problem.assembled() if is_sparse and not problem.blocks.ready else problem
+    blocks = replace(blocks, size=blocks.n) if form == "factored" else blocks
+    problem = Problem(model, blocks, engine, form)
+    # the factored form keeps its columns; sparse columns are joined with the intercept's once
+    keep = (is_sparse or form == "factored") and not blocks.ready
+    return problem.assembled() if keep else problem
 
 
 def form_of(

@@ -222,13 +222,6 @@ class Problem:
     latents: Latents = ()
     past: Past | None = None  # sums over rows of a stream that are no longer stored
 
-    @classmethod
-    def posed(cls, model: Model, blocks: Blocks, engine: Engine, form: str) -> Problem:
-        """The problem in a form of S; the factored one keeps its columns, in one block."""
-        if form != "factored":
-            return cls(model, blocks, engine, form)
-        return cls(model, replace(blocks, size=blocks.n), engine, form).assembled()
-
     def at(self, latents: Latents) -> Problem:
         """The problem with these latent entries, if there are any."""
         return replace(self, latents=latents) if latents else self
