@@ -56,9 +56,9 @@ def cases() -> dict[str, tuple[Any, Any, int]]:
         ),
         "linear: em, breast cancer": (lambda: b.BayesianLinearSVC("fixed", "em"), cancer, 5),
         "linear: spike_slab, vb": (lambda: b.BayesianLinearSVC("spike_slab", **seed), cancer, 3),
-        "linear: svi, 100,000 x 20": (
+        "linear: svi, 10,000 x 20": (
             lambda: b.BayesianLinearSVC(inference="svi", **seed),
-            simulated(100_000, 20),
+            simulated(10_000, 20),
             3,
         ),
         "gibbs: linear, breast cancer": (

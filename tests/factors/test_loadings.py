@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.integrate import quad
+from scipy.integrate import quad, trapezoid
 from scipy.linalg import subspace_angles
 from scipy.stats import multivariate_normal
 from tests.problems import Z
@@ -106,7 +106,7 @@ def test_bound_lies_below_the_evidence():
     var = a[:, None] ** 2 + 1 / psi
     density = np.exp(-0.5 * x * x / var) / np.sqrt(2 * np.pi * var)
     density = density * (r / 2 * np.exp(-r * np.abs(a)))[:, None] * psi * np.exp(-psi)
-    evidence = np.log(np.trapezoid(np.trapezoid(density * psi, np.log(psi), axis=1), a))
+    evidence = np.log(trapezoid(trapezoid(density * psi, np.log(psi), axis=1), a))
     sheet = Sheet.of(np.array([[x]]))
     q = Loadings(np.array([[0.5]]), np.array([[[0.3]]]), np.ones((1, 1)), 2.5, 1.5, r)
     scores = project(sheet, q)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.integrate import trapezoid
 from tests.papers import exact, oracle
 from tests.problems import make_problem
 
@@ -100,7 +101,7 @@ def test_tight_rows_are_averages_with_their_slopes(likelihood):
     x = np.linspace(-12, 12, 200_001)
     bell = np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi)
     average = [
-        np.trapezoid(bell * likelihood.log_prob(np.full_like(x, a), b + np.sqrt(s) * x), x)
+        trapezoid(bell * likelihood.log_prob(np.full_like(x, a), b + np.sqrt(s) * x), x)
         for a, b, s in zip(y, m, v, strict=True)
     ]
     np.testing.assert_allclose(row.bound, average, atol=1e-6)

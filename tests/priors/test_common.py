@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.integrate import quad
+from scipy.integrate import quad, trapezoid
 from scipy.optimize import minimize_scalar
 from tests.papers import exact
 from tests.priors.test_mixtures import MIXTURES
@@ -301,7 +301,7 @@ def test_offers_weighed_average_to_the_marginal_prior(prior):
                 log += stats.invgamma(prior.a, scale=prior.b).logpdf(variance) + t
             else:
                 log += stats.halfcauchy(scale=prior.half_cauchy).logpdf(np.sqrt(variance)) + t / 2
-            want = np.trapezoid(np.exp(log), t)
+            want = trapezoid(np.exp(log), t)
         gaps.append(np.log(ratio.mean() / want))
         errors.append(ratio.std() / ratio.mean() / np.sqrt(n) + 1e-9)
     assert max(abs(a - gaps[0]) for a in gaps) < Z * np.sqrt(2) * max(errors)

@@ -26,7 +26,10 @@ def skops_io() -> Any:
     return skops.io
 
 
-HARMLESS = {"scipy.sparse._csr.csr_array"}  # three arrays and a shape
+HARMLESS = {
+    "scipy.sparse._csr.csr_array",  # three arrays and a shape
+    "sklearn.compose._column_transformer._RemainderColsList",  # a list of names; scikit-learn 1.6
+}
 
 
 def _is_ours(name: str) -> bool:

@@ -158,11 +158,13 @@ class Subset:
         rows = self.S.rows(A)  # (m, K)
         Q = rows[:, A]
         Q[np.diag_indices_from(Q)] += P[A]
-        L = scaled_cholesky(Q)[0] if A.size else Q
-        self.inverse = cho_solve((L, True), np.eye(A.size), check_finite=False)
-        self.slopes = cho_solve((L, True), rows, check_finite=False)
-        step = cho_solve((L, True), stats.g[A] - P[A] * theta[A], check_finite=False)
-        self.mean = theta[A] + step
+        self.inverse, self.slopes, self.mean = Q, rows, theta[A]  # if no column is active
+        if A.size:
+            L = scaled_cholesky(Q)[0]
+            self.inverse = cho_solve((L, True), np.eye(A.size), check_finite=False)
+            self.slopes = cho_solve((L, True), rows, check_finite=False)
+            step = cho_solve((L, True), stats.g[A] - P[A] * theta[A], check_finite=False)
+            self.mean = theta[A] + step
         gap = theta.copy()
         gap[A] -= self.mean
         self.e = stats.g + self.S @ gap
