@@ -12,7 +12,7 @@ from tests.problems import engines
 
 from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC
 from bayesvm.blocks import Blocks, cut
-from bayesvm.blocks.arrays import DaskBlocks, blocks_of
+from bayesvm.blocks.dask import DaskBlocks, blocks_of
 from bayesvm.engines import Dask, Serial
 from bayesvm.inputs.sources import DaskRows, tasks
 from bayesvm.kernels import RBF

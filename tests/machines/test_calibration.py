@@ -19,11 +19,10 @@ from bayesvm.machines.calibration import (
     ProbitLink,
     decisive,
     fit_link,
-    leave_one_out,
-    leave_one_out_draws,
     plain_link,
     score_link,
 )
+from bayesvm.machines.leave_one_out import leave_one_out, leave_one_out_draws
 
 
 def rows(n=80, seed=0, sharp=1.5):

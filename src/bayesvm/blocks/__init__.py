@@ -2,15 +2,9 @@
 
 from ..inputs.readers import from_iterable, from_memmap, from_parquet
 from ..inputs.sources import Source
-from .arrays import (
-    Blocks,
-    DaskBlocks,
-    Streamed,
-    balanced_rows,
-    block_rows,
-    cut,
-    rows_of_all_classes,
-)
+from .arrays import Blocks, Streamed, balanced_rows, block_rows, rows_of_all_classes
+from .cut import cut
+from .dask import DaskBlocks
 
 __all__ = [
     "Blocks",

@@ -8,7 +8,7 @@ from functools import partial, reduce
 from operator import add
 from typing import Any
 
-from ..blocks.arrays import blocks_of
+from ..blocks.dask import blocks_of
 from ..blocks.memory import SHARE
 from ..core.types import Block
 from ..inputs.sources import FAN, tasks, tree_sum

@@ -16,6 +16,7 @@ from ..kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
 from ..kernels.algebra import Kernel
 from ..likelihoods import Hinge, Likelihood, Logistic, Probit, SkewedLaplace
 from ..priors import Bridge, Fixed, LaplaceZero, Lasso, Prior, Ridge, SpikeSlab
+from ..priors.intercept import intercept_prior
 
 LIKELIHOODS: Mapping[str, Any] = {
     "hinge": Hinge(),
@@ -39,7 +40,6 @@ PRIORS: Mapping[str, Any] = {
 # A chain explores the tail of the prior, so it needs one that falls; see the notes of Ridge.
 DRAWN = {**PRIORS, "ridge": Ridge(a=2.0, b=1.0)}
 
-WIDE_INTERCEPT = Fixed(1e-4)  # the default: a standard deviation of 100
 WIDE = 100  # columns beyond which a covariance of any shape is too much to learn
 
 
@@ -123,18 +123,6 @@ def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:
             "columns; use inference='vb' or 'gibbs'."
         )
     return prior
-
-
-def intercept_prior(scale: Any, default: Fixed = WIDE_INTERCEPT) -> Fixed:
-    """The prior of an intercept from its standard deviation; flat if that is infinite."""
-    if scale is None:
-        return default
-    number = isinstance(scale, Real) and not isinstance(scale, bool)
-    if not (number and float(scale) > 0):
-        raise ValueError(f"intercept_scale must be a positive number or None; got {scale!r}.")
-    if not (1e-6 <= float(scale) <= 1e6 or np.isinf(scale)):
-        raise ValueError(f"intercept_scale must lie between 1e-06 and 1e+06; got {scale!r}.")
-    return Fixed(1.0 / (float(scale) * float(scale)))
 
 
 def choose_likelihood(value: Any, scheme: Any) -> Any:

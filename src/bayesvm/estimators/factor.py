@@ -34,6 +34,7 @@ from ..machines.fit import Fit
 from ..machines.machine import AGREED, Machine
 from ..model.model import Model, Problem
 from ..priors import Fixed
+from ..priors.intercept import intercept_prior
 from ..processes.points import merge
 from ..reports.factors import FactorReport
 from . import choices as check
@@ -308,7 +309,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
 
     def _level(self) -> float:
         """Prior precision of the intercept."""
-        return float(check.intercept_prior(self.intercept_scale, Fixed(1.0 / 9.0)).precision)
+        return float(intercept_prior(self.intercept_scale, Fixed(1.0 / 9.0)).precision)
 
     def _size(self, sheet: Sheet, prior: FactorPrior) -> int:
         K = self.n_factors

@@ -30,6 +30,7 @@ from ..machines.machine import Machine
 from ..machines.posterior import GaussianPosterior
 from ..model.model import Model
 from ..priors import Fixed
+from ..priors.intercept import intercept_prior
 from ..processes.evidence import extent_of
 from ..processes.points import Distinct, merge, merge_values
 from ..reports.vectors import VectorReport
@@ -104,7 +105,7 @@ class VectorTask:
         """Merge equal rows and choose candidates; ``last`` is the kernel of an earlier fit."""
         params, rng, named, inputs = run.params, run.generator("vectors"), False, None
         kernel, standardize = params["kernel"], params["standardize"]
-        bias = check.intercept_prior(params["intercept_scale"], BIAS)
+        bias = intercept_prior(params["intercept_scale"], BIAS)
         kept = np.flatnonzero(training.c > 0)
         codes, c = training.codes[kept], training.c[kept]
         if is_among(kernel, ("precomputed",)):

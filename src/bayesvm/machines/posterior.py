@@ -17,7 +17,7 @@ from ..inference.draws import Pair
 from ..model.latent import LatentRows, latent_rows, predict_rows
 from ..model.model import Model, Problem
 from ..model.passes import NEGLIGIBLE, expected, moments
-from .calibration import leave_one_out, leave_one_out_draws
+from .leave_one_out import leave_one_out, leave_one_out_draws
 
 CALIBRATION_DRAWS = 1000
 CALIBRATION_PAIRS = 200

@@ -21,9 +21,10 @@ from ..gaussian.covariances import DualCovariance, FullCovariance, Point
 from ..inference.draws import LIKELIHOOD, Draws
 from ..inference.loop import State
 from ..inference.progress import Watch, silent
-from ..machines.calibration import fit_link, leave_one_out_draws, plain_link
+from ..machines.calibration import fit_link, plain_link
 from ..machines.diagnostics import r_hat
 from ..machines.fit import Fit
+from ..machines.leave_one_out import leave_one_out_draws
 from ..machines.machine import AGREED, Machine
 from ..machines.posterior import DrawsPosterior, GaussianPosterior, PointPosterior, Posterior
 from ..model.model import Model

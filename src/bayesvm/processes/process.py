@@ -51,7 +51,7 @@ from scipy.linalg import blas, cholesky, lapack, solve_triangular
 from ..core.types import Array, Local
 from ..inference.loop import Pace, Step, climb
 from ..inference.progress import Watch, silent
-from ..machines.calibration import leave_one_out
+from ..machines.leave_one_out import leave_one_out
 from .whitened import JITTER, kernel_factor
 
 Site = Callable[[Array, Array, Array], Local]

@@ -18,7 +18,7 @@ from scipy.linalg import solve_triangular
 from ..core.precision import scaled_cholesky
 from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
-from ..machines.calibration import leave_one_out
+from ..machines.leave_one_out import leave_one_out
 from .candidates import MergedRows
 from .folds import Fold, Held
 from .journal import SILENT, Journal
