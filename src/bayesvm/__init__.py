@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         blocks,
         compare,
         datasets,
+        designs,
         engines,
         inference,
         kernels,
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
         plot,
         priors,
         terms,
+        vectors,
     )
     from .estimators.additive import AdditiveSVC
     from .estimators.factor import FactorSVC
@@ -40,6 +42,7 @@ __all__ = [
     "PCVC",
     "RVC",
     "datasets",
+    "designs",
     "engines",
     "inference",
     "kernels",
@@ -49,6 +52,7 @@ __all__ = [
     "priors",
     "save",
     "terms",
+    "vectors",
 ]
 
 # where the names that are not modules come from; everything is imported when it is first used
@@ -77,4 +81,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return sorted({*__all__, "__version__"})

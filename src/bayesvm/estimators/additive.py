@@ -216,6 +216,7 @@ class AdditiveSVC(BayesianClassifier):
             The fitted estimator.
         """
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
+        check.check_full(scheme, type(self).__name__)
         likelihood = check.choose_likelihood(self.likelihood, scheme)
         with self._run() as run:
             data = self._read_training(X, y, sample_weight).weighted()

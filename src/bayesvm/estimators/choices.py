@@ -75,6 +75,14 @@ def choose_scheme(
     return replace(scheme, **changes) if changes else scheme
 
 
+def check_full(scheme: Any, model: str) -> None:
+    """Refuse a covariance that only the linear machine can do without."""
+    if isinstance(scheme, VB) and scheme.covariance == "diagonal":
+        raise ValueError(
+            f"VB(covariance='diagonal') is for BayesianLinearSVC; {model} needs 'full' or 'auto'."
+        )
+
+
 class Parts(NamedTuple):
     """Objects that the parameters of a linear machine name."""
 
@@ -129,6 +137,11 @@ def choose_likelihood(value: Any, scheme: Any) -> Any:
     likelihood = choose("likelihood", value, LIKELIHOODS, Likelihood)
     if is_sampler(scheme) and not likelihood.implements("draw"):
         raise ValueError(f"{type(likelihood).__name__} has no draw(), which Gibbs needs.")
+    if scheme.is_tight and not likelihood.implements("tight"):
+        raise ValueError(
+            f"{type(likelihood).__name__} has no tight(), which VB(bound='tight') needs; use "
+            "VB(bound='augmented')."
+        )
     return likelihood
 
 

@@ -284,6 +284,11 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             raise ValueError(
                 f"a factor model is fitted by inference='vb' or 'gibbs'; got {self.inference!r}."
             )
+        check.check_full(scheme, type(self).__name__)
+        if scheme.is_tight:
+            raise ValueError(
+                "a factor model is fitted with the augmented bound; leave bound out of VB."
+            )
         drawn = isinstance(scheme, Gibbs)
         if drawn and not self.joint:
             raise ValueError("joint=False is a comparison by inference='vb'; use that.")
@@ -299,7 +304,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             )
         # whether or not this classifier has them
         check.choose_likelihood(self.likelihood, scheme)
-        check.choose_prior(self.coef_prior, scheme)
+        check.choose_prior(self.coef_prior, scheme, "coef_prior")
         check.choose_kernel(self.kernel, 1.0)
         check.check_positive("label_weight", self.label_weight, 1e-6, 1e6)
         self._level()
@@ -309,6 +314,8 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
 
     def _level(self) -> float:
         """Prior precision of the intercept."""
+        if self.classifier == "kernel" and self.intercept_scale is not None:
+            check.check_positive("intercept_scale", self.intercept_scale, 1e-6, 1e6)
         return float(intercept_prior(self.intercept_scale, Fixed(1.0 / 9.0)).precision)
 
     def _size(self, sheet: Sheet, prior: FactorPrior) -> int:

@@ -247,7 +247,9 @@ class BayesianSVC(BayesianClassifier):
         return self._keep(fit)
 
     def _scheme(self) -> Any:
-        return check.choose_scheme(self.inference, self.max_iter, self.tol, "tight")
+        scheme = check.choose_scheme(self.inference, self.max_iter, self.tol, "tight")
+        check.check_full(scheme, type(self).__name__)
+        return scheme
 
     def _settings(self, scheme: Any = None) -> Settings:
         scheme = self._scheme() if scheme is None else scheme

@@ -280,6 +280,7 @@ class MixedSVC(BayesianClassifier):
             y = X[formula.response] if y is None else y
             (X, groups), random = formula.rows(X), formula.random or "intercept"
         chosen, missing = check.choose_parts(self), self._missing()
+        check.check_full(chosen.scheme, type(self).__name__)
         scheme = chosen.scheme
         with self._run() as run:
             whole = self._read_training(X, y, sample_weight)

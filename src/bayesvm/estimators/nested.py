@@ -16,6 +16,7 @@ from . import choices as check
 
 OBJECTS: Mapping[str, Mapping[str, Any]] = {
     "prior": check.PRIORS,
+    "coef_prior": check.PRIORS,
     "random_prior": {"auto": check.PRIORS["ridge"], **check.PRIORS},
     "inference": check.SCHEMES,
     "likelihood": check.LIKELIHOODS,

@@ -15,6 +15,7 @@ from ..core import arrays
 from ..core.random import stream
 from ..core.tree import leaves
 from ..designs import Table
+from ..engines import Serial
 from ..engines.threads import blas_threads
 from ..files.checkpoint import Checkpoint, opened, seed_in
 from ..files.fingerprint import fingerprint
@@ -29,7 +30,7 @@ from ..model.model import Problem
 
 # parameters of reports, files and engines, which do not change the result; the seed is held apart
 APART = (
-    "verbose", "callbacks", "checkpoint", "warm_start", "n_jobs", "engine", "memory",
+    "verbose", "callbacks", "checkpoint", "warm_start", "n_jobs", "engine",
     "random_state",
 )  # fmt: skip
 SAMPLED = 1000  # rows by which a source is identified
@@ -88,6 +89,9 @@ class Run(Reporter):
 
         def about() -> dict[str, str]:
             given = {k: v for k, v in self.params.items() if k not in APART}
+            engine = self.params.get("engine")
+            if isinstance(engine, Serial):  # its precision changes the last digits
+                given["dtype"] = engine.dtype
             return {
                 "estimator": self.name,
                 "parameters": fingerprint(given),

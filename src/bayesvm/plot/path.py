@@ -54,10 +54,13 @@ def coefficient_path(
     array([ 6, 12])
     """
     from ..estimators.choices import choose_prior, choose_scheme
+    from ..estimators.linear import BayesianLinearSVC
     from ..inference import EM
     from ..priors import Bridge
 
     estimator, X, _ = _prepared(estimator, X, y)
+    if not isinstance(estimator, BayesianLinearSVC):
+        raise ValueError(f"a path is that of BayesianLinearSVC; got {type(estimator).__name__}.")
     scheme = choose_scheme(estimator.inference, None, None)
     prior = choose_prior(estimator.prior, scheme)
     if not isinstance(prior, Bridge) or not isinstance(scheme, EM):
