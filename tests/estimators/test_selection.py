@@ -171,7 +171,7 @@ def test_wide_bridge_runs():
 
 def test_vb_selection_refuses_what_it_cannot_hold():
     # neither a factor of the columns nor one of the rows is small
-    X = sparse.random_array((4100, 5200), density=1e-3, format="csr", rng=np.random.default_rng(0))
+    X = sparse.csr_array(sparse.random(4100, 5200, density=1e-3, random_state=0))
     y = np.where(np.arange(4100) % 2, 1, -1)
     with pytest.raises(ValueError, match=r"LaplaceZero by inference='vb' needs .* fewer columns"):
         BayesianLinearSVC("laplace_zero").fit(X, y)

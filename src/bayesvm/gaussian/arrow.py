@@ -117,11 +117,13 @@ class ArrowCovariance(Covariance):
     @cached_property
     def _root(self) -> Array:
         """F with F F' the covariance of the corner, upper triangular."""
-        return solve_triangular(self.L, np.eye(self.q), lower=True, check_finite=False).T
+        eye = np.eye(self.q)
+        return solve_triangular(self.L, eye, lower=True, check_finite=False).T if self.q else eye
 
     def solve(self, x: Array) -> Array:
         half = self.groups.halve(x[self.q :])
-        c = cho_solve((self.L, True), x[: self.q] - self.groups.pull(half), check_finite=False)
+        c = x[: self.q] - self.groups.pull(half)
+        c = cho_solve((self.L, True), c, check_finite=False) if self.q else c
         return np.concatenate([c, self.groups.follow(half, c)])
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
