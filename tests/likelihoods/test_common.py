@@ -12,13 +12,14 @@ from tests.papers import exact
 from tests.problems import Z, frozen, z_score
 
 from bayesvm import likelihoods
-from bayesvm.likelihoods import Hinge, Logistic, Probit, SkewedLaplace
+from bayesvm.likelihoods import Hinge, Logistic, Probit, SkewedLaplace, SoftHinge
 
 LIKELIHOODS = [
-    *(Hinge(), Logistic(), Probit()),
+    *(Hinge(), Logistic(), Probit(), SoftHinge(), SoftHinge(2.0), SoftHinge(0.1)),
     *(SkewedLaplace(0.7, 0.4), SkewedLaplace(3.0, 0.05), SkewedLaplace(1.6, 0.0)),
 ]
-NAMES = ["Hinge", "Logistic", "Probit", "skewed wide", "skewed steep", "skewed not"]
+NAMES = ["Hinge", "Logistic", "Probit", "soft", "softer", "hardly soft"]
+NAMES += ["skewed wide", "skewed steep", "skewed not"]
 every = pytest.mark.parametrize("lik", LIKELIHOODS, ids=NAMES)
 
 # labels, means and variances at which rows are asked; m = +-1 puts a row on the hinge's margin
@@ -118,6 +119,24 @@ def probit_mixture(y, f):
     return moment(0), 1.0, moment(1) / moment(0)
 
 
+def soft_mixture(y, f, lik):
+    """The same with the factor exp(-s^2 / 2a) on the mixing density."""
+    u, s = 1 - y * f, lik.softness
+
+    def moment(power):
+        def integrand(t):
+            a = np.exp(t)
+            return (
+                a ** (0.5 - power) * np.exp(-((u + a) ** 2 + s**2) / (2 * a)) / np.sqrt(2 * np.pi)
+            )
+
+        return quad(integrand, -40, 8, points=[-5, 0, 3], epsabs=0, epsrel=1e-11, limit=400)[0]
+
+    total = moment(0)
+    w = moment(1) / total
+    return total, w, y * (1 + w)
+
+
 MIXTURES = {Hinge: hinge_mixture, Logistic: logistic_mixture, Probit: probit_mixture}
 
 
@@ -126,8 +145,8 @@ MIXTURES = {Hinge: hinge_mixture, Logistic: logistic_mixture, Probit: probit_mix
 @pytest.mark.parametrize("y", [-1.0, 1.0])
 def test_mixture_gives_probability_weight_and_potential(lik, y, f):
     """At a known f the row's answer is the average over the mixing variable."""
-    skewed = isinstance(lik, SkewedLaplace)
-    p, w, b = skewed_mixture(y, f, lik) if skewed else MIXTURES[type(lik)](y, f)
+    scaled = {SkewedLaplace: skewed_mixture, SoftHinge: soft_mixture}.get(type(lik))
+    p, w, b = scaled(y, f, lik) if scaled else MIXTURES[type(lik)](y, f)
     y, f = np.array([y]), np.array([f])
     row = lik.expected(y, f, 0.0)
     assert np.exp(lik.log_prob(y, f)[0]) == pytest.approx(p, rel=1e-8)

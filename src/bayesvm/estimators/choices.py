@@ -14,12 +14,13 @@ from ..inference import EM, SVI, VB, Gibbs
 from ..inputs.parameters import is_among
 from ..kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
 from ..kernels.algebra import Kernel
-from ..likelihoods import Hinge, Likelihood, Logistic, Probit, SkewedLaplace
+from ..likelihoods import Hinge, Likelihood, Logistic, Probit, SkewedLaplace, SoftHinge
 from ..priors import Bridge, Fixed, LaplaceZero, Lasso, Prior, Ridge, SpikeSlab
 from ..priors.intercept import intercept_prior
 
 LIKELIHOODS: Mapping[str, Any] = {
     "hinge": Hinge(),
+    "soft_hinge": SoftHinge(),
     "skewed_laplace": SkewedLaplace(),
     "logistic": Logistic(),
     "probit": Probit(),
@@ -135,6 +136,8 @@ def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:
 
 def choose_likelihood(value: Any, scheme: Any) -> Any:
     likelihood = choose("likelihood", value, LIKELIHOODS, Likelihood)
+    if isinstance(likelihood, SoftHinge) and likelihood.softness == 0:
+        likelihood = Hinge()
     if is_sampler(scheme) and not likelihood.implements("draw"):
         raise ValueError(f"{type(likelihood).__name__} has no draw(), which Gibbs needs.")
     if scheme.is_tight and not likelihood.implements("tight"):

@@ -5,5 +5,6 @@ from .hinge import Hinge
 from .logistic import Logistic
 from .probit import Probit
 from .skewed_laplace import SkewedLaplace
+from .soft_hinge import SoftHinge
 
-__all__ = ["Hinge", "Likelihood", "Logistic", "Probit", "SkewedLaplace"]
+__all__ = ["Hinge", "Likelihood", "Logistic", "Probit", "SkewedLaplace", "SoftHinge"]

@@ -1,0 +1,165 @@
+"""The hinge with its corner rounded, as a Gaussian mixture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit
+
+from ..core import arrays
+from ..core.distributions import LOG_2PI, inverse_gaussian
+from ..core.types import Array, Local
+from .base import Likelihood
+
+# sqrt(x^2 + 1) = E|x + e| for a Student variable e of two degrees of freedom, over sqrt(2).  That
+# is a mixture of Gaussians; these ten, with weights and standard deviations by least squares, give
+# the value (relative to itself) to 3e-6, and slope and curvature to 2e-5, for all x.
+SHARES = np.array(
+    [
+        *(2.731586142857e-02, 1.785658511595e-01, 3.041814243346e-01, 2.572559236243e-01),
+        *(1.449070134794e-01, 6.167265591917e-02, 2.021458684645e-02, 5.023738559518e-03),
+        *(8.179307472260e-04, 4.501390132421e-05),
+    ]
+)
+SHARES /= SHARES.sum()
+SPREADS = np.array(
+    [
+        *(0.317509273867, 0.466480633386, 0.694974198567, 1.072667288893, 1.744987852984),
+        *(3.062748480872, 5.972583278958, 13.502823404337, 40.079874563663, 242.02095786438),
+    ]
+)
+GRID = 161  # points of an average over f
+REACH = 9.0  # standard deviations that it covers on either side
+SHARPEST = 1e-6  # softness below which nothing changes
+NARROW = 1e-7  # relative standard deviation that is as good as none
+
+
+@dataclass(frozen=True)
+class SoftHinge(Likelihood):
+    r"""The pseudo-likelihood of the support vector machine, smooth at the margin.
+
+    With :math:`u = 1 - y f` and softness *s*
+
+    .. math::
+
+        L_s(y \mid f) = e^{-(u + \sqrt{u^2 + s^2})}
+          = \int_0^\infty \frac{1}{\sqrt{2\pi a}}
+            \exp\Big\{-\frac{(u + a)^2 + s^2}{2a}\Big\}\, da .
+
+    At :math:`s = 0` it is the hinge, :math:`e^{-2\max(u, 0)}`.  Far from the margin it is close to
+    the hinge; within *s* of it f tells how sure a row is, as under the logistic likelihood.  The
+    log odds of the two labels, :math:`2f + \sqrt{(1 + f)^2 + s^2} - \sqrt{(1 - f)^2 + s^2}`,
+    tend to :math:`2f` as *s* grows.  Under :math:`f \sim N(m, v)` a row contributes what it does
+    under the :class:`Hinge` with :math:`\chi = \bar u^2 + v + s^2`.
+
+    Parameters
+    ----------
+    softness : float, default=1.0
+        The softness *s*, at least 0; a fit with 0 is that of the :class:`Hinge`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesvm.likelihoods import SoftHinge
+    >>> row = SoftHinge(1.0).expected(np.array([1.0]), np.array([1.0]), 0.0)
+    >>> float(row.w[0]), float(row.g[0]), float(row.bound[0])
+    (1.0, 1.0, -1.0)
+    """
+
+    normalised: ClassVar[bool] = False  # the two labels' values do not sum to one
+
+    softness: float = 1.0
+
+    def __post_init__(self) -> None:
+        number = isinstance(self.softness, Real) and not isinstance(self.softness, bool)
+        if not (number and 0.0 <= self.softness < np.inf):
+            raise ValueError(
+                f"SoftHinge(softness) needs a number of at least 0; got {self.softness!r}."
+            )
+
+    @property
+    def _s(self) -> float:
+        return max(float(self.softness), SHARPEST)
+
+    def expected(self, y: Array, m: Array, v: Array | float) -> Local:
+        xp = arrays.of(m)
+        u = 1.0 - y * m
+        rest = v + self._s**2
+        root = xp.sqrt(u * u + rest)  # sqrt(chi)
+        w = 1.0 / root
+        # u + sqrt(chi) for u < 0 is a difference of near equals: use rest / (sqrt(chi) - u)
+        loss = xp.where(u > 0, u + root, rest / (root + xp.abs(u)))
+        slope = xp.where(u > 0, 1.0 + u * w, rest * w * w / (1.0 + xp.abs(u) * w))
+        return Local(w, y * slope, -loss, rest * w**3)
+
+    def tight(self, y: Array, m: Array, v: Array | float) -> Local:
+        r"""Without augmentation: :math:`\ell = E\log L = -(\bar u + E\sqrt{u^2 + s^2})`.
+
+        An average of the hinge's :math:`E|u|` over ten Gaussians in place of a Student variable.
+        """
+        xp = arrays.of(m)
+        u = 1.0 - y * m
+        w = slope = loss = 0.0 * u
+        for share, spread in zip(SHARES.tolist(), SPREADS.tolist(), strict=True):
+            sd = xp.sqrt(v + (self._s * spread) ** 2 + 0.0 * u)
+            z = u / sd
+            below = arrays.ndtr(z) * (2.0 * share)
+            bell = xp.exp(-0.5 * z * z - 0.5 * LOG_2PI) * (2.0 * share)
+            w, slope, loss = w + bell / sd, slope + below, loss + sd * bell + u * below
+        return Local(w, y * slope, -loss, w)
+
+    def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
+        u = 1.0 - y * f
+        root = np.hypot(u, self._s)
+        w = inverse_gaussian(root / c, c * c, rng)  # 1/a | u ~ InvGauss(c / root, c^2)
+        return Local(w, y * (c + w * u), c * self.log_prob(y, f), w)
+
+    def log_prob(self, y: Array, f: Array) -> Array:
+        u = np.asarray(1.0 - y * f)
+        return -self._loss(u)
+
+    def _loss(self, u: Array) -> Array:
+        root = np.hypot(u, self._s)
+        return np.where(u > 0, u + root, self._s**2 / (root + np.abs(u)))
+
+    def log_mean(self, y: Array | float, m: Array, v: Array) -> Array:
+        """By the trapezoidal rule about the mode of the integrand, which is log-concave.
+
+        In steps of asinh(u / s) nothing in it is narrow at the margin.
+        """
+        mu, var = np.broadcast_arrays(1.0 - np.asarray(y * m, float), np.asarray(v, float))
+        sd = np.maximum(np.sqrt(var), NARROW * (1.0 + np.abs(mu)))
+        mode = self._mode(mu, sd)
+        first, last = (np.arcsinh((mode + k * sd) / self._s) for k in (-REACH, REACH))
+        step = (last - first) / (GRID - 1)
+
+        def log_density(u: Array) -> Any:
+            return -0.5 * np.square((u - mu) / sd) - self._loss(u)
+
+        top, total = log_density(mode), np.zeros(mu.shape)
+        for k in range(GRID):
+            u = self._s * np.sinh(first + k * step)
+            total += np.exp(log_density(u) - top) * np.hypot(u, self._s)
+        out: Array = top + np.log(total * step / sd) - 0.5 * LOG_2PI
+        return out
+
+    def _mode(self, mu: Array, sd: Array) -> Array:
+        """Where density times likelihood is largest, by bisection: the slope of the loss is in
+        (0, 2), so it is between the mean and two variances below."""
+        low, high = mu - 2.0 * sd * sd, mu.copy()
+        for _ in range(60):
+            mid = 0.5 * (low + high)
+            rises = (mu - mid) / (sd * sd) > 1.0 + mid / np.hypot(mid, self._s)
+            low, high = np.where(rises, mid, low), np.where(rises, high, mid)
+        return 0.5 * (low + high)
+
+    def proba(self, m: Array, v: Array) -> Array:
+        """P(y = 1) from the averaged pseudo-likelihood, normalised over the two labels."""
+        out: Array = expit(self.log_odds(m, v))
+        return out
+
+    def log_odds(self, m: Array, v: Array) -> Array:
+        return self.log_mean(1.0, m, v) - self.log_mean(-1.0, m, v)
