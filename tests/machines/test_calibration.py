@@ -36,25 +36,39 @@ def rows(n=80, seed=0, sharp=1.5):
 # ----- the fitted link
 
 
+def standard(m, v, c):
+    """Moments with the means centred and scaled, and that centre and scale."""
+    mean = np.average(m, weights=c)
+    sd = np.sqrt(np.average((m - mean) ** 2, weights=c))
+    return (m - mean) / sd, v / sd**2, mean, sd
+
+
 def penalised_loss(x, y, m, v, c):
-    """What fit_link minimises, written from its docstring; x = (log a, b, log c)."""
-    positive = y > 0
+    """What fit_link minimises, written from its docstring; x = (log a, b, log kappa)."""
+    positive, n = y > 0, c.sum()
+    m, v, _, _ = standard(m, v, c)
     n_pos, n_neg = c[positive].sum(), c[~positive].sum()
-    t = np.where(positive, (n_pos + 0.5) / (n_pos + 1), 0.5 / (n_neg + 1))
-    z = (np.exp(x[0]) * m + x[1]) / np.sqrt(1 + np.exp(x[2]) * v)
+    soft = 0.5 * min(1.0, 500 / n)
+    t = np.where(positive, (n_pos + soft) / (n_pos + 2 * soft), soft / (n_neg + 2 * soft))
+    share = (c * t).sum() / n
+    a, b, kappa = np.exp(x[0]), x[1], np.exp(x[2])
+    z = (a * m + b) / np.sqrt(1 + kappa * a**2 * v)
     loss = -(c * (t * log_expit(z) + (1 - t) * log_expit(-z))).sum()
-    return loss - stats.norm.logpdf(x, [np.log(2), 0, np.log(0.4)], [1, 1, 1.5]).sum()
+    means = [np.log(2), np.log(share / (1 - share)), np.log(0.4)]
+    return loss - stats.norm.logpdf(x, means, [1.5, 3, 2]).sum()
+
+
+def parameters(link, m, v, c):
+    """(log a, b, log kappa) of a link on the standardised scale."""
+    _, _, mean, sd = standard(m, v, c)
+    return np.array([np.log(link.a * sd), link.b + link.a * mean, np.log(link.c / link.a**2)])
 
 
 def test_many_rows_are_seen_after_a_part_of_them():
     """The first fit is a start only."""
     data = rows(n=3 * calibration.FIRST_ROWS)
     whole, staged = score_link(*data)[0], fit_link(*data)
-    np.testing.assert_allclose(staged.vector, whole.vector, rtol=1e-8)
-
-
-def parameters(link):
-    return np.array([np.log(link.a), link.b, np.log(link.c)])
+    np.testing.assert_allclose(*(parameters(k, *data[1:]) for k in (staged, whole)), rtol=1e-8)
 
 
 SEPARABLE = (np.sign(np.linspace(-3, 3, 40)), np.linspace(-3, 3, 40), np.full(40, 0.1), np.ones(40))
@@ -72,7 +86,7 @@ CASES = {
 @pytest.mark.parametrize("data", CASES.values(), ids=CASES)
 def test_fitted_link_is_a_stationary_minimum(data):
     """Gradient by central differences of order two: h^2 L''' / 6 + eps L / h, below 1e-6 of L."""
-    x, h = parameters(fit_link(*data)), 1e-5
+    x, h = parameters(fit_link(*data), *data[1:]), 1e-5
     value = penalised_loss(x, *data)
     for e in np.eye(3):
         slope = (penalised_loss(x + h * e, *data) - penalised_loss(x - h * e, *data)) / (2 * h)
@@ -83,7 +97,7 @@ def test_fitted_link_is_a_stationary_minimum(data):
 
 @pytest.mark.parametrize("data", CASES.values(), ids=CASES)
 def test_fitted_link_is_where_another_optimiser_ends(data):
-    found = penalised_loss(parameters(fit_link(*data)), *data)
+    found = penalised_loss(parameters(fit_link(*data), *data[1:]), *data)
     best = min(
         minimize(penalised_loss, start, data, method="BFGS", options={"gtol": 1e-9}).fun
         for start in ([0.0, 0.0, 0.0], [1.0, 0.5, -2.0], [-1.0, -0.5, 1.0])
@@ -93,7 +107,7 @@ def test_fitted_link_is_where_another_optimiser_ends(data):
 
 def test_prior_of_the_link_is_the_one_documented():
     np.testing.assert_allclose(PRIOR_MEAN, [np.log(2), 0, np.log(0.4)])
-    np.testing.assert_allclose(PRIOR_PRECISION, [1, 1, 1 / 1.5**2])
+    np.testing.assert_allclose(PRIOR_PRECISION, [1 / 1.5**2, 1 / 9, 1 / 4])
 
 
 @pytest.mark.parametrize("data", [CASES["noisy"], LOPSIDED])
@@ -110,7 +124,27 @@ def test_whole_weights_are_repetitions_of_rows():
     again = np.repeat(np.arange(80), count)
     weighted = fit_link(y, m, v, count.astype(float))
     repeated = fit_link(y[again], m[again], v[again], np.ones(again.size))
-    assert parameters(weighted) == pytest.approx(parameters(repeated), rel=1e-6)
+    for name in "abc":
+        assert getattr(weighted, name) == pytest.approx(getattr(repeated, name), rel=1e-6)
+
+
+def test_scale_and_level_of_f_change_nothing():
+    """f times ten plus three, with its variance times a hundred, has the same probabilities."""
+    y, m, v, c = rows()
+    one, other = fit_link(y, m, v, c), fit_link(y, 10 * m + 3, 100 * v, c)
+    np.testing.assert_allclose(one.logit(m, v), other.logit(10 * m + 3, 100 * v), atol=1e-7)
+
+
+@pytest.mark.parametrize("share", [0.03, 0.001])
+def test_rare_labels_are_as_frequent_as_they_are(share):
+    """The mean probability of rows is the share of the label, though f is far from zero."""
+    rng = np.random.default_rng(0)
+    n = round(30 / share)
+    y = np.where(np.arange(n) < 30, 1.0, -1.0)
+    m = -1.2 + 0.3 * y + 0.2 * rng.standard_normal(n)
+    p = fit_link(y, m, np.full(n, 0.01), np.ones(n)).proba(m, np.full(n, 0.01))
+    assert p.mean() == pytest.approx(share, rel=0.03)  # a row of thirty: priors and targets
+    assert -np.log(np.where(y > 0, p, 1 - p)).mean() < -share * np.log(share)
 
 
 def test_absurd_moments_do_not_break_the_fit():
@@ -143,7 +177,7 @@ def test_long_steps_are_cut_short_and_not_turned(seed):
     m = spread * (rng.standard_normal(n) - 0.3 * y * (seed % 3))
     v = spread**2 * rng.exponential(size=n) ** 4
     link, value = score_link(y, m, v, np.ones(n))
-    x, h = parameters(link), 1e-4
+    x, h = parameters(link, m, v, np.ones(n)), 1e-4
     for e in np.eye(3):
         up, down = (penalised_loss(x + d * e, y, m, v, np.ones(n)) for d in (h, -h))
         assert abs(up - down) / (2 * h) < 1e-3 * value

@@ -8,6 +8,7 @@ itself is left out; these moments are analytic.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit, log_expit, log_ndtr, logsumexp, ndtr
@@ -15,8 +16,13 @@ from scipy.special import expit, log_expit, log_ndtr, logsumexp, ndtr
 from ..core.types import Array
 from ..likelihoods import Likelihood
 
+# Prior of log a, b and log kappa on the standardised scale; b is measured from the log odds of the
+# labels.  Chosen on realisations 0 to 2 of eleven of Raetsch's sets and folds 0 and 1 of 24 tabular
+# sets, for linear and kernel machines together.
 PRIOR_MEAN = np.array([np.log(2.0), 0.0, np.log(0.4)])
-PRIOR_PRECISION = 1.0 / np.array([1.0, 1.0, 1.5]) ** 2
+PRIOR_PRECISION = 1.0 / np.array([1.5, 3.0, 2.0]) ** 2
+SOFTENED = 0.5  # count by which targets are softened,
+FEW_ROWS = 500.0  # up to so many rows; beyond, so much less
 FIRST_ROWS = 5000  # rows of the first steps of a fit
 MAX_ITER = 100
 
@@ -46,17 +52,13 @@ class Link:
 class Calibrated(Link):
     r"""Logistic link :math:`\sigma\big((am + b)/\sqrt{1 + cv}\big)` with three fitted numbers.
 
-    The weight *c* of the posterior variance is fitted like slope and offset.
+    The weight *c* of the posterior variance is fitted like slope and offset; see
+    :func:`score_link`.
     """
 
     a: float
     b: float
     c: float
-
-    @property
-    def vector(self) -> Array:
-        """The parameters of the fit: log a, b, log c."""
-        return np.array([np.log(self.a), self.b, np.log(self.c)])
 
     @property
     def offset(self) -> float:
@@ -114,31 +116,54 @@ def fit_link(
     """Fit the calibrated link to moments of f at rows left out.
 
     ``earlier`` is a link fitted to rows that are no longer stored, and their weight: they count as
-    rows on either side of the margins with the probabilities that it gives.
+    rows on either side of the mean with the probabilities that it gives.
     """
-    start = PRIOR_MEAN
+    scale, start = Scale.of(m, c), None
     if y.size > FIRST_ROWS:  # most steps on a part of the rows, the last few on all
         some = slice(None, None, -(-y.size // FIRST_ROWS))
-        start = score_link(y[some], m[some], v[some], c[some])[0].vector
-    if earlier is None:
-        return score_link(y, m, v, c, start)[0]
-    link, weight = earlier
-    old = np.linspace(-2.0, 2.0, 9), np.full(9, v.mean())
-    t = np.concatenate([targets(y, c), link.proba(*old)])
-    m, v = np.concatenate([m, old[0]]), np.concatenate([v, old[1]])
-    return _minimise(t, m, v, np.concatenate([c, np.full(9, weight / 9)]), start)[0]
+        start = _minimise(targets(y, c)[some], m[some], v[some], c[some], scale, None)[0]
+    t = targets(y, c)
+    if earlier is not None:
+        link, weight = earlier
+        old = scale.mean + scale.sd * np.linspace(-2.0, 2.0, 9), np.full(9, v.mean())
+        t, c = np.concatenate([t, link.proba(*old)]), np.concatenate([c, np.full(9, weight / 9)])
+        m, v = np.concatenate([m, old[0]]), np.concatenate([v, old[1]])
+    return scale.link(_minimise(t, m, v, c, scale, start)[0])
 
 
-def score_link(
-    y: Array, m: Array, v: Array, c: Array, start: Array = PRIOR_MEAN
-) -> tuple[Calibrated, float]:
+def score_link(y: Array, m: Array, v: Array, c: Array) -> tuple[Calibrated, float]:
     r"""The calibrated link, by Newton's method, and the loss that it reaches.
 
-    Minimises the weighted log loss with targets softened by half a count, under
-    :math:`\log a \sim N(\log 2, 1)`, :math:`b \sim N(0, 1)` and
-    :math:`\log c \sim N(\log 0.4, 1.5^2)`.  Without a prior the slope of separable data diverges.
+    With :math:`\tilde m`, of mean zero and unit variance over the rows, and :math:`\tilde v` on
+    the same scale the link is :math:`\sigma\big((a\tilde m + b)/\sqrt{1 + \kappa a^2\tilde
+    v}\big)`; the factor :math:`\kappa = \pi/8` would average a logistic link over f.  The
+    weighted log loss, with targets softened by half a count up to 500 rows and by less beyond, is
+    minimised under :math:`\log a \sim N(\log 2, 1.5^2)`, :math:`b \sim N(b_0, 3^2)` and
+    :math:`\log\kappa \sim N(\log 0.4, 2^2)`, with :math:`b_0` the log odds of the labels.  So
+    neither the scale of f nor a rare class changes the fit.  Without a prior the slope of
+    separable data diverges.
     """
-    return _minimise(targets(y, c), m, v, c, start)
+    scale = Scale.of(m, c)
+    x, value = _minimise(targets(y, c), m, v, c, scale, None)
+    return scale.link(x), value
+
+
+class Scale(NamedTuple):
+    """Mean and standard deviation of the moments to which a link is fitted."""
+
+    mean: float
+    sd: float
+
+    @staticmethod
+    def of(m: Array, c: Array) -> Scale:
+        mean = float(c @ m / c.sum())
+        sd = float(np.sqrt(c @ np.square(m - mean) / c.sum()))
+        return Scale(mean, sd if sd > 0 else 1.0)
+
+    def link(self, x: Array) -> Calibrated:
+        """The link of parameters (log a, b, log kappa), on the scale of f."""
+        a = float(np.exp(x[0])) / self.sd
+        return Calibrated(a, float(x[1]) - a * self.mean, float(np.exp(x[2])) * a * a)
 
 
 def masses(y: Array, c: Array) -> Array:
@@ -147,23 +172,33 @@ def masses(y: Array, c: Array) -> Array:
 
 
 def targets(y: Array, c: Array) -> Array:
-    """Target probabilities of rows: their labels, softened by half a count."""
+    """Target probabilities of rows: their labels, softened where rows are few."""
     positive, negative = masses(y, c)
-    return np.where(y > 0, (positive + 0.5) / (positive + 1.0), 0.5 / (negative + 1.0))
+    soft = SOFTENED * min(1.0, FEW_ROWS / max(positive + negative, 1.0))
+    high, low = (positive + soft) / (positive + 2.0 * soft), soft / (negative + 2.0 * soft)
+    return np.where(y > 0, high, low)
 
 
-def _minimise(t: Array, m: Array, v: Array, c: Array, start: Array) -> tuple[Calibrated, float]:
-    """The link of least loss for targets ``t``, and the loss; x is (log a, b, log c)."""
+def _minimise(
+    t: Array, m: Array, v: Array, c: Array, scale: Scale, start: Array | None
+) -> tuple[Array, float]:
+    """Parameters (log a, b, log kappa) of least loss for targets ``t``, and the loss."""
+    m, v = (m - scale.mean) / scale.sd, v / scale.sd**2
+    share = float(c @ t / c.sum())
+    prior = PRIOR_MEAN + np.array([0.0, np.log(share) - np.log1p(-share), 0.0])
 
     def loss(x: Array) -> float:
         with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be far too long
-            z = (np.exp(x[0]) * m + x[1]) / np.sqrt(1.0 + np.exp(x[2]) * v)
+            a = np.exp(x[0])
+            z = (a * m + x[1]) / np.sqrt(1.0 + np.exp(x[2]) * a * a * v)
             fit = -float(c @ (t * log_expit(z) + (1.0 - t) * log_expit(-z)))
-        return fit + 0.5 * float(PRIOR_PRECISION @ (x - PRIOR_MEAN) ** 2)
+        return fit + 0.5 * float(PRIOR_PRECISION @ (x - prior) ** 2)
 
-    x, value = start.copy(), loss(start)
+    x = prior.copy() if start is None else start.copy()
+    value = loss(x)
     for _ in range(MAX_ITER):
         slope, curvature, fisher = _derivatives(x, t, m, v, c)
+        slope = slope + PRIOR_PRECISION * (x - prior)
         step = np.linalg.solve(curvature if np.linalg.eigvalsh(curvature)[0] > 0 else fisher, slope)
         step *= min(1.0, 2.0 / np.max(np.abs(step), initial=1e-300))
         new = loss(x - step)
@@ -174,24 +209,29 @@ def _minimise(t: Array, m: Array, v: Array, c: Array, start: Array) -> tuple[Cal
         x, value = x - step, new
         if np.max(np.abs(step)) < 1e-10:
             break
-    return Calibrated(float(np.exp(x[0])), float(x[1]), float(np.exp(x[2]))), value
+    return x, value
 
 
 def _derivatives(x: Array, t: Array, m: Array, v: Array, c: Array) -> tuple[Array, Array, Array]:
-    """Gradient, Hessian and expected Hessian of the loss."""
-    q = 1.0 + np.exp(x[2]) * v
-    share = 1.0 - 1.0 / q
-    slope_z = np.stack([np.exp(x[0]) * m / np.sqrt(q), 1.0 / np.sqrt(q)])
-    z = slope_z[0] + x[1] * slope_z[1]
-    D = np.vstack([slope_z, -0.5 * z * share])
+    """Gradient of the log loss; its Hessian and expected Hessian with the prior's added."""
+    a = np.exp(x[0])
+    q = 1.0 + np.exp(x[2]) * a * a * v
+    r = 1.0 - 1.0 / q
+    part, inverse = a * m / np.sqrt(q), 1.0 / np.sqrt(q)
+    z = part + x[1] * inverse
+    D = np.stack([part - z * r, inverse, -0.5 * z * r])  # of z in log a, b, log kappa
     p = expit(z)
     e = c * (p - t)
     fisher = (D * (c * p * (1.0 - p))) @ D.T + np.diag(PRIOR_PRECISION)
-    bend = np.zeros((3, 3))
-    bend[0, 0] = e @ D[0]
-    bend[:2, 2] = bend[2, :2] = -0.5 * D[:2] @ (e * share)
-    bend[2, 2] = -0.5 * e @ (D[2] * share + z * share / q)
-    return D @ e + PRIOR_PRECISION * (x - PRIOR_MEAN), fisher + bend, fisher
+    er, turn = e * r, e @ (z * r / q)
+    bend = np.empty((3, 3))  # sums of e times the second derivatives of z
+    bend[0, 0] = e @ (part / q) - er @ D[0] - 2.0 * turn
+    bend[0, 1] = bend[1, 0] = -er @ inverse
+    bend[0, 2] = bend[2, 0] = -0.5 * (er @ D[0]) - turn
+    bend[1, 1] = 0.0
+    bend[1, 2] = bend[2, 1] = -0.5 * (er @ inverse)
+    bend[2, 2] = -0.5 * (er @ D[2] + turn)
+    return D @ e, fisher + bend, fisher
 
 
 def normalised(logits: Array) -> Array:
