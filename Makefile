@@ -58,8 +58,8 @@ docs: $(VENV)/.docs-stamp ## build the documentation into docs/_build/html
 papers: $(VENV)/.demo-stamp ## run the experiments of the papers (ARGS="--quick", PAPER=luts-simulation for one)
 	MPLBACKEND=Agg $(BIN)/python -m papers run $(PAPER) --output papers/results $(ARGS)
 
-bench: $(BENCH)/.stamp ## run one benchmark: make bench NAME=linear
-	PYTHONPATH=. $(BENCH)/bin/python benchmarks/run.py $(NAME)
+bench: $(BENCH)/.stamp ## run one benchmark: make bench NAME=linear (ARGS= is passed on)
+	PYTHONPATH=. $(BENCH)/bin/python benchmarks/run.py $(NAME) $(ARGS)
 
 clean: ## remove environments, caches and built files
 	rm -rf $(VENV) $(BENCH) $(TORCH) $(OLDEST) build dist htmlcov .coverage .coverage.* .hypothesis

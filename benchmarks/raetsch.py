@@ -1,6 +1,7 @@
-"""BayesianSVC against a grid search with Platt's method on Raetsch's thirteen sets.
+"""BayesianSVC and a grid search with Platt's method on Raetsch's thirteen sets; linear machines.
 
     python benchmarks/raetsch.py --jobs 16 --realisations 5:25 --out results.csv
+    python benchmarks/raetsch.py --methods linear,linear_hinge,linear_logistic,logistic_cv
     python benchmarks/raetsch.py --report results.csv
 
 Reads ``$BAYESVM_DATA/raetsch``.  One row of the CSV for every (set, realisation, method); rows that
@@ -14,16 +15,16 @@ import csv
 import os
 import sys
 import time
-import warnings
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import pool
+import tabular_models
 from bayesvm import BayesianSVC
 from bayesvm.inference import VB
 from bayesvm.kernels import RBF
@@ -33,6 +34,7 @@ SETS = [  # the slowest first, so that no process is left alone with one at the 
     *("image", "splice", "german", "flare_solar", "diabetis", "banana", "ringnorm"),
     *("twonorm", "waveform", "breast_cancer", "heart", "thyroid", "titanic"),
 ]
+FEW = ("image", "splice")  # twenty realisations: those from 5 on report
 FIELDS = [
     *("set", "realisation", "method", "n", "p"),
     *("error", "brier", "log_loss", "fit_s", "predict_s", "detail"),
@@ -53,6 +55,7 @@ METHODS: dict[str, Any] = {  # options of BayesianSVC, given the number of colum
     "ours_cv": lambda p: {"tune": "cv"},
     "ours_shared": lambda p: {"kernel": RBF(float(np.sqrt(p)))},  # never one scale a column
     "ours_matern": lambda p: {"kernel": "matern"},
+    "ours_hinge": lambda p: {"likelihood": "hinge"},
     "ours_logistic": lambda p: {"likelihood": "logistic"},
     "ours_augmented": lambda p: {"inference": VB(bound="augmented")},
     "papers": lambda p: {
@@ -62,26 +65,29 @@ METHODS: dict[str, Any] = {  # options of BayesianSVC, given the number of colum
     },
     "svc": None,
 }
+LINEAR = ("linear", "linear_hinge", "linear_logistic", "logistic_cv")  # as in the tabular sets
 
 
-def fit(method: str, X: np.ndarray, y: np.ndarray) -> tuple[object, str]:
-    if method != "svc":
-        model = BayesianSVC(random_state=0, **METHODS[method](X.shape[1])).fit(X, y)
-        theta = " ".join(f"{v:.4g}" for v in np.exp(model.kernel_.theta))
-        return model, f"{theta} | {model.machines_[0].link} | {model.n_iter_}"
-    model, best = grid_and_platt(X, y)
-    return model, str(best)
+def fit(method: str, X: np.ndarray, y: np.ndarray) -> tuple[Any, str]:
+    """A fitted model, and what was chosen in the fit."""
+    if method in LINEAR:
+        return tabular_models.MODELS[method](pd.DataFrame(X), y)
+    if method == "svc":
+        model, best = grid_and_platt(X, y)
+        return model, str(best)
+    model = BayesianSVC(random_state=0, **METHODS[method](X.shape[1])).fit(X, y)
+    theta = " ".join(f"{v:.4g}" for v in np.exp(model.kernel_.theta))
+    return model, f"{theta} | {model.machines_[0].link} | {model.n_iter_}"
 
 
-def task(name: str, k: int, method: str) -> dict[str, object]:
+def work(name: str, k: int, method: str) -> pool.Row:
+    """Fit and score one realisation; seconds of processor time."""
     X, y, X_test, y_test = load(name, k)
-    with warnings.catch_warnings(), threadpool_limits(1):  # processes run side by side
-        warnings.simplefilter("ignore")
-        start = time.perf_counter()
-        model, detail = fit(method, X, y)
-        fitted = time.perf_counter()
-        proba = model.predict_proba(X_test)[:, 1]
-        done = time.perf_counter()
+    start = time.process_time()
+    model, detail = fit(method, X, y)
+    fitted = time.process_time()
+    proba = model.predict_proba(pd.DataFrame(X_test) if method in LINEAR else X_test)[:, 1]
+    done = time.process_time()
     positive = y_test == 1
     p = np.clip(proba, 1e-15, 1 - 1e-15)
     values = [
@@ -95,32 +101,25 @@ def task(name: str, k: int, method: str) -> dict[str, object]:
     return dict(zip(FIELDS, row))
 
 
+def realisations(name: str) -> int:
+    """How many there are of a set."""
+    with np.load(Path(os.environ["BAYESVM_DATA"]) / "raetsch" / f"{name}.npz") as d:
+        return len(d["train_original"]) + len(d["train_generated"])
+
+
+def cost(name: str, k: int, method: str) -> float:
+    """The larger sets first, and fits that take long before those that do not."""
+    return (len(SETS) - SETS.index(name)) * (0.01 if method in LINEAR else 1.0)
+
+
 def run(args: argparse.Namespace) -> None:
     first, last = (int(v) for v in args.realisations.split(":"))
-    out = Path(args.out)
-    done: set[tuple[str, str, str]] = set()
-    if out.exists():
-        with out.open() as file:
-            done = {(r["set"], r["realisation"], r["method"]) for r in csv.DictReader(file)}
-    tasks = []
+    jobs = []
     for name in args.sets.split(","):
-        with np.load(Path(os.environ["BAYESVM_DATA"]) / "raetsch" / f"{name}.npz") as d:
-            count = len(d["train_original"]) + len(d["train_generated"])
-        for k in range(first, min(last, count)):
-            wanted = [(name, k, m) for m in args.methods.split(",")]
-            tasks += [t for t in wanted if (t[0], str(t[1]), t[2]) not in done]
-    fresh = not out.exists()
-    with out.open("a", newline="") as file, ProcessPoolExecutor(args.jobs) as pool:
-        writer = csv.DictWriter(file, FIELDS)
-        if fresh:
-            writer.writeheader()
-        waiting = [pool.submit(task, *t) for t in tasks]
-        for k, future in enumerate(as_completed(waiting), 1):
-            writer.writerow(future.result())
-            file.flush()
-            if k % 50 == 0:
-                print(f"{k} of {len(tasks)}", flush=True)
-    report(out, args.baseline)
+        here = range(5 if name in FEW and first > 5 else first, min(last, realisations(name)))
+        jobs += [(name, k, m) for k in here for m in args.methods.split(",")]
+    pool.run(work, jobs, args.out, FIELDS, args.jobs, args.seconds, cost)
+    report(args.out, args.baseline)
 
 
 def report(path: Path, baseline: str = "svc") -> None:
@@ -173,13 +172,13 @@ def report(path: Path, baseline: str = "svc") -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = pool.arguments(__doc__, "raetsch.csv")
     parser.add_argument("--sets", default=",".join(SETS))
-    parser.add_argument("--realisations", default="5:25", help="first:last, last excluded")
-    parser.add_argument("--methods", default="ours,svc", help=", ".join(METHODS))
+    parser.add_argument(
+        "--realisations", default="25:100", help="first:last, last excluded; of image, splice 5 on"
+    )
+    parser.add_argument("--methods", default="ours,svc", help=", ".join((*METHODS, *LINEAR)))
     parser.add_argument("--baseline", default="svc")
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--out", default="raetsch.csv")
     parser.add_argument("--report", type=Path, help="only print the table of this file")
     given = parser.parse_args()
     report(given.report, given.baseline) if given.report else run(given)

@@ -1,7 +1,9 @@
 """Tables of the study on Raetsch's sets, written into the pages that show them.
 
-    python benchmarks/raetsch_pages.py benchmarks/results/2026-11-15/raetsch.csv
+    python benchmarks/raetsch_pages.py benchmarks/results/*/raetsch.csv
 
+A later file replaces what an earlier one has of a set and method.  The first one's ``ours`` is the
+version before, to which the last one's is compared.
 A page marks the place of a table by ``<!-- raetsch: name -->`` and ``<!-- end -->``; what stands
 between is replaced.  So no number of the study is typed by hand.
 """
@@ -11,12 +13,13 @@ from __future__ import annotations
 import csv
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", "docs/kernel_study.md", "docs/replacing_svc.md"]
+PAGES = ["README.md", "docs/kernel_study.md", "docs/replacing_svc.md", "docs/benchmarks.md"]
 PLACE = re.compile(r"(<!-- raetsch: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 BASE = "svc"
 FRESH = 25  # first realisation that no choice has seen; image and splice have only twenty
@@ -27,8 +30,15 @@ VARIANTS = {
     "ours_shared": "one length scale for all columns",
     "ours_cv": '`tune="cv"`',
     "ours_matern": '`kernel="matern"`',
+    "ours_hinge": '`likelihood="hinge"`',
     "ours_logistic": '`likelihood="logistic"`',
     "papers": 'the papers\' way: `tune="bound"`, `VB(bound="augmented")`, `probability="probit"`',
+}
+
+OTHERS = {
+    "logistic_cv": "`LogisticRegressionCV`",
+    "linear_hinge": '`likelihood="hinge"`',
+    "linear_logistic": '`likelihood="logistic"`',
 }
 
 Scores = dict[tuple[str, str], dict[int, dict[str, float]]]
@@ -47,13 +57,20 @@ def read(path: Path) -> Scores:
 class Pair:
     """A method and the baseline on the realisations that both have seen."""
 
-    def __init__(self, scores: Scores, name: str, method: str, only: set[int] | None = None):
-        ours, base = scores[name, method], scores[name, BASE]
-        both = set(ours) & set(base)
+    def __init__(
+        self,
+        scores: Scores,
+        name: str,
+        method: str,
+        only: set[int] | None = None,
+        base: str = BASE,
+    ):
+        ours, base_ = scores[name, method], scores[name, base]
+        both = set(ours) & set(base_)
         common = sorted(both & only if only else {k for k in both if k >= FRESH} or both)
         self.count = len(common)
         self.a = {k: np.array([ours[r][k] for r in common]) for k in ours[common[0]]}
-        self.b = {k: np.array([base[r][k] for r in common]) for k in ours[common[0]]}
+        self.b = {k: np.array([base_[r][k] for r in common]) for k in ours[common[0]]}
 
     def gap(self, measure: str) -> tuple[float, float]:
         """Mean paired difference and its standard error."""
@@ -92,8 +109,11 @@ def full(scores: Scores) -> str:
     return "\n".join(lines)
 
 
-def _summary(scores: Scores, method: str, only: set[int] | None = None) -> list[str]:
-    pairs = [Pair(scores, s, method, only) for s in _sets(scores) if (s, method) in scores]
+def _summary(
+    scores: Scores, method: str, only: set[int] | None = None, base: str = BASE
+) -> list[str]:
+    both = [s for s in _sets(scores) if {(s, method), (s, base)} <= set(scores)]
+    pairs = [Pair(scores, s, method, only, base) for s in both]
     ratio = [np.log(x.a["log_loss"].mean() / x.b["log_loss"].mean()) for x in pairs]
     cells = [f"{100 * np.mean([x.gap('error')[0] for x in pairs]):+.2f}"]
     cells.append(f"{np.expm1(np.mean(ratio)):+.1%}")
@@ -118,8 +138,10 @@ def summary(scores: Scores) -> str:
 def variants(scores: Scores) -> str:
     """All variants, on the realisations that every one of them has seen."""
     tried = [m for m in VARIANTS if any(method == m for _, method in scores)]
-    seen = [set(v) for (_, m), v in scores.items() if m in tried]
+    seen = [set(v) for (_, m), v in scores.items() if m in (*tried, BASE)]
     only = set.intersection(*seen)
+    if not only:
+        return ""
     lines = [f"| variant {HEAD[0]}", f"|---{HEAD[1]}"]
     for method in tried:
         lines.append(f"| {VARIANTS[method]} | {' | '.join(_summary(scores, method, only))} |")
@@ -145,11 +167,59 @@ def three(scores: Scores) -> str:
     return "\n".join(lines)
 
 
-TABLES = {"full": full, "summary": summary, "variants": variants, "three": three}
+def before(scores: Scores) -> str:
+    """The default against the default of the version before, on the same realisations."""
+    if not any(m == "before" for _, m in scores):
+        return ""
+    lines = [
+        "| set | splits | error | before | difference (se) | log loss | before | difference (se) |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name in _sets(scores):
+        x = Pair(scores, name, "ours", base="before")
+        cells = [f"{name} | {x.count}"]
+        for k in ("error", "log_loss"):
+            mean, se = x.gap(k)
+            told = f"{mean:+.4f} ({se:.4f})"
+            told = f"**{told}**" if x.verdict(k) == 2 else told
+            cells.append(f"{x.a[k].mean():.4f} | {x.b[k].mean():.4f} | {told}")
+        lines.append(f"| {' | '.join(cells)} |")
+    total = ["", *HEAD, f"| {' | '.join(_summary(scores, 'ours', base='before'))} |"]
+    return "\n".join([*lines, *total])
 
 
-def main(path: Path) -> None:
-    scores = read(path)
+def linear(scores: Scores) -> str:
+    """The linear default against its peers."""
+    lines = [f"| `BayesianLinearSVC()` against {HEAD[0]}", f"|---{HEAD[1]}"]
+    for other, words in OTHERS.items():
+        if any(m == other for _, m in scores):
+            lines.append(f"| {words} | {' | '.join(_summary(scores, 'linear', base=other))} |")
+    return "\n".join(lines)
+
+
+TABLES = {
+    "full": full,
+    "summary": summary,
+    "variants": variants,
+    "three": three,
+    "before": before,
+    "linear": linear,
+}
+
+
+def gather(paths: Sequence[Path]) -> Scores:
+    """All files, the later before the earlier; ``before`` is ``ours`` of the first of several."""
+    scores: Scores = {}
+    for path in paths:
+        found = read(path)
+        if scores and any(m == "ours" for _, m in found):
+            scores |= {(s, "before"): v for (s, m), v in scores.items() if m == "ours"}
+        scores |= found
+    return scores
+
+
+def main(paths: Sequence[Path]) -> None:
+    scores = gather(paths)
     for page in (ROOT / p for p in PAGES):
         text = page.read_text(encoding="utf-8")
         new = PLACE.sub(lambda m: f"{m[1]}{TABLES[m[2]](scores)}\n{m[3]}", text)
@@ -159,4 +229,4 @@ def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main([Path(p) for p in sorted(sys.argv[1:])])

@@ -29,6 +29,8 @@ import kernel as kernels
 import machine
 import problems
 import selection as selecting
+import tabular as public
+import tabular_tables as public_tables
 import wide as wider
 from bayesvm.datasets import load_gene_expression, load_spam
 from bayesvm.inference import Gibbs
@@ -359,6 +361,19 @@ def kernel(book: Book, args: argparse.Namespace) -> None:
 
 
 # ---------------------------------------------------------------------------------------------
+# Public tables
+
+
+def tabular(book: Book, args: argparse.Namespace) -> None:
+    """The public protocol over $BAYESVM_DATA/tabular; lines that are there are not made again."""
+    out, chosen = book.folder / "tabular.csv", args.only or list(public.MODELS)
+    names = [s for s in public.sets() if not args.problem or any(k in s for k in args.problem)]
+    folds = [0] if args.quick else list(range(public.FOLDS))
+    public.run(out, chosen, folds, names[:5] if args.quick else names, os.cpu_count() or 1)
+    console.print(public_tables.own_table(public_tables.read(out), folds))
+
+
+# ---------------------------------------------------------------------------------------------
 
 BENCHMARKS = {
     "linear": linear,
@@ -371,6 +386,7 @@ BENCHMARKS = {
     "factor": factor,
     "kernel": kernel,
     "scale": scale,
+    "tabular": tabular,
 }
 
 
@@ -406,6 +422,7 @@ def main() -> None:
     known = (
         *(*LIBRARIES, *VECTOR_LIBRARIES, *grouped.LIBRARIES, *kernels.METHODS),
         *(*selecting.SELECTORS, *selecting.SPAM, *genes.METHODS, *wider.METHODS),
+        *public.MODELS,
     )
     unknown = set(args.only or ()) - set(known)
     if unknown:
