@@ -2,10 +2,10 @@
 
     python benchmarks/rare.py --jobs 16
 
-``cluster``: 9 positives in 3,000 rows, around a point three standard deviations off in two of five
-columns; 20 seeds.  ``logistic``: log odds linear in five columns, 3 % and 0.1 % positives, several
-numbers of rows.  Log loss is the expected one of new rows, the truth being known; recall is of new
-positives at a probability of one half.  Seeds below 1000 are for choosing, the others report.
+``outside``, ``inside``: 9 positives in 3,000 rows of five columns, around a point away from the
+negatives or among them; 20 seeds.  ``logistic``: log odds linear in five columns, 3 % and 0.1 %
+positives, several numbers of rows.  Log loss is the expected one of new rows, by the known truth;
+recall is of new positives at a probability of one half.  Seeds below 1000 are for choosing.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ from tabular_tables import decimals, table
 
 FIELDS = ["part", "rows", "positives", "seed", "model", "recall", "log_loss", "best", "cpu_s"]
 COLUMNS = 5
-CENTRE = np.array([3.0, 3.0, 0.0, 0.0, 0.0])
-SPREAD = 0.5  # of the positives around it
+# where the positives are, and their spread; that of the negatives is one, around zero
+CLUSTERS = {
+    "outside": (np.array([3.0, 3.0, 0.0, 0.0, 0.0]), 0.5),
+    "inside": (np.array([1.0, 1.0, 0.0, 0.0, 0.0]), 0.15),
+}
 SLOPES = np.array([1.0, -1.0, 0.5, 0.0, 0.0])
 NEW = 20_000  # rows to score on
 LINEAR = ("linear", "linear_hinge", "linear_logistic", "logistic_cv")
@@ -36,16 +39,19 @@ CASES = [(n, 0.03) for n in (1_000, 3_000, 10_000, 30_000)]
 CASES += [(n, 0.001) for n in (10_000, 30_000, 100_000)]
 
 
-def cluster_odds(X: np.ndarray, share: float) -> np.ndarray:
+def cluster_odds(part: str, X: np.ndarray, share: float) -> np.ndarray:
     """Log odds of a positive, known from the two densities."""
-    ones = norm.logpdf(X, CENTRE, SPREAD).sum(axis=1)
+    ones = norm.logpdf(X, *CLUSTERS[part]).sum(axis=1)
     return ones - norm.logpdf(X).sum(axis=1) + np.log(share / (1 - share))
 
 
-def cluster(rng: np.random.Generator, n: int, positives: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows, the positives last, in a random order."""
+def cluster(
+    part: str, rng: np.random.Generator, n: int, positives: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and labels."""
+    centre, spread = CLUSTERS[part]
     X = rng.standard_normal((n, COLUMNS))
-    X[n - positives :] = CENTRE + SPREAD * X[n - positives :]
+    X[n - positives :] = centre + spread * X[n - positives :]
     y = (np.arange(n) >= n - positives).astype(int)
     order = rng.permutation(n)
     return X[order], y[order]
@@ -73,12 +79,12 @@ def expected_log_loss(f: np.ndarray, p: np.ndarray) -> float:
 
 def work(part: str, n: int, positives: float, seed: int, model: str) -> pool.Row:
     rng = np.random.default_rng((seed, n))
-    if part == "cluster":
+    if part in CLUSTERS:
         share = positives / n
-        X, y = cluster(rng, n, int(positives))
-        new, labels = cluster(rng, NEW, round(share * NEW))
-        f = cluster_odds(new, share)
-        ones = CENTRE + SPREAD * rng.standard_normal((NEW // 10, COLUMNS))
+        X, y = cluster(part, rng, n, int(positives))
+        new = cluster(part, rng, NEW, round(share * NEW))[0]
+        f = cluster_odds(part, new, share)
+        ones = cluster(part, rng, NEW // 10, NEW // 10)[0]
     else:
         X, odds = logistic(rng, n, positives)
         y = (rng.random(n) < expit(odds)).astype(int)
@@ -105,7 +111,8 @@ def work(part: str, n: int, positives: float, seed: int, model: str) -> pool.Row
 
 def jobs(seeds: range) -> list[tuple]:
     """Part, rows, positives (a number, or a share), seed, model."""
-    out: list[tuple] = [("cluster", 3_000, 9, s, m) for s in seeds for m in (*KERNEL, *LINEAR)]
+    every = (*KERNEL, *LINEAR)
+    out: list[tuple] = [(k, 3_000, 9, s, m) for k in CLUSTERS for s in seeds for m in every]
     for n, share in CASES:
         models = (*KERNEL, *LINEAR) if n <= MOST_KERNEL else LINEAR
         out += [("logistic", n, share, s, m) for s in seeds[: len(seeds) // 2] for m in models]
@@ -122,18 +129,19 @@ def cost(part: str, n: int, positives: float, seed: int, model: str) -> float:
 
 def cluster_table(rows: pd.DataFrame) -> str:
     """Recall and log loss over seeds, where 9 of 3,000 rows are positive."""
-    some = rows[rows["part"] == "cluster"]
     lines = []
-    for m in (*KERNEL, *LINEAR):
-        mine = some[some["model"] == m]
-        if len(mine):
-            r, q = mine["recall"], mine["log_loss"]
-            cells = [decimals(v, 2) for v in (r.mean(), r.min(), r.max())]
-            cells += [decimals(v) for v in (q.mean(), q.min(), q.max())]
-            lines.append([WORDS[m], f"{len(mine)}", *cells])
-    if len(some):
-        lines.append(["the truth", "", "", "", "", decimals(some["best"].mean()), "", ""])
-    head = ["", "seeds", "recall", "least", "most", "log loss", "least", "most"]
+    for part in CLUSTERS:
+        some = rows[rows["part"] == part]
+        for m in (*KERNEL, *LINEAR):
+            mine = some[some["model"] == m]
+            if len(mine):
+                r, q = mine["recall"], mine["log_loss"]
+                cells = [decimals(v, 2) for v in (r.mean(), r.min(), r.max())]
+                cells += [decimals(v) for v in (q.mean(), q.min(), q.max())]
+                lines.append([part, WORDS[m], f"{len(mine)}", *cells])
+        if len(some):
+            lines.append([part, "the truth", "", "", "", "", decimals(some["best"].mean()), "", ""])
+    head = ["positives", "", "seeds", "recall", "least", "most", "log loss", "least", "most"]
     return table(head, lines)
 
 

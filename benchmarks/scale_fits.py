@@ -41,8 +41,9 @@ def bayesvm(X: Any, y: Any, points: int, threads: int, **options: Any) -> tuple[
     if "memory" in options:
         options["engine"] = Threads(threads, memory=options.pop("memory"))
     how = {"tune": False, "random_state": 0, "n_jobs": threads, **options}
-    kernel = "rbf" if how["tune"] else 4.0 * RBF(SCALE)
-    model = BayesianSVC(kernel, points, **how).fit(X, y)
+    if not how["tune"]:
+        how["kernel"] = 4.0 * RBF(SCALE)
+    model = BayesianSVC(n_inducing=points, **how).fit(X, y)
     told = {
         "passes": round(passes[0], 2),
         "pass_seconds": wall[0],

@@ -15,6 +15,7 @@ import base64
 import json
 import os
 import time
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -146,13 +147,15 @@ def run(
     names: list[str],
     jobs: int,
     seconds: float | None = None,
+    first: Sequence[str] = (),
 ) -> pool.Outcome:
-    """Every set, fold and model that ``out`` does not have."""
+    """Every set, fold and model that ``out`` does not have; models in ``first`` come first."""
     out.parent.mkdir(parents=True, exist_ok=True)
     times = known_seconds([*out.parent.glob("*tabular*.csv"), out])
 
     def expected(name: str, fold: int, model: str) -> float:
-        return times.get((name, model)) or cost(model, *_sizes()[name])
+        known = times.get((name, model)) or cost(model, *_sizes()[name])
+        return known + (1e6 if model in first else 0.0)
 
     with out.with_suffix(".jsonl").open("a", encoding="utf-8") as file:
 
@@ -170,8 +173,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--folds", nargs="+", type=int, default=list(range(FOLDS)))
     parser.add_argument("--sets", nargs="+", help="names (default: all)")
+    parser.add_argument("--first", nargs="+", choices=MODELS, default=[], help="begin with these")
     a = parser.parse_args(arguments)
-    out = run(a.out, a.models, a.folds, a.sets or sets(), a.jobs, a.seconds)
+    out = run(a.out, a.models, a.folds, a.sets or sets(), a.jobs, a.seconds, a.first)
     print(f"{out.held} held, {out.done} done, {len(out.failed)} failed, {out.left} left")
     for line in out.failed:
         print(f"  {line}")

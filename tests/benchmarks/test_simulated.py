@@ -16,13 +16,15 @@ def test_share_of_positives():
     assert abs(p.mean() - 0.03) < 4 * p.std() / np.sqrt(len(p))
 
 
-def test_log_odds_of_the_cluster_are_by_bayes_rule():
-    X, y = rare.cluster(np.random.default_rng(0), 300, 9)
+@pytest.mark.parametrize("part", rare.CLUSTERS)
+def test_log_odds_of_the_cluster_are_by_bayes_rule(part):
+    X, y = rare.cluster(part, np.random.default_rng(0), 300, 9)
     assert y.sum() == 9
-    ones = multivariate_normal(rare.CENTRE, rare.SPREAD**2 * np.eye(5)).pdf(X)
+    centre, spread = rare.CLUSTERS[part]
+    ones = multivariate_normal(centre, spread**2 * np.eye(5)).pdf(X)
     zeros = multivariate_normal(np.zeros(5), np.eye(5)).pdf(X)
     wanted = 0.003 * ones / (0.003 * ones + 0.997 * zeros)
-    np.testing.assert_allclose(expit(rare.cluster_odds(X, 0.003)), wanted, atol=1e-12)
+    np.testing.assert_allclose(expit(rare.cluster_odds(part, X, 0.003)), wanted, atol=1e-12)
 
 
 def test_expected_log_loss_is_least_at_the_truth():
