@@ -21,6 +21,7 @@ from .designs import missing as latent
 from .designs.groups import Grouped
 from .designs.table import Layout
 from .engines import Serial
+from .inputs.encoding import Encoding
 from .priors import Fixed
 
 __all__ = ["Columns", "Groups", "Intercept", "Missing", "Part", "Process", "Term"]
@@ -37,6 +38,7 @@ class TrainingRows(NamedTuple):
     choose_imputer: Callable[[Any, int, int], Any]
     choose_kernel: Callable[[Any, float], tuple[Any, bool]]
     centred: bool = True  # whether there is an intercept, so that columns can be centred
+    encoding: Encoding | None = None  # of the columns
 
 
 class Part:
@@ -95,7 +97,9 @@ class Columns(Part):
         where = self.reads(rows.layout)
         X = inner(rows.X)[:, where]
         blocks = Blocks(X, np.empty(len(X)), rows.c, block_rows(X.shape[1]))
-        fitted = plain.fit_columns(blocks, Serial(), self.standardize, rows.centred)
+        units = None if rows.encoding is None else rows.encoding.scales
+        units = None if units is None else units[where]
+        fitted = plain.fit_columns(blocks, Serial(), self.standardize, rows.centred, units)
         return Picked(fitted.center, fitted.scale, fitted.far, where)
 
 
@@ -215,15 +219,22 @@ class Process(Part):
         return layout.find(self.columns)
 
     def bind(self, rows: TrainingRows) -> Any:
+        from .kernels import with_groups
         from .processes.evidence import extent_of  # other terms do not need processes
         from .processes.points import inducing_points
         from .processes.whitened import Smooth
 
         inputs = Columns(self.columns, self.standardize).bind(rows._replace(centred=True))
         points = np.unique(inputs.columns(rows.X), axis=0)
-        kernel, named = rows.choose_kernel(self.kernel, extent_of(points, self.standardize))
-        if named:
-            kernel = kernel.kernel  # the prior has its amplitude
+        groups = None if rows.encoding is None else rows.encoding.groups
+        if groups is not None:
+            some = [groups[j] for j in inputs.where]
+            groups = tuple(np.unique(some, return_inverse=True)[1].tolist())
+        extent = extent_of(points, self.standardize, groups)
+        kernel, named = rows.choose_kernel(self.kernel, extent)
+        kernel = with_groups(
+            kernel.kernel if named else kernel, groups
+        )  # the prior has its amplitude
         scale = plain.Standardised(inputs.center, inputs.scale, inputs.far)
         Z = inducing_points(self.inducing, self.n_inducing, points, kernel, scale, rows.rng)
         return Smooth(kernel, Z, inputs)

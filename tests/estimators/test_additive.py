@@ -146,7 +146,7 @@ def test_groups_alone_and_columns_that_no_term_reads():
     model = AdditiveSVC([("h", Groups("h"))]).fit(X, y)
     assert model.score(X, y) > 0.5
     with pytest.raises(ValueError, match="'name' cannot be read as numbers"):
-        AdditiveSVC([("x", Columns(["a", "name"]))]).fit(X, y)
+        AdditiveSVC([("x", Columns(["a", "name"]))], categorical="error").fit(X, y)
 
 
 def test_unseen_groups_widen_their_share():
@@ -170,12 +170,12 @@ def test_rows_without_weight_are_as_if_they_were_not_there():
 def test_empty_cells_are_refused_where_nothing_can_fill_them(part):
     X, y = ward()
     terms = [("x", part), ("m", Missing(Columns(["c", "d"])))]
-    model = AdditiveSVC(terms).fit(X, y)
+    model = AdditiveSVC(terms, missing="error").fit(X, y)
     X.loc[0, "a"] = np.nan
     with pytest.raises(ValueError, match="term 'x': column 'a' has missing cells"):
         model.predict_proba(X)
     with pytest.raises(ValueError, match="term 'x': column 'a' has missing cells"):
-        AdditiveSVC(terms).fit(X, y)
+        AdditiveSVC(terms, missing="error").fit(X, y)
 
 
 def test_what_cannot_be_combined_is_said():

@@ -454,7 +454,7 @@ def bad(x, value):
 @pytest.mark.parametrize(
     ("params", "args", "message"),
     [
-        ({}, (bad(X, np.nan), Y), "NaN"),
+        ({"missing": "error"}, (bad(X, np.nan), Y), "NaN"),
         ({}, (bad(X, np.inf), Y), "infinity"),
         ({}, (X, np.zeros(len(Y))), "at least two classes"),
         ({}, (X[:0], Y[:0]), "0 sample"),
@@ -475,7 +475,7 @@ def bad(x, value):
         ({"probability": "platt"}, (X, Y), "one of 'calibrated'"),
         ({"class_weight": "even"}, (X, Y), "balanced"),
         ({"class_weight": 3}, (X, Y), "a dict or None"),
-        ({"missing": "drop"}, (X, Y), "choose 'error'"),
+        ({"missing": "drop"}, (X, Y), "choose 'auto', 'error'"),
         ({"callbacks": print}, (X, Y), "list of callables"),
         ({"n_jobs": "2"}, (X, Y), "whole number"),
         ({"max_iter": 0}, (X, Y), "at least 1"),

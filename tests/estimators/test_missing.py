@@ -207,7 +207,7 @@ def test_an_all_missing_row_is_kept_with_a_warning():
         (lambda X: sparse.csr_array(np.nan_to_num(X)), {}, "dense rows"),
         (lambda X: np.where(np.isnan(X), np.inf, X), {}, "infinity"),
         (lambda X: X, {"missing": "error"}, "NaN"),
-        (lambda X: X, {"missing": "drop"}, "choose 'error'"),
+        (lambda X: X, {"missing": "drop"}, "choose 'auto', 'error'"),
         (lambda X: X, {"missing": 3}, "instance of bayesvm.designs.imputation"),
         (lambda X: X, {"inference": "em"}, "EM"),
         (lambda X: X, {"inference": "svi"}, "SVI"),

@@ -114,11 +114,10 @@ def test_sources_are_of_real_numbers(dtype, tmp_path):
 
 def test_masked_cells_are_missing(model):
     rows = np.ma.masked_array(X, X > 1.5)
-    if isinstance(model, FactorSVC):  # which learns from incomplete rows
-        gaps = np.where(X > 1.5, np.nan, X)
-        want = clone(model).fit(gaps, Y).predict_proba(gaps)
-        np.testing.assert_array_equal(model.fit(rows, Y).predict_proba(rows), want)
-        return
+    gaps = np.where(X > 1.5, np.nan, X)
+    want = clone(model).fit(gaps, Y).predict_proba(gaps)
+    np.testing.assert_array_equal(clone(model).fit(rows, Y).predict_proba(rows), want)
+    model.set_params(missing="error")
     with pytest.raises(ValueError, match=f"NaN: {(X > 1.5).sum()} cell"):
         model.fit(rows, Y)
     with pytest.raises(ValueError, match="Input X contains NaN"):

@@ -268,16 +268,23 @@ def column_moments(blocks: Any, engine: Engine) -> tuple[Array, Array, Array]:
 
 
 def fit_columns(
-    blocks: Any, engine: Engine, standardize: bool, centred: bool = True
+    blocks: Any,
+    engine: Engine,
+    standardize: bool,
+    centred: bool = True,
+    units: Array | None = None,
 ) -> Standardised:
     """Centre and scale of the columns, weighted by the rows' weights; NaN are left out.
 
     Without an intercept columns are not ``centred``: f is then zero at the origin.  Nor are sparse
-    ones, which would be filled in.  A constant column gets scale 1, unless it is very large.
+    ones, which would be filled in.  A constant column gets scale 1, unless it is very large.  Where
+    ``units`` are not NaN they are the scale, as those of indicators are: divided by its standard
+    deviation, that of a rare level would outweigh all other columns.
     """
     if not standardize:
         return Standardised(np.zeros(blocks.width), np.ones(blocks.width), RAW_FAR)
     mean, sd, constant = column_moments(blocks, engine)
     scale = np.where(constant, np.where(np.abs(mean) > FAR, np.abs(mean), 1.0), sd)
+    scale = scale if units is None else np.where(np.isnan(units), scale, units)
     centred = centred and not sparse.issparse(blocks.X)
     return Standardised(mean if centred else np.zeros(scale.size), scale)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -88,6 +88,7 @@ class Layout:
     names: tuple[str, ...] | None
     count: int
     groups: tuple[int, ...] = ()  # positions of columns that name groups
+    made: tuple[tuple[int, ...], ...] | None = None  # columns of numbers that each other becomes
 
     def position(self, column: Any) -> int:
         """Position of a column given by name or number."""
@@ -111,7 +112,7 @@ class Layout:
         """Positions of columns among the numbers; ``None`` for all of them."""
         plain = [j for j in range(self.count) if j not in self.groups]
         if columns is None:
-            return np.arange(len(plain))
+            return self._made(range(len(plain)))
         if isinstance(columns, str | int | np.integer):
             columns = [columns]
         chosen = [self.position(column) for column in columns]
@@ -123,4 +124,10 @@ class Layout:
             raise ValueError("a part of the model must read at least one column; got none.")
         if len(set(chosen)) < len(chosen):
             raise ValueError(f"columns {list(columns)} name one column twice.")
-        return np.array([plain.index(j) for j in chosen])
+        return self._made([plain.index(j) for j in chosen])
+
+    def _made(self, plain: Sequence[int]) -> Array:
+        """Positions of the columns of numbers that some columns become."""
+        if self.made is None:
+            return np.array(plain, dtype=int)
+        return np.array([k for j in plain for k in self.made[j]], dtype=int)

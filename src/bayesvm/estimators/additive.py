@@ -13,8 +13,11 @@ from ..core.types import Array, Term
 from ..designs.table import beside, learn_groups
 from ..inference.progress import Progress
 from ..inputs import reading
+from ..inputs.encoding import Encoding
 from ..inputs.labels import Training, read_labels
 from ..inputs.levels import Levels
+from ..inputs.parameters import is_among
+from ..inputs.tables import check_no_cell_missing, find_categories, row_masses
 from ..machines.fit import Fit
 from ..model.model import Model, Problem, arranged
 from ..reports.cells import Imputed, ImputedCells
@@ -51,6 +54,15 @@ class AdditiveSVC(BayesianClassifier):
         How the posterior is found.
     likelihood : {"hinge", "logistic", "probit"} or an object, default="hinge"
         The likelihood of a label given f.
+    categorical : {"auto", "error"} or list of names or positions, default="auto"
+        Which columns hold categories: those of text, categories or truth values, and those listed.
+        ``"error"`` refuses columns that are not numbers.  Each level becomes an indicator (two
+        levels one column); a level that was not seen in training has none.
+    missing : {"auto", "error"}, default="auto"
+        What to do with missing cells: ``"auto"`` puts the mean of the column there, and adds an
+        indicator of such cells where they are 1 % or more of the training rows; of categories they
+        are a level.  ``"error"`` refuses them.  Those of a term ``Missing(Columns(...))``
+        have a distribution either way.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities.
     class_weight : dict, "balanced" or None, default=None
@@ -127,6 +139,8 @@ class AdditiveSVC(BayesianClassifier):
         inference: Any = "vb",
         likelihood: Any = "hinge",
         *,
+        categorical: Any = "auto",
+        missing: Any = "auto",
         probability: str = "calibrated",
         class_weight: Any = None,
         engine: Any = "auto",
@@ -141,6 +155,8 @@ class AdditiveSVC(BayesianClassifier):
         self.terms = terms
         self.inference = inference
         self.likelihood = likelihood
+        self.categorical = categorical
+        self.missing = missing
         self.probability = probability
         self.class_weight = class_weight
         self.engine = engine
@@ -155,41 +171,73 @@ class AdditiveSVC(BayesianClassifier):
     # ----- reading
 
     @property
-    def _allows_nan(self) -> bool:
+    def _models_missing(self) -> bool:
         parts = self.terms if isinstance(self.terms, Sequence) else ()
         pairs = [t for t in parts if isinstance(t, Sequence) and len(t) > 1]
         return any(isinstance(t[1], Part) and t[1].incomplete for t in pairs)
 
+    @property
+    def _allows_nan(self) -> bool:
+        return super()._allows_nan or self._models_missing
+
     def _of_missing_cells(self) -> str:
         return (
-            "A term Missing(Columns(...)) learns a distribution of the missing cells of its "
-            "columns; else fill them in, or leave such rows out."
+            "AdditiveSVC(missing='auto') puts the mean of the column there, and a term "
+            "Missing(Columns(...)) learns a distribution of the missing cells of its columns; else "
+            "fill them in, or leave such rows out."
         )
 
-    def _names(self) -> list[str]:
-        return self._table.numbers
+    def _kept_missing(self) -> Sequence[int] | None:
+        if is_among(self.missing, ("error",)):
+            return None
+        named = hasattr(self, "feature_names_in_")
+        return TermTable.of(read_terms(self.terms), self._input_names(), named).incomplete
 
-    def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
+    def _names(self) -> list[str]:
+        return list(self._table.numbers)
+
+    def _read(self, X: Any, y: Any, reset: bool, weights: Any = None) -> tuple[Any, Any]:
         """Checked numbers and labels; those of a table column by column, as terms read them."""
         reading.check_in_memory(X, "AdditiveSVC")
         terms = read_terms(self.terms) if reset else self._table.terms
         by_column = hasattr(X, "columns") or any(t.design.factor is not None for t in terms)
         if by_column:
-            X = reading.check_kind(X)
-            validate_data(self, X, reset=reset, skip_check_array=True)
+            X = self._read_columns(X, terms, reset, weights)
+            y = read_labels(y, X) if reset else None
         else:
-            X, y = super()._read(X, y, reset)
+            X, y = super()._read(X, y, reset, weights)
         if reset:
             named = hasattr(self, "feature_names_in_")
-            self._table = TermTable.of(terms, super()._names(), named)
-        if by_column:
-            X = self._table.values(X, reset)
-            y = read_labels(y, X) if reset else None
-            if X.shape[1]:
-                finite = "allow-nan" if self._allows_nan else True
-                with reading.explained(self, X, self._names()):
-                    X = check_array(X, dtype=float, ensure_all_finite=finite, input_name="X")
+            self._table = TermTable.of(terms, self._input_names(), named, self.encoding_)
         return X, y
+
+    def _read_columns(self, X: Any, terms: Sequence[Term], reset: bool, weights: Any) -> Array:
+        """Columns of numbers that the columns of a table become, those of groups aside."""
+        X = reading.check_kind(X)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        table = TermTable.of(terms, self._input_names(), hasattr(self, "feature_names_in_"))
+        names = table.numbers
+        if reset:
+            read = table.plain[table.read].tolist()
+            found = find_categories(X, self.categorical, read)
+            which = np.searchsorted(table.plain, found).tolist()
+        else:
+            which = [category.column for category in self.encoding_.categories]
+        numbers, cells = table.values(X, reset, which)
+        rest = [name for k, name in enumerate(names) if k not in which]
+        if rest:
+            finite = "allow-nan" if self._allows_nan else True
+            with reading.explained(self, numbers, rest):
+                numbers = check_array(
+                    numbers, dtype=float, ensure_all_finite=finite, input_name="X"
+                )
+        if not self._allows_nan:
+            check_no_cell_missing(cells, names, self._of_missing_cells())
+        if reset:
+            masses, kept = row_masses(weights, numbers.shape[0]), self._kept_missing()
+            self.encoding_ = Encoding.learn(numbers, cells, masses, names, kept)
+        out: Array = self.encoding_.codes(numbers, cells, names)
+        return out
 
     def _read_new(self, X: Any, groups: Any = None) -> Any:
         rows = super()._read_new(X)
@@ -221,7 +269,7 @@ class AdditiveSVC(BayesianClassifier):
         with self._run() as run:
             data = self._read_training(X, y, sample_weight).weighted()
             self._table.check_training(data.X)
-            if self._allows_nan:
+            if self._models_missing:
                 MissingCells("model").check(scheme, self.checkpoint)
                 data = data.repeated() if check.is_sampler(scheme) else data
             groups = {name: x[data.rows] for name, x in self._table.labels(X).items()}
@@ -245,7 +293,7 @@ class AdditiveSVC(BayesianClassifier):
         X, c, table = data.X, data.c, self._table
         sizes, choose = [x.size for x in levels.labels], (check.choose_imputer, check.choose_kernel)
         level = any(isinstance(t.design, Intercept) for t in table.terms)
-        rows = TrainingRows(table.layout, X, c, sizes, rng, *choose, level)
+        rows = TrainingRows(table.layout, X, c, sizes, rng, *choose, level, self.encoding_)
         bound = []
         for name, part, prior in table.terms:
             with of_term(name):
@@ -293,8 +341,8 @@ class AdditiveSVC(BayesianClassifier):
         """
         report, table, out = self._report(), self._table, np.ones(self.n_features_in_)
         reads = {t.name: where for t, where in zip(table.terms, table.reads, strict=True)}
-        plain = np.setdiff1d(np.arange(out.size), table.layout.groups)
-        out[plain] = report.inclusion(reads, plain.size)
+        each = report.inclusion(reads, len(table.numbers))
+        out[table.plain] = [each[list(made)].max() for made in self.encoding_.made]
         return out
 
     @property

@@ -15,15 +15,14 @@ object over the machines (:mod:`bayesvm.reports`), to which the estimator's prop
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
-from sklearn.utils import get_tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..blocks import block_rows, cut
 from ..blocks.lazy import computed, lazily
@@ -35,9 +34,11 @@ from ..engines.threads import blas_threads
 from ..inference import Gibbs
 from ..inference.loop import State
 from ..inputs import reading
+from ..inputs.encoding import Encoding
 from ..inputs.labels import Training, labels_of, read_labels
 from ..inputs.parameters import check_parameters, is_among, warn_idle
 from ..inputs.sources import is_dask
+from ..inputs.tables import read_table
 from ..machines.calibration import enclosing
 from ..machines.fit import Fit, Objective
 from ..machines.machine import Machine
@@ -50,7 +51,6 @@ from .posing import choose_engine
 from .run import Run, generator, warm_starts
 from .stream import Stream
 
-FLOATS = [np.float64, np.float32]
 PIECE = 1000  # rows at which f is drawn jointly, and held for all draws
 
 
@@ -67,14 +67,17 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     inference: Any = None
     fit_intercept: bool = True
     standardize: bool = True
-    missing: Any = "error"
+    categorical: Any
+    missing: Any
     warm_start: bool = False
 
     fit_: Fit  # set by fit
     n_features_in_: int
+    encoding_: Encoding
 
     _accept_sparse = True
     _has_effects = False  # of groups; a source may have them
+    _has_imputer = False  # missing cells may have a distribution
     _stream: Stream | None = None  # of partial_fit
 
     # ----- parameters
@@ -123,67 +126,84 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self._allows_nan
-        tags.input_tags.sparse = self._accept_sparse and not self._allows_nan
+        tags.input_tags.sparse = self._accept_sparse and not self._models_missing
+        tags.input_tags.string = tags.input_tags.categorical = self._encodes
         return tags
 
     # ----- reading rows
 
     @property
+    def _encodes(self) -> bool:
+        """Whether columns may hold text or categories."""
+        return self.categorical is not None and not is_among(self.categorical, ("error",))
+
+    @property
     def _allows_nan(self) -> bool:
         """Whether cells of X may be missing."""
-        return not (isinstance(self.missing, str) and self.missing == "error")
+        return not is_among(self.missing, ("error",))
+
+    @property
+    def _models_missing(self) -> bool:
+        """Whether missing cells of columns of numbers have a distribution."""
+        return self._has_imputer and not is_among(self.missing, ("auto", "error"))
 
     def _missing(self) -> MissingCells | None:
-        """The distribution of missing cells, if they may be missing."""
+        """The distribution of missing cells, if they have one."""
         centred = bool(self.standardize and self.fit_intercept)
-        return MissingCells(self.missing, centred) if self._allows_nan else None
+        return MissingCells(self.missing, centred) if self._models_missing else None
 
     def _of_missing_cells(self) -> str:
         """What a refusal of missing cells recommends."""
-        if "missing" in self._get_param_names():
-            return (
-                f"{type(self).__name__}(missing='model'), by inference='vb' or 'gibbs' and of "
-                "dense rows, learns a distribution of such cells; else fill them in, for instance "
-                "by sklearn.impute.SimpleImputer in a pipeline, or leave such rows out."
-            )
+        if not is_among(self.missing, ("error",)):
+            return "Sparse rows must be complete; give X.toarray(), or fill such cells in."
         return (
-            f"{type(self).__name__} needs complete rows: fill the cells in, for instance by "
-            "sklearn.impute.SimpleImputer in a pipeline, or leave such rows out. "
-            "BayesianLinearSVC(missing='model') and FactorSVC() learn from incomplete rows."
+            f"{type(self).__name__}(missing='auto') puts the mean of the column there; else fill "
+            "the cells in, for instance by sklearn.impute.SimpleImputer in a pipeline, or leave "
+            "such rows out."
         )
 
-    def _read(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
+    def _read(self, X: Any, y: Any, reset: bool, weights: Any = None) -> tuple[Any, Any]:
         """Checked rows and labels; with ``reset`` their columns become the estimator's."""
-        finite = "allow-nan" if get_tags(self).input_tags.allow_nan else True
         kind = reading.kind_of(X)
-        if kind == "source":
-            X = reading.read_source(self, X, reset)
-        elif kind == "device":
-            X = reading.read_foreign(self, X, reset)
+        if kind == "memory":
+            X = read_table(self, X, reset, weights)
         else:
-            X = reading.check_table(X, reset)
-            how = {"accept_sparse": "csr" if self._accept_sparse else False, "dtype": FLOATS}
-            with reading.explained(self, X):
-                X = validate_data(self, X, reset=reset, ensure_all_finite=finite, **how)
-            X = reading.as_rows(X)
+            reader = reading.read_source if kind == "source" else reading.read_foreign
+            X = reader(self, X, reset)
+            if reset:
+                self.encoding_ = Encoding(self.n_features_in_)
+            elif not self.encoding_.is_plain:
+                raise ValueError(
+                    "the model was fitted to a table with columns of text or missing cells; give "
+                    f"a table of that kind, in memory, not {type(X).__name__}."
+                )
         return X, read_labels(y, X) if reset or y is not None else None
+
+    def _kept_missing(self) -> Sequence[int] | None:
+        """Columns of numbers whose missing cells are left to the model; ``None`` for all."""
+        return None if self._models_missing else ()
 
     def _read_training(self, X: Any, y: Any, sample_weight: Any) -> Training:
         """Checked rows of the training data, their classes and weights."""
-        return Training.of(*self._read(X, y, reset=True), sample_weight, self.class_weight)
+        rows = self._read(X, y, reset=True, weights=sample_weight)
+        return Training.of(*rows, sample_weight, self.class_weight)
 
     def _read_new(self, X: Any, groups: Any = None) -> Any:
         """Checked rows to predict; an estimator with groups returns them beside their codes."""
         self._fitted()
         X = self._read(X, None, reset=False)[0]
-        if self._allows_nan and reading.is_sparse(X):
+        if self._models_missing and reading.is_sparse(X):
             raise ValueError("missing='model' needs dense rows; give X.toarray().")
         return X
 
-    def _names(self) -> list[str]:
-        """Names of the columns, made up where the input had none."""
+    def _input_names(self) -> list[str]:
+        """Names of the columns of the input, made up where it had none."""
         made_up = [f"x{j}" for j in range(self.n_features_in_)]
         return list(getattr(self, "feature_names_in_", made_up))
+
+    def _names(self) -> list[str]:
+        """Names of the columns that the input becomes: indicators of categories beside numbers."""
+        return self.encoding_.names(self._input_names())
 
     # ----- fitting
 
@@ -200,6 +220,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The fit that begins, its parameters checked."""
         params, idle = BaseEstimator.get_params(self, deep=False), self._idle()
         check_parameters(params)
+        if not self._has_imputer and not is_among(self.missing, ("auto", "error")):
+            raise ValueError(f"missing={self.missing!r} is not known; choose 'auto' or 'error'.")
         warn_idle(self, idle)
         return Run(type(self).__name__, params)
 

@@ -95,6 +95,13 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         to fit labels and does not help new rows.
     intercept_scale : float, optional
         Prior standard deviation of the intercept, the level of f; 3 if not given.
+    categorical : {"auto", "error"} or list of names or positions, default="auto"
+        Which columns hold categories: those of text, categories or truth values, and those listed.
+        ``"error"`` refuses columns that are not numbers.  Each level becomes an indicator (two
+        levels one column); a level that was not seen in training has none.
+    missing : {"auto", "error"}, default="auto"
+        ``"auto"`` takes missing cells for unknown entries of the table, which factors and noise
+        give a distribution; of categories they are a level.  ``"error"`` refuses them.
     standardize : bool, default=True
         Scale columns inside (they are always centred); loadings are reported on the scale of the
         input.
@@ -186,6 +193,8 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         joint: bool = True,
         label_weight: float = 1.0,
         intercept_scale: float | None = None,
+        categorical: Any = "auto",
+        missing: Any = "auto",
         standardize: bool = True,
         probability: str = "calibrated",
         class_weight: Any = None,
@@ -208,6 +217,8 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         self.joint = joint
         self.label_weight = label_weight
         self.intercept_scale = intercept_scale
+        self.categorical = categorical
+        self.missing = missing
         self.standardize = standardize
         self.probability = probability
         self.class_weight = class_weight
@@ -219,9 +230,8 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         self.callbacks = callbacks
         self.checkpoint = checkpoint
 
-    @property
-    def _allows_nan(self) -> bool:
-        return True
+    def _kept_missing(self) -> None:
+        return None  # factors give them a distribution
 
     # ----- fitting
 

@@ -35,7 +35,7 @@ class GroupPart(NamedTuple):
 
 
 def parts_of(
-    levels: Levels, random: Any, random_prior: Any, names: Sequence[str], scheme: Any
+    levels: Levels, random: Any, random_prior: Any, layout: Layout, scheme: Any
 ) -> list[GroupPart]:
     """Effects of each factor's groups, from the arguments ``random`` and ``random_prior``.
 
@@ -50,12 +50,12 @@ def parts_of(
                 f"{list(factors)}."
             )
     if not isinstance(random, Mapping):
-        random = dict.fromkeys(factors, effects(names, random))
+        random = dict.fromkeys(factors, effects(layout, random))
     if not isinstance(random_prior, Mapping):
         random_prior = dict.fromkeys(factors, chosen_prior(random_prior, scheme))
     out = []
     for name, labels in zip(factors, levels.labels, strict=True):
-        own = effects(names, random.get(name, "intercept"))
+        own = effects(layout, random.get(name, "intercept"))
         prior = prior_of(random_prior.get(name, "auto"), own.r, name, scheme)
         out.append(GroupPart(name, labels.size, own, prior))
     return out
@@ -71,8 +71,8 @@ def group_terms(parts: Sequence[GroupPart], columns: Any) -> list[Term]:
     return terms
 
 
-def effects(names: Sequence[str], random: Any) -> Effects:
-    """The effects of each group, from the argument ``random``; ``names`` are those of columns."""
+def effects(layout: Layout, random: Any) -> Effects:
+    """The effects of each group, from the argument ``random``; ``layout`` has the columns."""
     if isinstance(random, Effects):
         return random
     if isinstance(random, str):
@@ -81,14 +81,14 @@ def effects(names: Sequence[str], random: Any) -> Effects:
                 f"random={random!r} is not known; choose 'intercept', 'slope' (all columns), a "
                 "list of columns that have slopes, or a dict of these by factor."
             )
-        return Effects(slopes=tuple(range(len(names))) if random == "slope" else ())
+        return Effects(slopes=tuple(layout.find(None).tolist()) if random == "slope" else ())
     if not isinstance(random, Sequence | np.ndarray):
         raise ValueError(
             "random must be 'intercept', 'slope', a list of columns or a dict by factor; got "
             f"{random!r}."
         )
     try:
-        slopes = Layout(tuple(names), len(names)).find(random) if len(random) else ()
+        slopes = layout.find(random) if len(random) else ()
     except ValueError as error:
         raise ValueError(f"random={random!r}: {error}") from error
     return Effects(slopes=tuple(int(j) for j in slopes))

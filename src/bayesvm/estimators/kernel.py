@@ -74,6 +74,14 @@ class BayesianSVC(BayesianClassifier):
         ``False`` takes the kernel as it is.
     intercept_scale : float, optional
         Prior standard deviation of the level of f; 3 if not given.
+    categorical : {"auto", "error"} or list of names or positions, default="auto"
+        Which columns hold categories: those of text, categories or truth values, and those listed.
+        ``"error"`` refuses columns that are not numbers.  Two levels of a column are at a fixed
+        distance, in units of one length scale; one not seen in training is half as far from each.
+    missing : {"auto", "error"}, default="auto"
+        What to do with missing cells: ``"auto"`` puts the mean of the column there, and adds an
+        indicator of such cells where they are 1 % or more of the training rows; of categories they
+        are a level.  ``"error"`` refuses them.
     standardize : bool, default=True
         Centre and scale columns inside; length scales are then in units of a column's spread.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
@@ -162,6 +170,8 @@ class BayesianSVC(BayesianClassifier):
         *,
         tune: Any = True,
         intercept_scale: float | None = None,
+        categorical: Any = "auto",
+        missing: Any = "auto",
         standardize: bool = True,
         probability: str = "calibrated",
         class_weight: Any = None,
@@ -182,6 +192,8 @@ class BayesianSVC(BayesianClassifier):
         self.likelihood = likelihood
         self.tune = tune
         self.intercept_scale = intercept_scale
+        self.categorical = categorical
+        self.missing = missing
         self.standardize = standardize
         self.probability = probability
         self.class_weight = class_weight
@@ -199,6 +211,7 @@ class BayesianSVC(BayesianClassifier):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._precomputed
+        tags.input_tags.allow_nan &= not tags.input_tags.pairwise
         return tags
 
     @property
@@ -239,6 +252,7 @@ class BayesianSVC(BayesianClassifier):
         settings = self._settings()
         with self._run() as run:
             data = self._read_training(X, y, sample_weight)
+            settings = replace(settings, encoding=self.encoding_)
             large = reading.is_large(data.X) and not self._precomputed
             machines, support = (fit_blocks if large else fit_rows)(data, settings, run)
         self._stream = None
@@ -307,7 +321,7 @@ class BayesianSVC(BayesianClassifier):
         n_classes = 2 if classes is None else len(classes)
 
         def pose(X: Any, codes: Array, c: Array) -> Problem:
-            settings = replace(self._settings(scheme), fitc=False)
+            settings = replace(self._settings(scheme), fitc=False, encoding=self.encoding_)
             rng = Run(type(self).__name__, settings.params).generator("places")
             ready = prepare(settings, X, codes, c, n_classes, rng, every=FIRST_INDUCING)
             model = settings.model(ready.design)

@@ -21,9 +21,10 @@ from ..gaussian.forms import sandwich
 from ..inference import EM, SVI, VB, Gibbs
 from ..inference.loop import State
 from ..inference.progress import Monitor, Progress, Watch, silent
+from ..inputs.encoding import Encoding
 from ..inputs.labels import Training, check_positive_weights
 from ..inputs.sources import is_dask
-from ..kernels import Precomputed, Scaled
+from ..kernels import Precomputed, Scaled, with_groups
 from ..kernels.precomputed import check_gram
 from ..likelihoods.tight import Tight
 from ..machines.machine import Machine
@@ -62,13 +63,29 @@ class Settings:
     rule: str | None  # of tuning
     fitc: bool
     level: float  # prior variance of the level of f
+    encoding: Encoding | None = None  # of the columns, known when they are read
 
     @property
     def is_precomputed(self) -> bool:
         return isinstance(self.params["kernel"], str) and self.params["kernel"] == "precomputed"
 
+    @property
+    def groups(self) -> tuple[int, ...] | None:
+        """Columns that share a length scale."""
+        return None if self.encoding is None else self.encoding.groups
+
+    @property
+    def units(self) -> Array | None:
+        """Scales of columns that are indicators."""
+        return None if self.encoding is None else self.encoding.scales
+
     def extent(self, points: Array) -> float:
-        return extent_of(points, self.params["standardize"])
+        return extent_of(points, self.params["standardize"], self.groups)
+
+    def start(self, points: Array) -> tuple[Any, bool]:
+        """The kernel to start from, and whether its form was left to us."""
+        kernel, named = check.choose_kernel(self.params["kernel"], self.extent(points))
+        return with_groups(kernel, self.groups), named
 
     def model(self, design: Whitened) -> Model:
         """The process as a linear model, with the likelihood whose bound is climbed."""
@@ -141,9 +158,9 @@ def prepare(
         inputs, named = Standardised(np.zeros(1), np.ones(1)), False
     else:
         rows = Blocks(data.X[data.at], np.empty(data.c.size), data.c, block_rows(X.shape[1]))
-        inputs = fit_columns(rows, Serial(), params["standardize"])
+        inputs = fit_columns(rows, Serial(), params["standardize"], units=settings.units)
         points = inputs.columns(data.X)
-        kernel, named = check.choose_kernel(params["kernel"], settings.extent(points))
+        kernel, named = settings.start(points)
     chosen: list[Array] = []
 
     def choose(kernel: Any) -> Array:
@@ -305,12 +322,12 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> tuple[list[Machi
         )
     given = (params["engine"], data.X, data.c, p, params["n_jobs"], scheme)
     engine, blocks = in_blocks(*given, y=data.codes)
-    inputs = fit_columns(blocks, engine, params["standardize"])
+    inputs = fit_columns(blocks, engine, params["standardize"], units=settings.units)
     codes = data.codes.compute() if is_dask(data.codes) else arrays.to_numpy(data.codes)
     few = blocks.take(rows_of_all_classes(codes, SAMPLED, rng))
     sample = merge(*(arrays.to_numpy(x) for x in (few.X, few.y, few.c)))
     points = inputs.columns(sample.X)
-    kernel, named = check.choose_kernel(params["kernel"], settings.extent(points))
+    kernel, named = settings.start(points)
 
     def design_of(kernel: Any) -> Whitened:
         return Whitened(kernel, settings.inducing(points, kernel, inputs, rng), inputs)

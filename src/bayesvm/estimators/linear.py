@@ -51,15 +51,21 @@ class BayesianLinearSVC(BayesianClassifier):
     fit_intercept : bool, default=True
         Add an intercept, with a wide prior.  Without one f is ``X @ coef_``: columns are
         scaled and not centred.
-    missing : {"error", "model"} or an object, default="error"
-        What to do with NaN in X: refuse it, or give missing cells a distribution that is learned
-        together with the coefficients.  ``"model"`` is :class:`~bayesvm.designs.Unstructured`, a
-        Gaussian of any covariance, and :class:`~bayesvm.designs.Factors` beyond 100 columns (10 if
-        there are fewer than three rows a column).  Right where the probability to be missing
-        depends only on observed values, labels included.  Beyond 300 columns the factors are
-        learned first, without the labels, and missing cells replaced by their expectation;
-        with no cell missing in training, those of new rows are filled in by the mean of their
-        column.
+    categorical : {"auto", "error"} or list of names or positions, default="auto"
+        Which columns hold categories: those of text, categories or truth values, and those listed.
+        ``"error"`` refuses columns that are not numbers.  Each level becomes an indicator (two
+        levels one column); a level that was not seen in training has none.
+    missing : {"auto", "error", "model"} or an object, default="auto"
+        What to do with missing cells.  ``"auto"`` puts the mean of the column there, and adds an
+        indicator of such cells where they are 1 % or more of the training rows; of categories they
+        are a level.  ``"error"`` refuses them.  ``"model"`` gives those of columns of numbers a
+        distribution that is learned together with the coefficients:
+        :class:`~bayesvm.designs.Unstructured`, a Gaussian of any covariance, and
+        :class:`~bayesvm.designs.Factors` beyond 100 columns (10 if there are fewer than three rows
+        a column).  Right where the probability to be missing depends only on observed values,
+        labels included.  Beyond 300 columns the factors are learned first, without the labels, and
+        missing cells replaced by their expectation; with no cell missing in training, those of new
+        rows are filled in by the mean of their column.
     standardize : bool, default=True
         Centre and scale columns inside (sparse ones are only scaled).  The margin is 1, so the
         scale of the columns matters; results are reported on the scale of the input.
@@ -138,6 +144,8 @@ class BayesianLinearSVC(BayesianClassifier):
     True
     """
 
+    _has_imputer = True
+
     def __init__(
         self,
         prior: Any = "ridge",
@@ -145,7 +153,8 @@ class BayesianLinearSVC(BayesianClassifier):
         likelihood: Any = "hinge",
         *,
         fit_intercept: bool = True,
-        missing: str = "error",
+        categorical: Any = "auto",
+        missing: Any = "auto",
         standardize: bool = True,
         probability: str = "calibrated",
         class_weight: Any = None,
@@ -164,6 +173,7 @@ class BayesianLinearSVC(BayesianClassifier):
         self.inference = inference
         self.likelihood = likelihood
         self.fit_intercept = fit_intercept
+        self.categorical = categorical
         self.missing = missing
         self.standardize = standardize
         self.probability = probability
@@ -218,7 +228,8 @@ class BayesianLinearSVC(BayesianClassifier):
     ) -> Problem:
         K = X.shape[1] + bool(self.fit_intercept)
         engine, blocks = in_blocks(self.engine, X, c, K, self.n_jobs, parts.scheme)
-        columns: Any = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
+        how = (self.standardize, self.fit_intercept, self.encoding_.scales)
+        columns: Any = fit_columns(blocks, engine, *how)
         if missing := self._missing():
             blocks = replace(blocks, copies=copies)
             columns = missing.design(columns, blocks, engine)

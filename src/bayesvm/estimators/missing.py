@@ -35,8 +35,8 @@ class MissingCells:
         """Refuse values without a meaning, and what the scheme cannot fit."""
         if isinstance(self.value, str) and self.value != "model":
             raise ValueError(
-                f"missing={self.value!r} is not known; choose 'error', which refuses NaN, 'model', "
-                "or an object of bayesvm.designs.imputation."
+                f"missing={self.value!r} is not known; choose 'auto', 'error', which refuses "
+                "NaN, 'model', or an object of bayesvm.designs.imputation."
             )
         check.choose_imputer(self.value, 1, 1)
         if scheme.is_tight:

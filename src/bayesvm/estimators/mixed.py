@@ -12,7 +12,7 @@ from ..blocks import Blocks
 from ..core.arrays import inner
 from ..core.types import Array, Term
 from ..designs import Intercept, fit_columns
-from ..designs.table import beside, learn_groups
+from ..designs.table import Layout, beside, learn_groups
 from ..inference.progress import Progress
 from ..inputs import reading
 from ..inputs.labels import Training
@@ -68,9 +68,13 @@ class MixedSVC(BayesianClassifier):
         out, and ``fit_intercept`` must be False where the formula has no intercept.
     fit_intercept : bool, default=True
         Add an intercept, with a wide prior.
-    missing : {"error", "model"} or an object, default="error"
-        ``"error"`` refuses NaN in X; ``"model"`` takes such cells for latent variables, as in
-        :class:`~bayesvm.BayesianLinearSVC`.  Columns with slopes must be complete.
+    categorical : {"auto", "error"} or list of names or positions, default="auto"
+        Which columns hold categories: those of text, categories or truth values, and those listed.
+        ``"error"`` refuses columns that are not numbers.  Each level becomes an indicator (two
+        levels one column); a level that was not seen in training has none.
+    missing : {"auto", "error", "model"} or an object, default="auto"
+        What to do with missing cells, as in :class:`~bayesvm.BayesianLinearSVC`.  With ``"model"``
+        columns with slopes must be complete.
     standardize : bool, default=True
         Centre and scale columns inside; results are reported on the scale of the input.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
@@ -129,6 +133,7 @@ class MixedSVC(BayesianClassifier):
 
     _accept_sparse = False
     _has_effects = True
+    _has_imputer = True
     _formula: Formula | None
     _group_effects: GroupEffects
 
@@ -142,7 +147,8 @@ class MixedSVC(BayesianClassifier):
         random_prior: Any = "auto",
         formula: str | None = None,
         fit_intercept: bool = True,
-        missing: Any = "error",
+        categorical: Any = "auto",
+        missing: Any = "auto",
         standardize: bool = True,
         probability: str = "calibrated",
         class_weight: Any = None,
@@ -164,6 +170,7 @@ class MixedSVC(BayesianClassifier):
         self.random_prior = random_prior
         self.formula = formula
         self.fit_intercept = fit_intercept
+        self.categorical = categorical
         self.missing = missing
         self.standardize = standardize
         self.probability = probability
@@ -184,12 +191,18 @@ class MixedSVC(BayesianClassifier):
     def _names(self) -> list[str]:
         return super()._names() if self._formula is None else list(self._formula.names)
 
+    def _layout(self) -> Layout:
+        """Columns of the input, and those that each becomes."""
+        if self._formula is not None:
+            return Layout(tuple(self._names()), len(self._formula.names))
+        return Layout(tuple(self._input_names()), self.n_features_in_, (), self.encoding_.made)
+
     def _read_new(self, X: Any, groups: Any = None) -> Any:
         levels = self._effects.levels
         if self._formula is not None:
             X, groups = self._formula.new_rows(X, groups)
         X = super()._read_new(X)
-        if self._allows_nan and isinstance(X, np.ndarray):  # others are complete
+        if self._models_missing and isinstance(X, np.ndarray):  # others are complete
             model = self.machines_[0].model
             for k in model.grouped:
                 reading.check_complete(X, model.terms[k].design.slopes, self._names())
@@ -304,12 +317,13 @@ class MixedSVC(BayesianClassifier):
     def _problem(self, data: Training, levels: Levels, random: Any, chosen: check.Parts) -> Problem:
         K, names = data.X.shape[1] + bool(self.fit_intercept), self._names()
         scheme, prior, level, likelihood = chosen
-        parts = parts_of(levels, random, self.random_prior, names, scheme)
+        parts = parts_of(levels, random, self.random_prior, self._layout(), scheme)
         total = check_sizes(K, parts, data.X, scheme)
         engine, blocks = in_blocks(self.engine, data.X, data.c, K, self.n_jobs, scheme, total)
         if isinstance(blocks, Blocks):
             blocks = replace(blocks, copies=data.copies)
-        columns: Any = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
+        how = (self.standardize, self.fit_intercept, self.encoding_.scales)
+        columns: Any = fit_columns(blocks, engine, *how)
         if missing := self._missing():
             reading.check_slopes(inner(data.X), [part.effects for part in parts], names)
             columns = missing.design(columns, blocks, engine)

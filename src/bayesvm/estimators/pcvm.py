@@ -64,6 +64,14 @@ class PCVC(BayesianClassifier):
     n_candidates : int or "auto", default="auto"
         How many rows may become vectors, drawn from every class alike; ``"auto"`` is all up to 3000
         rows, then 3000, and fewer beyond 10,000 rows (1,000 of 30,000; at least 500).
+    categorical : {"auto", "error"} or list of names or positions, default="auto"
+        Which columns hold categories: those of text, categories or truth values, and those listed.
+        ``"error"`` refuses columns that are not numbers.  Two levels of a column are at a fixed
+        distance, in units of one length scale; one not seen in training is half as far from each.
+    missing : {"auto", "error"}, default="auto"
+        What to do with missing cells: ``"auto"`` puts the mean of the column there, and adds an
+        indicator of such cells where they are 1 % or more of the training rows; of categories they
+        are a level.  ``"error"`` refuses them.
     standardize : bool, default=True
         Centre and scale columns inside; length scales are then in units of a column's spread.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
@@ -152,6 +160,8 @@ class PCVC(BayesianClassifier):
         selection: str = "best",
         n_folds: int = 5,
         n_candidates: Any = "auto",
+        categorical: Any = "auto",
+        missing: Any = "auto",
         standardize: bool = True,
         probability: str = "calibrated",
         class_weight: Any = None,
@@ -174,6 +184,8 @@ class PCVC(BayesianClassifier):
         self.selection = selection
         self.n_folds = n_folds
         self.n_candidates = n_candidates
+        self.categorical = categorical
+        self.missing = missing
         self.standardize = standardize
         self.probability = probability
         self.class_weight = class_weight
@@ -191,6 +203,7 @@ class PCVC(BayesianClassifier):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_among(self.kernel, ("precomputed",))
+        tags.input_tags.allow_nan &= not tags.input_tags.pairwise
         return tags
 
     def _power(self) -> Power | None:
@@ -237,7 +250,8 @@ class PCVC(BayesianClassifier):
         reading.check_served(X, "PCVC")
         run = self._run()
         data = self._read_training(X, y, sample_weight)
-        task = vectors.VectorTask.of(run, data, self.__dict__.get("kernel_"), by_label=True)
+        kernel = self.__dict__.get("kernel_")
+        task = vectors.VectorTask.of(run, data, self.encoding_, kernel, by_label=True)
         last = list(self.__dict__.pop("rate_", ())) if self.warm_start else []
         learned: dict[str, Any] = {}
         with task.journal() as journal:

@@ -15,6 +15,8 @@ from scipy import sparse
 from ..core.types import Array, Term
 from ..designs.table import Layout
 from ..inputs import reading
+from ..inputs.encoding import Encoding
+from ..inputs.tables import cells_of
 
 
 @dataclass(frozen=True)
@@ -25,26 +27,41 @@ class TermTable:
     names: Sequence[str]  # of all columns
     layout: Layout  # positions of columns, and which name groups
     reads: Sequence[Array]  # columns of numbers of each term, counted without those of groups
+    numbers: Sequence[str]  # names of the columns of numbers
 
     @classmethod
-    def of(cls, terms: Sequence[Term], names: Sequence[str], named: bool) -> TermTable:
-        """The table of terms for columns with these names, made up unless ``named``."""
+    def of(
+        cls,
+        terms: Sequence[Term],
+        names: Sequence[str],
+        named: bool,
+        encoding: Encoding | None = None,
+    ) -> TermTable:
+        """The table of terms for columns with these names, made up unless ``named``.
+
+        With an ``encoding`` of the columns that do not name groups, columns of numbers are those
+        that they become.
+        """
         layout = Layout(tuple(names) if named else None, len(names))
         groups, reads = [], []
         for name, part, _ in terms:
             if part.factor is not None:
                 with of_term(name):
                     groups.append(layout.position(part.factor))
-        layout = Layout(layout.names, layout.count, tuple(dict.fromkeys(groups)))
+        made = None if encoding is None else encoding.made
+        layout = Layout(layout.names, layout.count, tuple(dict.fromkeys(groups)), made)
         for name, part, _ in terms:
             with of_term(name):
                 reads.append(part.reads(layout))
-        return cls(terms, names, layout, reads)
+        numbers = [name for j, name in enumerate(names) if j not in layout.groups]
+        return cls(
+            terms, names, layout, reads, numbers if encoding is None else encoding.names(numbers)
+        )
 
     @property
-    def numbers(self) -> list[str]:
-        """Names of the columns of numbers."""
-        return [name for j, name in enumerate(self.names) if j not in self.layout.groups]
+    def plain(self) -> Array:
+        """Positions of the columns that do not name groups."""
+        return np.setdiff1d(np.arange(self.layout.count), self.layout.groups)
 
     @cached_property
     def read(self) -> Array:
@@ -56,26 +73,39 @@ class TermTable:
         """Those that no term reads."""
         return np.setdiff1d(np.arange(len(self.numbers)), self.read)
 
+    @property
+    def incomplete(self) -> list[int]:
+        """Those whose missing cells have a distribution."""
+        pairs = zip(self.terms, self.reads, strict=True)
+        return [int(j) for (_, part, _), where in pairs if part.incomplete for j in where]
+
     def labels(self, X: Any) -> dict[str, Array]:
         """Labels of groups, by the name of their column."""
         groups = self.layout.groups
         return {self.names[j]: np.asarray(reading.column_of(_rows(X), j)) for j in groups}
 
-    def values(self, X: Any, reset: bool) -> Array:
-        """Columns of numbers, zero where no term reads them."""
-        rows = _rows(X)
-        plain = np.setdiff1d(np.arange(self.layout.count), self.layout.groups)
+    def values(
+        self, X: Any, reset: bool, categories: Sequence[int]
+    ) -> tuple[Array, dict[int, Array]]:
+        """Columns that are not ``categories`` as numbers, zero where no term reads them; the rest.
+
+        Columns are counted without those that name groups.
+        """
+        rows, plain, kinds = _rows(X), self.plain, set(categories)
+        read = [int(k) for k in self.read if k not in kinds]
         reading.check_numbers(rows, reset, [int(j) for j in plain[self.read]])
-        out = np.zeros((np.shape(rows)[0], plain.size))
-        for k in self.read:
+        others = [k for k in range(plain.size) if k not in kinds]
+        out = np.zeros((np.shape(rows)[0], len(others)))
+        for k in read:
             try:
-                out[:, k] = np.asarray(reading.column_of(rows, int(plain[k])), dtype=float)
+                column = reading.column_of(rows, int(plain[k]))
+                out[:, others.index(k)] = np.asarray(column, dtype=float)
             except (TypeError, ValueError) as error:
                 raise ValueError(
                     f"column {self.names[plain[k]]!r} cannot be read as numbers ({error}). Encode "
                     "it, or leave it out of the terms."
                 ) from error
-        return out
+        return out, {k: cells_of(reading.column_of(rows, int(plain[k]))) for k in categories}
 
     def check_complete(self, X: Array) -> None:
         """Refuse missing cells that no part has a distribution for."""

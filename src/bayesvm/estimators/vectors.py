@@ -19,9 +19,10 @@ from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
 from ..engines import Serial
 from ..engines.threads import blas_threads
 from ..inference.loop import State
+from ..inputs.encoding import Encoding
 from ..inputs.labels import Training
 from ..inputs.parameters import SWITCH, Rule, check_rule, is_among, warn
-from ..kernels import Scaled, with_columns
+from ..kernels import Scaled, with_columns, with_groups
 from ..kernels.precomputed import check_square, skew
 from ..likelihoods import Probit
 from ..machines.calibration import ProbitLink, fit_link, plain_link
@@ -101,7 +102,9 @@ class VectorTask:
     bias: Fixed  # prior of the bias
 
     @classmethod
-    def of(cls, run: Run, training: Training, last: Any, by_label: bool) -> VectorTask:
+    def of(
+        cls, run: Run, training: Training, encoding: Encoding, last: Any, by_label: bool
+    ) -> VectorTask:
         """Merge equal rows and choose candidates; ``last`` is the kernel of an earlier fit."""
         params, rng, named, inputs = run.params, run.generator("vectors"), False, None
         kernel, standardize = params["kernel"], params["standardize"]
@@ -115,9 +118,11 @@ class VectorTask:
             data = merge(training.X[kept], codes, c)
             n, p = data.c.size, data.X.shape[1]
             blocks = Blocks(data.X[data.at], np.empty(n), data.c, block_rows(p))
-            inputs = fit_columns(blocks, Serial(), standardize)
+            inputs = fit_columns(blocks, Serial(), standardize, units=encoding.scales)
             points = inputs.columns(data.X)
-            kernel, named = check.choose_kernel(kernel, extent_of(points, standardize))
+            extent = extent_of(points, standardize, encoding.groups)
+            kernel, named = check.choose_kernel(kernel, extent)
+            kernel = with_groups(kernel, encoding.groups)
             kernel = kernel.kernel if named and isinstance(kernel, Scaled) else kernel
             same = params["warm_start"] and type(last) is type(kernel)
             if same and last.names in (kernel.names, with_columns(kernel, p).names):

@@ -6,7 +6,7 @@ import inspect
 import os
 import sys
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -33,6 +33,14 @@ RULES: Mapping[str, Rule] = {
     "memory": (
         lambda x: x is None or _is_number(x, Real),
         "a number of bytes, at least 0, or None",
+    ),
+    "categorical": (
+        lambda x: (
+            x is None
+            or is_among(x, ("auto", "error"))
+            or (isinstance(x, Sequence | np.ndarray) and not isinstance(x, str))
+        ),
+        "'auto', 'error' or a list of names or positions of columns",
     ),
     "callbacks": (
         lambda x: x is None or (isinstance(x, Collection) and all(map(callable, x))),

@@ -182,19 +182,19 @@ def check_numbers(X: Any, reset: bool = True, columns: Sequence[int] | None = No
     Of the ``columns``, or all.  At ``fit`` (``reset``) whole numbers that are too large for a float
     are warned of.
     """
-    rows = None if sparse.issparse(X) else _as_table(X)
+    rows = None if sparse.issparse(X) else as_table(X)
     if rows is None:
         return
     names, few = column_names(X), range(np.shape(rows)[1]) if columns is None else columns
     if times := _columns_where(rows, few, _has_times):
         raise ValueError(
-            f"{_in_words(times, names)} of X hold{'s' * (len(times) == 1)} dates or times, which "
+            f"{in_words(times, names)} of X hold{'s' * (len(times) == 1)} dates or times, which "
             "are not numbers. Give numbers in a unit of your choice, for instance days since the "
             "first: (x - x.min()) / numpy.timedelta64(1, 'D')."
         )
     if reset and (rounded := _columns_where(rows, few, _is_rounded)):
         warn(
-            f"{_in_words(rounded, names)} of X hold{'s' * (len(rounded) == 1)} whole numbers "
+            f"{in_words(rounded, names)} of X hold{'s' * (len(rounded) == 1)} whole numbers "
             "beyond 2**53, which are rounded: different ones may become equal. Subtract a constant "
             "if differences matter; leave the column out if it names rows."
         )
@@ -246,7 +246,7 @@ def _kind(X: Any) -> str:
     return str(getattr(getattr(X, "dtype", None), "kind", "O"))
 
 
-def _as_table(X: Any) -> Any:
+def as_table(X: Any) -> Any:
     """Rows whose columns can be looked at one by one; none where there are no columns."""
     if hasattr(X, "columns") or hasattr(X, "column_names"):
         return X
@@ -291,11 +291,11 @@ def _columns_with(
         plain = hasattr(X, "iloc") or isinstance(X, np.ndarray)
         rows = X if plain else np.array(X, dtype=object)
         counts = np.array([wrong(column_of(rows, j)).sum() for j in range(rows.shape[1])])
-    found = _in_words(np.flatnonzero(counts), column_names(X) if names is None else names)
+    found = in_words(np.flatnonzero(counts), column_names(X) if names is None else names)
     return found, int(counts.sum())
 
 
-def _in_words(at: Sequence[int] | Array, names: Sequence[str] | None) -> str:
+def in_words(at: Sequence[int] | Array, names: Sequence[str] | None) -> str:
     which = [str(j) if names is None else repr(str(names[j])) for j in at[:5]]
     rest = f" and {len(at) - 5} others" if len(at) > 5 else ""
     return f"column{'s' * (len(at) > 1)} {', '.join(which)}{rest}"

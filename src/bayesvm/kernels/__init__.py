@@ -24,7 +24,9 @@ from .algebra import (
     Sum,
     White,
     column_scales,
+    groups_of,
     with_columns,
+    with_groups,
 )
 from .inner import Linear, Polynomial
 from .precomputed import Precomputed
@@ -45,5 +47,7 @@ __all__ = [
     "Kernel",
     "squared_distances",
     "column_scales",
+    "groups_of",
     "with_columns",
+    "with_groups",
 ]

@@ -126,20 +126,52 @@ def column_scales(kernel: Any, p: int) -> Array:
     if not isinstance(kernel, Kernel):
         return np.ones(p)
     if "length_scale" in kernel.parameters:
-        return np.broadcast_to(np.asarray(vars(kernel)["length_scale"]), (p,))
+        return np.broadcast_to(scale_of(kernel), (p,))
     parts = [column_scales(vars(kernel)[k], p) for k in kernel.parts]
     return np.min(parts, axis=0) if parts else np.ones(p)
 
 
 def with_columns(kernel: Any, p: int) -> Any:
-    """The kernel with every length scale repeated, one per column."""
+    """The kernel with every length scale repeated, one per column or group of columns."""
     if not isinstance(kernel, Kernel):
         return kernel
     changes: dict[str, Any] = {k: with_columns(vars(kernel)[k], p) for k in kernel.parts}
     if "length_scale" in kernel.parameters:
-        scale = vars(kernel)["length_scale"]
-        changes["length_scale"] = scale if isinstance(scale, tuple) else (scale,) * p
+        scale, groups = vars(kernel)["length_scale"], vars(kernel)["groups"]
+        many = p if groups is None else max(groups) + 1
+        changes["length_scale"] = scale if isinstance(scale, tuple) else (scale,) * many
     return replace(kernel, **changes) if changes else kernel
+
+
+def with_groups(kernel: Any, groups: tuple[int, ...] | None) -> Any:
+    """The kernel with columns in groups that share a length scale, numbered from zero."""
+    if groups is None or not isinstance(kernel, Kernel):
+        return kernel
+    changes: dict[str, Any] = {k: with_groups(vars(kernel)[k], groups) for k in kernel.parts}
+    if "length_scale" in kernel.parameters:
+        changes["groups"] = groups
+    return replace(kernel, **changes) if changes else kernel
+
+
+def groups_of(kernel: Any) -> tuple[int, ...] | None:
+    """Groups of columns that share a length scale; None where each column is one."""
+    if not isinstance(kernel, Kernel):
+        return None
+    found = [groups_of(vars(kernel)[k]) for k in kernel.parts]
+    return next((groups for groups in found if groups), vars(kernel).get("groups"))
+
+
+def scale_of(kernel: Any) -> Array:
+    """The length scale, or one per column where columns or groups of them have separate ones."""
+    scale = np.asarray(kernel.length_scale)
+    return scale if kernel.groups is None or not scale.ndim else scale[list(kernel.groups)]
+
+
+def by_group(kernel: Any, per_column: Array) -> Array:
+    """Gradients in the log length scales of groups, from those of single columns."""
+    if kernel.groups is None:
+        return per_column
+    return np.bincount(kernel.groups, per_column, len(kernel.length_scale))
 
 
 # ---------------------------------------------------------------------------------------------

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..core import arrays
 from ..core.types import Array
-from .algebra import Kernel
+from .algebra import Kernel, by_group, scale_of
 from .stationary import divided
 
 
@@ -34,35 +34,36 @@ class Linear(Kernel):
     parameters = ("length_scale",)
 
     length_scale: Any = 1.0
+    groups: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
-        A = divided(A, self.length_scale)
-        return A @ (A if B is None else divided(B, self.length_scale)).T
+        A = divided(A, self)
+        return A @ (A if B is None else divided(B, self)).T
 
     def diag(self, A: Array) -> Array:
-        A = divided(A, self.length_scale)
+        A = divided(A, self)
         out: Array = arrays.of(A).sum(A * A, axis=1)
         return out
 
     def _folded(self, per_column: Array) -> Array:
         """Slopes in the log length scales from a share for each column."""
         per_column = np.asarray(arrays.to_numpy(per_column))
-        return -2.0 * (
-            per_column if isinstance(self.length_scale, tuple) else per_column.sum(keepdims=True)
-        )
+        if not isinstance(self.length_scale, tuple):
+            return -2.0 * per_column.sum(keepdims=True)
+        return -2.0 * by_group(self, per_column)
 
     def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
-        A = divided(A, self.length_scale)
-        B = A if B is None else divided(B, self.length_scale)
+        A = divided(A, self)
+        B = A if B is None else divided(B, self)
         return self._folded(arrays.of(A).sum(A * (G @ B), axis=0))
 
     def pull_diag(self, g: Array, A: Array) -> Array:
-        return self._folded(g @ divided(A, self.length_scale) ** 2)
+        return self._folded(g @ divided(A, self) ** 2)
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
-        scale = np.asarray(self.length_scale)
-        A = divided(A, self.length_scale)
-        B = A if B is None else divided(B, self.length_scale)
+        scale = scale_of(self)
+        A = divided(A, self)
+        B = A if B is None else divided(B, self)
         return G @ B / scale, G.T @ A / scale
 
 
@@ -92,6 +93,7 @@ class Polynomial(Kernel):
     degree: int = 3
     length_scale: Any = 1.0
     offset: float = 1.0
+    groups: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -102,7 +104,7 @@ class Polynomial(Kernel):
 
     @property
     def _inner(self) -> Linear:
-        return Linear(self.length_scale)
+        return Linear(self.length_scale, groups=self.groups)
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         out: Array = (self.offset + self._inner(A, B)) ** self.degree

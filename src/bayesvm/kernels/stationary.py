@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..core import arrays
 from ..core.types import Array
-from .algebra import Kernel, Scale
+from .algebra import Kernel, by_group, scale_of
 
 NEAR = 1e-6  # distance, in length scales, below which Matern 1/2 is taken to have no kink
 
 
-def divided(A: Array, scale: Scale) -> Array:
+def divided(A: Array, kernel: Any) -> Array:
     """Columns over their length scales."""
-    A = arrays.double(A)
-    if isinstance(scale, tuple) and len(scale) != A.shape[1]:
+    A, scale = arrays.double(A), scale_of(kernel)
+    if scale.ndim and scale.size != A.shape[1]:
         raise ValueError(
-            f"the kernel has {len(scale)} length scales but the rows have {A.shape[1]} columns; "
+            f"the kernel has {scale.size} length scales but the rows have {A.shape[1]} columns; "
             "give one length scale or one per column."
         )
-    return A / arrays.like(np.asarray(scale), A)
+    return A / arrays.like(scale, A)
 
 
 def squared_distances(A: Array, B: Array | None = None) -> Array:
@@ -60,6 +60,7 @@ class _Stationary(Kernel):
     slope_is_value: ClassVar[bool] = False  # eta is the kernel itself
 
     length_scale: Any = 1.0
+    groups: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     @abstractmethod
     def profile(self, rho: Array) -> Array: ...
@@ -68,10 +69,10 @@ class _Stationary(Kernel):
     def slope(self, rho: Array) -> Array: ...
 
     def _rho(self, A: Array, B: Array | None) -> tuple[Array, Array, Array]:
-        A = divided(A, self.length_scale)
+        A = divided(A, self)
         if B is None:
             return A, A, squared_distances(A)
-        B = divided(B, self.length_scale)
+        B = divided(B, self)
         return A, B, squared_distances(A, B)
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
@@ -82,8 +83,8 @@ class _Stationary(Kernel):
 
     def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
         if K is not None and self.slope_is_value and isinstance(self.length_scale, tuple):
-            A = divided(A, self.length_scale)
-            B, H = A if B is None else divided(B, self.length_scale), G * K
+            A = divided(A, self)
+            B, H = A if B is None else divided(B, self), G * K
         else:
             A, B, rho = self._rho(A, B)
             H = G * self.slope(rho)
@@ -94,12 +95,13 @@ class _Stationary(Kernel):
         shift = xp.mean(A, axis=0)
         A, B = A - shift, B - shift
         squares = xp.sum(H, axis=1) @ A**2 + xp.sum(H, axis=0) @ B**2
-        return np.asarray(arrays.to_numpy(squares - 2.0 * xp.sum(A * (H @ B), axis=0)))
+        each = np.asarray(arrays.to_numpy(squares - 2.0 * xp.sum(A * (H @ B), axis=0)))
+        return by_group(self, each)
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
         A, B, rho = self._rho(A, B)
         H = G * self.slope(rho)
-        scale = np.asarray(self.length_scale)
+        scale = scale_of(self)
         to_A = (H @ B - H.sum(axis=1)[:, None] * A) / scale
         to_B = (H.T @ A - H.sum(axis=0)[:, None] * B) / scale
         return to_A, to_B

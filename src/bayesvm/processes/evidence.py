@@ -81,9 +81,14 @@ class LogNormal:
         return 0.5 * float(gap @ slope), slope
 
 
-def extent_of(X: Array, standardised: bool) -> float:
-    """Squared size of a cloud of points: the variances of its columns together."""
-    return float(X.shape[1] if standardised else X.var(axis=0).sum() or 1.0)
+def extent_of(X: Array, standardised: bool, groups: Sequence[int] | None = None) -> float:
+    """Squared size of a cloud of points: the variances of its columns together.
+
+    Indicators of the levels of one column, which are in a group, together vary as one column does.
+    """
+    if standardised:
+        return float(X.shape[1] if groups is None else len(set(groups)))
+    return float(X.var(axis=0).sum() or 1.0)
 
 
 def is_scale(kernel: Scaled) -> Array:

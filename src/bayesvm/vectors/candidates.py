@@ -8,7 +8,7 @@ import numpy as np
 
 from ..blocks import rows_of_all_classes
 from ..core.types import Array
-from ..kernels import Function, Scaled, with_columns
+from ..kernels import Function, Scaled, groups_of, with_columns
 from ..likelihoods import Logistic
 from ..processes.evidence import (
     START,
@@ -93,7 +93,7 @@ def tune_kernel(
     held = journal.recall("kernel")
     if not held:
         machines = tuple(Labels(y, data.c, data.at, len(data.points)) for y in data.labels)
-        extent = extent_of(data.points, standardised)
+        extent = extent_of(data.points, standardised, groups_of(kernel))
         seen = LabelledPoints(data.points, machines, LEVEL**2, extent)
         how = (Logistic().tight, START, apart, per_column, Search(journal))
         found = maximise_evidence(Scaled(START, plain), seen, *how)
