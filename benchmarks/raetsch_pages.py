@@ -2,8 +2,8 @@
 
     python benchmarks/raetsch_pages.py benchmarks/results/*/raetsch.csv
 
-A later file replaces what an earlier one has of a set and method.  The first one's ``ours`` is the
-version before, to which the last one's is compared.
+A later file replaces what an earlier one has of our methods on a set, and adds to the others.  The
+first one's ``ours`` is the version before, to which the last one's is compared.
 A page marks the place of a table by ``<!-- raetsch: name -->`` and ``<!-- end -->``; what stands
 between is replaced.  So no number of the study is typed by hand.
 """
@@ -184,7 +184,9 @@ def before(scores: Scores) -> str:
             told = f"**{told}**" if x.verdict(k) == 2 else told
             cells.append(f"{x.a[k].mean():.4f} | {x.b[k].mean():.4f} | {told}")
         lines.append(f"| {' | '.join(cells)} |")
-    total = ["", *HEAD, f"| {' | '.join(_summary(scores, 'ours', base='before'))} |"]
+    cells = _summary(scores, "ours", base="before")[:-1]  # times are of two machines
+    total = ["", HEAD[0].removesuffix(" time |"), HEAD[1].removesuffix("---|")]
+    total.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, *total])
 
 
@@ -214,7 +216,9 @@ def gather(paths: Sequence[Path]) -> Scores:
         found = read(path)
         if scores and any(m == "ours" for _, m in found):
             scores |= {(s, "before"): v for (s, m), v in scores.items() if m == "ours"}
-        scores |= found
+        for (name, method), rows in found.items():
+            own = method.startswith(("ours", "linear"))  # two versions are not mixed
+            scores[name, method] = rows if own else scores.get((name, method), {}) | rows
     return scores
 
 
