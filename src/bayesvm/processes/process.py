@@ -305,7 +305,20 @@ class LowRank:
         return SiteMoments(m, np.maximum(v, 1e-300), alpha, R, np.arange(m.size), float(kl))
 
     def slope(self, fits: Sequence[SiteFit]) -> Array:
-        r"""Gradient in the kernel's log parameters of the bounds at their optima over sites.
+        """Gradient in the kernel's log parameters of the bounds at their optima over sites."""
+        cross, own, among = self._gradients(fits)
+        theta: Array = self.kernel.pull(cross, self.X, self.Z)
+        return theta + self.kernel.pull_diag(own, self.X) + self.kernel.pull(among, self.Z)
+
+    def slopes(self, fits: Sequence[SiteFit]) -> tuple[Array, Array]:
+        """The same gradient, and that in the inducing points, ``(m, p)``."""
+        cross, own, among = self._gradients(fits)
+        theta: Array = self.kernel.pull(cross, self.X, self.Z)
+        theta = theta + self.kernel.pull_diag(own, self.X) + self.kernel.pull(among, self.Z)
+        return theta, pull_places(self.kernel, cross, among, self.X, self.Z)
+
+    def _gradients(self, fits: Sequence[SiteFit]) -> tuple[Array, Array, Array]:
+        r"""Gradients in kernel values: of rows with points, with themselves, of points.
 
         With :math:`G = \frac12(\alpha\alpha^\top - (\Phi\Phi^\top + D)^{-1}) + \mathrm{diag}\,
         \delta` the gradient in :math:`\Phi\Phi^\top` and :math:`-\delta` that in the diagonal,
@@ -325,10 +338,14 @@ class LowRank:
             product += 0.5 * (np.outer(fit.alpha, fit.alpha @ Phi) - w[:, None] * inverse[:, 1:])
             product += delta[:, None] * Phi
             own -= delta
-        to_cross = 2.0 * over(product, self.L)  # (n, m)
-        theta: Array = self.kernel.pull(to_cross, self.X, self.Z)
-        theta += self.kernel.pull_diag(own, self.X)
-        return theta + pull_factor(self.kernel, self.Z, self.L, 2.0 * Phi.T @ product)
+        return 2.0 * over(product, self.L), own, through_factor(self.L, 2.0 * Phi.T @ product)
+
+
+def pull_places(kernel: Any, cross: Array, among: Array, X: Array, Z: Array) -> Array:
+    """Gradient in the points Z from those in the values with X, ``(n, m)``, and with themselves."""
+    left, right = kernel.pull_points(among, Z)
+    out: Array = kernel.pull_points(cross, X, Z)[1] + left + right
+    return out
 
 
 def over(A: Array, L: Array) -> Array:
@@ -336,8 +353,8 @@ def over(A: Array, L: Array) -> Array:
     return solve_triangular(L, A.T, lower=True, trans=1, check_finite=False).T
 
 
-def pull_factor(kernel: Any, Z: Array, L: Array, product: Array) -> Array:
-    r"""Gradient in the kernel's log parameters through the factor of the inducing points.
+def through_factor(L: Array, product: Array) -> Array:
+    r"""Gradient in the kernel values of the inducing points with each other.
 
     ``product`` is :math:`\bar\Phi^\top\Phi`, symmetric at an optimum over the whitened
     coefficients, whose prior no rotation changes; then
@@ -345,8 +362,8 @@ def pull_factor(kernel: Any, Z: Array, L: Array, product: Array) -> Array:
     """
     inner = over(over(product + product.T, L).T, L)
     K_bar = -0.125 * (inner + inner.T)
-    K_bar[np.diag_indices_from(K_bar)] += JITTER * np.trace(K_bar) / len(Z)
-    return np.asarray(kernel.pull(K_bar, Z))
+    K_bar[np.diag_indices_from(K_bar)] += JITTER * np.trace(K_bar) / len(L)
+    return np.asarray(K_bar)
 
 
 def factor(K: Array, w: Array, on: Array) -> Array:

@@ -10,7 +10,7 @@ at fixed *q*, so rows contribute one by one.  With :math:`c_i = (1, \phi_i)`,
     \bar\phi_i = g_i \mu_\phi + w_i\,(\phi_i - (\Sigma c_i)_\phi), \qquad
     \bar k_{ii} = -\tfrac12 w_i, \qquad \bar K_{nm} = \bar\Phi L^{-1},
 
-and :math:`\bar K_{mm}` follows from :math:`\bar\Phi^\top\Phi`, see :func:`.process.pull_factor`.
+and :math:`\bar K_{mm}` follows from :math:`\bar\Phi^\top\Phi`, see :func:`.process.through_factor`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..likelihoods.tight import Tight
 from ..model.model import Model, Problem
 from ..model.passes import expected
 from .evidence import LogNormal, Search, climb_evidence, parameter_prior
-from .process import pull_factor
+from .process import through_factor
 from .whitened import Whitened
 
 EVALUATIONS = 8  # of the bound and its gradient
@@ -84,7 +84,8 @@ class StreamedEvidence:
             self.states[j], coef = fit.state, fit.state.coef
             pull = now.engine.sum(partial(pull_block, model, coef), now.blocks)
             value += fit.bound
-            slope = slope + pull.theta + pull_factor(design.kernel, design.Z, design.L, pull.cross)
+            among = through_factor(design.L, pull.cross)
+            slope = slope + pull.theta + design.kernel.pull(among, design.Z)
         return value, slope
 
 
