@@ -224,6 +224,11 @@ class Process(Part):
         from .processes.points import inducing_points
         from .processes.whitened import Smooth
 
+        if isinstance(self.inducing, str) and self.inducing == "optimise":
+            raise ValueError(
+                "inducing='optimise' moves the points of BayesianSVC only; choose 'kmeans', "
+                "'random' or give an array of points."
+            )
         inputs = Columns(self.columns, self.standardize).bind(rows._replace(centred=True))
         points = np.unique(inputs.columns(rows.X), axis=0)
         groups = None if rows.encoding is None else rows.encoding.groups

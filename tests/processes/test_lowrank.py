@@ -116,6 +116,37 @@ def test_gradient_by_central_differences(kernel, site, fitc, monkeypatch):
 
 @both
 @every_site
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Scaled(1.5, RBF((0.7, 1.4))),
+        Scaled(2.0, Matern(1.1, nu=1.5)) + Scaled(0.3, Linear(1.3)),
+        Scaled(0.2, Polynomial(2, 1.2, 0.7)),
+    ],
+    ids=["rbf per column", "sum", "polynomial"],
+)
+def test_gradient_in_the_points_by_central_differences(kernel, site, fitc, monkeypatch):
+    nodes, weights = hermegauss(80)
+    monkeypatch.setattr("bayesvm.likelihoods.base.NODES", nodes)
+    monkeypatch.setattr("bayesvm.likelihoods.base.WEIGHTS", weights / weights.sum())
+    fit = best(kernel, fitc, site)
+    theta, slope = process(kernel, fitc).slopes([fit])
+    np.testing.assert_array_equal(theta, process(kernel, fitc).slope([fit]))
+    h, numeric = 1e-4, np.empty_like(Z)
+
+    def bound(Z):
+        low = process(kernel, fitc, Z)
+        return fit_sites(low, LABELS, site, fit.sites, tol=1e-14, max_iter=3000).bound
+
+    for j, k in np.ndindex(*Z.shape):
+        step = np.zeros_like(Z)
+        step[j, k] = h
+        numeric[j, k] = (bound(Z + step) - bound(Z - step)) / (2 * h)
+    np.testing.assert_allclose(slope, numeric, rtol=2e-6, atol=2e-6 * np.abs(numeric).max())
+
+
+@both
+@every_site
 def test_every_row_a_point_is_the_process_itself(fitc, site):
     kernel = 2.0 * RBF(0.9)
     K = kernel(X)

@@ -53,8 +53,10 @@ class BayesianSVC(BayesianClassifier):
         Number of inducing points.  ``None`` takes every distinct row: the exact process.
         ``"auto"`` does so up to 1000 rows, and beyond takes 100, 200 or 400: the first that
         leaves less than a tenth of the prior variance, and less than one, unexplained.
-    inducing : {"kmeans", "random"} or array of shape (m, n_features), default="kmeans"
-        Where the points are.
+    inducing : {"kmeans", "optimise", "random"} or array of shape (m, n_features), default="kmeans"
+        Where the points are.  With ``"optimise"`` they start at k-means and climb the gradient of
+        the bound: with the kernel, where that is tuned by ``"evidence"``, then at the kernel that
+        was chosen.  At most 10,000 rows move them.
     approximation : {"variational", "fitc"}, default="variational"
         What becomes of the variance that inducing points leave unexplained.  ``"variational"``:
         it stays, which makes ``elbo_`` a bound on the evidence of the exact process.  ``"fitc"``:
@@ -249,6 +251,11 @@ class BayesianSVC(BayesianClassifier):
         """
         if self._precomputed:
             reading.check_in_memory(X, "kernel='precomputed'")
+            if isinstance(self.inducing, str) and self.inducing == "optimise":
+                raise ValueError(
+                    "inducing='optimise' needs rows that can be moved, and kernel='precomputed' "
+                    "has none; choose inducing='kmeans'."
+                )
         settings = self._settings()
         with self._run() as run:
             data = self._read_training(X, y, sample_weight)

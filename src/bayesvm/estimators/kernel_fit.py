@@ -29,7 +29,7 @@ from ..kernels.precomputed import check_gram
 from ..likelihoods.tight import Tight
 from ..machines.machine import Machine
 from ..model.model import Model, Problem
-from ..processes.evidence import START, LabelledPoints, extent_of
+from ..processes.evidence import START, LabelledPoints, Search, extent_of, parameter_prior
 from ..processes.gibbs import Sampled
 from ..processes.machine import (
     columns_at_points,
@@ -39,6 +39,7 @@ from ..processes.machine import (
     machine_from_sites,
     whitened_model,
 )
+from ..processes.moving import move
 from ..processes.points import ALL_ROWS, Distinct, inducing_points, merge
 from ..processes.process import Gram, Labels, LowRank, Prior, Sites, fit_sites
 from ..processes.streamed import ROWS, guided, refine
@@ -49,6 +50,7 @@ from .posing import choose_engine, in_blocks
 from .run import Run
 
 SAMPLED = 20_000  # rows of a large fit for tuning and for the places of inducing points
+MOVED = 10_000  # rows whose bound moves inducing points
 
 Found = list[tuple[Machine, Array]]  # machines, and probabilities of rows to violate the margin
 
@@ -101,18 +103,34 @@ class Settings:
         given = self.params["inducing"], self.params["n_inducing"]
         return inducing_points(*given, points, kernel, inputs, *how)
 
+    def seen(self, points: Array, machines: tuple[Labels, ...]) -> LabelledPoints:
+        return LabelledPoints(points, machines, self.level, self.extent(points))
+
     def tuned(
-        self,
-        kernel: Any,
-        points: Array,
-        machines: tuple[Labels, ...],
-        rng: np.random.Generator,
-        **how: Any,
+        self, kernel: Any, seen: LabelledPoints, rng: np.random.Generator, **how: Any
     ) -> Tuned:
         """The kernel with its parameters learned."""
         weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
-        seen = LabelledPoints(points, machines, self.level, self.extent(points))
         return tune(self.rule or "", weighted, seen, self.likelihood, rng, **how)
+
+    @property
+    def moves(self) -> bool:
+        """Whether inducing points climb the bound."""
+        how = self.params["inducing"]
+        return isinstance(how, str) and how == "optimise"
+
+    def together(
+        self, kernel: Scaled, Z: Array, seen: LabelledPoints, guide: Any, search: Any
+    ) -> tuple[Any, Array]:
+        """Kernel and points moved together, by the bound of the guide."""
+        prior = parameter_prior(kernel, seen.extent, START)
+        return move(Prior(kernel, self.level, Z, self.fitc), seen, guide.tight, prior, search)
+
+    def settled(self, kernel: Any, Z: Array, seen: LabelledPoints, watch: Watch) -> Array:
+        """Points moved at the kernel of the fit, by the bound of its likelihood."""
+        process, search = Prior(kernel, self.level, Z, self.fitc), Search(watch)
+        site = self.likelihood.tight if self.scheme.is_tight else self.likelihood.expected
+        return move(process, seen, site, search=search)[1]
 
 
 class Prepared(NamedTuple):
@@ -171,15 +189,26 @@ def prepare(
     def apart(kernel: Any) -> Array | None:
         return None if choose(kernel) is points else choose(kernel)
 
+    def improve(kernel: Any, guide: Any, search: Search) -> Any:
+        if apart(kernel) is None:
+            return kernel
+        kernel, chosen[0] = settings.together(kernel, choose(kernel), some, guide, search)
+        return kernel
+
     each = arrays.one_against_rest(data.codes, n_classes)
     machines = tuple(Labels(y, data.c, data.at, len(points)) for y in each)
     # a class that a stream has no rows of yet has no part in the choice
     met, sites = tuple(m for m in machines if np.ptp(m.y) > 0), None
+    seen = settings.seen(points, met)
+    moves = settings.moves and len(met) > 0
+    some = seen.thinned(MOVED, rng) if moves else seen
     with blas_threads(len(points)):
         if settings.rule is not None and met:
             how: dict[str, Any] = {"inducing": apart, "fitc": settings.fitc, "watch": watch}
-            found = settings.tuned(kernel, points, met, rng, per_column=named, **how)
-            kernel, sites = found
+            how["refine"] = improve if moves else None
+            kernel, sites = settings.tuned(kernel, seen, rng, per_column=named, **how)
+        if moves and apart(kernel) is not None:
+            chosen[0] = settings.settled(kernel, choose(kernel), some, watch)
         design = Whitened(kernel, choose(kernel), inputs)
         design.check()
     return Prepared(kept, data, points, machines, design, sites)
@@ -329,31 +358,40 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> tuple[list[Machi
     points = inputs.columns(sample.X)
     kernel, named = settings.start(points)
 
+    each = arrays.one_against_rest(sample.codes, data.n_classes)
+    seen = settings.seen(points, tuple(Labels(y, sample.c, sample.at, len(points)) for y in each))
+    some, moved = seen.thinned(MOVED, rng) if settings.moves else seen, None
+
     def design_of(kernel: Any) -> Whitened:
-        return Whitened(kernel, settings.inducing(points, kernel, inputs, rng), inputs)
+        Z = settings.inducing(points, kernel, inputs, rng) if moved is None else moved
+        return Whitened(kernel, Z, inputs)
 
     def improve(kernel: Any, guide: Any, search: Any) -> Any:
         """The kernel improved by more rows and the inducing points."""
+        nonlocal moved
+        if settings.moves:
+            kernel, moved = settings.together(kernel, design_of(kernel).Z, some, guide, search)
+            return kernel
         model = whitened_model(design_of(kernel), settings.level, guide)
-        some, place = blocks.take(rows_of_all_classes(codes, ROWS, rng)), engine
-        labels = arrays.to_numpy(some.y)
+        rows, place = blocks.take(rows_of_all_classes(codes, ROWS, rng)), engine
+        labels = arrays.to_numpy(rows.y)
         if engine.on_device:
-            some = replace(some, X=engine.place(some.X), c=engine.place(some.c))
+            rows = replace(rows, X=engine.place(rows.X), c=engine.place(rows.c))
             labels = engine.place(labels)
         else:
-            some, place = some.on_host(), Threads(params["n_jobs"])
-        some = replace(some, size=block_rows(model.width - 1, 0, place.block_bytes))
-        problem = guided(Problem(model, some, place), guide)
+            rows, place = rows.on_host(), Threads(params["n_jobs"])
+        rows = replace(rows, size=block_rows(model.width - 1, 0, place.block_bytes))
+        problem = guided(Problem(model, rows, place), guide)
         each = arrays.one_against_rest(labels, data.n_classes)
-        problems = [replace(problem, blocks=replace(some, y=y)) for y in each]
+        problems = [replace(problem, blocks=replace(rows, y=y)) for y in each]
         return refine(kernel, problems, settings.extent(points), START, search)
 
     with blas_threads(points.shape[0]):
         if settings.rule is not None:
-            each = arrays.one_against_rest(sample.codes, data.n_classes)
-            machines = tuple(Labels(y, sample.c, sample.at, len(points)) for y in each)
             how: dict[str, Any] = {"per_column": named, "refine": improve, "watch": run}
-            kernel = settings.tuned(kernel, points, machines, rng, **how).kernel
+            kernel = settings.tuned(kernel, seen, rng, **how).kernel
+        if settings.moves:
+            moved = settings.settled(kernel, design_of(kernel).Z, some, run)
         design = design_of(kernel)
         design.check()
     # an exact mode needs more than a posterior

@@ -57,7 +57,10 @@ class Kernel:
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
         """Gradients in A and in B of the sum of ``G * k(A, B)``."""
-        raise TypeError(f"{type(self).__name__} has no gradient in its points")
+        raise TypeError(
+            f"{type(self).__name__} has no gradient in its points: with inducing='optimise' they "
+            "could not move; choose inducing='kmeans'."
+        )
 
     @property
     def theta(self) -> Array:

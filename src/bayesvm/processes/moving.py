@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -17,9 +18,9 @@ from ..kernels import column_scales
 from .evidence import Ended, LabelledPoints, LogNormal, Search, WarmFits
 from .process import Prior, Site
 
-EVALUATIONS = 40  # of the bound and its gradient
+EVALUATIONS = 60  # of the bound and its gradient
 STEP = 0.3  # length scales that a point moves as easily as a log parameter by its prior's spread
-SMALL_GAIN = 1e-4  # relative gain of a step that ends the climb
+SMALL_GAIN = 1e-5  # relative gain of a step that ends the climb
 SETTLED = 1e-5  # gain a row that ends a fit whose gradient is taken
 
 
@@ -67,8 +68,8 @@ def move(
     prior: LogNormal | None = None,
     search: Search | None = None,
     evaluations: int = EVALUATIONS,
-) -> Prior:
-    """The process with its points moved, and its kernel too where that has a prior."""
+) -> tuple[Any, Array]:
+    """The kernel, moved too where it has a prior, and the points of the process moved."""
     assert process.Z is not None
     score, search = Movable(process, seen, site, prior), search or Search()
     start, (m, p) = score.place, process.Z.shape
@@ -92,4 +93,6 @@ def move(
     options = {"maxfun": evaluations, "maxcor": 20, "ftol": SMALL_GAIN, "gtol": 1e-4}
     with suppress(Ended):
         minimize(minus, np.zeros(start.size), jac=True, method="L-BFGS-B", options=options)
-    return score.at(best)
+    moved = score.at(best)
+    assert moved.Z is not None
+    return moved.kernel, moved.Z

@@ -16,6 +16,7 @@ TIED = 1e-9  # difference of two marks of spread one that may be rounding
 FLAT = 1e-6  # spread of numbers, in units of the largest, below which they count as equal
 ROUNDING = 1e-12  # of the largest value of a column: a narrower one counts as constant
 
+PLACES = ("kmeans", "optimise", "random")
 ALL_ROWS = 1000  # up to here every distinct row is an inducing point
 FIRST_INDUCING = 100
 MOST_INDUCING = 500
@@ -136,10 +137,10 @@ def inducing_points(
     """
     if not isinstance(inducing, str):
         return _given_points(inducing, inputs)
-    if inducing not in ("kmeans", "random"):
+    if inducing not in PLACES:
         raise ValueError(
-            f"inducing={inducing!r} is not known; choose 'kmeans', 'random' or give an array of "
-            "points."
+            f"inducing={inducing!r} is not known; choose 'kmeans', 'optimise', 'random' or give an "
+            "array of points."
         )
     m, auto, n = n_inducing, isinstance(n_inducing, str) and n_inducing == "auto", X.shape[0]
     whole = isinstance(m, int | np.integer) and not isinstance(m, bool) and m >= 1
@@ -167,7 +168,8 @@ def _given_points(points: Any, inputs: Any) -> Array:
         Z = np.asarray(points, dtype=float)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"inducing must be 'kmeans', 'random' or an array of points; got {points!r:.60}."
+            "inducing must be 'kmeans', 'optimise', 'random' or an array of points; "
+            f"got {points!r:.60}."
         ) from error
     if Z.ndim != 2 or Z.shape[0] < 1 or Z.shape[1] != inputs.width or not np.all(np.isfinite(Z)):
         raise ValueError(
@@ -180,7 +182,8 @@ def _given_points(points: Any, inputs: Any) -> Array:
 def choose_points(X: Array, m: int, how: str, kernel: Any, rng: np.random.Generator) -> Array:
     """Inducing points among distinct rows ``X``: all of them if no more than ``m``.
 
-    By k-means in units of the kernel's length scale along each column, or drawn from the rows.
+    By k-means in units of the kernel's length scale along each column, from where points that are
+    optimised start too, or drawn from the rows.
     """
     if X.shape[0] <= m:
         return X
