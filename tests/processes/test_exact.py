@@ -10,7 +10,7 @@ from tests.papers import exact
 
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge, Logistic, Probit
-from bayesvm.processes.process import Gram, Labels, Sites, fit_sites
+from bayesvm.processes.process import Gram, Labels, Sites, best_mean, fit_sites, target_sites
 
 SITES = {
     "augmented": Hinge().expected,
@@ -187,10 +187,41 @@ def test_left_out_moments_are_those_of_explicit_removal():
 def test_no_point_with_precision_is_no_matter_for_lapack(capfd):
     """All rows beyond the margin: the prior's variance, and nothing is printed."""
     K = 4.0 * np.eye(3)
-    m, v, alpha, R, on, kl = Gram(K).moments(Sites(np.zeros(3), np.zeros(3)))
+    m, v, alpha, R, on, kl, _ = Gram(K).moments(Sites(np.zeros(3), np.zeros(3)))
     np.testing.assert_array_equal(v, np.diag(K))
     assert R.shape == (0, 0)
     assert on.size == kl == 0
     assert not m.any()
     assert not alpha.any()
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_mean_at_fixed_variances_is_that_of_a_generic_optimiser(name):
+    """Rows of weights and points of two rows among them; BFGS over alpha from zero."""
+    X, _, K = problem(25, seed=4, scale=20.0)
+    rng = np.random.default_rng(4)
+    at = np.concatenate([np.arange(25), rng.integers(25, size=10)])
+    lab = labels(np.where(rng.random(35) < 0.5, 1.0, -1.0), rng.uniform(0.5, 3.0, 35), at)
+    site, process = SITES[name], Gram(K)
+    start = target_sites(np.zeros(25), np.ones(25), lab, site)
+    now = process.moments(start)
+
+    def minus(alpha):
+        m = K @ alpha
+        local = site(lab.y, m[at], now.v[at]).times(lab.c)
+        return 0.5 * alpha @ m - local.bound.sum(), K @ (alpha - lab.total(local.g))
+
+    found = minimize(minus, np.zeros(25), jac=True, method="BFGS", options={"maxiter": 5000})
+    m, alpha = best_mean(process, now, lab, site, share=0.0)
+    np.testing.assert_allclose(K @ alpha, m, atol=1e-9)
+    assert minus(alpha)[0] <= found.fun + 1e-6
+    assert minus(alpha)[0] == pytest.approx(found.fun, abs=1e-4)
+
+
+def test_few_passes_converge():
+    """From the signs of the labels to a hundredth of the tolerance of a natural-gradient climb."""
+    _, lab, K = problem(120, seed=1, scale=100.0)
+    top = fit_sites(Gram(K), lab, Hinge().tight, tol=1e-13, max_iter=500).bound
+    fit = fit_sites(Gram(K), lab, Hinge().tight, max_iter=6)
+    assert top - fit.bound < 0.01

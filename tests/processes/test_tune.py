@@ -17,6 +17,7 @@ from bayesvm.processes.evidence import (
 )
 from bayesvm.processes.process import Gram, Labels, LowRank, Prior, covariance_of, fit_sites
 from bayesvm.processes.tune import (
+    SETTLED,
     Amplitude,
     Folds,
     best_amplitude,
@@ -276,7 +277,7 @@ def test_amplitude_through_points_is_that_of_columns_made_anew(fitc):
     unit = Scaled(1.0, RBF(0.8))
     for t in (-1.0, 0.5, 2.0):
         low = LowRank.of(Scaled(float(np.exp(t)), RBF(0.8)), Z, A, 4.0, fitc)
-        fit = fit_sites(low, labels, Hinge().tight, tol=5e-5)
+        fit = fit_sites(low, labels, Hinge().tight, tol=SETTLED)
         m, v = fit.left_out(labels, Hinge().tight)
         direct = score_link(labels.y, m, v, labels.c)[1] + 0.5 * t**2
         score = Amplitude(Prior(unit, 4.0, Z, fitc), seen, Hinge().tight, Search())

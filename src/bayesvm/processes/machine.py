@@ -33,6 +33,7 @@ from .gibbs import Chains, Mixture, Sampled, sample_process
 from .process import Gram, Labels, LowRank, Predictor, SiteFit, Sites, fit_sites, invert
 from .whitened import Whitened
 
+OF_A_PASS = 100.0  # tolerance of a pass by sites: each gains a tenth of the last and less
 MIXED = 100  # draws, each with its own kernel, that predict
 
 
@@ -126,7 +127,8 @@ def machine_from_sites(
 ) -> tuple[Machine, Array]:
     """Fit sites at the points; the machine, and probabilities of rows to violate the margin."""
     likelihood = model.likelihood
-    how: dict[str, Any] = {"tol": scheme.tol, "max_iter": scheme.max_iter, "final": True}
+    tol = OF_A_PASS * scheme.tol
+    how: dict[str, Any] = {"tol": tol, "max_iter": scheme.max_iter, "final": True}
     fit = fit_sites(process, labels, likelihood.expected, start, watch=watch, **how)
     link = plain_link(probability, likelihood)
     if link is None:

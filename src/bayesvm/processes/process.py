@@ -43,6 +43,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,6 +53,7 @@ from ..core.types import Array, Local
 from ..inference.loop import Pace, Step, climb
 from ..inference.progress import Watch, silent
 from ..machines.leave_one_out import leave_one_out
+from .newton import climb_mean
 from .whitened import JITTER, kernel_factor
 
 Site = Callable[[Array, Array, Array], Local]
@@ -97,6 +99,7 @@ class SiteMoments(NamedTuple):
     R: Array  # lower, R' R is the inverse of B
     on: Array  # points that are in B
     kl: float
+    weights: Callable[[Array], Array]  # alpha for other potentials b and the same precisions
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,9 +214,13 @@ class Gram:
         on = np.flatnonzero(strength > NEGLIGIBLE)
         w, s = sites.w[on], np.sqrt(sites.w[on])
         R = invert(factor(K, w, on))
-        alpha = sites.b.copy()
-        alpha[on] -= s * ((R @ (s * (K @ sites.b)[on])) @ R)
-        v = np.empty(diag.size)
+
+        def weights(b: Array) -> Array:
+            alpha = b.copy()
+            alpha[on] -= s * ((R @ (s * (K @ b)[on])) @ R)
+            return alpha
+
+        alpha, v = weights(sites.b), np.empty(diag.size)
         v[on] = (1.0 - np.einsum("ij,ij->j", R, R)) / w
         weak = np.flatnonzero(strength <= STRONG)
         if weak.size:
@@ -221,7 +228,12 @@ class Gram:
             v[weak] = diag[weak] - np.einsum("ij,ij->j", T, T)
         m, v = K @ alpha, np.maximum(v, 1e-12 * diag)
         kl = 0.5 * float(alpha @ m - sites.w @ v) - np.log(np.diag(R)).sum()
-        return SiteMoments(m, v, alpha, R, on, float(kl))
+        return SiteMoments(m, v, alpha, R, on, float(kl), weights)
+
+    def times(self, alpha: Array) -> Array:
+        """The mean at the points: K alpha."""
+        out: Array = self.K @ alpha
+        return out
 
     def gradient(self, fit: SiteFit) -> Array:
         """Gradient of the optimal bound in the entries of K."""
@@ -293,16 +305,29 @@ class LowRank:
         own, tau = self.through(sites)
         R = invert(self.factor(own.w))
         T = blas.dtrmm(1.0, R, self.C.T, lower=1)  # R C'
-        a, s = (R @ (self.C.T @ own.b)) @ T, np.einsum("ij,ij->j", T, T)
+        s = np.einsum("ij,ij->j", T, T)
         half = 0.5 * np.log(tau).sum() - np.log(np.diag(R)).sum()
+        v, spread = s + self.rest, s
         if self.fitc:
-            m, v = (a + self.rest * sites.b) / tau, s / tau**2 + self.rest / tau
-            spread = v
-        else:
-            m, v, spread = a, s + self.rest, s
+            spread = v = s / tau**2 + self.rest / tau
+
+        def mean(b: Array) -> Array:
+            a: Array = (R @ (self.C.T @ (b / tau))) @ T
+            return (a + self.rest * b) / tau if self.fitc else a
+
+        def weights(b: Array) -> Array:
+            return b - sites.w * mean(b)
+
+        m = mean(sites.b)
         alpha = sites.b - sites.w * m
         kl = half + 0.5 * float(alpha @ m - sites.w @ spread)
-        return SiteMoments(m, np.maximum(v, 1e-300), alpha, R, np.arange(m.size), float(kl))
+        on = np.arange(m.size)
+        return SiteMoments(m, np.maximum(v, 1e-300), alpha, R, on, float(kl), weights)
+
+    def times(self, alpha: Array) -> Array:
+        """The mean at the points for weights alpha of them."""
+        m: Array = self.C @ (self.C.T @ alpha)
+        return m + self.rest * alpha if self.fitc else m
 
     def slope(self, fits: Sequence[SiteFit]) -> Array:
         """Gradient in the kernel's log parameters of the bounds at their optima over sites."""
@@ -411,12 +436,22 @@ def _square(on: Array, K: Array) -> Any:
 
 def target_sites(m: Array, v: Array, labels: Labels, site: Site) -> Sites:
     """The sites that touch the bound where f has such moments at the points."""
-    return _targets(m, labels, site(labels.y, m[labels.at], v[labels.at]).times(labels.c))
-
-
-def _targets(m: Array, labels: Labels, local: Local) -> Sites:
+    local = site(labels.y, m[labels.at], v[labels.at]).times(labels.c)
     w = labels.total(local.w)
     return Sites(w, labels.total(local.g) + w * m)
+
+
+def best_mean(
+    process: Gram | LowRank, now: SiteMoments, labels: Labels, site: Site, **until: float
+) -> tuple[Array, Array]:
+    """Weights alpha and mean of f that maximise the bound at fixed variances."""
+    v = now.v[labels.at]
+
+    def rows(m: Array) -> tuple[float, Array, Array]:
+        local = site(labels.y, m[labels.at], v).times(labels.c)
+        return float(local.bound.sum()), labels.total(local.g), labels.total(local.h)
+
+    return climb_mean(rows, process.times, now.weights, now.m, now.alpha, **until)
 
 
 def fit_sites(
@@ -429,45 +464,54 @@ def fit_sites(
     watch: Watch = silent,
     final: bool = False,
 ) -> SiteFit:
-    r"""Climb the bound by natural-gradient steps on the sites until a step gains ``tol`` a row.
+    """Climb the bound in mean and precisions by turns until a pass gains ``tol`` a row.
 
-    The target of a point's site is :math:`(w, b) = \sum (w_i, g_i + w_i m)` over its rows; steps
-    that would lower the bound are halved, so the bound never falls.  Without a start, f has the
-    signs of the labels: from zero it would grow for some passes.
+    A pass computes variances from the precisions; the mean climbs to its optimum given them, and
+    the sites that touch the bound there are the next.  (Natural-gradient steps of both at once
+    overshoot where f turns at the margin: they take many times as many passes.)  Steps that would
+    lower the bound are halved.  Without a start, f has the signs of the labels.
 
-    A ``final`` fit takes shorter steps, as whole ones overshoot near the top, until one gains
-    ``tol`` of the bound's size.
+    A ``final`` fit ends when a pass gains ``tol`` of the bound's size.
     """
-
     if start is None:
         share = labels.total(labels.c * labels.y) / labels.total(labels.c)
         start = target_sites(FIRST * share, np.ones(labels.points), labels, site)
 
     best: SiteFit | None = None
 
-    def evaluate(sites: Sites) -> SiteFit:
+    def enough(bound: float) -> float:
+        return tol * (max(1.0, abs(bound)) if final else float(labels.c.sum()))
+
+    def evaluate(sites: Sites) -> tuple[SiteFit, SiteMoments]:
         nonlocal best
-        m, v, alpha, R, on, kl = process.moments(sites)
+        now = process.moments(sites)
+        m, v, alpha, R, on, kl, _ = now
         local = site(labels.y, m[labels.at], v[labels.at]).times(labels.c)
         bound = float(local.bound.sum() - kl)
         fit = SiteFit(sites, m, v, alpha, R, on, local, process.outside, bound)
         best = fit if best is None or bound >= best.bound else best
-        return fit
+        return fit, now
 
     def step(old: Sites) -> Step:
-        fit = evaluate(old)
-        w, b = _targets(fit.m, labels, fit.local)
+        fit, now = evaluate(old)
+
+        @cache
+        def target() -> tuple[Array, Array, Array]:
+            m, alpha = best_mean(process, now, labels, site, enough=0.1 * enough(fit.bound))
+            return m, alpha, target_sites(m, now.v, labels, site).w
 
         def move(rate: float) -> Sites:
-            return Sites(old.w + rate * (w - old.w), old.b + rate * (b - old.b))
+            m, alpha, w = target()
+            m, alpha = now.m + rate * (m - now.m), now.alpha + rate * (alpha - now.alpha)
+            w = old.w + rate * (w - old.w)
+            return Sites(w, alpha + w * m)
 
         return Step(fit.bound, bold=move)
 
     def settled(gain: float, bound: float, *_: Any) -> bool:
-        return gain < tol * (max(1.0, abs(bound)) if final else float(labels.c.sum()))
+        return gain < enough(bound)
 
-    how: dict[str, Any] = {"max_iter": max_iter, "watch": watch}
-    run = climb(step, start, settled, Pace(0.5, 0.5) if final else Pace(), **how)
-    fit = best if best is not None and best.sites is run.state else evaluate(run.state)
-    done, change = run.converged, run.change
-    return replace(fit, passes=run.n_iter, path=run.path, converged=done, change=change)
+    run = climb(step, start, settled, Pace(), max_iter=max_iter, watch=watch)
+    fit = best if best is not None and best.sites is run.state else evaluate(run.state)[0]
+    how = {"converged": run.converged, "change": run.change}
+    return replace(fit, passes=run.n_iter, path=run.path, **how)

@@ -53,6 +53,7 @@ JUDGED = 5000  # rows that judge the amplitude through inducing points
 MOST = 20_000  # points at which a bound through inducing points is climbed
 PAPERS_START = 4.0  # amplitude of the hinge, where its own bound decides
 SMALLER = 8.0  # amplitude of a logistic model in units of the hinge's, where its search starts
+SETTLED = 5e-4  # gain a row of the last pass: less than a tenth of it is left
 LOOKS = 20  # amplitudes that are tried, about
 SHORTER = 0.5 * float(np.log(2.0))  # a step to shorter scales,
 NATS_A_STEP = 2.0  # what it must add to the score of rows left out,
@@ -74,7 +75,7 @@ class Amplitude:
     def __init__(self, prior: Prior, seen: LabelledPoints, site: Site, search: Search) -> None:
         self.unit = replace(prior, kernel=prior.kernel.kernel).at(seen.X)
         self.seen, self.site, self.search = seen, site, search
-        self.fits = WarmFits(seen.machines, site, 5e-5)
+        self.fits = WarmFits(seen.machines, site, SETTLED)
         self.losses: dict[float, float] = {}
 
     def fits_at(self, log_amplitude: float) -> list[SiteFit]:
