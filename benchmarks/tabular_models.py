@@ -6,7 +6,9 @@ which has a way of its own with categories; ours take the frame as it is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -69,11 +71,12 @@ def ours(name: str, options: dict[str, Any]) -> Callable[[pd.DataFrame, np.ndarr
 
 def describe(model: Any) -> str:
     """Kernel and number of inducing points of a kernel machine; nothing of a linear one."""
-    kernel = getattr(model, "kernel_", None)
-    if kernel is None:
-        return ""
-    points = getattr(model, "n_inducing_", None)
-    return " ".join(f"{kernel!r} points {points}".split())[:300]
+    told = ""
+    with suppress(Exception):  # a note: no fit fails for the want of it
+        kernel = model.kernel_
+        told = re.sub(r"\d+\.\d+", lambda m: f"{float(m[0]):.3g}", " ".join(f"{kernel!r}".split()))
+        told = f"{told[:200]} points {len(model.inducing_points_)}"
+    return told
 
 
 # ---------------------------------------------------------------------------------------------
