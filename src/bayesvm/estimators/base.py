@@ -268,7 +268,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def offset_(self) -> Array:
         """What calibration adds to f before the sign is taken."""
-        return np.array([m.link.offset for m in self.fit_.machines])
+        return self.fit_.offsets
 
     elbo_ = Objective("elbo", "bound", "Lower bound on the log evidence, over all machines.")
     elbo_path_ = Objective("elbo", "path", "History of ``elbo_``; a list for several machines.")
@@ -293,7 +293,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         values : array of shape (n,) or (n, n_classes)
             They rank rows as ``predict_proba`` does.  Two classes: the posterior mean of f, moved
             by the offset of the link (``offset_``) and shrunk where f is uncertain, as much as the
-            link shrinks it.  More: log-odds of each class against the rest.
+            link shrinks it.  More: log odds of each class against all others.
 
             With ``return_std``: the posterior mean of f (of each class's f), moved by the offset of
             the link and not shrunk, whatever the link.  For two classes its sign is the same.

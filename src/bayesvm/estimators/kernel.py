@@ -261,10 +261,8 @@ class BayesianSVC(BayesianClassifier):
             data = self._read_training(X, y, sample_weight)
             settings = replace(settings, encoding=self.encoding_)
             large = reading.is_large(data.X) and not self._precomputed
-            machines, support = (fit_blocks if large else fit_rows)(data, settings, run)
+            fit = (fit_blocks if large else fit_rows)(data, settings, run)
         self._stream = None
-        weight = float(data.c.sum())
-        fit = KernelFit(machines, data.classes, weight, stopped=run.stopped, support=support)
         return self._keep(fit)
 
     def _scheme(self) -> Any:
@@ -335,7 +333,7 @@ class BayesianSVC(BayesianClassifier):
             blocks = cut(X, codes, c, block_rows(model.width))
             return Problem(model, blocks, settings.engine(X, model.width))
 
-        setup = Setup(scheme, pose, self.probability, self.n_jobs, GROWTH)
+        setup = Setup(scheme, pose, self.probability, self.n_jobs, GROWTH, softmax=True)
         return advance(self, setup, X, y, classes, sample_weight)
 
     # ----- predictions

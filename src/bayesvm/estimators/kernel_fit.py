@@ -27,11 +27,14 @@ from ..inputs.sources import is_dask
 from ..kernels import Precomputed, Scaled, with_groups
 from ..kernels.precomputed import check_gram
 from ..likelihoods.tight import Tight
-from ..machines.machine import Machine
+from ..machines.classes import fit_softmax
+from ..machines.machine import link_classes
 from ..model.model import Model, Problem
 from ..processes.evidence import START, LabelledPoints, Search, extent_of, parameter_prior
 from ..processes.gibbs import Sampled
 from ..processes.machine import (
+    Found,
+    KernelFit,
     columns_at_points,
     exact_machine,
     gram_of,
@@ -51,8 +54,6 @@ from .run import Run
 
 SAMPLED = 20_000  # rows of a large fit for tuning and for the places of inducing points
 MOVED = 10_000  # rows whose bound moves inducing points
-
-Found = list[tuple[Machine, Array]]  # machines, and probabilities of rows to violate the margin
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Settings:
         return inducing_points(*given, points, kernel, inputs, *how)
 
     def seen(self, points: Array, machines: tuple[Labels, ...]) -> LabelledPoints:
-        return LabelledPoints(points, machines, self.level, self.extent(points))
+        return LabelledPoints(points, machines, self.level, self.extent(points)).by_few()
 
     def tuned(
         self, kernel: Any, seen: LabelledPoints, rng: np.random.Generator, **how: Any
@@ -124,7 +125,8 @@ class Settings:
     ) -> tuple[Any, Array]:
         """Kernel and points moved together, by the bound of the guide."""
         prior = parameter_prior(kernel, seen.extent, START)
-        return move(Prior(kernel, self.level, Z, self.fitc), seen, guide.tight, prior, search)
+        process = Prior(kernel, self.level, Z, self.fitc)
+        return move(process, seen.by_digits(), guide.tight, prior, search)
 
     def settled(self, kernel: Any, Z: Array, seen: LabelledPoints, watch: Watch) -> Array:
         """Points moved at the kernel of the fit, by the bound of its likelihood."""
@@ -141,7 +143,7 @@ class Prepared(NamedTuple):
     points: Array  # distinct rows, on the scale of the kernel
     machines: tuple[Labels, ...]
     design: Whitened
-    sites: list[Sites] | None  # at which tuning has ended
+    sites: list[Sites | None] | None  # at which tuning has ended, where it used the machine
 
     @property
     def exact(self) -> bool:
@@ -214,28 +216,39 @@ def prepare(
     return Prepared(kept, data, points, machines, design, sites)
 
 
-def fit_rows(data: Training, settings: Settings, run: Run) -> tuple[list[Machine], Array]:
-    """Fit to rows that are all in memory; also their probabilities to violate the margin."""
+def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
+    """Fit to rows that are all in memory."""
     X = data.X if isinstance(data.X, np.ndarray) else arrays.to_numpy(data.X)  # few: on the host
     settings.engine(X, X.shape[1])  # refuses names and fields that are not known
     rng = run.generator("places")
     ready = prepare(settings, X, data.codes, data.c, len(data.classes), rng, run)
     model, scheme = settings.model(ready.design), settings.scheme
     settings = replace(settings, fitc=settings.fitc and not ready.exact)
-    fit: Callable[..., Found] = _fit_columns
+    fit: Callable[..., list[Found]] = _fit_columns
     if settings.rule == "sample" or (settings.fitc and isinstance(scheme, Gibbs)):
         fit = _fit_chains
     elif settings.fitc or (scheme.is_tight and not settings.likelihood.is_learned):
         fit = _fit_sites
     found = fit(ready, model, settings, run, rng)
     support = np.zeros((data.c.size, len(found)))
-    support[ready.kept] = np.stack([s for _, s in found], axis=1)[ready.data.back]
-    return [machine for machine, _ in found], support
+    support[ready.kept] = np.stack([each.support for each in found], axis=1)[ready.data.back]
+    pairs, link = [each.left_out for each in found if each.left_out is not None], None
+    if len(pairs) > 1:
+        m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
+        link = fit_softmax(ready.data.codes, m, v, ready.data.c)
+    return KernelFit(
+        [each.machine for each in found],
+        data.classes,
+        float(data.c.sum()),
+        stopped=run.stopped,
+        link=link,
+        support=support,
+    )
 
 
 def _fit_sites(
     ready: Prepared, model: Model, settings: Settings, run: Run, rng: np.random.Generator
-) -> Found:
+) -> list[Found]:
     """Variational fits by sites at the points, exact or through inducing points."""
     design, found = ready.design, []
     about = [ready.points, ready.data.codes, ready.data.c, design.kernel, design.Z]
@@ -256,7 +269,7 @@ def _fit_sites(
 
 def _fit_chains(
     ready: Prepared, model: Model, settings: Settings, run: Run, rng: np.random.Generator
-) -> Found:
+) -> list[Found]:
     """Gibbs sampling with FITC, or of the kernel too."""
     if run.path is not None:
         raise ValueError(
@@ -278,7 +291,7 @@ def _fit_chains(
 
 def _fit_columns(
     ready: Prepared, model: Model, settings: Settings, run: Run, rng: np.random.Generator
-) -> Found:
+) -> list[Found]:
     """Fits of the linear model of whitened columns, by any scheme."""
     data, scheme, n, K = ready.data, settings.scheme, ready.data.c.size, model.width
     spread = isinstance(scheme, VB | SVI)
@@ -294,14 +307,17 @@ def _fit_columns(
     starts = _starts(problem, ready, run) if spread else []
     found = []
     machines = run.fit(problem, data.codes, max(2, len(ready.machines)), scheme, starts)
+    fitted = settings.params["probability"] == "calibrated" and len(machines) > 1
     for machine, labels in zip(machines, ready.machines, strict=True):
+        one = replace(problem, model=machine.model, blocks=replace(problem.blocks, y=labels.y))
+        left_out = machine.posterior.left_out(one) if fitted else None
         weights = machine.dual
         if weights is not None and weights.size:  # only the hinge has them
             support = weights > 1e-8 * data.c
         else:
             m, v = machine.posterior.moments(rows.C)
             support = ndtr((1.0 - labels.y * m) / np.sqrt(np.maximum(v + rows.extra, 1e-300)))
-        found.append((exact_machine(machine) if dual else machine, support))
+        found.append(Found(exact_machine(machine) if dual else machine, support, left_out))
     return found
 
 
@@ -323,13 +339,16 @@ def _starts(problem: Problem, ready: Prepared, run: Run) -> list[State | None]:
     if C.shape[0] > ready.points.shape[0]:  # a point with two labels has two rows
         C = C[np.unique(ready.data.at, return_index=True)[1]]
     starts: list[State | None] = []
-    for w, b in sites or ():
-        cov = covariance(sandwich(C, w, problem.form), P)
-        starts.append(State(Coef(cov.solve(C.T @ b), cov), model.init()))
+    for start in sites or ():
+        if start is None:
+            starts.append(None)
+            continue
+        cov = covariance(sandwich(C, start.w, problem.form), P)
+        starts.append(State(Coef(cov.solve(C.T @ start.b), cov), model.init()))
     return starts
 
 
-def fit_blocks(data: Training, settings: Settings, run: Run) -> tuple[list[Machine], None]:
+def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     """Fit to rows that are read in blocks.
 
     Scaling takes one pass; kernel parameters and inducing points come from a sample; the posterior
@@ -409,5 +428,8 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> tuple[list[Machi
     if params["verbose"]:
         print(f"[bayesvm] {plan}")
     problem = problem.assembled() if plan.keeps else problem
-    found = run.fit(problem, data.codes, data.n_classes, scheme)
-    return [replace(m, model=model) for m in found], None
+    found, link = run.fit(problem, data.codes, data.n_classes, scheme), None
+    if len(found) > 1 and params["probability"] == "calibrated":
+        link = link_classes(found, problem, codes)
+    found, weight = [replace(m, model=model) for m in found], float(data.c.sum())
+    return KernelFit(found, data.classes, weight, stopped=run.stopped, link=link)

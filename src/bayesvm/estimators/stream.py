@@ -28,6 +28,7 @@ from ..inference.progress import Progress, Reporter
 from ..inputs.labels import check_weights, plain_labels
 from ..inputs.reading import check_in_memory
 from ..machines.calibration import Calibrated, Link, fit_link, masses, plain_link
+from ..machines.classes import ClassLink, fit_softmax
 from ..machines.fit import Fit
 from ..machines.machine import Machine, find_posterior
 from ..machines.posterior import GaussianPosterior, PointPosterior
@@ -152,6 +153,7 @@ class Setup:
     probability: str
     n_jobs: int | None
     growth: float = 1.0  # factor by which rows must have grown before the model is made anew
+    softmax: bool = False  # whether the link of several classes is fitted to all of them at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +167,8 @@ class Stream:
     made: tuple[int, int] = (0, 0)  # rows and classes that the model was made from
     states: tuple[State | None, ...] = ()
     past: tuple[Past | None, ...] = ()  # empty while all rows are kept
-    fitted: tuple[Fitted, ...] = ()  # empty unless ``fit`` came first
+    fitted: tuple[Fitted, ...] = ()  # empty unless ``fit`` came first,
+    link: ClassLink | None = None  # whose link of several classes this is
     weight: float = 0.0
     calls: int = 0
 
@@ -193,6 +196,7 @@ class Stream:
             fit.machines[0].model,
             states=tuple(State(f.coef, m.state.priors) for f, m in zip(fitted, fit.machines)),
             fitted=fitted,
+            link=None if fit.is_binary else fit.over_classes,
             weight=float(fit.weight),
         )
 
@@ -239,8 +243,26 @@ class Stream:
                     report(Progress("stream", now, now, bound, machines[-1].change))
             # no pass was made for a class without rows yet, and there is no state to resume from
             states = tuple(m.state if m.n_iter else None for m in machines)
+            link = stream._link(machines, problems) if stream._links(setup) else None
             stream = replace(stream, states=states)._condensed(problems)
-        return stream, Fit(machines, self.classes, stream.weight, stopped=report.stopped)
+        fit = Fit(machines, self.classes, stream.weight, stopped=report.stopped, link=link)
+        return stream, fit
+
+    def _links(self, setup: Setup) -> bool:
+        """Whether a link over classes is fitted."""
+        return setup.softmax and setup.probability == "calibrated" and len(self.classes) > 2
+
+    def _link(self, machines: list[Machine], problems: list[Problem]) -> ClassLink:
+        """The link over classes, by the rows kept; a class without rows has an f of its prior."""
+        pairs = []
+        for machine, problem in zip(machines, problems, strict=True):
+            met = machine.n_iter > 0
+            post, coef = machine.posterior, machine.state.coef
+            pairs.append(post.left_out(problem) if met else problem.moments(coef))
+        m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
+        earlier = None if self.link is None else (self.link, self.fitted[0].weight)
+        weight = problems[0].blocks.c * self.kept.stands_for
+        return fit_softmax(self.kept.codes, m, v, weight, earlier=earlier)
 
     def _posed(self, setup: Setup) -> tuple[Stream, Problem]:
         """The rows kept as a problem; while none has gone its model may be made anew."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, log_expit, log_ndtr, logsumexp, ndtr
+from scipy.special import expit, log_expit, log_ndtr, ndtr
 
 from ..core.types import Array
 from ..likelihoods import Likelihood
@@ -232,25 +232,6 @@ def _derivatives(x: Array, t: Array, m: Array, v: Array, c: Array) -> tuple[Arra
     bend[1, 2] = bend[2, 1] = -0.5 * (er @ inverse)
     bend[2, 2] = -0.5 * (er @ D[2] + turn)
     return D @ e, fisher + bend, fisher
-
-
-def normalised(logits: Array) -> Array:
-    """Probabilities of classes from log odds of each against the rest, along the last axis."""
-    logs = log_expit(logits)
-    out: Array = np.exp(logs - logsumexp(logs, axis=-1, keepdims=True))
-    return out
-
-
-def normalised_odds(logits: Array) -> Array:
-    """Log odds of the normalised probabilities, accurate for certain classes too."""
-    logs = log_expit(logits)
-    logs -= logsumexp(logs, axis=-1, keepdims=True)
-    first = np.argmax(logs, axis=-1)[..., None]  # all others are below one half
-    rest = logs.copy()
-    np.put_along_axis(rest, first, -np.inf, axis=-1)
-    against = np.log1p(-np.exp(rest))
-    np.put_along_axis(against, first, logsumexp(rest, axis=-1, keepdims=True), axis=-1)
-    return logs - against
 
 
 def enclosing(odds: Array, low: Array, middle: Array, high: Array) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Array, Rows
-from .calibration import normalised, normalised_odds
+from .classes import ClassLink, Separate
 from .machine import Machine
 
 BEYOND = 10  # joint draws beyond either end of an interval of several classes' probabilities,
@@ -36,6 +36,8 @@ class Fit:
     objective : {"elbo", "log_posterior", "log_likelihood"}, optional
         What ``bound`` and ``path`` of the machines are; by default as their posteriors are
         variational, a point or draws.
+    link : ClassLink, optional
+        Probabilities of more than two classes from their f; by default by the machines' own links.
     """
 
     machines: list[Machine]
@@ -44,6 +46,7 @@ class Fit:
     rows: Array = field(default_factory=lambda: np.arange(0))
     stopped: bool = False
     objective: str = ""
+    link: ClassLink | None = None
 
     @property
     def kind(self) -> str:
@@ -112,28 +115,37 @@ class Fit:
         """f of each machine at rows, for draws of its coefficients, ``(draws, rows)``."""
         return [m.predictors(X, t, rng) for m, t in zip(self.machines, thetas, strict=True)]
 
-    def logits(self, m: Array, v: Array) -> Array:
-        """Log odds of each machine's class from moments of f, ``(n, machines)``."""
-        each = enumerate(self.machines)
-        return np.stack([k.link.logit(m[:, j], v[:, j]) for j, k in each], axis=1)
+    @property
+    def over_classes(self) -> ClassLink:
+        """The link of more than two classes."""
+        return self.link or Separate([m.link for m in self.machines])
+
+    @property
+    def offsets(self) -> Array:
+        """What the link adds to f, of each machine."""
+        if self.is_binary:
+            return np.array([self.machines[0].link.offset])
+        return self.over_classes.offsets
 
     def scores(self, m: Array, v: Array) -> Array:
         """Decision values from moments of f."""
-        return (
-            self.machines[0].link.score(m[:, 0], v[:, 0]) if self.is_binary else self.logits(m, v)
-        )
+        if not self.is_binary:
+            return self.over_classes.odds(m, v)
+        return self.machines[0].link.score(m[:, 0], v[:, 0])
 
     def proba(self, m: Array, v: Array) -> Array:
         """Class probabilities from moments of f, ``(n, classes)``."""
         if not self.is_binary:
-            return normalised(self.logits(m, v))
+            return self.over_classes.proba(m, v)
         p = self.machines[0].proba(m[:, 0], v[:, 0])
         return np.stack([1.0 - p, p], axis=1)
 
     def odds(self, m: Array, v: Array) -> Array:
         """Log odds of each class against the others, ``(n, classes)``."""
-        logit = self.logits(m, v)
-        return np.hstack([-logit, logit]) if self.is_binary else normalised_odds(logit)
+        if not self.is_binary:
+            return self.over_classes.odds(m, v)
+        logit = self.machines[0].link.logit(m, v)
+        return np.hstack([-logit, logit])
 
     def bands(self, X: Any, tails: tuple[float, float]) -> Array:
         """Log odds of all classes at lower end, median and upper end of f, ``(3, n, classes)``.
@@ -152,11 +164,10 @@ class Fit:
         order = [rng.permutation(count) for _ in self.machines]
         size, parts = max(1, HELD // (count * len(order))), []
         for first in range(0, X.shape[0], size):
-            some, logits = X[first : first + size], []
-            for machine, at, rows in zip(self.machines, order, self.columns_at(some)):
-                f = machine.quantiles(some, spaced, rows)
-                logits.append(machine.link.logit(f, np.zeros_like(f))[at])
-            odds = normalised_odds(np.stack(logits, axis=-1))  # (draws, rows, classes)
+            some = X[first : first + size]
+            each = zip(self.machines, order, self.columns_at(some))
+            f = np.stack([k.quantiles(some, spaced, rows)[at] for k, at, rows in each], axis=-1)
+            odds = self.over_classes.odds(f, np.zeros_like(f))  # (draws, rows, classes)
             parts.append(np.quantile(odds, levels, axis=0))
         return np.concatenate(parts, axis=1)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from ..blocks import rows_of_all_classes
+from ..core.arrays import one_against_rest
 from ..core.types import Array, Coef, Rows, Term
 from ..gaussian.columns import plain
 from ..gaussian.covariances import Point, covariance
@@ -25,6 +28,7 @@ from ..model.latent import predict_rows, rows_with_entries
 from ..model.model import Model, Problem
 from ..model.passes import latent_variance
 from .calibration import Link, ProbitLink, decisive, fit_link, plain_link
+from .classes import Softmax, fit_softmax
 from .diagnostics import indicator_r_hat, r_hat
 from .posterior import (
     CURVATURE_EPS,
@@ -37,7 +41,8 @@ from .posterior import (
 )
 
 FLAT = 100.0  # posterior variances; a response beyond is that of the prior, not of the rows
-CALIBRATION_ROWS = 50_000  # enough for three numbers
+CALIBRATION_ROWS = 50_000  # enough for three numbers,
+CLASSES_ROWS = 20_000  # and for those of all classes
 JUDGED = 4000  # draws of a chain that are sorted to see whether chains agree
 AGREED = 1.1  # largest R-hat at which chains are taken to agree
 
@@ -231,6 +236,25 @@ def fit_machine(
         left_out = machine.posterior.left_out(some)
         link = fit_link(some.blocks.y, *left_out, some.blocks.c * share)
     return replace(machine, link=link)
+
+
+def link_classes(machines: Sequence[Machine], problem: Problem, codes: Array) -> Softmax:
+    """The link over classes of machines that were fitted to rows of classes ``codes``."""
+    n, classes = codes.size, len(machines)
+    rows = rows_of_all_classes(codes, min(n, CLASSES_ROWS), np.random.default_rng(0))
+    if rows.size < n:
+        problem = replace(problem, blocks=problem.blocks.take(rows))
+    problem = replace(problem, blocks=problem.blocks.on_host())
+    some = codes[rows]
+    share = np.bincount(codes, minlength=classes) / np.bincount(some, minlength=classes).clip(1)
+    pairs = []
+    for machine, y in zip(machines, one_against_rest(some, classes), strict=True):
+        blocks = replace(problem.blocks, y=y)
+        pairs.append(
+            machine.posterior.left_out(replace(problem, model=machine.model, blocks=blocks))
+        )
+    m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
+    return fit_softmax(some, m, v, problem.blocks.c * share[some])
 
 
 def find_posterior(

@@ -20,6 +20,9 @@ from ..inference.progress import Progress, Watch, silent
 from ..kernels import Scaled, with_columns
 from .process import Gram, Labels, LowRank, Prior, Site, SiteFit, Sites, fit_sites
 
+JUDGES = int(
+    __import__("os").environ.get("JUDGES", 6)
+)  # most machines by which a kernel is judged, if classes are more
 FEW = 400  # points of the first, coarse search
 SEARCHED = 800  # most points of the search for length scales
 START = 16.0  # amplitude of a logistic model
@@ -40,6 +43,51 @@ class LabelledPoints:
     machines: tuple[Labels, ...]
     level: float
     extent: float  # squared size of the cloud of points: one a column, if they are standardised
+    chosen: tuple[int, ...] = ()  # machines that judge a kernel; all of them if empty
+
+    @property
+    def judges(self) -> tuple[Labels, ...]:
+        """Labels of the machines that judge a kernel."""
+        return tuple(self.machines[j] for j in self.chosen) if self.chosen else self.machines
+
+    @property
+    def share(self) -> float:
+        """How many machines each of these represents."""
+        return len(self.machines) / len(self.judges)
+
+    def by_few(self, most: int = JUDGES) -> LabelledPoints:
+        """Judged by at most so many machines, of classes evenly spaced in the order of their size.
+
+        Classes of one size are in the order in which their points are, which does not depend on
+        what they are called.
+        """
+        if len(self.machines) <= most:
+            return self
+        order = self._sorted_classes()
+        at = ((np.arange(most) + 0.5) * order.size / most).astype(int)
+        return replace(self, chosen=tuple(int(j) for j in np.sort(order[at])))
+
+    def by_digits(self) -> LabelledPoints:
+        """With a machine for each binary digit of the classes' numbers, in the order of their size.
+
+        Together they tell all classes from each other, and are about as many as the logarithm of
+        their number: the evidence of a kernel is that of the class, written as a binary number.
+        """
+        first, count = self.machines[0], len(self.machines)
+        if count < 3:
+            return self
+        number = np.argsort(self._sorted_classes())
+        codes = number[np.argmax([labels.y for labels in self.machines], axis=0)]
+        digits = range(int(count - 1).bit_length())
+        each = tuple(replace(first, y=np.where(codes >> j & 1, 1.0, -1.0)) for j in digits)
+        return replace(self, machines=each, chosen=())
+
+    def _sorted_classes(self) -> Array:
+        """Numbers of the machines by the weight of their class, then by where its points are."""
+        sides = [(k.c * (k.y > 0), k.at) for k in self.machines]
+        size = np.array([c.sum() for c, _ in sides])
+        place = np.array([c @ at for c, at in sides]) / np.maximum(size, 1e-300)
+        return np.lexsort([place, size])
 
     def thinned(self, most: int, rng: np.random.Generator) -> LabelledPoints:
         """At most so many points, drawn from every class; all of a class that has very few.
@@ -58,9 +106,8 @@ class LabelledPoints:
     def _classes(self) -> Array:
         """The class of each point: the rarest of its rows'."""
         first = self.machines[0]
-        codes = np.argmax([labels.y for labels in self.machines], axis=0)
-        if len(self.machines) == 1:
-            codes = (first.y > 0).astype(np.intp)
+        signs = np.packbits([labels.y > 0 for labels in self.machines[::-1]], axis=0)
+        codes = np.unique(signs, axis=1, return_inverse=True)[1].reshape(-1)
         rank = np.argsort(np.argsort(np.bincount(codes, first.c)))
         out = np.full(first.points, rank.size)
         np.minimum.at(out, first.at, rank[codes])
@@ -151,13 +198,14 @@ class Evidence:
     """Bound of all machines plus log prior, as a function of log parameters, and its gradient."""
 
     def __init__(self, process: Prior, seen: LabelledPoints, site: Site, prior: LogNormal) -> None:
-        self.process, self.X, self.prior = process, seen.X, prior
-        self.fits = WarmFits(seen.machines, site, 1e-4 if process.Z is None else 1e-5)
+        self.process, self.X, self.prior, self.share = process, seen.X, prior, seen.share
+        self.fits = WarmFits(seen.judges, site, 1e-4 if process.Z is None else 1e-5)
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         process = self.process.with_theta(theta).at(self.X)
         fits, (value, slope) = self.fits(process), self.prior(theta)
-        return value + sum(fit.bound for fit in fits), slope + process.slope(fits)
+        bound = sum(fit.bound for fit in fits)
+        return value + self.share * bound, slope + self.share * process.slope(fits)
 
 
 class Summit(NamedTuple):
@@ -244,7 +292,7 @@ def maximise_evidence(
     share, those along which f bends look as idle as the rest.
     """
     few, p, search = seen.thinned(FEW, rng), seen.X.shape[1], search or Search()
-    sites: list[Sites | None] = [None] * len(seen.machines)
+    sites: list[Sites | None] = [None] * len(seen.judges)
 
     def climb(
         kernel: Scaled, part: LabelledPoints, evaluations: int, **how: Any

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -42,6 +42,14 @@ class KernelFit(Fit):
     """Fitted machines, and the probability of each training row to violate the margin."""
 
     support: Array | None = None  # (n, machines), where all rows were in memory
+
+
+class Found(NamedTuple):
+    """A machine, and what its fit has found at the training rows."""
+
+    machine: Machine
+    support: Array  # probabilities to violate the margin
+    left_out: tuple[Array, Array] | None  # moments of f without the row, if the link needed them
 
 
 def whitened_model(design: Whitened, level: float, likelihood: Any) -> Model:
@@ -124,24 +132,25 @@ def machine_from_sites(
     probability: str,
     start: Sites | None = None,
     watch: Watch = silent,
-) -> tuple[Machine, Array]:
-    """Fit sites at the points; the machine, and probabilities of rows to violate the margin."""
+) -> Found:
+    """Fit sites at the points."""
     likelihood = model.likelihood
     tol = OF_A_PASS * scheme.tol
     how: dict[str, Any] = {"tol": tol, "max_iter": scheme.max_iter, "final": True}
     fit = fit_sites(process, labels, likelihood.expected, start, watch=watch, **how)
-    link = plain_link(probability, likelihood)
+    link, left_out = plain_link(probability, likelihood), None
     if link is None:
-        link = fit_link(labels.y, *fit.left_out(labels, likelihood.expected), labels.c)
+        left_out = fit.left_out(labels, likelihood.expected)
+        link = fit_link(labels.y, *left_out, labels.c)
     coef = coef_of(process, fit, model)
     ended = (fit.bound, fit.path, fit.passes, fit.converged, fit.change)
     what = (model, GaussianPosterior(coef), State(coef, model.init()), link, *ended)
     support = ndtr((1.0 - labels.y * fit.m[labels.at]) / np.sqrt(fit.v[labels.at]))
     if isinstance(process, LowRank):
-        return Machine(*what), support
+        return Found(Machine(*what), support, left_out)
     machine = ExactMachine(*what, alpha=fit.alpha, w=fit.sites.w)
     machine.__dict__["predictor"] = fit.predictor  # computed already
-    return machine, support
+    return Found(machine, support, left_out)
 
 
 def coef_of(process: Gram | LowRank, fit: SiteFit, model: Model) -> Coef:
@@ -190,7 +199,7 @@ def machine_from_chains(
     rng: np.random.Generator,
     watch: Watch = silent,
     n_jobs: int | None = None,
-) -> tuple[Machine, Array]:
+) -> Found:
     """Run chains over f, and over the kernel if it has a prior, from near the variational fit."""
     labels, likelihood, level = what.labels, what.likelihood, what.process.level
     process = what.at(what.process.kernel.theta)
@@ -215,10 +224,11 @@ def machine_from_chains(
         beside = chains.theta[:, ::every][:, : chains.f.shape[1]]
         compared = np.concatenate([chains.f, beside], axis=2)
     f = chains.f.reshape(-1, chains.f.shape[-1]).T[labels.at]  # (rows, draws)
-    link = plain_link(probability, likelihood)
+    link, left_out = plain_link(probability, likelihood), None
     if link is None:
         logs = likelihood.log_prob(labels.y[:, None], f)
-        link = fit_link(labels.y, *leave_one_out_draws(f, logs, labels.c), labels.c)
+        left_out = leave_one_out_draws(f, logs, labels.c)
+        link = fit_link(labels.y, *left_out, labels.c)
     worst = float(np.max(r_hat(compared)))
     machine = Machine(
         model,
@@ -233,7 +243,7 @@ def machine_from_chains(
         draws=Draws(chains.z, hyper, chains.fit),
     )
     spread = np.sqrt(np.maximum(f.var(axis=1), 1e-300))
-    return machine, ndtr((1.0 - labels.y * f.mean(axis=1)) / spread)
+    return Found(machine, ndtr((1.0 - labels.y * f.mean(axis=1)) / spread), left_out)
 
 
 def _mixture(chains: Chains, level: float, design: Whitened) -> Mixture:

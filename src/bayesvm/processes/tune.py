@@ -75,7 +75,7 @@ class Amplitude:
     def __init__(self, prior: Prior, seen: LabelledPoints, site: Site, search: Search) -> None:
         self.unit = replace(prior, kernel=prior.kernel.kernel).at(seen.X)
         self.seen, self.site, self.search = seen, site, search
-        self.fits = WarmFits(seen.machines, site, SETTLED)
+        self.fits = WarmFits(seen.judges, site, SETTLED)
         self.losses: dict[float, float] = {}
 
     def fits_at(self, log_amplitude: float) -> list[SiteFit]:
@@ -84,25 +84,32 @@ class Amplitude:
     def __call__(self, log_amplitude: float) -> float:
         if log_amplitude not in self.losses:
             total = 0.5 * log_amplitude**2
-            for fit, labels in zip(self.fits_at(log_amplitude), self.seen.machines, strict=True):
+            for fit, labels in zip(self.fits_at(log_amplitude), self.seen.judges, strict=True):
                 m, v = fit.left_out(labels, self.site)
-                total += score_link(labels.y, m, v, labels.c)[1]
+                total += self.seen.share * score_link(labels.y, m, v, labels.c)[1]
             best = min(self.losses.values(), default=np.inf)
             self.losses[log_amplitude] = total
             self.search.report("amplitude", len(self.losses), LOOKS, -total, best - total)
         return self.losses[log_amplitude]
 
-    def sites_at(self, kernel: Scaled, seen: LabelledPoints) -> list[Sites]:
-        """Sites at the amplitude of a kernel; at other points those that predictions touch."""
+    def sites_at(self, kernel: Scaled, seen: LabelledPoints) -> list[Sites | None]:
+        """Sites at the amplitude of a kernel; at other points those that predictions touch.
+
+        Of machines that kernels were judged by; ``None`` for the others.
+        """
         fits = self.fits_at(np.log(kernel.weight))
-        if seen is self.seen:
-            return [fit.sites for fit in fits]
-        cross = kernel(seen.X, self.seen.X) + seen.level
-        diag = kernel.diag(seen.X) + seen.level
-        return [
-            target_sites(*fit.predictor(cross, diag), labels, self.site)
-            for fit, labels in zip(fits, seen.machines, strict=True)
-        ]
+        near = [fit.sites for fit in fits]
+        if seen is not self.seen:
+            cross = kernel(seen.X, self.seen.X) + seen.level
+            diag = kernel.diag(seen.X) + seen.level
+            near = [
+                target_sites(*fit.predictor(cross, diag), labels, self.site)
+                for fit, labels in zip(fits, seen.judges, strict=True)
+            ]
+        found: list[Sites | None] = [None] * len(seen.machines)
+        for j, sites in zip(seen.chosen or range(len(found)), near, strict=True):
+            found[j] = sites
+        return found
 
 
 def best_amplitude(score: Amplitude, start: float, step: float = float(np.log(4.0))) -> float:
@@ -164,7 +171,7 @@ class Folds:
     def __init__(self, seen: LabelledPoints, site: Site, rng: np.random.Generator) -> None:
         self.seen, self.site = seen, site
         self.parts = []
-        for labels in seen.machines:
+        for labels in seen.judges:
             fold = _stratified(labels.y, rng)
             for k in range(FOLDS):
                 train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
@@ -240,7 +247,7 @@ class Tuned(NamedTuple):
     """A kernel, and sites from which the fit at all points may start."""
 
     kernel: Scaled
-    sites: list[Sites] | None = None
+    sites: list[Sites | None] | None = None
 
 
 def tune(
@@ -277,7 +284,8 @@ def tune(
         return Tuned(maximise_evidence(kernel, seen, site, PAPERS_START, rng, search=search))
     guide = likelihood if likelihood.normalised else Logistic()
     start = Scaled(START, kernel.kernel)
-    found = maximise_evidence(start, seen, guide.tight, START, rng, per_column, search)
+    digits = seen.by_digits()
+    found = maximise_evidence(start, digits, guide.tight, START, rng, per_column, search)
     if refine is not None and not search.stopped:
         found = refine(found, guide, search)
     if likelihood.normalised:
