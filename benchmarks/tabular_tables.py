@@ -302,6 +302,15 @@ KERNEL = ("svc_grid", "kernel_hinge", "kernel_logistic", "boosting", "forest", "
 # Figure
 
 
+STYLES = {
+    "ours, at their defaults": ("#b5482a", "D", 7),
+    "peers of the same run": ("#4c6f91", "s", 5),
+    "published": ("#8a8a8a", "o", 5),
+}
+LEFT = ("random_forest", "xgboost")  # names that would lie on one another
+LOW = ("xgboost", "lgbm_linear", "hgb")
+
+
 def draw(
     rows: pd.DataFrame,
     others: pd.DataFrame | None,
@@ -318,32 +327,32 @@ def draw(
     if not len(ours):
         return None
     figure, ax = plt.subplots(figsize=(7.4, 4.6))
-    own = [
-        m for m in MODELS if m in set(rows["model"]) and len(by_set(rows, m, folds)) == len(ours)
-    ]
-    marks = [
-        (
-            WORDS[m].replace("`", ""),
-            by_set(rows, m, folds)["pr_auc"].mean(),
-            hours(rows, m),
-            m not in PEERS,
-            True,
-        )
-        for m in own
-    ]
+    marks = []
+    for m in (*DEFAULTS, *PEERS):
+        mine = by_set(rows, m, folds)
+        if len(mine) == len(ours):
+            kind = "peers of the same run" if m in PEERS else "ours, at their defaults"
+            marks.append((WORDS[m].replace("`", ""), mine, hours(rows, m), kind))
     if others is not None:
         for m in dict.fromkeys(others["model"]):
             theirs = by_set(others, m, folds)
             if len(theirs.index.intersection(ours.index)) == len(ours):
-                marks.append((m, theirs.loc[ours.index, "pr_auc"].mean(), HOURS[m], False, False))
-    for name, score, spent, is_ours, is_run in marks:
-        colour = "#b5482a" if is_ours else "#4c6f91" if is_run else "#8a8a8a"
-        style = "D" if is_ours else "s" if is_run else "o"
-        ax.plot(spent, score, style, color=colour, markersize=7 if is_ours else 5)
-        weight = "bold" if name == "BayesianSVC()" else "normal"
+                marks.append((m, theirs.loc[ours.index], HOURS[m], "published"))
+    for name, scores, spent, kind in marks:
+        score = scores["pr_auc"].mean()
+        colour, style, size = STYLES[kind]
+        ax.plot(spent, score, style, color=colour, markersize=size, label=kind)
+        left, low = name in LEFT, name in LOW
         ax.annotate(
-            name, (spent, score), (6, 3), textcoords="offset points", fontsize=7, weight=weight
+            name,
+            (spent, score),
+            (-6 if left else 6, -9 if low else 3),
+            textcoords="offset points",
+            ha="right" if left else "left",
+            fontsize=8,
         )
+    named = dict(zip(*reversed(ax.get_legend_handles_labels())))
+    ax.legend(named.values(), named.keys(), frameon=False, fontsize=8, loc="lower right")
     ax.set(xscale="log", xlabel="processor hours for 146 sets and four folds")
     ax.set_ylabel("mean PR AUC")
     named = " and ".join(map(str, folds))
