@@ -62,7 +62,7 @@ def test_names_labels_and_paths_are_printed_as_they_are(odd, tmp_path):
     assert done.exit_code == 0, done.output
     model = path.with_suffix(".bayesvm")
     assert model.exists()
-    for text in (f"age{odd}", f"kind{odd}_u", f"classes no{odd}, yes{odd}", str(model)):
+    for text in (f"age{odd}", f"kind{odd}_v", f"classes no{odd}, yes{odd}", str(model)):
         assert text in done.output
     curve = path.with_suffix(".png")
     done = invoke("report", model, path, "-t", f"label{odd}", "-o", curve)

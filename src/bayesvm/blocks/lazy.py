@@ -40,7 +40,10 @@ def lazily(
     X = X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
     factors = tuple(members), is_named(groups)
     call = _Call(estimator, method, columns, *factors, options, numbered)
-    few = call(np.zeros((1, X.shape[1]), dtype=X.dtype), *[np.full((1, 1), None)] * len(members))
+    row = np.zeros((1, X.shape[1]), dtype=X.dtype)
+    for category in estimator.encoding_.categories:
+        row[0, category.column] = category.levels[0]
+    few = call(row, *[np.full((1, 1), None)] * len(members))
     one = few.ndim == 1
     kept = {} if one else {"chunks": (X.chunks[0], (few.shape[1],))}
     return da.map_blocks(

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ..reports.display import Inside
 from .terminal import check_input, check_output, one_line_each, plain_console, show_file
 
 FOLDS = 5
@@ -19,6 +20,7 @@ KINDS = {
     "kernel": "BayesianSVC",
     "vectors": "PCVC",
     "relevance": "RVC",
+    "factors": "FactorSVC",
 }
 
 Data = Annotated[
@@ -61,8 +63,7 @@ def fit(
 ) -> None:
     """Fit a model to a table and write it to a file.
 
-    Columns of text become indicators of their values; empty cells, of numbers or text, are latent
-    variables of a linear model.
+    Columns of text are categories, and cells may be empty.
     """
     from sklearn.base import clone
     from sklearn.model_selection import cross_val_predict
@@ -116,10 +117,9 @@ def predict(
         X = columns_of(machine, read(data))
         frame = pd.DataFrame({"prediction": machine.predict(X)}, index=X.index)
         proba = machine.predict_proba(X)
-        inner, rows = machine[-1], machine[:-1].transform(X)
-        ends = None
-        if getattr(inner, "inference", None) != "em":
-            ends = inner.predict_interval(rows, level)
+        inside, ends = Inside.of(machine), None
+        if getattr(inside.model, "inference", None) != "em":
+            ends = inside.model.predict_interval(inside.rows(X), level)
     for j, label in enumerate(machine.classes_):
         frame[f"proba {label}"] = proba[:, j]
         if ends is not None:
@@ -231,14 +231,10 @@ def check_repeated(column: pd.Series) -> None:
 
 
 def build(kind: str, X: pd.DataFrame, options: dict[str, Any]) -> Any:
-    """The estimator behind a step that turns columns of text into indicators."""
-    from sklearn.compose import make_column_transformer
-    from sklearn.pipeline import make_pipeline
-
+    """The estimator, with options that it has."""
     import bayesvm
 
     from ..estimators.choices import SCHEMES
-    from .indicators import Indicators
 
     if kind not in KINDS:
         raise typer.BadParameter(f"--model {kind} is not known; choose one of {', '.join(KINDS)}")
@@ -254,23 +250,10 @@ def build(kind: str, X: pd.DataFrame, options: dict[str, Any]) -> Any:
         )
     if not X.shape[1]:
         raise typer.BadParameter("there are no columns besides the labels")
-    text = [c for c in X if not pd.api.types.is_numeric_dtype(X[c])]
-    for name in text:
-        check_repeated(X[name])
-    cells = X.isna().to_numpy().sum()
-    if kind == "linear" and inference in ("vb", "gibbs"):
-        options["missing"] = "model"  # rows to be predicted may have empty cells too
-    elif cells:
-        raise typer.BadParameter(
-            f"{cells} cells are empty, which only --model linear by vb or gibbs can take; fill or "
-            "drop them"
-        )
-    encode = make_column_transformer(
-        (Indicators([sorted(X[c].dropna().astype(object).unique(), key=str) for c in text]), text),
-        remainder="passthrough",
-        verbose_feature_names_out=False,
-    ).set_output(transform="pandas")
-    return make_pipeline(encode, cls(**options))
+    for name in X:
+        if not pd.api.types.is_numeric_dtype(X[name]):
+            check_repeated(X[name])
+    return cls(**options)
 
 
 def folds_for(y: Any) -> Any:
@@ -305,7 +288,7 @@ def show_scores(console: Console, classes: Any, y: Any, proba: Any, where: str) 
 
 
 def show_model(console: Console, machine: Any) -> None:
-    inner = machine[-1]
+    inner = Inside.of(machine).model
     state = "converged" if inner.converged_ else "did not converge"
     console.print(f"{inner!r}: {inner.n_iter_} iterations, {state}")
     frame = inner.summary()

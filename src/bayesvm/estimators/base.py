@@ -127,15 +127,11 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self._allows_nan
         tags.input_tags.sparse = self._accept_sparse and not self._models_missing
-        tags.input_tags.string = tags.input_tags.categorical = self._encodes
+        numbers = self.categorical is None or is_among(self.categorical, ("error",))
+        tags.input_tags.string = tags.input_tags.categorical = not numbers
         return tags
 
     # ----- reading rows
-
-    @property
-    def _encodes(self) -> bool:
-        """Whether columns may hold text or categories."""
-        return self.categorical is not None and not is_among(self.categorical, ("error",))
 
     @property
     def _allows_nan(self) -> bool:
@@ -144,7 +140,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def _models_missing(self) -> bool:
-        """Whether missing cells of columns of numbers have a distribution."""
+        """Whether missing cells of numbers have a distribution."""
         return self._has_imputer and not is_among(self.missing, ("auto", "error"))
 
     def _missing(self) -> MissingCells | None:
@@ -154,8 +150,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _of_missing_cells(self) -> str:
         """What a refusal of missing cells recommends."""
-        if not is_among(self.missing, ("error",)):
-            return "Sparse rows must be complete; give X.toarray(), or fill such cells in."
+        if self._allows_nan:
+            return "Sparse rows, and those of models of rows read in blocks, must be complete."
         return (
             f"{type(self).__name__}(missing='auto') puts the mean of the column there; else fill "
             "the cells in, for instance by sklearn.impute.SimpleImputer in a pipeline, or leave "
@@ -174,8 +170,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 self.encoding_ = Encoding(self.n_features_in_)
             elif not self.encoding_.is_plain:
                 raise ValueError(
-                    "the model was fitted to a table with columns of text or missing cells; give "
-                    f"a table of that kind, in memory, not {type(X).__name__}."
+                    "the model was fitted to a table with columns of text or missing cells; it "
+                    f"predicts such tables, in memory or of Dask, not {type(X).__name__}."
                 )
         return X, read_labels(y, X) if reset or y is not None else None
 
@@ -249,6 +245,11 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def classes_(self) -> Array:
         """Labels, sorted."""
         return self.fit_.classes
+
+    @property
+    def column_names_(self) -> Array:
+        """Names of the columns that the input becomes, in the order of coefficients."""
+        return np.array(self._names(), dtype=object)
 
     @property
     def machines_(self) -> list[Machine]:

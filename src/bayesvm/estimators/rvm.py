@@ -49,7 +49,7 @@ class RVC(BayesianClassifier):
     categorical : {"auto", "error"} or list of names or positions, default="auto"
         Which columns hold categories: those of text, categories or truth values, and those listed.
         ``"error"`` refuses columns that are not numbers.  Two levels of a column are at a fixed
-        distance, in units of one length scale; one not seen in training is half as far from each.
+        distance, in units of one length scale; one not seen in training lies between them.
     missing : {"auto", "error"}, default="auto"
         What to do with missing cells: ``"auto"`` puts the mean of the column there, and adds an
         indicator of such cells where they are 1 % or more of the training rows; of categories they

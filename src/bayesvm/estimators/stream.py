@@ -384,7 +384,7 @@ def advance(estimator: Any, setup: Setup, X: Any, y: Any, classes: Any, sample_w
             "bayesvm.save(model, path), and resume from bayesvm.load(path)."
         )
     run, fit = estimator._run(), estimator.__dict__.get("fit_")
-    X, y = estimator._read(X, y, reset=fit is None)
+    X, y = estimator._read(X, y, reset=fit is None, weights=sample_weight)
     stream = estimator._stream
     if stream is None and fit is None:
         stream = Stream.begin(X, classes, estimator._generator())

@@ -38,6 +38,8 @@ def read_table(estimator: Any, X: Any, reset: bool, weights: Any = None) -> Any:
     """
     X, pairwise = check_table(X, reset), get_tags(estimator).input_tags.pairwise
     complete = not estimator._allows_nan or pairwise or sparse.issparse(X)
+    if not reset and estimator.encoding_.fill is None:  # means of columns are not known
+        complete = complete or estimator._kept_missing() is not None
     how: dict[str, Any] = {
         "accept_sparse": "csr" if estimator._accept_sparse else False,
         "dtype": FLOATS,

@@ -124,13 +124,14 @@ class RelevanceDisplay:
     ) -> RelevanceDisplay:
         """Draw the ``top`` columns of a fitted kernel machine, by default all."""
         inside = Inside.fitted(estimator, "kernel_")
-        kernel, p = inside.model.kernel_, inside.model.n_features_in_
+        kernel, encoding = inside.model.kernel_, inside.model.encoding_
         stems = [name.split("[")[0] for name in kernel.names]
         found = np.flatnonzero([s.endswith("length_scale") for s in stems])
         if len({stems[k] for k in found}) != 1:
             raise ValueError(f"one set of length scales is needed; {kernel} does not have that.")
-        relevance = np.broadcast_to(np.exp(-kernel.theta[found]), p)
-        names = inside.names()
+        # indicators of one column have one length scale and its name
+        names = encoding.group_names(inside.names(made=False))
+        relevance = np.broadcast_to(np.exp(-kernel.theta[found]), len(names))
         order = np.argsort(-relevance, kind="stable")[:top]
         return cls([names[j] for j in order], relevance[order]).plot(**kwargs)
 

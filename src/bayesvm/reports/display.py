@@ -74,15 +74,19 @@ class Inside:
             X = steps.transform(X)
         return X
 
-    def names(self) -> list[str]:
-        """Names of the columns that the estimator is given, made up where there are none."""
+    def names(self, made: bool = True) -> list[str]:
+        """Names of the columns of the model, or of those that the estimator is given.
+
+        They are made up where there are none.
+        """
         if self.before and not hasattr(self.model, "feature_names_in_"):
             names: list[str] | None = None
             for steps in self.before:
                 names = feature_names(steps, names)
-            if names is not None and len(names) == self.model.n_features_in_:
-                return names
-        return [str(name) for name in self.model._names()]
+            if names is not None and len(names) == self.model.encoding_.count:
+                return self.model.encoding_.names(names) if made else names
+        names = self.model._names() if made else self.model._input_names()
+        return [str(name) for name in names or ()]
 
 
 def feature_names(steps: Any, given: list[str] | None) -> list[str] | None:

@@ -1,0 +1,307 @@
+"""Tables with text, categories and missing cells in every estimator."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import bayesvm
+from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
+from bayesvm.inputs.encoding import APART
+from bayesvm.kernels import RBF, with_groups
+from bayesvm.terms import Columns, Groups, Intercept, Missing, Process
+
+N = 90
+RNG = np.random.default_rng(0)
+FRAME = pd.DataFrame(
+    {
+        "age": 50 + 10 * RNG.standard_normal(N),
+        "sex": RNG.choice(["f", "m"], N),
+        "city": RNG.choice(["Bern", "Chur", "Genf", "Thun"], N),
+        "smoker": RNG.random(N) < 0.4,
+        "dose": RNG.standard_normal(N),
+    }
+)
+F = (FRAME["age"] - 50) / 10 + 2.0 * FRAME["city"].isin(["Bern", "Chur"]) - 1 + FRAME["dose"]
+Y = np.where(F + 0.5 * RNG.standard_normal(N) > 0, "yes", "no")
+CODED = ["age", "sex_m", "city_Bern", "city_Chur", "city_Genf", "city_Thun", "smoker", "dose"]
+MODELS = {
+    "linear": BayesianLinearSVC(),
+    "mixed": MixedSVC(),
+    "additive": AdditiveSVC(),
+    "kernel": BayesianSVC(random_state=0),
+    "vectors": PCVC(tune=False, random_state=0),
+    "relevance": RVC(tune=False, random_state=0),
+    "factors": FactorSVC(2, "linear", random_state=0),
+}
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    return clone(MODELS[request.param])
+
+
+def with_gaps():
+    frame = FRAME.copy()
+    frame.loc[::8, "dose"] = np.nan
+    frame.loc[::9, "city"] = None
+    return frame
+
+
+def test_text_and_missing_cells_are_taken(model):
+    frame = with_gaps()
+    model.fit(frame, Y)
+    assert model.score(frame, Y) > 0.7
+    assert list(model.feature_names_in_) == list(FRAME)
+    assert model.n_features_in_ == 5
+    coded = [*CODED[:6], "city_missing", *CODED[6:]]
+    factors = isinstance(model, FactorSVC)  # which give missing cells a distribution
+    assert list(model.column_names_) == [*coded, *(() if factors else ["dose_missing"])]
+
+
+def test_libraries_and_types_of_columns_do_not_matter(model):
+    frame = with_gaps()
+    want = model.fit(frame, Y).predict_proba(frame)
+    others = {
+        "categories": frame.astype({"sex": "category", "city": "category"}),
+        "objects": frame.astype({"sex": object, "city": object, "smoker": object}),
+        "strings": frame.astype({"sex": "string", "smoker": "boolean"}),
+        "polars": pl.from_pandas(frame),
+        "polars categories": pl.from_pandas(frame).with_columns(
+            pl.col("sex").cast(pl.Enum(["m", "f"])), pl.col("city").cast(pl.Categorical)
+        ),
+    }
+    for name, other in others.items():
+        got = clone(model).fit(other, Y).predict_proba(other)
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(model.predict_proba(other), want, err_msg=name)
+    rows = np.array(frame, dtype=object)  # columns are of the same kinds without names
+    got = clone(model).fit(rows, Y).predict_proba(rows)
+    np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
+
+
+def test_arrow_tables():
+    pa = pytest.importorskip("pyarrow")
+    frame = with_gaps()
+    table = pa.Table.from_pandas(frame)
+    table = table.set_column(2, "city", table.column("city").dictionary_encode())
+    model = BayesianLinearSVC().fit(table, Y)
+    other = BayesianLinearSVC().fit(frame, Y)
+    np.testing.assert_allclose(model.predict_proba(frame), other.predict_proba(table), rtol=1e-9)
+
+
+def test_levels_not_seen_and_new_missing_cells_are_predicted(model):
+    model.fit(FRAME, Y)
+    new = FRAME.head(4).copy()
+    new.loc[0, "city"] = "Zug"
+    new.loc[1, "age"] = np.nan
+    new.loc[2, ["sex", "city"]] = None
+    p = model.predict_proba(new)
+    assert np.all((p > 0) & (p < 1))
+    np.testing.assert_allclose(p[3], model.predict_proba(FRAME)[3], rtol=1e-7)
+    if not isinstance(model, FactorSVC):
+        mean = new.assign(age=new["age"].fillna(FRAME["age"].mean()))
+        np.testing.assert_allclose(p, model.predict_proba(mean), rtol=1e-9)
+
+
+def test_names_of_levels_do_not_matter(model):
+    other = FRAME.assign(
+        sex=FRAME["sex"].map({"f": "z", "m": "a"}), city=FRAME["city"].map(lambda c: c[::-1])
+    )
+    want = model.fit(FRAME, Y).predict_proba(FRAME)
+    got = clone(model).fit(other, Y).predict_proba(other)
+    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
+
+
+def test_columns_in_another_order_are_refused(model):
+    model.fit(FRAME, Y)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(FRAME[list(FRAME)[::-1]])
+
+
+def test_refusing_stays_possible(model):
+    model.set_params(missing="error")
+    with pytest.raises(ValueError, match="NaN: 12 cells in column 'dose'"):
+        model.fit(with_gaps().drop(columns="city"), Y)
+    with pytest.raises(ValueError, match="NaN: 10 cells in column 'city'"):
+        model.fit(with_gaps().drop(columns="dose"), Y)
+    for value in ("error", None):
+        with pytest.raises(ValueError, match="cannot be read as numbers"):
+            model.set_params(categorical=value).fit(FRAME, Y)
+    with pytest.raises(ValueError, match="categorical must be 'auto', 'error' or a list"):
+        model.set_params(categorical="always").fit(FRAME, Y)
+
+
+def test_text_beside_numbers_is_refused(model):
+    mixed = FRAME.astype({"dose": object})
+    mixed.loc[3, "dose"] = "?"
+    with pytest.raises(ValueError, match=r"'dose' of X cannot be read as numbers: .*such as '\?'"):
+        model.fit(mixed, Y)
+
+
+def test_numbers_can_be_categories(model):
+    codes = FRAME.assign(city=FRAME["city"].map({"Bern": 4, "Chur": 1, "Genf": 3, "Thun": 2}))
+    for given in (["city"], [2], np.array([2])):
+        clone(model).set_params(categorical=given).fit(codes, Y)
+    model.set_params(categorical=["city"]).fit(codes, Y)
+    assert [name for name in model.column_names_ if "city" in name] == [
+        f"city_{k}" for k in (1, 2, 3, 4)
+    ]
+    with pytest.raises(ValueError, match="names the column 'town', which X does not have"):
+        clone(model).set_params(categorical=["town"]).fit(codes, Y)
+    with pytest.raises(ValueError, match="positions of columns, from 0 to 4; got 9"):
+        clone(model).set_params(categorical=[9]).fit(codes, Y)
+
+
+@pytest.mark.parametrize("name", ["linear", "kernel", "additive"])
+def test_files_and_copies_keep_the_encoding(name, tmp_path):
+    pytest.importorskip("skops")
+    frame = with_gaps()
+    model = clone(MODELS[name]).fit(frame, Y)
+    want = model.predict_proba(frame)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(frame), want)
+    bayesvm.save(model, tmp_path / "model")
+    np.testing.assert_array_equal(bayesvm.load(tmp_path / "model").predict_proba(frame), want)
+
+
+def test_searches_and_pipelines_take_frames():
+    frame = with_gaps()
+    assert cross_val_score(BayesianLinearSVC(), frame, Y, cv=3).mean() > 0.7
+    search = GridSearchCV(BayesianSVC(random_state=0), {"tune": [False]}, cv=2).fit(frame, Y)
+    assert search.score(frame, Y) > 0.7
+    scale = make_column_transformer(
+        (StandardScaler(), ["age", "dose"]),
+        remainder="passthrough",
+        verbose_feature_names_out=False,
+    ).set_output(transform="pandas")
+    pipe = make_pipeline(scale, BayesianLinearSVC()).fit(frame, Y)
+    assert pipe.score(frame, Y) > 0.7
+
+
+# ----- linear predictors
+
+
+def by_hand(frame):
+    """Standardised numbers, and indicators less their mean in units of a fixed size."""
+    two, more = np.sqrt(1 / APART), np.sqrt(2 / APART)
+    columns, units = [], []
+    for name in frame:
+        if frame[name].dtype == float:
+            columns.append(frame[name])
+            units.append(frame[name].std(ddof=0))
+            continue
+        levels = sorted(frame[name].unique())
+        kept = levels[1:] if len(levels) == 2 else levels
+        columns += [(frame[name] == level).astype(float) for level in kept]
+        units += [two if len(levels) == 2 else more] * len(kept)
+    X = np.stack(columns, axis=1)
+    return (X - X.mean(axis=0)) / units, np.array(units)
+
+
+@pytest.mark.parametrize("name", ["linear", "mixed", "additive"])
+def test_indicators_are_those_made_by_hand(name):
+    X, units = by_hand(FRAME)
+    model = clone(MODELS[name]).fit(FRAME, Y)
+    plain = BayesianLinearSVC(standardize=False).fit(X, Y)
+    np.testing.assert_allclose(model.elbo_, plain.elbo_, rtol=1e-6)
+    np.testing.assert_allclose(model.predict_proba(FRAME), plain.predict_proba(X), rtol=1e-4)
+    if name != "additive":
+        np.testing.assert_allclose(model.coef_ * units, plain.coef_, rtol=1e-3, atol=1e-5)
+        assert list(model.summary().index) == ["intercept", *CODED]
+
+
+def test_a_weight_of_two_is_the_row_twice():
+    frame, c = with_gaps(), RNG.integers(0, 3, N)
+    at = np.repeat(np.arange(N), c)
+    weighted = BayesianLinearSVC().fit(frame, Y, sample_weight=c)
+    repeated = BayesianLinearSVC().fit(frame.iloc[at], Y[at])
+    np.testing.assert_allclose(
+        weighted.predict_proba(frame), repeated.predict_proba(frame), rtol=1e-4
+    )
+
+
+def test_a_modelled_table_may_have_text():
+    frame = with_gaps()
+    model = BayesianLinearSVC(missing="model").fit(frame, Y)
+    assert "dose_missing" not in model.column_names_
+    assert "city_missing" in model.column_names_
+    assert model.imputed_.row.size == frame["dose"].isna().sum()
+
+
+def test_slopes_of_groups_name_columns_of_the_table():
+    ward = RNG.integers(0, 5, N)
+    model = MixedSVC(random=["city", "dose"]).fit(FRAME, Y, groups=ward)
+    found = set(model.random_effects_.index.get_level_values("effect"))
+    assert found == {"intercept", *CODED[2:6], "dose"}
+    by_place = MixedSVC(random=[2, 4]).fit(FRAME, Y, groups=ward)
+    assert by_place.elbo_ == pytest.approx(model.elbo_)
+
+
+def test_terms_name_columns_of_the_table():
+    frame = with_gaps()
+    terms = [
+        ("level", Intercept()),
+        ("few", Columns(["sex", "city"]), "laplace_zero"),
+        ("curve", Process(["age", "smoker"], n_inducing=8)),
+        ("gaps", Missing(Columns(["dose"]))),
+    ]
+    model = AdditiveSVC(terms, random_state=0).fit(frame, Y)
+    assert list(model.summary().loc["few"].index) == [*CODED[1:6], "city_missing"]
+    assert model.inclusion_proba_.shape == (5,)
+    assert model.imputed_.row.size == frame["dose"].isna().sum()
+    terms = [("level", Intercept()), ("age", Columns("age")), ("city", Groups("city"))]
+    assert list(AdditiveSVC(terms).fit(FRAME, Y).levels_["city"]) == sorted(set(FRAME["city"]))
+
+
+def test_streams_keep_the_levels_of_the_first_call():
+    model = BayesianLinearSVC()
+    model.partial_fit(FRAME[:50], Y[:50], classes=["no", "yes"])
+    more = FRAME[50:].assign(city=lambda X: X["city"].replace("Bern", "Zug"))
+    model.partial_fit(more, Y[50:])
+    assert list(model.column_names_) == CODED
+    assert model.score(FRAME, Y) > 0.7
+
+
+# ----- kernels
+
+
+def test_the_kernel_is_one_over_columns_of_the_table():
+    kernel = RBF((1.0, 2.0, 0.5, 3.0, 1.5))
+    model = BayesianSVC(kernel, tune=False).fit(FRAME, Y)
+    assert model.kernel_ == with_groups(kernel, (0, 1, 2, 2, 2, 2, 3, 4))
+    X, _ = by_hand(FRAME)
+    one = np.array([1.0, 2.0, 0.5, 0.5, 0.5, 0.5, 3.0, 1.5])
+    plain = BayesianSVC(RBF(one), tune=False, standardize=False).fit(X, Y)
+    np.testing.assert_allclose(model.predict_proba(FRAME), plain.predict_proba(X), rtol=1e-5)
+
+
+def test_tuning_has_a_length_scale_for_each_column_of_the_table():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({k: rng.choice(list("abcd"), 300) for k in "uvwxyz"})
+    y = (frame["u"].isin(["a", "b"]) ^ frame["v"].isin(["a", "c"])).to_numpy()
+    model = BayesianSVC(random_state=0).fit(frame[:200], y[:200])
+    assert model.score(frame[200:], y[200:]) > 0.9
+    scales = model.summary().filter(like="length_scale", axis="index")["mean"]
+    assert len(scales) in (1, 6, 2, 7, 12)  # of one kernel or two, shared or by column
+
+
+def test_machines_of_blocks_take_text(monkeypatch):
+    from bayesvm.inputs import reading
+
+    monkeypatch.setattr(reading, "MERGED_ROWS", 50)
+    model = BayesianSVC(n_inducing=20, random_state=0).fit(with_gaps(), Y)
+    assert model.score(with_gaps(), Y) > 0.7
+
+
+def test_given_kernel_values_are_numbers():
+    K = np.eye(N)
+    K[0, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        BayesianSVC("precomputed").fit(K, Y)
