@@ -21,7 +21,6 @@ from .designs import missing as latent
 from .designs.groups import Grouped
 from .designs.table import Layout
 from .engines import Serial
-from .inputs.encoding import Encoding
 from .priors import Fixed
 
 __all__ = ["Columns", "Groups", "Intercept", "Missing", "Part", "Process", "Term"]
@@ -38,7 +37,8 @@ class TrainingRows(NamedTuple):
     choose_imputer: Callable[[Any, int, int], Any]
     choose_kernel: Callable[[Any, float], tuple[Any, bool]]
     centred: bool = True  # whether there is an intercept, so that columns can be centred
-    encoding: Encoding | None = None  # of the columns
+    groups: tuple[int, ...] | None = None  # of columns that share a length scale
+    units: Array | None = None  # of indicators in distances, NaN for other columns
 
 
 class Part:
@@ -97,9 +97,7 @@ class Columns(Part):
         where = self.reads(rows.layout)
         X = inner(rows.X)[:, where]
         blocks = Blocks(X, np.empty(len(X)), rows.c, block_rows(X.shape[1]))
-        units = None if rows.encoding is None else rows.encoding.scales
-        units = None if units is None else units[where]
-        fitted = plain.fit_columns(blocks, Serial(), self.standardize, rows.centred, units)
+        fitted = plain.fit_columns(blocks, Serial(), self.standardize, rows.centred)
         return Picked(fitted.center, fitted.scale, fitted.far, where)
 
 
@@ -230,16 +228,17 @@ class Process(Part):
                 "'random' or give an array of points."
             )
         inputs = Columns(self.columns, self.standardize).bind(rows._replace(centred=True))
-        points = np.unique(inputs.columns(rows.X), axis=0)
-        groups = None if rows.encoding is None else rows.encoding.groups
-        if groups is not None:
-            some = [groups[j] for j in inputs.where]
+        where, groups = inputs.where, None
+        if self.standardize and rows.units is not None:
+            inputs = inputs.with_units(rows.units[where])
+        if rows.groups is not None:
+            some = [rows.groups[j] for j in where]
             groups = tuple(np.unique(some, return_inverse=True)[1].tolist())
+        points = np.unique(inputs.columns(rows.X), axis=0)
         extent = extent_of(points, self.standardize, groups)
         kernel, named = rows.choose_kernel(self.kernel, extent)
-        kernel = with_groups(
-            kernel.kernel if named else kernel, groups
-        )  # the prior has its amplitude
+        kernel = kernel.kernel if named else kernel  # the prior has its amplitude
+        kernel = with_groups(kernel, groups)
         scale = plain.Standardised(inputs.center, inputs.scale, inputs.far)
         Z = inducing_points(self.inducing, self.n_inducing, points, kernel, scale, rows.rng)
         return Smooth(kernel, Z, inputs)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -152,6 +152,16 @@ class Standardised(Design):
         shift = self.center / self.scale
         return Centred(scaled, shift) if np.any(shift) else scaled
 
+    def with_units(self, units: Array | None) -> Self:
+        """The columns on other scales where units are not NaN, as those of indicators are.
+
+        In a distance, that of a rare level divided by its standard deviation would outweigh all
+        other columns.
+        """
+        if units is None:
+            return self
+        return replace(self, scale=np.where(np.isnan(units), self.scale, units))
+
     def to_user(self, theta: Array) -> tuple[Array, Array]:
         """Coefficients on the scale of the input, and what they add to the intercept."""
         beta = theta / self.scale
@@ -268,23 +278,16 @@ def column_moments(blocks: Any, engine: Engine) -> tuple[Array, Array, Array]:
 
 
 def fit_columns(
-    blocks: Any,
-    engine: Engine,
-    standardize: bool,
-    centred: bool = True,
-    units: Array | None = None,
+    blocks: Any, engine: Engine, standardize: bool, centred: bool = True
 ) -> Standardised:
     """Centre and scale of the columns, weighted by the rows' weights; NaN are left out.
 
     Without an intercept columns are not ``centred``: f is then zero at the origin.  Nor are sparse
-    ones, which would be filled in.  A constant column gets scale 1, unless it is very large.  Where
-    ``units`` are not NaN they are the scale, as those of indicators are: divided by its standard
-    deviation, that of a rare level would outweigh all other columns.
+    ones, which would be filled in.  A constant column gets scale 1, unless it is very large.
     """
     if not standardize:
         return Standardised(np.zeros(blocks.width), np.ones(blocks.width), RAW_FAR)
     mean, sd, constant = column_moments(blocks, engine)
     scale = np.where(constant, np.where(np.abs(mean) > FAR, np.abs(mean), 1.0), sd)
-    scale = scale if units is None else np.where(np.isnan(units), scale, units)
     centred = centred and not sparse.issparse(blocks.X)
     return Standardised(mean if centred else np.zeros(scale.size), scale)

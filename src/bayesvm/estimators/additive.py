@@ -293,7 +293,8 @@ class AdditiveSVC(BayesianClassifier):
         X, c, table = data.X, data.c, self._table
         sizes, choose = [x.size for x in levels.labels], (check.choose_imputer, check.choose_kernel)
         level = any(isinstance(t.design, Intercept) for t in table.terms)
-        rows = TrainingRows(table.layout, X, c, sizes, rng, *choose, level, self.encoding_)
+        kinds = (self.encoding_.groups, self.encoding_.scales)
+        rows = TrainingRows(table.layout, X, c, sizes, rng, *choose, level, *kinds)
         bound = []
         for name, part, prior in table.terms:
             with of_term(name):

@@ -80,7 +80,9 @@ class Settings:
     @property
     def units(self) -> Array | None:
         """Scales of columns that are indicators."""
-        return None if self.encoding is None else self.encoding.scales
+        if self.encoding is None or not self.params["standardize"]:
+            return None
+        return self.encoding.scales
 
     def extent(self, points: Array) -> float:
         return extent_of(points, self.params["standardize"], self.groups)
@@ -178,7 +180,7 @@ def prepare(
         inputs, named = Standardised(np.zeros(1), np.ones(1)), False
     else:
         rows = Blocks(data.X[data.at], np.empty(data.c.size), data.c, block_rows(X.shape[1]))
-        inputs = fit_columns(rows, Serial(), params["standardize"], units=settings.units)
+        inputs = fit_columns(rows, Serial(), params["standardize"]).with_units(settings.units)
         points = inputs.columns(data.X)
         kernel, named = settings.start(points)
     chosen: list[Array] = []
@@ -370,7 +372,7 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
         )
     given = (params["engine"], data.X, data.c, p, params["n_jobs"], scheme)
     engine, blocks = in_blocks(*given, y=data.codes)
-    inputs = fit_columns(blocks, engine, params["standardize"], units=settings.units)
+    inputs = fit_columns(blocks, engine, params["standardize"]).with_units(settings.units)
     codes = data.codes.compute() if is_dask(data.codes) else arrays.to_numpy(data.codes)
     few = blocks.take(rows_of_all_classes(codes, SAMPLED, rng))
     sample = merge(*(arrays.to_numpy(x) for x in (few.X, few.y, few.c)))

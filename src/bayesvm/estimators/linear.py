@@ -228,8 +228,7 @@ class BayesianLinearSVC(BayesianClassifier):
     ) -> Problem:
         K = X.shape[1] + bool(self.fit_intercept)
         engine, blocks = in_blocks(self.engine, X, c, K, self.n_jobs, parts.scheme)
-        how = (self.standardize, self.fit_intercept, self.encoding_.scales)
-        columns: Any = fit_columns(blocks, engine, *how)
+        columns: Any = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
         if missing := self._missing():
             blocks = replace(blocks, copies=copies)
             columns = missing.design(columns, blocks, engine)

@@ -322,8 +322,7 @@ class MixedSVC(BayesianClassifier):
         engine, blocks = in_blocks(self.engine, data.X, data.c, K, self.n_jobs, scheme, total)
         if isinstance(blocks, Blocks):
             blocks = replace(blocks, copies=data.copies)
-        how = (self.standardize, self.fit_intercept, self.encoding_.scales)
-        columns: Any = fit_columns(blocks, engine, *how)
+        columns: Any = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
         if missing := self._missing():
             reading.check_slopes(inner(data.X), [part.effects for part in parts], names)
             columns = missing.design(columns, blocks, engine)
