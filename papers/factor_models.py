@@ -34,7 +34,7 @@ def build(method: str, K: int, seed: int, select: bool, quick: bool, **options: 
     common: dict[str, Any] = {"n_factors": K, "random_state": seed, **options}
     linear = common | {"classifier": "linear", "coef_prior": prior}
     kernel = common | {"classifier": "kernel", "kernel": Scaled(4.0, RBF(scales))}
-    machine = BayesianSVC(random_state=seed, standardize=False)
+    machine = BayesianSVC("rbf", likelihood="hinge", random_state=seed, standardize=False)
     makers: dict[str, Callable[[], Any]] = {
         "FM+L": lambda: FactorSVC(**linear, joint=False),
         "FM+N": lambda: FactorSVC(**kernel, joint=False),

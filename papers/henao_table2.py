@@ -55,6 +55,7 @@ def solve(task: Task) -> dict[str, float]:
         START,
         POINTS,
         approximation=task["approximation"],
+        likelihood="hinge",
         tune=task["tune"],
         standardize=False,
         random_state=task["seed"] + task["repetition"],

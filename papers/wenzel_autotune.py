@@ -77,7 +77,8 @@ def solve(task: Task) -> dict[str, float]:
     kernel, searching = Scaled(1.0, RBF(scale)), time.perf_counter() - start
 
     def fit() -> Any:
-        model = BayesianSVC(kernel, tune=False, inference=VB(bound="augmented"))
+        how: dict[str, Any] = {"likelihood": "hinge", "inference": VB(bound="augmented")}
+        model = BayesianSVC(kernel, tune=False, **how)
         return model.fit(X[train], y[train])
 
     scores, _ = tenfold.scored(fit, X[test], y[test])

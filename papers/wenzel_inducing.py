@@ -40,6 +40,7 @@ def solve(task: Task) -> dict[str, float]:
         KERNEL,
         task["points"],
         task["inducing"],
+        likelihood="hinge",
         tune=False,
         standardize=False,
         random_state=task["fold"],

@@ -48,7 +48,7 @@ def machine(method: str, passes: int, seed: int) -> Any:
     if method == "SVC":
         svc = SVC(C=2.0 * KERNEL.weight, gamma=0.5 / KERNEL.kernel.length_scale**2)
         return CalibratedClassifierCV(svc, ensemble=False)
-    options: dict[str, Any] = {"inference": "vb", "max_iter": passes}
+    options: dict[str, Any] = {"inference": "vb", "likelihood": "hinge", "max_iter": passes}
     if method.startswith("stochastic"):
         options["inference"] = SVI(10, adaptive=method.endswith("adaptive"))
     elif not method.endswith("tight"):

@@ -172,9 +172,8 @@ def svm_objective(f_train, alpha_norm, C):
 def test_em_is_libsvm_at_twice_the_weight(weight):
     """No level to speak of against libsvm without one is not on offer: a wide level against its
     free one, whose limit it is."""
-    ours = BayesianSVC(
-        kernel=weight * RBF(0.8), tune=False, standardize=False, inference="em", intercept_scale=1e3
-    ).fit(X, y)
+    how = {"tune": False, "standardize": False, "inference": "em", "intercept_scale": 1e3}
+    ours = BayesianSVC(weight * RBF(0.8), likelihood="hinge", **how).fit(X, y)
     svm = SVC(C=2 * weight, gamma=1 / (2 * 0.8**2), tol=1e-8).fit(X, y)
     f = ours.machines_[0].moments(X_new)[0]
     np.testing.assert_allclose(f, svm.decision_function(X_new), atol=5e-3)
@@ -626,7 +625,7 @@ def test_progress_and_stopping():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kernel": "gauss"}, "kernel='gauss' is not known; choose one of 'rbf', 'matern'"),
+        ({"kernel": "gauss"}, "kernel='gauss' is not known; choose one of 'auto', 'rbf', 'matern'"),
         ({"kernel": RBF}, r"did you mean RBF\(\)\?"),
         ({"kernel": 3}, "kernel must be one of"),
         ({"tune": "sample"}, "tune='sample' draws kernel parameters and needs inference='gibbs'"),

@@ -28,6 +28,7 @@ LIKELIHOODS: Mapping[str, Any] = {
 SCHEMES: Mapping[str, Any] = {"vb": VB(), "em": EM(), "svi": SVI(), "gibbs": Gibbs()}
 TIGHT = VB(bound="tight")
 KERNELS: Mapping[str, Any] = {"rbf": RBF, "matern": Matern, "linear": Linear, "poly": Polynomial}
+AUTO_KERNELS = {"auto": RBF, **KERNELS}  # with a local part, where that is earned
 TUNING = ("evidence", "cv", "bound", "sample")
 
 PRIORS: Mapping[str, Any] = {
@@ -185,16 +186,18 @@ def choose_tuning(value: Any, scheme: Any) -> str | None:
     return str(value)
 
 
-def choose_kernel(value: Any, extent: float) -> tuple[Any, bool]:
+def choose_kernel(
+    value: Any, extent: float, names: Mapping[str, Any] = KERNELS
+) -> tuple[Any, bool]:
     """The kernel to start from, and whether its form was left to us by giving a name only.
 
     Two rows are about ``sqrt(2 extent)`` apart; standardised columns have an extent of one each.
     """
-    if isinstance(value, str) and value in KERNELS:
-        return Scaled(4.0, KERNELS[value](length_scale=float(np.sqrt(extent)))), True
+    if isinstance(value, str) and value in names:
+        return Scaled(4.0, names[value](length_scale=float(np.sqrt(extent)))), True
     if callable(value) and not isinstance(value, Kernel | type):
         return Function(value), False
-    return choose("kernel", value, {**KERNELS, "precomputed": None}, Kernel), False
+    return choose("kernel", value, {**names, "precomputed": None}, Kernel), False
 
 
 def check_positive(name: str, value: Any, low: float = 0.0, high: float = np.inf) -> None:

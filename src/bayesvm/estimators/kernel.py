@@ -1,4 +1,4 @@
-"""The kernel support vector machine: a Gaussian process under the hinge."""
+"""The kernel support vector machine: a Gaussian process under a soft hinge."""
 
 from __future__ import annotations
 
@@ -31,27 +31,31 @@ GROWTH = 1.05  # of a stream's rows, before kernel and points are chosen anew
 
 
 class BayesianSVC(BayesianClassifier):
-    r"""Kernel support vector machine with a posterior: a Gaussian process under the hinge.
+    r"""Kernel support vector machine with a posterior: a Gaussian process under a soft hinge.
 
     .. math::
 
-        f \sim \mathrm{GP}(b, k), \qquad L(y_i \mid f_i) = e^{-2\max(0,\, 1 - y_i f_i)} .
+        f \sim \mathrm{GP}(b, k), \qquad
+        L(y_i \mid f_i) = e^{-(u_i + \sqrt{u_i^2 + 1})}, \quad u_i = 1 - y_i f_i .
 
     One fit chooses the kernel's parameters, finds the posterior of *f* and calibrates
     probabilities; it takes the place of a grid search over ``C`` and ``gamma`` followed by Platt's
-    method.  The mode is that of ``sklearn.svm.SVC`` with ``C`` twice the kernel's weight.
+    method.  With ``likelihood="hinge"``, :math:`e^{-2\max(0,\, u_i)}`, the mode is that of
+    ``sklearn.svm.SVC`` with ``C`` twice the kernel's weight.
 
     Parameters
     ----------
-    kernel : str, object of :mod:`bayesvm.kernels`, callable or "precomputed", default="rbf"
-        ``"rbf"``, ``"matern"``, ``"linear"`` or ``"poly"``; a kernel object, from whose values
-        tuning starts; a function of two arrays of rows; or ``"precomputed"``, X then being the
-        square matrix of kernel values (of new rows with the training rows, in prediction).  For a
-        kernel given by name tuning also decides between one length scale and one per column; of a
-        function and of given values it learns the weight.
+    kernel : str, object of :mod:`bayesvm.kernels`, callable or "precomputed", default="auto"
+        ``"auto"``: a Gaussian kernel, with a local part for neighbours, ``Matern(nu=0.5)`` of a
+        shorter length scale, where that adds at least five nats of evidence to an exact process.
+        ``"rbf"`` is the Gaussian kernel alone; ``"matern"``, ``"linear"`` and ``"poly"`` are
+        others; a kernel object, from whose values tuning starts; a function of two arrays of rows;
+        or ``"precomputed"``, X then being the square matrix of kernel values (of new rows with the
+        training rows, in prediction).  For a kernel given by name tuning also decides between one
+        length scale and one per column; of a function and of given values it learns the weight.
     n_inducing : int, "auto" or None, default="auto"
         Number of inducing points.  ``None`` takes every distinct row: the exact process.
-        ``"auto"`` does so up to 1000 rows, and beyond takes 100, 200 or 400: the first that
+        ``"auto"`` does so up to 5000 rows, and beyond takes 100, 200 or 400: the first that
         leaves less than a tenth of the prior variance, and less than one, unexplained.
     inducing : {"kmeans", "optimise", "random"} or array of shape (m, n_features), default="kmeans"
         Where the points are.  With ``"optimise"`` they start at k-means and climb the gradient of
@@ -65,12 +69,13 @@ class BayesianSVC(BayesianClassifier):
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         How the posterior is found.  ``"vb"`` is ``VB(bound="tight")``, which does without the
         papers' augmentation; that makes standard deviations 20 to 40 % too small.
-    likelihood : {"hinge", "skewed_laplace", "logistic", "probit"} or an object, default="hinge"
-        The likelihood of a label given f.  ``"skewed_laplace"`` learns the scale of the loss too,
-        at the kernel that tuning finds for a scale of one.
+    likelihood : str or an object of :mod:`bayesvm.likelihoods`, default="soft_hinge"
+        The likelihood of a label given f: ``"soft_hinge"``, ``"hinge"`` (that of the papers),
+        ``"logistic"``, ``"probit"`` or ``"skewed_laplace"``, which learns the scale of the loss
+        too, at the kernel that tuning finds for a scale of one.
     tune : bool or {"evidence", "cv", "bound", "sample"}, default=True
         How the kernel's parameters are learned.  ``True`` is ``"evidence"``: length scales by the
-        evidence of a logistic model, the amplitude by the leave-one-out log loss of the hinge.
+        evidence of a logistic model, the amplitude by the leave-one-out log loss of the fit.
         ``"cv"`` uses five folds for both; ``"bound"`` is the papers' way, for comparison.
         ``"sample"``, under Gibbs, draws the parameters with f and predicts with all draws.
         ``False`` takes the kernel as it is.
@@ -163,12 +168,12 @@ class BayesianSVC(BayesianClassifier):
 
     def __init__(
         self,
-        kernel: Any = "rbf",
+        kernel: Any = "auto",
         n_inducing: Any = "auto",
         inducing: Any = "kmeans",
         approximation: str = "variational",
         inference: Any = "vb",
-        likelihood: Any = "hinge",
+        likelihood: Any = "soft_hinge",
         *,
         tune: Any = True,
         intercept_scale: float | None = None,

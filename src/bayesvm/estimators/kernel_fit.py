@@ -89,7 +89,8 @@ class Settings:
 
     def start(self, points: Array) -> tuple[Any, bool]:
         """The kernel to start from, and whether its form was left to us."""
-        kernel, named = check.choose_kernel(self.params["kernel"], self.extent(points))
+        given, extent = self.params["kernel"], self.extent(points)
+        kernel, named = check.choose_kernel(given, extent, check.AUTO_KERNELS)
         return with_groups(kernel, self.groups), named
 
     def model(self, design: Whitened) -> Model:
@@ -114,6 +115,7 @@ class Settings:
     ) -> Tuned:
         """The kernel with its parameters learned."""
         weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
+        how["local"] = isinstance(self.params["kernel"], str) and self.params["kernel"] == "auto"
         return tune(self.rule or "", weighted, seen, self.likelihood, rng, **how)
 
     @property

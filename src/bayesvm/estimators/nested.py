@@ -20,7 +20,7 @@ OBJECTS: Mapping[str, Mapping[str, Any]] = {
     "random_prior": {"auto": check.PRIORS["ridge"], **check.PRIORS},
     "inference": check.SCHEMES,
     "likelihood": check.LIKELIHOODS,
-    "kernel": check.KERNELS,
+    "kernel": check.AUTO_KERNELS,
 }
 
 

@@ -35,7 +35,8 @@ from ..core.distributions import LOG_2PI, slice_sample
 from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
 from ..likelihoods import Likelihood
-from ..processes.process import Gram, Labels, SiteFit, Sites, factor, fit_sites, target_sites
+from ..processes.matrices import factor
+from ..processes.process import Gram, Labels, SiteFit, Sites, fit_sites, target_sites
 from .loadings import Drawn, FactorPrior, Frame, Loadings
 from .sheet import Scores, Sheet
 from .updated_inverse import UpdatedInverse

@@ -262,6 +262,30 @@ class Sum(_Pair):
 
 
 @dataclass(frozen=True)
+class SmoothLocal(Sum):
+    """The sum of a smooth kernel and a local one, whose parameters are named for what they are.
+
+    Parameters
+    ----------
+    left : Kernel
+        The smooth part, of unit variance.
+    right : Kernel
+        The local part; its weight is its variance in units of the smooth part's.
+
+    Examples
+    --------
+    >>> from bayesvm.kernels import RBF, Matern, SmoothLocal
+    >>> SmoothLocal(RBF(2.0), 0.5 * Matern(0.3, nu=0.5)).names
+    ('smooth.length_scale', 'local.weight', 'local.length_scale')
+    """
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        smooth = tuple(f"smooth.{name}" for name in self.left.names)
+        return smooth + tuple(f"local.{name}" for name in self.right.names)
+
+
+@dataclass(frozen=True)
 class Product(_Pair):
     """The product of two kernels: rows are similar if they are by both."""
 

@@ -104,6 +104,8 @@ class RelevanceDisplay:
     names, relevance : list of str, and array of the same length
         Columns, the most relevant at the top, and one over the length scale in units of the
         column's spread.  All are equal where columns share a length scale.
+    local : array of the same length, optional
+        The same of a kernel's local part, if it has one.
 
     Examples
     --------
@@ -117,6 +119,7 @@ class RelevanceDisplay:
 
     names: list[str]
     relevance: Array
+    local: Array | None = None
 
     @classmethod
     def from_estimator(
@@ -125,20 +128,27 @@ class RelevanceDisplay:
         """Draw the ``top`` columns of a fitted kernel machine, by default all."""
         inside = Inside.fitted(estimator, "kernel_")
         kernel, encoding = inside.model.kernel_, inside.model.encoding_
-        stems = [name.split("[")[0] for name in kernel.names]
-        found = np.flatnonzero([s.endswith("length_scale") for s in stems])
-        if len({stems[k] for k in found}) != 1:
+        stems = np.array([name.split("[")[0] for name in kernel.names])
+        sets = list(dict.fromkeys(stem for stem in stems if stem.endswith("length_scale")))
+        if not sets or sets[1:] not in ([], ["local.length_scale"]):
             raise ValueError(f"one set of length scales is needed; {kernel} does not have that.")
         # indicators of one column have one length scale and its name
         names = encoding.group_names(inside.names(made=False))
-        relevance = np.broadcast_to(np.exp(-kernel.theta[found]), len(names))
-        order = np.argsort(-relevance, kind="stable")[:top]
-        return cls([names[j] for j in order], relevance[order]).plot(**kwargs)
+        each = [np.broadcast_to(np.exp(-kernel.theta[stems == s]), len(names)) for s in sets]
+        order = np.argsort(-each[0], kind="stable")[:top]
+        return cls([names[j] for j in order], *(part[order] for part in each)).plot(**kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> RelevanceDisplay:
         """Draw bars."""
         ax = axes_for(self, ax)
-        ax.barh(self.names, self.relevance, **kwargs)
+        if self.local is None:
+            ax.barh(self.names, self.relevance, **kwargs)
+        else:
+            at = np.arange(len(self.names))
+            ax.barh(at - 0.2, self.relevance, 0.4, label="smooth part", **kwargs)
+            ax.barh(at + 0.2, self.local, 0.4, label="local part", **kwargs)
+            ax.set_yticks(at, self.names)
+            ax.legend()
         ax.invert_yaxis()
         ax.set_xlabel("1 / length scale, per standard deviation of the column")
         return self

@@ -30,10 +30,11 @@ from ..machines.posterior import DrawsPosterior, GaussianPosterior, PointPosteri
 from ..model.model import Model
 from ..priors import Fixed
 from .gibbs import Chains, Mixture, Sampled, sample_process
-from .process import Gram, Labels, LowRank, Predictor, SiteFit, Sites, fit_sites, invert
+from .matrices import invert
+from .process import Gram, Labels, LowRank, Predictor, SiteFit, Sites, fit_sites
 from .whitened import Whitened
 
-OF_A_PASS = 100.0  # tolerance of a pass by sites: each gains a tenth of the last and less
+OF_A_PASS = 1e3  # tolerance of a pass by sites: the next would gain an eighth of it
 MIXED = 100  # draws, each with its own kernel, that predict
 
 

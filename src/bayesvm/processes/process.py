@@ -47,12 +47,21 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import blas, cholesky, lapack, solve_triangular
+from scipy.linalg import blas, lapack, solve_triangular
 
 from ..core.types import Array, Local
 from ..inference.loop import Pace, Step, climb
 from ..inference.progress import Watch, silent
 from ..machines.leave_one_out import leave_one_out
+from .matrices import (
+    factor,
+    factor_in_place,
+    invert,
+    over,
+    pull_places,
+    square,
+    through_factor,
+)
 from .newton import climb_mean
 from .whitened import JITTER, kernel_factor
 
@@ -60,8 +69,7 @@ Site = Callable[[Array, Array, Array], Local]
 
 NEGLIGIBLE = 1e-10  # precision of a site, in units of the prior's, that changes nothing
 FIRST = 2.0  # size of f before anything is known, with unit variance
-ROUNDING = 1e-12  # of a factorisation, as a share of the diagonal
-STRONG = 1e-4  # precision that leaves twelve digits in a difference from one
+STRONG = 1e-7  # share of a variance that leaves eight digits in a difference from one
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,8 +218,7 @@ class Gram:
         would be a difference of near equals, and the column is solved for.
         """
         K, diag = self.K, np.diag(self.K)
-        strength = sites.w * diag
-        on = np.flatnonzero(strength > NEGLIGIBLE)
+        on = np.flatnonzero(sites.w * diag > NEGLIGIBLE)
         w, s = sites.w[on], np.sqrt(sites.w[on])
         R = invert(factor(K, w, on))
 
@@ -220,12 +227,14 @@ class Gram:
             alpha[on] -= s * ((R @ (s * (K @ b)[on])) @ R)
             return alpha
 
-        alpha, v = weights(sites.b), np.empty(diag.size)
-        v[on] = (1.0 - np.einsum("ij,ij->j", R, R)) / w
-        weak = np.flatnonzero(strength <= STRONG)
-        if weak.size:
-            T = R @ (K[np.ix_(on, weak)] * s[:, None])
+        alpha, share = weights(sites.b), np.zeros(diag.size)  # share of the variance that is gone
+        share[on] = 1.0 - np.einsum("ij,ij->j", R, R)
+        v, weak = share / np.maximum(sites.w, 1e-300), np.flatnonzero(share < STRONG)
+        if weak.size and on.size:
+            T = blas.dtrmm(1.0, R, K[np.ix_(on, weak)] * s[:, None], lower=1)
             v[weak] = diag[weak] - np.einsum("ij,ij->j", T, T)
+        elif weak.size:
+            v = diag.copy()
         m, v = K @ alpha, np.maximum(v, 1e-12 * diag)
         kl = 0.5 * float(alpha @ m - sites.w @ v) - np.log(np.diag(R)).sum()
         return SiteMoments(m, v, alpha, R, on, float(kl), weights)
@@ -244,7 +253,7 @@ class Gram:
             s = np.sqrt(fit.sites.w[fit.on])
             inverse *= s[:, None]
             inverse *= s
-            out[_square(fit.on, out)] -= inverse
+            out[square(fit.on, out)] -= inverse
         out *= 0.5
         return out
 
@@ -366,70 +375,6 @@ class LowRank:
         return 2.0 * over(product, self.L), own, through_factor(self.L, 2.0 * Phi.T @ product)
 
 
-def pull_places(kernel: Any, cross: Array, among: Array, X: Array, Z: Array) -> Array:
-    """Gradient in the points Z from those in the values with X, ``(n, m)``, and with themselves."""
-    left, right = kernel.pull_points(among, Z)
-    out: Array = kernel.pull_points(cross, X, Z)[1] + left + right
-    return out
-
-
-def over(A: Array, L: Array) -> Array:
-    """``A L^-1``."""
-    return solve_triangular(L, A.T, lower=True, trans=1, check_finite=False).T
-
-
-def through_factor(L: Array, product: Array) -> Array:
-    r"""Gradient in the kernel values of the inducing points with each other.
-
-    ``product`` is :math:`\bar\Phi^\top\Phi`, symmetric at an optimum over the whitened
-    coefficients, whose prior no rotation changes; then
-    :math:`\bar K_{mm} = -\tfrac12 L^{-\top}\bar\Phi^\top\Phi L^{-1}`.
-    """
-    inner = over(over(product + product.T, L).T, L)
-    K_bar = -0.125 * (inner + inner.T)
-    K_bar[np.diag_indices_from(K_bar)] += JITTER * np.trace(K_bar) / len(L)
-    return np.asarray(K_bar)
-
-
-def factor(K: Array, w: Array, on: Array) -> Array:
-    """The factor of B for the points that have precision.
-
-    Very large ones can leave less of its identity than rounding takes; that much is added then.
-    """
-    s = np.sqrt(w)
-
-    def matrix() -> Array:
-        B = K[_square(on, K)] * s
-        B *= s[:, None]
-        B[np.diag_indices_from(B)] += 1.0
-        return B
-
-    try:
-        return factor_in_place(matrix())
-    except np.linalg.LinAlgError:
-        B = matrix()
-        B[np.diag_indices_from(B)] *= 1.0 + ROUNDING
-        return factor_in_place(B)
-
-
-def factor_in_place(B: Array) -> Array:
-    """The factor of a symmetric matrix: its transpose is in LAPACK's order, so none is copied."""
-    return cholesky(B.T, lower=True, overwrite_a=True, check_finite=False)
-
-
-def invert(L: Array) -> Array:
-    """The inverse of a factor, which it takes the place of."""
-    if not L.size:  # no point has precision; LAPACK would print a complaint
-        return L
-    R: Array = lapack.dtrtri(L, lower=1, overwrite_c=1)[0]
-    return R
-
-
-def _square(on: Array, K: Array) -> Any:
-    """Index of a square of K; a slice, which copies nothing, where it is all of it."""
-    return (slice(None), slice(None)) if on.size == K.shape[0] else np.ix_(on, on)
-
-
 # ---------------------------------------------------------------------------------------------
 # The posterior
 
@@ -513,5 +458,5 @@ def fit_sites(
 
     run = climb(step, start, settled, Pace(), max_iter=max_iter, watch=watch)
     fit = best if best is not None and best.sites is run.state else evaluate(run.state)[0]
-    how = {"converged": run.converged, "change": run.change}
-    return replace(fit, passes=run.n_iter, path=run.path, **how)
+    ended, change = run.converged, run.change
+    return replace(fit, passes=run.n_iter, path=run.path, converged=ended, change=change)

@@ -30,7 +30,7 @@ from ..likelihoods.tight import Tight
 from ..model.model import Model, Problem
 from ..model.passes import expected
 from .evidence import LogNormal, Search, climb_evidence, parameter_prior
-from .process import through_factor
+from .matrices import through_factor
 from .whitened import Whitened
 
 EVALUATIONS = 8  # of the bound and its gradient

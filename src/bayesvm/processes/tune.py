@@ -46,6 +46,7 @@ from .evidence import (
     maximise_evidence,
     parameter_prior,
 )
+from .local import NATS, judge_local
 from .process import Gram, Prior, Site, SiteFit, Sites, covariance_of, fit_sites, target_sites
 
 MANY = 1000  # most points of the search for the amplitude, and of folds
@@ -261,6 +262,7 @@ def tune(
     fitc: bool = False,
     refine: Callable[[Scaled, Any, Search], Scaled] | None = None,
     watch: Watch = silent,
+    local: bool = False,
 ) -> Tuned:
     """The kernel with its parameters learned by one of the three rules.
 
@@ -268,8 +270,8 @@ def tune(
     included.  ``inducing`` gives the fit's inducing points, if it has any: its bound is climbed
     through them, and where rows are many the amplitude is that which suits them.  Length scales
     and folds use some of the rows, exactly.  ``refine(kernel, guide, search)`` may improve the
-    kernel of most evidence with more rows.  Where ``watch`` ends the search, the best kernel
-    so far is taken.
+    kernel of most evidence with more rows.  With ``local``, the kernel of an exact process may have
+    a local part.  Where ``watch`` ends the search, the best kernel so far is taken.
     """
     search, site = Search(watch), likelihood.expected
     if rule == "cv":
@@ -288,12 +290,15 @@ def tune(
     found = maximise_evidence(start, digits, guide.tight, START, rng, per_column, search)
     if refine is not None and not search.stopped:
         found = refine(found, guide, search)
+    Z, near = inducing(found), None
+    if local and Z is None and not search.stopped:
+        found, rough, gain, near = judge_local(found, seen, guide.tight, START, rng, search)
+        found = rough if gain > NATS else found
     if likelihood.normalised:
         return Tuned(found)
     if search.stopped:
         return Tuned(Scaled(found.weight / SMALLER, found.kernel))
-    Z = inducing(found)
-    some = seen.thinned(MANY if Z is None else JUDGED, rng)
+    some = near or seen.thinned(MANY if Z is None else JUDGED, rng)
 
     def judged(kernel: Scaled) -> Amplitude:
         return Amplitude(Prior(kernel, seen.level, Z, fitc), some, likelihood.tight, search)

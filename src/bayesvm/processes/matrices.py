@@ -1,0 +1,77 @@
+"""Factors of kernel matrices, and gradients through them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cholesky, lapack, solve_triangular
+
+from ..core.types import Array
+from .whitened import JITTER
+
+ROUNDING = 1e-12  # of a factorisation, as a share of the diagonal
+
+
+def pull_places(kernel: Any, cross: Array, among: Array, X: Array, Z: Array) -> Array:
+    """Gradient in the points Z from those in the values with X, ``(n, m)``, and with themselves."""
+    left, right = kernel.pull_points(among, Z)
+    out: Array = kernel.pull_points(cross, X, Z)[1] + left + right
+    return out
+
+
+def over(A: Array, L: Array) -> Array:
+    """``A L^-1``."""
+    return solve_triangular(L, A.T, lower=True, trans=1, check_finite=False).T
+
+
+def through_factor(L: Array, product: Array) -> Array:
+    r"""Gradient in the kernel values of the inducing points with each other.
+
+    ``product`` is :math:`\bar\Phi^\top\Phi`, symmetric at an optimum over the whitened
+    coefficients, whose prior no rotation changes; then
+    :math:`\bar K_{mm} = -\tfrac12 L^{-\top}\bar\Phi^\top\Phi L^{-1}`.
+    """
+    inner = over(over(product + product.T, L).T, L)
+    K_bar = -0.125 * (inner + inner.T)
+    K_bar[np.diag_indices_from(K_bar)] += JITTER * np.trace(K_bar) / len(L)
+    return np.asarray(K_bar)
+
+
+def factor(K: Array, w: Array, on: Array) -> Array:
+    """The factor of B for the points that have precision.
+
+    Very large ones can leave less of its identity than rounding takes; that much is added then.
+    """
+    s = np.sqrt(w)
+
+    def matrix() -> Array:
+        B = K[square(on, K)] * s
+        B *= s[:, None]
+        B[np.diag_indices_from(B)] += 1.0
+        return B
+
+    try:
+        return factor_in_place(matrix())
+    except np.linalg.LinAlgError:
+        B = matrix()
+        B[np.diag_indices_from(B)] *= 1.0 + ROUNDING
+        return factor_in_place(B)
+
+
+def factor_in_place(B: Array) -> Array:
+    """The factor of a symmetric matrix: its transpose is in LAPACK's order, so none is copied."""
+    return cholesky(B.T, lower=True, overwrite_a=True, check_finite=False)
+
+
+def invert(L: Array) -> Array:
+    """The inverse of a factor, which it takes the place of."""
+    if not L.size:  # no point has precision; LAPACK would print a complaint
+        return L
+    R: Array = lapack.dtrtri(L, lower=1, overwrite_c=1)[0]
+    return R
+
+
+def square(on: Array, K: Array) -> Any:
+    """Index of a square of K; a slice, which copies nothing, where it is all of it."""
+    return (slice(None), slice(None)) if on.size == K.shape[0] else np.ix_(on, on)
