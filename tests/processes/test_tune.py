@@ -163,6 +163,22 @@ def test_length_scales_of_their_own_where_they_pay():
     assert isinstance(one.kernel.length_scale, float)
 
 
+def test_more_points_decide_where_few_do_not(monkeypatch):
+    """One of 40 columns matters: 80 points show half of the evidence needed, 240 twice as much."""
+    monkeypatch.setattr("bayesvm.processes.evidence.FEW", 80)
+    monkeypatch.setattr("bayesvm.processes.evidence.SEARCHED", 240)
+    seen, kernel = simulated(240, 1, 40), Scaled(16.0, RBF(np.sqrt(40.0)))
+
+    def found():
+        rng = np.random.default_rng(0)
+        return maximise_evidence(kernel, seen, Logistic().tight, 16.0, rng, per_column=True)
+
+    scales = np.array(found().kernel.length_scale)
+    assert scales[0] < 0.5 * scales[1:].min()
+    monkeypatch.setattr("bayesvm.processes.evidence.HINTED", 0.75)
+    assert isinstance(found().kernel.length_scale, float)
+
+
 def test_columns_that_matter_alike_share_a_length_scale():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((150, 5))

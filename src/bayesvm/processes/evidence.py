@@ -30,7 +30,8 @@ SPREAD = 1.5  # prior sd of log amplitude and of other parameters
 OWN_SCALES = 1.0  # prior sd of a column's log length scale about the common one
 NATS_A_SCALE = 1.0  # evidence that a length scale of one column must add,
 NATS_AT_LEAST = 5.0  # and all of them together: very strong evidence by any table
-SHOWN = 0.75  # share of that which few points must show where there are more
+SHOWN = 0.75  # share of that which few points must show where there are more,
+HINTED = 0.25  # and from which on more points decide (tabular sets, folds 0 and 1)
 SMALL_GAIN = 1e-3  # relative gain of a step that ends a climb
 FARTHEST = 12.0  # how far from their prior's mean log parameters are tried
 
@@ -307,8 +308,8 @@ def maximise_evidence(
     """The kernel of most evidence; with ``per_column``, a length scale a column if that has more.
 
     A few points determine a scale that all columns share, and whether columns have separate ones;
-    more are used only to find these.  Columns start from short scales: from a long one that they
-    share, those along which f bends look as idle as the rest.
+    more are used to find these, and to decide where the few do not.  Columns start from short
+    scales: from a long one that they share, those along which f bends look as idle as the rest.
     """
     few, p, search = seen.thinned(FEW, rng), seen.X.shape[1], search or Search()
     sites: list[Sites | None] = [None] * len(seen.judges)
@@ -331,8 +332,18 @@ def maximise_evidence(
         return shared
     needed = max(NATS_A_SCALE * more_scales, NATS_AT_LEAST)
     wide = wide.with_theta(wide.theta - np.log(2.0) * is_scale(wide))
-    wide, high = climb(wide, few, 40, early=low.value + 0.2 * needed)
     many = seen.thinned(SEARCHED, rng)
-    if high.value - low.value < (1.0 if many is few else SHOWN) * needed:
+    hint = 0.2 if many is few else 0.5 * HINTED
+    wide, high = climb(wide, few, 40, early=low.value + hint * needed)
+    gain = high.value - low.value
+    if many is few or search.stopped:
+        return wide if gain >= needed else shared
+    if gain < HINTED * needed:
         return shared
-    return wide if many is few or search.stopped else climb(wide, many, 20, root=high.root)[0]
+    wide, high = climb(wide, many, 20, root=high.root)
+    if gain >= SHOWN * needed:
+        return wide
+    if search.stopped:
+        return shared
+    low = climb(shared, many, 20, root=low.root)[1]
+    return wide if high.value - low.value >= needed else shared
