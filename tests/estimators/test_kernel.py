@@ -263,7 +263,7 @@ def test_where_tuning_ends_the_fit_begins_and_ends_as_from_anywhere(two_labels):
 def test_many_rows():
     A, b = make_moons(6000, noise=0.25, random_state=0)
     fit = BayesianSVC(random_state=0).fit(A, b)
-    assert fit.inducing_points_.shape[0] == 100
+    assert fit.inducing_points_.shape[0] <= 200  # smooth: more do not pay
     assert fit.score(X_new, y_new) > 0.92
 
 

@@ -18,7 +18,6 @@ from ..inference.progress import Progress
 from ..inputs import reading
 from ..model.model import Problem
 from ..processes.machine import ExactMachine, KernelFit, joint_draws
-from ..processes.points import FIRST_INDUCING
 from ..reports.kernels import KernelReport
 from . import choices as check
 from .base import BayesianClassifier
@@ -55,8 +54,10 @@ class BayesianSVC(BayesianClassifier):
         length scale and one per column; of a function and of given values it learns the weight.
     n_inducing : int, "auto" or None, default="auto"
         Number of inducing points.  ``None`` takes every distinct row: the exact process.
-        ``"auto"`` does so up to 5000 rows, and beyond takes 100, 200 or 400: the first that
-        leaves less than a tenth of the prior variance, and less than one, unexplained.
+        ``"auto"`` does so up to 5,000 rows.  Beyond it begins with 100, 200 or 400, the first that
+        leaves less than a tenth of the prior variance, and less than one, unexplained, and doubles
+        them while each doubling lowers the log loss of rows left out by at least one per cent; up
+        to 1,600 for two classes of 10,000 rows, fewer for more rows or classes.
     inducing : {"kmeans", "optimise", "random"} or array of shape (m, n_features), default="kmeans"
         Where the points are.  With ``"optimise"`` they start at k-means and climb the gradient of
         the bound: with the kernel, where that is tuned by ``"evidence"``, then at the kernel that
@@ -333,7 +334,7 @@ class BayesianSVC(BayesianClassifier):
         def pose(X: Any, codes: Array, c: Array) -> Problem:
             settings = replace(self._settings(scheme), fitc=False, encoding=self.encoding_)
             rng = Run(type(self).__name__, settings.params).generator("places")
-            ready = prepare(settings, X, codes, c, n_classes, rng, every=FIRST_INDUCING)
+            ready = prepare(settings, X, codes, c, n_classes, rng, in_stream=True)
             model = settings.model(ready.design)
             blocks = cut(X, codes, c, block_rows(model.width))
             return Problem(model, blocks, settings.engine(X, model.width))

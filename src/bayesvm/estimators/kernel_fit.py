@@ -32,6 +32,7 @@ from ..machines.machine import link_classes
 from ..model.model import Model, Problem
 from ..processes.evidence import START, LabelledPoints, Search, extent_of, parameter_prior
 from ..processes.gibbs import Sampled
+from ..processes.growth import better_kernel, grow
 from ..processes.machine import (
     Found,
     KernelFit,
@@ -43,7 +44,14 @@ from ..processes.machine import (
     whitened_model,
 )
 from ..processes.moving import move
-from ..processes.points import ALL_ROWS, Distinct, inducing_points, merge
+from ..processes.points import (
+    ALL_ROWS,
+    FIRST_INDUCING,
+    Distinct,
+    choose_points,
+    inducing_points,
+    merge,
+)
 from ..processes.process import Gram, Labels, LowRank, Prior, Sites, fit_sites
 from ..processes.streamed import ROWS, guided, refine
 from ..processes.tune import Tuned, kernel_prior, tune
@@ -124,6 +132,12 @@ class Settings:
         how = self.params["inducing"]
         return isinstance(how, str) and how == "optimise"
 
+    @property
+    def grows(self) -> bool:
+        """Whether the number of inducing points is left to us, and they stay where they are."""
+        automatic = isinstance(self.params["n_inducing"], str)
+        return automatic and isinstance(self.params["inducing"], str) and not self.moves
+
     def together(
         self, kernel: Scaled, Z: Array, seen: LabelledPoints, guide: Any, search: Any
     ) -> tuple[Any, Array]:
@@ -162,11 +176,12 @@ def prepare(
     n_classes: int,
     rng: np.random.Generator,
     watch: Watch = silent,
-    every: int = ALL_ROWS,
+    in_stream: bool = False,
 ) -> Prepared:
     """Distinct rows, the kernel tuned to them, and inducing points.
 
-    By default all rows are inducing points, if they are at most ``every``.
+    By default all rows are inducing points, if they are few; of more, as many as pay.  In a stream,
+    where that is done again and again, few are fewer and others are not tried.
     """
     keep_what_is_freed()
     kept = np.flatnonzero(c > 0)
@@ -187,9 +202,16 @@ def prepare(
         kernel, named = settings.start(points)
     chosen: list[Array] = []
 
+    def begun(kernel: Any) -> Array:
+        every = FIRST_INDUCING if in_stream else ALL_ROWS
+        return settings.inducing(points, kernel, inputs, rng, every)
+
+    def more(m: int) -> Array:
+        return choose_points(points, m, params["inducing"], kernel, rng)
+
     def choose(kernel: Any) -> Array:
         if not chosen:
-            chosen.append(settings.inducing(points, kernel, inputs, rng, every))
+            chosen.append(begun(kernel))
         return chosen[0]
 
     def apart(kernel: Any) -> Array | None:
@@ -198,23 +220,33 @@ def prepare(
     def improve(kernel: Any, guide: Any, search: Search) -> Any:
         if apart(kernel) is None:
             return kernel
-        kernel, chosen[0] = settings.together(kernel, choose(kernel), some, guide, search)
-        return kernel
+        if moves:
+            kernel, chosen[0] = settings.together(kernel, choose(kernel), some, guide, search)
+            return kernel
+        chosen.clear()  # points are apart in units of the length scales
+        return better_kernel(kernel, seen.by_digits(), guide.tight, START, begun, rng, search)
 
     each = arrays.one_against_rest(data.codes, n_classes)
     machines = tuple(Labels(y, data.c, data.at, len(points)) for y in each)
     # a class that a stream has no rows of yet has no part in the choice
     met, sites = tuple(m for m in machines if np.ptp(m.y) > 0), None
     seen = settings.seen(points, met)
-    moves = settings.moves and len(met) > 0
+    moves, grows = (
+        settings.moves and len(met) > 0,
+        settings.grows and len(met) > 0 and not in_stream,
+    )
     some = seen.thinned(MOVED, rng) if moves else seen
     with blas_threads(len(points)):
         if settings.rule is not None and met:
             how: dict[str, Any] = {"inducing": apart, "fitc": settings.fitc, "watch": watch}
-            how["refine"] = improve if moves else None
+            how["refine"] = improve if moves or (grows and not settings.is_precomputed) else None
             kernel, sites = settings.tuned(kernel, seen, rng, per_column=named, **how)
         if moves and apart(kernel) is not None:
             chosen[0] = settings.settled(kernel, choose(kernel), some, watch)
+        elif grows and apart(kernel) is not None:
+            process = Prior(kernel, settings.level, choose(kernel), settings.fitc)
+            site = settings.likelihood.tight
+            chosen[0], sites = grow(process, seen, site, more, Search(watch))
         design = Whitened(kernel, choose(kernel), inputs)
         design.check()
     return Prepared(kept, data, points, machines, design, sites)

@@ -1,0 +1,115 @@
+"""As many inducing points, and scales as short, as rows beyond an exact process pay for.
+
+Few rows drawn from many are far apart: their evidence prefers length scales that are too long for
+all of them.  Rows in neighbourhoods show how f varies between neighbours, so the kernel of most
+evidence is climbed again there.  Then the number of points is doubled while the log loss of rows
+left out falls enough.  Both are judged through inducing points on all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from ..core.types import Array
+from ..kernels import Scaled, column_scales
+from ..machines.calibration import score_link
+from .evidence import (
+    Ended,
+    Evidence,
+    LabelledPoints,
+    Search,
+    WarmFits,
+    climb_evidence,
+    parameter_prior,
+)
+from .process import Prior, Site, Sites
+
+POINTS = 1500  # rows whose evidence decides, exactly,
+TOGETHER = 30  # in neighbourhoods of so many: three tabular sets, of 4, 10, 30, 60 and 150
+EVALUATIONS = 15
+SETTLED = 1e-4  # gain a row of the last pass of a fit that is judged
+ENOUGH = 0.01  # share of the left-out log loss by which a doubling must lower it
+MOST_WORK = 4e10  # rows times squared points, of all machines: about a second a pass on one core
+
+
+def left_out_loss(
+    process: Prior, seen: LabelledPoints, site: Site, near: Sequence[Sites | None] = ()
+) -> tuple[float, list[Sites]]:
+    """Log loss of rows left out, of the machines that judge, and the sites of their fits."""
+    fit = WarmFits(seen.judges, site, SETTLED)
+    fit.sites = [*near] or fit.sites
+    fits, loss = fit(process.at(seen.X)), 0.0
+    for one, labels in zip(fits, seen.judges, strict=True):
+        loss += score_link(labels.y, *one.left_out(labels, site), labels.c)[1]
+    return loss, [one.sites for one in fits]
+
+
+def look_closer(
+    kernel: Scaled,
+    seen: LabelledPoints,
+    site: Site,
+    amplitude: float,
+    rng: np.random.Generator,
+    search: Search,
+) -> Scaled:
+    """The kernel of most evidence on neighbourhoods of rows, started from one of far rows."""
+    reach = column_scales(kernel, seen.X.shape[1])
+    near = seen.neighbourhoods(POINTS, TOGETHER, reach, rng)
+    prior = parameter_prior(kernel, seen.extent, amplitude)
+    score = Evidence(Prior(kernel, seen.level), near, site, prior)
+    top = climb_evidence(score, prior, kernel.theta, EVALUATIONS, search)
+    return kernel.with_theta(top.theta)
+
+
+def better_kernel(
+    kernel: Scaled,
+    seen: LabelledPoints,
+    site: Site,
+    amplitude: float,
+    points: Callable[[Scaled], Array],
+    rng: np.random.Generator,
+    search: Search,
+) -> Scaled:
+    """A kernel found on far rows, or that of their neighbourhoods if left-out rows agree."""
+    other = look_closer(kernel, seen, site, amplitude, rng, search)
+    if search.stopped:
+        return kernel
+    losses = [
+        left_out_loss(Prior(k, seen.level, points(k)), seen, site)[0] for k in (kernel, other)
+    ]
+    return other if losses[1] < losses[0] else kernel
+
+
+def grow(
+    process: Prior,
+    seen: LabelledPoints,
+    site: Site,
+    points: Callable[[int], Array],
+    search: Search,
+) -> tuple[Array, list[Sites | None]]:
+    """Inducing points, doubled while the left-out log loss falls by a share ``ENOUGH``.
+
+    Also the sites of machines, those that do not judge being ``None``.
+    """
+    assert process.Z is not None
+    Z, n = process.Z, seen.X.shape[0]
+    loss, sites = left_out_loss(process, seen, site)
+    step = 0
+    with suppress(Ended):
+        while 2 * len(Z) < n and len(seen.machines) * n * (2.0 * len(Z)) ** 2 <= MOST_WORK:
+            more = points(2 * len(Z))
+            less, moved = left_out_loss(replace(process, Z=more), seen, site, sites)
+            before, step = loss, step + 1
+            if less < loss:
+                Z, loss, sites = more, less, moved
+            search.report("points", step, step, -less, before - less)
+            if before - less < ENOUGH * before:
+                break
+    found: list[Sites | None] = [None] * len(seen.machines)
+    for j, one in zip(seen.chosen or range(len(found)), sites, strict=True):
+        found[j] = one
+    return Z, found

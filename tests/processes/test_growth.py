@@ -1,0 +1,126 @@
+"""As many points as pay, and scales from neighbourhoods of rows."""
+
+import numpy as np
+import pytest
+from tests.problems import frozen
+
+from bayesvm import BayesianSVC
+from bayesvm.kernels import RBF, Scaled, column_scales
+from bayesvm.likelihoods import Logistic
+from bayesvm.machines.calibration import score_link
+from bayesvm.processes import growth
+from bayesvm.processes.evidence import LabelledPoints, Search
+from bayesvm.processes.growth import better_kernel, grow, left_out_loss, look_closer
+from bayesvm.processes.points import choose_points
+from bayesvm.processes.process import Labels, Prior, fit_sites
+
+N = 1200
+SITE = Logistic().tight
+
+
+def problem(frequency, seed=0):
+    """Two columns; log odds that bend as often as asked for."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.7, 1.7, (N, 2))
+    f = 4.0 * np.sin(frequency * X[:, 0]) * np.cos(frequency * X[:, 1])
+    y = np.where(rng.random(N) < 1 / (1 + np.exp(-f)), 1.0, -1.0)
+    return frozen(X), frozen(y)
+
+
+def seen_of(X, y):
+    return LabelledPoints(X, (Labels(y, np.ones(N), np.arange(N), N),), 9.0, 2.0)
+
+
+ROUGH, SMOOTH = problem(4.0), problem(0.8)
+
+
+def grown(data, scale, first=10):
+    X, y = data
+    kernel, rng = Scaled(16.0, RBF(scale)), np.random.default_rng(0)
+
+    def points(m):
+        return choose_points(X, m, "kmeans", kernel, rng)
+
+    return grow(Prior(kernel, 9.0, points(first)), seen_of(X, y), SITE, points, Search())
+
+
+def test_a_rough_function_gets_more_points_than_a_smooth_one():
+    rough, sites = grown(ROUGH, 0.4)
+    smooth, _ = grown(SMOOTH, 1.5)
+    assert len(rough) >= 80
+    assert len(smooth) <= 40
+    # the sites are those of the fit at these points
+    labels = seen_of(*ROUGH).machines[0]
+    process = Prior(Scaled(16.0, RBF(0.4)), 9.0, rough).at(ROUGH[0])
+    again = fit_sites(process, labels, SITE, tol=1e-7)
+    np.testing.assert_allclose(sites[0].w, again.sites.w, atol=0.02)
+
+
+def test_growth_ends_where_a_pass_would_cost_too_much(monkeypatch):
+    monkeypatch.setattr(growth, "MOST_WORK", N * 20.0**2)
+    assert len(grown(ROUGH, 0.4)[0]) == 20
+
+
+def test_growth_stops_where_a_callback_says_so():
+    X, y = ROUGH
+    kernel, rng = Scaled(16.0, RBF(0.4)), np.random.default_rng(0)
+
+    def points(m):
+        return choose_points(X, m, "kmeans", kernel, rng)
+
+    search = Search(lambda progress, state: True)
+    Z, _ = grow(Prior(kernel, 9.0, points(10)), seen_of(X, y), SITE, points, search)
+    assert len(Z) == 20
+    assert search.stopped
+
+
+def test_the_loss_is_that_of_the_machines_that_judge():
+    X, y = ROUGH
+    process = Prior(Scaled(16.0, RBF(0.4)), 9.0, X[:30])
+    labels = seen_of(X, y).machines[0]
+    fit = fit_sites(process.at(X), labels, SITE, tol=growth.SETTLED)
+    expected = score_link(y, *fit.left_out(labels, SITE), labels.c)[1]
+    assert left_out_loss(process, seen_of(X, y), SITE)[0] == pytest.approx(expected, rel=1e-12)
+
+
+def test_neighbourhoods_are_points_and_the_nearest_to_them():
+    X, y = ROUGH
+    near = seen_of(X, y).neighbourhoods(60, 6, np.ones(2), np.random.default_rng(0))
+    assert 10 < len(near.X) <= 60
+    order = [int(np.flatnonzero((x == X).all(axis=1))[0]) for x in near.X]
+    assert order == sorted(order)
+    np.testing.assert_array_equal(near.machines[0].y, y[order])
+    # by brute force: some ten points have all their five nearest among them
+    gaps = np.linalg.norm(X[:, None] - X, axis=2)
+    whole = sum(set(np.argsort(gaps[k])[:6]) <= set(order) for k in order)
+    assert whole >= 10
+    assert seen_of(X, y).neighbourhoods(N, 6, np.ones(2), np.random.default_rng(0)).X is X
+
+
+def test_scales_are_as_short_as_neighbours_show(monkeypatch):
+    """From a scale that is too long; the left-out loss agrees, and else the old one stays."""
+    monkeypatch.setattr(growth, "POINTS", 300)
+    X, y = ROUGH
+    seen, long = seen_of(X, y), Scaled(16.0, RBF(1.5))
+    found = look_closer(long, seen, SITE, 16.0, np.random.default_rng(0), Search())
+    assert column_scales(found, 2)[0] < 0.7
+
+    def points(kernel):
+        return choose_points(X, 100, "kmeans", kernel, np.random.default_rng(0))
+
+    how = (seen, SITE, 16.0, points, np.random.default_rng(0), Search())
+    assert column_scales(better_kernel(long, *how), 2)[0] < 0.7
+    monkeypatch.setattr(growth, "look_closer", lambda *given: Scaled(16.0, RBF(9.0)))
+    assert better_kernel(long, *how) is long
+
+
+def test_the_estimator_takes_more_points_where_they_pay(monkeypatch):
+    monkeypatch.setattr(growth, "POINTS", 300)
+    monkeypatch.setattr("bayesvm.estimators.kernel_fit.ALL_ROWS", 500)
+    monkeypatch.setattr("bayesvm.processes.points.FIRST_INDUCING", 20)
+    monkeypatch.setattr("bayesvm.processes.points.MOST_INDUCING", 40)
+    rough, smooth = (BayesianSVC(random_state=0).fit(*data) for data in (ROUGH, SMOOTH))
+    assert len(rough.inducing_points_) > len(smooth.inducing_points_)
+    new, labels = problem(4.0, 1)
+    best = np.mean(labels == np.sign(np.sin(4.0 * new[:, 0]) * np.cos(4.0 * new[:, 1])))
+    assert rough.score(new, labels) > best - 0.03
