@@ -143,6 +143,19 @@ def test_empty_cells_of_text_are_a_level(table):
     assert machine.predict_proba(nothing)[:, 1] == pytest.approx(unknown)
 
 
+def test_codes_can_be_categories(table):
+    frame = pd.read_csv(table)
+    frame["ward"] = np.arange(200) % 3
+    frame.to_csv(table, index=False)
+    done = invoke("fit", table, "-t", "diagnosis", "--no-check", "--categorical", "ward")
+    assert done.exit_code == 0, done.output
+    assert "ward_2" in done.output
+    assert "site_right" in done.output
+    done = invoke("fit", table, "-t", "diagnosis", "--categorical", "room")
+    assert done.exit_code == 2
+    assert "categorical names the column 'room', which X does not have" in flat(done)
+
+
 def test_a_value_that_some_folds_have_not_seen(table):
     frame = pd.read_csv(table)
     frame.loc[0, "site"] = "middle"

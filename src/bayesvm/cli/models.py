@@ -56,6 +56,10 @@ def fit(
     drop: Annotated[
         list[str] | None, typer.Option(help="Column to leave out; may be repeated.")
     ] = None,
+    categorical: Annotated[
+        list[str] | None,
+        typer.Option(help="Column of numbers that are codes of categories; may be repeated."),
+    ] = None,
     check: Annotated[
         bool, typer.Option(help="Estimate error and log loss on rows left out, by five folds.")
     ] = True,
@@ -71,7 +75,8 @@ def fit(
     from ..files.storage import save, skops_io
 
     console = plain_console()
-    options = {k: v for k, v in {"prior": prior, "inference": inference}.items() if v is not None}
+    given = {"prior": prior, "inference": inference, "categorical": categorical or None}
+    options = {k: v for k, v in given.items() if v is not None}
     path = output or data.with_suffix(".bayesvm")
     check_apart(data, path)
     check_output(path)
