@@ -461,7 +461,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._fitted()
         rng = self._generator(random_state)
-        thetas = [m.posterior.sample(n, rng) for m in self.machines_]
+        thetas = self.fit_.thetas(n, rng)
         if reading.is_source(X):
             how: dict[str, Any] = {"thetas": thetas, "seed": int(rng.integers(2**32))}
             if is_dask(X):

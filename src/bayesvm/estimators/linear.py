@@ -216,12 +216,14 @@ class BayesianLinearSVC(BayesianClassifier):
                 data = missing.checked(data, self._names(), scheme)
             problem = self._problem(data.X, data.c, parts, data.copies)
             starts = self._warm_starts(problem, data) if self.warm_start else []
-            machines = run.fit(problem, data.codes, len(data.classes), scheme, starts)
+            machines, joint = run.fit_together(
+                problem, data.codes, len(data.classes), scheme, starts
+            )
         if missing:
             machines = missing.attached(machines, problem, data.X)
         self._stream = None
         weight = float(data.c.sum())
-        return self._keep(Fit(machines, data.classes, weight, data.rows, run.stopped))
+        return self._keep(Fit(machines, data.classes, weight, data.rows, run.stopped, **joint))
 
     def _problem(
         self, X: Any, c: Array, parts: check.Parts, copies: Array | float = 1.0

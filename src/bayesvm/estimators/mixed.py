@@ -306,10 +306,13 @@ class MixedSVC(BayesianClassifier):
             data = data._replace(X=table)
             problem = self._problem(data, levels, random, chosen)
             starts = self._warm_starts(problem, data) if self.warm_start else []
-            machines = run.fit(problem, data.codes, len(data.classes), scheme, starts)
+            machines, joint = run.fit_together(
+                problem, data.codes, len(data.classes), scheme, starts
+            )
         if missing:
             machines = missing.attached(machines, problem, data.X)
-        fit = Fit(machines, data.classes, problem.blocks.weight, data.rows, run.stopped)
+        weight = problem.blocks.weight
+        fit = Fit(machines, data.classes, weight, data.rows, run.stopped, **joint)
         how, second = type(scheme).__name__.lower(), second_moments(problem)
         self._group_effects = GroupEffects(fit, levels, self._names(), second, how)
         return self._keep(fit)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from numbers import Integral
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -25,6 +25,8 @@ from ..inference.progress import Monitor, Reporter
 from ..inference.rotated import bases
 from ..inputs import reading
 from ..inputs.sources import is_dask
+from ..machines.classes import ClassLink
+from ..machines.joint import can_join, fit_classes
 from ..machines.machine import Machine, fit_machine
 from ..model.model import Problem
 
@@ -130,6 +132,39 @@ class Run(Reporter):
                 how = (scheme, self.params["probability"], rng, start, watch, rotation)
                 machines.append(fit_machine(one, *how, **options))
         return machines
+
+    def fit_together(
+        self,
+        problem: Problem,
+        codes: Any,
+        n_classes: int,
+        scheme: Any,
+        starts: Sequence[State | None] = (),
+    ) -> tuple[list[Machine], Joined]:
+        """Machines of more than two classes by their joint likelihood, where there is one."""
+        if n_classes == 2 or not can_join(problem, scheme):
+            return self.fit(problem, codes, n_classes, scheme, starts), {}
+        checkpoint = self.checkpoint(lambda: _content(problem, codes, starts))
+        # rows that are not held may be very many
+        kind = np.float64 if problem.blocks.in_memory else np.int16
+        y = codes.astype(kind)
+        y = problem.engine.place(y) if arrays.is_foreign(problem.blocks.X) else y
+        problem = replace(problem, blocks=replace(problem.blocks, y=y))
+        options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
+        with checkpoint as store, blas_threads(problem.model.width, problem.form):
+            rotation = bases(problem, scheme) if problem.form == "factored" else ()
+            part = None if store is None or self.stopped else store.part("classes")
+            how = (scheme, self.params["probability"], self.generator("machines"), starts)
+            watch = Monitor(self, part)
+            machines, link = fit_classes(problem, n_classes, *how, watch, rotation, **options)
+        return machines, {"link": link, "is_joint": True}
+
+
+class Joined(TypedDict, total=False):
+    """What a fit of several classes together adds to the result."""
+
+    link: ClassLink
+    is_joint: bool
 
 
 def _content(problem: Problem, codes: Any, starts: Sequence[State | None]) -> Iterator[Any]:

@@ -114,6 +114,20 @@ class ArrowCovariance(Covariance):
     def q(self) -> int:
         return int(self.L.shape[0])
 
+    def precision(self) -> Bordered:
+        """The matrix that this is the inverse of."""
+        R, U, V = self.groups.R, self.groups.U, self.groups.V
+        flat, M = U.reshape(-1, U.shape[2]), self.L @ self.L.T
+        p = flat.shape[1]
+        M[:p, :p] += flat.T @ flat
+        if V is not None:
+            side = V.T @ flat
+            M[p:, :p] += side
+            M[:p, p:] += side.T
+            M[p:, p:] += (V.T @ V).toarray()
+        F = None if V is None else sparse.csr_array(_repeated(R) @ V)
+        return Bordered(M, R @ U, F, R @ np.swapaxes(R, 1, 2))
+
     @cached_property
     def _root(self) -> Array:
         """F with F F' the covariance of the corner, upper triangular."""

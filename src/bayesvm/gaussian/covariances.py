@@ -338,6 +338,8 @@ def blended(cov: Any, S: Any, P: Array, rate: float) -> Covariance:
         return covariance(S, P)
     if isinstance(S, Dense):
         return covariance(Dense(rate * S.M + (1.0 - rate) * (cov.L @ cov.L.T)), rate * P)
+    if isinstance(S, Bordered):
+        return covariance(S * rate + cov.precision() * (1.0 - rate), rate * P)
     return DiagonalCovariance(1.0 / (rate * (S.d + P) + (1.0 - rate) / cov.variance))
 
 

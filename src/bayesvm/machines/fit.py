@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from ..core.types import Array, Rows
 from .classes import ClassLink, Separate
@@ -38,6 +39,8 @@ class Fit:
         variational, a point or draws.
     link : ClassLink, optional
         Probabilities of more than two classes from their f; by default by the machines' own links.
+    is_joint : bool
+        Whether the machines were fitted together: they have one bound and one history.
     """
 
     machines: list[Machine]
@@ -47,6 +50,7 @@ class Fit:
     stopped: bool = False
     objective: str = ""
     link: ClassLink | None = None
+    is_joint: bool = False
 
     @property
     def kind(self) -> str:
@@ -69,13 +73,14 @@ class Fit:
 
     @property
     def bound(self) -> float:
-        return float(sum(m.bound for m in self.machines))
+        some = self.machines[:1] if self.is_joint else self.machines
+        return float(sum(m.bound for m in some))
 
     @property
     def path(self) -> Any:
-        """History of the objective; a list of them for more than two classes."""
+        """History of the objective; a list of them for classes that were fitted one by one."""
         paths = [np.asarray(m.path) for m in self.machines]
-        return paths[0] if self.is_binary else paths
+        return paths[0] if self.is_binary or self.is_joint else paths
 
     def unfinished(self, name: str) -> str:
         """A warning if the fit has not converged; none if a callback has ended it."""
@@ -110,6 +115,16 @@ class Fit:
     def moments_at(self, X: Any) -> list[tuple[Array, Array]]:
         """Mean and variance of f at a block of rows, for each machine."""
         return [m.moments(X, rows) for m, rows in zip(self.machines, self.columns_at(X))]
+
+    def thetas(self, n: int, rng: np.random.Generator) -> list[Array]:
+        """Draws of each machine's coefficients, ``(n, K)``; together if they were fitted so."""
+        posts: list[Any] = [m.posterior for m in self.machines]
+        if not self.is_joint or not posts[0].has_spread:
+            return [post.sample(n, rng) for post in posts]
+        if self.machines[0].draws is None:
+            return list(posts[0].sample_all(n, rng))
+        some = rng.integers(posts[0].flat.shape[0], size=n)
+        return [post.flat[some] for post in posts]
 
     def draws_at(self, X: Any, thetas: list[Array], rng: np.random.Generator) -> list[Array]:
         """f of each machine at rows, for draws of its coefficients, ``(draws, rows)``."""
@@ -151,7 +166,7 @@ class Fit:
         """Log odds of all classes at lower end, median and upper end of f, ``(3, n, classes)``.
 
         Of several classes by a Latin hypercube: each machine's f takes evenly spaced quantiles, in
-        a random order.
+        a random order.  Draws of a joint likelihood are taken as they are.
         """
         levels = (tails[0], 0.5, tails[1])
         if self.is_binary:
@@ -162,14 +177,29 @@ class Fit:
         rng, count = np.random.default_rng(0), max(FEWEST, int(np.ceil(BEYOND / tails[0])))
         spaced = tuple((np.arange(count) + 0.5) / count)
         order = [rng.permutation(count) for _ in self.machines]
+        together = self.is_joint and self.machines[0].draws is not None
+        thetas = self.thetas(count, rng) if together else []
         size, parts = max(1, HELD // (count * len(order))), []
         for first in range(0, X.shape[0], size):
             some = X[first : first + size]
-            each = zip(self.machines, order, self.columns_at(some))
-            f = np.stack([k.quantiles(some, spaced, rows)[at] for k, at, rows in each], axis=-1)
+            if thetas:
+                f = np.stack(self.draws_at(some, thetas, rng), axis=-1)
+            else:
+                each = zip(self.machines, order, self.columns_at(some))
+                f = np.stack([self._spread(k, some, spaced, c)[at] for k, at, c in each], axis=-1)
             odds = self.over_classes.odds(f, np.zeros_like(f))  # (draws, rows, classes)
             parts.append(np.quantile(odds, levels, axis=0))
         return np.concatenate(parts, axis=1)
+
+    def _spread(self, machine: Machine, X: Any, levels: tuple[float, ...], rows: Any) -> Array:
+        """Quantiles of a machine's f, ``(levels, n)``; of several classes those of independent f.
+
+        Coefficients of a joint likelihood are reported less their mean, which is correlated.
+        """
+        if not self.is_joint:
+            return machine.quantiles(X, levels, rows)
+        m, v = machine.moments(X, rows)
+        return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
 
 
 class Objective(property):

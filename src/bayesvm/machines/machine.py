@@ -282,7 +282,7 @@ def find_posterior(
     result = found if turn is None else turn.back(found, rng)
     if isinstance(result, Draws):
         problem = result.typical(problem)
-        machine = _from_draws(problem, result, disagreement(found))
+        machine = from_draws(problem, result, disagreement(found))
     else:
         machine = _from_ascent(problem, result)
     return machine, problem.at(machine.state.latents)
@@ -295,7 +295,7 @@ def disagreement(draws: Draws) -> float:
     return float(np.max(r_hat(draws.theta[:, :: max(1, draws.theta.shape[1] // JUDGED)])))
 
 
-def _from_draws(problem: Problem, draws: Draws, worst: float) -> Machine:
+def from_draws(problem: Problem, draws: Draws, worst: float) -> Machine:
     post, path = DrawsPosterior(draws.theta, draws.pairs), list(draws.log_prob.mean(axis=0))
     end = (float("nan"), path, draws.theta.shape[1], worst <= AGREED, worst)
     return Machine(problem.model, post, draws.start, ProbitLink(), *end, draws, problem.shape)

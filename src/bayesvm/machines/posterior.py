@@ -121,6 +121,44 @@ class GaussianPosterior:
 
 
 @dataclass(frozen=True)
+class CentredPosterior(GaussianPosterior):
+    r"""Variational posterior of one of K classes that have a joint likelihood.
+
+    Moments of f are those of independent :math:`\theta_k`.  What is reported of coefficients is
+    about their differences to the mean of all classes, whose covariance is
+
+    .. math:: \Big(1 - \frac2K\Big)\Sigma_k + \frac1{K^2}\sum_j\Sigma_j .
+    """
+
+    every: tuple[Coef, ...] = ()  # of all classes,
+    number: int = 0  # of which this is one
+
+    def _centred(self, own: Array, each: Iterator[Any]) -> Array:
+        K = len(self.every)
+        return (1.0 - 2.0 / K) * own + np.sum(list(each), axis=0) / K**2
+
+    def variance(self) -> Array:
+        return self._centred(self.coef.cov.diag(), (coef.cov.diag() for coef in self.every))
+
+    def covariance(self, where: slice | None = None) -> Array:
+        at = slice(None) if where is None else where
+        return self._centred(self.coef.cov.block(at), (coef.cov.block(at) for coef in self.every))
+
+    def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
+        v = self._centred(self.moments(C)[1], (moments(Rows(C), coef)[1] for coef in self.every))
+        return self.moments(C)[0] + np.sqrt(v + extra) * ndtri(np.array(levels))[:, None]
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        return self.sample_all(n, rng)[self.number]
+
+    def sample_all(self, n: int, rng: np.random.Generator) -> Array:
+        """Draws of all classes together, ``(classes, n, K)``."""
+        theta = np.stack([coef.mean + coef.cov.sample(n, rng) for coef in self.every])
+        out: Array = theta - theta.mean(axis=0)
+        return out
+
+
+@dataclass(frozen=True)
 class DrawsPosterior:
     """Draws from a sampler, ``(chains, draws, K)``."""
 

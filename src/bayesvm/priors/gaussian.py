@@ -167,6 +167,7 @@ class Ridge(Prior):
     """
 
     is_isotropic = True
+    is_pooled = True
 
     a: float = 0.01
     b: float = 0.01

@@ -58,6 +58,7 @@ class InverseWishart(Prior):
     """
 
     is_blocked: ClassVar[bool] = True
+    is_pooled: ClassVar[bool] = True
 
     size: int
     freedom: float | None = None
