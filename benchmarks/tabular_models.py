@@ -22,6 +22,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 
+from bayesvm import BayesianLinearSVC, BayesianSVC
+
 SEARCH_ROWS = 3_000  # most rows on which the grid of the SVC is searched: its time is cubic
 MANY = 5_000  # beyond so many rows or
 MANY_CLASSES = 20  # so many classes the peers' inner folds are 3 instead of 5
@@ -53,13 +55,11 @@ def folds(y: np.ndarray) -> StratifiedKFold:
 # Ours
 
 
-def ours(name: str, options: dict[str, Any]) -> Callable[[pd.DataFrame, np.ndarray], tuple]:
+def ours(kind: Any, options: dict[str, Any]) -> Callable[[pd.DataFrame, np.ndarray], tuple]:
     """A fit of one of our classes with these options and everything else at its default."""
 
     def fit(X: pd.DataFrame, y: np.ndarray) -> tuple[Any, str]:
-        import bayesvm
-
-        model = getattr(bayesvm, name)(random_state=0, **options)
+        model = kind(random_state=0, **options)
         if text_columns(X) and "categorical" not in model.get_params():
             model = make_pipeline(indicators(X), model)
         model.fit(X, y)
@@ -148,10 +148,10 @@ def forest(X: pd.DataFrame, y: np.ndarray) -> tuple[Any, str]:
 
 LIKELIHOODS = ("hinge", "logistic")
 MODELS: dict[str, Callable[[pd.DataFrame, np.ndarray], tuple[Any, str]]] = {
-    "kernel": ours("BayesianSVC", {}),
-    "linear": ours("BayesianLinearSVC", {}),
-    **{f"kernel_{k}": ours("BayesianSVC", {"likelihood": k}) for k in LIKELIHOODS},
-    **{f"linear_{k}": ours("BayesianLinearSVC", {"likelihood": k}) for k in LIKELIHOODS},
+    "kernel": ours(BayesianSVC, {}),
+    "linear": ours(BayesianLinearSVC, {}),
+    **{f"kernel_{k}": ours(BayesianSVC, {"likelihood": k}) for k in LIKELIHOODS},
+    **{f"linear_{k}": ours(BayesianLinearSVC, {"likelihood": k}) for k in LIKELIHOODS},
     "logistic_cv": logistic_cv,
     "svc_grid": svc_grid,
     "boosting": boosting,
