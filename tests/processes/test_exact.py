@@ -225,3 +225,25 @@ def test_few_passes_converge():
     top = fit_sites(Gram(K), lab, Hinge().tight, tol=1e-13, max_iter=500).bound
     fit = fit_sites(Gram(K), lab, Hinge().tight, max_iter=6)
     assert top - fit.bound < 0.01
+
+
+@pytest.mark.parametrize("scale", [5.0, 500.0])
+def test_passes_in_single_precision_end_where_those_in_double_do(scale, monkeypatch):
+    """The last is in double: numbers of the same sites, and sites that are as good."""
+    _, lab, K = problem(90, seed=2, scale=scale)
+    how = {"tol": 1e-6, "final": True}
+    double = fit_sites(Gram(K), lab, Hinge().tight, **how)
+    monkeypatch.setattr("bayesvm.processes.process.MANY", 50)
+    gram = Gram(K)
+    assert gram.rough.single.dtype == np.float32
+    single = fit_sites(gram, lab, Hinge().tight, **how)
+    assert single.R.dtype == np.float64
+    assert single.bound == pytest.approx(double.bound, rel=3e-6)
+    np.testing.assert_allclose(single.m, double.m, atol=0.02 * np.sqrt(double.v.max()))
+    np.testing.assert_allclose(single.v, double.v, rtol=0.02)
+    again = gram.moments(single.sites)
+    np.testing.assert_array_equal(again.m, single.m)
+    rough = gram.rough.moments(single.sites)
+    np.testing.assert_allclose(rough.m, single.m, atol=1e-5 * np.abs(single.m).max())
+    np.testing.assert_allclose(rough.v, single.v, rtol=5e-3)
+    assert rough.kl == pytest.approx(single.local.bound.sum() - single.bound, rel=1e-4)

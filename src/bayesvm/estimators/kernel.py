@@ -308,9 +308,10 @@ class BayesianSVC(BayesianClassifier):
         """Learn from the next rows of a stream, as :meth:`BayesianLinearSVC.partial_fit` does.
 
         Rows are kept, ten for each inducing point but from 2000 to 5000 of them.  As long as they
-        are all there is, a call is a fit to all rows so far; kernel and inducing points are chosen
-        anew whenever the rows have grown by a twentieth, or a class occurs for the first time.
-        Later they stay as they are, and so they do from the first call if ``fit`` came before.
+        are all there is, a call is a fit to all rows so far (of more than two classes, each with a
+        covariance of its own); kernel and inducing points are chosen anew whenever the rows have
+        grown by a twentieth, or a class occurs for the first time.  Later they stay as they are,
+        and so they do from the first call if ``fit`` came before.
 
         Parameters
         ----------

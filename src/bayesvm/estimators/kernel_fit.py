@@ -41,6 +41,7 @@ from ..processes.machine import (
     gram_of,
     machine_from_chains,
     machine_from_sites,
+    machines_from_sites,
     whitened_model,
 )
 from ..processes.moving import move
@@ -116,7 +117,7 @@ class Settings:
         return inducing_points(*given, points, kernel, inputs, *how)
 
     def seen(self, points: Array, machines: tuple[Labels, ...]) -> LabelledPoints:
-        return LabelledPoints(points, machines, self.level, self.extent(points)).by_few()
+        return LabelledPoints(points, machines, self.level, self.extent(points))
 
     def tuned(
         self, kernel: Any, seen: LabelledPoints, rng: np.random.Generator, **how: Any
@@ -161,7 +162,7 @@ class Prepared(NamedTuple):
     points: Array  # distinct rows, on the scale of the kernel
     machines: tuple[Labels, ...]
     design: Whitened
-    sites: list[Sites | None] | None  # at which tuning has ended, where it used the machine
+    sites: list[Sites] | None  # at which tuning has ended, of one machine
 
     @property
     def exact(self) -> bool:
@@ -286,7 +287,7 @@ def _fit_sites(
     ready: Prepared, model: Model, settings: Settings, run: Run, rng: np.random.Generator
 ) -> list[Found]:
     """Variational fits by sites at the points, exact or through inducing points."""
-    design, found = ready.design, []
+    design = ready.design
     about = [ready.points, ready.data.codes, ready.data.c, design.kernel, design.Z]
     threads = blas_threads(model.width)
     with run.checkpoint(lambda: about) as store, threads:
@@ -295,12 +296,14 @@ def _fit_sites(
             if ready.exact
             else LowRank.of(design.kernel, design.Z, ready.points, settings.level, settings.fitc)
         )
-        for j, labels in enumerate(ready.machines):
-            part = None if store is None or run.stopped else store.part(f"machine{j}")
-            start = None if ready.sites is None else ready.sites[j]
-            how = (settings.params["probability"], start, Monitor(run, part))
-            found.append(machine_from_sites(process, labels, model, settings.scheme, *how))
-    return found
+        part = None if store is None or run.stopped else store.part("machine0")
+        watch, link = Monitor(run, part), settings.params["probability"]
+        if len(ready.machines) > 1:
+            each = (ready.machines, model, settings.scheme, link, watch)
+            return machines_from_sites(process, *each)
+        start = None if ready.sites is None else ready.sites[0]
+        one = (ready.machines[0], model, settings.scheme, link, start, watch)
+        return [machine_from_sites(process, *one)]
 
 
 def _fit_chains(
@@ -375,12 +378,9 @@ def _starts(problem: Problem, ready: Prepared, run: Run) -> list[State | None]:
     if C.shape[0] > ready.points.shape[0]:  # a point with two labels has two rows
         C = C[np.unique(ready.data.at, return_index=True)[1]]
     starts: list[State | None] = []
-    for start in sites or ():
-        if start is None:
-            starts.append(None)
-            continue
-        cov = covariance(sandwich(C, start.w, problem.form), P)
-        starts.append(State(Coef(cov.solve(C.T @ start.b), cov), model.init()))
+    for w, b in sites or ():
+        cov = covariance(sandwich(C, w, problem.form), P)
+        starts.append(State(Coef(cov.solve(C.T @ b), cov), model.init()))
     return starts
 
 

@@ -53,11 +53,11 @@ class Pace:
     slack: ClassVar[float] = 1e-11  # share of the bound's size by which a bold step may lower it
 
     def slower(self) -> Pace:
-        return Pace(0.5 * self.rate, 0.5 * self.rate, self.most)
+        return type(self)(0.5 * self.rate, 0.5 * self.rate, self.most)
 
     def faster(self) -> Pace:
         ceiling = min(1.1 * self.ceiling, self.most)
-        return Pace(min(1.5 * self.rate, self.ceiling), ceiling, self.most)
+        return type(self)(min(1.5 * self.rate, self.ceiling), ceiling, self.most)
 
     @property
     def bold(self) -> float | None:
@@ -67,6 +67,13 @@ class Pace:
     @property
     def is_spent(self) -> bool:
         return self.rate < 1e-5
+
+
+@dataclass(frozen=True)
+class SinglePace(Pace):
+    """The same where the bound is computed in single precision."""
+
+    slack: ClassVar[float] = 2e-6
 
 
 @dataclass(frozen=True)

@@ -109,14 +109,23 @@ def class_odds(logs: Array) -> Array:
 def fit_softmax(
     codes: Array, m: Array, v: Array, c: Array, *, earlier: tuple[ClassLink, float] | None = None
 ) -> Softmax:
-    r"""The softmax link of least log loss at moments of f at rows left out, ``(n, classes)``.
+    """The softmax link of least log loss at moments of f at rows left out, ``(n, classes)``.
+
+    ``codes`` are the numbers of the rows' classes and ``c`` weights.  ``earlier`` is a link fitted
+    to rows that are no longer stored, and their weight: they count as rows at which the f of one
+    class differs from that of all others, with the probabilities that it gives.
+    """
+    return score_softmax(codes, m, v, c, earlier)[0]
+
+
+def score_softmax(
+    codes: Array, m: Array, v: Array, c: Array, earlier: tuple[ClassLink, float] | None = None
+) -> tuple[Softmax, float]:
+    r"""The softmax link, by Newton's method, and the loss that it reaches.
 
     In units of the spread *s* of f (the root of its variance over rows, averaged over classes)
     :math:`\log as \sim N(\log 2, 0.5^2)`, :math:`\log cs^2 \sim N(\log 0.4, 1.5^2)` and
-    :math:`b_k \sim N(0, 4^2)`.  ``codes`` are the numbers of the rows' classes and ``c`` weights;
-    labels are softened by a tenth of a count.  ``earlier`` is a link fitted to rows that are no
-    longer stored, and their weight: they count as rows at which the f of one class differs from
-    that of all others, with the probabilities that it gives.
+    :math:`b_k \sim N(0, 4^2)`; labels are softened by a tenth of a count.
     """
     K, share = m.shape[1], c / c.sum()
     centre = share @ m
@@ -134,9 +143,9 @@ def fit_softmax(
     x = prior_of(K)[0]
     if c.size > FIRST_ROWS:  # most steps on a part of the rows, the last few on all
         some = slice(None, None, -(-c.size // FIRST_ROWS))
-        x = _minimise(x, t[some], m[some], v[some], c[some])
-    x = _minimise(x, t, m, v, c)
-    return Softmax(float(np.exp(x[0])) / unit, x[2:], float(np.exp(x[1])) / unit**2)
+        x = _minimise(x, t[some], m[some], v[some], c[some])[0]
+    x, value = _minimise(x, t, m, v, c)
+    return Softmax(float(np.exp(x[0])) / unit, x[2:], float(np.exp(x[1])) / unit**2), value
 
 
 def class_targets(codes: Array, c: Array, classes: int) -> Array:
@@ -190,8 +199,8 @@ def derivatives(x: Array, t: Array, m: Array, v: Array, c: Array) -> tuple[Array
     return slope + precision * (x - mean), fisher + bend, fisher
 
 
-def _minimise(x: Array, t: Array, m: Array, v: Array, c: Array) -> Array:
-    """The parameters of least loss, by Newton's method."""
+def _minimise(x: Array, t: Array, m: Array, v: Array, c: Array) -> tuple[Array, float]:
+    """The parameters of least loss, and the loss."""
     value = loss_of(x, t, m, v, c)
     for _ in range(MAX_ITER):
         slope, curvature, fisher = derivatives(x, t, m, v, c)
@@ -205,4 +214,4 @@ def _minimise(x: Array, t: Array, m: Array, v: Array, c: Array) -> Array:
         x, value = x - step, new
         if np.max(np.abs(step)) < TOL:
             break
-    return x
+    return x, value

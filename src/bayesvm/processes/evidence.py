@@ -44,29 +44,6 @@ class LabelledPoints:
     machines: tuple[Labels, ...]
     level: float
     extent: float  # squared size of the cloud of points: one a column, if they are standardised
-    chosen: tuple[int, ...] = ()  # machines that judge a kernel; all of them if empty
-
-    @property
-    def judges(self) -> tuple[Labels, ...]:
-        """Labels of the machines that judge a kernel."""
-        return tuple(self.machines[j] for j in self.chosen) if self.chosen else self.machines
-
-    @property
-    def share(self) -> float:
-        """How many machines each of these represents."""
-        return len(self.machines) / len(self.judges)
-
-    def by_few(self, most: int = JUDGES) -> LabelledPoints:
-        """Judged by at most so many machines, of classes evenly spaced in the order of their size.
-
-        Classes of one size are in the order in which their points are, which does not depend on
-        what they are called.
-        """
-        if len(self.machines) <= most:
-            return self
-        order = self._sorted_classes()
-        at = ((np.arange(most) + 0.5) * order.size / most).astype(int)
-        return replace(self, chosen=tuple(int(j) for j in np.sort(order[at])))
 
     def by_digits(self) -> LabelledPoints:
         """With a machine for each binary digit of the classes' numbers, in the order of their size.
@@ -81,7 +58,7 @@ class LabelledPoints:
         codes = number[np.argmax([labels.y for labels in self.machines], axis=0)]
         digits = range(int(count - 1).bit_length())
         each = tuple(replace(first, y=np.where(codes >> j & 1, 1.0, -1.0)) for j in digits)
-        return replace(self, machines=each, chosen=())
+        return replace(self, machines=each)
 
     def _sorted_classes(self) -> Array:
         """Numbers of the machines by the weight of their class, then by where its points are."""
@@ -218,14 +195,13 @@ class Evidence:
     """Bound of all machines plus log prior, as a function of log parameters, and its gradient."""
 
     def __init__(self, process: Prior, seen: LabelledPoints, site: Site, prior: LogNormal) -> None:
-        self.process, self.X, self.prior, self.share = process, seen.X, prior, seen.share
-        self.fits = WarmFits(seen.judges, site, 1e-4 if process.Z is None else 1e-5)
+        self.process, self.X, self.prior = process, seen.X, prior
+        self.fits = WarmFits(seen.machines, site, 1e-4 if process.Z is None else 1e-5)
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         process = self.process.with_theta(theta).at(self.X)
         fits, (value, slope) = self.fits(process), self.prior(theta)
-        bound = sum(fit.bound for fit in fits)
-        return value + self.share * bound, slope + self.share * process.slope(fits)
+        return value + sum(fit.bound for fit in fits), slope + process.slope(fits)
 
 
 class Summit(NamedTuple):
@@ -312,7 +288,7 @@ def maximise_evidence(
     scales: from a long one that they share, those along which f bends look as idle as the rest.
     """
     few, p, search = seen.thinned(FEW, rng), seen.X.shape[1], search or Search()
-    sites: list[Sites | None] = [None] * len(seen.judges)
+    sites: list[Sites | None] = [None] * len(seen.machines)
 
     def climb(
         kernel: Scaled, part: LabelledPoints, evaluations: int, **how: Any

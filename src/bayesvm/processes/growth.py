@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from ..core.types import Array
 from ..kernels import Scaled, column_scales
 from ..machines.calibration import score_link
+from ..machines.classes import score_softmax
 from .evidence import (
     Ended,
     Evidence,
@@ -27,25 +29,38 @@ from .evidence import (
     parameter_prior,
 )
 from .process import Prior, Site, Sites
+from .shared import ClassLabels, SharedSites, fit_shared, sites_of
 
 POINTS = 1500  # rows whose evidence decides, exactly,
 TOGETHER = 30  # in neighbourhoods of so many: three tabular sets, of 4, 10, 30, 60 and 150
 EVALUATIONS = 15
 SETTLED = 1e-4  # gain a row of the last pass of a fit that is judged
 ENOUGH = 0.01  # share of the left-out log loss by which a doubling must lower it
-MOST_WORK = 4e10  # rows times squared points, of all machines: about a second a pass on one core
+MOST_WORK = 4e10  # rows times squared points, about a second a pass on one core,
+CLASSES_A_PASS = 8.0  # and classes whose means take as long as a factor that they share
 
 
 def left_out_loss(
     process: Prior, seen: LabelledPoints, site: Site, near: Sequence[Sites | None] = ()
 ) -> tuple[float, list[Sites]]:
-    """Log loss of rows left out, of the machines that judge, and the sites of their fits."""
-    fit = WarmFits(seen.judges, site, SETTLED)
+    """Log loss of rows left out, summed over machines, and the sites of their fits."""
+    fit = WarmFits(seen.machines, site, SETTLED)
     fit.sites = [*near] or fit.sites
     fits, loss = fit(process.at(seen.X)), 0.0
-    for one, labels in zip(fits, seen.judges, strict=True):
+    for one, labels in zip(fits, seen.machines, strict=True):
         loss += score_link(labels.y, *one.left_out(labels, site), labels.c)[1]
     return loss, [one.sites for one in fits]
+
+
+def left_out_loss_of_classes(
+    process: Prior, seen: LabelledPoints, site: Site, near: SharedSites | None = None
+) -> tuple[float, SharedSites]:
+    """The same for classes, whose fits share a covariance and whose link is one."""
+    fits = fit_shared(process.at(seen.X), ClassLabels.of(seen.machines), site, near, SETTLED)
+    pairs = [fit.left_out(labels, site) for fit, labels in zip(fits, seen.machines, strict=True)]
+    m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
+    codes = np.argmax([labels.y for labels in seen.machines], axis=0)
+    return score_softmax(codes, m, v, seen.machines[0].c)[1], sites_of(fits)
 
 
 def look_closer(
@@ -90,26 +105,24 @@ def grow(
     site: Site,
     points: Callable[[int], Array],
     search: Search,
-) -> tuple[Array, list[Sites | None]]:
+) -> tuple[Array, list[Sites] | None]:
     """Inducing points, doubled while the left-out log loss falls by a share ``ENOUGH``.
 
-    Also the sites of machines, those that do not judge being ``None``.
+    Also the sites of a machine, if it is only one.
     """
     assert process.Z is not None
-    Z, n = process.Z, seen.X.shape[0]
-    loss, sites = left_out_loss(process, seen, site)
-    step = 0
+    Z, (n, K) = process.Z, (seen.X.shape[0], len(seen.machines))
+    judge: Callable[..., tuple[float, Any]] = left_out_loss if K == 1 else left_out_loss_of_classes
+    loss, sites = judge(process, seen, site)
+    step, each = 0, 1.0 if K == 1 else 1.0 + K / CLASSES_A_PASS
     with suppress(Ended):
-        while 2 * len(Z) < n and len(seen.machines) * n * (2.0 * len(Z)) ** 2 <= MOST_WORK:
+        while 2 * len(Z) < n and each * n * (2.0 * len(Z)) ** 2 <= MOST_WORK:
             more = points(2 * len(Z))
-            less, moved = left_out_loss(replace(process, Z=more), seen, site, sites)
+            less, moved = judge(replace(process, Z=more), seen, site, sites)
             before, step = loss, step + 1
             if less < loss:
                 Z, loss, sites = more, less, moved
             search.report("points", step, step, -less, before - less)
             if before - less < ENOUGH * before:
                 break
-    found: list[Sites | None] = [None] * len(seen.machines)
-    for j, one in zip(seen.chosen or range(len(found)), sites, strict=True):
-        found[j] = one
-    return Z, found
+    return Z, sites if K == 1 else None

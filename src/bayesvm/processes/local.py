@@ -82,7 +82,7 @@ def judge_local(
     """Climb the evidence without and with a local part, from the kernel that few points chose."""
     near = seen.neighbourhoods(POINTS, TOGETHER, column_scales(kernel, seen.X.shape[1]), rng)
     digits = near.by_digits()
-    sites: list[Sites | None] = [None] * len(digits.judges)
+    sites: list[Sites | None] = [None] * len(digits.machines)
 
     def climb(kernel: Scaled, prior: LogNormal) -> Summit:
         score = Evidence(Prior(kernel, seen.level), digits, site, prior)

@@ -7,6 +7,7 @@ it keeps the points, precisions and alpha, from which its factor is computed whe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -32,6 +33,7 @@ from ..priors import Fixed
 from .gibbs import Chains, Mixture, Sampled, sample_process
 from .matrices import invert
 from .process import Gram, Labels, LowRank, Predictor, SiteFit, Sites, fit_sites
+from .shared import ClassLabels, fit_shared
 from .whitened import Whitened
 
 OF_A_PASS = 1e3  # tolerance of a pass by sites: the next would gain an eighth of it
@@ -83,12 +85,41 @@ class ExactCovariance(DualCovariance):
         return ExactCovariance, tuple(self.__dict__[k] for k in ("design", "w", "level"))
 
 
+class SharedVariance:
+    """The variance of f at new rows, which the machines of all classes have in common.
+
+    It is computed once for the same rows.  The factor is computed when it is needed; files do not
+    hold it.
+    """
+
+    def __init__(self, model: Model, predictor: Predictor) -> None:
+        self.model, self.alpha, self.predictor = model, predictor.alpha, predictor
+        self.w = np.zeros(predictor.alpha.size)
+        self.w[predictor.on] = predictor.w
+        self.last: tuple[Rows | None, Array] = (None, np.empty(0))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"model": self.model, "alpha": self.alpha, "w": self.w}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, predictor=None, last=(None, np.empty(0)))
+
+    def __call__(self, rows: Rows) -> Array:
+        last = self.last  # another thread may replace it
+        if last[0] is not rows:
+            if self.predictor is None:
+                self.predictor = Predictor.of(gram_of(self.model).K, self.w, self.alpha)
+            last = self.last = rows, self.predictor(rows.C, np.asarray(rows.extra))[1]
+        return last[1]
+
+
 @dataclass(frozen=True)
 class ExactMachine(Machine):
     """A machine of an exact process: it predicts from kernel values with the points."""
 
     alpha: Array = field(default_factory=lambda: np.empty(0))
     w: Array = field(default_factory=lambda: np.empty(0))  # precisions of the sites
+    variance: SharedVariance | None = None  # of all classes, where they have it in common
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k != "predictor"}
@@ -105,6 +136,8 @@ class ExactMachine(Machine):
 
     def moments(self, X: Any, rows: Rows | None = None) -> tuple[Array, Array]:
         rows = self.columns(X) if rows is None else rows
+        if self.variance is not None:
+            return rows.C @ self.alpha, self.variance(rows)
         return self.predictor(rows.C, np.asarray(rows.extra))
 
     def quantiles(self, X: Any, levels: tuple[float, ...], rows: Rows | None = None) -> Array:
@@ -135,35 +168,78 @@ def machine_from_sites(
     watch: Watch = silent,
 ) -> Found:
     """Fit sites at the points."""
-    likelihood = model.likelihood
     tol = OF_A_PASS * scheme.tol
     how: dict[str, Any] = {"tol": tol, "max_iter": scheme.max_iter, "final": True}
-    fit = fit_sites(process, labels, likelihood.expected, start, watch=watch, **how)
+    fit = fit_sites(process, labels, model.likelihood.expected, start, watch=watch, **how)
+    return found_at(process, labels, model, probability, fit, coef_of(process, fit, model))
+
+
+def machines_from_sites(
+    process: Gram | LowRank,
+    machines: Sequence[Labels],
+    model: Model,
+    scheme: Any,
+    probability: str,
+    watch: Watch = silent,
+) -> list[Found]:
+    """Fit the sites of several classes, which share a covariance."""
+    tol = OF_A_PASS * scheme.tol
+    how: dict[str, Any] = {"tol": tol, "max_iter": scheme.max_iter, "final": True}
+    each = ClassLabels.of(machines)
+    fits = fit_shared(process, each, model.likelihood.expected, watch=watch, **how)
+    cov, found = coef_of(process, fits[0], model).cov, []
+    variance = SharedVariance(model, fits[0].predictor)
+    for labels, fit in zip(machines, fits, strict=True):
+        coef = Coef(mean_of(process, fit, model), cov)
+        found.append(found_at(process, labels, model, probability, fit, coef, variance))
+    return found
+
+
+def found_at(
+    process: Gram | LowRank,
+    labels: Labels,
+    model: Model,
+    probability: str,
+    fit: SiteFit,
+    coef: Coef,
+    variance: SharedVariance | None = None,
+) -> Found:
+    """The machine of a fit, its link, and what is known of the training rows."""
+    likelihood = model.likelihood
     link, left_out = plain_link(probability, likelihood), None
     if link is None:
         left_out = fit.left_out(labels, likelihood.expected)
         link = fit_link(labels.y, *left_out, labels.c)
-    coef = coef_of(process, fit, model)
     ended = (fit.bound, fit.path, fit.passes, fit.converged, fit.change)
     what = (model, GaussianPosterior(coef), State(coef, model.init()), link, *ended)
     support = ndtr((1.0 - labels.y * fit.m[labels.at]) / np.sqrt(fit.v[labels.at]))
     if isinstance(process, LowRank):
         return Found(Machine(*what), support, left_out)
-    machine = ExactMachine(*what, alpha=fit.alpha, w=fit.sites.w)
-    machine.__dict__["predictor"] = fit.predictor  # computed already
+    machine = ExactMachine(*what, alpha=fit.alpha, w=fit.sites.w, variance=variance)
+    if variance is None:
+        machine.__dict__["predictor"] = fit.predictor  # computed already
     return Found(machine, support, left_out)
 
 
 def coef_of(process: Gram | LowRank, fit: SiteFit, model: Model) -> Coef:
     """The posterior of the whitened coefficients, the level's first."""
-    level, design = level_of(model), model.terms[-1].design
+    level, mean = level_of(model), mean_of(process, fit, model)
     if isinstance(process, Gram):
-        mean = np.append(level * fit.alpha.sum(), np.tril(design.L).T @ fit.alpha)
-        return Coef(mean, ExactCovariance(design, fit.sites.w, level))
-    sd = np.ones(process.C.shape[1])
+        return Coef(mean, ExactCovariance(model.terms[-1].design, fit.sites.w, level))
+    sd = np.ones(mean.size)
     sd[0] = np.sqrt(level)
-    mean = (fit.R @ (process.C.T @ process.through(fit.sites)[0].b)) @ fit.R
-    return Coef(sd * mean, FullCovariance(invert(fit.R.copy(order="F")) / sd[:, None]))
+    return Coef(mean, FullCovariance(invert(fit.R.copy(order="F")) / sd[:, None]))
+
+
+def mean_of(process: Gram | LowRank, fit: SiteFit, model: Model) -> Array:
+    """The mean of the whitened coefficients."""
+    level = level_of(model)
+    if isinstance(process, Gram):
+        L = np.tril(model.terms[-1].design.L)
+        return np.append(level * fit.alpha.sum(), L.T @ fit.alpha)
+    mean: Array = (fit.R @ (process.C.T @ process.through(fit.sites)[0].b)) @ fit.R
+    mean[0] *= np.sqrt(level)
+    return mean
 
 
 def exact_machine(machine: Machine) -> Machine:

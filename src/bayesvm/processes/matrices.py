@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cholesky, lapack, solve_triangular
+from scipy.linalg import blas, cholesky, lapack, solve_triangular
 
 from ..core.types import Array
 from .whitened import JITTER
 
-ROUNDING = 1e-12  # of a factorisation, as a share of the diagonal
+ROUNDING = 5e3  # of a factorisation, as a share of the diagonal, in units of that of a number
 
 
 def pull_places(kernel: Any, cross: Array, among: Array, X: Array, Z: Array) -> Array:
@@ -43,7 +43,7 @@ def factor(K: Array, w: Array, on: Array) -> Array:
 
     Very large ones can leave less of its identity than rounding takes; that much is added then.
     """
-    s = np.sqrt(w)
+    s = np.sqrt(w).astype(K.dtype)
 
     def matrix() -> Array:
         B = K[square(on, K)] * s
@@ -55,7 +55,7 @@ def factor(K: Array, w: Array, on: Array) -> Array:
         return factor_in_place(matrix())
     except np.linalg.LinAlgError:
         B = matrix()
-        B[np.diag_indices_from(B)] *= 1.0 + ROUNDING
+        B[np.diag_indices_from(B)] *= 1.0 + ROUNDING * np.finfo(B.dtype).eps
         return factor_in_place(B)
 
 
@@ -68,8 +68,16 @@ def invert(L: Array) -> Array:
     """The inverse of a factor, which it takes the place of."""
     if not L.size:  # no point has precision; LAPACK would print a complaint
         return L
-    R: Array = lapack.dtrtri(L, lower=1, overwrite_c=1)[0]
+    solve = lapack.dtrtri if L.dtype == np.float64 else lapack.strtri
+    R: Array = solve(L, lower=1, overwrite_c=1)[0]
     return R
+
+
+def lower_times(R: Array, A: Array) -> Array:
+    """The product of a lower triangle and a matrix."""
+    times = blas.dtrmm if R.dtype == np.float64 else blas.strmm
+    out: Array = times(1.0, R, A, lower=1)
+    return out
 
 
 def square(on: Array, K: Array) -> Any:

@@ -30,8 +30,8 @@ class Movable:
     def __init__(
         self, process: Prior, seen: LabelledPoints, site: Site, prior: LogNormal | None
     ) -> None:
-        self.process, self.X, self.prior, self.share = process, seen.X, prior, seen.share
-        self.fits = WarmFits(seen.judges, site, SETTLED)
+        self.process, self.X, self.prior = process, seen.X, prior
+        self.fits = WarmFits(seen.machines, site, SETTLED)
 
     @property
     def place(self) -> Array:
@@ -54,11 +54,11 @@ class Movable:
         lower = process.at(self.X)
         fits = self.fits(lower)
         theta, to_Z = lower.slopes(fits)  # type: ignore[union-attr]
-        value, to_Z = self.share * sum(fit.bound for fit in fits), self.share * to_Z.ravel()
+        value = sum(fit.bound for fit in fits)
         if self.prior is None:
-            return value, to_Z
+            return value, to_Z.ravel()
         more, slope = self.prior(process.kernel.theta)
-        return value + more, np.concatenate([slope + self.share * theta, to_Z])
+        return value + more, np.concatenate([slope + theta, to_Z.ravel()])
 
 
 def move(

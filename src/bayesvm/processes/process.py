@@ -43,20 +43,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import blas, lapack, solve_triangular
+from scipy.linalg import lapack, solve_triangular
 
 from ..core.types import Array, Local
-from ..inference.loop import Pace, Step, climb
+from ..inference.loop import Pace, SinglePace, Step, climb
 from ..inference.progress import Watch, silent
 from ..machines.leave_one_out import leave_one_out
 from .matrices import (
     factor,
     factor_in_place,
     invert,
+    lower_times,
     over,
     pull_places,
     square,
@@ -69,6 +70,9 @@ Site = Callable[[Array, Array, Array], Local]
 
 NEGLIGIBLE = 1e-10  # precision of a site, in units of the prior's, that changes nothing
 FIRST = 2.0  # size of f before anything is known, with unit variance
+MANY = 2000  # points from which on passes are made in single precision, the last apart,
+SINGLE_STRONG = 1e-3  # the same there,
+CORRECTIONS = 2  # and of the mean
 STRONG = 1e-7  # share of a variance that leaves eight digits in a difference from one
 
 
@@ -107,7 +111,7 @@ class SiteMoments(NamedTuple):
     R: Array  # lower, R' R is the inverse of B
     on: Array  # points that are in B
     kl: float
-    weights: Callable[[Array], Array]  # alpha for other potentials b and the same precisions
+    weights: Callable[[Array], Array]  # alpha for other potentials b, which may be columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,8 +206,16 @@ class Gram:
     X: Array | None = None
     values: Array | None = None
     level: float = 0.0
+    single: Array | None = None  # K in single precision, by which passes are then made
 
     outside = 0.0
+
+    @cached_property
+    def rough(self) -> Gram:
+        """The process by which many points are climbed: matrices in half the time, seven digits."""
+        if self.K.shape[0] < MANY or self.single is not None:
+            return self
+        return replace(self, single=self.K.astype(np.float32))
 
     def scaled(self, amplitude: float) -> Gram:
         """The process with its kernel times a number."""
@@ -215,28 +227,33 @@ class Gram:
 
         Points without precision (many, under the hinge) are left out of B.  Where a site is strong,
         :math:`v_i = (1 - [B^{-1}]_{ii})/w_i`, which needs no more than R; where it is weak that
-        would be a difference of near equals, and the column is solved for.
+        would be a difference of near equals, and the column is solved for.  Of factors in single
+        precision the mean is corrected in double.
         """
-        K, diag = self.K, np.diag(self.K)
+        K, diag, held = self.K, np.diag(self.K), self.K if self.single is None else self.single
         on = np.flatnonzero(sites.w * diag > NEGLIGIBLE)
-        w, s = sites.w[on], np.sqrt(sites.w[on])
-        R = invert(factor(K, w, on))
+        s, exact = np.sqrt(sites.w[on]), held is K
+        R = invert(factor(held, sites.w[on], on))
 
         def weights(b: Array) -> Array:
-            alpha = b.copy()
-            alpha[on] -= s * ((R @ (s * (K @ b)[on])) @ R)
+            alpha, by = b.copy(), s if b.ndim == 1 else s[:, None]
+            x = by * (held @ b.astype(held.dtype, copy=False))[on]
+            alpha[on] -= by * (R.T @ (R @ x.astype(R.dtype, copy=False)))
             return alpha
 
         alpha, share = weights(sites.b), np.zeros(diag.size)  # share of the variance that is gone
-        share[on] = 1.0 - np.einsum("ij,ij->j", R, R)
-        v, weak = share / np.maximum(sites.w, 1e-300), np.flatnonzero(share < STRONG)
+        for _ in range(0 if exact else CORRECTIONS):
+            alpha += weights(sites.b - alpha - sites.w * (K @ alpha))
+        share[on] = 1.0 - np.einsum("ij,ij->j", R, R, dtype=float)
+        v = share / np.maximum(sites.w, 1e-300)
+        weak = np.flatnonzero(share < (STRONG if exact else SINGLE_STRONG))
         if weak.size and on.size:
-            T = blas.dtrmm(1.0, R, K[np.ix_(on, weak)] * s[:, None], lower=1)
-            v[weak] = diag[weak] - np.einsum("ij,ij->j", T, T)
+            T = lower_times(R, held[np.ix_(on, weak)] * s[:, None].astype(held.dtype))
+            v[weak] = diag[weak] - np.einsum("ij,ij->j", T, T, dtype=float)
         elif weak.size:
             v = diag.copy()
         m, v = K @ alpha, np.maximum(v, 1e-12 * diag)
-        kl = 0.5 * float(alpha @ m - sites.w @ v) - np.log(np.diag(R)).sum()
+        kl = 0.5 * float(alpha @ m - sites.w @ v) - np.log(np.diag(R), dtype=float).sum()
         return SiteMoments(m, v, alpha, R, on, float(kl), weights)
 
     def times(self, alpha: Array) -> Array:
@@ -278,6 +295,11 @@ class LowRank:
     rest: Array  # variance that the columns leave
     fitc: bool
 
+    @property
+    def rough(self) -> LowRank:
+        """The process by which points are climbed."""
+        return self
+
     @staticmethod
     def of(kernel: Any, Z: Array, X: Array, level: float, fitc: bool) -> LowRank:
         L, _ = kernel_factor(kernel, Z)
@@ -313,7 +335,7 @@ class LowRank:
     def moments(self, sites: Sites) -> SiteMoments:
         own, tau = self.through(sites)
         R = invert(self.factor(own.w))
-        T = blas.dtrmm(1.0, R, self.C.T, lower=1)  # R C'
+        T = lower_times(R, self.C.T)  # R C'
         s = np.einsum("ij,ij->j", T, T)
         half = 0.5 * np.log(tau).sum() - np.log(np.diag(R)).sum()
         v, spread = s + self.rest, s
@@ -321,11 +343,11 @@ class LowRank:
             spread = v = s / tau**2 + self.rest / tau
 
         def mean(b: Array) -> Array:
-            a: Array = (R @ (self.C.T @ (b / tau))) @ T
-            return (a + self.rest * b) / tau if self.fitc else a
+            a: Array = (R @ (self.C.T @ (b.T / tau).T)).T @ T
+            return ((a + self.rest * b.T) / tau if self.fitc else a).T
 
         def weights(b: Array) -> Array:
-            return b - sites.w * mean(b)
+            return b - (sites.w * mean(b).T).T
 
         m = mean(sites.b)
         alpha = sites.b - sites.w * m
@@ -336,7 +358,7 @@ class LowRank:
     def times(self, alpha: Array) -> Array:
         """The mean at the points for weights alpha of them."""
         m: Array = self.C @ (self.C.T @ alpha)
-        return m + self.rest * alpha if self.fitc else m
+        return m + (self.rest * alpha.T).T if self.fitc else m
 
     def slope(self, fits: Sequence[SiteFit]) -> Array:
         """Gradient in the kernel's log parameters of the bounds at their optima over sites."""
@@ -423,13 +445,17 @@ def fit_sites(
         start = target_sites(FIRST * share, np.ones(labels.points), labels, site)
 
     best: SiteFit | None = None
+    rough = process.rough
 
     def enough(bound: float) -> float:
         return tol * (max(1.0, abs(bound)) if final else float(labels.c.sum()))
 
-    def evaluate(sites: Sites) -> tuple[SiteFit, SiteMoments]:
+    def evaluate(sites: Sites, by: Gram | LowRank) -> tuple[SiteFit, SiteMoments]:
         nonlocal best
-        now = process.moments(sites)
+        try:
+            now = by.moments(sites)
+        except np.linalg.LinAlgError:  # digits of single precision are too few
+            now = process.moments(sites)
         m, v, alpha, R, on, kl, _ = now
         local = site(labels.y, m[labels.at], v[labels.at]).times(labels.c)
         bound = float(local.bound.sum() - kl)
@@ -438,7 +464,7 @@ def fit_sites(
         return fit, now
 
     def step(old: Sites) -> Step:
-        fit, now = evaluate(old)
+        fit, now = evaluate(old, rough)
 
         @cache
         def target() -> tuple[Array, Array, Array]:
@@ -456,7 +482,9 @@ def fit_sites(
     def settled(gain: float, bound: float, *_: Any) -> bool:
         return gain < enough(bound)
 
-    run = climb(step, start, settled, Pace(), max_iter=max_iter, watch=watch)
-    fit = best if best is not None and best.sites is run.state else evaluate(run.state)[0]
+    pace = Pace() if rough is process else SinglePace()
+    run = climb(step, start, settled, pace, max_iter=max_iter, watch=watch)
+    known = best is not None and best.sites is run.state and rough is process
+    fit = best if known and best is not None else evaluate(run.state, process)[0]
     ended, change = run.converged, run.change
     return replace(fit, passes=run.n_iter, path=run.path, converged=ended, change=change)

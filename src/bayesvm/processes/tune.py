@@ -6,8 +6,8 @@ Three rules (``benchmarks/results`` has their scores):
 
 ``evidence``
     Length scales by the evidence of a *logistic* model with the same kernel; then the amplitude of
-    the hinge by the log loss of its analytic leave-one-out predictions, which may also shorten
-    the scale.
+    the hinge by the log loss of its analytic leave-one-out predictions (of several classes, of
+    predictions of folds), which may also shorten the scale.
 ``cv``
     Length scale and amplitude by the log loss of pooled five-fold predictions.
 ``bound``
@@ -31,6 +31,7 @@ from ..inference.progress import Watch, silent
 from ..kernels import Scaled
 from ..likelihoods import Logistic
 from ..machines.calibration import score_link
+from .amplitude import FoldedAmplitude
 from .evidence import (
     FARTHEST,
     SPREAD,
@@ -50,6 +51,7 @@ from .local import NATS, judge_local
 from .process import Gram, Prior, Site, SiteFit, Sites, covariance_of, fit_sites, target_sites
 
 MANY = 1000  # most points of the search for the amplitude, and of folds
+FOLDED = 800  # points of folds that judge the amplitude for several classes
 JUDGED = 5000  # rows that judge the amplitude through inducing points
 MOST = 20_000  # points at which a bound through inducing points is climbed
 PAPERS_START = 4.0  # amplitude of the hinge, where its own bound decides
@@ -76,7 +78,7 @@ class Amplitude:
     def __init__(self, prior: Prior, seen: LabelledPoints, site: Site, search: Search) -> None:
         self.unit = replace(prior, kernel=prior.kernel.kernel).at(seen.X)
         self.seen, self.site, self.search = seen, site, search
-        self.fits = WarmFits(seen.judges, site, SETTLED)
+        self.fits = WarmFits(seen.machines, site, SETTLED)
         self.losses: dict[float, float] = {}
 
     def fits_at(self, log_amplitude: float) -> list[SiteFit]:
@@ -85,35 +87,35 @@ class Amplitude:
     def __call__(self, log_amplitude: float) -> float:
         if log_amplitude not in self.losses:
             total = 0.5 * log_amplitude**2
-            for fit, labels in zip(self.fits_at(log_amplitude), self.seen.judges, strict=True):
+            for fit, labels in zip(self.fits_at(log_amplitude), self.seen.machines, strict=True):
                 m, v = fit.left_out(labels, self.site)
-                total += self.seen.share * score_link(labels.y, m, v, labels.c)[1]
+                total += score_link(labels.y, m, v, labels.c)[1]
             best = min(self.losses.values(), default=np.inf)
             self.losses[log_amplitude] = total
             self.search.report("amplitude", len(self.losses), LOOKS, -total, best - total)
         return self.losses[log_amplitude]
 
-    def sites_at(self, kernel: Scaled, seen: LabelledPoints) -> list[Sites | None]:
-        """Sites at the amplitude of a kernel; at other points those that predictions touch.
+    def follow(self, other: Any) -> None:
+        """Start where the fits of another have ended."""
+        self.fits.sites = [*other.fits.sites]
 
-        Of machines that kernels were judged by; ``None`` for the others.
-        """
+    def sites_at(self, kernel: Scaled, seen: LabelledPoints) -> list[Sites]:
+        """Sites at the amplitude of a kernel; at other points those that predictions touch."""
         fits = self.fits_at(np.log(kernel.weight))
-        near = [fit.sites for fit in fits]
-        if seen is not self.seen:
-            cross = kernel(seen.X, self.seen.X) + seen.level
-            diag = kernel.diag(seen.X) + seen.level
-            near = [
-                target_sites(*fit.predictor(cross, diag), labels, self.site)
-                for fit, labels in zip(fits, seen.judges, strict=True)
-            ]
-        found: list[Sites | None] = [None] * len(seen.machines)
-        for j, sites in zip(seen.chosen or range(len(found)), near, strict=True):
-            found[j] = sites
-        return found
+        if seen is self.seen:
+            return [fit.sites for fit in fits]
+        cross = kernel(seen.X, self.seen.X) + seen.level
+        diag = kernel.diag(seen.X) + seen.level
+        return [
+            target_sites(*fit.predictor(cross, diag), labels, self.site)
+            for fit, labels in zip(fits, seen.machines, strict=True)
+        ]
 
 
-def best_amplitude(score: Amplitude, start: float, step: float = float(np.log(4.0))) -> float:
+Judge = Amplitude | FoldedAmplitude
+
+
+def best_amplitude(score: Judge, start: float, step: float = float(np.log(4.0))) -> float:
     """The least score of a search in steps of a factor four, then the vertex of a parabola.
 
     A walk to the nearest valley is not enough: small amplitudes, where f ends at the margin, and
@@ -133,7 +135,7 @@ def best_amplitude(score: Amplitude, start: float, step: float = float(np.log(4.
     return start + (k + shift) * step
 
 
-def shorten(found: Scaled, judged: Callable[[Scaled], Amplitude]) -> tuple[Scaled, Amplitude]:
+def shorten(found: Scaled, judged: Callable[[Scaled], Judge]) -> tuple[Scaled, Judge]:
     """The amplitude of least left-out loss, at length scales shortened while it falls.
 
     With many columns the evidence prefers scales that are too long, by a factor of two and more.
@@ -149,7 +151,7 @@ def shorten(found: Scaled, judged: Callable[[Scaled], Amplitude]) -> tuple[Scale
         while scales.any():
             short = found.with_theta(found.theta - SHORTER * scales)
             other = judged(short)
-            other.fits.sites = [*score.fits.sites]
+            other.follow(score)
             if score(at) - other(at) < GAINED * enough:  # the best amplitude is not far
                 break
             there = best_amplitude(other, at)
@@ -172,7 +174,7 @@ class Folds:
     def __init__(self, seen: LabelledPoints, site: Site, rng: np.random.Generator) -> None:
         self.seen, self.site = seen, site
         self.parts = []
-        for labels in seen.judges:
+        for labels in seen.machines:
             fold = _stratified(labels.y, rng)
             for k in range(FOLDS):
                 train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
@@ -248,7 +250,7 @@ class Tuned(NamedTuple):
     """A kernel, and sites from which the fit at all points may start."""
 
     kernel: Scaled
-    sites: list[Sites | None] | None = None
+    sites: list[Sites] | None = None
 
 
 def tune(
@@ -298,12 +300,15 @@ def tune(
         return Tuned(found)
     if search.stopped:
         return Tuned(Scaled(found.weight / SMALLER, found.kernel))
-    some = near or seen.thinned(MANY if Z is None else JUDGED, rng)
+    several = len(seen.machines) > 1
+    some = near or seen.thinned(FOLDED if several else MANY if Z is None else JUDGED, rng)
+    folds = int(rng.integers(2**32))
 
-    def judged(kernel: Scaled) -> Amplitude:
-        return Amplitude(Prior(kernel, seen.level, Z, fitc), some, likelihood.tight, search)
+    def judged(kernel: Scaled) -> Judge:
+        given = (Prior(kernel, seen.level, Z, fitc), some, likelihood.tight, search)
+        return FoldedAmplitude(*given, folds) if several else Amplitude(*given)
 
     best, score_left_out = shorten(found, judged)
-    if Z is not None and some is not seen:
+    if isinstance(score_left_out, FoldedAmplitude) or (Z is not None and some is not seen):
         return Tuned(best)
     return Tuned(best, score_left_out.sites_at(best, seen))

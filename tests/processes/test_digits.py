@@ -1,15 +1,12 @@
-"""Which machines judge a kernel where classes are many."""
+"""The evidence of a kernel where classes are many."""
 
 import numpy as np
 import pytest
 
 from bayesvm import BayesianSVC
 from bayesvm.core.arrays import one_against_rest
-from bayesvm.kernels import RBF, Scaled
-from bayesvm.likelihoods import Hinge, Logistic
-from bayesvm.processes.evidence import Evidence, LabelledPoints, Search, parameter_prior
-from bayesvm.processes.process import Labels, Prior, fit_sites
-from bayesvm.processes.tune import Amplitude
+from bayesvm.processes.evidence import LabelledPoints
+from bayesvm.processes.process import Labels
 
 SIZES = (9, 9, 4, 20, 1, 7, 12)  # two are equal
 
@@ -32,7 +29,6 @@ def test_digits_tell_all_classes_apart():
     number = sum((labels.y > 0).astype(int) << j for j, labels in enumerate(digits.machines))
     pairs = {(int(a), int(b)) for a, b in zip(codes, number)}
     assert len(pairs) == len(SIZES) == len({b for _, b in pairs})
-    assert digits.share == 1.0
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -40,7 +36,6 @@ def test_one_or_two_machines_judge_themselves(count):
     seen, _ = labelled()
     few = LabelledPoints(seen.X, seen.machines[:count], 9.0, 2.0)
     assert few.by_digits() is few
-    assert few.by_few() is few
 
 
 def test_names_of_classes_do_not_matter():
@@ -48,15 +43,6 @@ def test_names_of_classes_do_not_matter():
     one, other = labelled()[0], labelled(turn)[0]
     for a, b in zip(one.by_digits().machines, other.by_digits().machines, strict=True):
         assert np.array_equal(a.y, b.y)
-    few, same = one.by_few(3), other.by_few(3)
-    assert {int(j) for j in turn[list(few.chosen)]} == set(same.chosen)
-
-
-def test_few_machines_are_of_small_and_large_classes():
-    seen = labelled()[0].by_few(3)
-    assert [int(np.sum(labels.y > 0)) for labels in seen.judges] == [9, 4, 12]
-    assert seen.share == pytest.approx(7 / 3)
-    assert seen.by_digits().chosen == ()
 
 
 def test_samples_of_digits_have_every_class():
@@ -66,35 +52,6 @@ def test_samples_of_digits_have_every_class():
     assert len(set(number.tolist())) == 5
     same = seen.thinned(60, np.random.default_rng(0))
     assert np.array_equal(same.X, digits.X)
-
-
-def test_evidence_of_few_machines_stands_for_all():
-    seen, _ = labelled()
-    few, kernel = seen.by_few(3), Scaled(4.0, RBF(1.0))
-    prior = parameter_prior(kernel, 2.0, 16.0)
-    score = Evidence(Prior(kernel, 9.0), few, Logistic().tight, prior)
-    value, slope = score(kernel.theta)
-    gram = Prior(kernel, 9.0).at(seen.X)
-    fits = [fit_sites(gram, labels, Logistic().tight, tol=1e-4) for labels in few.judges]
-    density, tilt = prior(kernel.theta)
-    assert value == pytest.approx(density + 7 / 3 * sum(fit.bound for fit in fits), rel=1e-9)
-    np.testing.assert_allclose(slope, tilt + 7 / 3 * gram.slope(fits), rtol=1e-9)
-
-
-def test_amplitude_of_few_machines_stands_for_all():
-    seen = labelled()[0].by_few(3)
-    prior = Prior(Scaled(1.0, RBF(1.0)), 9.0)
-    score = Amplitude(prior, seen, Hinge().tight, Search())
-    alone = [
-        Amplitude(prior, LabelledPoints(seen.X, (k,), 9.0, 2.0), Hinge().tight, Search())
-        for k in seen.judges
-    ]
-    at = 0.7
-    own = 0.5 * at**2  # the prior's part
-    total = sum(one(at) - own for one in alone)
-    assert score(at) == pytest.approx(own + 7 / 3 * total, rel=1e-9)
-    sites = score.sites_at(Scaled(2.0, RBF(1.0)), seen)
-    assert [s is not None for s in sites] == [j in seen.chosen for j in range(7)]
 
 
 def test_many_classes_have_a_machine_each():

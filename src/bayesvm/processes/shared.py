@@ -1,0 +1,246 @@
+r"""Posteriors of all classes with one covariance.
+
+One against the rest, the machines of *K* classes have the same prior and differ in their labels.
+Here they share the precisions *w* of their sites, and so the covariance
+:math:`V = (K^{-1} + W)^{-1}`, its factor, and the variances at new rows; every class has a mean of
+its own.  A pass factorises once, whatever *K* is.  For given *w* each mean is the best one, so that
+every class has a bound.
+
+The best shared precision by the sum of bounds is the mean of those that the classes would choose,
+which for many classes is far too small where two of them meet; the largest one is too large where
+labels are noisy.  It is their root mean square: on folds 0 and 1 of twelve tabular sets of 3 to 100
+classes log loss, error and PR AUC are those of separate fits, up to 2 % either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from ..core.types import Array, Local
+from ..inference.progress import Progress, Watch, silent
+from ..machines.leave_one_out import leave_one_out
+from .newton import CG_STEPS, CG_TOL, SHARE_LEFT, SHORTEST, STEPS
+from .process import FIRST, Gram, Labels, LowRank, Site, SiteFit, Sites
+
+SLOWER = 8  # passes after which steps of the precisions are halved, on a logarithmic scale
+
+Rows = Callable[[Array, Array], tuple[Array, Array, Array]]
+
+
+class SharedSites(NamedTuple):
+    """The precision of each point's sites, and their potentials, ``(points, classes)``."""
+
+    w: Array
+    b: Array
+
+
+@dataclass(frozen=True, eq=False)
+class SharedFit(SiteFit):
+    """The posterior of one class, whose covariance is that of all."""
+
+    def left_out(self, labels: Labels, site: Site) -> tuple[Array, Array]:
+        """Moments of f at each row without one copy of that row, for fixed other sites."""
+        m, v = self.m[labels.at], self.v[labels.at]
+        rest = np.broadcast_to(self.outside, self.m.shape)[labels.at]
+        own = (self.sites.w / labels.total(labels.c))[labels.at]  # of each copy of a row
+        m, v = leave_one_out(m, v - rest, site(labels.y, m, v)._replace(w=own), labels.c)
+        return m, v + rest
+
+
+@dataclass(frozen=True, eq=False)
+class ClassLabels:
+    """Labels of all machines, ``(rows, classes)``, and what they have in common."""
+
+    Y: Array
+    first: Labels
+    group: sparse.csr_array = field(init=False, repr=False)  # sums over the rows at each point
+
+    def __post_init__(self) -> None:
+        at, n = self.first.at, self.first.at.size
+        shape = self.first.points, n
+        group = sparse.csr_array((np.ones(n), (at, np.arange(n))), shape=shape)
+        object.__setattr__(self, "group", group)
+
+    @staticmethod
+    def of(machines: Sequence[Labels]) -> ClassLabels:
+        return ClassLabels(np.stack([labels.y for labels in machines], axis=1), machines[0])
+
+    def local(self, site: Site, M: Array, v: Array, which: Array | slice = slice(None)) -> Local:
+        """Likelihood contributions of the rows, each counted c times, for means at the points."""
+        Y = self.Y[:, which]
+        m, spread = M[self.first.at], np.repeat(v[self.first.at], Y.shape[1])
+        found = site(Y.ravel(), m.ravel(), spread)
+        return Local(*(x.reshape(Y.shape) * self.first.c[:, None] for x in found))
+
+    def start(self, site: Site) -> SharedSites:
+        """Sites where f has the signs of the labels."""
+        c = self.first.c[:, None]
+        M = FIRST * (self.group @ (c * self.Y)) / (self.group @ c)
+        local = self.local(site, M, np.ones(len(M)))
+        W = self.group @ local.w
+        w = together(W)
+        return SharedSites(w, self.group @ local.g + w[:, None] * M)
+
+
+def together(W: Array) -> Array:
+    """The shared precision of points from those of the classes, ``(points, classes)``."""
+    out: Array = np.sqrt(np.mean(np.square(W), axis=1))
+    return out
+
+
+def fit_shared(
+    process: Gram | LowRank,
+    labels: ClassLabels,
+    site: Site,
+    start: SharedSites | None = None,
+    tol: float = 1e-6,
+    max_iter: int = 100,
+    watch: Watch = silent,
+    final: bool = False,
+) -> list[SharedFit]:
+    """Find means and the shared precisions by turns until a pass changes the bounds little.
+
+    That is their sum by ``tol`` a row, or by ``tol`` of its size if ``final``.  At many points all
+    passes but the last are made in single precision.
+    """
+    (w, B), K = start or labels.start(site), labels.Y.shape[1]
+    total, path, converged, change = -np.inf, [], False, np.inf
+    place = process.rough if max_iter > 1 else process
+    M, A, last = np.empty((0, K)), np.empty((0, K)), False
+    for passes in range(1, max_iter + 1):
+        try:
+            now = place.moments(Sites(w, B[:, 0]))
+        except np.linalg.LinAlgError:  # digits of single precision are too few
+            if place is process:
+                raise
+            place = process
+            now = place.moments(Sites(w, B[:, 0]))
+        half = now.kl - 0.5 * float(now.alpha @ now.m)  # the part of KL that classes share
+        if passes == 1:
+            A = now.weights(B)
+            M = process.times(A)
+
+        def rows(M: Array, which: Array, v: Array = now.v) -> tuple[Array, Array, Array]:
+            local = labels.local(site, M, v, which)
+            return local.bound.sum(axis=0), labels.group @ local.g, labels.group @ local.h
+
+        size = max(1.0, abs(total)) if final else K * float(labels.first.c.sum())
+        enough = 0.1 * tol * size / K if np.isfinite(size) else 0.0
+        M, A = climb_means(rows, process.times, now.weights, M, A, enough)
+        local = labels.local(site, M, now.v)
+        bounds = local.bound.sum(axis=0) - half - 0.5 * np.einsum("ij,ij->j", A, M)
+        total, change = float(bounds.sum()), float(bounds.sum()) - total
+        path.append(bounds)
+        stop = watch(Progress("vb", passes, max_iter, total, change), None)
+        if last:
+            break
+        converged = abs(change) < tol * (max(1.0, abs(total)) if final else size)
+        last = converged or stop or passes >= max_iter - 1
+        if last and place is not process:
+            place = process
+            continue  # once more, with the same precisions
+        if converged or stop or passes == max_iter:
+            break
+        old, w = w, together(labels.group @ local.w)
+        if passes > SLOWER:
+            w = np.sqrt(old * w)
+    return [
+        SharedFit(
+            Sites(w, A[:, k] + w * M[:, k]),
+            M[:, k],
+            now.v,
+            A[:, k],
+            now.R,
+            now.on,
+            Local(*(x[:, k] for x in local)),
+            process.outside,
+            float(bounds[k]),
+            passes,
+            [float(each[k]) for each in path],
+            converged,
+            change / K,
+        )
+        for k in range(K)
+    ]
+
+
+def sites_of(fits: Sequence[SiteFit]) -> SharedSites:
+    """The sites of all classes, from which another fit may start."""
+    return SharedSites(fits[0].sites.w, np.stack([fit.sites.b for fit in fits], axis=1))
+
+
+def climb_means(
+    rows: Rows,
+    times: Callable[[Array], Array],
+    weights: Callable[[Array], Array],
+    M: Array,
+    A: Array,
+    enough: float = 0.0,
+) -> tuple[Array, Array]:
+    """The same as :func:`.newton.climb_mean` for the means of several machines, as columns.
+
+    ``rows(M, which)`` are values, gradients and curvatures of the machines ``which``.  Products
+    with the matrices of the process are made for all of them at once.
+    """
+    M, A, live = M.copy(), A.copy(), np.arange(M.shape[1])
+    value, G, H = rows(M, live)
+    here = value - 0.5 * np.einsum("ij,ij->j", A, M)
+    first = here.copy()
+    for _ in range(STEPS):
+        r = G[:, live] - A[:, live]
+        step, rise = _newton_steps(r, H[:, live], times, weights)
+        promised, rate = 0.5 * np.einsum("ij,ij->j", rise, r), np.ones(live.size)
+        while True:
+            M_new, A_new = M[:, live] + rate * rise, A[:, live] + rate * step
+            value, G_new, H_new = rows(M_new, live)
+            there = value - 0.5 * np.einsum("ij,ij->j", A_new, M_new)
+            short = ~(there >= here[live]) & (rate >= SHORTEST)
+            if not np.any(short):
+                break
+            rate[short] *= 0.5
+        better = there >= here[live]
+        at = live[better]
+        M[:, at], A[:, at], G[:, at], H[:, at] = (
+            x[:, better] for x in (M_new, A_new, G_new, H_new)
+        )
+        here[at] = there[better]
+        gained = np.maximum(enough, SHARE_LEFT * (here[live] - first[live]))
+        live = live[better & (promised > gained)]
+        if not live.size:
+            break
+    return M, A
+
+
+def _newton_steps(
+    r: Array, h: Array, times: Callable[[Array], Array], weights: Callable[[Array], Array]
+) -> tuple[Array, Array]:
+    """The solutions of (I + H K) delta = r, and K delta, a column for each machine."""
+
+    def inner(a: Array, b: Array) -> Array:
+        out: Array = np.einsum("ij,ij->j", a, b)
+        return out
+
+    step, rise = np.zeros_like(r), np.zeros_like(r)
+    z = weights(r)
+    p, Kp = z, times(z)
+    size = inner(r, Kp)
+    most = CG_TOL * size
+    for _ in range(CG_STEPS):
+        on = size > most
+        if not np.any(on):
+            break
+        q = h * Kp + p
+        length = np.where(on, size / np.where(on, inner(Kp, q), 1.0), 0.0)
+        step, rise, r = step + length * p, rise + length * Kp, r - length * q
+        z = weights(r)
+        Kz = times(z)
+        old, size = size, inner(r, Kz)
+        ratio = np.where(on, size / np.where(old > 0, old, 1.0), 0.0)
+        p, Kp = z + ratio * p, Kz + ratio * Kp
+        size = np.where(on, size, 0.0)
+    return step, rise

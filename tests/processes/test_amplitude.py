@@ -1,0 +1,81 @@
+"""The amplitude of several classes, by folds."""
+
+import numpy as np
+import pytest
+
+from bayesvm.core.arrays import one_against_rest
+from bayesvm.kernels import RBF, Scaled
+from bayesvm.likelihoods import SoftHinge
+from bayesvm.machines.classes import score_softmax
+from bayesvm.processes.amplitude import FOLDS, FoldedAmplitude, held_out, part_of, predicted
+from bayesvm.processes.evidence import LabelledPoints, Search
+from bayesvm.processes.process import Labels, Prior
+from bayesvm.processes.shared import ClassLabels, fit_shared
+from bayesvm.processes.tune import best_amplitude
+
+SITE = SoftHinge().tight
+
+
+def labelled(n=60, classes=3, noise=0.0, seed=0):
+    rng = np.random.default_rng(seed)
+    codes = np.arange(n) % classes
+    X = rng.normal(size=(n, 2)) * 0.5 + np.column_stack([codes, codes % 2])
+    wrong = rng.random(n) < noise
+    codes = np.where(wrong, rng.integers(0, classes, n), codes)
+    each = one_against_rest(codes, classes)
+    machines = tuple(Labels(y, np.ones(n), np.arange(n), n) for y in each)
+    return LabelledPoints(X, machines, 4.0, 2.0), codes
+
+
+def test_every_copy_of_a_row_is_left_out_once():
+    rng = np.random.default_rng(0)
+    c = np.array([1.0, 1.0, 2.0, 3.0, 7.0, 0.4, 2.5, 1.0, 1.0, 1.0])
+    out = held_out(c, np.array([0, 0, 0, 0, 1, 1, 1, 2, 2, 2]), 3, rng)
+    np.testing.assert_allclose(out.sum(axis=1), c)
+    assert np.all(out >= 0)
+    assert np.all(out[3] == 1.0)  # three copies, one a fold
+    assert sorted(out[4]) == [2.0, 2.0, 3.0]
+    assert np.count_nonzero(out[5]) == 1
+    np.testing.assert_allclose(out[7:].sum(axis=0), 1.0)  # a class has a row in every fold
+
+
+@pytest.mark.parametrize("Z", [None, 10])
+def test_loss_is_that_of_fits_without_the_fold(Z):
+    seen, codes = labelled()
+    prior = Prior(Scaled(1.0, RBF(1.0)), 4.0, None if Z is None else seen.X[:Z])
+    score = FoldedAmplitude(prior, seen, SITE, Search(), 3)
+    at, pool = 1.3, []
+    process = Prior(Scaled(float(np.exp(at)), RBF(1.0)), 4.0, prior.Z)
+    for k in range(FOLDS):
+        rest, left = np.flatnonzero(score.out[:, k] == 0), np.flatnonzero(score.out[:, k])
+        each = tuple(Labels(m.y[rest], m.c[rest], np.arange(rest.size), rest.size)
+                     for m in seen.machines)  # fmt: skip
+        fits = fit_shared(process.at(seen.X[rest]), ClassLabels.of(each), SITE, tol=1e-4)
+        both = process.at(np.vstack([seen.X[rest], seen.X[left]]))
+        m, v = predicted(both, fits, np.arange(rest.size), rest.size + np.arange(left.size))
+        pool.append((codes[left], m, np.repeat(v[:, None], 3, axis=1), np.ones(left.size)))
+    loss = score_softmax(*(np.concatenate(x) for x in zip(*pool)))[1]
+    assert score(at) == pytest.approx(0.5 * at**2 + loss, rel=1e-5)
+    assert score(at) == score.losses[at]
+
+
+def test_a_part_of_a_process_is_that_of_some_points():
+    seen, _ = labelled()
+    some = np.array([3, 8, 9, 40])
+    for Z in (None, seen.X[:7]):
+        prior = Prior(Scaled(2.0, RBF(1.0)), 4.0, Z)
+        part, whole = part_of(prior.at(seen.X), some), prior.at(seen.X[some])
+        a = np.arange(4.0)
+        np.testing.assert_allclose(part.times(a), whole.times(a), atol=1e-6)
+
+
+def test_noisy_labels_have_a_small_amplitude():
+    """Moments that leave out single rows, for fixed sites, favour the largest amplitudes here."""
+    kernel = Scaled(4.0, RBF(0.3))
+    found = {}
+    for noise in (0.0, 0.6):
+        seen, _ = labelled(150, noise=noise)
+        score = FoldedAmplitude(Prior(kernel, 4.0), seen, SITE, Search(), 0)
+        found[noise] = best_amplitude(score, 0.0)
+    assert found[0.6] < found[0.0]
+    assert found[0.6] < np.log(4.0)
