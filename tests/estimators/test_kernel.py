@@ -23,6 +23,7 @@ X_new, y_new = make_moons(200, noise=0.25, random_state=1)
 for array in (X, y, X_new, y_new):
     array.flags.writeable = False
 FIXED = Scaled(2.0, RBF(0.8))
+SOFT = {"likelihood": "soft_hinge"}
 SHORT = Gibbs(draws=30, burn_in=10, chains=2)
 
 
@@ -652,3 +653,17 @@ def test_progress_and_stopping():
 def test_errors_say_what_to_do(options, message):
     with pytest.raises(ValueError, match=message):
         BayesianSVC(**options).fit(X, y)
+
+
+# ----- the likelihood of many rows
+
+
+def test_the_default_likelihood_of_many_rows_is_the_logistic(monkeypatch):
+    options = {"n_inducing": 10, "tune": False, "kernel": FIXED, "random_state": 0}
+    few = BayesianSVC(**options).fit(X, y)
+    monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 100)
+    many, soft = (BayesianSVC(**options, **how).fit(X, y) for how in ({}, SOFT))
+    kinds = [type(m.machines_[0].model.likelihood.likelihood).__name__ for m in (few, many, soft)]
+    assert kinds == ["SoftHinge", "Logistic", "SoftHinge"]
+    again = BayesianSVC(likelihood="logistic", **options).fit(X, y)
+    np.testing.assert_array_equal(again.predict_proba(X_new), many.predict_proba(X_new))

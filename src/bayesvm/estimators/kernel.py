@@ -56,8 +56,8 @@ class BayesianSVC(BayesianClassifier):
         Number of inducing points.  ``None`` takes every distinct row: the exact process.
         ``"auto"`` does so up to 5,000 rows.  Beyond it begins with 100, 200 or 400, the first that
         leaves less than a tenth of the prior variance, and less than one, unexplained, and doubles
-        them while each doubling lowers the log loss of rows left out by at least one per cent; up
-        to 1,600 for two classes of 10,000 rows, fewer for more rows or classes.
+        them while that lowers the log loss of rows left out by at least one per cent for each
+        second (of one core, about) that a pass over the rows then takes: seldom beyond 1,600.
     inducing : {"kmeans", "optimise", "random"} or array of shape (m, n_features), default="kmeans"
         Where the points are.  With ``"optimise"`` they start at k-means and climb the gradient of
         the bound: with the kernel, where that is tuned by ``"evidence"``, then at the kernel that
@@ -70,10 +70,13 @@ class BayesianSVC(BayesianClassifier):
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         How the posterior is found.  ``"vb"`` is ``VB(bound="tight")``, which does without the
         papers' augmentation; that makes standard deviations 20 to 40 % too small.
-    likelihood : str or an object of :mod:`bayesvm.likelihoods`, default="soft_hinge"
+    likelihood : str or an object of :mod:`bayesvm.likelihoods`, default="auto"
         The likelihood of a label given f: ``"soft_hinge"``, ``"hinge"`` (that of the papers),
         ``"logistic"``, ``"probit"`` or ``"skewed_laplace"``, which learns the scale of the loss
-        too, at the kernel that tuning finds for a scale of one.
+        too, at the kernel that tuning finds for a scale of one.  ``"auto"`` is the soft hinge, and
+        the logistic beyond 50,000 rows or for rows read in blocks: the more rows there are, the
+        closer f comes to what the likelihood prefers on average, and only the logistic's is linear
+        in the log odds, as the calibrated link is.
     tune : bool or {"evidence", "cv", "bound", "sample"}, default=True
         How the kernel's parameters are learned.  ``True`` is ``"evidence"``: length scales by the
         evidence of a logistic model, the amplitude by the leave-one-out log loss of the fit.
@@ -174,7 +177,7 @@ class BayesianSVC(BayesianClassifier):
         inducing: Any = "kmeans",
         approximation: str = "variational",
         inference: Any = "vb",
-        likelihood: Any = "soft_hinge",
+        likelihood: Any = "auto",
         *,
         tune: Any = True,
         intercept_scale: float | None = None,
@@ -267,6 +270,9 @@ class BayesianSVC(BayesianClassifier):
             data = self._read_training(X, y, sample_weight)
             settings = replace(settings, encoding=self.encoding_)
             large = reading.is_large(data.X) and not self._precomputed
+            if large and self._any_likelihood:
+                likelihood = check.choose_likelihood("logistic", settings.scheme)
+                settings = replace(settings, likelihood=likelihood)
             fit = (fit_blocks if large else fit_rows)(data, settings, run)
         self._stream = None
         return self._keep(fit)
@@ -276,9 +282,18 @@ class BayesianSVC(BayesianClassifier):
         check.check_full(scheme, type(self).__name__)
         return scheme
 
+    @property
+    def _any_likelihood(self) -> bool:
+        return isinstance(self.likelihood, str) and self.likelihood == "auto"
+
+    def _likelihood(self, scheme: Any) -> Any:
+        """The likelihood of a fit to rows in memory."""
+        given = "soft_hinge" if self._any_likelihood else self.likelihood
+        return check.choose_likelihood(given, scheme)
+
     def _settings(self, scheme: Any = None) -> Settings:
         scheme = self._scheme() if scheme is None else scheme
-        likelihood = check.choose_likelihood(self.likelihood, scheme)
+        likelihood = self._likelihood(scheme)
         rule = check.choose_tuning(self.tune, scheme)
         scale = LEVEL if self.intercept_scale is None else self.intercept_scale
         check.check_positive("intercept_scale", scale, 1e-6, 1e6)
@@ -299,7 +314,7 @@ class BayesianSVC(BayesianClassifier):
             raise ValueError("a stream has no square matrix of kernel values.")
         if self.tune == "sample":
             raise ValueError("tune='sample' needs all rows at once; use tune='evidence'.")
-        check.check_streamed(check.choose_likelihood(self.likelihood, SVI()))
+        check.check_streamed(self._likelihood(SVI()))
 
     @available_if(streamable)
     def partial_fit(

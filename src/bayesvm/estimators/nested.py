@@ -19,7 +19,7 @@ OBJECTS: Mapping[str, Mapping[str, Any]] = {
     "coef_prior": check.PRIORS,
     "random_prior": {"auto": check.PRIORS["ridge"], **check.PRIORS},
     "inference": check.SCHEMES,
-    "likelihood": check.LIKELIHOODS,
+    "likelihood": {"auto": check.LIKELIHOODS["soft_hinge"], **check.LIKELIHOODS},
     "kernel": check.AUTO_KERNELS,
 }
 

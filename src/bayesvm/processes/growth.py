@@ -3,7 +3,8 @@
 Few rows drawn from many are far apart: their evidence prefers length scales that are too long for
 all of them.  Rows in neighbourhoods show how f varies between neighbours, so the kernel of most
 evidence is climbed again there.  Then the number of points is doubled while the log loss of rows
-left out falls enough.  Both are judged through inducing points on all rows.
+left out falls by enough for the time that they take.  Both are judged through inducing points on
+all rows.
 """
 
 from __future__ import annotations
@@ -35,9 +36,12 @@ POINTS = 1500  # rows whose evidence decides, exactly,
 TOGETHER = 30  # in neighbourhoods of so many: three tabular sets, of 4, 10, 30, 60 and 150
 EVALUATIONS = 15
 SETTLED = 1e-4  # gain a row of the last pass of a fit that is judged
-ENOUGH = 0.01  # share of the left-out log loss by which a doubling must lower it
-MOST_WORK = 4e10  # rows times squared points, about a second a pass on one core,
-CLASSES_A_PASS = 8.0  # and classes whose means take as long as a factor that they share
+# A doubling must lower the left-out log loss by a hundredth for each second that a pass over all
+# rows then takes on one core: 1e10 of rows times squared points, where
+ENOUGH = 0.01 / 1e10
+CLASSES_A_PASS = 8.0  # the means of so many classes take as long as a factor that they share;
+AT_LEAST = 0.003  # and by this share of it
+MOST_WORK = 1e11
 
 
 def left_out_loss(
@@ -106,7 +110,7 @@ def grow(
     points: Callable[[int], Array],
     search: Search,
 ) -> tuple[Array, list[Sites] | None]:
-    """Inducing points, doubled while the left-out log loss falls by a share ``ENOUGH``.
+    """Inducing points, doubled while the left-out log loss falls by enough for what they cost.
 
     Also the sites of a machine, if it is only one.
     """
@@ -114,15 +118,15 @@ def grow(
     Z, (n, K) = process.Z, (seen.X.shape[0], len(seen.machines))
     judge: Callable[..., tuple[float, Any]] = left_out_loss if K == 1 else left_out_loss_of_classes
     loss, sites = judge(process, seen, site)
-    step, each = 0, 1.0 if K == 1 else 1.0 + K / CLASSES_A_PASS
+    step, costs = 0, n * (1.0 if K == 1 else 1.0 + K / CLASSES_A_PASS)
     with suppress(Ended):
-        while 2 * len(Z) < n and each * n * (2.0 * len(Z)) ** 2 <= MOST_WORK:
+        while 2 * len(Z) < n and (work := costs * (2.0 * len(Z)) ** 2) <= MOST_WORK:
             more = points(2 * len(Z))
             less, moved = judge(replace(process, Z=more), seen, site, sites)
             before, step = loss, step + 1
             if less < loss:
                 Z, loss, sites = more, less, moved
             search.report("points", step, step, -less, before - less)
-            if before - less < ENOUGH * before:
+            if before - less < max(AT_LEAST, ENOUGH * work) * before:
                 break
     return Z, sites if K == 1 else None
