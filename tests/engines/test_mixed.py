@@ -190,11 +190,12 @@ def test_draws_are_the_same_where_blocks_are(way, leaps, monkeypatch):
 @models
 def test_exact_modes_from_files(model):
     (groups, random), few = MODELS[model], slice(0, 600)
-    want = MixedSVC(random=random, inference="em", engine="serial", random_state=0)
+    options = {"random": random, "inference": "em", "likelihood": "hinge", "random_state": 0}
+    want = MixedSVC(**options, engine="serial")
     want.fit(X[few], Y[few], groups=rows_of(groups, few))
     parts = [slice(i, i + 150) for i in range(0, 600, 150)]
     source = from_iterable(lambda: ((X[s], Y[s], rows_of(groups, s)) for s in parts))
-    have = MixedSVC(random=random, inference="em", random_state=0).fit(source)
+    have = MixedSVC(**options).fit(source)
     assert gap(have, want) < 1e-8
     assert have.duality_gap_ < 1e-8
 

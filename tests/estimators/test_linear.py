@@ -45,7 +45,12 @@ X.flags.writeable = Y.flags.writeable = False
 
 def test_oracle_of_algorithm_2_through_the_estimator():
     model = BayesianLinearSVC(
-        prior=Ridge(a=3, b=2), standardize=False, intercept_scale=2.0, tol=1e-20, max_iter=60
+        prior=Ridge(a=3, b=2),
+        likelihood="hinge",
+        standardize=False,
+        intercept_scale=2.0,
+        tol=1e-20,
+        max_iter=60,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -70,7 +75,7 @@ def test_penalty_is_that_of_algorithm_2():
     y = np.where(Y == 1, 1.0, -1.0)
     ones = np.ones((len(y), 1))
     last = luts.algorithm2(ones, [luts.IG(Z, 0.01, 0.01)], y, np.eye(1) * 1e-4, sweeps=3000)[-1]
-    model = BayesianLinearSVC(tol=1e-13).fit(X, Y)
+    model = BayesianLinearSVC("ridge", likelihood="hinge", tol=1e-13).fit(X, Y)
     assert_allclose(model.machines_[0].state.priors[1].variance, 1 / last.tau[0], rtol=1e-6)
     assert_allclose(model.elbo_, last.elbo, rtol=1e-10)
 
@@ -147,11 +152,12 @@ def test_sparse_equals_dense_when_nothing_is_centred():
 @pytest.mark.parametrize("n_features", [300, 40])
 def test_wide_data_agree_in_both_forms(n_features, monkeypatch):
     W, y = two_classes(n=40, p=n_features, seed=3)
-    a = BayesianLinearSVC(tol=1e-12).fit(W, y)
+    model = BayesianLinearSVC("ridge", likelihood="hinge", tol=1e-12)
+    a = clone(model).fit(W, y)
     monkeypatch.setattr("bayesvm.estimators.posing.DUAL_COLUMNS", 0)
-    b = BayesianLinearSVC(tol=1e-12).fit(W, y)
+    b = clone(model).fit(W, y)
     monkeypatch.setattr("bayesvm.estimators.posing.DUAL_COLUMNS", 10**6)
-    c = BayesianLinearSVC(tol=1e-12).fit(W, y)
+    c = clone(model).fit(W, y)
     for other in (b, c):
         assert_allclose(a.elbo_, other.elbo_, rtol=1e-8)
         assert_allclose(a.predict_proba(W), other.predict_proba(W), atol=1e-5)
@@ -267,7 +273,7 @@ def test_intercept_report_is_the_posterior_of_the_users_intercept():
 
 
 def test_em_reports_a_point_and_refuses_spread():
-    model = BayesianLinearSVC(inference="em").fit(X, Y)
+    model = BayesianLinearSVC(inference="em", likelihood="hinge").fit(X, Y)
     assert model.duality_gap_ < 1e-8
     assert model.kkt_residual_ < 1e-8
     assert list(model.summary().columns) == ["mean"]
@@ -288,7 +294,11 @@ def test_em_at_a_fixed_penalty_is_linear_svc():
     Z = (X - X.mean(0)) / X.std(0)
     C = 0.7
     ours = BayesianLinearSVC(
-        prior=Fixed(2 / C), inference="em", fit_intercept=False, standardize=False
+        prior=Fixed(2 / C),
+        inference="em",
+        likelihood="hinge",
+        fit_intercept=False,
+        standardize=False,
     ).fit(Z, Y)
     theirs = LinearSVC(C=C, loss="hinge", fit_intercept=False, tol=1e-10, max_iter=10**6).fit(Z, Y)
     assert_allclose(ours.coef_, theirs.coef_, rtol=1e-4, atol=1e-5)
@@ -466,7 +476,7 @@ def bad(x, value):
         ({}, (X, Y[:-1]), "inconsistent"),
         ({}, (X[:, 0], Y), "2D array"),
         ({}, (X, np.linspace(0, 1, len(Y))), "continuous"),
-        ({"prior": "rigde"}, (X, Y), "choose one of 'ridge'"),
+        ({"prior": "rigde"}, (X, Y), "choose one of 'auto', 'ridge'"),
         ({"prior": Ridge}, (X, Y), r"did you mean Ridge\(\)"),
         ({"prior": Fixed([1.0, 2.0])}, (X, Y), "2 entries but the term has 5"),
         ({"inference": "mcmc"}, (X, Y), "choose one of 'vb'"),
@@ -481,7 +491,7 @@ def bad(x, value):
         ({"max_iter": 0}, (X, Y), "at least 1"),
         ({"tol": -1.0}, (X, Y), "at least 0"),
         (
-            {"likelihood": "logistic", "inference": QUICK},
+            {"likelihood": "probit", "inference": QUICK},
             (X, Y, np.full(len(Y), 0.5)),
             "whole numbers",
         ),
@@ -622,7 +632,7 @@ def test_em_proves_its_optimum_with_few_distinct_rows(n, p):
     rng = np.random.default_rng(0)
     D = rng.integers(0, 2, (n, p)).astype(float)
     y = D[:, 0] + rng.logistic(size=n) > 0.5
-    model = BayesianLinearSVC(prior="fixed", inference="em").fit(D, y)
+    model = BayesianLinearSVC(prior="fixed", inference="em", likelihood="hinge").fit(D, y)
     assert model.converged_
     assert model.kkt_residual_ < 1e-7
     assert abs(model.duality_gap_) < 1e-7

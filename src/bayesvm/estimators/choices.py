@@ -15,7 +15,7 @@ from ..inputs.parameters import is_among
 from ..kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
 from ..kernels.algebra import Kernel
 from ..likelihoods import Hinge, Likelihood, Logistic, Probit, SkewedLaplace, SoftHinge
-from ..priors import Bridge, Fixed, LaplaceZero, Lasso, Prior, Ridge, SpikeSlab
+from ..priors import Bridge, Fixed, LaplaceZero, Lasso, Prior, Ridge, SpikeSlab, TunedRidge
 from ..priors.intercept import intercept_prior
 
 LIKELIHOODS: Mapping[str, Any] = {
@@ -32,6 +32,7 @@ AUTO_KERNELS = {"auto": RBF, **KERNELS}  # with a local part, where that is earn
 TUNING = ("evidence", "cv", "bound", "sample")
 
 PRIORS: Mapping[str, Any] = {
+    "auto": TunedRidge(),
     "ridge": Ridge(),
     "fixed": Fixed(1.0),
     "lasso": Lasso(),
@@ -40,7 +41,7 @@ PRIORS: Mapping[str, Any] = {
     "laplace_zero": LaplaceZero(),
 }
 # A chain explores the tail of the prior, so it needs one that falls; see the notes of Ridge.
-DRAWN = {**PRIORS, "ridge": Ridge(a=2.0, b=1.0)}
+DRAWN = {**PRIORS, **dict.fromkeys(("auto", "ridge"), Ridge(a=2.0, b=1.0))}
 
 WIDE = 100  # columns beyond which a covariance of any shape is too much to learn
 
@@ -107,7 +108,7 @@ def choose_parts(estimator: Any, inference: Any = None) -> Parts:
 
 
 def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:
-    """The prior; ``"ridge"`` means the variant that suits the scheme."""
+    """The prior; ``"auto"`` and ``"ridge"`` mean the variant that suits the scheme."""
     prior = choose(parameter, value, DRAWN if isinstance(scheme, Gibbs) else PRIORS, Prior)
     name = repr(value) if isinstance(value, str) else type(prior).__name__
     needs: tuple[str, ...] = ("update", "bound")

@@ -28,26 +28,32 @@ class BayesianLinearSVC(BayesianClassifier):
     .. math::
 
         f_i = \beta_0 + x_i^\top\beta, \qquad
-        L(y_i \mid f_i) = e^{-2\max(0,\, 1 - y_i f_i)}, \qquad
-        \beta_j \sim N(0, \sigma^2), \quad \sigma^2 \text{ learned.}
+        L(y_i \mid f_i) = \frac{1}{1 + e^{-y_i f_i}}, \qquad
+        \beta_j \sim N(0, \sigma^2), \quad \sigma^2 \text{ chosen by rows left out.}
 
-    One fit gives coefficients with intervals, a penalty chosen without a grid, and probabilities
-    that agree with ``predict`` without cross-validation.
+    The loss of a support vector machine is ``likelihood="hinge"``; in a linear machine its log loss
+    is higher, and its intervals are too narrow.  One fit gives coefficients with intervals, a
+    penalty chosen without a grid, and probabilities that agree with ``predict`` without
+    cross-validation.
 
     Parameters
     ----------
-    prior : str or an object of :mod:`bayesvm.priors`, default="ridge"
-        ``"ridge"`` learns the penalty; ``"fixed"`` is :class:`~bayesvm.priors.Fixed` with precision
-        1.  ``"ridge"`` is ``Ridge()``, with Gibbs ``Ridge(a=2, b=1)``: under the flat tail of the
-        former chains do not converge when the classes separate.  ``"lasso"`` and
+    prior : str or an object of :mod:`bayesvm.priors`, default="auto"
+        ``"auto"`` chooses the penalty before the fit, by the evidence and by the log loss of rows
+        left out (:class:`~bayesvm.priors.TunedRidge`).  ``"ridge"`` learns it in the fit, by the
+        bound: :class:`~bayesvm.priors.Ridge`.  With Gibbs both are ``Ridge(a=2, b=1)``, since under
+        a flatter tail chains do not converge when the classes separate; ``"auto"`` is ``"ridge"``
+        too with missing cells, with ``VB(bound="augmented")`` and where columns are so many that
+        only variances are kept.  ``"fixed"`` is :class:`~bayesvm.priors.Fixed` with precision 1.
+        ``"lasso"`` and
         ``"bridge"`` set coefficients to zero under EM; ``"spike_slab"`` and ``"laplace_zero"`` give
         each column a probability of inclusion (``inclusion_proba_``).
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
-        How the posterior is found.  ``"vb"`` is fast and its standard deviations are too small,
-        with many rows by half; those of ``VB(bound="tight")`` are nearly right, in somewhat more
-        passes.
-    likelihood : {"hinge", "skewed_laplace", "logistic", "probit"} or an object, default="hinge"
-        Distribution (or pseudo-likelihood) of a label given f.
+        How the posterior is found.  ``"vb"`` climbs the tight bound where the prior is ``"auto"``,
+        else the augmented one, whose standard deviations are too small.
+    likelihood : str or an object of :mod:`bayesvm.likelihoods`, default="logistic"
+        Distribution (or pseudo-likelihood) of a label given f: ``"logistic"``, ``"probit"``,
+        ``"hinge"``, ``"soft_hinge"`` or ``"skewed_laplace"``.
     fit_intercept : bool, default=True
         Add an intercept, with a wide prior.  Without one f is ``X @ coef_``: columns are
         scaled and not centred.
@@ -148,9 +154,9 @@ class BayesianLinearSVC(BayesianClassifier):
 
     def __init__(
         self,
-        prior: Any = "ridge",
+        prior: Any = "auto",
         inference: Any = "vb",
-        likelihood: Any = "hinge",
+        likelihood: Any = "logistic",
         *,
         fit_intercept: bool = True,
         categorical: Any = "auto",

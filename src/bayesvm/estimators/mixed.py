@@ -139,9 +139,9 @@ class MixedSVC(BayesianClassifier):
 
     def __init__(
         self,
-        prior: Any = "ridge",
+        prior: Any = "auto",
         inference: Any = "vb",
-        likelihood: Any = "hinge",
+        likelihood: Any = "logistic",
         *,
         random: Any = "intercept",
         random_prior: Any = "auto",

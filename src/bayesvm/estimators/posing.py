@@ -11,11 +11,12 @@ from scipy import sparse
 from ..blocks import block_rows, cut
 from ..core.arrays import inner
 from ..engines import Dask, Gpu, Serial, Threads
-from ..inference import SVI, VB, Gibbs
+from ..inference import EM, SVI, VB, Gibbs
 from ..inputs.reading import is_source, kind_of
 from ..inputs.sources import DaskRows
 from ..likelihoods.tight import Tight
 from ..model.model import Model, Problem
+from ..priors import Ridge
 from .choices import choose
 
 DUAL_ROWS = 4000  # largest n-sized factor
@@ -83,7 +84,9 @@ def pose(model: Model, blocks: Any, engine: Any, scheme: Any, covariance: str = 
         model = model.sized(blocks.weight)
     if form == "factored" and np.any(model.precision(model.init()) == 0):
         form = "dense"  # the dual form divides by prior precisions
-    tight = isinstance(scheme, VB) and scheme.bound == "tight"
+    if not tunable(model, form, scheme):
+        model = closed(model)
+    tight = isinstance(scheme, VB) and (scheme.is_tight or has_open(model))
     if tight and not isinstance(model.likelihood, Tight):
         model = replace(model, likelihood=Tight(model.likelihood))
     # columns that are more than multiplied and summed are held in double precision
@@ -94,6 +97,26 @@ def pose(model: Model, blocks: Any, engine: Any, scheme: Any, covariance: str = 
     # the factored form keeps its columns; sparse columns are joined with the intercept's once
     keep = (is_sparse or form == "factored") and not blocks.ready
     return problem.assembled() if keep else problem
+
+
+def has_open(model: Model) -> bool:
+    """Whether the variance of a prior is to be chosen before the fit."""
+    return any(t.prior.is_open for t in model.terms)
+
+
+def tunable(model: Model, form: str, scheme: Any) -> bool:
+    """Whether that can be done: by moments of f at rows left out, under the tight bound."""
+    kept = form in ("dense", "factored") and not model.is_latent and not model.has_gates
+    known = model.likelihood.implements("tight") and not model.likelihood.is_learned
+    by_mode = isinstance(scheme, EM) and scheme.learn == "mode"
+    augmented = isinstance(scheme, VB) and scheme.bound == "augmented"
+    return kept and known and not (by_mode or augmented or isinstance(scheme, Gibbs))
+
+
+def closed(model: Model) -> Model:
+    """The model with variances that are learned in the fit in place of open ones."""
+    terms = (t._replace(prior=Ridge()) if t.prior.is_open else t for t in model.terms)
+    return replace(model, terms=tuple(terms))
 
 
 def form_of(

@@ -71,7 +71,8 @@ class VB:
         Stop when a sweep raises the bound by less than this fraction of its size and moves no
         coefficient by more than ``10 * sqrt(tol)`` posterior standard deviations.
     bound : {"auto", "augmented", "tight"}, default="auto"
-        The bound to climb.  ``"auto"`` is tight for kernel machines and augmented for others.
+        The bound to climb.  ``"auto"`` is tight for kernel machines and for linear ones whose
+        penalty is chosen before the fit, and augmented for others.
     covariance : {"auto", "full", "diagonal"}, default="auto"
         Covariance of the coefficients that is kept; ``"auto"`` is full while it fits in memory.
     accelerate : bool, default=True
@@ -152,7 +153,9 @@ class VB:
         self, problem: Problem, rng: np.random.Generator, start: State | None, watch: Watch
     ) -> Ascent:
         """Natural-gradient steps, after a few sweeps of the augmented bound."""
-        pace = Pace(0.5, 0.5)  # near the top a full step overshoots
+        likelihood: Any = problem.model.likelihood
+        # near the top a full step overshoots, where the likelihood has a kink
+        pace = Pace(0.5, 0.5) if likelihood.likelihood.is_kinked else Pace()
         if start is None and self.warm_rows:
             start, pace = from_few(self, problem, rng, watch), Pace()
         if start is None or start.coef.cov.is_point:

@@ -9,12 +9,29 @@ from numpy.polynomial.legendre import leggauss
 from scipy.special import expit, log_expit, ndtr
 
 from ..core import arrays
-from ..core.distributions import polya_gamma, polya_gamma_cumulants
+from ..core.distributions import LOG_2PI, polya_gamma, polya_gamma_cumulants, polya_gamma_part
 from ..core.types import Array, Local
-from .base import NODES, WEIGHTS, Likelihood, by_quadrature, summed
+from .base import NODES, WEIGHTS, Likelihood, summed
 
 _at, _share = leggauss(64)  # on (-1, 1); quantiles of the logistic law
 LOGITS, SHARES = np.log1p(_at) - np.log1p(-_at), _share / 2.0
+# The logistic law is a Gaussian whose standard deviation is twice a Kolmogorov variable (Andrews &
+# Mallows 1974).  Gauss quadrature over its logarithm: with these twelve, E log p and its
+# derivatives are right to 2e-9 at any mean and variance of f, and derivatives of each other.
+PARTS = np.array(
+    [
+        *(6.5156863996764e-06, 6.3468969194391e-04, 1.1054560381194e-02, 6.6803591397149e-02),
+        *(1.8634620490849e-01, 2.8258267830094e-01, 2.5666119286146e-01, 1.4306434548266e-01),
+        *(4.5497709898707e-02, 6.9637656335712e-03, 3.8094132478774e-04, 3.8044326909900e-06),
+    ]
+)
+SPREADS = np.array(
+    [
+        *(0.55484780676085, 0.67774968989693, 0.82283642216018, 1.00414732659017),
+        *(1.23624651343031, 1.53543901098620, 1.91747322938196, 2.39290567947582),
+        *(2.96691472527363, 3.64812735802435, 4.46165085911598, 5.48853149536584),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -57,25 +74,31 @@ class Logistic(Likelihood):
         return Local(w, 0.5 * y - w * m, 0.5 * (y * m - xi) + arrays.log_expit(xi), h)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
+        r"""Without augmentation, by :math:`\log p = -E(e - yf)^+` with a logistic variable *e*."""
         xp = arrays.of(m)
-
-        def derivatives(z: Array) -> tuple[Array, Array, Array]:
-            size = xp.abs(z)
-            e = xp.exp(-size)  # one exponential for sigma(-z), its slope and log sigma(z)
-            q = 1.0 / (1.0 + e)
-            return e * q * q, xp.where(z > 0, e * q, q), 0.5 * (z - size) - xp.log1p(e)
-
-        return by_quadrature(derivatives, y, m, v)
+        z = y * m
+        w = slope = value = 0.0 * z
+        for part, spread in zip(PARTS.tolist(), SPREADS.tolist(), strict=True):
+            sd = xp.sqrt(v + spread**2 + 0.0 * z)
+            u = z / sd
+            wrong = arrays.ndtr(-u) * part
+            bell = xp.exp(-0.5 * u * u - 0.5 * LOG_2PI) * part
+            w, slope, value = w + bell / sd, slope + wrong, value + z * wrong - sd * bell
+        return Local(w, y * slope, value, w)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
-        # PG(c, f) is a sum of c independent PG(1, f)
+        # PG(c, f) is a sum of independent PG(1, f), and of one for what c has beyond a whole number
+        whole = np.floor(c + 1e-12)
         w = summed(
-            c,
+            whole,
             "logistic",
             lambda rows: polya_gamma(f[rows], rng),
             lambda rows: polya_gamma_cumulants(f[rows]),
             rng,
         )
+        rest = np.flatnonzero(c - whole > 1e-12)
+        if rest.size:
+            w[rest] += polya_gamma_part((c - whole)[rest], f[rest], rng)
         return Local(w, 0.5 * c * y - w * f, c * self.log_prob(y, f), w)
 
     def log_prob(self, y: Array, f: Array) -> Array:

@@ -22,11 +22,13 @@ from ..likelihoods.multinomial import expected, log_prob, softmax
 from ..likelihoods.tight import Tight
 from ..model.joint import Joint
 from ..model.model import Problem
+from ..priors import Ridge
 from .averaged import Averaged, fit_averaged
 from .calibration import Calibrated, Link, ProbitLink
 from .classes import ClassLink, Separate
 from .leave_one_out import leave_one_out
 from .machine import CLASSES_ROWS, Machine, disagreement, from_draws
+from .penalty import replaced
 from .posterior import (
     CALIBRATION_DRAWS,
     HELD,
@@ -56,7 +58,11 @@ def fit_classes(
     rotation: tuple[Basis | None, ...] = (),
     **options: Any,
 ) -> tuple[list[Machine], ClassLink]:
-    """Fit a machine for each class by their joint likelihood; labels are numbers of classes."""
+    """Fit a machine for each class by their joint likelihood; labels are numbers of classes.
+
+    A variance that rows left out would choose is learned by the bound.
+    """
+    problem = replaced(problem, lambda _: Ridge())
     turn = Rotation(problem, rotation) if any(B is not None for B in rotation) else None
     small = problem if turn is None else turn.small()
     if turn is not None:

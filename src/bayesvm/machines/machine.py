@@ -23,13 +23,15 @@ from ..inference.gibbs import Gibbs
 from ..inference.loop import State
 from ..inference.progress import Ascent, Watch, silent
 from ..inference.rotated import Basis, Rotation, bases
-from ..inference.vb import learned
+from ..inference.vb import VB, learned
+from ..likelihoods.tight import Tight
 from ..model.latent import predict_rows, rows_with_entries
 from ..model.model import Model, Problem
 from ..model.passes import latent_variance
 from .calibration import Link, ProbitLink, decisive, fit_link, plain_link
 from .classes import Softmax, fit_softmax
 from .diagnostics import indicator_r_hat, r_hat
+from .penalty import tuned, with_priors
 from .posterior import (
     CURVATURE_EPS,
     DrawsPosterior,
@@ -38,9 +40,9 @@ from .posterior import (
     Posterior,
     by_pairs,
     mixture,
+    response,
 )
 
-FLAT = 100.0  # posterior variances; a response beyond is that of the prior, not of the rows
 CALIBRATION_ROWS = 50_000  # enough for three numbers,
 CLASSES_ROWS = 20_000  # and for those of all classes
 JUDGED = 4000  # draws of a chain that are sorted to see whether chains agree
@@ -278,6 +280,10 @@ def find_posterior(
     if problem.model.likelihood.is_learned and not isinstance(scheme, Gibbs):
         small, start = learned(small, scheme, rng, start, watch)
         problem = problem.with_likelihood(small.model.likelihood)
+    if any(t.prior.is_open for t in problem.model.terms):
+        small, near = tuned(small, start)
+        start = near if isinstance(scheme, VB) or start is not None else None
+        problem = with_priors(problem, small.model)
     found = scheme.fit(small, rng, start=start, watch=watch, **options)
     result = found if turn is None else turn.back(found, rng)
     if isinstance(result, Draws):
@@ -308,25 +314,15 @@ def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
         P = problem.model.precision(priors)
         post: Posterior = PointPosterior(coef.mean, covariance(problem.stats(rough).S, P))
     else:
-        response = None
+        at_rows = None
+        is_tight = isinstance(problem.model.likelihood, Tight) and problem.n <= CALIBRATION_ROWS
         if problem.model.has_gates:
             coef = gated_coef(coef, problem.model.gates(priors))
-        elif problem.form == "arrow":
-            response = _response(problem, ascent.state)
-        post = GaussianPosterior(coef, response)
+        elif problem.form == "arrow" or is_tight:
+            at_rows = response(problem, ascent.state)
+        post = GaussianPosterior(coef, at_rows)
     end = (ascent.bound, ascent.path, ascent.n_iter, ascent.converged, ascent.change)
     machine = Machine(problem.model, post, ascent.state, ProbitLink(), *end, shape=problem.shape)
     if isinstance(ascent, Mode):
         return replace(machine, certificate=ascent.certificate, dual=ascent.dual)
     return machine
-
-
-def _response(problem: Problem, state: State) -> Any:
-    """Inverse Hessian of the bound, for rows left out, where rows have groups."""
-    H = problem.at(state.latents).stats(state.coef, curved=True).H
-    try:
-        found = covariance(H, problem.model.precision(state.priors), retry=False)
-    except np.linalg.LinAlgError:  # few rows have any curvature
-        return None
-    # where classes are far apart none has, and along a flat prior the mean would diverge
-    return None if np.max(found.diag() / state.coef.cov.diag()) > FLAT else found

@@ -12,8 +12,10 @@ from scipy.special import logsumexp, ndtri
 
 from ..core.types import Array, Coef, Columns, Covariance, Rows
 from ..gaussian.columns import plain
-from ..gaussian.covariances import Point
+from ..gaussian.covariances import Point, blended, covariance
 from ..inference.draws import Pair
+from ..inference.loop import State
+from ..likelihoods.tight import Tight
 from ..model.latent import LatentRows, latent_rows, predict_rows
 from ..model.model import Model, Problem
 from ..model.passes import NEGLIGIBLE, expected, moments
@@ -22,6 +24,7 @@ from .leave_one_out import leave_one_out, leave_one_out_draws
 CALIBRATION_DRAWS = 1000
 CALIBRATION_PAIRS = 200
 ROOT_COLUMNS = 500  # up to here a factor of the draws' covariance is quicker than the draws
+FLAT = 100.0  # posterior variances; a response beyond is that of the prior, not of the rows
 HELD = 2**22  # entries of f, rows times draws, held at once
 CURVATURE_EPS = 0.1  # smoothing at which a point estimate's leverages are measured
 
@@ -54,8 +57,9 @@ class GaussianPosterior:
     """Variational posterior.
 
     ``response`` is the inverse of the Hessian of the bound: how the mean changes with the gradient
-    of a row once all other rows have been updated.  The covariance understates it, which matters
-    where a row is one of few of its group.
+    of a row once all other rows have been updated.  Under the augmented bound the covariance
+    understates it, which matters where a row is one of few of its group.  Under the tight bound
+    they are equal at the optimum; close to it, a row of leverage near one needs the response.
     """
 
     has_spread: ClassVar[bool] = True
@@ -91,10 +95,11 @@ class GaussianPosterior:
         local, rest = problem.model.likelihood.expected(y, m, v), problem.outside()
         centre, left = leave_one_out(m, v - rest, local, c)  # a row informs coefficients only
         if self.response is not None:
-            reach = problem.moments(Coef(self.coef.mean, self.response))[1]
+            reach = problem.moments(Coef(self.coef.mean, self.response))[1] - rest
             bent = local.h > NEGLIGIBLE * local.w  # others are not in the Hessian
             own = np.where(bent, local.h, 0.0)
-            centre, _ = leave_one_out(m, reach, local._replace(w=own), c)
+            centre, wide = leave_one_out(m, reach, local._replace(w=own), c)
+            left = wide if isinstance(problem.model.likelihood, Tight) else left
         m, v = centre, left + rest
         if problem.latents:
             for part in _incomplete(problem):
@@ -118,6 +123,21 @@ class GaussianPosterior:
             across = across + np.sum(gap[:, h.where] * cross, axis=1)
         m, v = moments(new, coef)
         return m - across * local.g / rest, v + local.w * across**2 / rest
+
+
+def response(problem: Problem, state: State) -> Covariance | None:
+    """Inverse Hessian of the bound at a state, for rows left out."""
+    curved = not isinstance(problem.model.likelihood, Tight)
+    stats = problem.at(state.latents).stats(state.coef, curved=curved)
+    P, old = problem.model.precision(state.priors), state.coef.cov
+    if not curved:
+        return blended(old, stats.S, P, 1.0)
+    try:
+        found = covariance(stats.H, P, retry=False)
+    except np.linalg.LinAlgError:  # few rows have any curvature
+        return None
+    # where classes are far apart none has, and along a flat prior the mean would diverge
+    return None if np.max(found.diag() / old.diag()) > FLAT else found
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from .bridge import Bridge, Lasso
 from .gaussian import Fixed, Ridge
 from .inverse_wishart import InverseWishart
 from .selection import LaplaceZero, SpikeSlab
+from .tuned import TunedRidge
 
 __all__ = [
     "Bridge",
@@ -15,4 +16,5 @@ __all__ = [
     "Prior",
     "Ridge",
     "SpikeSlab",
+    "TunedRidge",
 ]

@@ -30,6 +30,7 @@ class Prior(ABC):
     is_blocked: ClassVar[bool] = False  # groups of ``size`` coefficients are correlated
     has_gates: ClassVar[bool] = False  # coefficients can be exactly zero: a selection prior
     is_learned: bool = True  # there are hyperparameters to learn
+    is_open: bool = False  # there are hyperparameters to choose before a fit
     is_isotropic: bool = False  # the prior is the same in every orthonormal basis
     is_pooled: ClassVar[bool] = False  # its state is that of any number of coefficients
     needs_draws: str | None = None  # the parameter that only Gibbs can learn, if there is one
