@@ -86,6 +86,18 @@ def test_the_default_kernel_has_a_local_part_where_it_is_earned_and_rbf_has_none
     assert isinstance(smooth.kernel_.kernel, RBF)
 
 
+@pytest.mark.parametrize("copies", [1, 2])
+def test_rows_left_out_decide_where_evidence_does_not(copies, monkeypatch):
+    """Not where copies of a row stay, which tell its label."""
+    X, y = simulated(25, 3, True)
+    how = (np.repeat(X, copies, axis=0), np.repeat(y, copies))
+    monkeypatch.setattr("bayesvm.processes.tune.NATS", np.inf)
+    for nats, kept in ((-np.inf, copies == 1), (np.inf, False)):
+        monkeypatch.setattr("bayesvm.processes.tune.NATS_LEFT_OUT", nats)
+        model = BayesianSVC(random_state=0).fit(*how)
+        assert isinstance(model.kernel_.kernel, SmoothLocal) is kept
+
+
 def test_rows_twice_and_weights_of_two_give_the_same_kernel():
     X, y = simulated(40, 2, True)
     weighted = BayesianSVC(random_state=0).fit(X, y, np.full(160, 2.0))

@@ -6,7 +6,7 @@ r"""A kernel with a smooth and a local part.
 
 A smooth function that changes over long distances, and a rough one that changes over short ones:
 neighbours have more in common than the first can tell.  Where that is not so, the local part costs
-log loss, so it must earn its place by evidence.
+log loss, so it must earn its place by evidence, or by the log loss of rows left out.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ TOGETHER = 4  # in neighbourhoods of so many
 LONGER = 2.0  # start of the smooth part's length scale, in units of that found without a local one,
 SHORTER = 1.0 / 3.0  # and of the local part's
 LOCAL_SCALE = 0.2  # prior mean of the local length scale, in units of the size of the cloud
-NATS = 5.0  # evidence that the local part must add
+NATS = 5.0  # evidence that the local part must add,
+NATS_LEFT_OUT = 0.5  # or else log loss of rows left out that it must save (tabular fold 0),
+ALONE = 0.7  # where points are at least this share of rows: copies of a row tell its label
 EVALUATIONS = 15
 
 
@@ -44,6 +46,11 @@ class Judged(NamedTuple):
     rough: Scaled
     gain: float
     seen: LabelledPoints
+
+    @property
+    def is_open(self) -> bool:
+        """Whether rows left out may decide where evidence does not."""
+        return self.seen.X.shape[0] >= ALONE * float(self.seen.machines[0].c.sum())
 
 
 def roughened(kernel: Scaled) -> Scaled:

@@ -47,7 +47,7 @@ from .evidence import (
     maximise_evidence,
     parameter_prior,
 )
-from .local import NATS, judge_local
+from .local import NATS, NATS_LEFT_OUT, judge_local
 from .process import Gram, Prior, Site, SiteFit, Sites, covariance_of, fit_sites, target_sites
 
 MANY = 1000  # most points of the search for the amplitude, and of folds
@@ -133,6 +133,11 @@ def best_amplitude(score: Judge, start: float, step: float = float(np.log(4.0)))
     bend = low - 2.0 * mid + high
     shift = 0.5 * (low - high) / bend if bend > 0 and low > mid < high else 0.0
     return start + (k + shift) * step
+
+
+def least_loss(score: Judge) -> float:
+    """The least loss that a search for the amplitude has met."""
+    return min(score.losses.values())
 
 
 def shorten(found: Scaled, judged: Callable[[Scaled], Judge]) -> tuple[Scaled, Judge]:
@@ -292,23 +297,28 @@ def tune(
     found = maximise_evidence(start, digits, guide.tight, START, rng, per_column, search)
     if refine is not None and not search.stopped:
         found = refine(found, guide, search)
-    Z, near = inducing(found), None
+    Z, judgement = inducing(found), None
     if local and Z is None and not search.stopped:
-        found, rough, gain, near = judge_local(found, seen, guide.tight, START, rng, search)
-        found = rough if gain > NATS else found
+        judgement = judge_local(found, seen, guide.tight, START, rng, search)
+        found = judgement.rough if judgement.gain > NATS else judgement.plain
     if likelihood.normalised:
         return Tuned(found)
     if search.stopped:
         return Tuned(Scaled(found.weight / SMALLER, found.kernel))
     several = len(seen.machines) > 1
-    some = near or seen.thinned(FOLDED if several else MANY if Z is None else JUDGED, rng)
+    most = FOLDED if several else MANY if Z is None else JUDGED
+    some = judgement.seen if judgement else seen.thinned(most, rng)
     folds = int(rng.integers(2**32))
 
     def judged(kernel: Scaled) -> Judge:
         given = (Prior(kernel, seen.level, Z, fitc), some, likelihood.tight, search)
         return FoldedAmplitude(*given, folds) if several else Amplitude(*given)
 
-    best, score_left_out = shorten(found, judged)
-    if isinstance(score_left_out, FoldedAmplitude) or (Z is not None and some is not seen):
+    best, score = shorten(found, judged)
+    if judgement and found is judgement.plain and judgement.is_open and not search.stopped:
+        other, with_local = shorten(judgement.rough, judged)
+        if least_loss(score) - least_loss(with_local) > NATS_LEFT_OUT:
+            best, score = other, with_local
+    if isinstance(score, FoldedAmplitude) or (Z is not None and some is not seen):
         return Tuned(best)
-    return Tuned(best, score_left_out.sites_at(best, seen))
+    return Tuned(best, score.sites_at(best, seen))
