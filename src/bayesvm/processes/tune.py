@@ -314,11 +314,11 @@ def tune(
         given = (Prior(kernel, seen.level, Z, fitc), some, likelihood.tight, search)
         return FoldedAmplitude(*given, folds) if several else Amplitude(*given)
 
-    best, score = shorten(found, judged)
+    best, judge = shorten(found, judged)
     if judgement and found is judgement.plain and judgement.is_open and not search.stopped:
         other, with_local = shorten(judgement.rough, judged)
-        if least_loss(score) - least_loss(with_local) > NATS_LEFT_OUT:
-            best, score = other, with_local
-    if isinstance(score, FoldedAmplitude) or (Z is not None and some is not seen):
+        if least_loss(judge) - least_loss(with_local) > NATS_LEFT_OUT:
+            best, judge = other, with_local
+    if isinstance(judge, FoldedAmplitude) or (Z is not None and some is not seen):
         return Tuned(best)
-    return Tuned(best, score.sites_at(best, seen))
+    return Tuned(best, judge.sites_at(best, seen))
