@@ -120,7 +120,7 @@ def test_gradient_in_the_gram_matrix():
         def best(A, site=SITES[name]):
             return fit_sites(Gram(A), lab, site, tol=1e-14, max_iter=3000)
 
-        G = Gram(K).gradient(best(K))
+        G = Gram(K).gradient([best(K)])
         for _ in range(3):
             D = rng.standard_normal(K.shape) * 1e-4
             D = D + D.T

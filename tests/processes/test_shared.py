@@ -11,10 +11,12 @@ from bayesvm.core.arrays import one_against_rest
 from bayesvm.inference.progress import Progress
 from bayesvm.kernels import RBF, Scaled
 from bayesvm.likelihoods import Hinge, Logistic, SoftHinge
+from bayesvm.processes.evidence import Evidence, LabelledPoints, WarmFits, parameter_prior
 from bayesvm.processes.newton import climb_mean
 from bayesvm.processes.process import Labels, Prior, Sites, fit_sites
 from bayesvm.processes.shared import (
     ClassLabels,
+    SharedFits,
     SharedSites,
     climb_means,
     fit_shared,
@@ -213,3 +215,27 @@ def test_single_precision_leads_to_the_same_place(monkeypatch):
         np.testing.assert_allclose(fit.m, other.m, atol=2e-3)
         np.testing.assert_allclose(fit.v, other.v, rtol=2e-3)
         assert fit.bound == pytest.approx(other.bound, rel=1e-5)
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_gradient_of_shared_evidence_by_central_differences(copies):
+    """The average precision is the best shared one, so nothing of the gradient is missing."""
+    X, machines = problem(40, 5, copies=copies)
+    seen = LabelledPoints(X, machines, 4.0, 2.0).by_digits()
+    assert len(seen.machines) == 3
+    prior = parameter_prior(KERNEL, 2.0, 16.0)
+    score = Evidence(Prior(KERNEL, 4.0), seen, Logistic().tight, prior)
+    score.fits.tol = 1e-12
+    theta, h = KERNEL.theta + 0.1, 1e-4
+    slope = score(theta)[1]
+    for j, e in enumerate(np.eye(theta.size)):
+        difference = (score(theta + h * e)[0] - score(theta - h * e)[0]) / (2 * h)
+        assert slope[j] == pytest.approx(difference, rel=1e-3, abs=1e-4)
+
+
+def test_evidence_of_one_machine_is_not_shared():
+    X, machines = problem()
+    seen = LabelledPoints(X, machines[:1], 4.0, 2.0)
+    score = Evidence(Prior(KERNEL, 4.0), seen, Logistic().tight, parameter_prior(KERNEL, 2.0, 1.0))
+    assert isinstance(score.fits, WarmFits)
+    assert isinstance(SharedFits(machines, Hinge().tight, 1e-4)(PROCESSES["exact"](X)), list)

@@ -19,6 +19,7 @@ from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
 from ..kernels import Scaled, squared_distances, with_columns
 from .process import Gram, Labels, LowRank, Prior, Site, SiteFit, Sites, fit_sites
+from .shared import SharedFits
 
 JUDGES = int(
     __import__("os").environ.get("JUDGES", 6)
@@ -196,7 +197,9 @@ class Evidence:
 
     def __init__(self, process: Prior, seen: LabelledPoints, site: Site, prior: LogNormal) -> None:
         self.process, self.X, self.prior = process, seen.X, prior
-        self.fits = WarmFits(seen.machines, site, 1e-4 if process.Z is None else 1e-5)
+        tol = 1e-4 if process.Z is None else 1e-5
+        kind = WarmFits if len(seen.machines) == 1 or process.Z is not None else SharedFits
+        self.fits: Any = kind(seen.machines, site, tol)
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         process = self.process.with_theta(theta).at(self.X)

@@ -261,24 +261,28 @@ class Gram:
         out: Array = self.K @ alpha
         return out
 
-    def gradient(self, fit: SiteFit) -> Array:
-        """Gradient of the optimal bound in the entries of K."""
-        out = np.outer(fit.alpha, fit.alpha)
-        if fit.on.size:  # else LAPACK would print a complaint
-            inverse, _ = lapack.dlauum(fit.R, lower=1)
-            inverse += np.tril(inverse, -1).T  # R has zeros above the diagonal
-            s = np.sqrt(fit.sites.w[fit.on])
-            inverse *= s[:, None]
-            inverse *= s
-            out[square(fit.on, out)] -= inverse
+    def gradient(self, fits: Sequence[SiteFit]) -> Array:
+        """Gradient in the entries of K of the bounds at their optima over sites.
+
+        Fits that share a covariance have the same part in common.
+        """
+        A = np.stack([fit.alpha for fit in fits], axis=1)
+        out = A @ A.T
+        roots = {id(fit.R): fit for fit in fits}
+        for fit in roots.values():
+            if fit.on.size:  # else LAPACK would print a complaint
+                inverse, _ = lapack.dlauum(fit.R, lower=1)
+                inverse += np.tril(inverse, -1).T  # R has zeros above the diagonal
+                s = np.sqrt(fit.sites.w[fit.on])
+                inverse *= s[:, None]
+                inverse *= s * (len(fits) / len(roots))
+                out[square(fit.on, out)] -= inverse
         out *= 0.5
         return out
 
     def slope(self, fits: Sequence[SiteFit]) -> Array:
         """Gradient in the kernel's log parameters of the bounds at their optima over sites."""
-        G = np.zeros_like(self.K)
-        for fit in fits:
-            G += self.gradient(fit)
+        G = self.gradient(fits)
         G[np.diag_indices_from(G)] += JITTER * np.trace(G) / len(G)  # the jitter is a mean diagonal
         return np.asarray(self.kernel.pull(G, self.X, None, self.values))
 

@@ -30,6 +30,19 @@ from .process import FIRST, Gram, Labels, LowRank, Site, SiteFit, Sites
 SLOWER = 8  # passes after which steps of the precisions are halved, on a logarithmic scale
 
 Rows = Callable[[Array, Array], tuple[Array, Array, Array]]
+Combine = Callable[[Array], Array]
+
+
+def together(W: Array) -> Array:
+    """The shared precision of points from those of the classes, ``(points, classes)``."""
+    out: Array = np.sqrt(np.mean(np.square(W), axis=1))
+    return out
+
+
+def average(W: Array) -> Array:
+    """The shared precision that maximises the sum of bounds: its gradient is then the whole one."""
+    out: Array = W.mean(axis=1)
+    return out
 
 
 class SharedSites(NamedTuple):
@@ -77,20 +90,14 @@ class ClassLabels:
         found = site(Y.ravel(), m.ravel(), spread)
         return Local(*(x.reshape(Y.shape) * self.first.c[:, None] for x in found))
 
-    def start(self, site: Site) -> SharedSites:
+    def start(self, site: Site, share: Combine = together) -> SharedSites:
         """Sites where f has the signs of the labels."""
         c = self.first.c[:, None]
         M = FIRST * (self.group @ (c * self.Y)) / (self.group @ c)
         local = self.local(site, M, np.ones(len(M)))
         W = self.group @ local.w
-        w = together(W)
+        w = share(W)
         return SharedSites(w, self.group @ local.g + w[:, None] * M)
-
-
-def together(W: Array) -> Array:
-    """The shared precision of points from those of the classes, ``(points, classes)``."""
-    out: Array = np.sqrt(np.mean(np.square(W), axis=1))
-    return out
 
 
 def fit_shared(
@@ -102,13 +109,14 @@ def fit_shared(
     max_iter: int = 100,
     watch: Watch = silent,
     final: bool = False,
+    share: Combine = together,
 ) -> list[SharedFit]:
     """Find means and the shared precisions by turns until a pass changes the bounds little.
 
     That is their sum by ``tol`` a row, or by ``tol`` of its size if ``final``.  At many points all
     passes but the last are made in single precision.
     """
-    (w, B), K = start or labels.start(site), labels.Y.shape[1]
+    (w, B), K = start or labels.start(site, share), labels.Y.shape[1]
     total, path, converged, change = -np.inf, [], False, np.inf
     place = process.rough if max_iter > 1 else process
     M, A, last = np.empty((0, K)), np.empty((0, K)), False
@@ -146,7 +154,7 @@ def fit_shared(
             continue  # once more, with the same precisions
         if converged or stop or passes == max_iter:
             break
-        old, w = w, together(labels.group @ local.w)
+        old, w = w, share(labels.group @ local.w)
         if passes > SLOWER:
             w = np.sqrt(old * w)
     return [
@@ -167,6 +175,26 @@ def fit_shared(
         )
         for k in range(K)
     ]
+
+
+class SharedFits:
+    """Fits of machines that share a covariance, to processes that differ little.
+
+    Each starts at the last sites.
+    """
+
+    def __init__(self, machines: Sequence[Labels], site: Site, tol: float) -> None:
+        self.labels, self.site, self.tol = ClassLabels.of(machines), site, tol
+        self.sites: list[Sites | None] = [None] * len(machines)
+
+    def __call__(self, process: Gram | LowRank) -> list[SharedFit]:
+        near = [sites for sites in self.sites if sites is not None]
+        start = None
+        if len(near) == len(self.sites):
+            start = SharedSites(near[0].w, np.stack([sites.b for sites in near], axis=1))
+        fits = fit_shared(process, self.labels, self.site, start, self.tol, share=average)
+        self.sites = [fit.sites for fit in fits]
+        return fits
 
 
 def sites_of(fits: Sequence[SiteFit]) -> SharedSites:
