@@ -299,7 +299,7 @@ def test_bad_effects_are_refused(random, message):
 
 def test_priors_of_effects():
     fixed = MixedSVC(random_prior=Fixed(1e9)).fit(X, Y, groups=G)
-    plain = BayesianLinearSVC("ridge").fit(X, Y)
+    plain = BayesianLinearSVC("ridge", VB(bound="tight")).fit(X, Y)
     np.testing.assert_allclose(fixed.coef_, plain.coef_, atol=1e-3)
     MixedSVC(random=[0], random_prior=Ridge()).fit(X, Y, groups=G)  # independent, alike
     by_factor = {"group": InverseWishart(2, scale=0.1)}
@@ -590,3 +590,54 @@ def test_separable_classes_under_the_logistic_likelihood():
     A = np.random.default_rng(0).standard_normal((400, 2))
     model = MixedSVC(likelihood="logistic").fit(A, A[:, 0] > 0, groups=np.arange(400) % 20)
     assert model.score(A, A[:, 0] > 0) == 1.0
+
+
+# ----- the tight bound
+
+
+def test_the_tight_bound_is_that_of_indicators():
+    """The same posterior as of a dense machine with a column for each group."""
+    hot = (G[:, None] == np.unique(G)).astype(float)
+    A = (X - X.mean(0)) / X.std(0)
+    few = slice(0, 200)
+    mixed = MixedSVC(
+        Fixed(0.7), VB(bound="tight"), random_prior=Fixed(1.3), standardize=False, tol=1e-12
+    ).fit(A[few], Y[few], groups=G[few])
+    seen = hot[few].any(axis=0)
+    prior = Fixed(np.concatenate([np.full(3, 0.7), np.full(seen.sum(), 1.3)]))
+    wide = BayesianLinearSVC(
+        prior, VB(bound="tight"), standardize=False, probability="normalised", tol=1e-12
+    ).fit(np.hstack([A, hot[:, seen]])[few], Y[few])
+    np.testing.assert_allclose(mixed.coef_[0], wide.coef_[0, :3], atol=1e-4)
+    np.testing.assert_allclose(mixed.elbo_, wide.elbo_, rtol=1e-8)
+    p = mixed.predict_proba(A[few], groups=G[few])
+    np.testing.assert_allclose(p, wide.predict_proba(np.hstack([A, hot[:, seen]])[few]), atol=1e-4)
+
+
+def test_probabilities_hold_for_known_and_for_new_groups():
+    """Mean log loss close to that of the truth; a link fitted to known groups would be too sure."""
+    rng = np.random.default_rng(3)
+    u, g = 2.0 * rng.standard_normal(400), np.repeat(np.arange(200), 5)
+
+    def labels(X, g):
+        return rng.random(len(g)) < 1 / (1 + np.exp(-(X[:, 0] + u[g])))
+
+    A = rng.standard_normal((1000, 1))
+    model = MixedSVC().fit(A, labels(A, g), groups=g)
+    assert 1.5 < np.sqrt(model.variance_components_["mean"].iloc[0]) < 2.5
+    for first in (0, 200):
+        new, h = rng.standard_normal((4000, 1)), first + rng.integers(0, 200, 4000)
+        y, p = labels(new, h), model.predict_proba(new, groups=h)[:, 1]
+        # probabilities of tenths of the rows, each within four standard errors
+        for part in np.array_split(np.argsort(p), 10):
+            se = 2.0 * np.sqrt(np.mean(p[part] * (1 - p[part])) / len(part))  # rows share groups
+            assert abs(y[part].mean() - p[part].mean()) < 4 * se
+
+
+def test_a_pseudo_likelihood_keeps_its_fitted_link():
+    from bayesvm.machines.calibration import Calibrated, Normalised
+
+    options = {"hinge": Calibrated, "soft_hinge": Calibrated, "logistic": Normalised}
+    for likelihood, kind in options.items():
+        model = MixedSVC(likelihood=likelihood).fit(X[:300], Y[:300], groups=G[:300])
+        assert isinstance(model.machines_[0].link, kind)

@@ -30,7 +30,7 @@ from .posing import in_blocks, pose
 
 
 class MixedSVC(BayesianClassifier):
-    r"""Linear support vector machine with effects of groups, and a posterior over all of it.
+    r"""Linear machine with effects of groups, and a posterior over all of it.
 
     .. math::
 
@@ -49,12 +49,14 @@ class MixedSVC(BayesianClassifier):
 
     Parameters
     ----------
-    prior : str or an object of :mod:`bayesvm.priors`, default="ridge"
-        Prior of the columns' coefficients, as in :class:`~bayesvm.BayesianLinearSVC`.
+    prior : str or an object of :mod:`bayesvm.priors`, default="auto"
+        Prior of the columns' coefficients, as in :class:`~bayesvm.BayesianLinearSVC`; ``"auto"`` is
+        ``"ridge"`` here.
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
-        How the posterior is found.
-    likelihood : {"hinge", "logistic", "probit"} or an object, default="hinge"
-        The likelihood of a label given f.
+        How the posterior is found.  ``"vb"`` climbs the tight bound of a normalised likelihood; the
+        augmented bound makes variances of groups too small.
+    likelihood : str or an object of :mod:`bayesvm.likelihoods`, default="logistic"
+        The likelihood of a label given f, as in :class:`~bayesvm.BayesianLinearSVC`.
     random : {"intercept", "slope"}, list or dict, default="intercept"
         Effects of each group: an intercept; an intercept and a slope in every column; an
         intercept and slopes in the columns listed (names or numbers); or a dict of these by factor.
@@ -78,8 +80,10 @@ class MixedSVC(BayesianClassifier):
     standardize : bool, default=True
         Centre and scale columns inside; results are reported on the scale of the input.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
-        The link from f to probabilities.  The calibrated one is fitted on rows left out one at a
-        time, while the rest of a row's group stays: it is calibrated for new rows of known groups.
+        The link from f to probabilities.  For a likelihood that is normalised, ``"calibrated"`` is
+        ``"normalised"``, which holds for known and for new groups.  For others, such as the hinge,
+        a link is fitted on rows left out one at a time, while the rest of a row's group stays: it
+        is calibrated for new rows of known groups.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, times ``sample_weight``.
     intercept_scale : float, optional

@@ -86,7 +86,7 @@ def pose(model: Model, blocks: Any, engine: Any, scheme: Any, covariance: str = 
         form = "dense"  # the dual form divides by prior precisions
     if not tunable(model, form, scheme):
         model = closed(model)
-    tight = isinstance(scheme, VB) and (scheme.is_tight or has_open(model))
+    tight = isinstance(scheme, VB) and (scheme.is_tight or climbs_tight(model, scheme))
     if tight and not isinstance(model.likelihood, Tight):
         model = replace(model, likelihood=Tight(model.likelihood))
     # columns that are more than multiplied and summed are held in double precision
@@ -102,6 +102,18 @@ def pose(model: Model, blocks: Any, engine: Any, scheme: Any, covariance: str = 
 def has_open(model: Model) -> bool:
     """Whether the variance of a prior is to be chosen before the fit."""
     return any(t.prior.is_open for t in model.terms)
+
+
+def climbs_tight(model: Model, scheme: VB) -> bool:
+    """Whether ``VB(bound="auto")`` climbs the tight bound.
+
+    It does where rows left out choose a penalty, and where rows have groups: under the augmented
+    bound variances of groups are too small.
+    """
+    plain = model.likelihood.normalised and not (model.is_latent or model.has_gates)
+    able = model.likelihood.implements("tight") and not model.likelihood.is_learned
+    grouped = bool(model.grouped) and plain and able
+    return scheme.bound == "auto" and (has_open(model) or grouped)
 
 
 def tunable(model: Model, form: str, scheme: Any) -> bool:
@@ -147,10 +159,9 @@ def form_of(
             "coefficients. Use inference='vb' or 'em', which can do without, or fewer columns."
         )
     tight = isinstance(scheme, VB) and scheme.bound == "tight"
-    if tight and (model.grouped or model.is_latent):
+    if tight and model.is_latent:
         raise ValueError(
-            "effects of groups and missing cells are fitted with the augmented bound. "
-            "Use VB(bound='augmented')."
+            "missing cells are fitted with the augmented bound. Use VB(bound='augmented')."
         )
     if model.is_latent and form != "arrow":
         if K > FULL_COLUMNS or form == "diagonal":
@@ -159,7 +170,7 @@ def form_of(
                 f"{FULL_COLUMNS} at most. Use VB(covariance='full') or 'auto' and fewer columns."
             )
         form = "dense"
-    if model.has_gates and form != "arrow" and not isinstance(scheme, Gibbs):
+    if model.has_gates and (tight or form != "arrow") and not isinstance(scheme, Gibbs):
         name = next(type(t.prior).__name__ for t in model.terms if t.prior.has_gates)
         if tight:
             raise ValueError(

@@ -326,7 +326,7 @@ def covariance(S: Any, P: Precision, retry: bool = True) -> Covariance:
     return DiagonalCovariance(1.0 / (S.d + P))
 
 
-def blended(cov: Any, S: Any, P: Array, rate: float) -> Covariance:
+def blended(cov: Any, S: Any, P: Precision, rate: float) -> Covariance:
     """The covariance whose precision is ``rate`` of the way from that of ``cov`` to ``S + P``."""
     if isinstance(S, Factored):
         w, P = cov.w + rate * (S.w - cov.w), cov.P + rate * (P - cov.P)

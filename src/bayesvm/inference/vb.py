@@ -153,9 +153,8 @@ class VB:
         self, problem: Problem, rng: np.random.Generator, start: State | None, watch: Watch
     ) -> Ascent:
         """Natural-gradient steps, after a few sweeps of the augmented bound."""
-        likelihood: Any = problem.model.likelihood
         # near the top a full step overshoots, where the likelihood has a kink
-        pace = Pace(0.5, 0.5) if likelihood.likelihood.is_kinked else Pace()
+        pace = Pace(0.5, 0.5) if problem.model.likelihood.is_kinked else Pace()
         if start is None and self.warm_rows:
             start, pace = from_few(self, problem, rng, watch), Pace()
         if start is None or start.coef.cov.is_point:

@@ -34,7 +34,12 @@ class Tight(Likelihood):
 
     def __post_init__(self) -> None:
         one = self.likelihood
-        self.__dict__.update(is_learned=one.is_learned, scale=one.scale)
+        self.__dict__.update(
+            is_learned=one.is_learned,
+            scale=one.scale,
+            normalised=one.normalised,
+            is_kinked=one.is_kinked,
+        )
 
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
         return self.likelihood.tight(y, m, v)

@@ -228,11 +228,15 @@ def fit_machine(
 ) -> Machine:
     """Run a scheme on a problem and fit the link.
 
-    ``rotation`` may be given: problems that differ in labels only have the same one.
+    ``rotation`` may be given: problems that differ in labels only have the same one.  Where rows
+    have groups, a likelihood that is normalised is its own link: a link fitted to rows whose groups
+    are known would not hold for new groups, whose effects vary much more.
     """
     machine, problem = find_posterior(problem, scheme, rng, start, watch, rotation, **options)
-    fitted = probability == "calibrated"
-    link = None if fitted else plain_link(probability, problem.model.likelihood)
+    likelihood, fitted = problem.model.likelihood, probability == "calibrated"
+    if fitted and problem.model.grouped and likelihood.normalised and machine.posterior.has_spread:
+        fitted, probability = False, "normalised"
+    link = None if fitted else plain_link(probability, likelihood)
     if link is None:
         some, share = problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
         left_out = machine.posterior.left_out(some)
