@@ -11,6 +11,7 @@ from bayesvm.core.arrays import one_against_rest
 from bayesvm.inference.progress import Progress
 from bayesvm.kernels import RBF, Scaled
 from bayesvm.likelihoods import Hinge, Logistic, SoftHinge
+from bayesvm.processes import newton, shared
 from bayesvm.processes.evidence import Evidence, LabelledPoints, WarmFits, parameter_prior
 from bayesvm.processes.newton import climb_mean
 from bayesvm.processes.process import Labels, Prior, Sites, fit_sites
@@ -107,7 +108,9 @@ def test_left_out_moments_are_those_of_a_fit_without_the_row():
 
 
 @pytest.mark.parametrize("kind", PROCESSES)
-def test_means_of_several_machines_are_those_of_each(kind):
+def test_means_of_several_machines_are_those_of_each(kind, monkeypatch):
+    for name in ("CG_STEPS", "CG_TOL", "SHARE_LEFT"):  # those of single machines
+        monkeypatch.setattr(shared, name, getattr(newton, name))
     X, machines = problem()
     process, site, each = PROCESSES[kind](X), SoftHinge().tight, ClassLabels.of(machines)
     w, B = each.start(site)

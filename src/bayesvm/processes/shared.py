@@ -24,9 +24,14 @@ from scipy import sparse
 from ..core.types import Array, Local
 from ..inference.progress import Progress, Watch, silent
 from ..machines.leave_one_out import leave_one_out
-from .newton import CG_STEPS, CG_TOL, SHARE_LEFT, SHORTEST, STEPS
+from .newton import SHORTEST, STEPS
 from .process import FIRST, Gram, Labels, LowRank, Site, SiteFit, Sites
 
+# The shared precisions are not the curvatures of a class, so that exact steps would take many
+# products; half as many lead as far.
+CG_STEPS = 8
+CG_TOL = 0.03  # of the squared residual
+SHARE_LEFT = 0.1  # of the gain of all steps, at which they end
 SLOWER = 8  # passes after which steps of the precisions are halved, on a logarithmic scale
 
 Rows = Callable[[Array, Array], tuple[Array, Array, Array]]
