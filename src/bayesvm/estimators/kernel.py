@@ -80,7 +80,8 @@ class BayesianSVC(BayesianClassifier):
         in the log odds, as the calibrated link is.
     tune : bool or {"evidence", "cv", "bound", "sample"}, default=True
         How the kernel's parameters are learned.  ``True`` is ``"evidence"``: length scales by the
-        evidence of a logistic model, the amplitude by the leave-one-out log loss of the fit.
+        evidence of a logistic model, the amplitude by the leave-one-out log loss of the fit (of
+        more than two classes, by three folds).
         ``"cv"`` uses five folds for both; ``"bound"`` is the papers' way, for comparison.
         ``"sample"``, under Gibbs, draws the parameters with f and predicts with all draws.
         ``False`` takes the kernel as it is.
@@ -97,8 +98,9 @@ class BayesianSVC(BayesianClassifier):
     standardize : bool, default=True
         Centre and scale columns inside; length scales are then in units of a column's spread.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
-        The link from f to probabilities: three numbers fitted on leave-one-out moments, the
-        pseudo-likelihood normalised over labels, or :math:`\Phi(m/\sqrt{1+v})`.
+        The link from f to probabilities: three numbers fitted on leave-one-out moments (of more
+        than two classes a softmax of all, with an offset for each), the pseudo-likelihood
+        normalised over labels, or :math:`\Phi(m/\sqrt{1+v})`.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, times ``sample_weight``.
     engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
