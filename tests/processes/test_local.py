@@ -7,8 +7,8 @@ from bayesvm import BayesianSVC
 from bayesvm.kernels import RBF, Scaled, SmoothLocal
 from bayesvm.likelihoods import Logistic
 from bayesvm.plot import RelevanceDisplay
-from bayesvm.processes.evidence import LabelledPoints, Search
-from bayesvm.processes.local import NATS, judge_local, local_prior, roughened
+from bayesvm.processes.evidence import LabelledPoints, Search, parameter_prior
+from bayesvm.processes.local import NATS, judge_local, roughened
 from bayesvm.processes.points import ALL_ROWS, inducing_points
 from bayesvm.processes.process import Labels
 
@@ -42,7 +42,7 @@ def test_roughened_kernels_keep_columns_and_amplitude():
     np.testing.assert_allclose(np.divide(smooth, local), 6.0)
     assert kernel.names[0] == "weight"
     assert "local.length_scale[2]" in kernel.names
-    mean = local_prior(kernel, 3.0, 16.0).mean[kernel.names.index("local.length_scale[0]")]
+    mean = parameter_prior(kernel, 3.0, 16.0).mean[kernel.names.index("local.length_scale[0]")]
     assert mean == pytest.approx(np.log(0.2 * np.sqrt(3.0)))
 
 

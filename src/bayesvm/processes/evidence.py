@@ -29,6 +29,7 @@ SEARCHED = 800  # most points of the search for length scales
 START = 16.0  # amplitude of a logistic model
 SPREAD = 1.5  # prior sd of log amplitude and of other parameters
 OWN_SCALES = 1.0  # prior sd of a column's log length scale about the common one
+LOCAL_SCALE = 0.2  # prior mean of a local part's, in units of the size of the cloud
 NATS_A_SCALE = 1.0  # evidence that a length scale of one column must add,
 NATS_AT_LEAST = 5.0  # and all of them together: very strong evidence by any table
 SHOWN = 0.75  # share of that which few points must show where there are more,
@@ -141,18 +142,25 @@ def is_scale(kernel: Scaled) -> Array:
     return np.array([n.split("[")[0].endswith("length_scale") for n in kernel.names], float)
 
 
+def is_local(name: str) -> bool:
+    """Whether a parameter is of the local part of a kernel."""
+    return name.startswith("local.")
+
+
 def parameter_prior(kernel: Scaled, extent: float, amplitude: float) -> LogNormal:
     """Length scales about the size of the cloud of points, the rest about their start.
 
     Columns share most of a length scale: their own deviations have a smaller standard deviation.
+    Those of a local part are shorter, and the part is as large as the other.
     """
     mean = kernel.theta.copy()
     mean[0] = np.log(amplitude)
+    mean[[name == "local.weight" for name in kernel.names]] = 0.0
     cov = np.diag(np.full(mean.size, SPREAD**2))
     stems = np.array([name.split("[")[0] for name in kernel.names])
     for stem in {s for s in stems if s.endswith("length_scale")}:
         where = np.flatnonzero(stems == stem)
-        mean[where] = 0.5 * np.log(extent)
+        mean[where] = 0.5 * np.log(extent) + is_local(stem) * np.log(LOCAL_SCALE)
         cov[np.ix_(where, where)] = 1.0
         if where.size > 1:
             cov[where, where] += OWN_SCALES**2

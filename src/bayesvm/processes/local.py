@@ -20,7 +20,6 @@ from ..kernels import Matern, Scaled, SmoothLocal, column_scales
 from .evidence import (
     Evidence,
     LabelledPoints,
-    LogNormal,
     Search,
     Summit,
     climb_evidence,
@@ -32,7 +31,6 @@ POINTS = 1000  # most that judge the local part,
 TOGETHER = 4  # in neighbourhoods of so many
 LONGER = 2.0  # start of the smooth part's length scale, in units of that found without a local one,
 SHORTER = 1.0 / 3.0  # and of the local part's
-LOCAL_SCALE = 0.2  # prior mean of the local length scale, in units of the size of the cloud
 NATS = 5.0  # evidence that the local part must add,
 NATS_LEFT_OUT = 0.5  # or else log loss of rows left out that it must save (tabular fold 0),
 ALONE = 0.7  # where points are at least this share of rows: copies of a row tell its label
@@ -66,18 +64,6 @@ def _given(scale: Any) -> Any:
     return tuple(scale.tolist()) if np.ndim(scale) else float(scale)
 
 
-def local_prior(kernel: Scaled, extent: float, amplitude: float) -> LogNormal:
-    """Local length scales are shorter a priori, and the part as large as the other."""
-    prior = parameter_prior(kernel, extent, amplitude)
-    mean = prior.mean.copy()
-    for k, name in enumerate(kernel.names):
-        if name.startswith("local.length_scale"):
-            mean[k] += np.log(LOCAL_SCALE)
-        if name == "local.weight":
-            mean[k] = 0.0
-    return LogNormal(mean, prior.precision)
-
-
 def judge_local(
     kernel: Scaled,
     seen: LabelledPoints,
@@ -91,17 +77,18 @@ def judge_local(
     digits = near.by_digits()
     sites: list[Sites | None] = [None] * len(digits.machines)
 
-    def climb(kernel: Scaled, prior: LogNormal) -> Summit:
+    def climb(kernel: Scaled) -> Summit:
+        prior = parameter_prior(kernel, seen.extent, amplitude)
         score = Evidence(Prior(kernel, seen.level), digits, site, prior)
         score.fits.sites = [*sites]
         top = climb_evidence(score, prior, kernel.theta, EVALUATIONS, search)
         sites[:] = score.fits.sites
         return top
 
-    plain = climb(kernel, parameter_prior(kernel, seen.extent, amplitude))
+    plain = climb(kernel)
     found = kernel.with_theta(plain.theta)
     start = roughened(found)
     if search.stopped:
         return Judged(found, start, -np.inf, near)
-    rough = climb(start, local_prior(start, seen.extent, amplitude))
+    rough = climb(start)
     return Judged(found, start.with_theta(rough.theta), rough.value - plain.value, near)
