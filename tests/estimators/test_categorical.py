@@ -117,7 +117,7 @@ def test_names_of_levels_do_not_matter(model):
     )
     want = model.fit(FRAME, Y).predict_proba(FRAME)
     got = clone(model).fit(other, Y).predict_proba(other)
-    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(got, want, atol=2e-3)  # to the tolerance of a penalty's search
 
 
 def test_columns_in_another_order_are_refused(model):

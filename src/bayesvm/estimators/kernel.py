@@ -90,7 +90,9 @@ class BayesianSVC(BayesianClassifier):
     categorical : {"auto", "error"} or list of names or positions, default="auto"
         Which columns hold categories: those of text, categories or truth values, and those listed.
         ``"error"`` refuses columns that are not numbers.  Two levels of a column are at a fixed
-        distance, in units of one length scale; one not seen in training lies between them.
+        distance, in units of one length scale; one not seen in training lies between them.  With
+        a kernel given by name, numbers of 3 to 10 different values are at that distance beside
+        that of their difference.
     missing : {"auto", "error"}, default="auto"
         What to do with missing cells: ``"auto"`` puts the mean of the column there, and adds an
         indicator of such cells where they are 1 % or more of the training rows; of categories they
@@ -271,7 +273,7 @@ class BayesianSVC(BayesianClassifier):
         settings = self._settings()
         with self._run() as run:
             data = self._read_training(X, y, sample_weight)
-            settings = replace(settings, encoding=self.encoding_)
+            settings = settings.read(self.encoding_)
             large = reading.is_large(data.X) and not self._precomputed
             if large and self._any_likelihood:
                 likelihood = check.choose_likelihood("logistic", settings.scheme)
@@ -351,7 +353,7 @@ class BayesianSVC(BayesianClassifier):
         n_classes = 2 if classes is None else len(classes)
 
         def pose(X: Any, codes: Array, c: Array) -> Problem:
-            settings = replace(self._settings(scheme), fitc=False, encoding=self.encoding_)
+            settings = replace(self._settings(scheme), fitc=False).read(self.encoding_)
             rng = Run(type(self).__name__, settings.params).generator("places")
             ready = prepare(settings, X, codes, c, n_classes, rng, in_stream=True)
             model = settings.model(ready.design)

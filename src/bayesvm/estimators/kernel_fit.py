@@ -14,6 +14,7 @@ from ..blocks.memory import Plan, keep_what_is_freed
 from ..core import arrays
 from ..core.types import Array, Coef, Rows
 from ..designs import Standardised, fit_columns
+from ..designs.levelled import Levelled, levelled
 from ..engines import Serial, Threads
 from ..engines.threads import blas_threads
 from ..gaussian.covariances import covariance
@@ -61,6 +62,7 @@ from . import choices as check
 from .posing import choose_engine, in_blocks
 from .run import Run
 
+DISTANCES = ("auto", "rbf", "matern")  # kernels of the distance
 SAMPLED = 20_000  # rows of a large fit for tuning and for the places of inducing points
 MOVED = 10_000  # rows whose bound moves inducing points
 
@@ -75,23 +77,23 @@ class Settings:
     rule: str | None  # of tuning
     fitc: bool
     level: float  # prior variance of the level of f
-    encoding: Encoding | None = None  # of the columns, known when they are read
+    groups: tuple[int, ...] | None = None  # columns that share a length scale
+    units: Array | None = None  # scales of columns that are indicators, NaN for others
 
     @property
     def is_precomputed(self) -> bool:
         return isinstance(self.params["kernel"], str) and self.params["kernel"] == "precomputed"
 
     @property
-    def groups(self) -> tuple[int, ...] | None:
-        """Columns that share a length scale."""
-        return None if self.encoding is None else self.encoding.groups
+    def is_open(self) -> bool:
+        """Whether the form of the distance is left to us."""
+        named = isinstance(self.params["kernel"], str)
+        return named and self.params["kernel"] in DISTANCES and self.params["standardize"]
 
-    @property
-    def units(self) -> Array | None:
-        """Scales of columns that are indicators."""
-        if self.encoding is None or not self.params["standardize"]:
-            return None
-        return self.encoding.scales
+    def read(self, encoding: Encoding) -> Settings:
+        """The settings for columns of which some are indicators."""
+        units = encoding.scales if self.params["standardize"] else None
+        return replace(self, groups=encoding.groups, units=units)
 
     def extent(self, points: Array) -> float:
         return extent_of(points, self.params["standardize"], self.groups)
@@ -199,6 +201,10 @@ def prepare(
     else:
         rows = Blocks(data.X[data.at], np.empty(data.c.size), data.c, block_rows(X.shape[1]))
         inputs = fit_columns(rows, Serial(), params["standardize"]).with_units(settings.units)
+        if settings.is_open:
+            inputs = levelled(inputs, data.X)
+        if isinstance(inputs, Levelled):
+            settings = replace(settings, groups=inputs.groups(settings.groups))
         points = inputs.columns(data.X)
         kernel, named = settings.start(points)
     chosen: list[Array] = []

@@ -45,7 +45,8 @@ class KernelReport:
         kernel = design.kernel
         if isinstance(kernel.kernel if isinstance(kernel, Scaled) else kernel, Precomputed):
             return np.asarray(design.Z[:, 0], dtype=int)
-        return np.asarray(design.Z * design.inputs.scale + design.inputs.center)
+        Z, inputs = design.Z, design.inputs  # indicators of few values come after the columns
+        return np.asarray(Z[:, : inputs.width] * inputs.scale + inputs.center)
 
     def summary(self, level: float = 0.9) -> Any:
         """Parameters of the kernel, as a data frame."""

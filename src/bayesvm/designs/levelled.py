@@ -1,0 +1,54 @@
+"""Columns of few values in distances: as numbers and as levels at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core import arrays
+from ..core.types import Array, Columns
+from .columns import Standardised
+
+FEWEST, MOST = 3, 10  # values of a column that has few (13 tabular sets, folds 0 and 1),
+POINTS_A_VALUE = 4  # of which there are more than points of a continuous one could show
+SAME = 1e-4  # of the smallest gap between values: closer numbers are the same, rounded
+
+
+@dataclass(frozen=True, eq=False)
+class Levelled(Standardised):
+    r"""Standardised columns, then an indicator for each value of those that have few.
+
+    Two values :math:`a \ne b` of such a column are at a squared distance of
+    :math:`(a - b)^2/s^2 + 2`: numbers that are codes, as of the bases of a gene, differ by being
+    different, and those that count or rank by their difference too.
+    """
+
+    levels: tuple[tuple[int, Array], ...] = ()  # columns of few values, and these
+
+    def columns(self, X: Any, out: Array | None = None) -> Columns:
+        X, numbers = arrays.inner(X), super().columns(X)
+        xp, parts = arrays.of(numbers), [numbers]
+        for j, values in self.levels:
+            near = SAME * float(np.diff(values).min())
+            gap = xp.abs(arrays.double(X)[:, j][:, None] - arrays.like(values, numbers))
+            parts.append(xp.astype(gap <= near, numbers.dtype))
+        return xp.concat(parts, axis=1) if xp is not np else np.concatenate(parts, axis=1)
+
+    def groups(self, given: tuple[int, ...] | None) -> tuple[int, ...]:
+        """Groups of columns that share a length scale: indicators are in that of their number."""
+        own = tuple(range(self.width)) if given is None else given
+        return own + tuple(own[j] for j, values in self.levels for _ in values)
+
+
+def levelled(columns: Standardised, X: Array) -> Standardised:
+    """The columns, with indicators of the values of those that have few among distinct rows X."""
+    found = []
+    for j in range(X.shape[1]):
+        values = np.unique(X[:, j])
+        if FEWEST <= values.size <= min(MOST, X.shape[0] // POINTS_A_VALUE):
+            found.append((j, values))
+    if not found:
+        return columns
+    return Levelled(columns.center, columns.scale, columns.far, levels=tuple(found))
