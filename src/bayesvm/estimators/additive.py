@@ -52,8 +52,8 @@ class AdditiveSVC(BayesianClassifier):
         intercept and all columns: ``[("intercept", Intercept()), ("columns", Columns())]``.
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         How the posterior is found.
-    likelihood : {"hinge", "logistic", "probit"} or an object, default="hinge"
-        The likelihood of a label given f.
+    likelihood : str or an object of :mod:`bayesvm.likelihoods`, default="logistic"
+        The likelihood of a label given f, as in :class:`~bayesvm.BayesianLinearSVC`.
     categorical : {"auto", "error"} or list of names or positions, default="auto"
         Which columns hold categories: those of text, categories or truth values, and those listed.
         ``"error"`` refuses columns that are not numbers.  Each level becomes an indicator (two
@@ -137,7 +137,7 @@ class AdditiveSVC(BayesianClassifier):
         self,
         terms: Any = None,
         inference: Any = "vb",
-        likelihood: Any = "hinge",
+        likelihood: Any = "logistic",
         *,
         categorical: Any = "auto",
         missing: Any = "auto",

@@ -28,7 +28,7 @@ from ..likelihoods import Likelihood, Logistic
 from ..likelihoods.tight import Tight
 from ..model.model import Model, Problem
 from ..priors import Prior, Ridge, TunedRidge
-from .calibration import score_link
+from .calibration import masses, score_link
 from .posterior import GaussianPosterior, response
 
 # Rows that choose a penalty, at least; ten for each coefficient if that is more.
@@ -41,9 +41,9 @@ STEP = float(np.log(4.0))  # of the search
 STARTS = (0, 1, -1)  # steps from the centre
 NEAR = 2  # steps from the centre, at most: moments of rows left out flatter where classes separate
 # A column with outliers may need a coefficient of dozens, and then the evidence has two peaks.
-# With so many rows a coefficient there is a second start, the search may go further, and its prior
-# falls by so many nats at most.
-MANY_ROWS = 20
+# With so many rows of each label a coefficient there is a second start, the search may go further,
+# and its prior falls by so many nats at most.
+MANY_ROWS = 10
 FAR, FARTHEST = -5, 8
 ANYWHERE = 5.0
 ROUGH = VB(bound="augmented", tol=1e-4, warm_rows=False)
@@ -79,7 +79,7 @@ class Search:
         self.likelihood: Likelihood = getattr(likelihood, "likelihood", likelihood)
         guide = self.likelihood if self.likelihood.normalised else Logistic()
         self.some, self.rng = some, np.random.default_rng(0)
-        self.is_far = some.weight > MANY_ROWS * some.model.width
+        self.is_far = masses(some.blocks.y, some.blocks.c).min() > MANY_ROWS * some.model.width
         first = ROUGH.fit(replaced(some.with_likelihood(guide), lambda _: Ridge()), self.rng).state
         pairs = zip(some.model.terms, first.priors, strict=True)
         self.first = [s.variance for t, s in pairs if t.prior.is_open]
@@ -141,12 +141,15 @@ def with_variances(problem: Problem, variances: list[float]) -> Problem:
 
 
 def _sample(problem: Problem) -> Problem:
-    """Rows enough to choose a penalty, on the host, with weights that add up to their number."""
+    """Rows enough to choose a penalty, on the host.
+
+    Those of the label of which fewer are left out count once, those of the other as often as keeps
+    the share of the labels.
+    """
     most = max(ROWS, ROWS_A_COEFFICIENT * problem.model.width)
     if problem.past is not None:
         most = problem.n
     some, share = problem.balanced(most, np.random.default_rng(0))
-    c: Array = some.blocks.c * share
-    c = c * (some.blocks.c.sum() / c.sum())
+    c: Array = some.blocks.c * (share / share.min())
     blocks, model = replace(some.blocks, c=c), replace(some.model, dtype="float64")
     return replace(some, model=model, blocks=blocks, engine=Serial())
