@@ -218,7 +218,7 @@ def test_rows_in_blocks_have_such_a_link(monkeypatch):
     There every class has a covariance of its own.
     """
     X, y = three_classes(999)
-    options = {"tune": False, "inducing": X[:40], "random_state": 0}
+    options = {"tune": False, "inducing": X[:40], "likelihood": "soft_hinge", "random_state": 0}
     few = BayesianSVC(**options).fit(X, y).predict_proba(X)
     monkeypatch.setattr(reading, "is_large", lambda X: True)
     blocks = BayesianSVC(**options).fit(X, y)

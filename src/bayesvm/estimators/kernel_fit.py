@@ -164,7 +164,7 @@ class Prepared(NamedTuple):
     points: Array  # distinct rows, on the scale of the kernel
     machines: tuple[Labels, ...]
     design: Whitened
-    sites: list[Sites] | None  # at which tuning has ended, of one machine
+    sites: list[Sites] | None  # at which tuning has ended
 
     @property
     def exact(self) -> bool:
@@ -295,7 +295,7 @@ def _fit_sites(
     """Variational fits by sites at the points, exact or through inducing points."""
     design = ready.design
     about = [ready.points, ready.data.codes, ready.data.c, design.kernel, design.Z]
-    threads = blas_threads(model.width)
+    threads = blas_threads(model.width * len(ready.machines))  # products are for all classes
     with run.checkpoint(lambda: about) as store, threads:
         process: Gram | LowRank = (
             gram_of(model)
@@ -305,7 +305,7 @@ def _fit_sites(
         part = None if store is None or run.stopped else store.part("machine0")
         watch, link = Monitor(run, part), settings.params["probability"]
         if len(ready.machines) > 1:
-            each = (ready.machines, model, settings.scheme, link, watch)
+            each = (ready.machines, model, settings.scheme, link, ready.sites, watch)
             return machines_from_sites(process, *each)
         start = None if ready.sites is None else ready.sites[0]
         one = (ready.machines[0], model, settings.scheme, link, start, watch)

@@ -109,10 +109,10 @@ def grow(
     site: Site,
     points: Callable[[int], Array],
     search: Search,
-) -> tuple[Array, list[Sites] | None]:
+) -> tuple[Array, list[Sites]]:
     """Inducing points, doubled while the left-out log loss falls by enough for what they cost.
 
-    Also the sites of a machine, if it is only one.
+    Also the sites of the machines.
     """
     assert process.Z is not None
     Z, (n, K) = process.Z, (seen.X.shape[0], len(seen.machines))
@@ -129,4 +129,4 @@ def grow(
             search.report("points", step, step, -less, before - less)
             if before - less < max(AT_LEAST, ENOUGH * work) * before:
                 break
-    return Z, sites if K == 1 else None
+    return Z, sites if K == 1 else [Sites(sites.w, b) for b in sites.b.T]

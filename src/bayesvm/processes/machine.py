@@ -33,7 +33,7 @@ from ..priors import Fixed
 from .gibbs import Chains, Mixture, Sampled, sample_process
 from .matrices import invert
 from .process import Gram, Labels, LowRank, Predictor, SiteFit, Sites, fit_sites
-from .shared import ClassLabels, fit_shared
+from .shared import ClassLabels, fit_shared, joined
 from .whitened import Whitened
 
 OF_A_PASS = 1e3  # tolerance of a pass by sites: the next would gain an eighth of it
@@ -180,13 +180,15 @@ def machines_from_sites(
     model: Model,
     scheme: Any,
     probability: str,
+    start: Sequence[Sites] | None = None,
     watch: Watch = silent,
 ) -> list[Found]:
     """Fit the sites of several classes, which share a covariance."""
     tol = OF_A_PASS * scheme.tol
     how: dict[str, Any] = {"tol": tol, "max_iter": scheme.max_iter, "final": True}
     each = ClassLabels.of(machines)
-    fits = fit_shared(process, each, model.likelihood.expected, watch=watch, **how)
+    near = None if start is None else joined(start)
+    fits = fit_shared(process, each, model.likelihood.expected, near, watch=watch, **how)
     cov, found = coef_of(process, fits[0], model).cov, []
     variance = SharedVariance(model, fits[0].predictor)
     for labels, fit in zip(machines, fits, strict=True):

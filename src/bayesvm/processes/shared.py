@@ -194,17 +194,20 @@ class SharedFits:
 
     def __call__(self, process: Gram | LowRank) -> list[SharedFit]:
         near = [sites for sites in self.sites if sites is not None]
-        start = None
-        if len(near) == len(self.sites):
-            start = SharedSites(near[0].w, np.stack([sites.b for sites in near], axis=1))
+        start = joined(near) if len(near) == len(self.sites) else None
         fits = fit_shared(process, self.labels, self.site, start, self.tol, share=average)
         self.sites = [fit.sites for fit in fits]
         return fits
 
 
+def joined(sites: Sequence[Sites]) -> SharedSites:
+    """The sites of machines that share their precisions."""
+    return SharedSites(sites[0].w, np.stack([each.b for each in sites], axis=1))
+
+
 def sites_of(fits: Sequence[SiteFit]) -> SharedSites:
     """The sites of all classes, from which another fit may start."""
-    return SharedSites(fits[0].sites.w, np.stack([fit.sites.b for fit in fits], axis=1))
+    return joined([fit.sites for fit in fits])
 
 
 def climb_means(
