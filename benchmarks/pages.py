@@ -91,6 +91,27 @@ def millions() -> str:
     return table(["run of", "points", "log loss", "passes", "cores", "seconds", "CPU s"], lines)
 
 
+def classes(rows: pd.DataFrame) -> str:
+    """Fits to many classes: seconds, and how many fits of two classes they cost."""
+    rows = rows[rows["model"] == "kernel"]
+    lines = [
+        [
+            r["set"],
+            f"{r['n']:,}",
+            f"{r['classes']}",
+            f"{r['seconds']:.0f}",
+            f"{r['cpu_s']:.0f}",
+            f"{r['ratio']:.1f}",
+            decimals(r["pr_auc"]),
+            decimals(r["log_loss"]),
+            decimals(r["error"]),
+        ]
+        for _, r in rows.iterrows()
+    ]
+    head = ["set", "rows", "classes", "seconds", "CPU s", "fits of two classes"]
+    return table([*head, "PR AUC", "log loss", "error"], lines)
+
+
 def figure() -> str | None:
     """The line that shows the figure."""
     path = latest(FIGURE)
@@ -112,6 +133,7 @@ TABLES: dict[str, Callable[[], str | None]] = {
     "rough": _simple("rough.csv", rough.score_table),
     "grouped": _simple("grouped_scores.csv", grouped_scores.score_table),
     "millions": millions,
+    "classes": _simple("classes.csv", classes),
 }
 
 
