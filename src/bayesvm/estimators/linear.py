@@ -53,7 +53,10 @@ class BayesianLinearSVC(BayesianClassifier):
         else the augmented one, whose standard deviations are too small.
     likelihood : str or an object of :mod:`bayesvm.likelihoods`, default="logistic"
         Distribution (or pseudo-likelihood) of a label given f: ``"logistic"``, ``"probit"``,
-        ``"hinge"``, ``"soft_hinge"`` or ``"skewed_laplace"``.
+        ``"hinge"``, ``"soft_hinge"`` or ``"skewed_laplace"``.  With more than two classes
+        ``"logistic"`` is the multinomial likelihood of all of them, by ``"vb"``, ``"em"`` or
+        ``"gibbs"``; with others, and with ``"svi"``, missing cells, a selection prior or more
+        columns than a covariance is kept for, each class has a machine against the rest.
     fit_intercept : bool, default=True
         Add an intercept, with a wide prior.  Without one f is ``X @ coef_``: columns are
         scaled and not centred.
@@ -107,7 +110,8 @@ class BayesianLinearSVC(BayesianClassifier):
     classes_ : array of shape (n_classes,)
         Labels.
     coef_, intercept_ : arrays of shape (1, n_features) and (1,), or one row per class
-        Posterior means (the estimate itself under EM), on the scale of the input.
+        Posterior means (the estimate itself under EM), on the scale of the input; under the
+        multinomial likelihood differences to the mean of the classes.
     feature_importances_ : array of shape (n_features,)
         ``inclusion_proba_`` under a selection prior, else sizes of standardised coefficients.
         ``SelectFromModel`` reads ``coef_``, which depends on units, unless it is given
@@ -119,7 +123,7 @@ class BayesianLinearSVC(BayesianClassifier):
         What calibration adds to f before the sign is taken.
     elbo_, elbo_path_ : float and array
         Lower bound on the log evidence under VB and SVI, complete with constants (summed over
-        machines), and its history (a list of them for more than two classes).
+        machines), and its history (a list of them where classes were fitted one by one).
     log_posterior_, log_posterior_path_ : float and array
         The same of the log posterior density under EM.
     log_likelihood_path_ : array

@@ -16,7 +16,7 @@ from ..core.random import stream
 from ..core.tree import leaves
 from ..designs import Table
 from ..engines import Serial
-from ..engines.threads import blas_threads
+from ..engines.threads import Threads, blas_threads
 from ..files.checkpoint import Checkpoint, opened, seed_in
 from ..files.fingerprint import fingerprint
 from ..inference import Gibbs
@@ -29,6 +29,7 @@ from ..machines.classes import ClassLink
 from ..machines.joint import can_join, fit_classes
 from ..machines.machine import Machine, fit_machine
 from ..model.model import Problem
+from .posing import closed
 
 # parameters of reports, files and engines, which do not change the result; the seed is held apart
 APART = (
@@ -36,6 +37,8 @@ APART = (
     "random_state",
 )  # fmt: skip
 SAMPLED = 1000  # rows by which a source is identified
+HEAVY = 2**27  # multiplications of a pass over all classes, from which on threads share the rows,
+FEW_ROWS = 256  # in blocks of at least so many
 
 
 def generator(seed: Any) -> np.random.Generator:
@@ -144,7 +147,10 @@ class Run(Reporter):
         """Machines of more than two classes by their joint likelihood, where there is one."""
         if n_classes == 2 or not can_join(problem, scheme):
             return self.fit(problem, codes, n_classes, scheme, starts), {}
+        problem = replace(problem, model=closed(problem.model))  # the bound is a guide to penalties
         checkpoint = self.checkpoint(lambda: _content(problem, codes, starts))
+        if isinstance(self.params["engine"], str) and self.params["engine"] == "auto":
+            problem = shared_out(problem, n_classes, scheme, self.params["n_jobs"])
         # rows that are not held may be very many
         kind = np.float64 if problem.blocks.in_memory else np.int16
         y = codes.astype(kind)
@@ -158,6 +164,17 @@ class Run(Reporter):
             watch = Monitor(self, part)
             machines, link = fit_classes(problem, n_classes, *how, watch, rotation, **options)
         return machines, {"link": link, "is_joint": True}
+
+
+def shared_out(problem: Problem, classes: int, scheme: Any, n_jobs: int | None) -> Problem:
+    """The problem with its rows shared between threads, where all classes make that pay."""
+    blocks, width = problem.blocks, problem.model.width
+    heavy = problem.n * width**2 * classes > HEAVY and problem.n > 2 * FEW_ROWS
+    alone = type(problem.engine) is Serial and problem.form == "dense" and blocks.in_memory
+    if not (heavy and alone) or isinstance(scheme, Gibbs):  # draws depend on the blocks
+        return problem
+    size = min(blocks.size, max(FEW_ROWS, 2 * width))
+    return replace(problem, engine=Threads(n_jobs), blocks=replace(blocks, size=size))
 
 
 class Joined(TypedDict, total=False):
@@ -193,6 +210,8 @@ def warm_starts(machines: Sequence[Machine], problem: Problem) -> list[State | N
     starts: list[State | None] = []
     for machine in machines:
         old, new = machine.model.terms, problem.model.terms
+        if not any(t.prior.is_open for t in old) and len(machines) > 1:
+            new = closed(problem.model).terms
         same = len(old) == len(new) and all(
             a.name == b.name and a.design.width == b.design.width and type(a.prior) is type(b.prior)
             for a, b in zip(old, new, strict=False)

@@ -388,6 +388,12 @@ def advance(estimator: Any, setup: Setup, X: Any, y: Any, classes: Any, sample_w
     stream = estimator._stream
     if stream is None and fit is None:
         stream = Stream.begin(X, classes, estimator._generator())
+    elif stream is None and estimator.fit_.is_joint:
+        raise ValueError(
+            "a stream of more than two classes has a machine for each against the rest, and fit() "
+            "has found a joint model. Begin with partial_fit(X, y, classes=...) instead, or fit "
+            "with likelihood='soft_hinge' first."
+        )
     elif stream is None:
         stream = Stream.resume(X, estimator.fit_, estimator._generator())
     codes, c = stream.coded(y, classes, sample_weight, estimator.class_weight)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,20 @@ from .progress import Ascent, Watch, silent
 from .vb import VB
 
 Together = tuple[State, ...]  # one for each class
+MOST = 0.7  # rate: whole steps of all classes at once come to oscillate
+RISE = 1.3  # of the rate after a step that was not too long
 ROUGHLY = 100.0  # times the tolerance of a climb with exact steps: the last ones here gain little
+
+
+@dataclass(frozen=True)
+class Brisk(Pace):
+    """A rate that rises again soon: with many classes only the first steps are much too long."""
+
+    def slower(self) -> Brisk:
+        return Brisk(0.5 * self.rate)
+
+    def faster(self) -> Brisk:
+        return Brisk(min(RISE * self.rate, MOST))
 
 
 def fit_together(
@@ -69,7 +82,7 @@ def _climb(
 
     longer = partial(long_step, joint.problem.model) if scheme.accelerate else None
     how = {"max_iter": scheme.max_iter, "watch": watch, "stage": stage, "longer": longer}
-    return climb(step, start, settled, Pace(), **how)
+    return climb(step, start, settled, Brisk(), **how)
 
 
 def first_step(joint: Joint, start: Together | None) -> Together:
