@@ -25,7 +25,7 @@ from ..inference.progress import Monitor, Progress, Watch, silent
 from ..inputs.encoding import Encoding
 from ..inputs.labels import Training, check_positive_weights
 from ..inputs.sources import is_dask
-from ..kernels import Precomputed, Scaled, with_groups
+from ..kernels import Precomputed, Scaled, groups_of, with_groups
 from ..kernels.precomputed import check_gram
 from ..likelihoods.tight import Tight
 from ..machines.classes import fit_softmax
@@ -324,7 +324,8 @@ def _fit_chains(
     kernel, X, likelihood = ready.design.kernel, ready.points, settings.likelihood
     process = Prior(kernel, settings.level, ready.design.Z, settings.fitc)
     drawn = settings.rule == "sample"
-    prior = kernel_prior(kernel, settings.extent(X), likelihood) if drawn else None
+    extent = extent_of(X, settings.params["standardize"], groups_of(kernel))
+    prior = kernel_prior(kernel, extent, likelihood) if drawn else None
     given = settings.params
     how = (model, settings.scheme, given["probability"], rng, run, given["n_jobs"])
     with blas_threads(model.width):
