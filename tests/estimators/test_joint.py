@@ -141,3 +141,16 @@ def test_smooth_terms_of_several_classes():
     model = AdditiveSVC(terms, likelihood="logistic", random_state=0).fit(x, y)
     assert model.fit_.is_joint
     assert model.score(x, y) > 0.85
+
+
+def test_a_stream_goes_on_one_against_the_rest(fitted):
+    """From what the joint fit has found, approximately."""
+    rng = np.random.default_rng(3)
+    model = pickle.loads(pickle.dumps(fitted))
+    before = log_loss(Y, model.predict_proba(X))
+    some = rng.choice(len(Y), 20, replace=False)
+    model.partial_fit(X[some], Y[some])
+    assert not model.fit_.is_joint
+    after = log_loss(Y, model.predict_proba(X))
+    assert after < before + 0.2
+    assert model.score(X, Y) > fitted.score(X, Y) - 0.08

@@ -266,6 +266,9 @@ class BayesianLinearSVC(BayesianClassifier):
         on, and from the first call if ``fit`` came before.  Probabilities are calibrated on the
         rows kept, each left out; rows of the sample count for those that left.
 
+        More than two classes have a machine each against the rest.  After a ``fit`` by their joint
+        likelihood these are taken from it approximately, and ``elbo_`` is not known.
+
         Inference is variational: by the scheme of ``fit`` if that is, else by
         :class:`~bayesvm.inference.VB`.  Callbacks are called once a call (and class, where there
         are more than two): ``iteration`` counts the calls and ``bound`` is that of all rows so far.

@@ -30,6 +30,7 @@ from ..inputs.reading import check_in_memory
 from ..machines.calibration import Calibrated, Link, fit_link, masses, plain_link
 from ..machines.classes import ClassLink, fit_softmax
 from ..machines.fit import Fit
+from ..machines.joint import against_rest
 from ..machines.machine import Machine, find_posterior
 from ..machines.posterior import GaussianPosterior, PointPosterior
 from ..model.model import Model, Problem
@@ -188,7 +189,10 @@ class Stream:
     @staticmethod
     def resume(X: Any, fit: Fit, rng: np.random.Generator) -> Stream:
         """A stream that continues from what ``fit`` has found."""
-        fitted = tuple(Fitted.of(m, float(fit.weight)) for m in fit.machines)
+        machines = fit.machines
+        if fit.is_joint:
+            machines = [against_rest(m, len(machines)) for m in machines]
+        fitted = tuple(Fitted.of(m, float(fit.weight)) for m in machines)
         return Stream(
             fit.classes,
             Kept.none(X, len(fit.classes)),
@@ -388,12 +392,6 @@ def advance(estimator: Any, setup: Setup, X: Any, y: Any, classes: Any, sample_w
     stream = estimator._stream
     if stream is None and fit is None:
         stream = Stream.begin(X, classes, estimator._generator())
-    elif stream is None and estimator.fit_.is_joint:
-        raise ValueError(
-            "a stream of more than two classes has a machine for each against the rest, and fit() "
-            "has found a joint model. Begin with partial_fit(X, y, classes=...) instead, or fit "
-            "with likelihood='soft_hinge' first."
-        )
     elif stream is None:
         stream = Stream.resume(X, estimator.fit_, estimator._generator())
     codes, c = stream.coded(y, classes, sample_weight, estimator.class_weight)

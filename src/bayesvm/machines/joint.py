@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..blocks import rows_of_all_classes
+from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Local
-from ..gaussian.covariances import covariance
+from ..gaussian.covariances import FullCovariance, covariance
 from ..inference import EM, VB, Gibbs
 from ..inference.joint import fit_together
 from ..inference.joint_draws import draw_together
@@ -34,6 +35,7 @@ from .posterior import (
     HELD,
     CentredPosterior,
     DrawsPosterior,
+    GaussianPosterior,
     PointPosterior,
     Posterior,
 )
@@ -170,3 +172,22 @@ def _left_out_draws(
         parts.append((mean, np.einsum("ij,ijk->ik", share, (f - mean[:, None]) ** 2)))
     m, v = (np.concatenate(x) for x in zip(*parts, strict=True))
     return m, v
+
+
+def against_rest(machine: Machine, classes: int) -> Machine:
+    r"""A machine of a class against the rest from one of a joint likelihood, for a stream.
+
+    The log odds :math:`f_k - \log\sum_{j\ne k} e^{f_j}` are expanded where the others are
+    equal: :math:`\frac{K}{K-1} f_k - \log(K - 1)` for f that sum to zero.  It has no bound.
+    """
+    grow, post, link = classes / (classes - 1.0), machine.posterior, machine.link
+    cov = post.curvature.dense() if isinstance(post, PointPosterior) else post.covariance()
+    mean, terms = grow * post.mean, machine.model.terms
+    for term, where in zip(terms, machine.model.slices, strict=True):
+        if term.name == "intercept":
+            mean[where] -= np.log(classes - 1.0)
+    coef = Coef(mean, FullCovariance(*scaled_cholesky(np.linalg.inv(grow**2 * cov))))
+    if isinstance(link, Calibrated):
+        link = Calibrated(link.a / grow, link.b, link.c / grow**2)
+    state, spread = machine.state._replace(coef=coef), GaussianPosterior(coef)
+    return replace(machine, posterior=spread, state=state, link=link, bound=np.nan)
