@@ -56,6 +56,23 @@ def test_a_rough_function_gets_more_points_than_a_smooth_one():
     np.testing.assert_allclose(sites[0].w, again.sites.w, atol=0.02)
 
 
+def test_points_of_several_classes_grow_too():
+    X, y = ROUGH
+    codes = np.where(X[:, 0] > 0.8, 2, y > 0)
+    each = tuple(
+        Labels(np.where(codes == k, 1.0, -1.0), np.ones(N), np.arange(N), N) for k in range(3)
+    )
+    kernel, rng = Scaled(16.0, RBF(0.4)), np.random.default_rng(0)
+
+    def points(m):
+        return choose_points(X, m, "kmeans", kernel, rng)
+
+    seen = LabelledPoints(X, each, 9.0, 2.0)
+    Z, sites = grow(Prior(kernel, 9.0, points(10)), seen, SITE, points, Search())
+    assert len(Z) >= 40
+    assert len(sites) == 3
+
+
 def test_growth_ends_where_a_pass_would_cost_too_much(monkeypatch):
     monkeypatch.setattr(growth, "MOST_WORK", N * 20.0**2)
     assert len(grown(ROUGH, 0.4)[0]) == 20

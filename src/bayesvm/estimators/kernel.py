@@ -57,8 +57,8 @@ class BayesianSVC(BayesianClassifier):
         Number of inducing points.  ``None`` takes every distinct row: the exact process.
         ``"auto"`` does so up to 5,000 rows.  Beyond it begins with 100, 200 or 400, the first that
         leaves less than a tenth of the prior variance, and less than one, unexplained, and doubles
-        them while that lowers the log loss of rows left out by at least one per cent for each
-        second (of one core, about) that a pass over the rows then takes: seldom beyond 1,600.
+        them while half of the last gain would still pay: one per cent of the log loss of rows left
+        out for each second (of one core, about) that a pass over the rows takes.
     inducing : {"kmeans", "optimise", "random"} or array of shape (m, n_features), default="kmeans"
         Where the points are.  With ``"optimise"`` they start at k-means and climb the gradient of
         the bound: with the kernel, where that is tuned by ``"evidence"``, then at the kernel that

@@ -36,8 +36,9 @@ POINTS = 1500  # rows whose evidence decides, exactly,
 TOGETHER = 30  # in neighbourhoods of so many: three tabular sets, of 4, 10, 30, 60 and 150
 EVALUATIONS = 15
 SETTLED = 1e-4  # gain a row of the last pass of a fit that is judged
-# A doubling must lower the left-out log loss by a hundredth for each second that a pass over all
-# rows then takes on one core: 1e10 of rows times squared points, where
+# A doubling is tried if half of what the last one gained would pay for it: a hundredth of the
+# left-out log loss for each second that a pass over all rows then takes on one core, which is 1e10
+# of rows times squared points, where
 ENOUGH = 0.01 / 1e10
 CLASSES_A_PASS = 8.0  # the means of so many classes take as long as a factor that they share;
 AT_LEAST = 0.003  # and by this share of it
@@ -120,13 +121,16 @@ def grow(
     loss, sites = judge(process, seen, site)
     step, costs = 0, n * (1.0 if K == 1 else 1.0 + K / CLASSES_A_PASS)
     with suppress(Ended):
+        hoped = np.inf  # share of the loss that the next doubling may save: half of the last
         while 2 * len(Z) < n and (work := costs * (2.0 * len(Z)) ** 2) <= MOST_WORK:
+            if hoped < max(AT_LEAST, ENOUGH * work):
+                break
             more = points(2 * len(Z))
-            less, moved = judge(replace(process, Z=more), seen, site, sites)
+            near = (sites,) if K == 1 else ()  # means that classes find together may run off
+            less, moved = judge(replace(process, Z=more), seen, site, *near)
             before, step = loss, step + 1
             if less < loss:
                 Z, loss, sites = more, less, moved
             search.report("points", step, step, -less, before - less)
-            if before - less < max(AT_LEAST, ENOUGH * work) * before:
-                break
+            hoped = 0.5 * (before - less) / before
     return Z, sites if K == 1 else [Sites(sites.w, b) for b in sites.b.T]
