@@ -6,13 +6,13 @@ r"""A kernel with a smooth and a local part.
 
 A smooth function that changes over long distances, and a rough one that changes over short ones:
 neighbours have more in common than the first can tell.  Where that is not so, the local part costs
-log loss, so it must earn its place by evidence, or by the log loss of rows left out.
+log loss, so it must add evidence to be kept.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from .evidence import (
     Evidence,
     LabelledPoints,
     Search,
-    Summit,
     climb_evidence,
     parameter_prior,
 )
@@ -31,24 +30,10 @@ POINTS = 1000  # most that judge the local part,
 TOGETHER = 4  # in neighbourhoods of so many
 LONGER = 2.0  # start of the smooth part's length scale, in units of that found without a local one,
 SHORTER = 1.0 / 3.0  # and of the local part's
-NATS = 5.0  # evidence that the local part must add,
-NATS_LEFT_OUT = 0.5  # or else log loss of rows left out that it must save (tabular fold 0),
-ALONE = 0.7  # where points are at least this share of rows: copies of a row tell its label
+NATS = 5.0  # evidence that the local part must add (tabular fold 0)
 EVALUATIONS = 15
 
-
-class Judged(NamedTuple):
-    """The best kernels without and with a local part, its evidence, and the points that judged."""
-
-    plain: Scaled
-    rough: Scaled
-    gain: float
-    seen: LabelledPoints
-
-    @property
-    def is_open(self) -> bool:
-        """Whether rows left out may decide where evidence does not."""
-        return self.seen.X.shape[0] >= ALONE * float(self.seen.machines[0].c.sum())
+Found = tuple[Scaled, float]  # a kernel and its evidence
 
 
 def roughened(kernel: Scaled) -> Scaled:
@@ -64,6 +49,19 @@ def _given(scale: Any) -> Any:
     return tuple(scale.tolist()) if np.ndim(scale) else float(scale)
 
 
+def with_local_part(
+    kernel: Scaled,
+    seen: LabelledPoints,
+    site: Site,
+    amplitude: float,
+    rng: np.random.Generator,
+    search: Search,
+) -> Scaled:
+    """The kernel with a local part if that adds enough evidence, else the kernel as it is."""
+    plain, rough = judge_local(kernel, seen, site, amplitude, rng, search)
+    return rough[0] if rough[1] - plain[1] > NATS else kernel
+
+
 def judge_local(
     kernel: Scaled,
     seen: LabelledPoints,
@@ -71,24 +69,20 @@ def judge_local(
     amplitude: float,
     rng: np.random.Generator,
     search: Search,
-) -> Judged:
+) -> tuple[Found, Found]:
     """Climb the evidence without and with a local part, from the kernel that few points chose."""
     near = seen.neighbourhoods(POINTS, TOGETHER, column_scales(kernel, seen.X.shape[1]), rng)
     digits = near.by_digits()
     sites: list[Sites | None] = [None] * len(digits.machines)
 
-    def climb(kernel: Scaled) -> Summit:
+    def climb(kernel: Scaled) -> Found:
         prior = parameter_prior(kernel, seen.extent, amplitude)
         score = Evidence(Prior(kernel, seen.level), digits, site, prior)
         score.fits.sites = [*sites]
         top = climb_evidence(score, prior, kernel.theta, EVALUATIONS, search)
         sites[:] = score.fits.sites
-        return top
+        return kernel.with_theta(top.theta), top.value
 
     plain = climb(kernel)
-    found = kernel.with_theta(plain.theta)
-    start = roughened(found)
-    if search.stopped:
-        return Judged(found, start, -np.inf, near)
-    rough = climb(start)
-    return Judged(found, start.with_theta(rough.theta), rough.value - plain.value, near)
+    rough = roughened(plain[0])
+    return plain, (rough, -np.inf) if search.stopped else climb(rough)

@@ -47,7 +47,7 @@ from .evidence import (
     maximise_evidence,
     parameter_prior,
 )
-from .local import NATS, NATS_LEFT_OUT, judge_local
+from .local import with_local_part
 from .process import Gram, Prior, Site, SiteFit, Sites, covariance_of, fit_sites, target_sites
 
 MANY = 1000  # most points of the search for the amplitude, and of folds
@@ -133,11 +133,6 @@ def best_amplitude(score: Judge, start: float, step: float = float(np.log(4.0)))
     bend = low - 2.0 * mid + high
     shift = 0.5 * (low - high) / bend if bend > 0 and low > mid < high else 0.0
     return start + (k + shift) * step
-
-
-def least_loss(score: Judge) -> float:
-    """The least loss that a search for the amplitude has met."""
-    return min(score.losses.values())
 
 
 def shorten(found: Scaled, judged: Callable[[Scaled], Judge]) -> tuple[Scaled, Judge]:
@@ -297,17 +292,16 @@ def tune(
     found = maximise_evidence(start, digits, guide.tight, START, rng, per_column, search)
     if refine is not None and not search.stopped:
         found = refine(found, guide, search)
-    Z, judgement = inducing(found), None
+    Z = inducing(found)
     if local and Z is None and not search.stopped:
-        judgement = judge_local(found, seen, guide.tight, START, rng, search)
-        found = judgement.rough if judgement.gain > NATS else judgement.plain
+        found = with_local_part(found, seen, guide.tight, START, rng, search)
     if likelihood.normalised:
         return Tuned(found)
     if search.stopped:
         return Tuned(Scaled(found.weight / SMALLER, found.kernel))
     several = len(seen.machines) > 1
     most = FOLDED if several else MANY if Z is None else JUDGED
-    some = judgement.seen if judgement else seen.thinned(most, rng)
+    some = seen.thinned(most, rng)
     folds = int(rng.integers(2**32))
 
     def judged(kernel: Scaled) -> Judge:
@@ -315,10 +309,6 @@ def tune(
         return FoldedAmplitude(*given, folds) if several else Amplitude(*given)
 
     best, judge = shorten(found, judged)
-    if judgement and found is judgement.plain and judgement.is_open and not search.stopped:
-        other, with_local = shorten(judgement.rough, judged)
-        if least_loss(judge) - least_loss(with_local) > NATS_LEFT_OUT:
-            best, judge = other, with_local
     if isinstance(judge, FoldedAmplitude) or (Z is not None and some is not seen):
         return Tuned(best)
     return Tuned(best, judge.sites_at(best, seen))
