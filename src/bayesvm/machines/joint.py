@@ -124,6 +124,7 @@ def left_out_classes(
     machines: Sequence[Machine], problem: Problem
 ) -> tuple[Array, Array, Array, Array]:
     """Classes of some rows, moments of f of all classes without the row, and weights."""
+    reach = _leverages(machines, problem)
     codes, K = np.asarray(problem.blocks.on_host().y).astype(np.intp), len(machines)
     rows = rows_of_all_classes(codes, min(codes.size, CLASSES_ROWS), np.random.default_rng(0))
     if rows.size < codes.size or not problem.blocks.in_memory:
@@ -145,11 +146,22 @@ def left_out_classes(
     out_m, out_v = np.empty_like(m), np.zeros_like(v)
     for k in range(K):
         w, g = grow * shares.w[:, k], shares.g[:, k]
-        gone = leave_one_out(m[:, k], v[:, k] - rest, Local(w, g, g, w), c)
+        own = problem.moments(Coef(coefs[k].mean, reach[k]))[1] if reach else v[:, k]
+        gone = leave_one_out(m[:, k], own - rest, Local(w, g, g, w), c)
         out_m[:, k] = gone[0]
         if not point:
             out_v[:, k] = gone[1] + rest
     return some, out_m, out_v, weight
+
+
+def _leverages(machines: Sequence[Machine], problem: Problem) -> list[Any]:
+    """Covariances by the sums at the end of a climb: with them no row has a leverage of one."""
+    posts: list[Any] = [machine.posterior for machine in machines]
+    if not isinstance(posts[0], CentredPosterior):
+        return []
+    each = Joint(problem, len(posts)).stats([post.coef for post in posts]).each
+    P = [problem.model.precision(machine.state.priors) for machine in machines]
+    return [covariance(stats.S, own) for stats, own in zip(each, P, strict=True)]
 
 
 def _left_out_draws(
