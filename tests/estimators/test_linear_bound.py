@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 from bayesvm import BayesianLinearSVC
 from bayesvm.inference import VB, Gibbs
@@ -19,17 +20,26 @@ def rows(n=150, p=4, seed=0):
 @pytest.mark.parametrize("prior", ["fixed", "ridge", "lasso", "bridge"])
 def test_the_tight_bound_is_above_the_augmented_one_and_never_falls(prior):
     X, y = rows()
-    loose = BayesianLinearSVC(prior).fit(X, y)
-    tight = BayesianLinearSVC(prior, VB(bound="tight")).fit(X, y)
+    loose = BayesianLinearSVC(prior, likelihood="hinge").fit(X, y)
+    tight = BayesianLinearSVC(prior, VB(bound="tight"), likelihood="hinge").fit(X, y)
     assert tight.converged_
     assert tight.elbo_ > loose.elbo_ + 1.0
     assert np.all(np.diff(tight.elbo_path_) >= -1e-9 * abs(tight.elbo_))
 
 
-def test_auto_is_the_papers():
+@pytest.mark.parametrize(
+    ("prior", "likelihood", "same"),
+    [
+        ("ridge", "hinge", "augmented"),
+        ("ridge", "logistic", "augmented"),
+        ("auto", "logistic", "tight"),
+    ],
+)
+def test_auto_is_the_papers_where_the_prior_is(prior, likelihood, same):
     X, y = rows()
     found = [
-        BayesianLinearSVC(inference=VB(bound=b)).fit(X, y).elbo_ for b in ("auto", "augmented")
+        BayesianLinearSVC(prior, VB(bound=b), likelihood=likelihood).fit(X, y).elbo_
+        for b in ("auto", same)
     ]
     assert found[0] == found[1]
 
@@ -37,9 +47,10 @@ def test_auto_is_the_papers():
 def test_widths_are_those_of_a_long_chain():
     X, y = rows()
     scheme = Gibbs(draws=4000, burn_in=500, chains=2)
-    chain = BayesianLinearSVC("fixed", inference=scheme, random_state=0).fit(X, y)
-    tight = BayesianLinearSVC("fixed", VB(bound="tight")).fit(X, y)
-    loose = BayesianLinearSVC("fixed").fit(X, y)
+    hinge = BayesianLinearSVC("fixed", likelihood="hinge", random_state=0)
+    chain = clone(hinge).set_params(inference=scheme).fit(X, y)
+    tight = clone(hinge).set_params(inference=VB(bound="tight")).fit(X, y)
+    loose = hinge.fit(X, y)
     assert np.all(np.abs(tight.coef_std_ / chain.coef_std_ - 1) < 0.12)
     assert np.all(loose.coef_std_ < 0.8 * chain.coef_std_)
     np.testing.assert_allclose(tight.coef_, chain.coef_, atol=0.25 * chain.coef_std_.min())

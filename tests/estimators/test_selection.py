@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectFromModel
@@ -146,11 +147,25 @@ def wide(n=60, p=2000, seed=3):
 
 def test_wide_lasso_is_sparse_and_certified():
     X, y = wide()
-    model = BayesianLinearSVC(Lasso(nu=0.3), "em").fit(X, y)
+    model = BayesianLinearSVC(Lasso(nu=0.3), "em", likelihood="hinge").fit(X, y)
     assert 2 <= np.count_nonzero(model.coef_) < 60
     assert model.kkt_residual_ < 1e-6
     assert abs(model.duality_gap_) < 1e-6
     assert np.abs(model.coef_[0]).argsort()[-2:].tolist() in ([5, 70], [70, 5])
+
+
+def test_wide_lasso_of_a_smooth_likelihood_is_that_of_logistic_regression():
+    X, y = wide()
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    nu = 0.3
+    model = BayesianLinearSVC(Lasso(nu=nu), "em", standardize=False).fit(X, y)
+    assert 2 <= np.count_nonzero(model.coef_) < 60
+    assert np.abs(model.coef_[0]).argsort()[-2:].tolist() in ([5, 70], [70, 5])
+    f = X @ model.coef_[0] + model.intercept_[0]
+    force = X.T @ (y * expit(-y * f))  # no column outside pulls harder than the penalty holds
+    inside = np.abs(model.coef_[0]) > 1e-4  # smoothing by 1e-6 leaves smaller ones open
+    assert np.all(np.abs(force[~inside]) < 1.0 / nu)
+    np.testing.assert_allclose(force[inside], np.sign(model.coef_[0, inside]) / nu, rtol=1e-3)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -239,7 +254,7 @@ def test_a_warm_start_does_not_keep_another_priors_scale():
 @pytest.mark.parametrize("alpha", [0.4, 0.7])
 def test_a_bridge_ends_at_an_exact_minimum(alpha):
     X, y, _ = simulate(150, 8, seed=7)
-    model = BayesianLinearSVC(Bridge(alpha, nu=0.1), "em").fit(X, y)
+    model = BayesianLinearSVC(Bridge(alpha, nu=0.1), "em", likelihood="hinge").fit(X, y)
     assert model.converged_
     assert model.kkt_residual_ < 1e-6
     assert (model.coef_ != 0).any()

@@ -231,14 +231,24 @@ class EM:
             path.append(run.bound)
             if run.stopped:
                 break
-            force = np.abs(pull(problem, run.dual))
+            dual = run.dual if run.certificate else row_slopes(problem, mean)
+            force = np.abs(pull(problem, dual))
             pushing = bent & ~keep & (force > corner * (1.0 + 1e-9))
         state = expecting(model, State(Coef(mean, Point(model.width)), state.priors))
-        cert = certificate(problem, mean, run.dual, *penalty(problem, state))
         bound = objective(problem, state)
         good = run.converged and not pushing.any() and not run.stopped
-        end = (n_iter, good, cert.gap, run.stopped, cert, run.dual)
-        return Mode(state, bound, [*path, bound], *end)
+        found = replace(run, state=state, bound=bound, path=[*path, bound], n_iter=n_iter)
+        if run.certificate is None:
+            return replace(found, converged=good)
+        cert = certificate(problem, mean, run.dual, *penalty(problem, state))
+        return replace(found, converged=good, change=cert.gap, certificate=cert)
+
+
+def row_slopes(problem: Problem, mean: Array) -> Array:
+    """Slope of the log likelihood of every row in ``y f``: what a smooth one has for duals."""
+    y, c, f = problem.blocks.y, problem.blocks.c, problem.predictor(mean)
+    out: Array = y * c * problem.model.likelihood.expected(y, f, 0.0).g
+    return out
 
 
 def _exact(problem: Problem, eps: float, state: State) -> Mode | None:
