@@ -17,6 +17,7 @@ from bayesvm.processes.newton import climb_mean
 from bayesvm.processes.process import Labels, Prior, Sites, fit_sites
 from bayesvm.processes.shared import (
     ClassLabels,
+    Coordinates,
     SharedFits,
     SharedSites,
     climb_means,
@@ -117,12 +118,13 @@ def test_means_of_several_machines_are_those_of_each(kind, monkeypatch):
     now = process.moments(Sites(w, B[:, 0]))
     A = now.weights(B)
     M = process.times(A)
+    space = Coordinates.of(process, now)
 
     def rows(M, which):
         local = each.local(site, M, now.v, which)
         return local.bound.sum(axis=0), each.group @ local.g, each.group @ local.h
 
-    M_new, A_new = climb_means(rows, process.times, now.weights, M, A)
+    M_new, U_new = climb_means(rows, space, M, space.pull(A))
     for k, labels in enumerate(machines):
         np.testing.assert_allclose(now.weights(B[:, k]), A[:, k], atol=1e-10)
 
@@ -132,7 +134,7 @@ def test_means_of_several_machines_are_those_of_each(kind, monkeypatch):
 
         m, alpha = climb_mean(one, process.times, now.weights, M[:, k], A[:, k])
         np.testing.assert_allclose(M_new[:, k], m, atol=1e-8)
-        np.testing.assert_allclose(A_new[:, k], alpha, atol=1e-8)
+        np.testing.assert_allclose(U_new[:, k], space.pull(alpha), atol=1e-8)
 
 
 def test_a_start_changes_how_long_it_takes_only():
@@ -142,6 +144,50 @@ def test_a_start_changes_how_long_it_takes_only():
     again = fit_shared(process, each, site, sites_of(fits), tol=1e-11, final=True)
     assert again[0].passes < fits[0].passes
     np.testing.assert_allclose(again[2].m, fits[2].m, atol=1e-4)
+
+
+ABSURD = {
+    "far means": lambda w, B: SharedSites(w, 1e13 * B),
+    "other labels": lambda w, B: SharedSites(w, -30.0 * B),
+    "no precision": lambda w, B: SharedSites(0.0 * w, B),
+    "strong": lambda w, B: SharedSites(1e10 * w, B),
+    "not finite": lambda w, B: SharedSites(w, np.full_like(B, np.nan)),
+}
+
+
+@pytest.mark.parametrize("how", ABSURD)
+@pytest.mark.parametrize("kind", PROCESSES)
+def test_an_absurd_start_leads_to_the_same_place(kind, how):
+    X, machines = problem()
+    process, each, site = PROCESSES[kind](X), ClassLabels.of(machines), SoftHinge().tight
+    cold = fit_shared(process, each, site, tol=1e-9, final=True)
+    start = ABSURD[how](*sites_of(cold))
+    fits = fit_shared(process, each, site, start, tol=1e-9, final=True)
+    for fit, other in zip(fits, cold, strict=True):
+        assert fit.converged
+        assert fit.bound <= 0.0
+        assert fit.bound == pytest.approx(other.bound, rel=1e-5)
+        np.testing.assert_allclose(fit.m, other.m, atol=2e-2)
+
+
+def test_weights_stay_small_where_few_points_carry_many_rows():
+    """Directions of the weights that no mean depends on do not add up; others may start there."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 9, 900)
+    X = 0.6 * rng.normal(size=(900, 2)) + np.column_stack([codes // 3, codes % 3])
+    machines = tuple(
+        Labels(y, np.ones(900), np.arange(900), 900) for y in one_against_rest(codes, 9)
+    )
+    each, site = ClassLabels.of(machines), SoftHinge().tight
+    few, more = (Prior(Scaled(30.0, RBF(0.4)), 9.0, X[:m]).at(X) for m in (15, 60))
+    fits = fit_shared(few, each, site, tol=1e-4)
+    for fit, labels in zip(fits, machines, strict=True):
+        local = site(labels.y, fit.m, fit.v)
+        np.testing.assert_allclose(fit.alpha, local.g, atol=0.2)
+        np.testing.assert_allclose(few.times(fit.alpha), fit.m, atol=1e-6)
+    warm, cold = (fit_shared(more, each, site, x, tol=1e-4) for x in (sites_of(fits), None))
+    bounds = [sum(fit.bound for fit in x) for x in (warm, cold)]
+    assert bounds[0] == pytest.approx(bounds[1], rel=2e-3)
 
 
 def test_a_callback_ends_it():

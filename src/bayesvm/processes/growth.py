@@ -126,8 +126,7 @@ def grow(
             if hoped < max(AT_LEAST, ENOUGH * work):
                 break
             more = points(2 * len(Z))
-            near = (sites,) if K == 1 else ()  # means that classes find together may run off
-            less, moved = judge(replace(process, Z=more), seen, site, *near)
+            less, moved = judge(replace(process, Z=more), seen, site, sites)
             before, step = loss, step + 1
             if less < loss:
                 Z, loss, sites = more, less, moved

@@ -21,12 +21,13 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import cho_factor, cho_solve
 
 from ..core.types import Array, Local
 from ..inference.progress import Progress, Watch, silent
 from ..machines.leave_one_out import leave_one_out
 from .newton import SHORTEST, STEPS
-from .process import FIRST, Gram, Labels, LowRank, Site, SiteFit, Sites
+from .process import FIRST, Gram, Labels, LowRank, Site, SiteFit, SiteMoments, Sites
 
 # The shared precisions are not the curvatures of a class, so that exact steps would take many
 # products; half as many lead as far.
@@ -34,6 +35,8 @@ CG_STEPS = 8
 CG_TOL = 0.03  # of the squared residual
 SHARE_LEFT = 0.1  # of the gain of all steps, at which they end
 SLOWER = 8  # passes after which steps of the precisions are halved, on a logarithmic scale
+
+ROUNDING = 1e-13  # share of the largest eigenvalue that others are raised by
 
 Rows = Callable[[Array, Array], tuple[Array, Array, Array]]
 Combine = Callable[[Array], Array]
@@ -106,6 +109,78 @@ class ClassLabels:
         return SharedSites(w, self.group @ local.g + w[:, None] * M)
 
 
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """Means of several machines at the points as K A, by the weights A of the points."""
+
+    process: Gram | LowRank
+    now: SiteMoments
+
+    @staticmethod
+    def of(process: Gram | LowRank, now: SiteMoments) -> Coordinates:
+        if isinstance(process, LowRank) and not process.fitc:
+            return Whitened(process, now)
+        return Coordinates(process, now)
+
+    def means(self, A: Array) -> Array:
+        """The means at the points."""
+        return self.process.times(A)
+
+    def pull(self, G: Array) -> Array:
+        """Coordinates whose means are K G."""
+        return G
+
+    def solve(self, x: Array) -> Array:
+        """The product with the inverse of I + WK, in coordinates."""
+        return self.now.weights(x)
+
+    def inner(self, x: Array, A: Array, M: Array) -> Array:
+        """Products of columns in the inner product of K; M are the means of A."""
+        out: Array = np.einsum("ij,ij->j", x, M)
+        return out
+
+    def weights(self, A: Array, G: Array) -> Array:
+        """Weights of the points; at an optimum they are the gradients G."""
+        return A
+
+
+class Whitened(Coordinates):
+    r"""The same by the coefficients of the whitened columns, :math:`\Phi^\top A`.
+
+    Fewer columns than points leave directions of A that no mean depends on.  In these conjugate
+    gradients would add up errors from step to step, without limit.
+    """
+
+    process: LowRank
+
+    def means(self, A: Array) -> Array:
+        out: Array = self.process.C @ A
+        return out
+
+    def pull(self, G: Array) -> Array:
+        out: Array = self.process.C.T @ G
+        return out
+
+    def solve(self, x: Array) -> Array:
+        out: Array = self.now.R.T @ (self.now.R @ x)
+        return out
+
+    def inner(self, x: Array, A: Array, M: Array) -> Array:
+        out: Array = np.einsum("ij,ij->j", x, A)
+        return out
+
+    def weights(self, A: Array, G: Array) -> Array:
+        """The nearest weights to the gradients."""
+        C = self.process.C
+        inner = C.T @ C
+        inner[np.diag_indices_from(inner)] += ROUNDING * np.trace(inner)
+        held = cho_factor(inner, lower=True, overwrite_a=True, check_finite=False)
+        out = G
+        for _ in range(2):  # the second time corrects the first
+            out = out + C @ cho_solve(held, A - C.T @ out, check_finite=False)
+        return out
+
+
 def fit_shared(
     process: Gram | LowRank,
     labels: ClassLabels,
@@ -120,24 +195,27 @@ def fit_shared(
     """Find means and the shared precisions by turns until a pass changes the bounds little.
 
     That is their sum by ``tol`` a row, or by ``tol`` of its size if ``final``.  At many points all
-    passes but the last are made in single precision.
+    passes but the last are made in single precision.  Means of a start that are worse than none are
+    not used.
     """
+    start = start if start is not None and all(np.all(np.isfinite(x)) for x in start) else None
     (w, B), K = start or labels.start(site, share), labels.Y.shape[1]
+    none = np.zeros(w.size)
     total, path, converged, change = -np.inf, [], False, np.inf
     place = process.rough if max_iter > 1 else process
     M, A, last = np.empty((0, K)), np.empty((0, K)), False
     for passes in range(1, max_iter + 1):
         try:
-            now = place.moments(Sites(w, B[:, 0]))
+            now = place.moments(Sites(w, none))
         except np.linalg.LinAlgError:  # digits of single precision are too few
             if place is process:
                 raise
             place = process
-            now = place.moments(Sites(w, B[:, 0]))
-        half = now.kl - 0.5 * float(now.alpha @ now.m)  # the part of KL that classes share
+            now = place.moments(Sites(w, none))
+        space = Coordinates.of(process, now)
         if passes == 1:
-            A = now.weights(B)
-            M = process.times(A)
+            A = space.solve(space.pull(B))
+        M = space.means(A)
 
         def rows(M: Array, which: Array, v: Array = now.v) -> tuple[Array, Array, Array]:
             local = labels.local(site, M, v, which)
@@ -145,9 +223,11 @@ def fit_shared(
 
         size = max(1.0, abs(total)) if final else K * float(labels.first.c.sum())
         enough = 0.1 * tol * size / K if np.isfinite(size) else 0.0
-        M, A = climb_means(rows, process.times, now.weights, M, A, enough)
+        if passes == 1:
+            M, A = _no_worse_than_zero(rows, space, M, A)
+        M, A = climb_means(rows, space, M, A, enough)
         local = labels.local(site, M, now.v)
-        bounds = local.bound.sum(axis=0) - half - 0.5 * np.einsum("ij,ij->j", A, M)
+        bounds = local.bound.sum(axis=0) - now.kl - 0.5 * space.inner(A, A, M)
         total, change = float(bounds.sum()), float(bounds.sum()) - total
         path.append(bounds)
         stop = watch(Progress("vb", passes, max_iter, total, change), None)
@@ -163,6 +243,7 @@ def fit_shared(
         old, w = w, share(labels.group @ local.w)
         if passes > SLOWER:
             w = np.sqrt(old * w)
+    A = space.weights(A, labels.group @ local.g)
     return [
         SharedFit(
             Sites(w, A[:, k] + w * M[:, k]),
@@ -211,31 +292,36 @@ def sites_of(fits: Sequence[SiteFit]) -> SharedSites:
     return joined([fit.sites for fit in fits])
 
 
+def _no_worse_than_zero(rows: Rows, space: Coordinates, M: Array, A: Array) -> tuple[Array, Array]:
+    """The means, or zero for machines where that is better."""
+    every, zero = np.arange(M.shape[1]), np.zeros_like(M)
+    with np.errstate(over="ignore", invalid="ignore"):
+        here = rows(M, every)[0] - 0.5 * space.inner(A, A, M)
+    keep = here >= rows(zero, every)[0]
+    return np.where(keep, M, 0.0), np.where(keep, A, 0.0)
+
+
 def climb_means(
-    rows: Rows,
-    times: Callable[[Array], Array],
-    weights: Callable[[Array], Array],
-    M: Array,
-    A: Array,
-    enough: float = 0.0,
+    rows: Rows, space: Coordinates, M: Array, A: Array, enough: float = 0.0
 ) -> tuple[Array, Array]:
     """The same as :func:`.newton.climb_mean` for the means of several machines, as columns.
 
     ``rows(M, which)`` are values, gradients and curvatures of the machines ``which``.  Products
-    with the matrices of the process are made for all of them at once.
+    with the matrices of the process are made for all of them at once.  Returned are the means and
+    their coordinates.
     """
     M, A, live = M.copy(), A.copy(), np.arange(M.shape[1])
     value, G, H = rows(M, live)
-    here = value - 0.5 * np.einsum("ij,ij->j", A, M)
+    here = value - 0.5 * space.inner(A, A, M)
     first = here.copy()
     for _ in range(STEPS):
-        r = G[:, live] - A[:, live]
-        step, rise = _newton_steps(r, H[:, live], times, weights)
-        promised, rate = 0.5 * np.einsum("ij,ij->j", rise, r), np.ones(live.size)
+        r = space.pull(G[:, live]) - A[:, live]
+        step, rise = _newton_steps(r, H[:, live], space)
+        promised, rate = 0.5 * space.inner(r, step, rise), np.ones(live.size)
         while True:
             M_new, A_new = M[:, live] + rate * rise, A[:, live] + rate * step
             value, G_new, H_new = rows(M_new, live)
-            there = value - 0.5 * np.einsum("ij,ij->j", A_new, M_new)
+            there = value - 0.5 * space.inner(A_new, A_new, M_new)
             short = ~(there >= here[live]) & (rate >= SHORTEST)
             if not np.any(short):
                 break
@@ -253,30 +339,23 @@ def climb_means(
     return M, A
 
 
-def _newton_steps(
-    r: Array, h: Array, times: Callable[[Array], Array], weights: Callable[[Array], Array]
-) -> tuple[Array, Array]:
+def _newton_steps(r: Array, h: Array, space: Coordinates) -> tuple[Array, Array]:
     """The solutions of (I + H K) delta = r, and K delta, a column for each machine."""
-
-    def inner(a: Array, b: Array) -> Array:
-        out: Array = np.einsum("ij,ij->j", a, b)
-        return out
-
-    step, rise = np.zeros_like(r), np.zeros_like(r)
-    z = weights(r)
-    p, Kp = z, times(z)
-    size = inner(r, Kp)
-    most = CG_TOL * size
+    step, rise = np.zeros_like(r), np.zeros_like(h)
+    p = space.solve(r)
+    Kp = space.means(p)
+    size = space.inner(r, p, Kp)
+    most = CG_TOL * np.maximum(size, 0.0)
     for _ in range(CG_STEPS):
         on = size > most
         if not np.any(on):
             break
-        q = h * Kp + p
-        length = np.where(on, size / np.where(on, inner(Kp, q), 1.0), 0.0)
+        q = space.pull(h * Kp) + p
+        length = np.where(on, size / np.where(on, space.inner(q, p, Kp), 1.0), 0.0)
         step, rise, r = step + length * p, rise + length * Kp, r - length * q
-        z = weights(r)
-        Kz = times(z)
-        old, size = size, inner(r, Kz)
+        z = space.solve(r)
+        Kz = space.means(z)
+        old, size = size, space.inner(r, z, Kz)
         ratio = np.where(on, size / np.where(old > 0, old, 1.0), 0.0)
         p, Kp = z + ratio * p, Kz + ratio * Kp
         size = np.where(on, size, 0.0)
