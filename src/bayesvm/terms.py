@@ -199,8 +199,8 @@ class Process(Part):
     kernel : str or an object of :mod:`bayesvm.kernels`, default="rbf"
         A name means the kernel with length scale :math:`\sqrt p` of *p* standardised columns.
     n_inducing : int, "auto" or None, default=50
-        Number of points; ``None`` takes every distinct row, ``"auto"`` as many as
-        :class:`~bayesvm.BayesianSVC` does: every distinct row up to 1,000, of more up to 500.
+        Number of points; ``None`` takes every distinct row, ``"auto"`` every distinct row up to
+        1,000, of more up to 500.
     inducing : {"kmeans", "random"} or array of shape (m, p), default="kmeans"
         How they are chosen, or the points themselves.
     standardize : bool, default=True
@@ -219,7 +219,7 @@ class Process(Part):
     def bind(self, rows: TrainingRows) -> Any:
         from .kernels import with_groups
         from .processes.evidence import extent_of  # other terms do not need processes
-        from .processes.points import inducing_points
+        from .processes.points import TERM_ROWS, inducing_points
         from .processes.whitened import Smooth
 
         if isinstance(self.inducing, str) and self.inducing == "optimise":
@@ -240,7 +240,8 @@ class Process(Part):
         kernel = kernel.kernel if named else kernel  # the prior has its amplitude
         kernel = with_groups(kernel, groups)
         scale = plain.Standardised(inputs.center, inputs.scale, inputs.far)
-        Z = inducing_points(self.inducing, self.n_inducing, points, kernel, scale, rows.rng)
+        how = self.inducing, self.n_inducing
+        Z = inducing_points(*how, points, kernel, scale, rows.rng, TERM_ROWS)
         return Smooth(kernel, Z, inputs)
 
 

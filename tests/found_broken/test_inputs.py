@@ -376,5 +376,7 @@ def test_a_structured_array_is_refused_with_its_fields(model):
 
 
 def test_inducing_points_are_an_array():
-    with pytest.raises(ValueError, match="inducing must be 'kmeans', 'random' or an array"):
+    with pytest.raises(
+        ValueError, match="inducing must be 'kmeans', 'optimise', 'random' or an array"
+    ):
         BayesianSVC(inducing={"a": 1}).fit(X, Y)

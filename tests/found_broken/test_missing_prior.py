@@ -13,6 +13,7 @@ from bayesvm.terms import Columns, Intercept, Missing
 
 N, PSI, SPREAD = 40, 0.5, 7.0
 PRIOR, IMPUTER = Ridge(a=3.0, b=2.0), Unstructured(PSI, SPREAD, extra_df=1.5)
+PRINTED = {"likelihood": "hinge", "standardize": False, "intercept_scale": 2.0}
 X, Y, _ = with_holes(N, 2, seed=3)
 X = 0.3 + X * [3.0, 0.5]  # neither centred nor of unit spread
 
@@ -26,18 +27,17 @@ def printed():
 
 
 def linear():
-    return BayesianLinearSVC(
-        PRIOR, VB(tol=1e-13), missing=IMPUTER, standardize=False, intercept_scale=2.0
-    )
+    return BayesianLinearSVC(PRIOR, VB(tol=1e-13), missing=IMPUTER, **PRINTED)
 
 
 def mixed():
-    return MixedSVC(PRIOR, VB(tol=1e-13), missing=IMPUTER, standardize=False, intercept_scale=2.0)
+    return MixedSVC(PRIOR, VB(tol=1e-13), missing=IMPUTER, **PRINTED)
 
 
 def additive():
     part = Missing(Columns(standardize=False), IMPUTER)
-    return AdditiveSVC([("level", Intercept(), Fixed(0.25)), ("x", part, PRIOR)], VB(tol=1e-13))
+    terms = [("level", Intercept(), Fixed(0.25)), ("x", part, PRIOR)]
+    return AdditiveSVC(terms, VB(tol=1e-13), likelihood="hinge")
 
 
 @pytest.mark.parametrize("make", [linear, mixed, additive])

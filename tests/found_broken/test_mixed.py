@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 
 from bayesvm import AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
-from bayesvm.inference import EM, SVI, Gibbs
+from bayesvm.inference import EM, SVI, VB, Gibbs
 from bayesvm.likelihoods import Logistic, Probit
 from bayesvm.priors import Fixed
 from bayesvm.terms import Groups, Intercept, Process
@@ -225,7 +225,8 @@ def trials():
 
 def test_variances_that_vb_takes_for_too_small_are_said_to_be(trials):
     X, y, g = trials
-    model = MixedSVC(likelihood="logistic").fit(X, y, groups=g)
+    augmented = VB(bound="augmented")
+    model = MixedSVC(inference=augmented).fit(X, y, groups=g)
     frame = model.variance_components_
     assert frame["upper"].iloc[0] < 9.0  # far too sure: the truth is outside of its interval
     for table in (frame, model.intraclass_share_):
@@ -234,15 +235,32 @@ def test_variances_that_vb_takes_for_too_small_are_said_to_be(trials):
         assert "too small" in table.attrs["note"]
     assert "use inference='gibbs'" in model.summary().attrs["note"]
     assert frame[["mean", "lower", "upper"]].dtypes.eq(float).all()
-    slopes = MixedSVC(random="slope").fit(X, y, groups=g).variance_components_
+    slopes = MixedSVC(random="slope", likelihood="hinge").fit(X, y, groups=g).variance_components_
     assert slopes["note"].astype(bool).tolist() == [True, True, False]  # variances, correlation
     table = np.column_stack([X, g])
-    additive = AdditiveSVC([("level", Intercept()), ("g", Groups(1))]).fit(table, y)
+    terms = [("level", Intercept()), ("g", Groups(1))]
+    additive = AdditiveSVC(terms, augmented).fit(table, y)
     assert additive.variance_components_["note"].all()
     assert "too small" in additive.summary().attrs["note"]
     several = MixedSVC().fit(X, np.arange(240) % 3, groups=g)
     assert several.variance_components_["note"].all()
-    assert "too small" in several.variance_components_.attrs["note"]
+    assert "too small, often by a factor" in several.variance_components_.attrs["note"]
+
+
+def test_intervals_that_are_too_narrow_are_said_to_be(trials):
+    """The tight bound's variance is near that of draws; its intervals are not."""
+    X, y, g = trials
+    model = MixedSVC().fit(X, y, groups=g)
+    drawn = MixedSVC(inference=Gibbs(draws=1000, burn_in=500, chains=1), random_state=0)
+    tables = [m.variance_components_.iloc[0] for m in (model, drawn.fit(X, y, groups=g))]
+    assert tables[0]["mean"] > 0.75 * tables[1]["mean"]
+    width, true_width = (t["upper"] - t["lower"] for t in tables)
+    assert width < 0.5 * true_width
+    for table in (model.variance_components_, model.intraclass_share_):
+        assert table["note"].tolist() == ["interval too narrow by vb; draw by gibbs"]
+        assert "intervals are too narrow" in table.attrs["note"]
+        assert "factor" not in table.attrs["note"]
+    assert "use inference='gibbs'" in model.summary().attrs["note"]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -256,7 +274,7 @@ def test_variances_that_were_drawn_or_given_have_no_note(trials):
     for model in (drawn, given, none):
         assert "note" not in model.variance_components_
         assert "note" not in model.summary().attrs
-    learned = MixedSVC(likelihood="logistic").fit(X, y, groups=g)
+    learned = MixedSVC(inference=VB(bound="augmented")).fit(X, y, groups=g)
     assert "note" in learned.summary().attrs
     mean = [m.variance_components_["mean"].iloc[0] for m in (learned, drawn)]
     assert mean[0] < 0.7 * mean[1]

@@ -473,9 +473,10 @@ class MixedSVC(BayesianClassifier):
 
         Indexed by factor and component (and class, for more than two): mean, and the lower and
         upper ends of 90 % intervals, under EM those of the variational fit that learned them.
-        Unless they are drawn (``inference="gibbs"``), variances that are learned are known to be
-        too small and their intervals far too narrow: on the toenail data that of patients is 4.2
-        (3.6 to 4.8) by VB and 16.4 (11.8 to 22.2) by Gibbs.  A column ``note`` marks these.
+        Unless they are drawn (``inference="gibbs"``), intervals of variances that are learned are
+        too narrow, and variances too small: a little under the tight bound, by a factor of several
+        under the augmented one.  On the toenail data that of patients is 12.6 and 4.2 by VB under
+        these, 16.4 (11.8 to 22.2) by Gibbs.  A column ``note`` marks them.
         """
         return self._effects.variance_components()
 

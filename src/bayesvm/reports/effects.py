@@ -13,6 +13,7 @@ from scipy.special import ndtri
 from ..core.random import stream
 from ..core.types import Array, Block, Term
 from ..inputs.levels import Levels
+from ..likelihoods.tight import Tight
 from ..machines.fit import Fit
 from ..machines.machine import Machine, covariances
 from ..model.model import Problem
@@ -27,6 +28,13 @@ CAUTION = (
     "and variances for independent: they are known to be too small, often by a factor of several "
     "where groups have few rows, and their intervals far too narrow. For the variances themselves "
     "use inference='gibbs'."
+)
+NARROW = "interval too narrow by {scheme}; draw by gibbs"
+CAUTION_NARROW = (
+    "Variances of the effects of groups were learned by variational inference, which takes effects "
+    "and variances for independent: their intervals are too narrow, and where groups have few rows "
+    "the variances may be too small by a quarter. For the variances themselves use "
+    "inference='gibbs'."
 )
 
 
@@ -87,7 +95,7 @@ class GroupEffects:
                     index.append((factor, f"corr({names[b]}, {names[a]})"))
                     notes.append("")
             labels = pd.MultiIndex.from_tuples(index, names=["factor", "component"]) if rows else ()
-            frames.append(_table(rows, labels, notes, pd))
+            frames.append(_table(rows, labels, notes, self._caution, pd))
         return stacked(frames, self.fit.classes, pd)
 
     def intraclass_share(self, level: float = 0.9) -> Any:
@@ -103,7 +111,7 @@ class GroupEffects:
             rows = [[np.mean(x / total), *np.quantile(x / total, ends)] for x in v]
             index = pd.Index([factor for *_, factor in terms], name="factor")
             notes = [self._note(machine, term) for _, term, _ in terms]
-            frames.append(_table(rows, index, notes, pd))
+            frames.append(_table(rows, index, notes, self._caution, pd))
         return stacked(frames, self.fit.classes, pd)
 
     def interval(self, frame: Any) -> tuple[Any, Any]:
@@ -146,14 +154,25 @@ class GroupEffects:
         """The note beside a learned variance that was not drawn; else empty."""
         held = machine.draws
         drawn = held is not None and term.name in held.hyper
-        learned = term.prior.is_learned
-        return BIASED.format(scheme=self.scheme) if learned and not drawn else ""
+        if drawn or not term.prior.is_learned:
+            return ""
+        return (NARROW if self._is_tight else BIASED).format(scheme=self.scheme)
+
+    @property
+    def _is_tight(self) -> bool:
+        """Whether a bound without a mixture was climbed; that of classes together has one."""
+        tight = isinstance(self.fit.machines[0].model.likelihood, Tight)
+        return tight and not self.fit.is_joint
+
+    @property
+    def _caution(self) -> str:
+        return CAUTION_NARROW if self._is_tight else CAUTION
 
     def cautioned(self, frame: Any) -> Any:
         """A frame with a note in ``attrs`` if variances of effects are known to be biased."""
         machine = self.fit.machines[0]
         if any(self._note(machine, term) for _, term, _ in self._terms(machine)):
-            frame.attrs["note"] = CAUTION
+            frame.attrs["note"] = self._caution
         return frame
 
 
@@ -194,11 +213,11 @@ def second_moments(problem: Problem) -> dict[str, Array]:
     return out
 
 
-def _table(rows: list[Any], index: Any, notes: list[str], pd: Any) -> Any:
+def _table(rows: list[Any], index: Any, notes: list[str], caution: str, pd: Any) -> Any:
     """Estimates with their intervals, and notes beside them if there are any."""
     values = np.reshape(rows, (-1, 3))
     frame = pd.DataFrame(values, columns=["mean", "lower", "upper"], index=index)
     if any(notes):
         frame["note"] = notes
-        frame.attrs["note"] = CAUTION
+        frame.attrs["note"] = caution
     return frame
