@@ -43,7 +43,12 @@ def test_reports_are_about_differences_to_the_mean(fitted):
     np.testing.assert_allclose(np.sqrt(np.diagonal(cov, axis1=1, axis2=2)), fitted.coef_std_)
     f = fitted.sample_posterior(50, X[:5], random_state=0)
     np.testing.assert_allclose(f.sum(axis=1), 0.0, atol=1e-10)
-    assert len(fitted.summary()) == 15
+    table = fitted.summary()
+    assert len(table) == 15
+    rows = table.loc[table.index.get_level_values("name") != "intercept", "sd"].to_numpy()
+    np.testing.assert_allclose(rows.reshape(3, 4), fitted.coef_std_)
+    width = 2 * 1.6448536270 * table["sd"]
+    np.testing.assert_allclose(table["upper"] - table["lower"], width)
 
 
 @pytest.mark.parametrize("probability", ["calibrated", "normalised", "probit"])
@@ -83,11 +88,21 @@ def test_mixed_and_additive_models_too():
     np.testing.assert_allclose(each, each[0])  # one variance for all classes
     effects = mixed.random_effects_["mean"].unstack(level=0).to_numpy()
     np.testing.assert_allclose(effects.sum(axis=1), 0.0, atol=1e-10)
+    spread = mixed.random_effects_["sd"].to_numpy().reshape(3, -1)
+    for machine, sd in zip(mixed.machines_, spread, strict=True):
+        where = next(w for w in machine.model.slices if w.stop - w.start == sd.size)
+        np.testing.assert_allclose(sd, np.sqrt(machine.posterior.variance()[where]))
     terms = [("intercept", Intercept()), ("coef", Columns())]
     again = AdditiveSVC(terms, likelihood="logistic").fit(X, Y)
     plain = BayesianLinearSVC(likelihood="logistic", prior="ridge").fit(X, Y)
     assert again.fit_.is_joint
     np.testing.assert_allclose(again.predict_proba(X), plain.predict_proba(X), atol=1e-3)
+    table = again.summary()
+    width = 2 * 1.6448536270 * table["sd"]
+    np.testing.assert_allclose(table["upper"] - table["lower"], width)
+    sd = again.partial(X[:2], return_std=True)[1]["intercept"]
+    assert sd.shape == (2, 3)
+    assert np.all(sd < np.sqrt([m.posterior.coef.cov.diag()[0] for m in again.machines_]))
 
 
 def test_a_group_that_was_not_seen_widens_the_interval():

@@ -45,6 +45,7 @@ class Posterior(Protocol):
     def variance(self) -> Array: ...
     def covariance(self, where: slice | None = None) -> Array: ...  # of some coefficients
     def moments(self, C: Columns) -> tuple[Array, Array]: ...
+    def reported(self, C: Columns) -> tuple[Array, Array]: ...  # moments of what is reported
     def quantiles(
         self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0
     ) -> Array: ...  # extra: variance of f outside theta
@@ -81,6 +82,13 @@ class GaussianPosterior:
     def moments(self, C: Columns) -> tuple[Array, Array]:
         m, v = moments(Rows(C), self.coef)
         return m, v + 0.0 * m  # an array in the library of m
+
+    def reported(self, C: Columns) -> tuple[Array, Array]:
+        return self.moments(C)
+
+    def blocks(self, where: slice, r: int) -> Array:
+        """Covariances of the effects of each group, ``(groups, r, r)``."""
+        return self.coef.cov.blocks(where, r)
 
     def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
         m, v = self.moments(C)
@@ -164,9 +172,17 @@ class CentredPosterior(GaussianPosterior):
         at = slice(None) if where is None else where
         return self._centred(self.coef.cov.block(at), (coef.cov.block(at) for coef in self.every))
 
+    def blocks(self, where: slice, r: int) -> Array:
+        own = self.coef.cov.blocks(where, r)
+        return self._centred(own, (coef.cov.blocks(where, r) for coef in self.every))
+
+    def reported(self, C: Columns) -> tuple[Array, Array]:
+        m, v = self.moments(C)
+        return m, self._centred(v, (moments(Rows(C), coef)[1] for coef in self.every))
+
     def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
-        v = self._centred(self.moments(C)[1], (moments(Rows(C), coef)[1] for coef in self.every))
-        return self.moments(C)[0] + np.sqrt(v + extra) * ndtri(np.array(levels))[:, None]
+        m, v = self.reported(C)
+        return m + np.sqrt(v + extra) * ndtri(np.array(levels))[:, None]
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         return self.sample_all(n, rng)[self.number]
@@ -215,6 +231,9 @@ class DrawsPosterior:
             return C @ self.mean, np.concatenate(parts) if parts else np.empty(0)
         T = C @ self._root.T
         return C @ self.mean, np.einsum("ij,ij->i", T, T)
+
+    def reported(self, C: Columns) -> tuple[Array, Array]:
+        return self.moments(C)
 
     def _predictors(self, C: Columns) -> Iterator[Array]:
         """f of every draw at a few rows at a time."""
@@ -282,6 +301,9 @@ class PointPosterior:
     def moments(self, C: Columns) -> tuple[Array, Array]:
         m = C @ self.mean
         return m, np.zeros_like(m)
+
+    def reported(self, C: Columns) -> tuple[Array, Array]:
+        return self.moments(C)
 
     def left_out(self, problem: Problem) -> tuple[Array, Array]:
         y, c = problem.blocks.y, problem.blocks.c

@@ -142,7 +142,7 @@ class Coefficients:
             post, held = machine.posterior, machine.draws
             table = {"mean": np.append(intercept[j], coef[j])}
             if post.has_spread:
-                table["sd"] = np.sqrt(post.moments(self._matrix)[1])
+                table["sd"] = np.sqrt(post.reported(self._matrix)[1])
                 table["lower"], table["upper"] = self._ends(machine, ends, given=True)
             if machine.inclusion is not None:
                 m, v = post.moments(self._matrix[:1])

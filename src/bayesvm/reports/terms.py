@@ -60,7 +60,7 @@ class Terms:
             (labels, at, T), post = self._named(machine), machine.posterior
             table = {"mean": T @ post.mean}
             if post.has_spread:
-                table["sd"] = np.sqrt(post.moments(T)[1])
+                table["sd"] = np.sqrt(post.reported(T)[1])
                 table["lower"], table["upper"] = post.quantiles(T, ends)
             if machine.inclusion is not None:
                 table["inclusion"] = machine.inclusion[at]
@@ -141,7 +141,7 @@ def _partial(machine: Machine, X: Any, k: int) -> tuple[Array, Array]:
         coef = post.coef if isinstance(post, GaussianPosterior) else drawn
         m, v = moments(Rows(C, 0.0, V), coef)
     else:
-        m, v = post.moments(C)
+        m, v = post.reported(C)
     if k in model.grouped:  # groups not seen in training
         v = v + model.terms[k].design.absent(X, machine.spread(k))
     return m, np.broadcast_to(v, m.shape)
