@@ -271,6 +271,7 @@ def test_variances_that_were_drawn_or_given_have_no_note(trials):
     ).fit(X, y, groups=g)
     given = MixedSVC(random_prior=Fixed(0.2)).fit(X, y, groups=g)
     none = MixedSVC().fit(X, y)
+    assert none.random_effects_.empty
     for model in (drawn, given, none):
         assert "note" not in model.variance_components_
         assert "note" not in model.summary().attrs

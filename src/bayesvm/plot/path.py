@@ -48,7 +48,7 @@ def coefficient_path(
     >>> from bayesvm import BayesianLinearSVC
     >>> from bayesvm.plot import coefficient_path
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = BayesianLinearSVC("lasso", "em")
+    >>> model = BayesianLinearSVC("lasso", "em", likelihood="hinge")
     >>> nus, coefs = coefficient_path(model, X, y, [0.01, 0.1])
     >>> (coefs != 0).sum(axis=1)
     array([ 6, 12])
@@ -111,7 +111,7 @@ class PathDisplay:
     >>> from sklearn.datasets import load_breast_cancer
     >>> from bayesvm import BayesianLinearSVC, plot
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = BayesianLinearSVC("lasso", "em")
+    >>> model = BayesianLinearSVC("lasso", "em", likelihood="hinge")
     >>> plot.PathDisplay.from_estimator(model, X, y, nus=[0.01, 0.1], top=5).counts
     array([ 6, 12])
     """

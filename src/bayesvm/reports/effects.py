@@ -74,7 +74,7 @@ class GroupEffects:
                     names=["factor", "level", "effect"],
                 )
                 parts.append(pd.DataFrame(_effects(machine, k, ends), index=index))
-            frames.append(pd.concat(parts) if parts else _table([], (), [], pd))
+            frames.append(pd.concat(parts) if parts else _table([], (), [], "", pd))
         return stacked(frames, self.fit.classes, pd)
 
     def variance_components(self, level: float = 0.9) -> Any:
@@ -161,7 +161,7 @@ class GroupEffects:
 
     @property
     def _is_tight(self) -> bool:
-        """Whether a bound without a mixture was climbed; that of classes together has one."""
+        """Whether the tight bound was climbed; that of classes fitted together is looser."""
         tight = isinstance(self.fit.machines[0].model.likelihood, Tight)
         return tight and not self.fit.is_joint
 
