@@ -56,6 +56,7 @@ def test_reports_are_about_differences_to_the_mean(fitted):
 def test_predictions_agree_with_each_other(probability, inference):
     how = {"inference": inference, "probability": probability, "random_state": 0}
     model = BayesianLinearSVC(likelihood="logistic", prior="ridge", **how).fit(X, Y)
+    assert model.fit_.is_joint == (probability != "probit")  # a link of one class against the rest
     p = model.predict_proba(X)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
     np.testing.assert_array_equal(model.predict(X), p.argmax(axis=1))

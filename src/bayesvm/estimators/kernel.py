@@ -360,7 +360,7 @@ class BayesianSVC(BayesianClassifier):
             blocks = cut(X, codes, c, block_rows(model.width))
             return Problem(model, blocks, settings.engine(X, model.width))
 
-        setup = Setup(scheme, pose, self.probability, self.n_jobs, GROWTH, softmax=True)
+        setup = Setup(scheme, pose, self.probability, self.n_jobs, GROWTH)
         return advance(self, setup, X, y, classes, sample_weight)
 
     # ----- predictions

@@ -55,8 +55,9 @@ class BayesianLinearSVC(BayesianClassifier):
         Distribution (or pseudo-likelihood) of a label given f: ``"logistic"``, ``"probit"``,
         ``"hinge"``, ``"soft_hinge"`` or ``"skewed_laplace"``.  With more than two classes
         ``"logistic"`` is the multinomial likelihood of all of them, by ``"vb"``, ``"em"`` or
-        ``"gibbs"``; with others, and with ``"svi"``, missing cells, a selection prior or more
-        columns than a covariance is kept for, each class has a machine against the rest.
+        ``"gibbs"``; with others, and with ``"svi"``, missing cells, a selection prior, more
+        columns than a covariance is kept for or ``probability="probit"``, each class has a machine
+        against the rest.
     fit_intercept : bool, default=True
         Add an intercept, with a wide prior.  Without one f is ``X @ coef_``: columns are
         scaled and not centred.
@@ -266,8 +267,8 @@ class BayesianLinearSVC(BayesianClassifier):
         on, and from the first call if ``fit`` came before.  Probabilities are calibrated on the
         rows kept, each left out; rows of the sample count for those that left.
 
-        More than two classes have a machine each against the rest.  After a ``fit`` by their joint
-        likelihood these are taken from it approximately, and ``elbo_`` is not known.
+        More than two classes have a machine each against the rest, and one link.  After a ``fit``
+        by their joint likelihood these are taken from it approximately, and ``elbo_`` is not known.
 
         Inference is variational: by the scheme of ``fit`` if that is, else by
         :class:`~bayesvm.inference.VB`.  Callbacks are called once a call (and class, where there

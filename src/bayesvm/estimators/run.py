@@ -144,8 +144,13 @@ class Run(Reporter):
         scheme: Any,
         starts: Sequence[State | None] = (),
     ) -> tuple[list[Machine], Joined]:
-        """Machines of more than two classes by their joint likelihood, where there is one."""
-        if n_classes == 2 or not can_join(problem, scheme):
+        """Machines of more than two classes by their joint likelihood, where there is one.
+
+        A probit link is one of each class against the rest: of classes that are all likelier than
+        the mean of the classes it would not tell which is the likeliest.
+        """
+        apart = n_classes == 2 or self.params["probability"] == "probit"
+        if apart or not can_join(problem, scheme):
             return self.fit(problem, codes, n_classes, scheme, starts), {}
         problem = replace(problem, model=closed(problem.model))  # the bound is a guide to penalties
         checkpoint = self.checkpoint(lambda: _content(problem, codes, starts))

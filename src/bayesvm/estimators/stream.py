@@ -30,7 +30,7 @@ from ..inputs.reading import check_in_memory
 from ..machines.calibration import Calibrated, Link, fit_link, masses, plain_link
 from ..machines.classes import ClassLink, fit_softmax
 from ..machines.fit import Fit
-from ..machines.joint import against_rest
+from ..machines.joint import against_rest, link_against_rest
 from ..machines.machine import Machine, find_posterior
 from ..machines.posterior import GaussianPosterior, PointPosterior
 from ..model.model import Model, Problem
@@ -154,7 +154,6 @@ class Setup:
     probability: str
     n_jobs: int | None
     growth: float = 1.0  # factor by which rows must have grown before the model is made anew
-    softmax: bool = False  # whether the link of several classes is fitted to all of them at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,8 +188,9 @@ class Stream:
     @staticmethod
     def resume(X: Any, fit: Fit, rng: np.random.Generator) -> Stream:
         """A stream that continues from what ``fit`` has found."""
-        machines = fit.machines
+        machines, link = fit.machines, None if fit.is_binary else fit.over_classes
         if fit.is_joint:
+            link = link_against_rest(fit.over_classes, len(machines))
             machines = [against_rest(m, len(machines)) for m in machines]
         fitted = tuple(Fitted.of(m, float(fit.weight)) for m in machines)
         return Stream(
@@ -200,7 +200,7 @@ class Stream:
             fit.machines[0].model,
             states=tuple(State(f.coef, m.state.priors) for f, m in zip(fitted, fit.machines)),
             fitted=fitted,
-            link=None if fit.is_binary else fit.over_classes,
+            link=link,
             weight=float(fit.weight),
         )
 
@@ -254,7 +254,7 @@ class Stream:
 
     def _links(self, setup: Setup) -> bool:
         """Whether a link over classes is fitted."""
-        return setup.softmax and setup.probability == "calibrated" and len(self.classes) > 2
+        return setup.probability == "calibrated" and len(self.classes) > 2
 
     def _link(self, machines: list[Machine], problems: list[Problem]) -> ClassLink:
         """The link over classes, by the rows kept; a class without rows has an f of its prior."""

@@ -111,8 +111,9 @@ class EM:
             state = State(start.coef if start else learned.coef, learned.priors)
         if self.anneal:
             state = annealed(problem, state, self.anneal, rng, watch)
-        corner = model.corner(state.priors)
-        if problem.form == "factored" and corner.any() and model.is_quadratic(state.priors):
+        corner, duals = model.corner(state.priors), model.likelihood.implements("dual")
+        bent = bool(corner.any()) and model.is_quadratic(state.priors)
+        if problem.form == "factored" and bent and duals:
             held = replace(self, learn="evidence")
             run = self._with_scales(problem, state, lambda s: held._narrow(problem, s, watch))
             assert run is not None

@@ -203,3 +203,11 @@ def against_rest(machine: Machine, classes: int) -> Machine:
         link = Calibrated(link.a / grow, link.b, link.c / grow**2)
     state, spread = machine.state._replace(coef=coef), GaussianPosterior(coef)
     return replace(machine, posterior=spread, state=state, link=link, bound=np.nan)
+
+
+def link_against_rest(link: ClassLink, classes: int) -> ClassLink:
+    """The link over classes for the f of such machines; a softmax does not see the shift."""
+    grow = classes / (classes - 1.0)
+    if isinstance(link, Averaged):
+        return Averaged(classes, link.a / grow, link.c / grow**2)
+    return link
