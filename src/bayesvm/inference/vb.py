@@ -71,8 +71,9 @@ class VB:
         Stop when a sweep raises the bound by less than this fraction of its size and moves no
         coefficient by more than ``10 * sqrt(tol)`` posterior standard deviations.
     bound : {"auto", "augmented", "tight"}, default="auto"
-        The bound to climb.  ``"auto"`` is tight for kernel machines and for linear ones whose
-        penalty is chosen before the fit, and augmented for others.
+        The bound to climb.  ``"auto"`` is tight for kernel machines, for linear ones whose penalty
+        is chosen before the fit and, if the likelihood is normalised, for models with groups; it
+        is augmented for others.
     covariance : {"auto", "full", "diagonal"}, default="auto"
         Covariance of the coefficients that is kept; ``"auto"`` is full while it fits in memory.
     accelerate : bool, default=True
