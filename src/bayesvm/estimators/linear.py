@@ -12,6 +12,7 @@ from ..core.types import Array, Term
 from ..designs import Intercept, fit_columns
 from ..inference import SVI
 from ..inference.progress import Progress
+from ..likelihoods import Logistic
 from ..machines.fit import Fit
 from ..model.model import Model, Problem
 from ..reports.cells import Imputed, ImputedCells
@@ -267,8 +268,9 @@ class BayesianLinearSVC(BayesianClassifier):
         on, and from the first call if ``fit`` came before.  Probabilities are calibrated on the
         rows kept, each left out; rows of the sample count for those that left.
 
-        More than two classes have a machine each against the rest, and one link.  After a ``fit``
-        by their joint likelihood these are taken from it approximately, and ``elbo_`` is not known.
+        More than two classes have a machine each against the rest; with ``likelihood="logistic"``
+        they have one link.  After a ``fit`` by their joint likelihood these are taken from it
+        approximately, and ``elbo_`` is not known.
 
         Inference is variational: by the scheme of ``fit`` if that is, else by
         :class:`~bayesvm.inference.VB`.  Callbacks are called once a call (and class, where there
@@ -297,7 +299,10 @@ class BayesianLinearSVC(BayesianClassifier):
         def pose_rows(X: Any, codes: Array, c: Array) -> Problem:
             return self._problem(X, c, parts)
 
-        setup = Setup(parts.scheme, pose_rows, self.probability, self.n_jobs)
+        # f of other likelihoods differ in scale between classes
+        softmax = isinstance(parts.likelihood, Logistic)
+        how = (parts.scheme, pose_rows, self.probability, self.n_jobs)
+        setup = Setup(*how, softmax=softmax)
         return advance(self, setup, X, y, classes, sample_weight)
 
     # ----- missing cells

@@ -154,6 +154,7 @@ class Setup:
     probability: str
     n_jobs: int | None
     growth: float = 1.0  # factor by which rows must have grown before the model is made anew
+    softmax: bool = True  # whether the link of several classes is fitted to all of them at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,7 +255,7 @@ class Stream:
 
     def _links(self, setup: Setup) -> bool:
         """Whether a link over classes is fitted."""
-        return setup.probability == "calibrated" and len(self.classes) > 2
+        return setup.softmax and setup.probability == "calibrated" and len(self.classes) > 2
 
     def _link(self, machines: list[Machine], problems: list[Problem]) -> ClassLink:
         """The link over classes, by the rows kept; a class without rows has an f of its prior."""
