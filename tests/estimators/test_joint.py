@@ -10,6 +10,7 @@ from sklearn.model_selection import train_test_split
 
 from bayesvm import AdditiveSVC, BayesianLinearSVC, MixedSVC
 from bayesvm.inference import SVI, Gibbs
+from bayesvm.machines.posterior import NoPosterior
 from bayesvm.terms import Columns, Intercept, Process
 
 X, Y = load_wine(return_X_y=True)
@@ -65,6 +66,9 @@ def test_predictions_agree_with_each_other(probability, inference):
     if inference != "em":
         low, high = model.predict_interval(X)
         assert np.all((low <= p) & (p <= high))
+    else:
+        with pytest.raises(NoPosterior, match="point estimate"):
+            model.predict_interval(X)
     assert model.score(X, Y) > 0.85
 
 

@@ -381,8 +381,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         m, v = self._moments(X, groups)
         if not return_std:
             return arrays.back(self.fit_.scores(m, v), X)
-        if not self.machines_[0].posterior.has_spread:
-            self.machines_[0].posterior.variance()  # a point estimate has none, and raises
+        self._need_spread()
         both = m + self.offset_, np.sqrt(v)
         mean, std = (part[:, 0] if self.fit_.is_binary else part for part in both)
         return arrays.back(mean, X), arrays.back(std, X)
@@ -403,11 +402,17 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ends = tails(level)
         if is_dask(X):
             return self._lazy_pair("_interval", X, groups, level=level)
+        self._need_spread()
         m, v = self._moments(X, groups)
         p, odds = self.fit_.proba(m, v), self.fit_.odds(m, v)
         parts = [self.fit_.bands(rows, ends) for rows in self._pieces(self._read_new(X, groups))]
         low, high = enclosing(odds, *np.concatenate(parts, axis=1))
         return arrays.back(np.minimum(low, p), X), arrays.back(np.maximum(high, p), X)
+
+    def _need_spread(self) -> None:
+        """Raise an error where the fit is a point estimate."""
+        if not self.machines_[0].posterior.has_spread:
+            self.machines_[0].posterior.variance()
 
     def _score(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> float:
         y, found, c = computed(labels_of(X, y), self._predict(X, groups), sample_weight)
