@@ -145,7 +145,9 @@ def test_weights_and_classes(classifier):
 def test_more_than_two_classes(classifier, width):
     X, y = load_iris(return_X_y=True)
     model = fit(classifier, X=X, y=y)
-    assert model.score(X, y) > 0.9
+    # two factors for each class against the rest: the link on standardised moments gives .893
+    # where the one before gave .907; in five folds both have .887
+    assert model.score(X, y) > 0.88
     assert model.predict_proba(X).sum(axis=1) == pytest.approx(1.0)
     assert model.transform(X).shape == (150, width)
     assert model.inverse_transform(model.transform(X)).shape == X.shape
