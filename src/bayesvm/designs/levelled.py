@@ -33,7 +33,7 @@ class Levelled(Standardised):
         for j, values in self.levels:
             near = SAME * float(np.diff(values).min())
             gap = xp.abs(arrays.double(X)[:, j][:, None] - arrays.like(values, numbers))
-            parts.append(xp.astype(gap <= near, numbers.dtype))
+            parts.append(xp.where(gap <= near, xp.ones_like(gap), xp.zeros_like(gap)))
         return xp.concat(parts, axis=1) if xp is not np else np.concatenate(parts, axis=1)
 
     def groups(self, given: tuple[int, ...] | None) -> tuple[int, ...]:
