@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from numbers import Integral
 from operator import attrgetter
 from typing import Any
 
@@ -13,36 +11,16 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils._set_output import _wrap_data_with_container
 
-from ..blocks import Blocks
-from ..core.arrays import one_against_rest
-from ..core.types import Array, Term
-from ..designs import Intercept
-from ..engines import Serial
+from ..core.types import Array
 from ..engines.threads import blas_threads
-from ..factors.design import FactorScores
-from ..factors.fitted import LinearDraws, LinearFit, ProjectedScores
-from ..factors.learn import choose_size, fit_kernel
-from ..factors.loadings import FactorPrior, learn, rank
 from ..factors.sheet import ColumnScale, Sheet
-from ..inference import VB, Gibbs
 from ..inference.progress import Progress
 from ..inputs import reading
-from ..inputs.labels import Training, whole
-from ..inputs.parameters import is_among
-from ..machines.diagnostics import r_hat
+from ..inputs.labels import whole
 from ..machines.fit import Fit
-from ..machines.machine import AGREED, Machine
-from ..model.model import Model, Problem
-from ..priors import Fixed
-from ..priors.intercept import intercept_prior
-from ..processes.points import merge
 from ..reports.factors import FactorReport
-from . import choices as check
 from .base import BayesianClassifier
-from .run import Run
-
-CHAINS = {"linear": Gibbs(draws=600, burn_in=300, chains=2), "kernel": Gibbs(200, 100, 2)}
-CLIMBS = {"linear": VB(max_iter=500, tol=1e-5), "kernel": VB(max_iter=200, tol=1e-5)}
+from .factor_fit import learn_machines, merged, prepare
 
 
 class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClassifier):  # type: ignore[misc]
@@ -252,125 +230,26 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         self : FactorSVC
             The fitted estimator.
         """
-        scheme = self._scheme()
+        settings = prepare(self.get_params(deep=False))
         reading.check_in_memory(X, "FactorSVC")
         with self._run() as run:
             data = self._read_training(X, y, sample_weight).weighted()
             data = data._replace(X=data.X.astype(float))
-            if isinstance(scheme, Gibbs):  # the scores of each copy of a row are drawn
+            if settings.is_drawn:  # the scores of each copy of a row are drawn
                 at = np.repeat(np.arange(len(data.c)), whole(data.copies))
                 data = data._replace(c=data.c / data.copies, copies=np.ones_like(data.copies))
                 data = data.take(at)
             else:
-                data = _merged(data)
+                data = merged(data)
             columns = ColumnScale.of(data.X, data.copies, self.standardize, self._names())
             sheet = Sheet.of(columns.scaled(data.X), data.copies)
             c = self.label_weight * data.c
             with blas_threads(sheet.n):
-                machines, parts = self._learn(run, sheet, data, c, scheme)
+                machines, parts = learn_machines(settings, run, sheet, data, c)
         self._report = FactorReport(parts, columns)
         self._n_features_out = sum(part.loadings()[0].shape[1] for part in parts)
         fit = Fit(machines, data.classes, float(data.c.sum()), data.rows, run.stopped)
         return self._keep(fit)
-
-    def _scheme(self) -> Any:
-        """The scheme, and everything that can be checked before data are seen."""
-        if not is_among(self.classifier, CLIMBS):
-            raise ValueError(
-                f"classifier={self.classifier!r} is not known; choose 'kernel' or 'linear'."
-            )
-        if isinstance(self.kernel, str) and self.kernel == "precomputed":
-            raise ValueError(
-                "kernel='precomputed' has no meaning for FactorSVC, whose kernel is a function of "
-                "learned factors; use BayesianSVC."
-            )
-        if not isinstance(self.tune, bool):
-            raise ValueError(f"tune must be True or False; got {self.tune!r}.")
-        given = self.inference
-        named = {"vb": CLIMBS[self.classifier], "gibbs": CHAINS[self.classifier]}
-        given = named.get(given, given) if isinstance(given, str) else given
-        scheme = check.choose_scheme(given, self.max_iter, self.tol)
-        if not isinstance(scheme, VB | Gibbs):
-            raise ValueError(
-                f"a factor model is fitted by inference='vb' or 'gibbs'; got {self.inference!r}."
-            )
-        check.check_full(scheme, type(self).__name__)
-        if scheme.is_tight:
-            raise ValueError(
-                "a factor model is fitted with the augmented bound; leave bound out of VB."
-            )
-        drawn = isinstance(scheme, Gibbs)
-        if drawn and not self.joint:
-            raise ValueError("joint=False is a comparison by inference='vb'; use that.")
-        if self.nu is None and self.classifier == "kernel" and not drawn:
-            raise ValueError(
-                "nu=None cannot be learned with scores at a point, which would shrink without "
-                "limit; give a number, or use classifier='linear' or inference='gibbs'."
-            )
-        if self.checkpoint is not None and not (drawn and self.classifier == "kernel"):
-            raise ValueError(
-                "a checkpoint holds the chains of classifier='kernel' with inference='gibbs'; "
-                "other fits are short. Leave checkpoint out."
-            )
-        # whether or not this classifier has them
-        check.choose_likelihood(self.likelihood, scheme)
-        check.choose_prior(self.coef_prior, scheme, "coef_prior")
-        check.choose_kernel(self.kernel, 1.0)
-        check.check_positive("label_weight", self.label_weight, 1e-6, 1e6)
-        self._level()
-        if self.nu is not None:
-            check.check_positive("nu", self.nu, 1e-6, 1e6)
-        return scheme
-
-    def _level(self) -> float:
-        """Prior precision of the intercept."""
-        if self.classifier == "kernel" and self.intercept_scale is not None:
-            check.check_positive("intercept_scale", self.intercept_scale, 1e-6, 1e6)
-        return float(intercept_prior(self.intercept_scale, Fixed(1.0 / 9.0)).precision)
-
-    def _size(self, sheet: Sheet, prior: FactorPrior) -> int:
-        K = self.n_factors
-        if isinstance(K, str) and K == "auto":
-            return choose_size(prior, sheet)
-        if not isinstance(K, Integral) or isinstance(K, bool) or int(K) < 1:
-            raise ValueError(f"n_factors must be a whole number, 1 or more, or 'auto'; got {K!r}.")
-        return min(int(K), rank(sheet))
-
-    def _learn(
-        self, run: Run, sheet: Sheet, data: Training, c: Array, scheme: Any
-    ) -> tuple[list[Any], list[Any]]:
-        """Machines, and the factor models they belong to."""
-        prior = FactorPrior(self.nu)
-        K = self._size(sheet, prior)
-        linear = self.classifier == "linear"
-        # variational EM stops before factors have converged that had not when it began
-        rough = isinstance(scheme, Gibbs) or (linear and self.joint)
-        q, scores, _ = learn(prior, sheet, K, *((20, 1e-4) if rough else (500, 1e-6)))
-        likelihood = check.choose_likelihood(self.likelihood, scheme)
-        if not linear:
-            Y = np.stack(list(one_against_rest(data.codes, data.n_classes)), axis=1)
-            kernel, _ = check.choose_kernel(self.kernel, K)
-            with run.checkpoint(lambda: [sheet.table(), sheet.c, data.codes, c]) as store:
-                found = fit_kernel(
-                    sheet, Y, c, likelihood, prior, kernel, (q, scores), scheme,
-                    bias=self._level() ** -0.5, tune=bool(self.tune), joint=self.joint,
-                    probability=self.probability, rng=run.generator("factors"),
-                    n_jobs=self.n_jobs, report=run, store=store,
-                )  # fmt: skip
-            return found, [found[0].fitted]
-        # scores are a design with latent entries
-        design: Any = FactorScores(prior, q) if self.joint else ProjectedScores(q)
-        terms = (
-            Term("intercept", Intercept(), Fixed(self._level())),
-            Term("factors", design, check.choose_prior(self.coef_prior, scheme)),
-        )
-        blocks = Blocks(sheet.table(), np.empty(sheet.n), c, sheet.n, copies=sheet.c)
-        model = Model(terms, likelihood).sized(float(c.sum()))
-        machines = run.fit(Problem(model, blocks, Serial()), data.codes, data.n_classes, scheme)
-        if not isinstance(scheme, Gibbs):
-            return machines, [LinearFit(machine) for machine in machines]
-        machines = [_judged(machine) for machine in machines]
-        return machines, [LinearDraws(machine) for machine in machines]
 
     # ----- predictions
 
@@ -532,23 +411,3 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         drawn, names = machines[0].draws is not None, self._names()
         rng = self._generator()
         return self._report.summary(level, posteriors, drawn, rng, names, factors, self.classes_)
-
-
-def _merged(data: Training) -> Training:
-    """Equal rows of equal class as one, in an order that depends on their values only.
-
-    Scores at a point have local optima, and rounding can decide which of them a climb finds: the
-    same data have to be the same arrays.
-    """
-    X, holes = data.X, np.isnan(data.X)
-    values = np.hstack([np.where(holes, 0.0, X), holes]) if holes.any() else X
-    found = merge(values, data.codes, data.copies)
-    one = np.unique(found.back, return_index=True)[1]  # a row for every merged one
-    return data.take(one)._replace(c=np.bincount(found.back, data.c), copies=found.c)
-
-
-def _judged(machine: Machine) -> Machine:
-    """Chains are compared by their fit: factors turn into one another without changing it."""
-    assert machine.draws is not None
-    worst = float(r_hat(machine.draws.log_prob[:, :, None])[0])
-    return replace(machine, converged=worst <= AGREED, change=worst)

@@ -1,0 +1,167 @@
+"""Fits of the factor model: what its parameters ask for, and the machines on its scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from ..blocks import Blocks
+from ..core.arrays import one_against_rest
+from ..core.types import Array, Term
+from ..designs import Intercept
+from ..engines import Serial
+from ..factors.design import FactorScores
+from ..factors.fitted import LinearDraws, LinearFit, ProjectedScores
+from ..factors.learn import choose_size, fit_kernel
+from ..factors.loadings import FactorPrior, learn, rank
+from ..factors.sheet import Sheet
+from ..inference import VB, Gibbs
+from ..inputs.labels import Training
+from ..inputs.parameters import is_among
+from ..machines.diagnostics import r_hat
+from ..machines.machine import AGREED, Machine
+from ..model.model import Model, Problem
+from ..priors import Fixed
+from ..priors.intercept import intercept_prior
+from ..processes.points import merge
+from . import choices as check
+from .run import Run
+
+CHAINS = {"linear": Gibbs(draws=600, burn_in=300, chains=2), "kernel": Gibbs(200, 100, 2)}
+CLIMBS = {"linear": VB(max_iter=500, tol=1e-5), "kernel": VB(max_iter=200, tol=1e-5)}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Parameters of the estimator, names and numbers replaced by objects."""
+
+    params: dict[str, Any]
+    scheme: Any
+    likelihood: Any
+    level: float  # prior precision of the intercept
+
+    @property
+    def is_drawn(self) -> bool:
+        return isinstance(self.scheme, Gibbs)
+
+    @property
+    def is_linear(self) -> bool:
+        return bool(self.params["classifier"] == "linear")
+
+    def n_factors(self, sheet: Sheet, prior: FactorPrior) -> int:
+        K = self.params["n_factors"]
+        if isinstance(K, str) and K == "auto":
+            return choose_size(prior, sheet)
+        if not isinstance(K, Integral) or isinstance(K, bool) or int(K) < 1:
+            raise ValueError(f"n_factors must be a whole number, 1 or more, or 'auto'; got {K!r}.")
+        return min(int(K), rank(sheet))
+
+
+def prepare(params: dict[str, Any]) -> Settings:
+    """The settings, and everything that can be checked before data are seen."""
+    classifier, kernel, nu = params["classifier"], params["kernel"], params["nu"]
+    if not is_among(classifier, CLIMBS):
+        raise ValueError(f"classifier={classifier!r} is not known; choose 'kernel' or 'linear'.")
+    if isinstance(kernel, str) and kernel == "precomputed":
+        raise ValueError(
+            "kernel='precomputed' has no meaning for FactorSVC, whose kernel is a function of "
+            "learned factors; use BayesianSVC."
+        )
+    if not isinstance(params["tune"], bool):
+        raise ValueError(f"tune must be True or False; got {params['tune']!r}.")
+    given = params["inference"]
+    named = {"vb": CLIMBS[classifier], "gibbs": CHAINS[classifier]}
+    scheme = named.get(given, given) if isinstance(given, str) else given
+    scheme = check.choose_scheme(scheme, params["max_iter"], params["tol"])
+    if not isinstance(scheme, VB | Gibbs):
+        raise ValueError(f"a factor model is fitted by inference='vb' or 'gibbs'; got {given!r}.")
+    check.check_full(scheme, "FactorSVC")
+    if scheme.is_tight:
+        raise ValueError(
+            "a factor model is fitted with the augmented bound; leave bound out of VB."
+        )
+    drawn = isinstance(scheme, Gibbs)
+    if drawn and not params["joint"]:
+        raise ValueError("joint=False is a comparison by inference='vb'; use that.")
+    if nu is None and classifier == "kernel" and not drawn:
+        raise ValueError(
+            "nu=None cannot be learned with scores at a point, which would shrink without "
+            "limit; give a number, or use classifier='linear' or inference='gibbs'."
+        )
+    if params["checkpoint"] is not None and not (drawn and classifier == "kernel"):
+        raise ValueError(
+            "a checkpoint holds the chains of classifier='kernel' with inference='gibbs'; "
+            "other fits are short. Leave checkpoint out."
+        )
+    # whether or not this classifier has them
+    likelihood = check.choose_likelihood(params["likelihood"], scheme)
+    check.choose_prior(params["coef_prior"], scheme, "coef_prior")
+    check.choose_kernel(kernel, 1.0)
+    check.check_positive("label_weight", params["label_weight"], 1e-6, 1e6)
+    scale = params["intercept_scale"]
+    if classifier == "kernel" and scale is not None:
+        check.check_positive("intercept_scale", scale, 1e-6, 1e6)
+    level = float(intercept_prior(scale, Fixed(1.0 / 9.0)).precision)
+    if nu is not None:
+        check.check_positive("nu", nu, 1e-6, 1e6)
+    return Settings(params, scheme, likelihood, level)
+
+
+def learn_machines(
+    settings: Settings, run: Run, sheet: Sheet, data: Training, c: Array
+) -> tuple[list[Any], list[Any]]:
+    """Machines, and the factor models they belong to."""
+    params, scheme, likelihood = settings.params, settings.scheme, settings.likelihood
+    prior = FactorPrior(params["nu"])
+    K = settings.n_factors(sheet, prior)
+    joint = params["joint"]
+    # variational EM stops before factors have converged that had not when it began
+    rough = settings.is_drawn or (settings.is_linear and joint)
+    q, scores, _ = learn(prior, sheet, K, *((20, 1e-4) if rough else (500, 1e-6)))
+    if not settings.is_linear:
+        Y = np.stack(list(one_against_rest(data.codes, data.n_classes)), axis=1)
+        kernel, _ = check.choose_kernel(params["kernel"], K)
+        with run.checkpoint(lambda: [sheet.table(), sheet.c, data.codes, c]) as store:
+            found = fit_kernel(
+                sheet, Y, c, likelihood, prior, kernel, (q, scores), scheme,
+                bias=settings.level**-0.5, tune=params["tune"], joint=joint,
+                probability=params["probability"], rng=run.generator("factors"),
+                n_jobs=params["n_jobs"], report=run, store=store,
+            )  # fmt: skip
+        return found, [found[0].fitted]
+    # scores are a design with latent entries
+    design: Any = FactorScores(prior, q) if joint else ProjectedScores(q)
+    terms = (
+        Term("intercept", Intercept(), Fixed(settings.level)),
+        Term("factors", design, check.choose_prior(params["coef_prior"], scheme)),
+    )
+    blocks = Blocks(sheet.table(), np.empty(sheet.n), c, sheet.n, copies=sheet.c)
+    model = Model(terms, likelihood).sized(float(c.sum()))
+    machines = run.fit(Problem(model, blocks, Serial()), data.codes, data.n_classes, scheme)
+    if not settings.is_drawn:
+        return machines, [LinearFit(machine) for machine in machines]
+    machines = [_judged(machine) for machine in machines]
+    return machines, [LinearDraws(machine) for machine in machines]
+
+
+def merged(data: Training) -> Training:
+    """Equal rows of equal class as one, in an order that depends on their values only.
+
+    Scores at a point have local optima, and rounding can decide which of them a climb finds: the
+    same data have to be the same arrays.
+    """
+    X, holes = data.X, np.isnan(data.X)
+    values = np.hstack([np.where(holes, 0.0, X), holes]) if holes.any() else X
+    found = merge(values, data.codes, data.copies)
+    one = np.unique(found.back, return_index=True)[1]  # a row for every merged one
+    return data.take(one)._replace(c=np.bincount(found.back, data.c), copies=found.c)
+
+
+def _judged(machine: Machine) -> Machine:
+    """Chains are compared by their fit: factors turn into one another without changing it."""
+    assert machine.draws is not None
+    worst = float(r_hat(machine.draws.log_prob[:, :, None])[0])
+    return replace(machine, converged=worst <= AGREED, change=worst)
