@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,17 +19,17 @@ def computed(*arrays: Any) -> tuple[Any, ...]:
 
 
 def lazily(
-    estimator: Any,
-    method: str,
+    work: Callable[..., Array],
     X: Any,
-    groups: Any = None,
+    groups: Any,
+    encoding: Any,
     numbered: bool = False,
     **options: Any,
 ) -> Any:
-    """A Dask array of the results of a method for each partition.
+    """A Dask array of the results of a function for each partition.
 
-    ``method`` returns an array with a row (or an entry) for each row of ``X``; if ``numbered`` it
-    is given the number of the partition.
+    ``work`` returns an array with a row (or an entry) for each row of ``X``; if ``numbered`` it is
+    given the number of the partition.
     """
     import dask.array as da
 
@@ -39,9 +40,9 @@ def lazily(
     X = X if columns is None else X.to_dask_array()
     X = X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
     factors = tuple(members), is_named(groups)
-    call = _Call(estimator, method, columns, *factors, options, numbered)
+    call = _Call(work, columns, *factors, options, numbered)
     row = np.zeros((1, X.shape[1]), dtype=X.dtype)
-    for category in estimator.encoding_.categories:
+    for category in encoding.categories:
         row[0, category.column] = category.levels[0]
     few = call(row, *[np.full((1, 1), None)] * len(members))
     one = few.ndim == 1
@@ -59,10 +60,9 @@ def lazily(
 
 @dataclass(frozen=True, eq=False)
 class _Call:
-    """A method of an estimator as a function of the rows and groups of one partition."""
+    """A function of rows and options as one of the rows and groups of one partition."""
 
-    estimator: Any
-    method: str
+    work: Callable[..., Array]
     columns: list[str] | None  # of data frames
     factors: tuple[str, ...]
     named: bool  # whether groups are found by name
@@ -83,7 +83,7 @@ class _Call:
             options["groups"] = groups if self.named else Placed(groups)
         if self.numbered:
             options["number"] = block_id[0]
-        return getattr(self.estimator, self.method)(rows, **options)  # type: ignore[no-any-return]
+        return self.work(rows, **options)
 
 
 def _lazy_groups(X: Any, groups: Any) -> dict[str, Any]:

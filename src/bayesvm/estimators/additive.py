@@ -31,6 +31,7 @@ from .groups import check_corner, prior_of
 from .missing import MissingCells
 from .mixed import MixedSVC
 from .posing import choose_engine, pose
+from .predictions import draw_f
 from .tables import TermTable, of_term
 
 NO_CELLS = "missing cells are modelled by terms with Missing(Columns(...)); there is none."
@@ -430,7 +431,7 @@ class AdditiveSVC(BayesianClassifier):
             first when there are more than two.
         """
         if X is not None:
-            return self._draw_f(n, X, random_state)
+            return draw_f(self, n, X, random_state)
         return self._report().draws(n, self._generator(random_state))
 
     def to_arviz(self) -> Any:

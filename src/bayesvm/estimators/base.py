@@ -15,19 +15,18 @@ object over the machines (:mod:`bayesvm.reports`), to which the estimator's prop
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from ..blocks import block_rows, cut
-from ..blocks.lazy import computed, lazily
+from ..blocks.lazy import lazily
 from ..core import arrays
-from ..core.random import stream
 from ..core.types import Array
 from ..engines import Gpu
 from ..engines.threads import blas_threads
@@ -35,23 +34,19 @@ from ..inference import Gibbs
 from ..inference.loop import State
 from ..inputs import reading
 from ..inputs.encoding import Encoding
-from ..inputs.labels import Training, labels_of, read_labels
+from ..inputs.labels import Training, read_labels
 from ..inputs.parameters import check_parameters, is_among, warn_idle
-from ..inputs.sources import is_dask
 from ..inputs.tables import read_table
-from ..machines.calibration import enclosing
 from ..machines.fit import Fit, Objective
 from ..machines.machine import Machine
 from ..machines.posterior import GaussianPosterior
 from ..model.model import Problem
-from ..reports.tables import tails
+from . import predictions
 from .missing import MissingCells
 from .nested import changed, flat, separated
 from .posing import choose_engine
 from .run import Run, generator, warm_starts
 from .stream import Stream
-
-PIECE = 1000  # rows at which f is drawn jointly, and held for all draws
 
 
 class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -301,7 +296,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         std : array of the same shape
             Only with ``return_std``.  Posterior standard deviation of f (of each class's f).
         """
-        return self._decision(X, return_std=return_std)
+        return predictions.decision(self, X, return_std=return_std)
 
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities.
@@ -316,7 +311,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         proba : array of shape (n, n_classes)
             Columns in the order of ``classes_``.
         """
-        return self._proba(X)
+        return predictions.proba(self, X)  # type: ignore[no-any-return]
 
     def predict(self, X: Any) -> Any:
         """The most probable class of each row: ``classes_[predict_proba(X).argmax(1)]``.
@@ -331,7 +326,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels : array of shape (n,)
             Entries of ``classes_``.
         """
-        return self._predict(X)
+        return predictions.labels(self, X)
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
         """Lower and upper class probabilities, from the posterior of f.
@@ -350,7 +345,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             link.  More: those of the normalised probabilities, with f of all classes drawn; the
             draws are the same every time.
         """
-        return self._interval(X, level=level)
+        return predictions.interval(self, X, level=level)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy of ``predict``.
@@ -369,69 +364,18 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         score : float
             Share of rows predicted right.
         """
-        return self._score(X, y, sample_weight)
+        return predictions.accuracy(self, X, y, sample_weight)
 
-    # The same with groups, which an estimator that has them passes on.  Dask collections are
-    # predicted lazily, by these methods on each partition.
+    # How they are computed; an estimator with groups passes these on.
 
-    def _decision(self, X: Any, groups: Any = None, return_std: bool = False) -> Any:
-        if is_dask(X):
-            lazy = self._lazy_pair if return_std else self._lazily
-            return lazy("_decision", X, groups, return_std=return_std)
-        m, v = self._moments(X, groups)
-        if not return_std:
-            return arrays.back(self.fit_.scores(m, v), X)
-        self._need_spread()
-        both = m + self.offset_, np.sqrt(v)
-        mean, std = (part[:, 0] if self.fit_.is_binary else part for part in both)
-        return arrays.back(mean, X), arrays.back(std, X)
-
-    def _proba(self, X: Any, groups: Any = None) -> Any:
-        if is_dask(X):
-            return self._lazily("_proba", X, groups)
-        m, v = self._moments(X, groups)
-        return arrays.back(self.fit_.proba(m, v), X)
-
-    def _predict(self, X: Any, groups: Any = None) -> Any:
-        if is_dask(X):
-            return self._lazily("_predict", X, groups)
-        m, v = self._moments(X, groups)
-        return arrays.back(self.classes_[self.fit_.proba(m, v).argmax(axis=1)], X)
-
-    def _interval(self, X: Any, groups: Any = None, level: float = 0.9) -> tuple[Any, Any]:
-        ends = tails(level)
-        if is_dask(X):
-            return self._lazy_pair("_interval", X, groups, level=level)
-        self._need_spread()
-        m, v = self._moments(X, groups)
-        p, odds = self.fit_.proba(m, v), self.fit_.odds(m, v)
-        parts = [self.fit_.bands(rows, ends) for rows in self._pieces(self._read_new(X, groups))]
-        low, high = enclosing(odds, *np.concatenate(parts, axis=1))
-        return arrays.back(np.minimum(low, p), X), arrays.back(np.maximum(high, p), X)
+    def _lazily(self, work: Callable[..., Any], X: Any, groups: Any, **options: Any) -> Any:
+        """A lazy array: a function of the estimator and each partition of a Dask collection."""
+        return lazily(partial(work, self), X, groups, self.encoding_, **options)
 
     def _need_spread(self) -> None:
         """Raise an error where the fit is a point estimate."""
         if not self.machines_[0].posterior.has_spread:
             self.machines_[0].posterior.variance()
-
-    def _score(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> float:
-        y, found, c = computed(labels_of(X, y), self._predict(X, groups), sample_weight)
-        return float(accuracy_score(y, found, sample_weight=c))
-
-    def _lazily(self, method: str, X: Any, groups: Any, **options: Any) -> Any:
-        """A lazy array: a method on each partition of a Dask collection."""
-        return lazily(self, method, X, groups, **options)
-
-    def _lazy_pair(self, method: str, X: Any, groups: Any, **options: Any) -> tuple[Any, Any]:
-        """Two lazy arrays: a method that returns a pair, on each partition."""
-        both = self._lazily("_pair", X, groups, of=method, options=options)
-        k = both.shape[1] // 2
-        a, b = both[:, :k], both[:, k:]
-        return (a, b) if method == "_interval" or k > 1 else (a[:, 0], b[:, 0])
-
-    def _pair(self, X: Any, of: str, options: dict[str, Any], groups: Any = None) -> Array:
-        """Both arrays of a method side by side."""
-        return np.column_stack(getattr(self, of)(X, groups, **options))
 
     def _moments(self, X: Any, groups: Any = None) -> tuple[Array, Array]:
         """Mean and variance of each machine's f at new rows, ``(n, machines)``."""
@@ -455,39 +399,6 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _on_device(self) -> bool:
         """Whether moments can be computed where the rows are."""
         return all(isinstance(m.posterior, GaussianPosterior) for m in self.machines_)
-
-    # ----- draws of f
-
-    def _draw_f(self, n: int, X: Any, random_state: Any, groups: Any = None) -> Any:
-        """Draws of f at rows, ``(n, rows)`` or ``(n, classes, rows)``.
-
-        Of a source or a Dask collection coefficients are drawn once, for all rows.  Variation
-        outside of them is drawn jointly for neighbouring rows, with a generator for each thousand.
-        """
-        self._fitted()
-        rng = self._generator(random_state)
-        thetas = self.fit_.thetas(n, rng)
-        if reading.is_source(X):
-            how: dict[str, Any] = {"thetas": thetas, "seed": int(rng.integers(2**32))}
-            if is_dask(X):
-                f = self._lazily("_draws_of_rows", X, groups, numbered=True, **how)
-            else:
-                f = self._draws_of_rows(X, groups=groups, **how)
-            each = [f.T[j :: len(thetas)] for j in range(len(thetas))]
-            return each[0] if len(thetas) == 1 else np.stack(each, axis=1)
-        X = arrays.to_numpy(self._read_new(X, groups))
-        f = np.stack(self._draws_at(X, thetas, rng), axis=1)
-        return f[:, 0] if len(thetas) == 1 else f
-
-    def _draws_of_rows(
-        self, X: Any, thetas: list[Array], seed: int, number: int = 0, groups: Any = None
-    ) -> Array:
-        """Draws of f, a row for each row: ``(rows, draws * machines)``."""
-        parts = []
-        for k, rows in enumerate(self._pieces(self._read_new(X, groups), PIECE)):
-            f = self._draws_at(rows, thetas, stream(seed, "rows of f", number, k))
-            parts.append(np.stack(f, axis=1).reshape(-1, rows.shape[0]).T)
-        return np.concatenate(parts)
 
     def _draws_at(self, X: Any, thetas: list[Array], rng: np.random.Generator) -> list[Array]:
         """f of each machine at rows, for draws of its coefficients, ``(draws, rows)``."""

@@ -22,6 +22,7 @@ from ..reports.kernels import KernelReport
 from . import choices as check
 from .base import BayesianClassifier
 from .kernel_fit import Settings, fit_blocks, fit_rows, prepare
+from .predictions import draw_f
 from .run import Run
 from .stream import Setup, advance, streamable, variational
 
@@ -394,7 +395,7 @@ class BayesianSVC(BayesianClassifier):
             One more axis, of classes, after the first when there are more than two.
         """
         if X is not None:
-            return self._draw_f(n, X, random_state)  # type: ignore[no-any-return]
+            return draw_f(self, n, X, random_state)
         report, rng = self._report, self._generator(random_state)
         thetas = [m.posterior.sample(n, rng) for m in report.machines]
         points = report.design.Z if self._precomputed else report.points

@@ -20,6 +20,7 @@ from ..reports.coefficients import Coefficients
 from . import choices as check
 from .base import BayesianClassifier
 from .posing import in_blocks, pose
+from .predictions import draw_f
 from .stream import Setup, advance, streamable, variational
 
 
@@ -425,7 +426,7 @@ class BayesianLinearSVC(BayesianClassifier):
             Only with ``return_intercept``.
         """
         if X is not None:
-            return self._draw_f(n, X, random_state)
+            return draw_f(self, n, X, random_state)
         draws = self._coefficients.draws(n, self._generator(random_state))
         return draws if return_intercept else draws[0]
 

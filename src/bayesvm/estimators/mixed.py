@@ -22,6 +22,7 @@ from ..model.model import Model, Problem, arranged
 from ..reports.effects import GroupEffects, second_moments
 from ..reports.tables import arviz_tree
 from . import choices as check
+from . import predictions
 from .base import BayesianClassifier
 from .formula import Formula
 from .groups import check_sizes, group_terms, parts_of
@@ -212,13 +213,13 @@ class MixedSVC(BayesianClassifier):
                 reading.check_complete(X, model.terms[k].design.slopes, self._names())
         return beside(X, groups, levels)
 
-    def _lazily(self, method: str, X: Any, groups: Any, **options: Any) -> Any:
+    def _lazily(self, work: Callable[..., Any], X: Any, groups: Any, **options: Any) -> Any:
         if self._fitted() and self._formula is not None:
             raise ValueError(
                 "a model with a formula reads pandas frames; predict partition by partition, such "
                 "as data.map_partitions(model.predict)."
             )
-        return super()._lazily(method, X, groups, **options)
+        return super()._lazily(work, X, groups, **options)
 
     # ----- fitting
 
@@ -358,18 +359,18 @@ class MixedSVC(BayesianClassifier):
         values : array of shape (n,) or (n, n_classes), or two of them
             They rank rows as ``predict_proba`` does.
         """
-        return self._decision(X, groups, return_std)
+        return predictions.decision(self, X, groups, return_std)
 
     def predict_proba(self, X: Any, groups: Any = None) -> Array:
         """Class probabilities of rows in ``groups``, ``(n, n_classes)``.
 
         Groups that were not seen or are not given are averaged over.
         """
-        return self._proba(X, groups)
+        return predictions.proba(self, X, groups)  # type: ignore[no-any-return]
 
     def predict(self, X: Any, groups: Any = None) -> Any:
         """The most probable class of each row, in ``groups`` or averaged over them."""
-        return self._predict(X, groups)
+        return predictions.labels(self, X, groups)
 
     def predict_interval(
         self, X: Any, level: float = 0.9, groups: Any = None
@@ -379,13 +380,13 @@ class MixedSVC(BayesianClassifier):
         They have posterior mass ``level`` between them and enclose ``predict_proba``.  Groups that
         were not seen or are not given make the interval wider.
         """
-        return self._interval(X, groups, level)
+        return predictions.interval(self, X, groups, level)
 
     def score(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
     ) -> float:
         """Accuracy of ``predict``; labels ``y`` are not needed where a source has them."""
-        return self._score(X, y, sample_weight, groups)
+        return predictions.accuracy(self, X, y, sample_weight, groups)
 
     def sample_posterior(
         self,
@@ -401,7 +402,7 @@ class MixedSVC(BayesianClassifier):
         were not seen or are not given are drawn too, for each row.
         """
         if X is not None:
-            return self._draw_f(n, X, random_state, groups)
+            return predictions.draw_f(self, n, X, random_state, groups)
         draws = self._coefficients.draws(n, self._generator(random_state))
         return draws if return_intercept else draws[0]
 

@@ -39,6 +39,7 @@ from ..vectors.candidates import MergedRows, choose_candidates, has_length_scale
 from ..vectors.journal import Journal
 from ..vectors.sparse import Found
 from . import choices as check
+from .predictions import draw_f
 from .run import Run
 
 BIAS = Fixed(1e-8)  # prior of the bias by default: nearly flat
@@ -245,7 +246,7 @@ def sample_posterior(self: Any, n: int = 1000, X: Any = None, random_state: Any 
     """
     if X is None:
         return _report(self).draws(n, self._generator(random_state))
-    out: Array = self._draw_f(n, X, random_state)
+    out: Array = draw_f(self, n, X, random_state)
     return out
 
 

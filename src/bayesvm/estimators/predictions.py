@@ -1,0 +1,126 @@
+"""Predictions of a fitted estimator at rows, with the groups of an estimator that has them.
+
+Dask collections are predicted lazily, by the same functions on each partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import accuracy_score
+
+from ..blocks.lazy import computed
+from ..core import arrays
+from ..core.random import stream
+from ..core.types import Array
+from ..inputs.labels import labels_of
+from ..inputs.reading import is_source
+from ..inputs.sources import is_dask
+from ..machines.calibration import enclosing
+from ..reports.tables import tails
+
+PIECE = 1000  # rows at which f is drawn jointly, and held for all draws
+
+
+def decision(model: Any, X: Any, groups: Any = None, return_std: bool = False) -> Any:
+    """Decision values, or mean and standard deviation of f."""
+    if is_dask(X):
+        if return_std:
+            return _lazy_pair(model, decision, X, groups, return_std=True)
+        return model._lazily(decision, X, groups)
+    m, v = model._moments(X, groups)
+    if not return_std:
+        return arrays.back(model.fit_.scores(m, v), X)
+    model._need_spread()
+    both = m + model.offset_, np.sqrt(v)
+    mean, std = (part[:, 0] if model.fit_.is_binary else part for part in both)
+    return arrays.back(mean, X), arrays.back(std, X)
+
+
+def proba(model: Any, X: Any, groups: Any = None) -> Any:
+    """Class probabilities."""
+    if is_dask(X):
+        return model._lazily(proba, X, groups)
+    return arrays.back(model.fit_.proba(*model._moments(X, groups)), X)
+
+
+def labels(model: Any, X: Any, groups: Any = None) -> Any:
+    """The most probable classes."""
+    if is_dask(X):
+        return model._lazily(labels, X, groups)
+    best = model.fit_.proba(*model._moments(X, groups)).argmax(axis=1)
+    return arrays.back(model.classes_[best], X)
+
+
+def interval(model: Any, X: Any, groups: Any = None, level: float = 0.9) -> tuple[Any, Any]:
+    """Lower and upper class probabilities."""
+    ends = tails(level)
+    if is_dask(X):
+        return _lazy_pair(model, interval, X, groups, level=level)
+    model._need_spread()
+    fit, (m, v) = model.fit_, model._moments(X, groups)
+    p, odds = fit.proba(m, v), fit.odds(m, v)
+    parts = [fit.bands(rows, ends) for rows in model._pieces(model._read_new(X, groups))]
+    low, high = enclosing(odds, *np.concatenate(parts, axis=1))
+    return arrays.back(np.minimum(low, p), X), arrays.back(np.maximum(high, p), X)
+
+
+def accuracy(model: Any, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> float:
+    """Share of rows predicted right."""
+    y, found, c = computed(labels_of(X, y), labels(model, X, groups), sample_weight)
+    return float(accuracy_score(y, found, sample_weight=c))
+
+
+def _lazy_pair(
+    model: Any, of: Callable[..., Any], X: Any, groups: Any, **options: Any
+) -> tuple[Any, Any]:
+    """Two lazy arrays: a function that returns a pair, on each partition."""
+    both = model._lazily(_pair, X, groups, of=of, options=options)
+    k = both.shape[1] // 2
+    a, b = both[:, :k], both[:, k:]
+    return (a, b) if of is interval or k > 1 else (a[:, 0], b[:, 0])
+
+
+def _pair(
+    model: Any, X: Any, of: Callable[..., Any], options: dict[str, Any], groups: Any = None
+) -> Array:
+    """Both arrays of a function side by side."""
+    return np.column_stack(of(model, X, groups, **options))
+
+
+# ---------------------------------------------------------------------------------------------
+# Draws of f
+
+
+def draw_f(model: Any, n: int, X: Any, random_state: Any, groups: Any = None) -> Any:
+    """Draws of f at rows, ``(n, rows)`` or ``(n, classes, rows)``.
+
+    Of a source or a Dask collection coefficients are drawn once, for all rows.  Variation outside
+    of them is drawn jointly for neighbouring rows, with a generator for each thousand.
+    """
+    fit, rng = model._fitted(), model._generator(random_state)
+    thetas = fit.thetas(n, rng)
+    if is_source(X):
+        how: dict[str, Any] = {"thetas": thetas, "seed": int(rng.integers(2**32))}
+        if is_dask(X):
+            f = model._lazily(_draws_of_rows, X, groups, numbered=True, **how)
+        else:
+            f = _draws_of_rows(model, X, groups=groups, **how)
+        each = [f.T[j :: len(thetas)] for j in range(len(thetas))]
+        return each[0] if len(thetas) == 1 else np.stack(each, axis=1)
+    X = arrays.to_numpy(model._read_new(X, groups))
+    f = np.stack(model._draws_at(X, thetas, rng), axis=1)
+    return f[:, 0] if len(thetas) == 1 else f
+
+
+def _draws_of_rows(
+    model: Any, X: Any, thetas: list[Array], seed: int, number: int = 0, groups: Any = None
+) -> Array:
+    """Draws of f, a row for each row: ``(rows, draws * machines)``."""
+    parts = []
+    for k, rows in enumerate(model._pieces(model._read_new(X, groups), PIECE)):
+        f = model._draws_at(rows, thetas, stream(seed, "rows of f", number, k))
+        parts.append(np.stack(f, axis=1).reshape(-1, rows.shape[0]).T)
+    return np.concatenate(parts)
