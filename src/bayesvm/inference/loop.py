@@ -40,6 +40,7 @@ class Step(NamedTuple):
     safe: Callable[[], Any] | None = None
     bold: Callable[[float], Any] | None = None
     singular: bool = False  # the covariance is rounded so much that the bound may fall
+    left: Callable[[], float] | None = None  # gain of the next step, where it can be foretold
 
 
 @dataclass(frozen=True)
@@ -119,8 +120,9 @@ def climb(
 
     The bound of a state is known from the pass that leaves it.  So a bold step, and the
     extrapolation of three states by ``longer``, are judged by a pass that is made anyway; one
-    that lowers the bound is dropped.  ``gain`` is that of a step of rate one, ``ahead()`` the next
-    state and whether it is a safe one, ``rounding`` the error of the bound itself.
+    that lowers the bound is dropped.  ``gain`` is that of a step of rate one, of the last or, where
+    it can be foretold, of the next; ``ahead()`` is the next state and whether it is a safe one,
+    ``rounding`` the error of the bound itself.
 
     All that an iteration depends on is kept at its top: a climb that is resumed from a checkpoint
     makes the same steps, bit for bit.
@@ -178,6 +180,7 @@ def climb(
             ahead = _ahead(here, pace)
             continue
         gain, change, pace = gain / pace.rate, gain, pace.faster()
+        gain = gain if there.left is None else there.left()
         ahead = _ahead(there, pace)
         converged = settled(gain, there.bound, x, new, ahead)
         path.append(there.bound)

@@ -231,12 +231,14 @@ def climb_evidence(
     search: Search,
     early: float = -np.inf,
     root: Array | None = None,
+    small: float = SMALL_GAIN,
 ) -> Summit:
-    """Climb by L-BFGS; give up where the eighth evaluation has not reached ``early``.
+    """Climb by L-BFGS until a step gains a ``small`` share.
 
-    Steps are ``root`` times those of the search.  By default the prior is round in them, so that a
-    length scale shared by many columns moves as easily as one column's own; a climb that follows
-    another takes its shape from that one.
+    It is given up where the eighth evaluation has not reached ``early``.  Steps are ``root`` times
+    those of the search.  By default the prior is round in them, so that a length scale shared by
+    many columns moves as easily as one column's own; a climb that follows another takes its shape
+    from that one.
     """
     if root is None:
         root = np.linalg.cholesky(np.linalg.inv(prior.precision))
@@ -257,7 +259,7 @@ def climb_evidence(
             unit = max(1.0, float(np.linalg.norm(slope)))
         return -value / unit, -slope / unit
 
-    options = {"maxfun": evaluations, "maxcor": 20, "ftol": SMALL_GAIN, "gtol": 1e-3}
+    options = {"maxfun": evaluations, "maxcor": 20, "ftol": small, "gtol": 1e-3}
     options["maxls"] = 4  # what more would gain is lost in the tolerance of the sites
     try:
         found = minimize(minus, np.zeros(theta.size), jac=True, method="L-BFGS-B", options=options)

@@ -33,7 +33,8 @@ from .evidence import LogNormal, Search, climb_evidence, parameter_prior
 from .matrices import through_factor
 from .whitened import Whitened
 
-EVALUATIONS = 8  # of the bound and its gradient
+EVALUATIONS = 16  # of the bound and its gradient,
+SMALL_GAIN = 1e-4  # and relative gain of a step that ends them: there are many more rows than seen
 ROWS = 30_000  # that are seen: three times as many gain a tenth of what these do
 PASSES = 40  # at most, for each
 SETTLED = 1e-6  # relative change of the bound at which a gradient is taken
@@ -99,7 +100,8 @@ def refine(
     """A few ascent steps from a kernel chosen on a sample."""
     prior = parameter_prior(kernel, extent, amplitude)
     score = StreamedEvidence(kernel, problems, prior)
-    top = climb_evidence(score, prior, kernel.theta, EVALUATIONS, search or Search())
+    how: dict[str, Any] = {"search": search or Search(), "small": SMALL_GAIN}
+    top = climb_evidence(score, prior, kernel.theta, EVALUATIONS, **how)
     return kernel.with_theta(top.theta)
 
 
