@@ -116,7 +116,7 @@ def test_means_of_several_machines_are_those_of_each(kind, monkeypatch):
     process, site, each = PROCESSES[kind](X), SoftHinge().tight, ClassLabels.of(machines)
     w, B = each.start(site)
     now = process.moments(Sites(w, B[:, 0]))
-    A = now.weights(B)
+    A = now.solve(B)[0]
     M = process.times(A)
     space = Coordinates.of(process, now)
 
@@ -126,13 +126,13 @@ def test_means_of_several_machines_are_those_of_each(kind, monkeypatch):
 
     M_new, U_new = climb_means(rows, space, M, space.pull(A))
     for k, labels in enumerate(machines):
-        np.testing.assert_allclose(now.weights(B[:, k]), A[:, k], atol=1e-10)
+        np.testing.assert_allclose(now.solve(B[:, k])[0], A[:, k], atol=1e-10)
 
         def one(m, labels=labels):
             local = site(labels.y, m[labels.at], now.v[labels.at]).times(labels.c)
             return float(local.bound.sum()), labels.total(local.g), labels.total(local.h)
 
-        m, alpha = climb_mean(one, process.times, now.weights, M[:, k], A[:, k])
+        m, alpha = climb_mean(one, process.times, now.solve, M[:, k], A[:, k])
         np.testing.assert_allclose(M_new[:, k], m, atol=1e-8)
         np.testing.assert_allclose(U_new[:, k], space.pull(alpha), atol=1e-8)
 

@@ -32,7 +32,8 @@ from ..model.model import Model
 from ..priors import Fixed
 from .gibbs import Chains, Mixture, Sampled, sample_process
 from .matrices import invert
-from .process import Gram, Labels, LowRank, Predictor, SiteFit, Sites, fit_sites
+from .predictor import Predictor
+from .process import Gram, Labels, LowRank, SiteFit, Sites, fit_sites
 from .shared import ClassLabels, fit_shared, joined
 from .whitened import Whitened
 

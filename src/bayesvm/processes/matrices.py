@@ -73,6 +73,27 @@ def invert(L: Array) -> Array:
     return R
 
 
+def inverse_of(R: Array) -> Array:
+    """The inverse R' R of which R, a lower triangle with zeros above its diagonal, is the root."""
+    times = lapack.dlauum if R.dtype == np.float64 else lapack.slauum
+    half: Array = times(R, lower=1)[0]
+    half[np.diag_indices_from(half)] *= 0.5
+    return half + half.T
+
+
+def posterior_covariance(R: Array, s: Array, v: Array) -> Array:
+    r"""The covariance of f given sites of precisions s^2, :math:`W^{-1/2}(I - B^{-1})W^{-1/2}`.
+
+    Its diagonal v is given: there the difference is one of near equals where a site is weak.
+    """
+    V = inverse_of(R)
+    by = (1.0 / s).astype(V.dtype)
+    V *= -by
+    V *= by[:, None]
+    V[np.diag_indices_from(V)] = v
+    return V
+
+
 def lower_times(R: Array, A: Array) -> Array:
     """The product of a lower triangle and a matrix."""
     times = blas.dtrmm if R.dtype == np.float64 else blas.strmm

@@ -18,7 +18,7 @@ SHORTEST = 1e-3  # step that is tried
 def climb_mean(
     rows: Callable[[Array], tuple[float, Array, Array]],
     times: Callable[[Array], Array],
-    weights: Callable[[Array], Array],
+    solve: Callable[[Array], tuple[Array, Array]],
     m: Array,
     alpha: Array,
     enough: float = 0.0,
@@ -30,7 +30,7 @@ def climb_mean(
     derivatives *h* at the points; ``times(a)`` is K a.  A step of Newton's method solves
     :math:`(I + HK)\,\delta = g - \alpha` by conjugate gradients in the inner product of K.  The
     preconditioner is the inverse for other second derivatives, those of the last pass:
-    ``weights(b)`` is :math:`(I + WK)^{-1}b`.  So no matrix is factorised.
+    ``solve(b)`` are :math:`(I + WK)^{-1}b` and K times it.  So no matrix is factorised.
 
     It ends where a step promises no more than ``enough``, or than a ``share`` of what all have
     gained.  Returned are m and alpha.
@@ -38,7 +38,8 @@ def climb_mean(
     value, g, h = rows(m)
     here = first = value - 0.5 * float(alpha @ m)
     for _ in range(STEPS):
-        step, rise = _newton_step(g - alpha, h, times, weights)
+        step = _newton_step(g - alpha, h, solve)
+        rise = times(step)
         promised, rate = 0.5 * float(rise @ (g - alpha)), 1.0
         while True:
             m_new, alpha_new = m + rate * rise, alpha + rate * step
@@ -55,21 +56,19 @@ def climb_mean(
     return m, alpha
 
 
-def _newton_step(
-    r: Array, h: Array, times: Callable[[Array], Array], weights: Callable[[Array], Array]
-) -> tuple[Array, Array]:
-    """The solution of (I + H K) delta = r, and K delta."""
-    step, rise = np.zeros_like(r), np.zeros_like(r)
-    z = weights(r)
-    p, Kp, size = z, times(z), float(times(r) @ z)
+def _newton_step(r: Array, h: Array, solve: Callable[[Array], tuple[Array, Array]]) -> Array:
+    """The solution of (I + H K) delta = r."""
+    step = np.zeros_like(r)
+    p, Kp = solve(r)
+    size = float(r @ Kp)
     most = CG_TOL * size
     for _ in range(CG_STEPS):
         if not size > most:
             break
         q = h * Kp + p
         length = size / float(Kp @ q)
-        step, rise, r = step + length * p, rise + length * Kp, r - length * q
-        z = weights(r)
-        old, size = size, float(times(r) @ z)
-        p, Kp = z + (size / old) * p, times(z) + (size / old) * Kp
-    return step, rise
+        step, r = step + length * p, r - length * q
+        z, Kz = solve(r)
+        old, size = size, float(r @ Kz)
+        p, Kp = z + (size / old) * p, Kz + (size / old) * Kp
+    return step

@@ -47,7 +47,7 @@ from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import solve_triangular
 
 from ..core.types import Array, Local
 from ..inference.loop import Pace, SinglePace, Step, climb
@@ -56,19 +56,21 @@ from ..machines.leave_one_out import leave_one_out
 from .matrices import (
     factor,
     factor_in_place,
+    inverse_of,
     invert,
     lower_times,
     over,
+    posterior_covariance,
     pull_places,
     square,
     through_factor,
 )
 from .newton import climb_mean
+from .predictor import NEGLIGIBLE, Predictor
 from .whitened import JITTER, kernel_factor
 
 Site = Callable[[Array, Array, Array], Local]
 
-NEGLIGIBLE = 1e-10  # precision of a site, in units of the prior's, that changes nothing
 FIRST = 2.0  # size of f before anything is known, with unit variance
 MANY = 2000  # points from which on passes are made in single precision, the last apart,
 SINGLE_STRONG = 1e-3  # the same there,
@@ -111,7 +113,7 @@ class SiteMoments(NamedTuple):
     R: Array  # lower, R' R is the inverse of B
     on: Array  # points that are in B
     kl: float
-    weights: Callable[[Array], Array]  # alpha for other potentials b, which may be columns
+    solve: Callable[[Array], tuple[Array, Array]]  # alpha and m for other potentials, or columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,28 +144,6 @@ class SiteFit:
         rest = np.broadcast_to(self.outside, self.m.shape)[labels.at]
         m, v = leave_one_out(m, v - rest, site(labels.y, m, v), labels.c)
         return m, v + rest
-
-
-@dataclass(frozen=True, eq=False)
-class Predictor:
-    """Moments of f at new rows from their kernel values with the points of an exact process."""
-
-    alpha: Array
-    w: Array  # of the points in B
-    R: Array
-    on: Array
-
-    @staticmethod
-    def of(K: Array, w: Array, alpha: Array) -> Predictor:
-        """From the covariance at the points and the precisions of the sites."""
-        on = np.flatnonzero(w * np.diag(K) > NEGLIGIBLE)
-        return Predictor(alpha, w[on], invert(factor(K, w[on], on)), on)
-
-    def __call__(self, cross: Array, diag: Array) -> tuple[Array, Array]:
-        """From values with the points, ``(new, points)``, and of the rows with themselves."""
-        T = (cross[:, self.on] * np.sqrt(self.w)) @ self.R.T
-        v = diag - np.einsum("ij,ij->i", T, T)
-        return cross @ self.alpha, np.maximum(v, 1e-12 * diag)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -228,12 +208,13 @@ class Gram:
         Points without precision (many, under the hinge) are left out of B.  Where a site is strong,
         :math:`v_i = (1 - [B^{-1}]_{ii})/w_i`, which needs no more than R; where it is weak that
         would be a difference of near equals, and the column is solved for.  Of factors in single
-        precision the mean is corrected in double.
+        precision the mean is corrected in double.  Means for other potentials are products with V,
+        which is made when the first is asked for; its entries at weak sites are rounded towards 0.
         """
         K, diag, held = self.K, np.diag(self.K), self.K if self.single is None else self.single
         on = np.flatnonzero(sites.w * diag > NEGLIGIBLE)
         s, exact = np.sqrt(sites.w[on]), held is K
-        R = invert(factor(held, sites.w[on], on))
+        R, strong = invert(factor(held, sites.w[on], on)), STRONG if exact else SINGLE_STRONG
 
         def weights(b: Array) -> Array:
             alpha, by = b.copy(), s if b.ndim == 1 else s[:, None]
@@ -241,12 +222,26 @@ class Gram:
             alpha[on] -= by * (R.T @ (R @ x.astype(R.dtype, copy=False)))
             return alpha
 
-        alpha, share = weights(sites.b), np.zeros(diag.size)  # share of the variance that is gone
-        for _ in range(0 if exact else CORRECTIONS):
-            alpha += weights(sites.b - alpha - sites.w * (K @ alpha))
+        @cache
+        def covariance() -> Array:
+            least = np.sqrt(strong / diag)
+            return posterior_covariance(R, np.maximum(s, least), v)
+
+        def solve(b: Array) -> tuple[Array, Array]:
+            if on.size < diag.size:
+                alpha = weights(b)
+                return alpha, K @ alpha
+            m = covariance() @ b.astype(held.dtype, copy=False)
+            return b - (sites.w * m.T).T, m
+
+        alpha, share = sites.b, np.zeros(diag.size)  # share of the variance that is gone
+        if np.any(sites.b):
+            alpha = weights(sites.b)
+            for _ in range(0 if exact else CORRECTIONS):
+                alpha += weights(sites.b - alpha - sites.w * (K @ alpha))
         share[on] = 1.0 - np.einsum("ij,ij->j", R, R, dtype=float)
         v = share / np.maximum(sites.w, 1e-300)
-        weak = np.flatnonzero(share < (STRONG if exact else SINGLE_STRONG))
+        weak = np.flatnonzero(share < strong)
         if weak.size and on.size:
             T = lower_times(R, held[np.ix_(on, weak)] * s[:, None].astype(held.dtype))
             v[weak] = diag[weak] - np.einsum("ij,ij->j", T, T, dtype=float)
@@ -254,7 +249,7 @@ class Gram:
             v = diag.copy()
         m, v = K @ alpha, np.maximum(v, 1e-12 * diag)
         kl = 0.5 * float(alpha @ m - sites.w @ v) - np.log(np.diag(R), dtype=float).sum()
-        return SiteMoments(m, v, alpha, R, on, float(kl), weights)
+        return SiteMoments(m, v, alpha, R, on, float(kl), solve)
 
     def times(self, alpha: Array) -> Array:
         """The mean at the points: K alpha."""
@@ -271,8 +266,7 @@ class Gram:
         roots = {id(fit.R): fit for fit in fits}
         for fit in roots.values():
             if fit.on.size:  # else LAPACK would print a complaint
-                inverse, _ = lapack.dlauum(fit.R, lower=1)
-                inverse += np.tril(inverse, -1).T  # R has zeros above the diagonal
+                inverse = inverse_of(fit.R)
                 s = np.sqrt(fit.sites.w[fit.on])
                 inverse *= s[:, None]
                 inverse *= s * (len(fits) / len(roots))
@@ -350,14 +344,14 @@ class LowRank:
             a: Array = (R @ (self.C.T @ (b.T / tau).T)).T @ T
             return ((a + self.rest * b.T) / tau if self.fitc else a).T
 
-        def weights(b: Array) -> Array:
-            return b - (sites.w * mean(b).T).T
+        def solve(b: Array) -> tuple[Array, Array]:
+            m = mean(b)
+            return b - (sites.w * m.T).T, m
 
-        m = mean(sites.b)
-        alpha = sites.b - sites.w * m
+        alpha, m = solve(sites.b)
         kl = half + 0.5 * float(alpha @ m - sites.w @ spread)
         on = np.arange(m.size)
-        return SiteMoments(m, np.maximum(v, 1e-300), alpha, R, on, float(kl), weights)
+        return SiteMoments(m, np.maximum(v, 1e-300), alpha, R, on, float(kl), solve)
 
     def times(self, alpha: Array) -> Array:
         """The mean at the points for weights alpha of them."""
@@ -422,7 +416,7 @@ def best_mean(
         local = site(labels.y, m[labels.at], v).times(labels.c)
         return float(local.bound.sum()), labels.total(local.g), labels.total(local.h)
 
-    return climb_mean(rows, process.times, now.weights, now.m, now.alpha, **until)
+    return climb_mean(rows, process.times, now.solve, now.m, now.alpha, **until)
 
 
 def fit_sites(

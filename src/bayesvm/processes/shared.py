@@ -29,12 +29,12 @@ from ..machines.leave_one_out import leave_one_out
 from .newton import SHORTEST, STEPS
 from .process import FIRST, Gram, Labels, LowRank, Site, SiteFit, SiteMoments, Sites
 
-# The shared precisions are not the curvatures of a class, so that exact steps would take many
-# products; half as many lead as far.
-CG_STEPS = 8
+OF_LAST = 0.02  # share of what the last pass has changed, at which steps of the means end
+CG_STEPS = 32  # many: the shared precisions are not the curvatures of a class
 CG_TOL = 0.03  # of the squared residual
 SHARE_LEFT = 0.1  # of the gain of all steps, at which they end
-SLOWER = 8  # passes after which steps of the precisions are halved, on a logarithmic scale
+EARLIER = 2  # passes beside the last from which the next precisions are extrapolated,
+FARTHEST = 1.0  # and how far from those found, on a logarithmic scale
 
 ROUNDING = 1e-13  # share of the largest eigenvalue that others are raised by
 
@@ -130,9 +130,9 @@ class Coordinates:
         """Coordinates whose means are K G."""
         return G
 
-    def solve(self, x: Array) -> Array:
-        """The product with the inverse of I + WK, in coordinates."""
-        return self.now.weights(x)
+    def solve(self, x: Array) -> tuple[Array, Array]:
+        """The product with the inverse of I + WK, in coordinates, and its means."""
+        return self.now.solve(x)
 
     def inner(self, x: Array, A: Array, M: Array) -> Array:
         """Products of columns in the inner product of K; M are the means of A."""
@@ -161,9 +161,9 @@ class Whitened(Coordinates):
         out: Array = self.process.C.T @ G
         return out
 
-    def solve(self, x: Array) -> Array:
+    def solve(self, x: Array) -> tuple[Array, Array]:
         out: Array = self.now.R.T @ (self.now.R @ x)
-        return out
+        return out, self.means(out)
 
     def inner(self, x: Array, A: Array, M: Array) -> Array:
         out: Array = np.einsum("ij,ij->j", x, A)
@@ -202,7 +202,7 @@ def fit_shared(
     (w, B), K = start or labels.start(site, share), labels.Y.shape[1]
     none = np.zeros(w.size)
     total, path, converged, change = -np.inf, [], False, np.inf
-    place = process.rough if max_iter > 1 else process
+    place, path_of_w = process.rough if max_iter > 1 else process, FixedPoint()
     M, A, last = np.empty((0, K)), np.empty((0, K)), False
     for passes in range(1, max_iter + 1):
         try:
@@ -214,7 +214,7 @@ def fit_shared(
             now = place.moments(Sites(w, none))
         space = Coordinates.of(process, now)
         if passes == 1:
-            A = space.solve(space.pull(B))
+            A = space.solve(space.pull(B))[0]
         M = space.means(A)
 
         def rows(M: Array, which: Array, v: Array = now.v) -> tuple[Array, Array, Array]:
@@ -222,7 +222,7 @@ def fit_shared(
             return local.bound.sum(axis=0), labels.group @ local.g, labels.group @ local.h
 
         size = max(1.0, abs(total)) if final else K * float(labels.first.c.sum())
-        enough = 0.1 * tol * size / K if np.isfinite(size) else 0.0
+        enough = max(0.1 * tol * size, OF_LAST * abs(change)) / K if np.isfinite(change) else 0.0
         if passes == 1:
             M, A = _no_worse_than_zero(rows, space, M, A)
         M, A = climb_means(rows, space, M, A, enough)
@@ -240,9 +240,7 @@ def fit_shared(
             continue  # once more, with the same precisions
         if converged or stop or passes == max_iter:
             break
-        old, w = w, share(labels.group @ local.w)
-        if passes > SLOWER:
-            w = np.sqrt(old * w)
+        w = path_of_w.next(w, share(labels.group @ local.w), now.v)
     A = space.weights(A, labels.group @ local.g)
     return [
         SharedFit(
@@ -262,6 +260,31 @@ def fit_shared(
         )
         for k in range(K)
     ]
+
+
+class FixedPoint:
+    """Precisions that a pass maps to themselves, by Anderson's method on a logarithmic scale.
+
+    Passes alone come closer by a constant factor, which may be near one.
+    """
+
+    def __init__(self) -> None:
+        self.places: list[Array] = []
+        self.steps: list[Array] = []
+
+    def next(self, w: Array, found: Array, v: Array) -> Array:
+        """The precisions of the next pass, from those of one, those it found, and variances."""
+        x, target = (np.log(np.maximum(each, 1e-300)) for each in (w, found))
+        self.places = [*self.places[-EARLIER:], x]
+        self.steps = [*self.steps[-EARLIER:], target - x]
+        if len(self.steps) < 2:
+            return found
+        weight = np.sqrt(found * v)  # sites that are strong decide
+        moved = np.diff(self.places, axis=0).T
+        turned = np.diff(self.steps, axis=0).T
+        by = np.linalg.lstsq(turned * weight[:, None], self.steps[-1] * weight, rcond=1e-6)[0]
+        out: Array = np.exp(target - np.clip((moved + turned) @ by, -FARTHEST, FARTHEST))
+        return out
 
 
 class SharedFits:
@@ -316,7 +339,8 @@ def climb_means(
     first = here.copy()
     for _ in range(STEPS):
         r = space.pull(G[:, live]) - A[:, live]
-        step, rise = _newton_steps(r, H[:, live], space)
+        step = _newton_steps(r, H[:, live], space)
+        rise = space.means(step)
         promised, rate = 0.5 * space.inner(r, step, rise), np.ones(live.size)
         while True:
             M_new, A_new = M[:, live] + rate * rise, A[:, live] + rate * step
@@ -339,11 +363,10 @@ def climb_means(
     return M, A
 
 
-def _newton_steps(r: Array, h: Array, space: Coordinates) -> tuple[Array, Array]:
-    """The solutions of (I + H K) delta = r, and K delta, a column for each machine."""
-    step, rise = np.zeros_like(r), np.zeros_like(h)
-    p = space.solve(r)
-    Kp = space.means(p)
+def _newton_steps(r: Array, h: Array, space: Coordinates) -> Array:
+    """The solutions of (I + H K) delta = r, a column for each machine."""
+    step = np.zeros_like(r)
+    p, Kp = space.solve(r)
     size = space.inner(r, p, Kp)
     most = CG_TOL * np.maximum(size, 0.0)
     for _ in range(CG_STEPS):
@@ -352,11 +375,10 @@ def _newton_steps(r: Array, h: Array, space: Coordinates) -> tuple[Array, Array]
             break
         q = space.pull(h * Kp) + p
         length = np.where(on, size / np.where(on, space.inner(q, p, Kp), 1.0), 0.0)
-        step, rise, r = step + length * p, rise + length * Kp, r - length * q
-        z = space.solve(r)
-        Kz = space.means(z)
+        step, r = step + length * p, r - length * q
+        z, Kz = space.solve(r)
         old, size = size, space.inner(r, z, Kz)
         ratio = np.where(on, size / np.where(old > 0, old, 1.0), 0.0)
         p, Kp = z + ratio * p, Kz + ratio * Kp
         size = np.where(on, size, 0.0)
-    return step, rise
+    return step
