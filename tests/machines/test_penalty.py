@@ -78,11 +78,11 @@ def test_a_second_valley_is_found():
     """Where rows are many; elsewhere the search stays near its centre."""
 
     def score(t):
-        return min(0.5 * (t - 1.0) ** 2, (t + 7.0) ** 2 - 5.0)
+        return min(0.5 * (t - 1.0) ** 2, (t + 9.0) ** 2 - 5.0)
 
     assert penalty.lowest(score, penalty.STARTS, penalty.NEAR) == pytest.approx(1.0, abs=0.5)
     starts = (*penalty.STARTS, penalty.FAR)
-    assert penalty.lowest(score, starts, penalty.FARTHEST) == pytest.approx(-7.0, abs=0.2)
+    assert penalty.lowest(score, starts, penalty.FARTHEST) == pytest.approx(-9.0, abs=0.2)
 
 
 def test_a_column_with_outliers_keeps_its_coefficient():

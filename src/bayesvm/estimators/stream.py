@@ -27,12 +27,13 @@ from ..inference.loop import State, bound_of
 from ..inference.progress import Progress, Reporter
 from ..inputs.labels import check_weights, plain_labels
 from ..inputs.reading import check_in_memory
-from ..machines.calibration import Calibrated, Link, fit_link, masses, plain_link
+from ..machines.calibration import Calibrated, Link, masses, plain_link
 from ..machines.classes import ClassLink, fit_softmax
 from ..machines.fit import Fit
 from ..machines.joint import against_rest, link_against_rest
 from ..machines.machine import Machine, find_posterior
 from ..machines.posterior import GaussianPosterior, PointPosterior
+from ..machines.skewed import fit_skewed
 from ..model.model import Model, Problem
 from ..model.past import Past
 from .posing import choose_engine
@@ -305,7 +306,7 @@ class Stream:
         if link is None:
             earlier = (self.fitted[j].link, self.fitted[j].weight) if self.fitted else None
             left_out = machine.posterior.left_out(problem)
-            link = fit_link(problem.blocks.y, *left_out, weight, earlier=earlier)
+            link = fit_skewed(problem.blocks.y, *left_out, weight, earlier=earlier)
         bound = machine.bound + (0.0 * self.fitted[j].bound if self.fitted else 0.0)
         return replace(machine, link=link, bound=bound)
 

@@ -118,6 +118,14 @@ def fit_link(
     ``earlier`` is a link fitted to rows that are no longer stored, and their weight: they count as
     rows on either side of the mean with the probabilities that it gives.
     """
+    x, _, rows = posterior_mode(y, m, v, c, earlier)
+    return rows.scale.link(x)
+
+
+def posterior_mode(
+    y: Array, m: Array, v: Array, c: Array, earlier: tuple[Link, float] | None = None
+) -> tuple[Array, float, LinkRows]:
+    """Parameters of the link, the loss that they reach, and the rows to which it was fitted."""
     scale, start = Scale.of(m, c), None
     if y.size > FIRST_ROWS:  # most steps on a part of the rows, the last few on all
         some = slice(None, None, -(-y.size // FIRST_ROWS))
@@ -128,7 +136,7 @@ def fit_link(
         old = scale.mean + scale.sd * np.linspace(-2.0, 2.0, 9), np.full(9, v.mean())
         t, c = np.concatenate([t, link.proba(*old)]), np.concatenate([c, np.full(9, weight / 9)])
         m, v = np.concatenate([m, old[0]]), np.concatenate([v, old[1]])
-    return scale.link(_minimise(t, m, v, c, scale, start)[0])
+    return *_minimise(t, m, v, c, scale, start), LinkRows(t, m, v, c, scale)
 
 
 def score_link(y: Array, m: Array, v: Array, c: Array) -> tuple[Calibrated, float]:
@@ -166,6 +174,25 @@ class Scale(NamedTuple):
         return Calibrated(a, float(x[1]) - a * self.mean, float(np.exp(x[2])) * a * a)
 
 
+class LinkRows(NamedTuple):
+    """Targets, moments of f and weights of the rows to which a link is fitted."""
+
+    t: Array
+    m: Array
+    v: Array
+    c: Array
+    scale: Scale
+
+    def standardised(self) -> tuple[Array, Array]:
+        """The moments on the scale on which the parameters are."""
+        return (self.m - self.scale.mean) / self.scale.sd, self.v / self.scale.sd**2
+
+    def prior_mean(self) -> Array:
+        """The mean of the prior of the parameters; that of b is the log odds of the targets."""
+        share = float(self.c @ self.t / self.c.sum())
+        return PRIOR_MEAN + np.array([0.0, np.log(share) - np.log1p(-share), 0.0])
+
+
 def masses(y: Array, c: Array) -> Array:
     """Weight of the rows of either label, positive ones first."""
     return np.array([c[y > 0].sum(), c[~(y > 0)].sum()])
@@ -183,9 +210,8 @@ def _minimise(
     t: Array, m: Array, v: Array, c: Array, scale: Scale, start: Array | None
 ) -> tuple[Array, float]:
     """Parameters (log a, b, log kappa) of least loss for targets ``t``, and the loss."""
-    m, v = (m - scale.mean) / scale.sd, v / scale.sd**2
-    share = float(c @ t / c.sum())
-    prior = PRIOR_MEAN + np.array([0.0, np.log(share) - np.log1p(-share), 0.0])
+    rows = LinkRows(t, m, v, c, scale)
+    (m, v), prior = rows.standardised(), rows.prior_mean()
 
     def loss(x: Array) -> float:
         with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be far too long

@@ -28,7 +28,7 @@ from ..likelihoods.tight import Tight
 from ..model.latent import predict_rows, rows_with_entries
 from ..model.model import Model, Problem
 from ..model.passes import latent_variance
-from .calibration import Link, ProbitLink, decisive, fit_link, plain_link
+from .calibration import Link, ProbitLink, decisive, plain_link
 from .classes import Softmax, fit_softmax
 from .diagnostics import indicator_r_hat, r_hat
 from .penalty import tuned, with_priors
@@ -42,8 +42,9 @@ from .posterior import (
     mixture,
     response,
 )
+from .skewed import fit_skewed
 
-CALIBRATION_ROWS = 50_000  # enough for three numbers,
+CALIBRATION_ROWS = 50_000  # enough for four numbers,
 CLASSES_ROWS = 20_000  # and for those of all classes
 JUDGED = 4000  # draws of a chain that are sorted to see whether chains agree
 AGREED = 1.1  # largest R-hat at which chains are taken to agree
@@ -240,7 +241,7 @@ def fit_machine(
     if link is None:
         some, share = problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
         left_out = machine.posterior.left_out(some)
-        link = fit_link(some.blocks.y, *left_out, some.blocks.c * share)
+        link = fit_skewed(some.blocks.y, *left_out, some.blocks.c * share)
     return replace(machine, link=link)
 
 

@@ -1,0 +1,111 @@
+r"""The link of a linear machine: log odds that rise at two rates, or not at all.
+
+A linear f follows the log odds as far as they are linear.  Where they are not, they often rise at
+another rate on one side of the boundary than on the other, and a link may follow that without
+another boundary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
+
+from ..core.types import Array
+from .calibration import PRIOR_PRECISION, Calibrated, Link, LinkRows, posterior_mode
+
+# Standard deviation of the prior of the skewness, chosen on folds 0 and 1 of 36 tabular sets and
+# realisations 0 to 4 of Raetsch's sets.
+SKEWNESS = 0.5
+# A constant probability is chosen if its loss is lower by so many nats: with fewer than about a
+# hundred rows it cannot be.
+USELESS = 3.0
+FLAT = np.array([-6.0, 0.0, 0.0])  # prior standard deviations of its parameters from their means
+
+
+@dataclass(frozen=True)
+class Skewed(Calibrated):
+    r"""Logistic link of log odds that rise at other rates on the two sides of the boundary.
+
+    .. math::
+
+        \mathrm{logit}\,p = \frac{s\cosh\delta + 2\sinh\delta\,\log\cosh(s/2)}{\sqrt{1 + cv}},
+        \qquad s = am + b .
+
+    Far from the boundary :math:`s = 0` the slopes in s are :math:`e^\delta` and
+    :math:`e^{-\delta}`; with :math:`\delta = 0` it is the link :class:`.Calibrated`.  Without
+    variance it is beta calibration of :math:`\sigma(s)`.
+
+    References
+    ----------
+    Kull, Silva Filho & Flach (2017), *Beta calibration: a well-founded and easily implemented
+    improvement on logistic calibration for binary classifiers*.
+    """
+
+    skew: float = 0.0
+
+    def score(self, m: Array, v: Array) -> Array:
+        s = self.a * (m + self.offset)
+        out: Array = bent(s, self.skew) / (self.a * np.sqrt(1.0 + self.c * v))
+        return out
+
+
+def bent(s: Array, skew: float) -> Array:
+    """Log odds of a skewed link without variance."""
+    out: Array = np.cosh(skew) * s + 2.0 * np.sinh(skew) * log_cosh(s)
+    return out
+
+
+def log_cosh(s: Array) -> Array:
+    """log cosh(s / 2)."""
+    size = np.abs(s)
+    out: Array = 0.5 * size + np.log1p(np.exp(-size)) - np.log(2.0)
+    return out
+
+
+def fit_skewed(
+    y: Array, m: Array, v: Array, c: Array, *, earlier: tuple[Link, float] | None = None
+) -> Calibrated:
+    r"""Fit the skewed link to moments of f at rows left out.
+
+    The loss is that of :func:`.score_link`, with :math:`\delta \sim N(0, 0.5^2)`, and the search
+    starts where that ends.  If a constant has a loss that is lower by three nats, f tells nothing
+    of the labels: the slope is then almost zero.
+    """
+    x, value, rows = posterior_mode(y, m, v, c, earlier)
+    prior = rows.prior_mean()
+    flat = prior + FLAT / np.sqrt(PRIOR_PRECISION)
+    constant = -float(rows.c @ (rows.t * log_expit(flat[1]) + (1.0 - rows.t) * log_expit(-flat[1])))
+    if constant < value - USELESS:
+        return rows.scale.link(flat)
+    precision = np.append(PRIOR_PRECISION, SKEWNESS**-2)
+    centre, reach = np.append(prior, 0.0), 6.0 / np.sqrt(precision)
+    found = minimize(
+        loss_of,
+        np.append(x, 0.0),
+        (rows, centre, precision),
+        method="L-BFGS-B",
+        jac=True,
+        bounds=list(zip(centre - reach, centre + reach, strict=True)),
+        options={"ftol": 1e-13, "gtol": 1e-8},
+    ).x
+    plain = rows.scale.link(found[:3])
+    return Skewed(plain.a, plain.b, plain.c, float(found[3]))
+
+
+def loss_of(x: Array, rows: LinkRows, centre: Array, precision: Array) -> tuple[float, Array]:
+    """Log loss, minus the log prior, at x = (log a, b, log kappa, delta), and its gradient."""
+    (m, v), t, c = rows.standardised(), rows.t, rows.c
+    a, skew = np.exp(x[0]), x[3]
+    s = a * m + x[1]
+    q = 1.0 + np.exp(x[2]) * a * a * v
+    root, part = np.sqrt(q), 1.0 - 1.0 / q
+    z = bent(s, skew) / root
+    rise = (np.cosh(skew) + np.sinh(skew) * np.tanh(0.5 * s)) / root
+    turn = (np.sinh(skew) * s + 2.0 * np.cosh(skew) * log_cosh(s)) / root
+    e, gap = c * (expit(z) - t), x - centre
+    slope = np.array([e @ (rise * a * m - z * part), e @ rise, -0.5 * (e @ (z * part)), e @ turn])
+    value = -float(c @ (t * log_expit(z) + (1.0 - t) * log_expit(-z)))
+    return value + 0.5 * float(precision @ gap**2), slope + precision * gap

@@ -1,0 +1,109 @@
+"""The link whose log odds rise at two rates."""
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad, minimize
+from scipy.special import expit, log_expit
+
+from bayesvm import BayesianLinearSVC
+from bayesvm.machines.calibration import PRIOR_PRECISION, Calibrated, fit_link, posterior_mode
+from bayesvm.machines.skewed import SKEWNESS, Skewed, bent, fit_skewed, loss_of
+
+PRECISION = np.append(PRIOR_PRECISION, SKEWNESS**-2)
+
+
+def rows(n=300, seed=0, skew=0.6):
+    rng = np.random.default_rng(seed)
+    m, v = 2.0 * rng.standard_normal(n) - 0.5, rng.exponential(size=n)
+    y = np.where(rng.random(n) < expit(bent(m, skew) / np.sqrt(1 + 0.4 * v)), 1.0, -1.0)
+    return y, m, v, np.ones(n)
+
+
+M, V = (a.ravel() for a in np.meshgrid(np.linspace(-4, 4, 41), [0.0, 0.3, 5.0]))
+
+
+def test_without_skewness_it_is_the_calibrated_link():
+    one, other = Skewed(1.7, -0.4, 0.8), Calibrated(1.7, -0.4, 0.8)
+    np.testing.assert_allclose(one.logit(M, V), other.logit(M, V), atol=1e-14)
+    np.testing.assert_allclose(one.score(M, V), other.score(M, V), atol=1e-14)
+
+
+@pytest.mark.parametrize("skew", [-2.0, -0.3, 0.7, 3.0])
+def test_logit_score_and_probability_agree(skew):
+    link = Skewed(1.7, -0.4, 0.8, skew)
+    p, score = link.proba(M, V), link.score(M, V)
+    np.testing.assert_allclose(expit(link.logit(M, V)), p, atol=1e-12)
+    np.testing.assert_array_equal(p > 0.5, M + link.offset > 0)
+    np.testing.assert_array_equal(score > 0, M + link.offset > 0)
+    assert (np.diff(p[np.argsort(score)]) >= -1e-12).all()
+    s = np.linspace(-40, 40, 401)
+    assert (np.diff(bent(s, skew)) > 0).all()
+    steps = np.diff(bent(np.array([-60.0, -59.0, 59.0, 60.0]), skew))[[0, 2]]
+    np.testing.assert_allclose(steps, np.exp([-skew, skew]), rtol=1e-9)
+
+
+def test_without_variance_it_is_beta_calibration():
+    """a log p - b log(1 - p) + c of p = sigma(s), with slopes a = exp(-d) and b = exp(d)."""
+    s, d = np.linspace(-6, 6, 25), 0.4
+    want = np.exp(-d) * log_expit(s) - np.exp(d) * log_expit(-s) - 2 * np.sinh(d) * np.log(2)
+    np.testing.assert_allclose(bent(s, d), want, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [60, 300, 8000])
+def test_the_fit_ends_where_another_optimiser_does(n):
+    data = rows(n)
+    x, value, held = posterior_mode(*data)
+    centre = np.append(held.prior_mean(), 0.0)
+    start, link = np.append(x, 0.0), fit_skewed(*data)
+    a, scale = link.a * held.scale.sd, held.scale
+    found = np.array([np.log(a), link.b + link.a * scale.mean, np.log(link.c / link.a**2), 0.0])
+    found[3] = link.skew
+    args = (held, centre, PRECISION)
+    assert check_grad(*(lambda z, k=k: loss_of(z, *args)[k] for k in (0, 1)), found) < 1e-5 * n
+    assert loss_of(start, *args)[0] == pytest.approx(value, rel=1e-12)
+    best = minimize(lambda z: loss_of(z, *args)[0], start, method="Nelder-Mead",
+                    options={"maxiter": 4000, "xatol": 1e-9, "fatol": 1e-9}).fun  # fmt: skip
+    assert loss_of(found, *args)[0] <= best + 1e-6
+
+
+def test_the_skewness_of_many_rows_is_found():
+    for skew in (-0.8, 0.0, 0.8):
+        assert fit_skewed(*rows(20_000, 1, skew)).skew == pytest.approx(skew, abs=0.15)
+
+
+def test_flipped_labels_scales_and_weights():
+    y, m, v, _ = rows()
+    count = np.arange(m.size) % 3
+    again = np.repeat(np.arange(m.size), count)
+    one = fit_skewed(y, m, v, count.astype(float))
+    others = {
+        "flipped": (fit_skewed(-y, -m, v, count.astype(float)), -m, v, -1),
+        "scaled": (fit_skewed(y, 10 * m + 3, 100 * v, count.astype(float)), 10 * m + 3, 100 * v, 1),
+        "repeated": (fit_skewed(y[again], m[again], v[again], np.ones(again.size)), m, v, 1),
+    }
+    for name, (link, at, var, sign) in others.items():
+        want = sign * one.logit(m, v)
+        np.testing.assert_allclose(link.logit(at, var), want, atol=1e-4, err_msg=name)
+
+
+def test_a_useless_f_gives_the_share_of_the_label():
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(600) < 0.3, 1.0, -1.0)
+    m, v, c = rng.standard_normal(600) - 0.1 * y, np.full(600, 0.1), np.ones(600)
+    p = fit_skewed(y, m, v, c).proba(m, v)
+    np.testing.assert_allclose(p, np.mean(y > 0), atol=2e-3)
+    assert (np.argsort(p) == np.argsort(m)).all()  # rows are still ranked
+    assert np.ptp(fit_link(y, m, v, c).proba(m, v)) > 10 * np.ptp(p)
+    few = slice(0, 60)
+    assert isinstance(fit_skewed(y[few], m[few], v[few], c[few]), Skewed)
+
+
+def test_log_odds_of_two_slopes_are_found_and_the_boundary_stays_linear():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 3))
+    s = X @ [2.0, -1.0, 0.5]
+    y = rng.random(3000) < expit(np.where(s > 0, 3.0 * s, 0.3 * s))
+    model = BayesianLinearSVC().fit(X, y)
+    assert model.machines_[0].link.skew > 0.7
+    f = X @ model.coef_[0] + model.intercept_[0] + model.offset_[0]
+    np.testing.assert_array_equal(model.predict(X), f > 0)
