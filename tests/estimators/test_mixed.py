@@ -161,13 +161,12 @@ def test_known_unseen_absent_and_missing_groups(model):
 
 
 def test_the_variance_of_an_unseen_group_is_added(model):
-    """v = x' Sigma x + E[sigma^2], with E = B / (A - 1)."""
+    """v = x' Sigma x + E[sigma^2]."""
     machine = model.machines_[0]
     _, std = model.decision_function(NEW, return_std=True)
     term = machine.model.terms[2]
     assert isinstance(term.prior, Ridge)
-    A = 0.5 + 15
-    extra = machine.state.priors[2].variance * A / (A - 1)
+    extra = model.variance_components_["mean"].iloc[0]
     C = np.zeros((50, 34))
     C[:, 0] = 1
     C[:, 1:4] = machine.model.terms[1].design.columns(NEW)

@@ -83,8 +83,8 @@ class MixedSVC(BayesianClassifier):
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities.  For a likelihood that is normalised, ``"calibrated"`` is
         ``"normalised"``, which holds for known and for new groups.  For others, such as the hinge,
-        a link is fitted on rows left out one at a time, while the rest of a row's group stays: it
-        is calibrated for new rows of known groups.
+        a link is fitted on rows left out one at a time, once with the rest of a row's group and
+        once as of a new group.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, times ``sample_weight``.
     intercept_scale : float, optional
@@ -474,10 +474,10 @@ class MixedSVC(BayesianClassifier):
 
         Indexed by factor and component (and class, for more than two): mean, and the lower and
         upper ends of 90 % intervals, under EM those of the variational fit that learned them.
-        Unless they are drawn (``inference="gibbs"``), intervals of variances that are learned are
-        too narrow, and variances too small: a little under the tight bound, by a factor of several
-        under the augmented one.  On the toenail data that of patients is 12.6 and 4.2 by VB under
-        these, 16.4 (11.8 to 22.2) by Gibbs.  A column ``note`` marks them.
+        Where groups of one factor have one effect each, VB integrates them out by quadrature: on
+        the toenail data the variance of patients is 16.6 (12.0 to 22.4), by Gibbs 16.7 (12.0 to
+        22.2).  Other variances that are learned and not drawn are too small, and their intervals
+        too narrow; a column ``note`` marks them.
         """
         return self._effects.variance_components()
 

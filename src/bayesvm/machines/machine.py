@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from ..inference.em import Mode
 from ..inference.gibbs import Gibbs
 from ..inference.loop import State
 from ..inference.progress import Ascent, Watch, silent
+from ..inference.quadrature import can_integrate, integrate_groups
 from ..inference.rotated import Basis, Rotation, bases
 from ..inference.vb import VB, learned
 from ..likelihoods.tight import Tight
@@ -70,6 +71,8 @@ class Machine:
     shape: tuple[str, int] | None = None  # of the problem, see Problem.shape
     certificate: Certificate | None = None  # of the optimality of a mode
     dual: Array | None = None  # variables of a mode
+    # quantiles of the variance of groups' effects, by term, where these were integrated out
+    variances: Mapping[str, Array] = field(default_factory=dict)
 
     # ----- f at new rows
 
@@ -164,6 +167,8 @@ class Machine:
         term, held = self.model.terms[k], self.draws
         if held is not None and term.name in held.hyper:
             return covariances(term, held.hyper[term.name]).mean(axis=0)
+        if term.name in self.variances:
+            return np.full((1, 1), self.variances[term.name].mean())
         out = term.prior.spread(self.state.priors[k], term.design.width)
         return np.asarray(out if np.ndim(out) else out * np.eye(term.design.r))
 
@@ -240,9 +245,25 @@ def fit_machine(
     link = None if fitted else plain_link(probability, likelihood)
     if link is None:
         some, share = problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
-        left_out = machine.posterior.left_out(some)
-        link = fit_skewed(some.blocks.y, *left_out, some.blocks.c * share)
+        y, m, v, c = _left_out(machine, some)
+        link = fit_skewed(y, m, v, c * np.resize(share, c.shape))
     return replace(machine, link=link)
+
+
+def _left_out(machine: Machine, problem: Problem) -> tuple[Array, ...]:
+    """Labels, moments of f and weights of rows left out, to which a link is fitted.
+
+    Where rows have groups, half the weight is on rows whose groups count as new: their effects vary
+    more, and what that does to probabilities cannot be seen at rows of known groups.
+    """
+    y, c = problem.blocks.y, problem.blocks.c
+    m, v = machine.posterior.left_out(problem)
+    if not problem.model.grouped or problem.latents or not machine.posterior.has_spread:
+        return y, m, v, c
+    blocks = (replace(b.X, codes=np.full_like(b.X.codes, -1)) for b in problem.blocks)
+    outside = zip(*(machine.moments(X) for X in blocks), strict=True)
+    m, v = (np.concatenate([x, *new]) for x, new in zip((m, v), outside, strict=True))
+    return np.tile(y, 2), m, v, np.tile(0.5 * c, 2)
 
 
 def link_classes(machines: Sequence[Machine], problem: Problem, codes: Array) -> Softmax:
@@ -294,9 +315,24 @@ def find_posterior(
     if isinstance(result, Draws):
         problem = result.typical(problem)
         machine = from_draws(problem, result, disagreement(found))
+    elif isinstance(scheme, VB) and scheme.bound == "auto" and can_integrate(problem):
+        machine, problem = _with_groups(problem, result)
     else:
         machine = _from_ascent(problem, result)
     return machine, problem.at(machine.state.latents)
+
+
+def _with_groups(problem: Problem, ascent: Ascent) -> tuple[Machine, Problem]:
+    """The machine with groups integrated out; its rows contribute what they do without a bound."""
+    found = None if ascent.stopped else integrate_groups(problem, ascent.state)
+    if found is None:
+        return _from_ascent(problem, ascent), problem
+    likelihood = problem.model.likelihood
+    if not isinstance(likelihood, Tight) and likelihood.implements("tight"):
+        problem = problem.with_likelihood(Tight(likelihood))
+    machine = _from_ascent(problem, replace(ascent, state=found.state))
+    name = problem.model.terms[-1].name
+    return replace(machine, variances={name: found.variances}), problem
 
 
 def disagreement(draws: Draws) -> float:

@@ -144,6 +144,8 @@ class GroupEffects:
         term, held = machine.model.terms[k], machine.draws
         if held is not None and term.name in held.hyper:
             return covariances(term, held.hyper[term.name])
+        if term.name in machine.variances:
+            return machine.variances[term.name][:, None, None]
         j = next(j for j, one in enumerate(self.fit.machines) if one is machine)
         s, rng = machine.state.priors[k], stream(0, "scatter", j, k)
         draws: Array = term.prior.scatter(s, term.design.width, VARIANCES, rng)
@@ -155,7 +157,7 @@ class GroupEffects:
         """The note beside a learned variance that was not drawn; else empty."""
         held = machine.draws
         drawn = held is not None and term.name in held.hyper
-        if drawn or not term.prior.is_learned:
+        if drawn or term.name in machine.variances or not term.prior.is_learned:
             return ""
         return (NARROW if self._is_tight else BIASED).format(scheme=self.scheme)
 
