@@ -82,7 +82,8 @@ class BayesianLinearSVC(BayesianClassifier):
         Centre and scale columns inside (sparse ones are only scaled).  The margin is 1, so the
         scale of the columns matters; results are reported on the scale of the input.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
-        The link from f to probabilities: three numbers fitted on leave-one-out moments, the
+        The link from f to probabilities: four numbers fitted on leave-one-out moments (slope,
+        offset, weight of the variance and skewness; the boundary stays linear), the
         pseudo-likelihood normalised over labels, or :math:`\Phi(m/\sqrt{1+v})`.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, times ``sample_weight``.
