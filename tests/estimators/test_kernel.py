@@ -626,6 +626,8 @@ def test_progress_and_stopping():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"likelihood": "huber"}, "likelihood='huber' is not known; choose one of 'auto', 'hinge'"),
+        ({"missing": "model"}, "missing='model' is not known to BayesianSVC; choose 'auto' or 'er"),
         ({"kernel": "gauss"}, "kernel='gauss' is not known; choose one of 'auto', 'rbf', 'matern'"),
         ({"kernel": RBF}, r"did you mean RBF\(\)\?"),
         ({"kernel": 3}, "kernel must be one of"),
@@ -667,3 +669,15 @@ def test_the_default_likelihood_of_many_rows_is_the_logistic(monkeypatch):
     assert kinds == ["SoftHinge", "Logistic", "SoftHinge"]
     again = BayesianSVC(likelihood="logistic", **options).fit(X, y)
     np.testing.assert_array_equal(again.predict_proba(X_new), many.predict_proba(X_new))
+
+
+def test_a_constant_column_moves_no_probability():
+    """To the tolerance of the search for its length scale, on which nothing depends."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 3))
+    y = X[:, 0] * X[:, 1] + 0.3 * rng.standard_normal(120) > 0
+    p = BayesianSVC(random_state=0).fit(X, y).predict_proba(X)
+    for column in (3.0, 0.0):
+        wide = np.column_stack([X, np.full(120, column)])
+        q = BayesianSVC(random_state=0).fit(wide, y).predict_proba(wide)
+        np.testing.assert_allclose(p, q, atol=5e-4)

@@ -212,7 +212,11 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         params, idle = BaseEstimator.get_params(self, deep=False), self._idle()
         check_parameters(params)
         if not self._has_imputer and not is_among(self.missing, ("auto", "error")):
-            raise ValueError(f"missing={self.missing!r} is not known; choose 'auto' or 'error'.")
+            raise ValueError(
+                f"missing={self.missing!r} is not known to {type(self).__name__}; choose 'auto' or "
+                "'error'. A distribution of missing cells is learned by BayesianLinearSVC and "
+                "MixedSVC with missing='model', and by AdditiveSVC in a term Missing(Columns(...))."
+            )
         warn_idle(self, idle)
         return Run(type(self).__name__, params)
 

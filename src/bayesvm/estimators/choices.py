@@ -25,6 +25,7 @@ LIKELIHOODS: Mapping[str, Any] = {
     "logistic": Logistic(),
     "probit": Probit(),
 }
+NO_MORE: Mapping[str, Any] = {}
 SCHEMES: Mapping[str, Any] = {"vb": VB(), "em": EM(), "svi": SVI(), "gibbs": Gibbs()}
 TIGHT = VB(bound="tight")
 KERNELS: Mapping[str, Any] = {"rbf": RBF, "matern": Matern, "linear": Linear, "poly": Polynomial}
@@ -136,8 +137,9 @@ def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:
     return prior
 
 
-def choose_likelihood(value: Any, scheme: Any) -> Any:
-    likelihood = choose("likelihood", value, LIKELIHOODS, Likelihood)
+def choose_likelihood(value: Any, scheme: Any, more: Mapping[str, Any] = NO_MORE) -> Any:
+    """The likelihood; ``more`` are names that one estimator knows."""
+    likelihood = choose("likelihood", value, {**more, **LIKELIHOODS}, Likelihood)
     if isinstance(likelihood, SoftHinge) and likelihood.softness == 0:
         likelihood = Hinge()
     if is_sampler(scheme) and not likelihood.implements("draw"):

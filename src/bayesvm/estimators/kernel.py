@@ -16,6 +16,7 @@ from ..engines.threads import blas_threads
 from ..inference import SVI
 from ..inference.progress import Progress
 from ..inputs import reading
+from ..likelihoods import SoftHinge
 from ..model.model import Problem
 from ..processes.machine import ExactMachine, KernelFit, joint_draws
 from ..reports.kernels import KernelReport
@@ -294,8 +295,7 @@ class BayesianSVC(BayesianClassifier):
 
     def _likelihood(self, scheme: Any) -> Any:
         """The likelihood of a fit to rows in memory."""
-        given = "soft_hinge" if self._any_likelihood else self.likelihood
-        return check.choose_likelihood(given, scheme)
+        return check.choose_likelihood(self.likelihood, scheme, {"auto": SoftHinge()})
 
     def _settings(self, scheme: Any = None) -> Settings:
         scheme = self._scheme() if scheme is None else scheme

@@ -130,10 +130,12 @@ class LogNormal:
 def extent_of(X: Array, standardised: bool, groups: Sequence[int] | None = None) -> float:
     """Squared size of a cloud of points: the variances of its columns together.
 
-    Indicators of the levels of one column, which are in a group, together vary as one column does.
+    Indicators of the levels of one column, which are in a group, together vary as one column does;
+    a constant column has no part in distances.
     """
     if standardised:
-        return float(X.shape[1] if groups is None else len(set(groups)))
+        varies = np.flatnonzero(np.ptp(X, axis=0) > 0)
+        return float(len(set(varies if groups is None else np.asarray(groups)[varies])) or 1.0)
     return float(X.var(axis=0).sum() or 1.0)
 
 
