@@ -241,7 +241,7 @@ class AdditiveSVC(BayesianClassifier):
         return out
 
     def _read_new(self, X: Any, groups: Any = None) -> Any:
-        rows = super()._read_new(X)
+        rows = super()._read_new(X, groups)
         self._table.check_complete(rows)
         return beside(rows, self._table.labels(X) or None, self._effects.levels)
 
@@ -277,12 +277,12 @@ class AdditiveSVC(BayesianClassifier):
             levels, table = learn_groups(data.X, groups or None)
             data = data._replace(X=table)
             problem = self._problem(data, levels, scheme, likelihood, run.generator("places"))
-            machines, joint = run.fit_together(problem, data.codes, len(data.classes), scheme)
-        weight = float(data.c.sum())
-        fit = Fit(machines, data.classes, weight, data.rows, run.stopped, **joint)
+            found = run.fit_together(problem, data.codes, len(data.classes), scheme)
+        machines, joint, moments = found
+        fit = Fit(machines, data.classes, data.masses, data.rows, run.stopped, **joint)
         how, second = type(scheme).__name__.lower(), second_moments(problem)
         self._group_effects = GroupEffects(fit, levels, self._names(), second, how)
-        return self._keep(fit)
+        return self._keep(fit.judged(moments))
 
     def _problem(
         self,

@@ -73,6 +73,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     _accept_sparse = True
     _has_effects = False  # of groups; a source may have them
     _has_imputer = False  # missing cells may have a distribution
+    _knows_novelty = True  # f is uncertain at rows unlike the training rows
     _stream: Stream | None = None  # of partial_fit
 
     # ----- parameters
@@ -182,6 +183,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _read_new(self, X: Any, groups: Any = None) -> Any:
         """Checked rows to predict; an estimator with groups returns them beside their codes."""
         self._fitted()
+        if groups is not None:
+            raise ValueError(f"{type(self).__name__} takes no groups; MixedSVC does.")
         X = self._read(X, None, reset=False)[0]
         if self._models_missing and reading.is_sparse(X):
             raise ValueError("missing='model' needs dense rows; give X.toarray().")
@@ -302,35 +305,105 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         return predictions.decision(self, X, return_std=return_std)
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any, *, prevalence: Any = None) -> Array:
         """Class probabilities.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n, n_features)
             Rows.
+        prevalence : dict or array of shape (n_classes,), optional
+            Shares of the classes where the rows come from, if these are not the weighted shares of
+            the training rows.
 
         Returns
         -------
         proba : array of shape (n, n_classes)
             Columns in the order of ``classes_``.
         """
-        return predictions.proba(self, X)  # type: ignore[no-any-return]
+        return predictions.proba(self, X, prevalence=prevalence)  # type: ignore[no-any-return]
 
-    def predict(self, X: Any) -> Any:
+    def predict(
+        self, X: Any, *, costs: Any = None, abstain: Any = None, prevalence: Any = None
+    ) -> Any:
         """The most probable class of each row: ``classes_[predict_proba(X).argmax(1)]``.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n, n_features)
             Rows.
+        costs : array or data frame of shape (n_classes, n_classes), optional
+            Cost of each label, in columns, where each class, in rows, is true.  The label of least
+            expected cost is given.
+        abstain : float, optional
+            The cost of giving no label: the largest probability of an error that is accepted, or
+            the largest expected cost, with ``costs``.
+        prevalence : dict or array of shape (n_classes,), optional
+            As for :meth:`predict_proba`.
 
         Returns
         -------
         labels : array of shape (n,)
-            Entries of ``classes_``.
+            Entries of ``classes_``; with ``abstain`` a masked array, masked where no label is
+            given.
         """
-        return predictions.labels(self, X)
+        how = {"costs": costs, "abstain": abstain, "prevalence": prevalence}
+        return predictions.labels(self, X, **how)
+
+    def predict_set(
+        self,
+        X: Any,
+        coverage: float = 0.9,
+        *,
+        by_class: bool = False,
+        allow_empty: bool = True,
+        groups: Any = None,
+    ) -> Array:
+        """Labels that cannot be excluded: sets that hold the true one as often as ``coverage``.
+
+        From the training rows, each predicted without itself; nothing is fitted again.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, n_features)
+            Rows.
+        coverage : float, default=0.9
+            Share of rows whose set holds their label, in (0, 1).
+        by_class : bool, default=False
+            Whether that is the share among the rows of each class, and not among all.  A class of
+            fewer than ``coverage / (1 - coverage)`` training rows is then in every set.
+        allow_empty : bool, default=True
+            Whether sets may be empty.  Some are if labels are right more often than ``coverage``:
+            those of the rows that are least certain.  Otherwise they have their most probable
+            label, and hold the true one more often.
+        groups : array-like, optional
+            Labels of groups, of an estimator that has them.
+
+        Returns
+        -------
+        inside : bool array of shape (n, n_classes)
+            Whether a set holds a label; columns in the order of ``classes_``.
+        """
+        how = coverage, by_class, allow_empty
+        return predictions.prediction_set(self, X, groups, *how)  # type: ignore[no-any-return]
+
+    def novelty(self, X: Any, *, groups: Any = None) -> Array:
+        """How unlike the training rows: a percentile of the posterior variance of f.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, n_features)
+            Rows.
+        groups : array-like, optional
+            Labels of groups, of an estimator that has them.
+
+        Returns
+        -------
+        novelty : array of shape (n,)
+            Share of the training rows at which f is more certain, each left out.  It is uniform
+            over [0, 1] for rows like these, and near one for rows that are unlike all of them.
+        """
+        return predictions.novelty(self, X, groups)  # type: ignore[no-any-return]
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
         """Lower and upper class probabilities, from the posterior of f.

@@ -157,6 +157,8 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
     _accept_sparse = False
     engine = "serial"  # few rows: nothing to share
 
+    _knows_novelty = False
+
     def __init__(
         self,
         n_factors: Any = 10,
@@ -245,11 +247,11 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             sheet = Sheet.of(columns.scaled(data.X), data.copies)
             c = self.label_weight * data.c
             with blas_threads(sheet.n):
-                machines, parts = learn_machines(settings, run, sheet, data, c)
+                machines, parts, moments = learn_machines(settings, run, sheet, data, c)
         self._report = FactorReport(parts, columns)
         self._n_features_out = sum(part.loadings()[0].shape[1] for part in parts)
-        fit = Fit(machines, data.classes, float(data.c.sum()), data.rows, run.stopped)
-        return self._keep(fit)
+        fit = Fit(machines, data.classes, data.masses, data.rows, run.stopped)
+        return self._keep(fit.judged(moments))
 
     # ----- predictions
 

@@ -22,6 +22,7 @@ from ..inference import VB, Gibbs
 from ..inputs.labels import Training
 from ..inputs.parameters import is_among
 from ..machines.diagnostics import r_hat
+from ..machines.leave_one_out import Moments
 from ..machines.machine import AGREED, Machine
 from ..model.model import Model, Problem
 from ..priors import Fixed
@@ -112,8 +113,8 @@ def prepare(params: dict[str, Any]) -> Settings:
 
 def learn_machines(
     settings: Settings, run: Run, sheet: Sheet, data: Training, c: Array
-) -> tuple[list[Any], list[Any]]:
-    """Machines, and the factor models they belong to."""
+) -> tuple[list[Any], list[Any], Moments | None]:
+    """Machines, the factor models they belong to, and moments at rows left out."""
     params, scheme, likelihood = settings.params, settings.scheme, settings.likelihood
     prior = FactorPrior(params["nu"])
     K = settings.n_factors(sheet, prior)
@@ -131,7 +132,7 @@ def learn_machines(
                 probability=params["probability"], rng=run.generator("factors"),
                 n_jobs=params["n_jobs"], report=run, store=store,
             )  # fmt: skip
-        return found, [found[0].fitted]
+        return found, [found[0].fitted], None
     # scores are a design with latent entries
     design: Any = FactorScores(prior, q) if joint else ProjectedScores(q)
     terms = (
@@ -140,11 +141,12 @@ def learn_machines(
     )
     blocks = Blocks(sheet.table(), np.empty(sheet.n), c, sheet.n, copies=sheet.c)
     model = Model(terms, likelihood).sized(float(c.sum()))
-    machines = run.fit(Problem(model, blocks, Serial()), data.codes, data.n_classes, scheme)
+    problem = Problem(model, blocks, Serial())
+    machines, moments = run.fit(problem, data.codes, data.n_classes, scheme)
     if not settings.is_drawn:
-        return machines, [LinearFit(machine) for machine in machines]
+        return machines, [LinearFit(machine) for machine in machines], moments
     machines = [_judged(machine) for machine in machines]
-    return machines, [LinearDraws(machine) for machine in machines]
+    return machines, [LinearDraws(machine) for machine in machines], moments
 
 
 def merged(data: Training) -> Training:

@@ -28,8 +28,8 @@ from ..inputs.sources import is_dask
 from ..kernels import Precomputed, Scaled, groups_of, with_groups
 from ..kernels.precomputed import check_gram
 from ..likelihoods.tight import Tight
-from ..machines.classes import fit_softmax
-from ..machines.machine import link_classes
+from ..machines.classes import Softmax, fit_softmax
+from ..machines.leave_one_out import Moments
 from ..model.model import Model, Problem
 from ..processes.evidence import START, LabelledPoints, Search, extent_of, parameter_prior
 from ..processes.gibbs import Sampled
@@ -39,6 +39,7 @@ from ..processes.machine import (
     KernelFit,
     columns_at_points,
     exact_machine,
+    far_variance,
     gram_of,
     machine_from_chains,
     machine_from_sites,
@@ -128,6 +129,11 @@ class Settings:
         weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
         how["local"] = isinstance(self.params["kernel"], str) and self.params["kernel"] == "auto"
         return tune(self.rule or "", weighted, seen, self.likelihood, rng, **how)
+
+    def link(self, moments: Moments) -> Softmax | None:
+        """The link over more than two classes, unless each has its own."""
+        fitted = self.params["probability"] == "calibrated" and moments.m.shape[1] > 1
+        return fit_softmax(*moments) if fitted else None
 
     @property
     def moves(self) -> bool:
@@ -275,18 +281,17 @@ def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
     found = fit(ready, model, settings, run, rng)
     support = np.zeros((data.c.size, len(found)))
     support[ready.kept] = np.stack([each.support for each in found], axis=1)[ready.data.back]
-    pairs, link = [each.left_out for each in found if each.left_out is not None], None
-    if len(pairs) > 1:
-        m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
-        link = fit_softmax(ready.data.codes, m, v, ready.data.c)
-    return KernelFit(
+    m, v = (np.stack(x, axis=1) for x in zip(*(each.left_out for each in found), strict=True))
+    moments = Moments(ready.data.codes, m, v, ready.data.c)
+    result = KernelFit(
         [each.machine for each in found],
         data.classes,
-        float(data.c.sum()),
+        data.masses,
         stopped=run.stopped,
-        link=link,
+        link=settings.link(moments),
         support=support,
     )
+    return result.judged(moments, far_variance(result.machines[0]))
 
 
 def _fit_sites(
@@ -352,11 +357,10 @@ def _fit_columns(
     problem = Problem(model, blocks, settings.engine(rows.C, K), "factored" if dual else "dense")
     starts = _starts(problem, ready, run) if spread else []
     found = []
-    machines = run.fit(problem, data.codes, max(2, len(ready.machines)), scheme, starts)
-    fitted = settings.params["probability"] == "calibrated" and len(machines) > 1
-    for machine, labels in zip(machines, ready.machines, strict=True):
-        one = replace(problem, model=machine.model, blocks=replace(problem.blocks, y=labels.y))
-        left_out = machine.posterior.left_out(one) if fitted else None
+    machines, moments = run.fit(problem, data.codes, max(2, len(ready.machines)), scheme, starts)
+    assert moments is not None
+    for k, (machine, labels) in enumerate(zip(machines, ready.machines, strict=True)):
+        left_out = moments.m[:, k], moments.v[:, k]
         weights = machine.dual
         if weights is not None and weights.size:  # only the hinge has them
             support = weights > 1e-8 * data.c
@@ -471,8 +475,8 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     if params["verbose"]:
         print(f"[bayesvm] {plan}")
     problem = problem.assembled() if plan.keeps else problem
-    found, link = run.fit(problem, data.codes, data.n_classes, scheme), None
-    if len(found) > 1 and params["probability"] == "calibrated":
-        link = link_classes(found, problem, codes)
-    found, weight = [replace(m, model=model) for m in found], float(data.c.sum())
-    return KernelFit(found, data.classes, weight, stopped=run.stopped, link=link)
+    machines, moments = run.fit(problem, data.codes, data.n_classes, scheme)
+    found = [replace(m, model=model) for m in machines]
+    link = settings.link(moments) if moments is not None else None
+    fit = KernelFit(found, data.classes, data.masses, stopped=run.stopped, link=link)
+    return fit.judged(moments, far_variance(found[0]))

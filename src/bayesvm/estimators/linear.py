@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from ..core.types import Array, Term
@@ -230,14 +231,14 @@ class BayesianLinearSVC(BayesianClassifier):
                 data = missing.checked(data, self._names(), scheme)
             problem = self._problem(data.X, data.c, parts, data.copies)
             starts = self._warm_starts(problem, data) if self.warm_start else []
-            machines, joint = run.fit_together(
+            machines, joint, moments = run.fit_together(
                 problem, data.codes, len(data.classes), scheme, starts
             )
         if missing:
             machines = missing.attached(machines, problem, data.X)
         self._stream = None
-        weight = float(data.c.sum())
-        return self._keep(Fit(machines, data.classes, weight, data.rows, run.stopped, **joint))
+        fit = Fit(machines, data.classes, data.masses, data.rows, run.stopped, **joint)
+        return self._keep(fit.judged(moments, None if missing else np.inf))
 
     def _problem(
         self, X: Any, c: Array, parts: check.Parts, copies: Array | float = 1.0

@@ -311,16 +311,15 @@ class MixedSVC(BayesianClassifier):
             data = data._replace(X=table)
             problem = self._problem(data, levels, random, chosen)
             starts = self._warm_starts(problem, data) if self.warm_start else []
-            machines, joint = run.fit_together(
+            machines, joint, moments = run.fit_together(
                 problem, data.codes, len(data.classes), scheme, starts
             )
         if missing:
             machines = missing.attached(machines, problem, data.X)
-        weight = problem.blocks.weight
-        fit = Fit(machines, data.classes, weight, data.rows, run.stopped, **joint)
+        fit = Fit(machines, data.classes, data.masses, data.rows, run.stopped, **joint)
         how, second = type(scheme).__name__.lower(), second_moments(problem)
         self._group_effects = GroupEffects(fit, levels, self._names(), second, how)
-        return self._keep(fit)
+        return self._keep(fit.judged(moments))
 
     def _problem(self, data: Training, levels: Levels, random: Any, chosen: check.Parts) -> Problem:
         K, names = data.X.shape[1] + bool(self.fit_intercept), self._names()
@@ -361,25 +360,26 @@ class MixedSVC(BayesianClassifier):
         """
         return predictions.decision(self, X, groups, return_std)
 
-    def predict_proba(self, X: Any, groups: Any = None) -> Array:
-        """Class probabilities of rows in ``groups``, ``(n, n_classes)``.
+    def predict_proba(self, X: Any, groups: Any = None, *, prevalence: Any = None) -> Array:
+        """Class probabilities of rows in ``groups``, or averaged over them."""
+        return predictions.proba(self, X, groups, prevalence)  # type: ignore[no-any-return]
 
-        Groups that were not seen or are not given are averaged over.
-        """
-        return predictions.proba(self, X, groups)  # type: ignore[no-any-return]
-
-    def predict(self, X: Any, groups: Any = None) -> Any:
+    def predict(
+        self,
+        X: Any,
+        groups: Any = None,
+        *,
+        costs: Any = None,
+        abstain: Any = None,
+        prevalence: Any = None,
+    ) -> Any:
         """The most probable class of each row, in ``groups`` or averaged over them."""
-        return predictions.labels(self, X, groups)
+        return predictions.labels(self, X, groups, costs, abstain, prevalence)
 
     def predict_interval(
         self, X: Any, level: float = 0.9, groups: Any = None
     ) -> tuple[Array, Array]:
-        """Lower and upper class probabilities from the posterior of f, each ``(n, n_classes)``.
-
-        They have posterior mass ``level`` between them and enclose ``predict_proba``.  Groups that
-        were not seen or are not given make the interval wider.
-        """
+        """Lower and upper class probabilities; wider for groups not seen or not given."""
         return predictions.interval(self, X, groups, level)
 
     def score(

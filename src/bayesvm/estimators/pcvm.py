@@ -149,6 +149,8 @@ class PCVC(BayesianClassifier):
 
     _accept_sparse = False
 
+    _knows_novelty = False
+
     def __init__(
         self,
         kernel: Any = "rbf",

@@ -19,6 +19,8 @@ from ..inputs.labels import labels_of
 from ..inputs.reading import is_source
 from ..inputs.sources import is_dask
 from ..machines.calibration import enclosing
+from ..machines.decisions import Decision, check_share, read_prevalence, reweighted
+from ..machines.prediction_sets import LeftOut
 from ..reports.tables import tails
 
 PIECE = 1000  # rows at which f is drawn jointly, and held for all draws
@@ -39,19 +41,83 @@ def decision(model: Any, X: Any, groups: Any = None, return_std: bool = False) -
     return arrays.back(mean, X), arrays.back(std, X)
 
 
-def proba(model: Any, X: Any, groups: Any = None) -> Any:
+def proba(model: Any, X: Any, groups: Any = None, prevalence: Any = None) -> Any:
     """Class probabilities."""
     if is_dask(X):
-        return model._lazily(proba, X, groups)
-    return arrays.back(model.fit_.proba(*model._moments(X, groups)), X)
+        return model._lazily(proba, X, groups, prevalence=prevalence)
+    return arrays.back(_proba(model, X, groups, prevalence), X)
 
 
-def labels(model: Any, X: Any, groups: Any = None) -> Any:
-    """The most probable classes."""
+def _proba(model: Any, X: Any, groups: Any, prevalence: Any) -> Array:
+    """Probabilities on the host."""
+    fit = model._fitted()
+    shares = None if prevalence is None else read_prevalence(prevalence, fit.classes)
+    P: Array = fit.proba(*model._moments(X, groups))
+    return P if shares is None else reweighted(P, shares, fit.masses)
+
+
+def labels(
+    model: Any,
+    X: Any,
+    groups: Any = None,
+    costs: Any = None,
+    abstain: Any = None,
+    prevalence: Any = None,
+) -> Any:
+    """Labels of least expected cost, by default the most probable classes."""
+    decision = Decision.read(costs, abstain, model._fitted().classes)
     if is_dask(X):
-        return model._lazily(labels, X, groups)
-    best = model.fit_.proba(*model._moments(X, groups)).argmax(axis=1)
-    return arrays.back(model.classes_[best], X)
+        how = {"costs": costs, "abstain": abstain, "prevalence": prevalence}
+        return model._lazily(labels, X, groups, **how)
+    found = decision.labels(_proba(model, X, groups, prevalence), model.classes_)
+    return found if abstain is not None else arrays.back(found, X)
+
+
+def prediction_set(
+    model: Any,
+    X: Any,
+    groups: Any = None,
+    coverage: float = 0.9,
+    by_class: bool = False,
+    allow_empty: bool = True,
+) -> Any:
+    """Labels that cannot be excluded, as truth values."""
+    how: dict[str, Any] = {
+        "coverage": check_share("coverage", coverage),
+        "by_class": bool(by_class),
+        "allow_empty": bool(allow_empty),
+    }
+    left_out = _left_out(model, "predict_set")
+    if is_dask(X):
+        return model._lazily(prediction_set, X, groups, **how)
+    P = model.fit_.proba(*model._moments(X, groups))
+    return arrays.back(left_out.sets(P, **how), X)
+
+
+def novelty(model: Any, X: Any, groups: Any = None) -> Any:
+    """Share of the training rows at which f is more certain, each left out."""
+    if not model._knows_novelty:
+        raise ValueError(
+            f"{type(model).__name__} has no novelty: the variance of its f does not grow away from "
+            "the training rows. BayesianSVC and BayesianLinearSVC have."
+        )
+    left_out = _left_out(model, "novelty")
+    model._need_spread()
+    if is_dask(X):
+        return model._lazily(novelty, X, groups)
+    return arrays.back(left_out.percentile(model._moments(X, groups)[1].mean(axis=1)), X)
+
+
+def _left_out(model: Any, method: str) -> LeftOut:
+    """What the fit has kept of its training rows."""
+    left_out: LeftOut | None = model._fitted().left_out
+    if left_out is None:
+        raise ValueError(
+            f"{method} compares rows with training rows that were each left out of the fit, and "
+            f"this fit of {type(model).__name__} has kept none. BayesianLinearSVC, BayesianSVC, "
+            "MixedSVC and AdditiveSVC keep them."
+        )
+    return left_out
 
 
 def interval(model: Any, X: Any, groups: Any = None, level: float = 0.9) -> tuple[Any, Any]:

@@ -27,7 +27,8 @@ from ..inputs import reading
 from ..inputs.sources import is_dask
 from ..machines.classes import ClassLink
 from ..machines.joint import can_join, fit_classes
-from ..machines.machine import Machine, fit_machine
+from ..machines.leave_one_out import Held, Moments
+from ..machines.machine import Machine, fit_machine, moments_of_classes
 from ..model.model import Problem
 from .posing import closed
 
@@ -113,12 +114,13 @@ class Run(Reporter):
         n_classes: int,
         scheme: Any,
         starts: Sequence[State | None] = (),
-    ) -> list[Machine]:
+    ) -> tuple[list[Machine], Moments | None]:
         """A machine for two classes, or one for each class against the rest.
 
-        ``codes`` are the numbers of the rows' classes.
+        ``codes`` are the numbers of the rows' classes.  Returned with moments at rows left out.
         """
         machines: list[Machine] = []
+        held: list[Held] = []
         checkpoint = self.checkpoint(lambda: _content(problem, codes, starts))
         rng = self.generator("machines")
         # rows that are not held may be very many: a byte for the label of each
@@ -133,8 +135,14 @@ class Run(Reporter):
                 options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
                 watch, start = Monitor(self, part), starts[j] if starts else None
                 how = (scheme, self.params["probability"], rng, start, watch, rotation)
-                machines.append(fit_machine(one, *how, **options))
-        return machines
+                machine, own = fit_machine(one, *how, **options)
+                machines.append(machine)
+                held.append(own)
+        moments = Moments.of(held)
+        if moments is None and not problem.model.is_latent:  # each class has chosen other rows
+            places = codes.compute() if is_dask(codes) else arrays.to_numpy(codes)
+            moments = moments_of_classes(machines, problem, places)
+        return machines, moments
 
     def fit_together(
         self,
@@ -143,7 +151,7 @@ class Run(Reporter):
         n_classes: int,
         scheme: Any,
         starts: Sequence[State | None] = (),
-    ) -> tuple[list[Machine], Joined]:
+    ) -> tuple[list[Machine], Joined, Moments | None]:
         """Machines of more than two classes by their joint likelihood, where there is one.
 
         A probit link is one of each class against the rest: of classes that are all likelier than
@@ -151,7 +159,8 @@ class Run(Reporter):
         """
         apart = n_classes == 2 or self.params["probability"] == "probit"
         if apart or not can_join(problem, scheme):
-            return self.fit(problem, codes, n_classes, scheme, starts), {}
+            machines, moments = self.fit(problem, codes, n_classes, scheme, starts)
+            return machines, {}, moments
         problem = replace(problem, model=closed(problem.model))  # the bound is a guide to penalties
         checkpoint = self.checkpoint(lambda: _content(problem, codes, starts))
         if isinstance(self.params["engine"], str) and self.params["engine"] == "auto":
@@ -167,8 +176,9 @@ class Run(Reporter):
             part = None if store is None or self.stopped else store.part("classes")
             how = (scheme, self.params["probability"], self.generator("machines"), starts)
             watch = Monitor(self, part)
-            machines, link = fit_classes(problem, n_classes, *how, watch, rotation, **options)
-        return machines, {"link": link, "is_joint": True}
+            found = fit_classes(problem, n_classes, *how, watch, rotation, **options)
+        machines, link, moments = found
+        return machines, {"link": link, "is_joint": True}, moments
 
 
 def shared_out(problem: Problem, classes: int, scheme: Any, n_jobs: int | None) -> Problem:

@@ -121,6 +121,8 @@ class RVC(BayesianClassifier):
 
     _accept_sparse = False
 
+    _knows_novelty = False
+
     def __init__(
         self,
         kernel: Any = "rbf",

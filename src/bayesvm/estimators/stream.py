@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,12 +25,13 @@ from ..gaussian.forms import Dense
 from ..inference import VB
 from ..inference.loop import State, bound_of
 from ..inference.progress import Progress, Reporter
-from ..inputs.labels import check_weights, plain_labels
+from ..inputs.labels import check_weights, class_masses, plain_labels
 from ..inputs.reading import check_in_memory
 from ..machines.calibration import Calibrated, Link, masses, plain_link
 from ..machines.classes import ClassLink, fit_softmax
 from ..machines.fit import Fit
 from ..machines.joint import against_rest, link_against_rest
+from ..machines.leave_one_out import Moments
 from ..machines.machine import Machine, find_posterior
 from ..machines.posterior import GaussianPosterior, PointPosterior
 from ..machines.skewed import fit_skewed
@@ -171,7 +172,7 @@ class Stream:
     past: tuple[Past | None, ...] = ()  # empty while all rows are kept
     fitted: tuple[Fitted, ...] = ()  # empty unless ``fit`` came first,
     link: ClassLink | None = None  # whose link of several classes this is
-    weight: float = 0.0
+    masses: Array = field(default_factory=lambda: np.zeros(1))  # of classes
     calls: int = 0
 
     @staticmethod
@@ -185,7 +186,7 @@ class Stream:
         found = _distinct(classes)
         if len(found) < 2:
             raise ValueError(f"classes must hold at least two labels; got {classes!r}.")
-        return Stream(found, Kept.none(X, len(found)), rng)
+        return Stream(found, Kept.none(X, len(found)), rng, masses=np.zeros(len(found)))
 
     @staticmethod
     def resume(X: Any, fit: Fit, rng: np.random.Generator) -> Stream:
@@ -203,7 +204,7 @@ class Stream:
             states=tuple(State(f.coef, m.state.priors) for f, m in zip(fitted, fit.machines)),
             fitted=fitted,
             link=link,
-            weight=float(fit.weight),
+            masses=fit.masses,
         )
 
     def coded(
@@ -231,44 +232,41 @@ class Stream:
         stream = replace(
             self,
             kept=self.kept.joined(X, codes, c, self.rng),
-            weight=self.weight + float(c.sum()),
+            masses=self.masses + class_masses(codes, c, len(self.classes)),
             calls=self.calls + 1,
         )
         stream, problem = stream._posed(setup)
         scheme = replace(setup.scheme, bound="auto")  # an earlier fit may have posed the problem
-        problems, machines = [], []
+        problems, machines, pairs = [], [], []
         labels = one_against_rest(stream.kept.codes, len(self.classes))
         with blas_threads(problem.model.width, problem.form):
             for j, y in enumerate(labels):
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
                 one = replace(one, past=stream._gone(j, one))
-                machines.append(stream._machine(setup.probability, scheme, one, j))
+                machine, left_out = stream._machine(setup.probability, scheme, one, j)
+                machines.append(machine)
+                pairs.append(left_out)
                 problems.append(one)
                 if report.is_active:
                     now, bound = stream.calls, machines[-1].bound
                     report(Progress("stream", now, now, bound, machines[-1].change))
             # no pass was made for a class without rows yet, and there is no state to resume from
             states = tuple(m.state if m.n_iter else None for m in machines)
-            link = stream._link(machines, problems) if stream._links(setup) else None
+            m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
+            moments = Moments(stream.kept.codes, m, v, problem.blocks.c * stream.kept.stands_for)
+            link = stream._link(moments) if stream._links(setup) else None
             stream = replace(stream, states=states)._condensed(problems)
-        fit = Fit(machines, self.classes, stream.weight, stopped=report.stopped, link=link)
-        return stream, fit
+        fit = Fit(machines, self.classes, stream.masses, stopped=report.stopped, link=link)
+        return stream, fit.judged(moments)
 
     def _links(self, setup: Setup) -> bool:
         """Whether a link over classes is fitted."""
         return setup.softmax and setup.probability == "calibrated" and len(self.classes) > 2
 
-    def _link(self, machines: list[Machine], problems: list[Problem]) -> ClassLink:
+    def _link(self, moments: Moments) -> ClassLink:
         """The link over classes, by the rows kept; a class without rows has an f of its prior."""
-        pairs = []
-        for machine, problem in zip(machines, problems, strict=True):
-            met = machine.n_iter > 0
-            post, coef = machine.posterior, machine.state.coef
-            pairs.append(post.left_out(problem) if met else problem.moments(coef))
-        m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
         earlier = None if self.link is None else (self.link, self.fitted[0].weight)
-        weight = problems[0].blocks.c * self.kept.stands_for
-        return fit_softmax(self.kept.codes, m, v, weight, earlier=earlier)
+        return fit_softmax(*moments, earlier=earlier)
 
     def _posed(self, setup: Setup) -> tuple[Stream, Problem]:
         """The rows kept as a problem; while none has gone its model may be made anew."""
@@ -296,19 +294,25 @@ class Stream:
         before = self.fitted[j].past(problem)
         return before if gone is None else before + gone
 
-    def _machine(self, probability: str, scheme: Any, problem: Problem, j: int) -> Machine:
-        """The fit to the rows kept and to what remains of the others, and its link."""
+    def _machine(
+        self, probability: str, scheme: Any, problem: Problem, j: int
+    ) -> tuple[Machine, tuple[Array, Array]]:
+        """The fit to the rows kept and to what remains of the others, and its link.
+
+        Returned with moments of f at the rows kept, each left out.
+        """
         weight = problem.blocks.c * self.kept.stands_for
         if problem.past is None and np.ptp(problem.blocks.y) == 0:
-            return _unmet(problem, weight)
+            machine = _unmet(problem, weight)
+            return machine, problem.moments(machine.state.coef)
         machine, problem = find_posterior(problem, scheme, self.rng, self.states[j])
+        left_out = machine.posterior.left_out(problem)
         link = plain_link(probability, problem.model.likelihood)
         if link is None:
             earlier = (self.fitted[j].link, self.fitted[j].weight) if self.fitted else None
-            left_out = machine.posterior.left_out(problem)
             link = fit_skewed(problem.blocks.y, *left_out, weight, earlier=earlier)
         bound = machine.bound + (0.0 * self.fitted[j].bound if self.fitted else 0.0)
-        return replace(machine, link=link, bound=bound)
+        return replace(machine, link=link, bound=bound), left_out
 
     def _condensed(self, problems: list[Problem]) -> Stream:
         """With as many rows as are kept; of the others what remains at the posterior just found."""

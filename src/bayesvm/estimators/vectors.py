@@ -27,6 +27,7 @@ from ..kernels.precomputed import check_square, skew
 from ..likelihoods import Probit
 from ..machines.calibration import ProbitLink, fit_link, plain_link
 from ..machines.fit import Fit
+from ..machines.leave_one_out import Moments
 from ..machines.machine import Machine
 from ..machines.posterior import GaussianPosterior
 from ..model.model import Model
@@ -181,8 +182,10 @@ class VectorTask:
                 link = ProbitLink() if held is None else fit_link(*held)
             ended = (sparse.value, sparse.path, sparse.n_iter, sparse.converged, sparse.change)
             machines.append(Machine(model, GaussianPosterior(coef), State(coef, ()), link, *ended))
-        weight, stopped = float(training.c.sum()), self.run.stopped
-        fit = Fit(machines, training.classes, weight, training.rows, stopped, objective)
+        told = training.classes, training.masses, training.rows, self.run.stopped
+        fit = Fit(machines, *told, objective)
+        if all(held is not None for held in found.held):
+            fit = fit.judged(Moments.of([held for held in found.held if held is not None]))
         empty = any(sparse.columns.size == 0 for sparse in found.sparse)
         if empty:
             warnings.warn(

@@ -35,6 +35,11 @@ class Training(NamedTuple):
     def n_classes(self) -> int:
         return len(self.classes)
 
+    @property
+    def masses(self) -> Array:
+        """Total weight of each class."""
+        return class_masses(self.codes, self.c, len(self.classes))
+
     @classmethod
     def of(cls, X: Any, y: Any, sample_weight: Any, class_weight: Any) -> Training:
         """Checked rows with the codes of their labels and with their weights."""
@@ -224,7 +229,7 @@ def check_two_sided(y: Any, c: Array, classes: Any) -> None:
         )
     if not isinstance(y, np.ndarray):  # of Dask: each label occurs, and no weight is zero
         return
-    for label, mass in zip(classes, _masses(y, c, len(classes)), strict=True):
+    for label, mass in zip(classes, class_masses(y, c, len(classes)), strict=True):
         if not mass > 0:
             raise ValueError(
                 f"class {label} has no row of positive weight; drop it from y or give it weight."
@@ -269,7 +274,7 @@ def check_weights(
         raise ValueError("all sample weights are zero, so no row is left to learn from.")
     if class_weight is None:
         return c
-    return c * _class_factors(class_weight, _masses(y, c, len(classes)), classes)[y]
+    return c * _class_factors(class_weight, class_masses(y, c, len(classes)), classes)[y]
 
 
 def _dask_weights(
@@ -284,8 +289,7 @@ def _dask_weights(
         given = X.aligned(sample_weight, "sample_weight")
         _real_weights(np.empty(0, dtype=given.dtype))
         c = given.astype(float)
-    masses = da.stack([da.where(codes == k, c, 0.0).sum() for k in range(len(classes))])
-    masses, least = (np.asarray(x) for x in da.compute(masses, c.min()))
+    masses, least = class_masses(codes, c, len(classes)), float(c.min().compute())
     if not np.all(np.isfinite(masses)) or not least > 0:
         raise ValueError("weights of rows on a cluster must be positive and finite.")
     if class_weight is None:
@@ -296,8 +300,12 @@ def _dask_weights(
     return c * codes.map_blocks(lambda k: factors[k], dtype=float)
 
 
-def _masses(y: Array, c: Array, k: int) -> Array:
+def class_masses(y: Any, c: Any, k: int) -> Array:
     """Total weight of each class."""
+    if is_dask(y):
+        import dask.array as da
+
+        return np.asarray(da.stack([da.where(y == j, c, 0.0).sum() for j in range(k)]).compute())
     return sum((np.bincount(y[at], c[at], k) for at in _pieces(y.shape[0])), np.zeros(k))
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import expit, logsumexp, ndtri
 
 from ..core.types import Array, Rows
-from .classes import ClassLink, Separate
+from .calibration import decisive
+from .classes import ClassLink, Separate, class_odds, normalised
+from .extrapolation import Extrapolation
+from .leave_one_out import Moments
 from .machine import Machine
+from .prediction_sets import LeftOut
 
 BEYOND = 10  # joint draws beyond either end of an interval of several classes' probabilities,
 FEWEST = 200  # of at least so many in all;
@@ -28,8 +32,8 @@ class Fit:
         In the order of the classes.
     classes : array of shape (n_classes,)
         Labels, sorted.
-    weight : float
-        Total weight of the training rows.
+    masses : array of shape (n_classes,)
+        Total weight of the training rows of each class.
     rows : array of int
         Numbers of the training rows in the input, where they were held in memory.
     stopped : bool
@@ -41,16 +45,39 @@ class Fit:
         Probabilities of more than two classes from their f; by default by the machines' own links.
     is_joint : bool
         Whether the machines were fitted together: they have one bound and one history.
+    left_out : LeftOut, optional
+        Training rows, each predicted without itself; see :meth:`judged`.
+    far : Extrapolation, optional
+        Probabilities far from the training rows.
     """
 
     machines: list[Machine]
     classes: Array
-    weight: float = np.nan
+    masses: Array = field(default_factory=lambda: np.empty(0))
     rows: Array = field(default_factory=lambda: np.arange(0))
     stopped: bool = False
     objective: str = ""
     link: ClassLink | None = None
     is_joint: bool = False
+    left_out: LeftOut | None = None
+    far: Extrapolation | None = None
+
+    def judged(self, moments: Moments | None, limit: float | None = None) -> Self:
+        """The fit with its predictions of training rows left out, from moments of f there.
+
+        With ``limit``, the largest variance of f or infinity, probabilities far from these rows go
+        to the shares of the classes.
+        """
+        if moments is None:
+            return self
+        far = None if limit is None else Extrapolation.of(moments, self.masses, limit)
+        fit = replace(self, far=far)
+        return replace(fit, left_out=LeftOut.of(moments, fit.proba))
+
+    @property
+    def weight(self) -> float:
+        """Total weight of the training rows."""
+        return float(self.masses.sum())
 
     @property
     def kind(self) -> str:
@@ -145,22 +172,48 @@ class Fit:
     def scores(self, m: Array, v: Array) -> Array:
         """Decision values from moments of f."""
         if not self.is_binary:
-            return self.over_classes.odds(m, v)
-        return self.machines[0].link.score(m[:, 0], v[:, 0])
+            return self.odds(m, v)
+        link: Any = self.machines[0].link
+        score: Array = link.score(m[:, 0], v[:, 0])
+        near = self._near(v)
+        return np.where(near, score, self._logit(m, v) / getattr(link, "a", 1.0))
 
     def proba(self, m: Array, v: Array) -> Array:
         """Class probabilities from moments of f, ``(n, classes)``."""
         if not self.is_binary:
-            return self.over_classes.proba(m, v)
+            return normalised(self._logs(m, v))
         p = self.machines[0].proba(m[:, 0], v[:, 0])
+        near = self._near(v)
+        if not np.all(near):
+            z = self._logit(m, v)
+            p = np.where(near, p, decisive(expit(z), z))
         return np.stack([1.0 - p, p], axis=1)
 
     def odds(self, m: Array, v: Array) -> Array:
         """Log odds of each class against the others, ``(n, classes)``."""
         if not self.is_binary:
-            return self.over_classes.odds(m, v)
-        logit = self.machines[0].link.logit(m, v)
+            return class_odds(self._logs(m, v))
+        logit = self._logit(m, v)[:, None]
         return np.hstack([-logit, logit])
+
+    def _near(self, v: Array) -> Array:
+        """Rows whose probabilities are those of the link."""
+        return np.ones(len(v), dtype=bool) if self.far is None else self.far.weight(v) == 1.0
+
+    def _logit(self, m: Array, v: Array) -> Array:
+        """Log odds of the second of two classes, ``(n,)``."""
+        z = self.machines[0].link.logit(m[:, 0], v[:, 0])
+        if self.far is None:
+            return z
+        logs = self.far.mixed(np.stack([np.zeros_like(z), z], axis=1), v)
+        return np.where(self._near(v), z, logs[:, 1] - logs[:, 0])
+
+    def _logs(self, m: Array, v: Array) -> Array:
+        """Logs of the probabilities of more than two classes, up to a constant."""
+        logs = self.over_classes.logs(m, v)
+        if self.far is None:
+            return logs
+        return self.far.mixed(logs - logsumexp(logs, axis=-1, keepdims=True), v)
 
     def bands(self, X: Any, tails: tuple[float, float]) -> Array:
         """Log odds of all classes at lower end, median and upper end of f, ``(3, n, classes)``.

@@ -27,7 +27,7 @@ from ..priors import Ridge
 from .averaged import Averaged, fit_averaged
 from .calibration import Calibrated, Link, ProbitLink
 from .classes import ClassLink, Separate
-from .leave_one_out import leave_one_out
+from .leave_one_out import Moments, leave_one_out
 from .machine import CLASSES_ROWS, Machine, disagreement, from_draws
 from .penalty import replaced
 from .posterior import (
@@ -59,10 +59,11 @@ def fit_classes(
     watch: Watch = silent,
     rotation: tuple[Basis | None, ...] = (),
     **options: Any,
-) -> tuple[list[Machine], ClassLink]:
+) -> tuple[list[Machine], ClassLink, Moments]:
     """Fit a machine for each class by their joint likelihood; labels are numbers of classes.
 
-    A variance that rows left out would choose is learned by the bound.
+    Returned with their link and moments at rows left out.  A variance that these would choose is
+    learned by the bound.
     """
     problem = replaced(problem, lambda _: Ridge())
     turn = Rotation(problem, rotation) if any(B is not None for B in rotation) else None
@@ -81,9 +82,10 @@ def fit_classes(
         machines = [from_draws(problem, each, disagreement(own)) for each, own in pairs]
     else:
         machines = _machines(Joint(problem, classes), back)
-    link = link_joint(machines, problem, probability)
+    moments = left_out_classes(machines, problem)
+    link = link_joint(machines, moments, probability)
     own = links_of(link, classes)
-    return [replace(m, link=each) for m, each in zip(machines, own, strict=True)], link
+    return [replace(m, link=each) for m, each in zip(machines, own, strict=True)], link, moments
 
 
 def _machines(joint: Joint, ascents: Sequence[Ascent]) -> list[Machine]:
@@ -102,7 +104,7 @@ def _machines(joint: Joint, ascents: Sequence[Ascent]) -> list[Machine]:
     return machines
 
 
-def link_joint(machines: Sequence[Machine], problem: Problem, probability: str) -> ClassLink:
+def link_joint(machines: Sequence[Machine], moments: Moments, probability: str) -> ClassLink:
     """The link over classes."""
     if probability != "calibrated":
         K = len(machines)
@@ -110,7 +112,7 @@ def link_joint(machines: Sequence[Machine], problem: Problem, probability: str) 
         # much as if they were not
         weight = np.pi / 8.0 * (1.0 if machines[0].draws is None else K / (K - 1.0))
         return Separate([ProbitLink()] * K) if probability == "probit" else Averaged(K, 1.0, weight)
-    return fit_averaged(*left_out_classes(machines, problem))
+    return fit_averaged(*moments)
 
 
 def links_of(link: ClassLink, classes: int) -> list[Link]:
@@ -120,10 +122,8 @@ def links_of(link: ClassLink, classes: int) -> list[Link]:
     return [ProbitLink()] * classes
 
 
-def left_out_classes(
-    machines: Sequence[Machine], problem: Problem
-) -> tuple[Array, Array, Array, Array]:
-    """Classes of some rows, moments of f of all classes without the row, and weights."""
+def left_out_classes(machines: Sequence[Machine], problem: Problem) -> Moments:
+    """Moments of f of all classes at some rows, each left out."""
     reach = _leverages(machines, problem)
     codes, K = np.asarray(problem.blocks.on_host().y).astype(np.intp), len(machines)
     rows = rows_of_all_classes(codes, min(codes.size, CLASSES_ROWS), np.random.default_rng(0))
@@ -134,7 +134,7 @@ def left_out_classes(
     share = np.bincount(codes, minlength=K) / np.bincount(some, minlength=K).clip(1)
     weight = problem.blocks.c * share[some]
     if machines[0].draws is not None:
-        return some, *_left_out_draws(machines, problem, some), weight
+        return Moments(some, *_left_out_draws(machines, problem, some), weight)
     c, grow, rest = problem.blocks.c, K / (K - 1.0), problem.outside()
     coefs, point = [], False
     for machine in machines:
@@ -151,7 +151,7 @@ def left_out_classes(
         out_m[:, k] = gone[0]
         if not point:
             out_v[:, k] = gone[1] + rest
-    return some, out_m, out_v, weight
+    return Moments(some, out_m, out_v, weight)
 
 
 def _leverages(machines: Sequence[Machine], problem: Problem) -> list[Any]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
 import numpy as np
 
 from ..core.types import Array, Local
+
+Held: TypeAlias = tuple[Array, Array, Array, Array]  # labels, means, variances, weights of rows
 
 
 def leave_one_out(m: Array, v: Array, local: Local, c: Array) -> tuple[Array, Array]:
@@ -28,3 +33,34 @@ def leave_one_out_draws(f: Array, log_lik: Array, c: Array) -> tuple[Array, Arra
     weight /= weight.sum(axis=1, keepdims=True)
     mean = np.einsum("ij,ij->i", weight, f)
     return mean, np.einsum("ij,ij->i", weight, (f - mean[:, None]) ** 2)
+
+
+class Moments(NamedTuple):
+    """Moments of f at training rows, each left out."""
+
+    codes: Array  # (n,), classes of the rows
+    m: Array  # (n, machines)
+    v: Array
+    c: Array  # (n,), weight of the rows that each represents
+
+    @staticmethod
+    def of(parts: Sequence[Held]) -> Moments | None:
+        """From those of each machine; ``None`` if these are not of the same rows."""
+        Y, M, V, C = zip(*parts, strict=True)
+        if len(parts) == 1:
+            return Moments((Y[0] > 0).astype(np.intp), M[0][:, None], V[0][:, None], C[0])
+        if any(y.shape != Y[0].shape or not np.array_equal(c, C[0]) for y, c in zip(Y, C)):
+            return None
+        own = np.stack(Y, axis=1) > 0
+        if not np.all(own.sum(axis=1) == 1):  # a row has one class
+            return None
+        return Moments(own.argmax(axis=1), np.stack(M, axis=1), np.stack(V, axis=1), C[0])
+
+    def thinned(self, most: int) -> Moments:
+        """At most so many rows, of every class its share."""
+        step = -(-self.codes.size // most)
+        if step <= 1:
+            return self
+        some = np.argsort(self.codes, kind="stable")[::step]
+        codes, m, v, c = (x[some] for x in self)
+        return Moments(codes, m, v, step * c)

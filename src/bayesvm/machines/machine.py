@@ -30,8 +30,8 @@ from ..model.latent import predict_rows, rows_with_entries
 from ..model.model import Model, Problem
 from ..model.passes import latent_variance
 from .calibration import Link, ProbitLink, decisive, plain_link
-from .classes import Softmax, fit_softmax
 from .diagnostics import indicator_r_hat, r_hat
+from .leave_one_out import Held, Moments
 from .penalty import tuned, with_priors
 from .posterior import (
     CURVATURE_EPS,
@@ -231,8 +231,8 @@ def fit_machine(
     watch: Watch = silent,
     rotation: tuple[Basis | None, ...] | None = None,
     **options: Any,
-) -> Machine:
-    """Run a scheme on a problem and fit the link.
+) -> tuple[Machine, Held]:
+    """Run a scheme on a problem and fit the link; returned with moments at rows left out.
 
     ``rotation`` may be given: problems that differ in labels only have the same one.  Where rows
     have groups, a likelihood that is normalised is its own link: a link fitted to rows whose groups
@@ -242,32 +242,31 @@ def fit_machine(
     likelihood, fitted = problem.model.likelihood, probability == "calibrated"
     if fitted and problem.model.grouped and likelihood.normalised and machine.posterior.has_spread:
         fitted, probability = False, "normalised"
+    some, share = problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
+    held = some.blocks.y, *machine.posterior.left_out(some), some.blocks.c * share
     link = None if fitted else plain_link(probability, likelihood)
     if link is None:
-        some, share = problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
-        y, m, v, c = _left_out(machine, some)
-        link = fit_skewed(y, m, v, c * np.resize(share, c.shape))
-    return replace(machine, link=link)
+        link = fit_skewed(*_with_new_groups(machine, some, held))
+    return replace(machine, link=link), held
 
 
-def _left_out(machine: Machine, problem: Problem) -> tuple[Array, ...]:
-    """Labels, moments of f and weights of rows left out, to which a link is fitted.
+def _with_new_groups(machine: Machine, problem: Problem, held: Held) -> Held:
+    """Rows left out to which a link is fitted.
 
     Where rows have groups, half the weight is on rows whose groups count as new: their effects vary
     more, and what that does to probabilities cannot be seen at rows of known groups.
     """
-    y, c = problem.blocks.y, problem.blocks.c
-    m, v = machine.posterior.left_out(problem)
     if not problem.model.grouped or problem.latents or not machine.posterior.has_spread:
-        return y, m, v, c
+        return held
+    y, m, v, c = held
     blocks = (replace(b.X, codes=np.full_like(b.X.codes, -1)) for b in problem.blocks)
     outside = zip(*(machine.moments(X) for X in blocks), strict=True)
     m, v = (np.concatenate([x, *new]) for x, new in zip((m, v), outside, strict=True))
     return np.tile(y, 2), m, v, np.tile(0.5 * c, 2)
 
 
-def link_classes(machines: Sequence[Machine], problem: Problem, codes: Array) -> Softmax:
-    """The link over classes of machines that were fitted to rows of classes ``codes``."""
+def moments_of_classes(machines: Sequence[Machine], problem: Problem, codes: Array) -> Moments:
+    """Moments at rows left out of machines that were fitted to rows of classes ``codes``."""
     n, classes = codes.size, len(machines)
     rows = rows_of_all_classes(codes, min(n, CLASSES_ROWS), np.random.default_rng(0))
     if rows.size < n:
@@ -282,7 +281,7 @@ def link_classes(machines: Sequence[Machine], problem: Problem, codes: Array) ->
             machine.posterior.left_out(replace(problem, model=machine.model, blocks=blocks))
         )
     m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
-    return fit_softmax(some, m, v, problem.blocks.c * share[some])
+    return Moments(some, m, v, problem.blocks.c * share[some])
 
 
 def find_posterior(

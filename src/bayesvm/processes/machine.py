@@ -53,7 +53,7 @@ class Found(NamedTuple):
 
     machine: Machine
     support: Array  # probabilities to violate the margin
-    left_out: tuple[Array, Array] | None  # moments of f without the row, if the link needed them
+    left_out: tuple[Array, Array]  # moments of f without the row
 
 
 def whitened_model(design: Whitened, level: float, likelihood: Any) -> Model:
@@ -209,10 +209,8 @@ def found_at(
 ) -> Found:
     """The machine of a fit, its link, and what is known of the training rows."""
     likelihood = model.likelihood
-    link, left_out = plain_link(probability, likelihood), None
-    if link is None:
-        left_out = fit.left_out(labels, likelihood.expected)
-        link = fit_link(labels.y, *left_out, labels.c)
+    left_out = fit.left_out(labels, likelihood.expected)
+    link = plain_link(probability, likelihood) or fit_link(labels.y, *left_out, labels.c)
     ended = (fit.bound, fit.path, fit.passes, fit.converged, fit.change)
     what = (model, GaussianPosterior(coef), State(coef, model.init()), link, *ended)
     support = ndtr((1.0 - labels.y * fit.m[labels.at]) / np.sqrt(fit.v[labels.at]))
@@ -260,6 +258,26 @@ def exact_machine(machine: Machine) -> Machine:
     return ExactMachine(**{**machine.__dict__, **changes}, alpha=alpha, w=cov.w)
 
 
+def far_variance(machine: Machine) -> float | None:
+    """The variance of f at rows without correlation with any training row.
+
+    Infinity for kernels whose variance grows; ``None`` where draws have a kernel each.
+    """
+    model = machine.model
+    if len(model.terms) == 1:
+        return None
+    design, level = model.terms[-1].design, level_of(model)
+    own = design.kernel.diag(design.Z)
+    if np.ptp(own) > 1e-9 * np.abs(own).max():
+        return np.inf
+    if isinstance(machine, ExactMachine):
+        rows = Rows(np.full((1, design.width), level), own[:1] + level)
+        return float(machine.moments(None, rows)[1][0])
+    C = np.zeros((1, model.width))
+    C[0, 0] = 1.0
+    return float(machine.posterior.moments(C)[1][0] + own[0])
+
+
 def joint_draws(machine: Machine, X: Any, theta: Array, rng: np.random.Generator) -> Array:
     """f jointly at rows, for draws of the coefficients."""
     model = machine.model
@@ -304,11 +322,8 @@ def machine_from_chains(
         beside = chains.theta[:, ::every][:, : chains.f.shape[1]]
         compared = np.concatenate([chains.f, beside], axis=2)
     f = chains.f.reshape(-1, chains.f.shape[-1]).T[labels.at]  # (rows, draws)
-    link, left_out = plain_link(probability, likelihood), None
-    if link is None:
-        logs = likelihood.log_prob(labels.y[:, None], f)
-        left_out = leave_one_out_draws(f, logs, labels.c)
-        link = fit_link(labels.y, *left_out, labels.c)
+    left_out = leave_one_out_draws(f, likelihood.log_prob(labels.y[:, None], f), labels.c)
+    link = plain_link(probability, likelihood) or fit_link(labels.y, *left_out, labels.c)
     worst = float(np.max(r_hat(compared)))
     machine = Machine(
         model,

@@ -1,0 +1,52 @@
+"""Far from the training rows probabilities go to the shares of the classes."""
+
+import numpy as np
+import pytest
+
+from bayesvm import BayesianLinearSVC, BayesianSVC
+from bayesvm.machines.extrapolation import Extrapolation
+from bayesvm.machines.leave_one_out import Moments
+
+RNG = np.random.default_rng(0)
+V = RNG.uniform(0.1, 1.0, size=(200, 1))
+MOMENTS = Moments(np.repeat([0, 1], 100), np.zeros((200, 1)), V, np.ones(200))
+MASSES = np.array([30.0, 70.0])
+
+
+@pytest.mark.parametrize("limit", [np.inf, 8.0])
+def test_nothing_changes_near_and_everything_far_away(limit):
+    far = Extrapolation.of(MOMENTS, MASSES, limit)
+    logs = np.log([[0.001, 0.999]])
+    np.testing.assert_array_equal(far.mixed(logs, V.max()[None, None]), logs)
+    begin = np.array([[far.begin]])
+    np.testing.assert_allclose(far.mixed(logs, begin * (1 + 1e-9)), logs, atol=1e-6)
+    end = far.mixed(logs, np.array([[min(limit, 1e12)]]))
+    np.testing.assert_allclose(end, np.log([[0.3, 0.7]]), atol=1e-6)
+    v = np.linspace(far.begin, min(limit, 100.0), 50)[:, None]
+    odds = np.diff(far.mixed(np.repeat(logs, 50, axis=0), v), axis=1)[:, 0]
+    assert np.all(np.diff(odds) < 0)
+
+
+def test_a_link_fitted_to_rows_like_no_others_is_kept():
+    assert Extrapolation.of(MOMENTS, MASSES, float(np.quantile(V, 0.98))) is None
+    assert Extrapolation.of(MOMENTS._replace(v=0 * V), MASSES, np.inf) is None
+    assert Extrapolation.of(MOMENTS, np.array([0.0, 1.0]), np.inf) is None
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("estimator", [BayesianLinearSVC, BayesianSVC])
+def test_far_away_the_shares_of_the_classes(estimator, classes):
+    X = RNG.standard_normal((150, 3))
+    y = np.digitize(X[:, 0] + 0.5 * RNG.standard_normal(150), [-0.8, 0.8][: classes - 1])
+    model = estimator(random_state=0).fit(X, y)
+    far = 1e6 * np.array([[1.0, 1.0, -1.0], [-1.0, 1.0, 1.0]])
+    share = np.bincount(y) / 150
+    np.testing.assert_allclose(model.predict_proba(far), [share, share], atol=1e-3)
+    assert np.all(model.predict(far) == share.argmax())
+    score = model.decision_function(far)
+    best = (score > 0).astype(int) if classes == 2 else score.argmax(axis=1)
+    assert np.all(best == share.argmax())
+    low, high = model.predict_interval(far)
+    p = model.predict_proba(far)
+    assert np.all((low <= p) & (p <= high))
+    np.testing.assert_array_equal(model.novelty(far), 1.0)
