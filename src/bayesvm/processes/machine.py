@@ -192,9 +192,10 @@ def machines_from_sites(
     fits = fit_shared(process, each, model.likelihood.expected, near, watch=watch, **how)
     cov, found = coef_of(process, fits[0], model).cov, []
     variance = SharedVariance(model, fits[0].predictor)
-    for labels, fit in zip(machines, fits, strict=True):
-        coef = Coef(mean_of(process, fit, model), cov)
-        found.append(found_at(process, labels, model, probability, fit, coef, variance))
+    means = means_of(process, fits, model)
+    for labels, fit, mean in zip(machines, fits, means, strict=True):
+        given = process, labels, model, probability, fit, Coef(mean, cov), variance
+        found.append(found_at(*given))
     return found
 
 
@@ -224,7 +225,7 @@ def found_at(
 
 def coef_of(process: Gram | LowRank, fit: SiteFit, model: Model) -> Coef:
     """The posterior of the whitened coefficients, the level's first."""
-    level, mean = level_of(model), mean_of(process, fit, model)
+    level, mean = level_of(model), means_of(process, [fit], model)[0]
     if isinstance(process, Gram):
         return Coef(mean, ExactCovariance(model.terms[-1].design, fit.sites.w, level))
     sd = np.ones(mean.size)
@@ -232,15 +233,18 @@ def coef_of(process: Gram | LowRank, fit: SiteFit, model: Model) -> Coef:
     return Coef(mean, FullCovariance(invert(fit.R.copy(order="F")) / sd[:, None]))
 
 
-def mean_of(process: Gram | LowRank, fit: SiteFit, model: Model) -> Array:
-    """The mean of the whitened coefficients."""
+def means_of(process: Gram | LowRank, fits: Sequence[SiteFit], model: Model) -> Array:
+    """Means of the whitened coefficients of fits that share a covariance, ``(fits, width)``."""
     level = level_of(model)
     if isinstance(process, Gram):
+        A = np.stack([fit.alpha for fit in fits], axis=1)
         L = np.tril(model.terms[-1].design.L)
-        return np.append(level * fit.alpha.sum(), L.T @ fit.alpha)
-    mean: Array = (fit.R @ (process.C.T @ process.through(fit.sites)[0].b)) @ fit.R
-    mean[0] *= np.sqrt(level)
-    return mean
+        return np.vstack([level * A.sum(axis=0), L.T @ A]).T
+    B = np.stack([process.through(fit.sites)[0].b for fit in fits], axis=1)
+    R = fits[0].R
+    means: Array = (R @ (process.C.T @ B)).T @ R
+    means[:, 0] *= np.sqrt(level)
+    return means
 
 
 def exact_machine(machine: Machine) -> Machine:

@@ -95,9 +95,8 @@ class ClassLabels:
     def local(self, site: Site, M: Array, v: Array, which: Array | slice = slice(None)) -> Local:
         """Likelihood contributions of the rows, each counted c times, for means at the points."""
         Y = self.Y[:, which]
-        m, spread = M[self.first.at], np.repeat(v[self.first.at], Y.shape[1])
-        found = site(Y.ravel(), m.ravel(), spread)
-        return Local(*(x.reshape(Y.shape) * self.first.c[:, None] for x in found))
+        found = site(Y, M[self.first.at], v[self.first.at][:, None])
+        return found.times(self.first.c[:, None])
 
     def start(self, site: Site, share: Combine = together) -> SharedSites:
         """Sites where f has the signs of the labels."""
