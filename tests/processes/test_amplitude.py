@@ -7,10 +7,11 @@ from bayesvm.core.arrays import one_against_rest
 from bayesvm.kernels import RBF, Scaled
 from bayesvm.likelihoods import SoftHinge
 from bayesvm.machines.classes import score_softmax
+from bayesvm.processes import amplitude
 from bayesvm.processes.amplitude import FOLDS, FoldedAmplitude, held_out, part_of, predicted
 from bayesvm.processes.evidence import LabelledPoints, Search
 from bayesvm.processes.process import Labels, Prior
-from bayesvm.processes.shared import ClassLabels, fit_shared
+from bayesvm.processes.shared import ClassLabels, fit_shared, joined
 from bayesvm.processes.tune import best_amplitude
 
 SITE = SoftHinge().tight
@@ -79,3 +80,28 @@ def test_noisy_labels_have_a_small_amplitude():
         found[noise] = best_amplitude(score, 0.0)
     assert found[0.6] < found[0.0]
     assert found[0.6] < np.log(4.0)
+
+
+def test_single_precision_gives_the_same_loss(monkeypatch):
+    seen, _ = labelled(noise=0.2)
+    prior = Prior(Scaled(1.0, RBF(1.0)), 4.0)
+    losses = [FoldedAmplitude(prior, seen, SITE, Search(), 3)(2.0)]
+    monkeypatch.setattr(amplitude, "SINGLE", 10)
+    losses += [FoldedAmplitude(prior, seen, SITE, Search(), 3)(2.0)]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+    assert losses[1] != losses[0]
+
+
+def test_a_fit_may_start_where_folds_have_ended():
+    seen, _ = labelled(150, noise=0.1)
+    prior, labels = Prior(Scaled(1.0, RBF(1.0)), 4.0), ClassLabels.of(seen.machines)
+    score = FoldedAmplitude(prior, seen.take(np.arange(0, 150, 2)), SITE, Search(), 3)
+    for at in (1.0, 3.0, 5.0):
+        score(at)
+    kernel = Scaled(float(np.exp(score.best[0])), RBF(1.0))
+    near = joined(score.sites_at(kernel, seen))
+    process = Prior(kernel, 4.0).at(seen.X)
+    cold, warm = (fit_shared(process, labels, SITE, start, 1e-7) for start in (None, near))
+    np.testing.assert_allclose(warm[0].m, cold[0].m, atol=1e-3)
+    short = [abs(fits[0].path[0] - cold[0].bound) for fits in (cold, warm)]
+    assert short[1] < 0.2 * short[0]

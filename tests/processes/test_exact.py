@@ -247,3 +247,22 @@ def test_passes_in_single_precision_end_where_those_in_double_do(scale, monkeypa
     np.testing.assert_allclose(rough.m, single.m, atol=1e-5 * np.abs(single.m).max())
     np.testing.assert_allclose(rough.v, single.v, rtol=5e-3)
     assert rough.kl == pytest.approx(single.local.bound.sum() - single.bound, rel=1e-4)
+
+
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("none", [0, 3])
+def test_other_potentials_have_the_mean_of_the_same_covariance(single, none):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(40, 2))
+    K = 30.0 * np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2)) + 1e-6 * np.eye(40) + 4.0
+    w = np.exp(rng.normal(size=40) * 2.0)
+    w[:none] = 0.0  # such points are not in B
+    w[none] = 1e-9  # and a weak site is, where the covariance is rounded towards zero
+    process = Gram(K, single=K.astype(np.float32) if single else None)
+    b = rng.normal(size=(40, 5))
+    b[none] = 0.0
+    alpha, m = process.moments(Sites(w, np.zeros(40))).solve(b)
+    V = np.linalg.inv(np.linalg.inv(K) + np.diag(w))
+    strong = np.arange(40) != none
+    np.testing.assert_allclose(m[strong], (V @ b)[strong], atol=5e-3 if single else 1e-6)
+    np.testing.assert_allclose(alpha, b - w[:, None] * (V @ b), atol=2e-2 if single else 1e-5)

@@ -18,6 +18,7 @@ from bayesvm.processes.process import Labels, Prior, Sites, fit_sites
 from bayesvm.processes.shared import (
     ClassLabels,
     Coordinates,
+    FixedPoint,
     SharedFits,
     SharedSites,
     climb_means,
@@ -288,3 +289,12 @@ def test_evidence_of_one_machine_is_not_shared():
     score = Evidence(Prior(KERNEL, 4.0), seen, Logistic().tight, parameter_prior(KERNEL, 2.0, 1.0))
     assert isinstance(score.fits, WarmFits)
     assert isinstance(SharedFits(machines, Hinge().tight, 1e-4)(PROCESSES["exact"](X)), list)
+
+
+def test_fixed_point_of_a_slow_map():
+    rng = np.random.default_rng(0)
+    top, rate = np.exp(0.3 * rng.normal(size=30)), np.repeat([0.9, 0.5], 15)
+    w, point = np.ones(30), FixedPoint()
+    for _ in range(5):
+        w = point.next(w, top * (w / top) ** rate, np.ones(30))
+    np.testing.assert_allclose(w, top, rtol=1e-6)  # two rates take two steps more

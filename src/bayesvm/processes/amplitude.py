@@ -9,19 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.types import Array
+from ..kernels import Scaled
 from ..machines.classes import score_softmax
 from .evidence import LabelledPoints, Search
-from .process import Gram, LowRank, Prior, Site, SiteFit
+from .process import Gram, LowRank, Prior, Site, SiteFit, Sites
 from .shared import ClassLabels, SharedSites, fit_shared, sites_of
 
 FOLDS = 3
 LOOKS = 20  # amplitudes that are tried, about
 SETTLED = 1e-4  # gain a row that ends a fit
+SINGLE = 300  # points from which on fits are made in single precision
 
 
 def held_out(c: Array, groups: Array, folds: int, rng: np.random.Generator) -> Array:
@@ -37,6 +39,13 @@ def held_out(c: Array, groups: Array, folds: int, rng: np.random.Generator) -> A
     each = np.floor(c / folds)
     rank = (np.arange(folds) - offset[:, None]) % folds
     return each[:, None] + np.clip((c - folds * each)[:, None] - rank, 0.0, 1.0)
+
+
+class Fold(NamedTuple):
+    """The points of the rows that a fold keeps, and the fits of all classes to them."""
+
+    points: Array
+    fits: Sequence[SiteFit]
 
 
 class FoldedAmplitude:
@@ -60,6 +69,7 @@ class FoldedAmplitude:
         self.out = held_out(first.c, self.codes, FOLDS, np.random.default_rng(seed))
         self.starts: list[SharedSites | None] = [None] * FOLDS
         self.losses: dict[float, float] = {}
+        self.best: tuple[float, list[Fold]] = (0.0, [])  # log amplitude and folds of least loss
 
     def follow(self, other: Any) -> None:
         """Start where the fits of another have ended."""
@@ -68,40 +78,68 @@ class FoldedAmplitude:
     def __call__(self, log_amplitude: float) -> float:
         if log_amplitude not in self.losses:
             process = self.unit.scaled(float(np.exp(log_amplitude)))
-            pool = [self._fold(process, k) for k in range(FOLDS)]
+            folds = [self._fold(process, k) for k in range(FOLDS)]
+            pool = [self._left_out(process, fold, k) for k, fold in enumerate(folds)]
             rows, m, v, c = (np.concatenate(part) for part in zip(*pool, strict=True))
             total = 0.5 * log_amplitude**2 + score_softmax(self.codes[rows], m, v, c)[1]
             best = min(self.losses.values(), default=np.inf)
+            if total < best:
+                self.best = log_amplitude, folds
             self.losses[log_amplitude] = total
             self.search.report("amplitude", len(self.losses), LOOKS, -total, best - total)
         return self.losses[log_amplitude]
 
-    def _fold(self, process: Gram | LowRank, k: int) -> tuple[Array, Array, Array, Array]:
-        """Rows left out by a fold, moments of f at them, ``(rows, classes)``, and weights."""
-        machines, out = self.seen.machines, self.out[:, k]
-        first = machines[0]
-        rows, left = np.flatnonzero(first.c > out), np.flatnonzero(out > 0)
-        kept, points = replace(first, c=first.c - out).take(rows)
+    def sites_at(self, kernel: Scaled, seen: LabelledPoints) -> list[Sites]:
+        """Sites that predictions of the folds touch, at the best amplitude that was tried."""
+        log_amplitude, folds = self.best
+        kernel = Scaled(float(np.exp(log_amplitude)), kernel.kernel)
+        cross, diag = kernel(seen.X, self.seen.X) + seen.level, kernel.diag(seen.X) + seen.level
+        M, v = np.zeros((len(diag), len(seen.machines))), np.zeros(len(diag))
+        for fold in folds:
+            part = cross[:, fold.points]
+            M += part @ weights_of(fold.fits) / len(folds)
+            v += fold.fits[0].predictor(part, diag)[1] / len(folds)
+        w, B = ClassLabels.of(seen.machines).touching(self.site, M, v)
+        return [Sites(w, b) for b in B.T]
+
+    def _fold(self, process: Gram | LowRank, k: int) -> Fold:
+        """The fits without the rows that a fold leaves out."""
+        machines, first = self.seen.machines, self.seen.machines[0]
+        rows = np.flatnonzero(first.c > self.out[:, k])
+        kept, points = replace(first, c=first.c - self.out[:, k]).take(rows)
         Y = np.stack([labels.y[rows] for labels in machines], axis=1)
-        labels = ClassLabels(Y, kept)
-        fits = fit_shared(part_of(process, points), labels, self.site, self.starts[k], SETTLED)
+        labels, part = ClassLabels(Y, kept), part_of(process, points)
+        fits = fit_shared(part, labels, self.site, self.starts[k], SETTLED)
         self.starts[k] = sites_of(fits)
-        m, v = predicted(process, fits, points, first.at[left])
-        return left, m, np.repeat(v[:, None], m.shape[1], axis=1), out[left]
+        return Fold(points, fits)
+
+    def _left_out(
+        self, process: Gram | LowRank, fold: Fold, k: int
+    ) -> tuple[Array, Array, Array, Array]:
+        """Rows left out by a fold, moments of f at them, ``(rows, classes)``, and weights."""
+        left = np.flatnonzero(self.out[:, k] > 0)
+        m, v = predicted(process, fold.fits, fold.points, self.seen.machines[0].at[left])
+        return left, m, np.repeat(v[:, None], m.shape[1], axis=1), self.out[left, k]
 
 
 def part_of(process: Gram | LowRank, points: Array) -> Gram | LowRank:
     """The process at some of its points."""
     if isinstance(process, Gram):
-        return Gram(process.K[np.ix_(points, points)])
+        K = process.K[np.ix_(points, points)]
+        return Gram(K, single=K.astype(np.float32) if len(K) >= SINGLE else None)
     return replace(process, X=process.X[points], C=process.C[points], rest=process.rest[points])
+
+
+def weights_of(fits: Sequence[SiteFit]) -> Array:
+    """Weights alpha of the points, ``(points, classes)``."""
+    return np.stack([fit.alpha for fit in fits], axis=1)
 
 
 def predicted(
     process: Gram | LowRank, fits: Sequence[SiteFit], points: Array, at: Array
 ) -> tuple[Array, Array]:
     """Means of all classes, ``(n, classes)``, and the variance at other points of a process."""
-    A = np.stack([fit.alpha for fit in fits], axis=1)
+    A = weights_of(fits)
     if isinstance(process, Gram):
         cross = process.K[np.ix_(at, points)]
         return cross @ A, fits[0].predictor(cross, np.diag(process.K)[at])[1]

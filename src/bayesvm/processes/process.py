@@ -197,6 +197,11 @@ class Gram:
             return self
         return replace(self, single=self.K.astype(np.float32))
 
+    @property
+    def exact(self) -> Gram:
+        """The process without single precision."""
+        return self if self.single is None else replace(self, single=None)
+
     def scaled(self, amplitude: float) -> Gram:
         """The process with its kernel times a number."""
         assert self.values is not None
@@ -297,6 +302,8 @@ class LowRank:
     def rough(self) -> LowRank:
         """The process by which points are climbed."""
         return self
+
+    exact = rough
 
     @staticmethod
     def of(kernel: Any, Z: Array, X: Array, level: float, fitc: bool) -> LowRank:

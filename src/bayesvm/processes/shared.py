@@ -102,9 +102,12 @@ class ClassLabels:
         """Sites where f has the signs of the labels."""
         c = self.first.c[:, None]
         M = FIRST * (self.group @ (c * self.Y)) / (self.group @ c)
-        local = self.local(site, M, np.ones(len(M)))
-        W = self.group @ local.w
-        w = share(W)
+        return self.touching(site, M, np.ones(len(M)), share)
+
+    def touching(self, site: Site, M: Array, v: Array, share: Combine = together) -> SharedSites:
+        """The sites that touch the bounds where f has such moments at the points."""
+        local = self.local(site, M, v)
+        w = share(self.group @ local.w)
         return SharedSites(w, self.group @ local.g + w[:, None] * M)
 
 
@@ -207,6 +210,7 @@ def fit_shared(
         try:
             now = place.moments(Sites(w, none))
         except np.linalg.LinAlgError:  # digits of single precision are too few
+            process = process.exact
             if place is process:
                 raise
             place = process

@@ -309,6 +309,6 @@ def tune(
         return FoldedAmplitude(*given, folds) if several else Amplitude(*given)
 
     best, judge = shorten(found, judged)
-    if isinstance(judge, FoldedAmplitude) or (Z is not None and some is not seen):
+    if Z is not None and (several or some is not seen):
         return Tuned(best)
     return Tuned(best, judge.sites_at(best, seen))
