@@ -254,8 +254,8 @@ class AdditiveSVC(BayesianClassifier):
         ----------
         X : array-like of shape (n, n_features)
             Rows; NumPy, pandas or polars.
-        y : array-like of shape (n,)
-            Labels, two or more distinct.
+        y : array-like of shape (n,) or (n, n_classes)
+            Labels, two or more distinct, or probabilities of the classes.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 equals the row twice; 0 leaves it out.
 

@@ -36,6 +36,7 @@ from ..inputs import reading
 from ..inputs.encoding import Encoding
 from ..inputs.labels import Training, read_labels
 from ..inputs.parameters import check_parameters, is_among, warn_idle
+from ..inputs.soft_labels import SoftLabels
 from ..inputs.tables import read_table
 from ..machines.fit import Fit, Objective
 from ..machines.machine import Machine
@@ -177,8 +178,14 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _read_training(self, X: Any, y: Any, sample_weight: Any) -> Training:
         """Checked rows of the training data, their classes and weights."""
-        rows = self._read(X, y, reset=True, weights=sample_weight)
-        return Training.of(*rows, sample_weight, self.class_weight)
+        soft = SoftLabels.read(y)
+        if soft is None:
+            rows = self._read(X, y, reset=True, weights=sample_weight)
+            return Training.of(*rows, sample_weight, self.class_weight)
+        if self.__sklearn_tags__().input_tags.pairwise or reading.kind_of(X) == "source":
+            raise ValueError("soft labels need rows in memory, and a kernel that is not given.")
+        X, _ = self._read(X, soft.likeliest, reset=True, weights=sample_weight)
+        return soft.training(X, sample_weight, self.class_weight)
 
     def _read_new(self, X: Any, groups: Any = None) -> Any:
         """Checked rows to predict; an estimator with groups returns them beside their codes."""

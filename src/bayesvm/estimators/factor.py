@@ -222,8 +222,8 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         ----------
         X : array-like of shape (n, n_features)
             Rows; NumPy, pandas or polars.  NaN marks a missing cell.
-        y : array-like of shape (n,)
-            Labels, two or more distinct.
+        y : array-like of shape (n,) or (n, n_classes)
+            Labels, two or more distinct, or probabilities of the classes.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 equals the row twice; 0 leaves it out.
 

@@ -255,8 +255,9 @@ class BayesianSVC(BayesianClassifier):
         X : array-like of shape (n, n_features), or a source of :mod:`bayesvm.blocks`
             Rows; NumPy, pandas or polars, or files that are read in blocks; of shape (n, n) if
             precomputed.
-        y : array-like of shape (n,)
-            Labels, two or more distinct; not needed where the source has them.
+        y : array-like of shape (n,) or (n, n_classes)
+            Labels, two or more distinct, or probabilities of the classes; not needed where the
+            source has them.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 equals the row twice; 0 leaves it out.
 

@@ -279,8 +279,9 @@ def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
     elif settings.fitc or (scheme.is_tight and not settings.likelihood.is_learned):
         fit = _fit_sites
     found = fit(ready, model, settings, run, rng)
-    support = np.zeros((data.c.size, len(found)))
-    support[ready.kept] = np.stack([each.support for each in found], axis=1)[ready.data.back]
+    support, rows = np.zeros((data.n_given, len(found))), data.rows[ready.kept]
+    each_row = np.stack([each.support for each in found], axis=1)[ready.data.back]
+    np.maximum.at(support, rows, each_row)
     m, v = (np.stack(x, axis=1) for x in zip(*(each.left_out for each in found), strict=True))
     moments = Moments(ready.data.codes, m, v, ready.data.c)
     result = KernelFit(

@@ -213,8 +213,9 @@ class BayesianLinearSVC(BayesianClassifier):
         ----------
         X : array-like or sparse of shape (n, n_features), or a source of :mod:`bayesvm.blocks`
             Rows; NumPy, SciPy sparse, pandas or polars, or files that are read in blocks.
-        y : array-like of shape (n,)
-            Labels, two or more distinct; not needed where the source has them.
+        y : array-like of shape (n,) or (n, n_classes)
+            Labels, two or more distinct, or probabilities of the classes; not needed where the
+            source has them.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 equals the row twice; 0 leaves it out.
 

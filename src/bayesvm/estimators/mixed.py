@@ -233,9 +233,9 @@ class MixedSVC(BayesianClassifier):
         X : array-like of shape (n, n_features), or a source of :mod:`bayesvm.blocks`
             Rows: NumPy, pandas or polars, a Dask array or data frame, a tensor, or files that are
             read in blocks.  With ``formula``, a pandas data frame that it is applied to.
-        y : array-like of shape (n,)
-            Labels, two or more distinct; not needed where the source has them, nor where the
-            formula's left side is a column of the frame.
+        y : array-like of shape (n,) or (n, n_classes)
+            Labels, two or more distinct, or probabilities of the classes; not needed where the
+            source has them, nor where the formula's left side is a column of the frame.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 equals the row twice; 0 leaves it out.
         groups : array-like of shape (n,) or (n, n_factors), or data frame, optional
@@ -305,8 +305,8 @@ class MixedSVC(BayesianClassifier):
             data = whole.weighted()
             if missing:
                 data = missing.checked(data, self._names(), scheme)
-            if groups is not None and data is not whole:
-                groups = some_of(groups, data.rows, whole.codes.shape[0])
+            if groups is not None and (data is not whole or whole.is_repeated):
+                groups = some_of(groups, data.rows, whole.n_given)
             levels, table = learn_groups(data.X, groups)
             data = data._replace(X=table)
             problem = self._problem(data, levels, random, chosen)

@@ -187,8 +187,8 @@ class RVC(BayesianClassifier):
         ----------
         X : array-like of shape (n, n_features), or (n, n) if precomputed
             Rows.
-        y : array-like of shape (n,)
-            Labels, two or more distinct.
+        y : array-like of shape (n,) or (n, n_classes)
+            Labels, two or more distinct, or probabilities of the classes.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 equals the row twice; 0 leaves it out.
 

@@ -197,7 +197,7 @@ class VectorTask:
         report = VectorReport(machines, training.classes, support)
         return fit, {
             "kernel_": "precomputed" if found.kernel is None else found.kernel,
-            "support_": support,
+            "support_": training.rows[support],
             "vectors_": training.X[support],
             "dual_coef_": report.weights,
             "intercept_": report.intercepts,

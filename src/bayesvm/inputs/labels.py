@@ -36,6 +36,16 @@ class Training(NamedTuple):
         return len(self.classes)
 
     @property
+    def is_repeated(self) -> bool:
+        """Whether rows of the input occur more than once, with soft labels."""
+        return self.rows.size > 0 and self.rows.size != self.n_given
+
+    @property
+    def n_given(self) -> int:
+        """Rows of the input; those with soft labels are repeated."""
+        return int(self.rows[-1]) + 1 if self.rows.size else int(self.codes.shape[0])
+
+    @property
     def masses(self) -> Array:
         """Total weight of each class."""
         return class_masses(self.codes, self.c, len(self.classes))
