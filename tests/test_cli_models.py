@@ -36,6 +36,10 @@ def table(tmp_path):
     return path
 
 
+def hit_rate(held, frame):
+    return held[np.arange(len(frame)), (frame["diagnosis"] == "malignant").astype(int)].mean()
+
+
 def test_fit_predict_report(table, tmp_path):
     done = invoke("fit", table, "--target", "diagnosis")
     assert done.exit_code == 0, done.output
@@ -53,10 +57,14 @@ def test_fit_predict_report(table, tmp_path):
     assert (got["lower benign"] <= got["proba benign"]).all()
     assert (got["proba benign"] <= got["upper benign"]).all()
     assert (got["prediction"] == frame["diagnosis"]).mean() > 0.85
+    held = machine.predict_set(frame.drop(columns="diagnosis"))
+    assert (got["set"].fillna("").str.contains("benign") == held[:, 0]).all()
+    assert got["novelty"].between(0, 1).all()
     picture = tmp_path / "curve.png"
     done = invoke("report", model, table, "-t", "diagnosis", "-o", picture)
     assert done.exit_code == 0, done.output
     assert "log loss" in flat(done)
+    assert f"90 % sets: {100 * hit_rate(held, frame):.1f} % hold the label" in flat(done)
     assert picture.stat().st_size > 5000
 
 

@@ -15,6 +15,7 @@ from ..reports.display import Inside
 from .terminal import check_input, check_output, one_line_each, plain_console, show_file
 
 FOLDS = 5
+NOVEL = 0.99  # percentile above which rows are reported as unlike the training rows
 KINDS = {
     "linear": "BayesianLinearSVC",
     "kernel": "BayesianSVC",
@@ -109,8 +110,15 @@ def predict(
     level: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Posterior mass of intervals.")
     ] = 0.9,
+    coverage: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of sets that hold the right label.")
+    ] = 0.9,
 ) -> None:
-    """Predict the rows of a table: label, probabilities, and an interval for each."""
+    """Predict the rows of a table.
+
+    Label, probabilities and an interval for each, the set of labels that cannot be excluded, and
+    how unlike the training rows it is.
+    """
     import sys
 
     from ..files.storage import load
@@ -125,10 +133,16 @@ def predict(
         inside, ends = Inside.of(machine), None
         if getattr(inside.model, "inference", None) != "em":
             ends = inside.model.predict_interval(inside.rows(X), level)
+        held, novel = sets_and_novelty(inside, X, coverage)
     for j, label in enumerate(machine.classes_):
         frame[f"proba {label}"] = proba[:, j]
         if ends is not None:
             frame[f"lower {label}"], frame[f"upper {label}"] = ends[0][:, j], ends[1][:, j]
+    if held is not None:
+        names = np.array([str(label) for label in machine.classes_])
+        frame["set"] = [";".join(names[inside]) for inside in held]
+    if novel is not None:
+        frame["novelty"] = novel
     frame.to_csv(output or sys.stdout, index=False)
 
 
@@ -161,8 +175,10 @@ def report(
             return
         frame = read(data)
         X, y = split(frame, target, [])
-        proba = machine.predict_proba(columns_of(machine, X))
+        X = columns_of(machine, X)
+        proba = machine.predict_proba(X)
         show_scores(console, machine.classes_, y.to_numpy(), proba, f"on {data}")
+        show_sets(console, machine, X, y.to_numpy())
         if output is not None:
             if len(machine.classes_) != 2:
                 raise ValueError("a calibration curve needs two classes")
@@ -217,6 +233,15 @@ def columns_of(machine: Any, frame: pd.DataFrame) -> pd.DataFrame:
     if absent:
         raise ValueError(f"the table lacks columns the model was fitted to: {', '.join(absent)}")
     return frame[wanted]
+
+
+def sets_and_novelty(inside: Inside, X: Any, coverage: float) -> tuple[Any, Any]:
+    """Sets of labels and novelty of rows, each ``None`` if the model does not know it."""
+    model, rows = inside.model, inside.rows(X)
+    if model.fit_.left_out is None:
+        return None, None
+    spread = model.machines_[0].posterior.has_spread and model._knows_novelty
+    return model.predict_set(rows, coverage), model.novelty(rows) if spread else None
 
 
 def check_repeated(column: pd.Series) -> None:
@@ -290,6 +315,21 @@ def show_scores(console: Console, classes: Any, y: Any, proba: Any, where: str) 
         f"Brier score {brier_score(y, proba, classes):.3f}",
         soft_wrap=True,
     )
+
+
+def show_sets(console: Console, machine: Any, X: Any, y: Any) -> None:
+    """How often sets hold the label, and how many rows are unlike the training rows."""
+    held, novel = sets_and_novelty(Inside.of(machine), X, 0.9)
+    if held is not None:
+        hit = held[np.arange(len(y)), np.searchsorted(machine.classes_, y)]
+        console.print(
+            f"90 % sets: {100 * hit.mean():.1f} % hold the label, {held.sum(axis=1).mean():.2f} "
+            "labels on average",
+            soft_wrap=True,
+        )
+    if novel is not None:
+        share = 100 * np.mean(novel > NOVEL)
+        console.print(f"novelty: {share:.1f} % of rows above {NOVEL}, 1.0 % expected")
 
 
 def show_model(console: Console, machine: Any) -> None:
