@@ -44,7 +44,7 @@ class TrainingRows(NamedTuple):
 class Part:
     """Base of the parts of an additive model."""
 
-    default_prior: ClassVar[Any] = "ridge"
+    default_prior: ClassVar[Any] = "auto"
     incomplete: ClassVar[bool] = False  # whether cells of its columns may be missing
 
     @property

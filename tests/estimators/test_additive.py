@@ -26,7 +26,7 @@ def test_an_intercept_and_all_columns_are_the_linear_machine(inference):
     X, y = wave()
     terms = [("intercept", Intercept()), ("coef", Columns())]
     sums = AdditiveSVC(terms, inference=inference, random_state=0).fit(X, y)
-    linear = BayesianLinearSVC("ridge", inference, random_state=0)
+    linear = BayesianLinearSVC(inference=inference, random_state=0)
     linear.fit(X, y)
     bound = "log_posterior_" if inference == "em" else "elbo_"
     assert getattr(sums, bound) == pytest.approx(getattr(linear, bound), rel=1e-12)
