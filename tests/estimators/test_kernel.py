@@ -250,7 +250,7 @@ def test_where_tuning_ends_the_fit_begins_and_ends_as_from_anywhere(two_labels):
     A, b = X, y
     if two_labels:
         A, b = np.vstack([X, X[:9]]), np.concatenate([y, 1 - y[:9]])
-    tuned = BayesianSVC(n_inducing=12, tol=1e-9, random_state=0).fit(A, b)
+    tuned = BayesianSVC(RBF(), n_inducing=12, tol=1e-9, random_state=0).fit(A, b)
     kernel, Z = tuned.kernel_, tuned.inducing_points_
     fresh = BayesianSVC(kernel, tune=False, inducing=Z, tol=1e-9).fit(A, b)
     assert tuned.elbo_path_[0] > fresh.elbo_path_[0]

@@ -164,7 +164,11 @@ def test_length_scales_of_their_own_where_they_pay():
 
 
 def test_more_points_decide_where_few_do_not(monkeypatch):
-    """One of 40 columns matters: 80 points show half of the evidence needed, 240 twice as much."""
+    """One of 40 columns matters: 80 points show half of the evidence needed, 240 twice as much.
+
+    The columns are not looked at one by one before.
+    """
+    monkeypatch.setattr("bayesvm.processes.evidence.SURPRISE", np.inf)
     monkeypatch.setattr("bayesvm.processes.evidence.FEW", 80)
     monkeypatch.setattr("bayesvm.processes.evidence.SEARCHED", 240)
     seen, kernel = simulated(240, 1, 40), Scaled(16.0, RBF(np.sqrt(40.0)))
@@ -177,6 +181,56 @@ def test_more_points_decide_where_few_do_not(monkeypatch):
     assert scales[0] < 0.5 * scales[1:].min()
     monkeypatch.setattr("bayesvm.processes.evidence.HINTED", 0.75)
     assert isinstance(found().kernel.length_scale, float)
+
+
+def test_columns_that_tell_classes_apart_by_themselves():
+    """Found where they do, in any order of rows; among others three in a thousand."""
+    rng = np.random.default_rng(5)
+    n, p = 200, 50
+    X, codes = rng.standard_normal((n, p)), rng.integers(0, 4, n)
+    X[:, 7] += 0.8 * (codes == 2)
+    X[:, 9] = np.where(codes == 1, rng.uniform(-0.5, 0.5, n), X[:, 9])
+    ones = np.ones(n)
+    machines = tuple(
+        Labels(np.where(codes == k, 1.0, -1.0), ones, np.arange(n), n) for k in range(4)
+    )
+    seen = LabelledPoints(X, machines, 4.0, p)
+    assert set(np.flatnonzero(seen.related())) >= {7, 9}
+    assert (
+        np.flatnonzero(seen.by_digits().related()).tolist() == seen.related().nonzero()[0].tolist()
+    )
+    wrong = 0.0
+    for _ in range(40):
+        mixed = rng.permutation(n)
+        other = tuple(Labels(m.y[mixed], m.c, m.at, m.points) for m in machines)
+        wrong += LabelledPoints(X, other, 4.0, p).related().mean() / 40
+    assert wrong < 0.015
+    # a row of weight two is the row twice
+    twice = np.concatenate([np.arange(n), np.arange(60)])
+    double = tuple(Labels(m.y[twice], np.ones(n + 60), m.at[twice], n) for m in machines)
+    weights = np.where(np.arange(n) < 60, 2.0, 1.0)
+    heavy = tuple(Labels(m.y, weights, m.at, n) for m in machines)
+    found = [LabelledPoints(X, each, 4.0, p).related() for each in (double, heavy)]
+    np.testing.assert_array_equal(*found)
+
+
+def test_few_columns_that_matter_are_found_among_many(monkeypatch):
+    """Two steps in 40 columns: scales that all begin short find nothing."""
+    rng = np.random.default_rng(3)
+    n, p = 250, 40
+    X = rng.standard_normal((n, p))
+    sure = np.where(X[:, 3] > 0, X[:, 3] < 1, X[:, 20] > 0.5)
+    y = np.where(rng.random(n) < np.where(sure, 0.8, 0.2), 1.0, -1.0)
+    seen = LabelledPoints(X, (Labels(y, np.ones(n), np.arange(n), n),), 4.0, p)
+    kernel = Scaled(16.0, RBF(np.sqrt(float(p))))
+
+    def found():
+        given = kernel, seen, Logistic().tight, 16.0, np.random.default_rng(0)
+        return maximise_evidence(*given, per_column=True).kernel.length_scale
+
+    assert set(np.argsort(found())[:2]) == {3, 20}
+    monkeypatch.setattr("bayesvm.processes.evidence.SURPRISE", np.inf)
+    assert isinstance(found(), float)
 
 
 def test_columns_that_matter_alike_share_a_length_scale():

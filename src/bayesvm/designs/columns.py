@@ -162,6 +162,10 @@ class Standardised(Design):
             return self
         return replace(self, scale=np.where(np.isnan(units), self.scale, units))
 
+    def to_input(self, Z: Array) -> Array:
+        """Rows on the scale of the input from standardised ones."""
+        return np.asarray(Z[:, : self.width] * self.scale + self.center)
+
     def to_user(self, theta: Array) -> tuple[Array, Array]:
         """Coefficients on the scale of the input, and what they add to the intercept."""
         beta = theta / self.scale

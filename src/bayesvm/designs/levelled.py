@@ -10,14 +10,15 @@ import numpy as np
 from ..core import arrays
 from ..core.types import Array, Columns
 from .columns import Standardised
+from .warped import Warped
 
 FEWEST, MOST = 3, 10  # values of a column that has few (13 tabular sets, folds 0 and 1),
-POINTS_A_VALUE = 4  # of which there are more than points of a continuous one could show
+POINTS_A_VALUE = 4  # at so many points each, the commonest apart: more than numbers would show
 SAME = 1e-4  # of the smallest gap between values: closer numbers are the same, rounded
 
 
 @dataclass(frozen=True, eq=False)
-class Levelled(Standardised):
+class Levelled(Warped):
     r"""Standardised columns, then an indicator for each value of those that have few.
 
     Two values :math:`a \ne b` of such a column are at a squared distance of
@@ -46,9 +47,11 @@ def levelled(columns: Standardised, X: Array) -> Standardised:
     """The columns, with indicators of the values of those that have few among distinct rows X."""
     found = []
     for j in range(X.shape[1]):
-        values = np.unique(X[:, j])
-        if FEWEST <= values.size <= min(MOST, X.shape[0] // POINTS_A_VALUE):
+        values, counts = np.unique(X[:, j], return_counts=True)
+        others = counts.sum() - counts.max()
+        if FEWEST <= values.size <= MOST and others >= POINTS_A_VALUE * (values.size - 1):
             found.append((j, values))
     if not found:
         return columns
-    return Levelled(columns.center, columns.scale, columns.far, levels=tuple(found))
+    warps = columns.warps if isinstance(columns, Warped) else ()
+    return Levelled(columns.center, columns.scale, columns.far, warps, tuple(found))

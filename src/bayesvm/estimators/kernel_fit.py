@@ -15,6 +15,7 @@ from ..core import arrays
 from ..core.types import Array, Coef, Rows
 from ..designs import Standardised, fit_columns
 from ..designs.levelled import Levelled, levelled
+from ..designs.warped import warped
 from ..engines import Serial, Threads
 from ..engines.threads import blas_threads
 from ..gaussian.covariances import covariance
@@ -208,7 +209,7 @@ def prepare(
         rows = Blocks(data.X[data.at], np.empty(data.c.size), data.c, block_rows(X.shape[1]))
         inputs = fit_columns(rows, Serial(), params["standardize"]).with_units(settings.units)
         if settings.is_open:
-            inputs = levelled(inputs, data.X)
+            inputs = levelled(warped(inputs, data.X[data.at], data.c), data.X)
         if isinstance(inputs, Levelled):
             settings = replace(settings, groups=inputs.groups(settings.groups))
         points = inputs.columns(data.X)

@@ -13,17 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import ndtri
 
 from ..blocks import rows_of_all_classes
 from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
-from ..kernels import Scaled, squared_distances, with_columns
+from ..kernels import Scaled, groups_of, squared_distances, with_columns
 from .process import Gram, Labels, LowRank, Prior, Site, SiteFit, Sites, fit_sites
 from .shared import SharedFits
 
-JUDGES = int(
-    __import__("os").environ.get("JUDGES", 6)
-)  # most machines by which a kernel is judged, if classes are more
 FEW = 400  # points of the first, coarse search
 SEARCHED = 800  # most points of the search for length scales
 START = 16.0  # amplitude of a logistic model
@@ -34,6 +32,9 @@ NATS_A_SCALE = 1.0  # evidence that a length scale of one column must add,
 NATS_AT_LEAST = 5.0  # and all of them together: very strong evidence by any table
 SHOWN = 0.75  # share of that which few points must show where there are more,
 HINTED = 0.25  # and from which on more points decide (tabular sets, folds 0 and 1)
+BINS = 40  # ranks of a column that are told apart,
+NEAR = 0.5  # distance of neighbours among them, as quantiles of a Gaussian,
+SURPRISE = 3.0  # and standard deviations by which a column that matters differs from others
 SMALL_GAIN = 1e-3  # relative gain of a step that ends a climb
 FARTHEST = 12.0  # how far from their prior's mean log parameters are tried
 
@@ -102,11 +103,45 @@ class LabelledPoints:
         near = np.argsort(squared_distances(A[centres], A), axis=1, kind="stable")[:, :size]
         return self.take(near.ravel())
 
+    def related(self) -> Array:
+        r"""Whether each column by itself tells classes apart.
+
+        Of the ranks of a column a kernel is made, and of the classes their indicators Y.  The trace
+        of Y'KY, both centred, is compared with its mean and standard deviation over all ways of
+        putting the classes in another order.
+        """
+        first, codes = self.machines[0], self._codes()
+        n, p = first.c.sum(), np.bincount(codes, first.c) / first.c.sum()
+        Y = (np.eye(p.size)[codes] - p) * first.c[:, None]
+        size, power = 1.0 - p @ p, np.square(np.diag(p) - np.outer(p, p)).sum()
+        out = np.zeros(self.X.shape[1], dtype=bool)
+        for j, x in enumerate(self.X.T):
+            at = np.unique(x[first.at], return_inverse=True)[1].reshape(-1)
+            share = np.bincount(at, first.c) / n
+            at = np.minimum(BINS * (np.cumsum(share) - 0.5 * share), BINS - 1).astype(int)[at]
+            at = np.unique(at, return_inverse=True)[1].reshape(-1)
+            share = np.bincount(at, first.c) / n
+            if share.size < 2:
+                continue
+            place = ndtri(np.cumsum(share) - 0.5 * share)
+            G = np.exp(-0.5 * np.square((place[:, None] - place) / NEAR))
+            G = G - share @ G
+            G -= (G @ share)[:, None]
+            sums = np.stack([np.bincount(at, y, share.size) for y in Y.T], axis=1)
+            found = np.vdot(sums, G @ sums) / n
+            mean = size * (share @ np.diag(G))
+            spread = np.sqrt(2.0 * power * (share @ np.square(G) @ share))
+            out[j] = found - mean > SURPRISE * spread
+        return out
+
+    def _codes(self) -> Array:
+        """The class of each row."""
+        signs = np.packbits([labels.y > 0 for labels in self.machines[::-1]], axis=0)
+        return np.unique(signs, axis=1, return_inverse=True)[1].reshape(-1)
+
     def _classes(self) -> Array:
         """The class of each point: the rarest of its rows'."""
-        first = self.machines[0]
-        signs = np.packbits([labels.y > 0 for labels in self.machines[::-1]], axis=0)
-        codes = np.unique(signs, axis=1, return_inverse=True)[1].reshape(-1)
+        first, codes = self.machines[0], self._codes()
         rank = np.argsort(np.argsort(np.bincount(codes, first.c)))
         out = np.full(first.points, rank.size)
         np.minimum.at(out, first.at, rank[codes])
@@ -287,6 +322,25 @@ def _curvature_root(met: Any) -> Array:
     return np.linalg.cholesky(H)
 
 
+def first_scales(wide: Scaled, seen: LabelledPoints) -> tuple[Array, int]:
+    """Log parameters from which scales of columns are searched, and how many of these matter.
+
+    From a long scale that all share, columns along which f bends look as idle as the rest; from
+    short ones too, where columns are many and most of them are idle.  So all scales are short,
+    unless few columns tell classes apart by themselves: then those of the others are long.
+    """
+    scales = is_scale(wide) > 0
+    groups = groups_of(wide)
+    related = np.zeros(int(scales.sum()), dtype=bool)
+    each = np.flatnonzero(seen.related())
+    related[each if groups is None else np.array(groups)[each]] = True
+    count, start = int(related.sum()), wide.theta
+    if not 0 < count <= related.size // 2:
+        return start - np.log(2.0) * scales, related.size - 1
+    start[scales] += np.where(related, -np.log(4.0), np.log(2.0))
+    return start, count
+
+
 def maximise_evidence(
     kernel: Scaled,
     seen: LabelledPoints,
@@ -321,8 +375,8 @@ def maximise_evidence(
     more_scales = wide.theta.size - kernel.theta.size
     if not per_column or more_scales == 0 or search.stopped:
         return shared
-    needed = max(NATS_A_SCALE * more_scales, NATS_AT_LEAST)
-    wide = wide.with_theta(wide.theta - np.log(2.0) * is_scale(wide))
+    start, count = first_scales(wide, seen)
+    needed, wide = max(NATS_A_SCALE * count, NATS_AT_LEAST), wide.with_theta(start)
     many = seen.thinned(SEARCHED, rng)
     hint = 0.2 if many is few else 0.5 * HINTED
     wide, high = climb(wide, few, 40, early=low.value + hint * needed)

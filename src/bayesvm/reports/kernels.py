@@ -45,8 +45,7 @@ class KernelReport:
         kernel = design.kernel
         if isinstance(kernel.kernel if isinstance(kernel, Scaled) else kernel, Precomputed):
             return np.asarray(design.Z[:, 0], dtype=int)
-        Z, inputs = design.Z, design.inputs  # indicators of few values come after the columns
-        return np.asarray(Z[:, : inputs.width] * inputs.scale + inputs.center)
+        return np.asarray(design.inputs.to_input(design.Z))
 
     def summary(self, level: float = 0.9) -> Any:
         """Parameters of the kernel, as a data frame."""
