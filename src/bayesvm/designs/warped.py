@@ -14,6 +14,7 @@ from .columns import Standardised
 
 FEWEST = 11  # values of a column that has ranks to speak of
 KNOTS = 200  # values between which the curve is straight, at most
+LEAST = 1e-6  # rank, as a share of all: less than that of one row in memory
 TAIL = 3.0  # standard deviations beyond which numbers count less and less
 
 
@@ -80,10 +81,10 @@ def warped(columns: Standardised, X: Array, c: Array) -> Standardised:
 def _curve(z: Array, c: Array) -> tuple[Array, Array]:
     """Knots among distinct values of weights c, and the curve there."""
     share = c / c.sum()
-    rank = np.cumsum(share) - 0.5 * share
+    rank = np.clip(np.cumsum(share) - 0.5 * share, LEAST, 1.0 - LEAST)
     curve = z / np.sqrt(1.0 + np.square(z / TAIL)) + ndtri(rank)
     curve -= share @ curve
-    curve /= np.sqrt(share @ np.square(curve))
+    curve /= np.sqrt(share @ np.square(curve)) or 1.0
     low = np.arange(KNOTS // 2) * (z.size - 1) // KNOTS
     some = np.unique(np.concatenate([low, z.size - 1 - low]))  # from both ends alike
     return z[some], curve[some]
