@@ -106,6 +106,8 @@ def test_kernel_models(way, reference):
         assert np.abs(a - b).max() < 1e-8 * np.abs(b).max()
         np.testing.assert_allclose(have.elbo_, want.elbo_, rtol=1e-10)
         np.testing.assert_allclose(have.predict_proba(X), want.predict_proba(X), rtol=1e-8)
+        widths = [m.machines_[0].width.by for m in (have, want)]
+        np.testing.assert_allclose(*widths, rtol=1e-8)
 
 
 @ways

@@ -694,7 +694,8 @@ def test_streams_weigh_rows():
 
 def test_gibbs_predictions_need_no_matrix_of_rows_by_draws():
     """Moments from the draws' covariance equal those over the draws themselves."""
-    model = BayesianLinearSVC(inference=QUICK, standardize=False, random_state=0).fit(X, Y)
+    how = {"inference": QUICK, "standardize": False, "width": "model", "random_state": 0}
+    model = BayesianLinearSVC(**how).fit(X, Y)
     _, std = model.decision_function(X, return_std=True)
     theta = model.machines_[0].draws.theta.reshape(-1, 6)
     f = np.column_stack([np.ones(len(Y)), X]) @ theta.T

@@ -66,6 +66,11 @@ class AdditiveSVC(BayesianClassifier):
         have a distribution either way.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities.
+    width : {"data", "model"}, default="data"
+        Width of intervals, standard deviations and draws.  ``"data"``: as far as estimates would
+        vary with other rows of the same kind, the pull of the penalty and the uncertainty of the
+        link included (:doc:`/how_sure`).  ``"model"``: the posterior as it is.  Predictions are
+        the same.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, times ``sample_weight``.
     engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.engines`, default="auto"
@@ -143,6 +148,7 @@ class AdditiveSVC(BayesianClassifier):
         categorical: Any = "auto",
         missing: Any = "auto",
         probability: str = "calibrated",
+        width: str = "data",
         class_weight: Any = None,
         engine: Any = "auto",
         max_iter: int | None = None,
@@ -159,6 +165,7 @@ class AdditiveSVC(BayesianClassifier):
         self.categorical = categorical
         self.missing = missing
         self.probability = probability
+        self.width = width
         self.class_weight = class_weight
         self.engine = engine
         self.max_iter = max_iter

@@ -461,7 +461,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not self.machines_[0].posterior.has_spread:
             self.machines_[0].posterior.variance()
 
-    def _moments(self, X: Any, groups: Any = None) -> tuple[Array, Array]:
+    def _moments(self, X: Any, groups: Any = None, reported: bool = False) -> tuple[Array, Array]:
         """Mean and variance of each machine's f at new rows, ``(n, machines)``."""
         X, how = self._read_new(X, groups), self.engine
         if not self._on_device():  # draws and exact processes are evaluated on the host
@@ -472,7 +472,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         blocks = cut(X, none, none, block_rows(K, 0, engine.block_bytes))
 
         def visit(b: Any) -> tuple[Array, Array]:
-            pairs = self.fit_.moments_at(b.X)
+            pairs = self.fit_.moments_at(b.X, reported)
             xp = arrays.of(pairs[0][0])
             return xp.stack([m for m, _ in pairs], axis=1), xp.stack([v for _, v in pairs], axis=1)
 

@@ -259,7 +259,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         X = super()._read_new(X, groups)
         return self._report.columns.scaled(X)
 
-    def _moments(self, X: Any, groups: Any = None) -> tuple[Array, Array]:
+    def _moments(self, X: Any, groups: Any = None, reported: bool = False) -> tuple[Array, Array]:
         X = self._read_new(X)
         pairs = [machine.moments(X) for machine in self.machines_]
         return np.stack([m for m, _ in pairs], 1), np.stack([v for _, v in pairs], 1)

@@ -105,6 +105,11 @@ class BayesianSVC(BayesianClassifier):
         The link from f to probabilities: three numbers fitted on leave-one-out moments (of more
         than two classes a softmax of all, with an offset for each), the pseudo-likelihood
         normalised over labels, or :math:`\Phi(m/\sqrt{1+v})`.
+    width : {"data", "model"}, default="data"
+        Width of intervals, standard deviations and draws.  ``"data"``: as far as estimates would
+        vary with other rows of the same kind, the pull of the penalty and the uncertainty of the
+        link included (:doc:`/how_sure`).  ``"model"``: the posterior as it is.  Predictions are
+        the same.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, times ``sample_weight``.
     engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
@@ -192,6 +197,7 @@ class BayesianSVC(BayesianClassifier):
         missing: Any = "auto",
         standardize: bool = True,
         probability: str = "calibrated",
+        width: str = "data",
         class_weight: Any = None,
         engine: Any = "auto",
         max_iter: int | None = None,
@@ -214,6 +220,7 @@ class BayesianSVC(BayesianClassifier):
         self.missing = missing
         self.standardize = standardize
         self.probability = probability
+        self.width = width
         self.class_weight = class_weight
         self.engine = engine
         self.max_iter = max_iter
@@ -398,7 +405,7 @@ class BayesianSVC(BayesianClassifier):
         if X is not None:
             return draw_f(self, n, X, random_state)
         report, rng = self._report, self._generator(random_state)
-        thetas = [m.posterior.sample(n, rng) for m in report.machines]
+        thetas = [m.reported.sample(n, rng) for m in report.machines]
         points = report.design.Z if self._precomputed else report.points
         f = np.stack(self._draws_at(points, thetas, rng), axis=1)
         return f[:, 0] if len(thetas) == 1 else f

@@ -310,12 +310,13 @@ def _fit_sites(
             else LowRank.of(design.kernel, design.Z, ready.points, settings.level, settings.fitc)
         )
         part = None if store is None or run.stopped else store.part("machine0")
-        watch, link = Monitor(run, part), settings.params["probability"]
+        watch, given = Monitor(run, part), settings.params
+        how = (model, settings.scheme, given["probability"], given["width"])
         if len(ready.machines) > 1:
-            each = (ready.machines, model, settings.scheme, link, ready.sites, watch)
+            each = (ready.machines, *how, ready.sites, watch)
             return machines_from_sites(process, *each)
         start = None if ready.sites is None else ready.sites[0]
-        one = (ready.machines[0], model, settings.scheme, link, start, watch)
+        one = (ready.machines[0], *how, start, watch)
         return [machine_from_sites(process, *one)]
 
 
@@ -334,7 +335,8 @@ def _fit_chains(
     extent = extent_of(X, settings.params["standardize"], groups_of(kernel))
     prior = kernel_prior(kernel, extent, likelihood) if drawn else None
     given = settings.params
-    how = (model, settings.scheme, given["probability"], rng, run, given["n_jobs"])
+    link = (given["probability"], given["width"])
+    how = (model, settings.scheme, *link, rng, run, given["n_jobs"])
     with blas_threads(model.width):
         return [
             machine_from_chains(Sampled(process, X, labels, likelihood, prior), *how)

@@ -86,6 +86,11 @@ class BayesianLinearSVC(BayesianClassifier):
         The link from f to probabilities: four numbers fitted on leave-one-out moments (slope,
         offset, weight of the variance and skewness; the boundary stays linear), the
         pseudo-likelihood normalised over labels, or :math:`\Phi(m/\sqrt{1+v})`.
+    width : {"data", "model"}, default="data"
+        Width of intervals, standard deviations and draws.  ``"data"``: as far as estimates would
+        vary with other rows of the same kind, the pull of the penalty and the uncertainty of the
+        link included (:doc:`/how_sure`).  ``"model"``: the posterior as it is.  Predictions are
+        the same.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, times ``sample_weight``.
     intercept_scale : float, optional
@@ -172,6 +177,7 @@ class BayesianLinearSVC(BayesianClassifier):
         missing: Any = "auto",
         standardize: bool = True,
         probability: str = "calibrated",
+        width: str = "data",
         class_weight: Any = None,
         intercept_scale: float | None = None,
         engine: Any = "auto",
@@ -192,6 +198,7 @@ class BayesianLinearSVC(BayesianClassifier):
         self.missing = missing
         self.standardize = standardize
         self.probability = probability
+        self.width = width
         self.class_weight = class_weight
         self.intercept_scale = intercept_scale
         self.engine = engine

@@ -85,6 +85,11 @@ class MixedSVC(BayesianClassifier):
         ``"normalised"``, which holds for known and for new groups.  For others, such as the hinge,
         a link is fitted on rows left out one at a time, once with the rest of a row's group and
         once as of a new group.
+    width : {"data", "model"}, default="data"
+        Width of intervals, standard deviations and draws.  ``"data"``: as far as estimates would
+        vary with other rows of the same kind, the pull of the penalty and the uncertainty of the
+        link included (:doc:`/how_sure`).  ``"model"``: the posterior as it is.  Predictions are
+        the same.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, times ``sample_weight``.
     intercept_scale : float, optional
@@ -156,6 +161,7 @@ class MixedSVC(BayesianClassifier):
         missing: Any = "auto",
         standardize: bool = True,
         probability: str = "calibrated",
+        width: str = "data",
         class_weight: Any = None,
         intercept_scale: float | None = None,
         engine: Any = "auto",
@@ -179,6 +185,7 @@ class MixedSVC(BayesianClassifier):
         self.missing = missing
         self.standardize = standardize
         self.probability = probability
+        self.width = width
         self.class_weight = class_weight
         self.intercept_scale = intercept_scale
         self.engine = engine

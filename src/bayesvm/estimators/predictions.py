@@ -32,7 +32,7 @@ def decision(model: Any, X: Any, groups: Any = None, return_std: bool = False) -
         if return_std:
             return _lazy_pair(model, decision, X, groups, return_std=True)
         return model._lazily(decision, X, groups)
-    m, v = model._moments(X, groups)
+    m, v = model._moments(X, groups, reported=return_std)
     if not return_std:
         return arrays.back(model.fit_.scores(m, v), X)
     model._need_spread()

@@ -132,7 +132,9 @@ class Run(Reporter):
             for j, y in enumerate(arrays.one_against_rest(codes, n_classes, kind)):
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
                 part = None if store is None or self.stopped else store.part(f"machine{j}")
-                options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
+                options: dict[str, Any] = {"width": self.params.get("width", "model")}
+                if isinstance(scheme, Gibbs):
+                    options["n_jobs"] = self.params["n_jobs"]
                 watch, start = Monitor(self, part), starts[j] if starts else None
                 how = (scheme, self.params["probability"], rng, start, watch, rotation)
                 machine, own = fit_machine(one, *how, **options)

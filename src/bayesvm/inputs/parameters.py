@@ -55,7 +55,7 @@ RULES: Mapping[str, Rule] = {
         "a whole number from 0 to 2**32 - 1",
     ),
 }
-WORDS = {"probability": ("calibrated", "normalised", "probit")}
+WORDS = {"probability": ("calibrated", "normalised", "probit"), "width": ("data", "model")}
 
 
 def check_parameters(given: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ itself is left out; these moments are analytic.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +23,10 @@ PRIOR_MEAN = np.array([np.log(2.0), 0.0, np.log(0.4)])
 PRIOR_PRECISION = 1.0 / np.array([1.5, 3.0, 2.0]) ** 2
 SOFTENED = 0.5  # count by which targets are softened,
 FEW_ROWS = 500.0  # up to so many rows; beyond, so much less
+# Standard deviation of log odds for the shape of the curve, as a share of the distance between the
+# logistic and the probit curve: chosen on simulated sets by the coverage of probabilities.
+SHAPE = 0.5
+PROBIT_SLOPE = 1.7  # of the logistic curve that is nearest to the probit one
 FIRST_ROWS = 5000  # rows of the first steps of a fit
 MAX_ITER = 100
 
@@ -47,18 +51,30 @@ class Link:
         out: Array = expit(self.logit(m, v))
         return out
 
+    def variance(self, m: Array) -> Array:
+        """Variance of the log odds where f is known to be ``m``: the link is not known exactly.
+
+        Here for the shape of the curve: in the tails no rows tell a logistic from a probit one.
+        """
+        z = self.logit(m, np.zeros_like(m))
+        other = log_ndtr(z / PROBIT_SLOPE) - log_ndtr(-z / PROBIT_SLOPE)
+        out: Array = (SHAPE * (other - z)) ** 2
+        return out
+
 
 @dataclass(frozen=True)
 class Calibrated(Link):
     r"""Logistic link :math:`\sigma\big((am + b)/\sqrt{1 + cv}\big)` with three fitted numbers.
 
     The weight *c* of the posterior variance is fitted like slope and offset; see
-    :func:`score_link`.
+    :func:`score_link`.  ``cov`` is the covariance of log a and of the log odds at ``centre``.
     """
 
     a: float
     b: float
     c: float
+    centre: float = 0.0
+    cov: Array | None = field(default=None, compare=False, repr=False)
 
     @property
     def offset(self) -> float:
@@ -70,6 +86,18 @@ class Calibrated(Link):
 
     def logit(self, m: Array, v: Array) -> Array:
         return self.a * self.score(m, v)
+
+    def variance(self, m: Array) -> Array:
+        shape = super().variance(m)
+        if self.cov is None:
+            return shape
+        D = self.slopes(m)
+        out: Array = shape + np.einsum("...i,ij,...j->...", D, self.cov, D)
+        return out
+
+    def slopes(self, m: Array) -> Array:
+        """Derivatives of the log odds in the numbers that ``cov`` is of, ``(n, 2)``."""
+        return np.stack([self.a * (m - self.centre), np.ones_like(m)], axis=-1)
 
 
 @dataclass(frozen=True)
@@ -119,7 +147,8 @@ def fit_link(
     rows on either side of the mean with the probabilities that it gives.
     """
     x, _, rows = posterior_mode(y, m, v, c, earlier)
-    return rows.scale.link(x)
+    information = _derivatives(x, rows.t, *rows.standardised(), rows.c)[2]
+    return rows.scale.link(x, np.linalg.inv(information)[:2, :2])
 
 
 def posterior_mode(
@@ -168,10 +197,11 @@ class Scale(NamedTuple):
         sd = float(np.sqrt(c @ np.square(m - mean) / c.sum()))
         return Scale(mean, sd if sd > 0 else 1.0)
 
-    def link(self, x: Array) -> Calibrated:
+    def link(self, x: Array, cov: Array | None = None) -> Calibrated:
         """The link of parameters (log a, b, log kappa), on the scale of f."""
         a = float(np.exp(x[0])) / self.sd
-        return Calibrated(a, float(x[1]) - a * self.mean, float(np.exp(x[2])) * a * a)
+        numbers = a, float(x[1]) - a * self.mean, float(np.exp(x[2])) * a * a
+        return Calibrated(*numbers, self.mean, cov)
 
 
 class LinkRows(NamedTuple):

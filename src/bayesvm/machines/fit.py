@@ -139,13 +139,14 @@ class Fit:
                 made[key] = machine.columns(X)
             yield made[key]
 
-    def moments_at(self, X: Any) -> list[tuple[Array, Array]]:
-        """Mean and variance of f at a block of rows, for each machine."""
-        return [m.moments(X, rows) for m, rows in zip(self.machines, self.columns_at(X))]
+    def moments_at(self, X: Any, reported: bool = False) -> list[tuple[Array, Array]]:
+        """Mean and variance of f at a block of rows, for each machine; or those ``reported``."""
+        pairs = zip(self.machines, self.columns_at(X))
+        return [m.reported_moments(X, C) if reported else m.moments(X, C) for m, C in pairs]
 
     def thetas(self, n: int, rng: np.random.Generator) -> list[Array]:
         """Draws of each machine's coefficients, ``(n, K)``; together if they were fitted so."""
-        posts: list[Any] = [m.posterior for m in self.machines]
+        posts: list[Any] = [m.reported for m in self.machines]
         if not self.is_joint or not posts[0].has_spread:
             return [post.sample(n, rng) for post in posts]
         if self.machines[0].draws is None:
@@ -224,8 +225,7 @@ class Fit:
         levels = (tails[0], 0.5, tails[1])
         if self.is_binary:
             machine, rows = self.machines[0], next(self.columns_at(X))
-            f = machine.quantiles(X, levels, rows)
-            logit = machine.link.logit(f, np.zeros_like(f))
+            logit = machine.band(X, tails, rows)
             return np.stack([-logit[::-1], logit], axis=2)
         rng, count = np.random.default_rng(0), max(FEWEST, int(np.ceil(BEYOND / tails[0])))
         spaced = tuple((np.arange(count) + 0.5) / count)

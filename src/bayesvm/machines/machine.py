@@ -29,7 +29,7 @@ from ..likelihoods.tight import Tight
 from ..model.latent import predict_rows, rows_with_entries
 from ..model.model import Model, Problem
 from ..model.passes import latent_variance
-from .calibration import Link, ProbitLink, decisive, plain_link
+from .calibration import Calibrated, Link, ProbitLink, decisive, plain_link
 from .diagnostics import indicator_r_hat, r_hat
 from .leave_one_out import Held, Moments
 from .penalty import tuned, with_priors
@@ -44,6 +44,7 @@ from .posterior import (
     response,
 )
 from .skewed import fit_skewed
+from .width import Width, find_width
 
 CALIBRATION_ROWS = 50_000  # enough for four numbers,
 CLASSES_ROWS = 20_000  # and for those of all classes
@@ -73,6 +74,7 @@ class Machine:
     dual: Array | None = None  # variables of a mode
     # quantiles of the variance of groups' effects, by term, where these were integrated out
     variances: Mapping[str, Array] = field(default_factory=dict)
+    width: Width | None = None  # of the data; without it that of the posterior is reported
 
     # ----- f at new rows
 
@@ -105,6 +107,37 @@ class Machine:
             m[some], v[some] = mixture(*by_pairs(self.model, X[some], post.pairs))
         return m, v + self.absent(X)
 
+    @property
+    def reported(self) -> Posterior:
+        """The posterior as it is reported: as wide as the data say, unless the model's is asked."""
+        return self.posterior if self.width is None else self.width.posterior(self.posterior)
+
+    def reported_moments(self, X: Any, rows: Rows | None = None) -> tuple[Array, Array]:
+        """Mean and variance of f at new rows, as they are reported."""
+        rows = self.columns(X) if rows is None else rows
+        m, v = self.moments(X, rows)
+        if self.width is None:
+            return m, v
+        if self.width.cov is None or rows is None:
+            return m, self.width.by * v
+        own, data = self.posterior.moments(rows.C)[1], self.reported.moments(rows.C)[1]
+        return m, v - own + data
+
+    def band(self, X: Any, tails: tuple[float, float], rows: Rows | None = None) -> Array:
+        """Log odds at lower end, centre and upper end of an interval, ``(3, n)``.
+
+        By the data's width the centre is the prediction, and the link's own uncertainty is added.
+        """
+        levels, rows = (tails[0], 0.5, tails[1]), self.columns(X) if rows is None else rows
+        f = self.quantiles(X, levels, rows, of_link=isinstance(self.link, Calibrated))
+        z = self.link.logit(f, np.zeros_like(f))
+        if self.width is None:
+            return z
+        extra = self.link.variance(f[1])
+        low = z[1] - np.hypot(z[0] - z[1], ndtri(tails[0]) * np.sqrt(extra))
+        high = z[1] + np.hypot(z[2] - z[1], ndtri(tails[1]) * np.sqrt(extra))
+        return np.stack([low, self.link.logit(*self.moments(X, rows)), high])
+
     def predictors(self, X: Any, thetas: Array, rng: np.random.Generator) -> Array:
         """f at new rows for draws of the coefficients, with all else drawn: ``(draws, n)``."""
         outside = self.absent(X)
@@ -122,12 +155,23 @@ class Machine:
             f, outside = m[which], outside + v[which]
         return f + np.sqrt(outside) * rng.standard_normal(f.shape) if np.any(outside) else f
 
-    def quantiles(self, X: Any, levels: tuple[float, ...], rows: Rows | None = None) -> Array:
-        """Of f at new rows, ``(levels, n)``; those of a Gaussian where entries are latent."""
+    def quantiles(
+        self,
+        X: Any,
+        levels: tuple[float, ...],
+        rows: Rows | None = None,
+        of_link: bool = False,
+    ) -> Array:
+        """Of f at new rows, ``(levels, n)``; those of a Gaussian where entries are latent.
+
+        ``of_link``: without what the link corrects.
+        """
         if not self.model.is_latent:
-            rows = self.model.rows(X) if rows is None else rows
-            return self.posterior.quantiles(rows.C, levels, rows.extra + self.absent(X))
-        m, v = self.moments(X)
+            rows, post = self.model.rows(X) if rows is None else rows, self.reported
+            if of_link and self.width is not None:
+                post = self.width.posterior(self.posterior, of_link)
+            return post.quantiles(rows.C, levels, rows.extra + self.absent(X))
+        m, v = self.reported_moments(X)
         return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
 
     def proba(self, m: Array, v: Array) -> Array:
@@ -230,9 +274,12 @@ def fit_machine(
     start: State | None = None,
     watch: Watch = silent,
     rotation: tuple[Basis | None, ...] | None = None,
+    width: str = "data",
     **options: Any,
 ) -> tuple[Machine, Held]:
-    """Run a scheme on a problem and fit the link; returned with moments at rows left out.
+    """Run a scheme on a problem, fit the link and find the width.
+
+    Returned with moments at rows left out.
 
     ``rotation`` may be given: problems that differ in labels only have the same one.  Where rows
     have groups, a likelihood that is normalised is its own link: a link fitted to rows whose groups
@@ -247,7 +294,10 @@ def fit_machine(
     link = None if fitted else plain_link(probability, likelihood)
     if link is None:
         link = fit_skewed(*_with_new_groups(machine, some, held))
-    return replace(machine, link=link), held
+    found = None
+    if width == "data":
+        found = find_width(problem, machine.posterior, machine.state.priors, some, held)
+    return replace(machine, link=link, width=found), held
 
 
 def _with_new_groups(machine: Machine, problem: Problem, held: Held) -> Held:

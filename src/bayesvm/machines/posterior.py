@@ -212,7 +212,7 @@ class DrawsPosterior:
         return self.flat.mean(axis=0)
 
     @cached_property
-    def _root(self) -> Array:
+    def root(self) -> Array:
         """R with R'R the covariance of the draws."""
         return np.linalg.qr(self.flat - self.mean, mode="r") / np.sqrt(self.flat.shape[0])
 
@@ -223,13 +223,13 @@ class DrawsPosterior:
         if where is not None:
             gap = self.flat[:, where] - self.mean[where]
             return gap.T @ gap / gap.shape[0]
-        return self._root.T @ self._root
+        return self.root.T @ self.root
 
     def moments(self, C: Columns) -> tuple[Array, Array]:
         if self.theta.shape[-1] > ROOT_COLUMNS:
             parts = [np.var(f, axis=1) for f in self._predictors(C)]
             return C @ self.mean, np.concatenate(parts) if parts else np.empty(0)
-        T = C @ self._root.T
+        T = C @ self.root.T
         return C @ self.mean, np.einsum("ij,ij->i", T, T)
 
     def reported(self, C: Columns) -> tuple[Array, Array]:

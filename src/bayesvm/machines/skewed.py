@@ -8,6 +8,7 @@ another boundary.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -51,10 +52,28 @@ class Skewed(Calibrated):
         out: Array = bent(s, self.skew) / (self.a * np.sqrt(1.0 + self.c * v))
         return out
 
+    def slopes(self, m: Array) -> Array:
+        s = self.a * (m + self.offset)
+        rise = rise_of(s, self.skew)
+        first = rise * self.a * (m - self.centre)
+        return np.stack([first, rise, turn_of(s, self.skew)], axis=-1)
+
 
 def bent(s: Array, skew: float) -> Array:
     """Log odds of a skewed link without variance."""
     out: Array = np.cosh(skew) * s + 2.0 * np.sinh(skew) * log_cosh(s)
+    return out
+
+
+def rise_of(s: Array, skew: float) -> Array:
+    """Derivative of :func:`bent` in s."""
+    out: Array = np.cosh(skew) + np.sinh(skew) * np.tanh(0.5 * s)
+    return out
+
+
+def turn_of(s: Array, skew: float) -> Array:
+    """Derivative of :func:`bent` in the skewness."""
+    out: Array = np.sinh(skew) * s + 2.0 * np.cosh(skew) * log_cosh(s)
     return out
 
 
@@ -91,21 +110,35 @@ def fit_skewed(
         bounds=list(zip(centre - reach, centre + reach, strict=True)),
         options={"ftol": 1e-13, "gtol": 1e-8},
     ).x
-    plain = rows.scale.link(found[:3])
-    return Skewed(plain.a, plain.b, plain.c, float(found[3]))
+    plain, D = rows.scale.link(found[:3]), _slopes(found, *rows.standardised())
+    p = expit(D.z)
+    information = (D.each * (rows.c * p * (1.0 - p))) @ D.each.T + np.diag(precision)
+    known = np.ix_([0, 1, 3], [0, 1, 3])
+    cov = np.linalg.inv(information)[known]
+    return Skewed(plain.a, plain.b, plain.c, plain.centre, cov, float(found[3]))
 
 
-def loss_of(x: Array, rows: LinkRows, centre: Array, precision: Array) -> tuple[float, Array]:
-    """Log loss, minus the log prior, at x = (log a, b, log kappa, delta), and its gradient."""
-    (m, v), t, c = rows.standardised(), rows.t, rows.c
+class Slopes(NamedTuple):
+    """Log odds at rows, and their derivatives in (log a, b, log kappa, delta)."""
+
+    z: Array
+    each: Array  # (4, n)
+
+
+def _slopes(x: Array, m: Array, v: Array) -> Slopes:
     a, skew = np.exp(x[0]), x[3]
     s = a * m + x[1]
     q = 1.0 + np.exp(x[2]) * a * a * v
     root, part = np.sqrt(q), 1.0 - 1.0 / q
     z = bent(s, skew) / root
-    rise = (np.cosh(skew) + np.sinh(skew) * np.tanh(0.5 * s)) / root
-    turn = (np.sinh(skew) * s + 2.0 * np.cosh(skew) * log_cosh(s)) / root
+    rise, turn = rise_of(s, skew) / root, turn_of(s, skew) / root
+    return Slopes(z, np.stack([rise * a * m - z * part, rise, -0.5 * z * part, turn]))
+
+
+def loss_of(x: Array, rows: LinkRows, centre: Array, precision: Array) -> tuple[float, Array]:
+    """Log loss, minus the log prior, at x = (log a, b, log kappa, delta), and its gradient."""
+    t, c = rows.t, rows.c
+    z, D = _slopes(x, *rows.standardised())
     e, gap = c * (expit(z) - t), x - centre
-    slope = np.array([e @ (rise * a * m - z * part), e @ rise, -0.5 * (e @ (z * part)), e @ turn])
     value = -float(c @ (t * log_expit(z) + (1.0 - t) * log_expit(-z)))
-    return value + 0.5 * float(precision @ gap**2), slope + precision * gap
+    return value + 0.5 * float(precision @ gap**2), D @ e + precision * gap

@@ -24,7 +24,7 @@ from ..gaussian.covariances import Point
 from ..gaussian.forms import sandwich
 from ..likelihoods import Likelihood
 from ..priors import Prior
-from .passes import draw_block, expected, filled, moments, pass_block
+from .passes import Slopes, draw_block, expected, filled, moments, pass_block, slope_block
 from .past import Past
 
 States = tuple[Any, ...]
@@ -349,6 +349,14 @@ class Problem:
             share = float(sums.left / sums.weight)
             sums = replace(sums, H=sums.H + sums.S * share, left=0.0)
         return sums if self.past is None else sums + self.past.stats(coef, curved)
+
+    def slopes(self, coef: Coef) -> Slopes:
+        """Sums over all rows of curvatures and of squared slopes."""
+        read, lik, form = self.read, self.model.likelihood, self.form
+        sums: Slopes = self.engine.sum(
+            lambda b: slope_block(read(b), b.y, b.c, coef, lik, form), self.blocks
+        )
+        return sums
 
     def draw(self, theta: Array, key: tuple[int, ...]) -> Stats:
         """Sums over all rows with drawn weights; each block has its own random generator."""

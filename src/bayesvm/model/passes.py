@@ -9,7 +9,8 @@ float64, and their size does not depend on the number of rows.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from ..gaussian.forms import corners, sandwich, summed_covariances
 from ..likelihoods import Likelihood
 
 NEGLIGIBLE = 0.05  # curvature, as a share of w, below which a row is left out of H (2.5 % of it)
+LEAST_REST = 0.02  # share of a row's variance that others leave, at least, for its slope left out
 
 
 def pass_block(
@@ -30,6 +32,34 @@ def pass_block(
     m, v = moments(rows, coef)  # of f at each row
     local = Local(*(c * x for x in likelihood.expected(y, m, v)))  # contribution of each row
     return gather(rows, local, form, curved, coef.mean)
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Sums over rows for the width of an estimate; ``a + b`` joins two sets of rows."""
+
+    A: Any  # of curvatures
+    J: Any  # of squared slopes, each without the row itself
+    g: Array  # of slopes
+
+    def __add__(self, other: Slopes) -> Slopes:
+        return Slopes(self.A + other.A, self.J + other.J, self.g + other.g)
+
+
+def slope_block(
+    rows: Rows, y: Array, c: Array, coef: Coef, likelihood: Likelihood, form: str
+) -> Slopes:
+    """Sums over a block of rows: curvatures, and squares of slopes with a copy of the row left out.
+
+    A row of weight two is two rows.
+    """
+    m, v = moments(rows, coef)
+    local, xp = likelihood.expected(y, m, v), arrays.of(m)
+    share = xp.clip(c, None, 1.0)
+    rest = xp.clip(1.0 - share * local.h * v, LEAST_REST, None)
+    out = likelihood.expected(y, m - v * share * local.g / rest, v / rest).g
+    A, J = sandwich(rows.C, c * local.h, form), sandwich(rows.C, c * out * out, form)
+    return Slopes(A, J, double(rows.C.T @ like(c * local.g, rows.C)))
 
 
 def draw_block(

@@ -28,6 +28,7 @@ from ..machines.fit import Fit
 from ..machines.leave_one_out import leave_one_out_draws
 from ..machines.machine import AGREED, Machine
 from ..machines.posterior import DrawsPosterior, GaussianPosterior, PointPosterior, Posterior
+from ..machines.width import Width, factor
 from ..model.model import Model
 from ..priors import Fixed
 from .gibbs import Chains, Mixture, Sampled, sample_process
@@ -141,8 +142,14 @@ class ExactMachine(Machine):
             return rows.C @ self.alpha, self.variance(rows)
         return self.predictor(rows.C, np.asarray(rows.extra))
 
-    def quantiles(self, X: Any, levels: tuple[float, ...], rows: Rows | None = None) -> Array:
-        m, v = self.moments(X, rows)
+    def quantiles(
+        self,
+        X: Any,
+        levels: tuple[float, ...],
+        rows: Rows | None = None,
+        of_link: bool = False,
+    ) -> Array:
+        m, v = self.reported_moments(X, rows)
         return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
 
 
@@ -165,6 +172,7 @@ def machine_from_sites(
     model: Model,
     scheme: Any,
     probability: str,
+    width: str,
     start: Sites | None = None,
     watch: Watch = silent,
 ) -> Found:
@@ -172,7 +180,7 @@ def machine_from_sites(
     tol = OF_A_PASS * scheme.tol
     how: dict[str, Any] = {"tol": tol, "max_iter": scheme.max_iter, "final": True}
     fit = fit_sites(process, labels, model.likelihood.expected, start, watch=watch, **how)
-    return found_at(process, labels, model, probability, fit, coef_of(process, fit, model))
+    return found_at(process, labels, model, probability, width, fit, coef_of(process, fit, model))
 
 
 def machines_from_sites(
@@ -181,6 +189,7 @@ def machines_from_sites(
     model: Model,
     scheme: Any,
     probability: str,
+    width: str,
     start: Sequence[Sites] | None = None,
     watch: Watch = silent,
 ) -> list[Found]:
@@ -194,7 +203,7 @@ def machines_from_sites(
     variance = SharedVariance(model, fits[0].predictor)
     means = means_of(process, fits, model)
     for labels, fit, mean in zip(machines, fits, means, strict=True):
-        given = process, labels, model, probability, fit, Coef(mean, cov), variance
+        given = process, labels, model, probability, width, fit, Coef(mean, cov), variance
         found.append(found_at(*given))
     return found
 
@@ -204,20 +213,30 @@ def found_at(
     labels: Labels,
     model: Model,
     probability: str,
+    width: str,
     fit: SiteFit,
     coef: Coef,
     variance: SharedVariance | None = None,
 ) -> Found:
     """The machine of a fit, its link, and what is known of the training rows."""
-    likelihood = model.likelihood
+    likelihood, m, v = model.likelihood, fit.m[labels.at], fit.v[labels.at]
     left_out = fit.left_out(labels, likelihood.expected)
     link = plain_link(probability, likelihood) or fit_link(labels.y, *left_out, labels.c)
     ended = (fit.bound, fit.path, fit.passes, fit.converged, fit.change)
-    what = (model, GaussianPosterior(coef), State(coef, model.init()), link, *ended)
-    support = ndtr((1.0 - labels.y * fit.m[labels.at]) / np.sqrt(fit.v[labels.at]))
+    what: dict[str, Any] = dict(
+        zip(("bound", "path", "n_iter", "converged", "change"), ended, strict=True),
+        model=model,
+        posterior=GaussianPosterior(coef),
+        state=State(coef, model.init()),
+        link=link,
+    )
+    if width == "data":
+        rest = np.broadcast_to(process.outside, fit.m.shape)[labels.at]
+        what["width"] = Width(factor(likelihood, labels.y, labels.c, m, v, left_out, rest))
+    support = ndtr((1.0 - labels.y * m) / np.sqrt(v))
     if isinstance(process, LowRank):
-        return Found(Machine(*what), support, left_out)
-    machine = ExactMachine(*what, alpha=fit.alpha, w=fit.sites.w, variance=variance)
+        return Found(Machine(**what), support, left_out)
+    machine = ExactMachine(**what, alpha=fit.alpha, w=fit.sites.w, variance=variance)
     if variance is None:
         machine.__dict__["predictor"] = fit.predictor  # computed already
     return Found(machine, support, left_out)
@@ -284,9 +303,16 @@ def far_variance(machine: Machine) -> float | None:
 
 def joint_draws(machine: Machine, X: Any, theta: Array, rng: np.random.Generator) -> Array:
     """f jointly at rows, for draws of the coefficients."""
-    model = machine.model
+    model, wider = machine.model, machine.width
+    by = 1.0 if wider is None else np.sqrt(wider.by)  # of what is drawn here, too
+    mean = machine.posterior.mean
+    theta = mean + (theta - mean) / by
     f: Array = model.terms[-1].design.joint(X, theta[:, model.slices[-1]], rng)
-    return f + theta[:, :1] if len(model.terms) > 1 else f
+    f = f + theta[:, :1] if len(model.terms) > 1 else f
+    if by == 1.0:
+        return f
+    m = machine.moments(X)[0]
+    return m + by * (f - m)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -298,6 +324,7 @@ def machine_from_chains(
     model: Model,
     scheme: Any,
     probability: str,
+    width: str,
     rng: np.random.Generator,
     watch: Watch = silent,
     n_jobs: int | None = None,
@@ -328,6 +355,7 @@ def machine_from_chains(
     f = chains.f.reshape(-1, chains.f.shape[-1]).T[labels.at]  # (rows, draws)
     left_out = leave_one_out_draws(f, likelihood.log_prob(labels.y[:, None], f), labels.c)
     link = plain_link(probability, likelihood) or fit_link(labels.y, *left_out, labels.c)
+    at_rows = (labels.y, labels.c, f.mean(axis=1), f.var(axis=1), left_out)
     worst = float(np.max(r_hat(compared)))
     machine = Machine(
         model,
@@ -340,6 +368,7 @@ def machine_from_chains(
         worst <= AGREED,
         worst,
         draws=Draws(chains.z, hyper, chains.fit),
+        width=Width(factor(likelihood, *at_rows)) if width == "data" else None,
     )
     spread = np.sqrt(np.maximum(f.var(axis=1), 1e-300))
     return Found(machine, ndtr((1.0 - labels.y * f.mean(axis=1)) / spread), left_out)

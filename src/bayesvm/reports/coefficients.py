@@ -67,7 +67,7 @@ class Coefficients:
         """Posterior covariances, ``(p, p)`` or ``(machines, p, p)``."""
         covs = []
         for machine in self.machines:
-            cov = machine.posterior.covariance(self.where)
+            cov = machine.reported.covariance(self.where)
             with np.errstate(over="ignore"):  # of columns in tiny units it may be too large
                 cov /= self.design.scale
                 cov /= self.design.scale[:, None]
@@ -77,7 +77,7 @@ class Coefficients:
     @property
     def std(self) -> Array:
         """Posterior standard deviations, ``(machines, p)``."""
-        variances = [m.posterior.variance()[self.where] for m in self.machines]
+        variances = [m.reported.variance()[self.where] for m in self.machines]
         return np.sqrt(np.stack(variances)) / self.design.scale
 
     def interval(self, level: float = 0.9) -> tuple[Array, Array]:
@@ -91,11 +91,11 @@ class Coefficients:
         ``given`` inclusion, if the prior selects; otherwise with the mass at zero.
         """
         if machine.inclusion is None or (not given and machine.draws is not None):
-            return machine.posterior.quantiles(self._matrix, levels)
+            return machine.reported.quantiles(self._matrix, levels)
         scale = self.design.scale
         chance = np.ones_like(scale) if given else machine.inclusion[self.where]
         own = machine.slab_quantiles(levels, chance, self.where) / scale
-        shift = machine.posterior.quantiles(self._matrix[:1], levels)
+        shift = machine.reported.quantiles(self._matrix[:1], levels)
         return np.concatenate([shift, own], axis=1)
 
     @property
@@ -110,7 +110,7 @@ class Coefficients:
 
     def draws(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """Draws of coefficients, ``(n, p)``, and intercepts, ``(n,)``; classes after the first."""
-        pairs = [self._user(m.posterior.sample(n, rng)) for m in self.machines]
+        pairs = [self._user(m.reported.sample(n, rng)) for m in self.machines]
         coef = np.stack([b for b, _ in pairs], axis=1)
         intercept = np.stack([np.broadcast_to(i, (n,)) for _, i in pairs], axis=1)
         return (coef[:, 0], intercept[:, 0]) if self.is_binary else (coef, intercept)
@@ -139,7 +139,7 @@ class Coefficients:
         names = pd.Index(["intercept", *self.names][skip:], name="name")
         coef, intercept, frames = self.coef, self.intercept, []
         for j, machine in enumerate(self.machines):
-            post, held = machine.posterior, machine.draws
+            post, held = machine.reported, machine.draws
             table = {"mean": np.append(intercept[j], coef[j])}
             if post.has_spread:
                 table["sd"] = np.sqrt(post.reported(self._matrix)[1])

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.types import Array
 from ..machines.machine import Machine
+from ..machines.posterior import DrawsPosterior
 
 
 def tails(level: float) -> tuple[float, float]:
@@ -21,8 +22,13 @@ def tails(level: float) -> tuple[float, float]:
 
 def draws_of(machine: Machine, rng: np.random.Generator) -> Array:
     """Draws of the coefficients, (chains, draws, K): the sampler's, or variational ones."""
-    held = machine.draws
-    return held.theta if held is not None else machine.posterior.sample(1000, rng)[None]
+    held, width = machine.draws, machine.width
+    if held is None:
+        return machine.reported.sample(1000, rng)[None]
+    if width is None:
+        return held.theta
+    moved: Any = width.posterior(DrawsPosterior(held.theta))
+    return np.asarray(moved.theta)
 
 
 def pandas_for(what: str) -> Any:

@@ -57,7 +57,7 @@ class Terms:
         """Coefficients with their uncertainty, as a data frame."""
         pd, ends, frames = pandas_for("summary"), tails(level), []
         for machine in self.machines:
-            (labels, at, T), post = self._named(machine), machine.posterior
+            (labels, at, T), post = self._named(machine), machine.reported
             table = {"mean": T @ post.mean}
             if post.has_spread:
                 table["sd"] = np.sqrt(post.reported(T)[1])
@@ -74,9 +74,7 @@ class Terms:
 
     def draws(self, n: int, rng: np.random.Generator) -> Array:
         """Draws of the coefficients of :meth:`summary`; classes after the first axis."""
-        parts = [
-            np.asarray(m.posterior.sample(n, rng) @ self._named(m)[2].T) for m in self.machines
-        ]
+        parts = [np.asarray(m.reported.sample(n, rng) @ self._named(m)[2].T) for m in self.machines]
         return parts[0] if len(parts) == 1 else np.stack(parts, axis=1)
 
     def group(self, rng: np.random.Generator) -> Draws:
@@ -128,7 +126,7 @@ class Terms:
 
 def _partial(machine: Machine, X: Any, k: int) -> tuple[Array, Array]:
     """Mean and variance of what term ``k`` adds to f."""
-    model, post, where = machine.model, machine.posterior, machine.model.slices[k]
+    model, post, where = machine.model, machine.reported, machine.model.slices[k]
     rows = predict_rows(model, X, machine.params) if machine.params else model.rows(X)
     V = tuple(h for h in rows.V if h.where == where)
     if isinstance(rows.C, Arrow):

@@ -1,0 +1,282 @@
+r"""Widths of the data: how far estimates would vary with other rows of the same kind.
+
+A posterior has the scale of its likelihood, and a pseudo-likelihood such as the hinge has a scale
+of its own.  With slopes :math:`g_i`, curvatures :math:`h_i` and prior precision *P*,
+
+.. math::
+
+    A = \sum_i h_i c_i c_i^\top, \qquad J = \sum_i \tilde g_i^2\, c_i c_i^\top, \qquad
+    \mathrm{Cov}(\hat\theta - \theta) = (A + P)^{-1} (J + P T P) (A + P)^{-1},
+
+where :math:`\tilde g_i` is the slope at moments of f without row *i*, and *T* the second moment of
+the coefficients: the penalty moves the estimate by :math:`-(A + P)^{-1}P\theta`.  With
+:math:`J = A` and :math:`T = P^{-1}` this is the posterior.  Here :math:`T = sP^{-1}`, and *s* is
+averaged over its marginal likelihood (:func:`prior_scale`): a penalty that was chosen for
+predictions is stronger than what is known of the coefficients.  *A* and *J* are taken where the
+penalty is :math:`P/s`, since curvatures are too large at an estimate that was shrunk.
+
+A calibrated link corrects the size of f and its level, and has an uncertainty of its own.
+For probabilities the directions of both are therefore taken out of the covariance.
+
+Where there is no matrix to work with (kernels, groups, more columns than rows) all variances are
+multiplied by one number, :func:`factor`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.linalg import cho_solve, solve_triangular
+
+from ..core import arrays
+from ..core.arrays import double, like
+from ..core.precision import scaled_cholesky
+from ..core.types import Array, Coef, Columns, Covariance
+from ..gaussian.covariances import FullCovariance
+from ..inference.draws import Pair
+from ..likelihoods import Likelihood
+from ..likelihoods.tight import Tight
+from ..model.model import Problem
+from ..model.passes import Slopes
+from .leave_one_out import Held
+from .posterior import DrawsPosterior, GaussianPosterior, Posterior
+
+TWO_PASSES = 50_000  # rows up to which A and J are found anew where the penalty is P / s
+EIGEN = 600  # columns up to which s is found
+FREE = 1e-4  # precision, as a share of the rows', below which a coefficient counts as not penalised
+# log of the variance of coefficients of standardised columns.  Its prior is half-Cauchy for the
+# standard deviation, with variance SPREAD for the sum of all columns; chosen on simulated sets by
+# the coverage of coefficients.
+GRID = np.linspace(-8.0, 8.0, 97)
+SPREAD = 6.0
+
+
+@dataclass(frozen=True)
+class RootCovariance(Covariance):
+    """A covariance F F' held as its root F."""
+
+    root: Array
+
+    def quad(self, C: Columns) -> Array:
+        T = C @ like(self.root, C)
+        out: Array = double(arrays.of(T).sum(T * T, axis=1))
+        return out
+
+    def diag(self) -> Array:
+        return np.einsum("ij,ij->i", self.root, self.root)
+
+    def solve(self, x: Array) -> Array:
+        return self.root @ (self.root.T @ x)
+
+    def block(self, where: slice) -> Array:
+        return self.root[where] @ self.root[where].T
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        return rng.standard_normal((n, self.root.shape[1])) @ self.root.T
+
+
+@dataclass(frozen=True)
+class Wider:
+    """A posterior with all variances multiplied by a number."""
+
+    has_spread: ClassVar[bool] = True
+
+    base: Any  # a Posterior
+    by: float
+
+    @property
+    def mean(self) -> Array:
+        out: Array = self.base.mean
+        return out
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        out: tuple[Pair, ...] = self.base.pairs
+        return out
+
+    def variance(self) -> Array:
+        return self.by * self.base.variance()
+
+    def covariance(self, where: slice | None = None) -> Array:
+        return self.by * self.base.covariance(where)
+
+    def blocks(self, where: slice, r: int) -> Array:
+        return self.by * self.base.blocks(where, r)
+
+    def moments(self, C: Columns) -> tuple[Array, Array]:
+        m, v = self.base.moments(C)
+        return m, self.by * v
+
+    def reported(self, C: Columns) -> tuple[Array, Array]:
+        m, v = self.base.reported(C)
+        return m, self.by * v
+
+    def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
+        f = self.base.quantiles(C, levels, np.asarray(extra) / self.by)
+        m = self.base.moments(C)[0]
+        out: Array = m + np.sqrt(self.by) * (f - m)
+        return out
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        return self.mean + np.sqrt(self.by) * (self.base.sample(n, rng) - self.mean)
+
+    def left_out(self, problem: Problem) -> tuple[Array, Array]:
+        out: tuple[Array, Array] = self.base.left_out(problem)
+        return out
+
+
+@dataclass(frozen=True)
+class Width:
+    """From the posterior of a model to one as wide as the data say.
+
+    Either covariances of theta, or a factor of all variances.  ``left`` is the covariance less the
+    directions that the link corrects.
+    """
+
+    by: float = 1.0
+    cov: RootCovariance | None = None
+    left: RootCovariance | None = None
+
+    def posterior(self, post: Any, of_link: bool = False) -> Posterior:
+        """A posterior of this width; ``of_link`` for probabilities.  Draws are moved linearly."""
+        cov = self.left if of_link and self.left is not None else self.cov
+        if isinstance(post, DrawsPosterior):
+            return DrawsPosterior(self._moved(post, cov), post.pairs)
+        return Wider(post, self.by) if cov is None else GaussianPosterior(Coef(post.mean, cov))
+
+    def _moved(self, post: DrawsPosterior, cov: RootCovariance | None) -> Array:
+        """Draws whose covariance is this one (open-faced sandwich, Shaby 2014)."""
+        gap = post.theta - post.mean
+        if cov is None:
+            return post.mean + np.sqrt(self.by) * gap
+        flat = solve_triangular(
+            post.root, gap.reshape(-1, gap.shape[-1]).T, trans=1, check_finite=False
+        )
+        return post.mean + (cov.root @ flat).T.reshape(gap.shape)
+
+
+def find_width(problem: Problem, post: Any, priors: Any, some: Problem, held: Held) -> Width | None:
+    """The width of a posterior; ``held`` are moments of f without each of ``some`` rows."""
+    model = problem.model
+    if not post.has_spread or model.has_gates:
+        return None
+    P = model.precision(priors)
+    few = problem.n < model.width or problem.past is not None
+    plain = problem.form == "dense" and isinstance(P, np.ndarray)
+    if few or not plain or model.is_latent or model.has_residual:
+        m, v = some.moments(_coef(post)) if isinstance(post, GaussianPosterior) else _at(some, post)
+        y, centre, spread, c = held
+        return Width(factor(model.likelihood, y, c, m, v, (centre, spread), some.outside()))
+    if isinstance(post, DrawsPosterior) and post.flat.shape[0] <= 2 * model.width:
+        return None
+    return matrices(problem, _coef(post), P)
+
+
+def _coef(post: Any) -> Coef:
+    if isinstance(post, GaussianPosterior):
+        return post.coef
+    return Coef(post.mean, RootCovariance(post.root.T))
+
+
+def _at(problem: Problem, post: Any) -> tuple[Array, Array]:
+    pairs = [post.moments(problem.rows(b).C) for b in problem.blocks]
+    m, v = (np.concatenate(x) for x in zip(*pairs, strict=True))
+    return m, v
+
+
+def factor(
+    likelihood: Likelihood,
+    y: Array,
+    c: Array,
+    m: Array,
+    v: Array,
+    left_out: tuple[Array, Array],
+    rest: Array | float = 0.0,
+) -> float:
+    r"""What variances of f are multiplied by: :math:`\sum v_i^2\tilde g_i^2 / \sum v_i^2 h_i`.
+
+    Both sums are variances of the mean of f at row *i* due to the label of that row, by the data
+    and by the model.  ``rest`` is what of ``v`` no row can reduce.  Never below one.
+    """
+    smooth = tight(likelihood)
+    reach = c * (v - rest) ** 2
+    h, g = smooth.expected(y, m, v).h, smooth.expected(y, *left_out).g
+    return float(max(1.0, reach @ g**2 / max(float(reach @ h), 1e-300)))
+
+
+def tight(likelihood: Likelihood) -> Likelihood:
+    """The likelihood whose contributions are expectations, not bounds."""
+    return likelihood if isinstance(likelihood, Tight) else Tight(likelihood)
+
+
+def matrices(problem: Problem, coef: Coef, P: Array) -> Width:
+    """Covariances of theta: of the estimate, and less what a link corrects."""
+    is_tight = isinstance(problem.model.likelihood, Tight)
+    problem = problem.with_likelihood(tight(problem.model.likelihood))
+    mean = coef.mean
+    if not is_tight:  # the covariance of a bound is too small
+        A = problem.slopes(coef).A.M
+        coef = Coef(mean, _inverse(A, P))
+    sums = problem.slopes(coef)
+    left = RootCovariance(_without(sums, mean, P, problem))
+    s, aim = _scaled(sums, mean, P)
+    if problem.n <= TWO_PASSES:
+        mean = np.linalg.solve(sums.A.M + np.diag(P / s), aim)
+        sums = problem.slopes(Coef(mean, _inverse(sums.A.M, P / s)))
+        s = _scaled(sums, mean, P)[0]
+    return Width(cov=RootCovariance(_root(sums.A.M, P, sums.J.M + np.diag(s * P))), left=left)
+
+
+def _inverse(A: Array, P: Array) -> FullCovariance:
+    return FullCovariance(*scaled_cholesky(A + np.diag(P)))
+
+
+def _root(A: Array, P: Array, M: Array) -> Array:
+    """F with FF' the matrix (A + P)^-1 M (A + P)^-1."""
+    D, U = np.linalg.eigh(M)  # of the hinge, many rows have no slope
+    half, L = U * np.sqrt(np.maximum(D, 0.0)), scaled_cholesky(A + np.diag(P))[0]
+    out: Array = cho_solve((L, True), half, check_finite=False)
+    return out
+
+
+def _without(sums: Slopes, mean: Array, P: Array, problem: Problem) -> Array:
+    """The root without the directions of the mean and of the intercept."""
+    A, root = sums.A.M, _root(sums.A.M, P, sums.J.M)
+    fixed = [mean]
+    for term, where in zip(problem.model.terms, problem.model.slices, strict=True):
+        if term.name == "intercept":
+            fixed.append(np.eye(mean.size)[where.start])
+    B = np.stack(fixed, axis=1)
+    out: Array = root - B @ (np.linalg.pinv(B.T @ A @ B, hermitian=True) @ (B.T @ (A @ root)))
+    return out
+
+
+def _scaled(sums: Slopes, mean: Array, P: Array) -> tuple[Array, Array]:
+    """The factor s of each coefficient, and A times the coefficients without a penalty."""
+    A, aim = sums.A.M, sums.A.M @ mean + sums.g
+    held = np.flatnonzero(FREE * np.diag(A) < P)
+    out = np.ones(P.size)
+    if 0 < held.size <= EIGEN:
+        free = np.setdiff1d(np.arange(P.size), held)
+        B = A[np.ix_(held, free)] @ np.linalg.pinv(A[np.ix_(free, free)], hermitian=True)
+        own = A[np.ix_(held, held)] - B @ A[np.ix_(free, held)]
+        out[held] = prior_scale(own, aim[held] - B @ aim[free], P[held])
+    return out, aim
+
+
+def prior_scale(A: Array, aim: Array, P: Array) -> float:
+    r"""Expected ratio of the coefficients' second moments to the variances 1 / P of their prior.
+
+    With :math:`A\hat\theta \sim N(0, A + A T A)`, :math:`T = sP^{-1}`, and a prior of *s*.
+    """
+    root = np.sqrt(P)
+    D, U = np.linalg.eigh(A / np.outer(root, root))
+    D = np.maximum(D, 1e-10 * max(float(D[-1]), 1e-300))
+    size = float(np.exp(np.mean(np.log(P))))  # from variances on a common scale to s
+    s, z = size * np.exp(GRID)[:, None], (U.T @ (aim / root)) ** 2 / D
+    cost = 0.5 * np.sum(np.log1p(s * D) + z / (1.0 + s * D), axis=1)
+    cost += np.log1p(np.exp(GRID) * P.size / SPREAD) - 0.5 * GRID
+    share = np.exp(cost.min() - cost)
+    return float(share @ s[:, 0] / share.sum())
