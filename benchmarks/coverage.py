@@ -36,6 +36,7 @@ Z = float(ndtri(0.5 + LEVEL / 2))
 SD = 2.0  # of the index
 NEW = 200  # rows at which probabilities are compared
 BATCH = 50
+REPORTED, SETS = 1000, 1000  # first seed and number of sets of the page
 OLD = {"likelihood": "hinge", "prior": "ridge", "width": "model"}  # as in releases before
 Array = np.ndarray
 Scores = dict[str, float]
@@ -267,8 +268,8 @@ def cost(
 def main() -> None:
     parser = pool.arguments(__doc__ or "", "coverage.csv")
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
-    parser.add_argument("--first", type=int, default=1000, help="first seed")
-    parser.add_argument("--sets", type=int, default=1000, help="sets a cell")
+    parser.add_argument("--first", type=int, default=REPORTED, help="first seed")
+    parser.add_argument("--sets", type=int, default=SETS, help="sets a cell")
     given = parser.parse_args()
     every = jobs(given.parts, given.first, given.sets)
     print(pool.run(work, every, given.out, FIELDS, given.jobs, given.seconds, cost))

@@ -23,10 +23,13 @@ import yaml
 from rich.console import Console
 from sklearn.model_selection import StratifiedKFold
 
+import coverage as covering
+import coverage_tables
 import genes
 import grouped
 import kernel as kernels
 import machine
+import pool
 import problems
 import selection as selecting
 import tabular as public
@@ -374,6 +377,22 @@ def tabular(book: Book, args: argparse.Namespace) -> None:
 
 
 # ---------------------------------------------------------------------------------------------
+# Intervals
+
+
+def coverage(book: Book, args: argparse.Namespace) -> None:
+    """Coverage of intervals on simulated sets; lines that are there are not made again."""
+    out, first = book.folder / "coverage.csv", 0 if args.quick else covering.REPORTED
+    jobs = covering.jobs(list(covering.PARTS), first, 10 if args.quick else covering.SETS)
+    done = pool.run(
+        covering.work, jobs, out, covering.FIELDS, os.cpu_count() or 1, None, covering.cost
+    )
+    console.print(done)
+    for make in coverage_tables.TABLES.values():
+        console.print(make(coverage_tables.read(out)))
+
+
+# ---------------------------------------------------------------------------------------------
 
 BENCHMARKS = {
     "linear": linear,
@@ -387,6 +406,7 @@ BENCHMARKS = {
     "kernel": kernel,
     "scale": scale,
     "tabular": tabular,
+    "coverage": coverage,
 }
 
 
