@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import ndtr, ndtri
 
-from ..core.types import Array, Coef, Rows, Term
+from ..core.types import Array, Coef, Columns, Rows, Term
 from ..designs import Intercept
 from ..gaussian.covariances import DualCovariance, FullCovariance, Point
 from ..inference.draws import LIKELIHOOD, Draws
@@ -85,6 +85,19 @@ class ExactCovariance(DualCovariance):
 
     def __reduce__(self) -> Any:
         return ExactCovariance, tuple(self.__dict__[k] for k in ("design", "w", "level"))
+
+
+class SharedCovariance(FullCovariance):
+    """The covariance of the coefficients of all classes.
+
+    Variances at the same rows are computed once.
+    """
+
+    def quad(self, C: Columns) -> Array:
+        last = self.__dict__.get("last", (None, np.empty(0)))  # another thread may replace it
+        if last[0] is not C:
+            last = self.__dict__["last"] = C, super().quad(C)
+        return last[1]
 
 
 class SharedVariance:
@@ -200,6 +213,8 @@ def machines_from_sites(
     near = None if start is None else joined(start)
     fits = fit_shared(process, each, model.likelihood.expected, near, watch=watch, **how)
     cov, found = coef_of(process, fits[0], model).cov, []
+    if isinstance(cov, FullCovariance):
+        cov = SharedCovariance(cov.L)
     variance = SharedVariance(model, fits[0].predictor)
     means = means_of(process, fits, model)
     for labels, fit, mean in zip(machines, fits, means, strict=True):
