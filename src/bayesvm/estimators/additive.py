@@ -27,9 +27,9 @@ from ..reports.terms import Terms
 from ..terms import Intercept, Part, TrainingRows, read_terms
 from . import choices as check
 from .base import BayesianClassifier
+from .group_reports import GroupReports
 from .groups import check_corner, prior_of
 from .missing import MissingCells
-from .mixed import MixedSVC
 from .posing import choose_engine, pose
 from .predictions import draw_f
 from .tables import TermTable, of_term
@@ -247,6 +247,12 @@ class AdditiveSVC(BayesianClassifier):
         out: Array = self.encoding_.codes(numbers, cells, names)
         return out
 
+    def _levels_of(self, names: Sequence[str]) -> dict[int, tuple[Any, ...] | None]:
+        table, made = self._table, self.encoding_.made
+        known = super()._levels_of([str(j) for j in table.plain])
+        pairs = enumerate(table.plain.tolist())
+        return {j: known[k] for k, j in pairs if np.isin(made[k], table.read).any()}
+
     def _read_new(self, X: Any, groups: Any = None) -> Any:
         rows = super()._read_new(X, groups)
         self._table.check_complete(rows)
@@ -332,15 +338,15 @@ class AdditiveSVC(BayesianClassifier):
         return Terms(self._fitted().machines, self.classes_, self._names())
 
     # effects of groups, reported as those of a mixed model
-    _effects = MixedSVC._effects
-    factors_ = MixedSVC.factors_
-    levels_ = MixedSVC.levels_
-    random_effects_ = MixedSVC.random_effects_
-    random_effects_interval = MixedSVC.random_effects_interval
-    variance_components_ = MixedSVC.variance_components_
-    variance_components_interval = MixedSVC.variance_components_interval
-    intraclass_share_ = MixedSVC.intraclass_share_
-    intraclass_share_interval = MixedSVC.intraclass_share_interval
+    _effects = GroupReports._effects
+    factors_ = GroupReports.factors_
+    levels_ = GroupReports.levels_
+    random_effects_ = GroupReports.random_effects_
+    random_effects_interval = GroupReports.random_effects_interval
+    variance_components_ = GroupReports.variance_components_
+    variance_components_interval = GroupReports.variance_components_interval
+    intraclass_share_ = GroupReports.intraclass_share_
+    intraclass_share_interval = GroupReports.intraclass_share_interval
 
     @property
     def inclusion_proba_(self) -> Array:

@@ -43,6 +43,7 @@ from ..machines.machine import Machine
 from ..machines.posterior import GaussianPosterior
 from ..model.model import Problem
 from . import predictions
+from .average import average_effects
 from .missing import MissingCells
 from .nested import changed, flat, separated
 from .posing import choose_engine
@@ -205,6 +206,11 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _names(self) -> list[str]:
         """Names of the columns that the input becomes: indicators of categories beside numbers."""
         return self.encoding_.names(self._input_names())
+
+    def _levels_of(self, names: Sequence[str]) -> dict[int, tuple[Any, ...] | None]:
+        """Columns of a table that can be changed, and the levels of those of categories."""
+        levels = {category.column: category.levels for category in self.encoding_.categories}
+        return {j: levels.get(j) for j in range(len(names))}
 
     # ----- fitting
 
@@ -449,6 +455,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Share of rows predicted right.
         """
         return predictions.accuracy(self, X, y, sample_weight)
+
+    average_effects = average_effects
 
     # How they are computed; an estimator with groups passes these on.
 

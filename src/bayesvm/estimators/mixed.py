@@ -23,8 +23,10 @@ from ..reports.effects import GroupEffects, second_moments
 from ..reports.tables import arviz_tree
 from . import choices as check
 from . import predictions
+from .average import average_effects_in_groups
 from .base import BayesianClassifier
 from .formula import Formula
+from .group_reports import GroupReports
 from .groups import check_sizes, group_terms, parts_of
 from .linear import BayesianLinearSVC
 from .posing import in_blocks, pose
@@ -208,6 +210,12 @@ class MixedSVC(BayesianClassifier):
         if self._formula is not None:
             return Layout(tuple(self._names()), len(self._formula.names))
         return Layout(tuple(self._input_names()), self.n_features_in_, (), self.encoding_.made)
+
+    def _levels_of(self, names: Sequence[str]) -> dict[int, tuple[Any, ...] | None]:
+        if self._formula is None:
+            return super()._levels_of(names)
+        held = {self._formula.response, *(k for f in self._formula.factors.values() for k in f)}
+        return {j: None for j, name in enumerate(names) if name not in held}
 
     def _read_new(self, X: Any, groups: Any = None) -> Any:
         levels = self._effects.levels
@@ -413,6 +421,8 @@ class MixedSVC(BayesianClassifier):
         draws = self._coefficients.draws(n, self._generator(random_state))
         return draws if return_intercept else draws[0]
 
+    average_effects = average_effects_in_groups
+
     # ----- the coefficients that all groups share, reported as those of a linear model
 
     _coefficients = BayesianLinearSVC._coefficients
@@ -446,69 +456,12 @@ class MixedSVC(BayesianClassifier):
 
     # ----- effects of groups
 
-    @property
-    def _effects(self) -> GroupEffects:
-        self._fitted()
-        return self._group_effects
-
-    @property
-    def factors_(self) -> list[str]:
-        """Names of the grouping factors; empty if there are no groups."""
-        return list(self._effects.levels.names)
-
-    @property
-    def levels_(self) -> dict[str, Array]:
-        """Labels of the groups of each factor."""
-        return self._effects.labels
-
-    @property
-    def random_effects_(self) -> Any:
-        """Effects of every group, as a data frame.
-
-        Indexed by factor, level and effect (and class, for more than two): mean, sd, and the lower
-        and upper ends of 90 % intervals; under EM only the estimate.  An intercept is that at zero
-        of the columns as given; a slope is per unit of its column.
-        """
-        return self._effects.random_effects()
-
-    def random_effects_interval(self, level: float = 0.9) -> tuple[Any, Any]:
-        """Lower and upper ends of the intervals of ``random_effects_`` with mass ``level``."""
-        return self._effects.interval(self._effects.random_effects(level))
-
-    @property
-    def variance_components_(self) -> Any:
-        """Variances and correlations of the effects of groups, as a data frame.
-
-        Indexed by factor and component (and class, for more than two): mean, and the lower and
-        upper ends of 90 % intervals, under EM those of the variational fit that learned them.
-        Where groups of one factor have one effect each, VB integrates them out by quadrature: on
-        the toenail data the variance of patients is 16.6 (12.0 to 22.4), by Gibbs 16.7 (12.0 to
-        22.2).  Other variances that are learned and not drawn are too small, and their intervals
-        too narrow; a column ``note`` marks them.
-        """
-        return self._effects.variance_components()
-
-    def variance_components_interval(self, level: float = 0.9) -> tuple[Any, Any]:
-        """Lower and upper ends of the intervals of ``variance_components_`` with mass ``level``."""
-        return self._effects.interval(self._effects.variance_components(level))
-
-    @property
-    def intraclass_share_(self) -> Any:
-        r"""Share of the groups in the variance that the columns leave, as a data frame.
-
-        .. math::
-
-            \frac{\bar v_b}{\sum_k \bar v_k + \pi^2 / 3a^2}, \qquad
-            \bar v_b = \frac{\sum_i c_i z_{bi}^\top \Sigma_b z_{bi}}{\sum_i c_i},
-
-        with the variance of a factor's effects averaged over the training rows, and that of a
-        logistic variable on the scale of f: *a* is the slope of the log odds at f = 0 under the
-        link.  For the logistic likelihood with ``probability="normalised"`` a = 1.
-        Indexed by factor (and class, for more than two): mean, the ends of 90 % intervals, and a
-        ``note`` where the variances are biased, see ``variance_components_``.
-        """
-        return self._effects.intraclass_share()
-
-    def intraclass_share_interval(self, level: float = 0.9) -> tuple[Any, Any]:
-        """Lower and upper ends of the intervals of ``intraclass_share_`` with mass ``level``."""
-        return self._effects.interval(self._effects.intraclass_share(level))
+    _effects = GroupReports._effects
+    factors_ = GroupReports.factors_
+    levels_ = GroupReports.levels_
+    random_effects_ = GroupReports.random_effects_
+    random_effects_interval = GroupReports.random_effects_interval
+    variance_components_ = GroupReports.variance_components_
+    variance_components_interval = GroupReports.variance_components_interval
+    intraclass_share_ = GroupReports.intraclass_share_
+    intraclass_share_interval = GroupReports.intraclass_share_interval

@@ -7,7 +7,7 @@ to ``plot``; ``plot(ax=None)`` draws them, hands what else it is given to Matplo
 ``from_results`` draws tables of :func:`bayesvm.compare.evaluate`.
 """
 
-from .coefficients import CoefficientDisplay, GroupDisplay, InclusionDisplay
+from .coefficients import CoefficientDisplay, EffectsDisplay, GroupDisplay, InclusionDisplay
 from .factors import FactorImageDisplay, FactorScoreDisplay, LoadingHeatDisplay, TopLoadingDisplay
 from .history import ConvergenceDisplay, TraceDisplay
 from .kernel import DecisionBandDisplay, RelevanceDisplay
@@ -21,6 +21,7 @@ __all__ = [
     "TraceDisplay",
     "CoefficientDisplay",
     "InclusionDisplay",
+    "EffectsDisplay",
     "GroupDisplay",
     "MissingDisplay",
     "PathDisplay",

@@ -34,6 +34,12 @@ class _Intervals:
         ax.axvline(0.0, color="0.6", linewidth=0.8, zorder=0)
         ax.set(ylim=(-0.5, len(y) - 0.5), xlabel=self.xlabel)
 
+    def _draw_named(self, ax: Any, style: dict[str, Any]) -> None:
+        """The same with the names on the axis, the first at the top."""
+        self._draw(ax, {"markersize": 4} | style)
+        ax.set_yticks(np.arange(len(self.names)), self.names)
+        ax.invert_yaxis()
+
 
 @dataclass
 class CoefficientDisplay(_Intervals):
@@ -86,10 +92,63 @@ class CoefficientDisplay(_Intervals):
 
     def plot(self, ax: Any = None, **kwargs: Any) -> CoefficientDisplay:
         """Draw; further arguments go to ``Axes.errorbar``."""
-        ax = axes_for(self, ax)
-        self._draw(ax, {"markersize": 4} | kwargs)
-        ax.set_yticks(np.arange(len(self.names)), self.names)
-        ax.invert_yaxis()
+        self._draw_named(axes_for(self, ax), kwargs)
+        return self
+
+
+@dataclass
+class EffectsDisplay(_Intervals):
+    """Average effects of columns on a probability, the largest first, with intervals.
+
+    Parameters
+    ----------
+    names, mean, lower, upper : list of str, and arrays of the same length
+        Changes of columns and what they add to the probability, the first at the top.  Under EM
+        there are no ends of intervals: ``None``.
+    xlabel : str, default="change of probability"
+        What is shown.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from bayesvm import BayesianLinearSVC, plot
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> model = BayesianLinearSVC().fit(X, y)
+    >>> plot.EffectsDisplay.from_estimator(model, X, label=1, top=2).names
+    ['petal ..., +1 sd', 'petal ..., +1 sd']
+    """
+
+    xlabel: str = "change of probability"
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, *, columns: Any = None, change: Any = "sd",
+        level: float = 0.9, label: Any = None, top: int | None = None, groups: Any = None,
+        **kwargs: Any,
+    ) -> EffectsDisplay:  # fmt: skip
+        """Draw the ``top`` effects of ``average_effects``, by size.
+
+        ``groups`` are those of rows of an estimator with groups.
+        """
+        inside = Inside.fitted(estimator, "average_effects")
+        model, inner = inside.model, {} if groups is None else {"groups": groups}
+        label = machine_for(model, label)[2]
+        frame = model.average_effects(inside.rows(X), columns, change, level, **inner)
+        frame = frame.loc[label] if len(model.classes_) > 2 else frame
+        order = np.argsort(-np.abs(frame["mean"].to_numpy()), kind="stable")[:top]
+        frame = frame.iloc[order]
+        given = dict(zip(model._input_names(), inside.names(made=False), strict=True))
+        names = [f"{given.get(name, name)}, {what}" for name, what in frame.index]
+        mean, xlabel = frame["mean"].to_numpy(), f"average change of P({label!s})"
+        if "lower" not in frame:
+            return cls(names, mean, xlabel=xlabel).plot(**kwargs)
+        xlabel += f" ({100 * level:g}% interval)"
+        lower, upper = frame["lower"].to_numpy(), frame["upper"].to_numpy()
+        return cls(names, mean, lower, upper, xlabel).plot(**kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> EffectsDisplay:
+        """Draw; further arguments go to ``Axes.errorbar``."""
+        self._draw_named(axes_for(self, ax), kwargs)
         return self
 
 

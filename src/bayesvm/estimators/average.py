@@ -1,0 +1,258 @@
+"""Average effects of columns on probabilities, a method of the estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.special import ndtri
+from sklearn.utils import get_tags
+
+from ..core import arrays
+from ..core.types import Array
+from ..inputs.reading import column_names, column_of
+from ..inputs.tables import cells_of
+from ..machines.machine import Machine
+from ..model.latent import predict_rows
+from ..reports.tables import pandas_for, stacked, tails
+from .predictions import proba
+
+CHANGES = ("sd", "unit", "slope")
+STEP = 1e-3  # of a difference that stands for a derivative, in standard deviations
+PIECE = 5000  # rows whose columns are held at once
+
+
+def average_effects(
+    self: Any, X: Any, columns: Any = None, change: Any = "sd", level: float = 0.9
+) -> Any:
+    r"""Average change of the probability of a class when one column changes, with intervals.
+
+    .. math::
+
+        \frac1n\sum_i P(y = 1 \mid x_i^{high}) - P(y = 1 \mid x_i^{low}),
+
+    where the rows differ in one column.  Probabilities are those of ``predict_proba``; intervals
+    are those of the posterior of f, to first order (the delta method).
+
+    Parameters
+    ----------
+    X : array-like of shape (n, n_features)
+        Rows over which to average, such as the training rows.
+    columns : name, position or list of these, optional
+        Columns of the input; by default all.
+    change : {"sd", "unit", "slope"}, pair of values, or dict of these by column, default="sd"
+        One standard deviation of the column in ``X``, or one unit, half of it below and half above
+        the value of each row; ``"slope"``, the derivative per unit; a pair, from the first value to
+        the second.  Columns of categories go from their first level to each of the others, and
+        numbers with two values in ``X`` from the lower to the higher, unless a pair is given.
+    level : float, default=0.9
+        Posterior mass of the interval.
+
+    Returns
+    -------
+    frame : pandas.DataFrame
+        Indexed by column and change (and class, for more than two): mean, sd, lower, upper; under
+        EM, and of factor models, only the mean.  Of two classes the effects are on the probability
+        of ``classes_[1]``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesvm import BayesianLinearSVC
+    >>> X = np.random.default_rng(0).standard_normal((200, 2))
+    >>> y = X[:, 0] + np.random.default_rng(1).logistic(size=200) > 0
+    >>> effects = BayesianLinearSVC().fit(X, y).average_effects(X)
+    >>> effects.index.tolist()
+    [('x0', '+1 sd'), ('x1', '+1 sd')]
+    >>> bool(0.1 < effects["lower"].iloc[0] < effects["upper"].iloc[0] < 0.4)
+    True
+    """
+    return average(self, X, columns, change, level)
+
+
+def average_effects_in_groups(
+    self: Any,
+    X: Any,
+    columns: Any = None,
+    change: Any = "sd",
+    level: float = 0.9,
+    groups: Any = None,
+) -> Any:
+    """Average change of a probability when one column changes, of rows in ``groups``.
+
+    As :meth:`BayesianLinearSVC.average_effects`; groups that were not seen or are not given are
+    averaged over.
+    """
+    return average(self, X, columns, change, level, groups)
+
+
+class Contrast(NamedTuple):
+    """A column, what happens to it, and its values below and above."""
+
+    name: str
+    change: str
+    position: int
+    low: Any
+    high: Any
+    unit: float = 1.0  # of the column, by which a derivative is divided
+
+
+def average(model: Any, X: Any, columns: Any, change: Any, level: float, groups: Any = None) -> Any:
+    pd, ends = pandas_for("average_effects"), tails(level)
+    fit = model._fitted()
+    if get_tags(model).input_tags.pairwise:
+        raise ValueError("average_effects changes columns; a precomputed kernel has none.")
+    X = _editable(X, pd)
+    every = list(contrasts(model, X, columns, change))
+    first = fit.machines[0]
+    spread = isinstance(first, Machine) and first.posterior.has_spread
+    means, pulls, unit = [], [], np.array([one.unit for one in every])
+    for one in every:
+        low, high = (_with(X, one.position, x) for x in (one.low, one.high))
+        rise = proba(model, high, groups) - proba(model, low, groups)
+        means.append(rise.mean(axis=0)[1 if len(fit.classes) == 2 else 0 :] / one.unit)
+        if spread:
+            pairs = zip(*(pulls_at(model, side, groups) for side in (low, high)), strict=True)
+            pulls.append([(b - a) / one.unit for a, b in pairs])
+    index = pd.MultiIndex.from_tuples([one[:2] for one in every], names=["name", "change"])
+    mean, frames = np.array(means), []  # (effects, classes)
+    for k in range(mean.shape[1]):
+        table = {"mean": mean[:, k]}
+        if spread:
+            table |= _spread(fit.machines, mean[:, k], [[x[k] for x in p] for p in pulls], ends)
+            for end in ("lower", "upper"):
+                table[end] = np.clip(table[end], -1.0 / unit, 1.0 / unit)
+        frames.append(pd.DataFrame(table, index=index))
+    return stacked(frames, fit.classes, pd)
+
+
+def pulls_at(model: Any, X: Any, groups: Any) -> list[Array]:
+    """Derivatives of average probabilities of rows in the coefficients of each machine.
+
+    Each is a matrix ``(classes, K)``; of two classes only the second counts.
+    """
+    fit, n = model.fit_, 0
+    pull = [np.zeros(())] * len(fit.machines)
+    for rows in model._pieces(model._read_new(X, groups), PIECE):
+        m, v = (np.stack(x, axis=1) for x in zip(*fit.moments_at(rows), strict=True))
+        n, first = n + len(m), 1 if fit.is_binary else 0
+        for j, machine in enumerate(fit.machines):
+            step = np.zeros_like(m)
+            step[:, j] = STEP * (1.0 + np.sqrt(v[:, j]))
+            rise = (fit.proba(m + step, v) - fit.proba(m - step, v))[:, first:]
+            slope = rise / (2.0 * step[:, j, None])
+            pull[j] = pull[j] + np.asarray(_columns(machine, rows).T @ slope).T
+    return [x / n for x in pull]
+
+
+def _columns(machine: Any, rows: Any) -> Any:
+    """Columns of theta at rows."""
+    if machine.model.is_latent:
+        return predict_rows(machine.model, rows, machine.params).C
+    return machine.model.rows(rows).C
+
+
+def _spread(
+    machines: Sequence[Any], mean: Array, pulls: Sequence[Sequence[Array]], ends: Any
+) -> dict[str, Array]:
+    """Standard deviations and intervals of effects with given derivatives."""
+    each = [np.stack(x) for x in zip(*pulls, strict=True)]  # (effects, K) for each machine
+    pairs = list(zip(machines, each, strict=True))
+    sd = np.sqrt(sum(machine.posterior.reported(C)[1] for machine, C in pairs))
+    if len(pairs) > 1:
+        low, high = mean + sd * ndtri(np.array(ends))[:, None]
+    else:
+        post = machines[0].posterior
+        low, high = mean + post.quantiles(each[0], ends) - each[0] @ post.mean
+    return {"sd": sd, "lower": low, "upper": high}
+
+
+# ---------------------------------------------------------------------------------------------
+# What changes
+
+
+def contrasts(model: Any, X: Any, columns: Any, change: Any) -> Iterator[Contrast]:
+    """The changes of each column."""
+    names = [str(k) for k in (column_names(X) or model._input_names())]
+    by_column = change if isinstance(change, Mapping) else {}
+    known = model._levels_of(names)
+    for j in _chosen(known, names, columns if columns is not None or not by_column else by_column):
+        how = by_column.get(names[j], by_column.get(j, "sd")) if by_column else change
+        if isinstance(how, str) and how not in CHANGES:
+            raise ValueError(
+                f"change={how!r} is not known; choose 'sd', 'unit', 'slope' or a pair."
+            )
+        if not isinstance(how, str):
+            low, high = how
+            yield Contrast(names[j], f"{low} to {high}", j, low, high)
+            continue
+        cells = X[:, [j]].toarray() if sparse.issparse(X) else cells_of(column_of(X, j))
+        levels = known.get(j)
+        if levels is None and cells.dtype.kind not in "biuf" and not _is_number(cells):
+            levels = tuple(sorted(set(cells.tolist())))
+        if levels is not None:
+            first, *rest = (level for level in levels if level is not None)
+            for level in rest:
+                yield Contrast(names[j], f"{level} against {first}", j, first, level)
+            continue
+        values = np.asarray(cells, dtype=float).ravel()
+        seen = np.unique(values[~np.isnan(values)])
+        if how != "slope" and seen.size == 2:
+            low, high = seen.tolist()
+            yield Contrast(names[j], f"{low:g} to {high:g}", j, low, high)
+            continue
+        sd = float(np.nanstd(values))
+        step = {"sd": sd, "unit": 1.0, "slope": STEP * (sd or 1.0)}[how]
+        label = {"sd": "+1 sd", "unit": "+1", "slope": "slope"}[how]
+        unit = step if how == "slope" else 1.0
+        yield Contrast(names[j], label, j, values - 0.5 * step, values + 0.5 * step, unit)
+
+
+def _is_number(cells: Array) -> bool:
+    return all(isinstance(cell, Real) for cell in cells)
+
+
+def _chosen(known: Mapping[int, Any], names: list[str], columns: Any) -> list[int]:
+    """Positions of columns given by name or position; by default of all that may change."""
+    if columns is None:
+        return list(known)
+    single = isinstance(columns, str | int | np.integer)
+    out = []
+    for column in [columns] if single else columns:
+        at = names.index(column) if isinstance(column, str) and column in names else column
+        if not isinstance(at, int | np.integer) or not -len(names) <= at < len(names):
+            raise ValueError(f"column {column!r} is not in X, whose columns are {names}.")
+        out.append(int(at) % len(names))
+    return out
+
+
+def _editable(X: Any, pd: Any) -> Any:
+    """A pandas frame, an array or a sparse array whose columns can be replaced."""
+    if sparse.issparse(X):
+        return sparse.csc_array(X)
+    if hasattr(X, "iloc"):
+        return X
+    if names := column_names(X):
+        return pd.DataFrame({name: cells_of(column_of(X, j)) for j, name in enumerate(names)})
+    X = np.asarray(arrays.to_numpy(X))
+    return X.astype(float) if X.dtype.kind in "biu" else X
+
+
+def _with(X: Any, j: int, values: Any) -> Any:
+    """The table with other values in a column; one value is for all rows."""
+    n = X.shape[0]
+    if isinstance(values, Real | str) or np.ndim(values) == 0:
+        kind = float if isinstance(values, Real) and not isinstance(values, bool) else object
+        values = np.full(n, values, dtype=kind)
+    if sparse.issparse(X):
+        parts = [X[:, :j], sparse.csc_array(values[:, None]), X[:, j + 1 :]]
+        return sparse.csr_array(sparse.hstack(parts))
+    out = X.copy()
+    if hasattr(X, "iloc"):
+        out.isetitem(j, values)
+    else:
+        out[:, j] = values
+    return out

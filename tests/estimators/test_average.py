@@ -1,0 +1,136 @@
+"""Average effects of columns on probabilities."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from scipy.special import expit
+
+from bayesvm import AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
+from bayesvm.inference import EM, VB, Gibbs
+from bayesvm.priors import Fixed
+from bayesvm.terms import Columns, Groups, Intercept, Process
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    n = 300
+    frame = pd.DataFrame(
+        {
+            "age": rng.normal(50, 10, n),
+            "dose": rng.gamma(2, 1, n),
+            "sex": rng.integers(0, 2, n).astype(float),
+            "site": rng.choice(["a", "b", "c"], n),
+        }
+    )
+    f = 0.05 * (frame.age - 50) + 0.5 * frame.dose - 1 + 0.7 * frame.sex + (frame.site == "b")
+    y = np.where(rng.random(n) < expit(f), "yes", "no")
+    return frame, y, rng.integers(0, 15, n)
+
+
+def logit(D, y):
+    """Maximum likelihood and its covariance."""
+    beta = np.zeros(D.shape[1])
+    for _ in range(30):
+        p = expit(D @ beta)
+        cov = np.linalg.inv((D * (p * (1 - p))[:, None]).T @ D)
+        beta = beta + cov @ (D.T @ (y - p))
+    return beta, cov
+
+
+def test_under_a_vague_prior_they_are_those_of_a_logit(data):
+    """Average marginal effects and discrete changes, with delta-method standard errors."""
+    frame, y, _ = data
+    model = BayesianLinearSVC(Fixed(1e-8), VB(bound="tight"), probability="normalised")
+    found = (
+        model.set_params(intercept_scale=1e4).fit(frame, y).average_effects(frame, change="slope")
+    )
+    two = (frame["site"] == k for k in "bc")
+    D = np.column_stack([np.ones(len(y)), frame[["age", "dose", "sex"]], *two]).astype(float)
+    beta, cov = logit(D, (y == "yes").astype(float))
+    p = expit(D @ beta)
+    d = p * (1 - p)
+    for j, name in ((1, "age"), (2, "dose")):
+        pull = beta[j] * (d * (1 - 2 * p)) @ D / len(y) + d.mean() * np.eye(6)[j]
+        row = found.loc[(name, "slope")]
+        # averaging over the posterior shrinks probabilities a little
+        assert row["mean"] == pytest.approx(beta[j] * d.mean(), rel=0.03)
+        assert row["sd"] == pytest.approx(np.sqrt(pull @ cov @ pull), rel=0.05)
+    low, high = D.copy(), D.copy()
+    low[:, 4:], high[:, 4:] = 0.0, [1.0, 0.0]
+    a, b = expit(low @ beta), expit(high @ beta)
+    pull = (b * (1 - b)) @ high / len(y) - (a * (1 - a)) @ low / len(y)
+    row = found.loc[("site", "b against a")]
+    assert row["mean"] == pytest.approx((b - a).mean(), rel=0.03)
+    assert row["sd"] == pytest.approx(np.sqrt(pull @ cov @ pull), rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["linear", "mixed", "additive", "kernel"])
+def test_means_are_differences_of_probabilities(data, name):
+    frame, y, g = data
+    inner = {}
+    if name == "additive":
+        frame = frame[["age", "dose", "sex"]].assign(patient=g)
+        parts = {"level": Intercept(), "a": Columns(["age"]), "s": Process(["dose"], n_inducing=8)}
+        model = AdditiveSVC([*parts.items(), ("g", Groups("patient"))]).fit(frame, y)
+    elif name == "mixed":
+        inner = {"groups": g}
+        model = MixedSVC().fit(frame, y, groups=g)
+    else:
+        model = (BayesianLinearSVC if name == "linear" else BayesianSVC)().fit(frame, y)
+    found = model.average_effects(frame, **inner)
+    sd = frame["dose"].std(ddof=0)
+    up, down = (frame.assign(dose=frame["dose"] + s * sd / 2) for s in (1, -1))
+    p = [model.predict_proba(rows, **inner)[:, 1].mean() for rows in (up, down)]
+    row = found.loc[("dose", "+1 sd")]
+    assert row["mean"] == pytest.approx(p[0] - p[1], abs=1e-12)
+    assert row["lower"] < row["mean"] < row["upper"]
+    names = ["age", "dose"] if name == "additive" else ["age", "dose", "sex", "site", "site"]
+    assert found.index.get_level_values("name").tolist() == names
+    pair = model.average_effects(frame, "age", (40, 60), **inner)
+    p = [model.predict_proba(frame.assign(age=float(k)), **inner)[:, 1].mean() for k in (40, 60)]
+    assert pair["mean"].iloc[0] == pytest.approx(p[1] - p[0], abs=1e-12)
+    assert pair.index.tolist() == [("age", "40 to 60")]
+
+
+@pytest.mark.parametrize("name", ["linear", "kernel"])
+def test_intervals_are_those_of_draws(data, name):
+    frame, y, _ = data
+    X = frame[["age", "dose"]].to_numpy()
+    model = (
+        BayesianLinearSVC(probability="probit")
+        if name == "linear"
+        else BayesianSVC(n_inducing=None)
+    ).fit(X, y)
+    row = model.average_effects(X, 1).iloc[0]
+    half = 0.5 * X[:, 1].std() * np.array([0.0, 1.0])
+    f = model.sample_posterior(2000, np.vstack([X - half, X + half]), random_state=0)
+    link = model.machines_[0].link
+    p = link.proba(f, np.zeros_like(f))
+    effect = p[:, len(X) :].mean(axis=1) - p[:, : len(X)].mean(axis=1)
+    assert row["sd"] == pytest.approx(effect.std(), rel=0.1)
+    assert row["mean"] == pytest.approx(effect.mean(), abs=0.25 * effect.std())
+
+
+def test_classes_schemes_and_kinds_of_tables(data):
+    frame, y, _ = data
+    X = frame[["age", "dose", "sex"]].to_numpy()
+    three = np.digitize(X[:, 1] + np.random.default_rng(1).normal(size=len(X)), [1, 2.5])
+    many = BayesianLinearSVC().fit(X, three).average_effects(X, change="unit")
+    assert many.index.names == ["class", "name", "change"]
+    np.testing.assert_allclose(many["mean"].groupby("name").sum(), 0, atol=1e-12)
+    point = BayesianLinearSVC(inference=EM()).fit(X, y).average_effects(X)
+    assert list(point) == ["mean"]
+    drawn = BayesianLinearSVC(inference=Gibbs(draws=50, burn_in=20, chains=1), random_state=0)
+    drawn.fit(X, y)
+    assert np.all(np.diff(drawn.average_effects(X)[["lower", "upper"]]) > 0)
+    model = BayesianLinearSVC().fit(X, y)
+    a, b = (model.average_effects(rows) for rows in (X, sparse.csr_array(X)))
+    np.testing.assert_allclose(a, b, rtol=1e-8)
+    with pytest.raises(ValueError, match="is not in X"):
+        model.average_effects(X, "weight")
+    with pytest.raises(ValueError, match="is not known"):
+        model.average_effects(X, change="much")
