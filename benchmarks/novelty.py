@@ -13,7 +13,6 @@ the model is of them: the mean of the largest probability, and the same at a row
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,26 +93,31 @@ def work(part: str, name: str, other: str, fold: int, model: str) -> pool.Row:
     return row | {"cpu_s": f"{time.process_time() - begun:.3f}"}
 
 
-def summary(path: Path) -> str:
-    """Uniform percentiles, and pairs, by model."""
-    rows = pd.DataFrame(pool.read(path))
-    figures = [f for f in FIELDS[5:] if f != "cpu_s"]
-    rows[figures] = rows[figures].apply(pd.to_numeric)
-    uniform = rows[rows["part"] == "uniform"]
-    lines = [
-        [model, *(str(x) for x in (part["set"].nunique(), len(part), sum(part["p_value"] < 0.05)))]
-        + [decimals(part["ks"].mean(), 3), decimals(part["sure_far"].mean(), 3)]
-        for model, part in uniform.groupby("model")
-    ]
-    head = ["model", "sets", "folds of them", "p < 0.05", "mean KS", "sure far away"]
-    out = table(head, lines)
-    pairs = rows[rows["part"] == "pair"]
+def uniform_table(rows: pd.DataFrame) -> str:
+    """How uniform the percentiles of held-out rows are, by model."""
+    head = ["model", "sets", "folds of them", "p < 0.05", "p < 0.001", "mean KS", "sure far away"]
     lines = []
-    for (model, name, other), part in pairs.groupby(["model", "set", "other"]):
-        columns = ("auc", "sure_here", "sure_there", "sure_far", "largest_class")
-        lines.append([model, name, other, *(decimals(part[c].mean(), 3) for c in columns)])
-    head = ["model", "set", "rows of", "AUC", "sure of held-out rows", "of the others"]
-    return out + "\n\n" + table([*head, "far away", "largest class"], lines)
+    for model, part in rows[rows["part"] == "uniform"].groupby("model"):
+        p = part["p_value"]
+        counts = part["set"].nunique(), len(part), sum(p < 0.05), sum(p < 0.001)
+        means = part["ks"].mean(), part["sure_far"].mean()
+        lines.append([model, *map(str, counts), *(decimals(x, 3) for x in means)])
+    share = rows[rows["part"] == "uniform"]["largest_class"].mean()
+    return (
+        table(head, lines)
+        + f"\n\nThe largest class has a share of {decimals(share, 3)} on average."
+    )
+
+
+def pair_table(rows: pd.DataFrame) -> str:
+    """Rows of another set, by model and pair."""
+    columns = ("auc", "sure_here", "sure_there", "sure_far", "largest_class")
+    lines = []
+    pairs = rows[rows["part"] == "pair"].groupby(["model", "set", "other"])
+    for names, part in pairs:
+        lines.append([*names, *(decimals(part[c].mean(), 3) for c in columns)])
+    head = ["model", "fitted to", "rows of", "AUC", "sure of held-out rows", "of the others"]
+    return table([*head, "far away", "largest class"], lines)
 
 
 def main() -> None:
@@ -123,7 +127,8 @@ def main() -> None:
     jobs = [("uniform", s, "", f, m) for s in chosen() for f in given.folds for m in MODELS]
     jobs += [("pair", a, b, f, m) for a, b in PAIRS for f in given.folds for m in MODELS]
     pool.run(work, jobs, given.out, FIELDS, given.jobs, given.seconds)
-    print(summary(given.out))
+    rows = pd.read_csv(given.out)
+    print(uniform_table(rows), pair_table(rows), sep="\n\n")
 
 
 if __name__ == "__main__":

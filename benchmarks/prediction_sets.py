@@ -11,7 +11,6 @@ labels in a set, empty the share of sets without any.  Rows in the file are not 
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -66,7 +65,7 @@ class Given(ClassifierMixin, BaseEstimator):
 
 
 def split_conformal(kind: Any, X: pd.DataFrame, y: np.ndarray, new: pd.DataFrame) -> dict[str, Any]:
-    """MAPIE's sets by the score of the label's probability, and by cumulated probabilities."""
+    """MAPIE's sets by the label's probability, and of more than two classes by cumulated ones."""
     from mapie.classification import SplitConformalClassifier
 
     few = np.unique(y, return_counts=True)[1].min() < 2
@@ -80,7 +79,7 @@ def split_conformal(kind: Any, X: pd.DataFrame, y: np.ndarray, new: pd.DataFrame
     places = np.searchsorted(classes, model.classes_)
     P, P_new = (model.predict_proba(rows) for rows in (X.iloc[held[known]], new))
     out = {}
-    for score in ("lac", "aps"):
+    for score in ("lac", "aps") if classes.size > 2 else ("lac",):
         given = Given().fit(P, model.classes_)
         conformal = SplitConformalClassifier(
             given, confidence_level=COVERAGE, conformity_score=score, prefit=True, random_state=0
@@ -108,25 +107,32 @@ def work(name: str, fold: int, model: str) -> pool.Row:
     row: pool.Row = {"set": name, "fold": fold, "model": model, "n": len(train)}
     row["classes"] = fitted.classes_.size
     row["accuracy"] = f"{np.mean(fitted.predict(new) == y[test]):.6f}"
-    for method, inside in found.items():
-        for part, value in scores(inside, codes).items():
-            row[f"{method}_{part}"] = f"{value:.6f}"
+    for method in METHODS:
+        told = scores(found[method], codes) if method in found else {}
+        row |= {f"{method}_{part}": f"{told[part]:.6f}" if told else "" for part in PARTS}
     return row | {"cpu_s": f"{time.process_time() - begun:.3f}"}
 
 
-def summary(path: Path) -> str:
+WORDS = {
+    "ours": "`predict_set(X)`",
+    "nonempty": "`predict_set(X, allow_empty=False)`",
+    "by_class": "`predict_set(X, by_class=True)`",
+    "lac": "MAPIE, LAC",
+    "aps": "MAPIE, APS",
+}
+
+
+def score_table(rows: pd.DataFrame) -> str:
     """Means over sets and folds, by model and method."""
-    rows = pd.DataFrame(pool.read(path))
-    numbers = rows.columns.difference(["set", "model"])
-    rows[numbers] = rows[numbers].astype(float)
+    head = ["model", "sets by", "data sets", "folds of them", "coverage", "size", "empty"]
+    head.append("least coverage of a class")
     lines = []
     for model, part in rows.groupby("model"):
+        counts = [str(part["set"].nunique()), str(len(part))]
         for method in METHODS:
-            mean = [part[f"{method}_{x}"].mean() for x in PARTS]
-            lines.append(
-                [model, method, str(part["set"].nunique()), *(decimals(x, 3) for x in mean)]
-            )
-    return table(["model", "sets by", "data sets", *PARTS], lines)
+            means = (decimals(part[f"{method}_{x}"].mean(), 3) for x in PARTS)
+            lines.append([model, WORDS[method], *counts, *means])
+    return table(head, lines)
 
 
 def main() -> None:
@@ -142,7 +148,7 @@ def main() -> None:
 
     jobs = [(s, f, m) for m in given.models for f in given.folds for s in tabular.sets()]
     pool.run(work, jobs, given.out, FIELDS, given.jobs, given.seconds, cheap_first)
-    print(summary(given.out))
+    print(score_table(pd.read_csv(given.out)))
 
 
 if __name__ == "__main__":
