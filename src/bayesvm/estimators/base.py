@@ -312,7 +312,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             link shrinks it.  More: log odds of each class against all others.
 
             With ``return_std``: the posterior mean of f (of each class's f), moved by the offset of
-            the link and not shrunk, whatever the link.  For two classes its sign is the same.
+            the link and not shrunk, whatever the link.  For two classes its sign is the same,
+            except far from the training rows, where labels follow the shares of the classes.
         std : array of the same shape
             Only with ``return_std``.  Posterior standard deviation of f (of each class's f).
         """

@@ -18,7 +18,7 @@ from ..inference.progress import Progress
 from ..inputs import reading
 from ..likelihoods import SoftHinge
 from ..model.model import Problem
-from ..processes.machine import ExactMachine, KernelFit, joint_draws
+from ..processes.machine import ExactMachine, KernelFit, far_variance, joint_draws
 from ..reports.kernels import KernelReport
 from . import choices as check
 from .base import BayesianClassifier
@@ -369,7 +369,7 @@ class BayesianSVC(BayesianClassifier):
             blocks = cut(X, codes, c, block_rows(model.width))
             return Problem(model, blocks, settings.engine(X, model.width))
 
-        setup = Setup(scheme, pose, self.probability, self.n_jobs, GROWTH)
+        setup = Setup(scheme, pose, self.probability, self.n_jobs, GROWTH, limit=far_variance)
         return advance(self, setup, X, y, classes, sample_weight)
 
     # ----- predictions

@@ -293,7 +293,7 @@ def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
         link=settings.link(moments),
         support=support,
     )
-    return result.judged(moments, far_variance(result.machines[0]))
+    return result.judged(moments, far_variance(result.machines))
 
 
 def _fit_sites(
@@ -483,4 +483,4 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     found = [replace(m, model=model) for m in machines]
     link = settings.link(moments) if moments is not None else None
     fit = KernelFit(found, data.classes, data.masses, stopped=run.stopped, link=link)
-    return fit.judged(moments, far_variance(found[0]))
+    return fit.judged(moments, far_variance(found))

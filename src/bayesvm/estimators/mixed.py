@@ -362,8 +362,7 @@ class MixedSVC(BayesianClassifier):
         X : array-like of shape (n, n_features)
             Rows.
         return_std : bool, default=False
-            Return the posterior mean of f, moved by the offset of the link and not shrunk, and its
-            standard deviation instead.
+            Return the posterior mean and standard deviation of f instead.
         groups : array-like of shape (n,) or (n, n_factors), or data frame, optional
             Labels of groups, as in ``fit``.  A group that was not seen, is missing (NaN, ``None``)
             or is not given at all is averaged over.

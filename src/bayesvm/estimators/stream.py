@@ -8,7 +8,7 @@ posterior at that time, and a call is a fit to the stored rows plus that.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -157,6 +157,8 @@ class Setup:
     n_jobs: int | None
     growth: float = 1.0  # factor by which rows must have grown before the model is made anew
     softmax: bool = True  # whether the link of several classes is fitted to all of them at once
+    # the largest variance of f, or infinity
+    limit: Callable[[Sequence[Machine]], float | None] = field(default=lambda _: np.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +259,7 @@ class Stream:
             link = stream._link(moments) if stream._links(setup) else None
             stream = replace(stream, states=states)._condensed(problems)
         fit = Fit(machines, self.classes, stream.masses, stopped=report.stopped, link=link)
-        return stream, fit.judged(moments)
+        return stream, fit.judged(moments, setup.limit(machines))
 
     def _links(self, setup: Setup) -> bool:
         """Whether a link over classes is fitted."""

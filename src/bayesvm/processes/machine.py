@@ -296,24 +296,31 @@ def exact_machine(machine: Machine) -> Machine:
     return ExactMachine(**{**machine.__dict__, **changes}, alpha=alpha, w=cov.w)
 
 
-def far_variance(machine: Machine) -> float | None:
-    """The variance of f at rows without correlation with any training row.
+def far_variance(machines: Sequence[Machine]) -> float | None:
+    """The variance of f at rows without correlation with any training row, averaged over machines.
 
-    Infinity for kernels whose variance grows; ``None`` where draws have a kernel each.
+    Infinity for kernels whose variance grows; ``None`` where draws have a kernel each, and where a
+    factor of all points would have to be computed for it.
     """
-    model = machine.model
+    model = machines[0].model
     if len(model.terms) == 1:
         return None
     design, level = model.terms[-1].design, level_of(model)
     own = design.kernel.diag(design.Z)
     if np.ptp(own) > 1e-9 * np.abs(own).max():
         return np.inf
-    if isinstance(machine, ExactMachine):
-        rows = Rows(np.full((1, design.width), level), own[:1] + level)
-        return float(machine.moments(None, rows)[1][0])
-    C = np.zeros((1, model.width))
-    C[0, 0] = 1.0
-    return float(machine.posterior.moments(C)[1][0] + own[0])
+    found = []
+    for machine in machines:
+        if not isinstance(machine, ExactMachine):
+            C = np.zeros((1, model.width))
+            C[0, 0] = 1.0
+            found.append(machine.posterior.moments(C)[1][0] + own[0])
+        elif machine.variance is not None or "predictor" in machine.__dict__:
+            rows = Rows(np.full((1, design.width), level), own[:1] + level)
+            found.append(machine.moments(None, rows)[1][0])
+        else:
+            return None
+    return float(np.mean(found))
 
 
 def joint_draws(machine: Machine, X: Any, theta: Array, rng: np.random.Generator) -> Array:
