@@ -18,7 +18,7 @@ from ..inputs.tables import cells_of
 from ..machines.machine import Machine
 from ..model.latent import predict_rows
 from ..reports.tables import pandas_for, stacked, tails
-from .predictions import proba
+from .predictions import pieces, proba
 
 CHANGES = ("sd", "unit", "slope")
 STEP = 1e-3  # of a difference that stands for a derivative, in standard deviations
@@ -136,7 +136,7 @@ def pulls_at(model: Any, X: Any, groups: Any) -> list[Array]:
     """
     fit, n = model.fit_, 0
     pull = [np.zeros(())] * len(fit.machines)
-    for rows in model._pieces(model._read_new(X, groups), PIECE):
+    for rows in pieces(model, model._read_new(X, groups), PIECE):
         m, v = (np.stack(x, axis=1) for x in zip(*fit.moments_at(rows), strict=True))
         n, first = n + len(m), 1 if fit.is_binary else 0
         for j, machine in enumerate(fit.machines):

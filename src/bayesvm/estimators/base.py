@@ -15,7 +15,7 @@ object over the machines (:mod:`bayesvm.reports`), to which the estimator's prop
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -24,12 +24,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ..blocks import block_rows, cut
 from ..blocks.lazy import lazily
-from ..core import arrays
 from ..core.types import Array
-from ..engines import Gpu
-from ..engines.threads import blas_threads
 from ..inference import Gibbs
 from ..inference.loop import State
 from ..inputs import reading
@@ -46,7 +42,6 @@ from . import predictions
 from .average import average_effects
 from .missing import MissingCells
 from .nested import changed, flat, separated
-from .posing import choose_engine
 from .run import Run, generator, warm_starts
 from .stream import Stream
 
@@ -472,22 +467,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _moments(self, X: Any, groups: Any = None, reported: bool = False) -> tuple[Array, Array]:
         """Mean and variance of each machine's f at new rows, ``(n, machines)``."""
-        X, how = self._read_new(X, groups), self.engine
-        if not self._on_device():  # draws and exact processes are evaluated on the host
-            X = arrays.to_numpy(X)
-            how = "auto" if is_among(how, ("gpu",)) or isinstance(how, Gpu) else how
-        n, K = X.shape[0], self.machines_[0].model.width
-        engine, none = choose_engine(how, X, K, self.n_jobs), np.broadcast_to(0.0, (n,))
-        blocks = cut(X, none, none, block_rows(K, 0, engine.block_bytes))
-
-        def visit(b: Any) -> tuple[Array, Array]:
-            pairs = self.fit_.moments_at(b.X, reported)
-            xp = arrays.of(pairs[0][0])
-            return xp.stack([m for m, _ in pairs], axis=1), xp.stack([v for _, v in pairs], axis=1)
-
-        with blas_threads(K):
-            parts = list(engine.collect(visit, blocks))
-        return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
+        return predictions.moments(self, X, groups, reported)
 
     def _on_device(self) -> bool:
         """Whether moments can be computed where the rows are."""
@@ -496,13 +476,3 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _draws_at(self, X: Any, thetas: list[Array], rng: np.random.Generator) -> list[Array]:
         """f of each machine at rows, for draws of its coefficients, ``(draws, rows)``."""
         return self.fit_.draws_at(X, thetas, rng)
-
-    def _pieces(self, X: Any, size: int = 0) -> Iterator[Any]:
-        """Rows on the host, ``size`` at a time; by default all, or a block of a source."""
-        if reading.is_source(X):
-            none = np.broadcast_to(0.0, X.shape[:1])
-            size = size or block_rows(self.machines_[0].model.width)
-            yield from (b.X for b in cut(X, none, none, size))
-        else:
-            X = arrays.to_numpy(X)
-            yield from (X[i : i + size] for i in range(0, X.shape[0], size)) if size else (X,)

@@ -5,25 +5,61 @@ Dask collections are predicted lazily, by the same functions on each partition.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import accuracy_score
 
+from ..blocks import block_rows, cut
 from ..blocks.lazy import computed
 from ..core import arrays
 from ..core.random import stream
 from ..core.types import Array
+from ..engines import Gpu
+from ..engines.threads import blas_threads
 from ..inputs.labels import labels_of
+from ..inputs.parameters import is_among
 from ..inputs.reading import is_source
 from ..inputs.sources import is_dask
 from ..machines.calibration import enclosing
 from ..machines.decisions import Decision, check_share, read_prevalence, reweighted
 from ..machines.prediction_sets import LeftOut
 from ..reports.tables import tails
+from .posing import choose_engine
 
 PIECE = 1000  # rows at which f is drawn jointly, and held for all draws
+
+
+def moments(model: Any, X: Any, groups: Any = None, reported: bool = False) -> tuple[Array, Array]:
+    """Mean and variance of each machine's f at new rows, ``(n, machines)``."""
+    X, how = model._read_new(X, groups), model.engine
+    if not model._on_device():  # draws and exact processes are evaluated on the host
+        X = arrays.to_numpy(X)
+        how = "auto" if is_among(how, ("gpu",)) or isinstance(how, Gpu) else how
+    fit, n, K = model.fit_, X.shape[0], model.machines_[0].model.width
+    engine, none = choose_engine(how, X, K, model.n_jobs), np.broadcast_to(0.0, (n,))
+    blocks = cut(X, none, none, block_rows(K, 0, engine.block_bytes))
+
+    def visit(b: Any) -> tuple[Array, Array]:
+        pairs = fit.moments_at(b.X, reported)
+        xp = arrays.of(pairs[0][0])
+        return xp.stack([m for m, _ in pairs], axis=1), xp.stack([v for _, v in pairs], axis=1)
+
+    with blas_threads(K):
+        parts = list(engine.collect(visit, blocks))
+    return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
+
+
+def pieces(model: Any, X: Any, size: int = 0) -> Iterator[Any]:
+    """Rows on the host, ``size`` at a time; by default all, or a block of a source."""
+    if is_source(X):
+        none = np.broadcast_to(0.0, X.shape[:1])
+        size = size or block_rows(model.machines_[0].model.width)
+        yield from (b.X for b in cut(X, none, none, size))
+    else:
+        X = arrays.to_numpy(X)
+        yield from (X[i : i + size] for i in range(0, X.shape[0], size)) if size else (X,)
 
 
 def decision(model: Any, X: Any, groups: Any = None, return_std: bool = False) -> Any:
@@ -128,7 +164,7 @@ def interval(model: Any, X: Any, groups: Any = None, level: float = 0.9) -> tupl
     model._need_spread()
     fit, (m, v) = model.fit_, model._moments(X, groups)
     p, odds = fit.proba(m, v), fit.odds(m, v)
-    parts = [fit.bands(rows, ends) for rows in model._pieces(model._read_new(X, groups))]
+    parts = [fit.bands(rows, ends) for rows in pieces(model, model._read_new(X, groups))]
     low, high = enclosing(odds, *np.concatenate(parts, axis=1))
     return arrays.back(np.minimum(low, p), X), arrays.back(np.maximum(high, p), X)
 
@@ -186,7 +222,7 @@ def _draws_of_rows(
 ) -> Array:
     """Draws of f, a row for each row: ``(rows, draws * machines)``."""
     parts = []
-    for k, rows in enumerate(model._pieces(model._read_new(X, groups), PIECE)):
+    for k, rows in enumerate(pieces(model, model._read_new(X, groups), PIECE)):
         f = model._draws_at(rows, thetas, stream(seed, "rows of f", number, k))
         parts.append(np.stack(f, axis=1).reshape(-1, rows.shape[0]).T)
     return np.concatenate(parts)
