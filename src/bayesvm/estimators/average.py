@@ -35,7 +35,7 @@ def average_effects(
         \frac1n\sum_i P(y = 1 \mid x_i^{high}) - P(y = 1 \mid x_i^{low}),
 
     where the rows differ in one column.  Probabilities are those of ``predict_proba``; intervals
-    are those of the posterior of f, to first order (the delta method).
+    are those of f, to first order (the delta method), and follow ``width``.
 
     Parameters
     ----------
@@ -161,11 +161,11 @@ def _spread(
     """Standard deviations and intervals of effects with given derivatives."""
     each = [np.stack(x) for x in zip(*pulls, strict=True)]  # (effects, K) for each machine
     pairs = list(zip(machines, each, strict=True))
-    sd = np.sqrt(sum(machine.posterior.reported(C)[1] for machine, C in pairs))
+    sd = np.sqrt(sum(machine.reported.reported(C)[1] for machine, C in pairs))
     if len(pairs) > 1:
         low, high = mean + sd * ndtri(np.array(ends))[:, None]
     else:
-        post = machines[0].posterior
+        post = machines[0].reported
         low, high = mean + post.quantiles(each[0], ends) - each[0] @ post.mean
     return {"sd": sd, "lower": low, "upper": high}
 

@@ -16,7 +16,6 @@ from ..inputs.levels import Levels
 from ..likelihoods.tight import Tight
 from ..machines.fit import Fit
 from ..machines.machine import Machine, covariances
-from ..machines.posterior import GaussianPosterior
 from ..model.model import Problem
 from .tables import Draws, draws_of, pandas_for, stacked, tails
 
@@ -188,11 +187,10 @@ def _effects(machine: Machine, k: int, ends: tuple[float, float]) -> dict[str, A
         u = (held.theta[..., where].reshape(-1, design.G, design.r) @ T.T).reshape(-1, mean.size)
         low, high = np.quantile(u, ends, axis=0)
         return {"mean": mean, "sd": u.std(axis=0), "lower": low, "upper": high}
-    post = machine.posterior
-    if not post.has_spread:
+    if not machine.posterior.has_spread:
         return {"mean": mean}
-    cov = post if isinstance(post, GaussianPosterior) else machine.state.coef.cov
-    own = cov.blocks(where, design.r)
+    post: Any = machine.reported
+    own = post.blocks(where, design.r)
     sd = np.sqrt(np.einsum("jk,gkl,jl->gj", T, own, T)).ravel()
     low, high = mean + sd * ndtri(np.array(ends))[:, None]
     return {"mean": mean, "sd": sd, "lower": low, "upper": high}
