@@ -29,7 +29,7 @@ STOPPED = {
     "additive": AdditiveSVC([("level", Intercept()), ("x", Columns())], inference=VB(tol=0.0)),
     "factor linear": FactorSVC(1, "linear", VB(tol=0.0)),
     "factor linear gibbs": FactorSVC(1, "linear", CHAINS),
-    "factor kernel": FactorSVC(1, "kernel", VB(tol=0.0)),
+    "factor kernel": FactorSVC(1, "kernel", VB(tol=1e-12)),
     "factor kernel gibbs": FactorSVC(1, "kernel", CHAINS),
     "rvc": RVC(tune=False),
     "rvc em": RVC(solver="em", tune=False),

@@ -106,9 +106,7 @@ def test_more_passes_never_lower_the_bound(seed, n, amplitude, scale, name):
     X = rng.standard_normal((n, 2))
     lab = labels(np.where(rng.random(n) < 0.5, 1.0, -1.0), rng.choice([0.5, 1.0, 3.0], n))
     K = np.exp(amplitude) * RBF(np.exp(scale))(X) + 1.0
-    bounds = [
-        fit_sites(Gram(K), lab, SITES[name], tol=0.0, max_iter=k).bound for k in (1, 2, 4, 8, 16)
-    ]
+    bounds = [fit_sites(Gram(K), lab, SITES[name], tol=0.0, max_iter=k).bound for k in (1, 3, 12)]
     assert np.all(np.diff(bounds) >= -1e-8 * np.maximum(1.0, np.abs(bounds[1:])))
 
 
