@@ -1,4 +1,4 @@
-"""The link whose log odds rise at two rates."""
+"""The link whose log odds are a curve in f."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,9 @@ from scipy.special import expit, log_expit
 
 from bayesvm import BayesianLinearSVC
 from bayesvm.machines.calibration import PRIOR_PRECISION, Calibrated, fit_link, posterior_mode
-from bayesvm.machines.skewed import SKEWNESS, Skewed, bent, fit_skewed, loss_of
+from bayesvm.machines.skewed import CURVE_SD, Skewed, bent, fit_skewed, loss_of, stretched
 
-PRECISION = np.append(PRIOR_PRECISION, SKEWNESS**-2)
+PRECISION = np.append(PRIOR_PRECISION, CURVE_SD**-2)
 
 
 def rows(n=300, seed=0, skew=0.6):
@@ -28,9 +28,10 @@ def test_without_skewness_it_is_the_calibrated_link():
     np.testing.assert_allclose(one.score(M, V), other.score(M, V), atol=1e-14)
 
 
+@pytest.mark.parametrize("tail", [-0.4, 0.0, 0.6])
 @pytest.mark.parametrize("skew", [-2.0, -0.3, 0.7, 3.0])
-def test_logit_score_and_probability_agree(skew):
-    link = Skewed(1.7, -0.4, 0.8, skew)
+def test_logit_score_and_probability_agree(skew, tail):
+    link = Skewed(1.7, -0.4, 0.8, skew=skew, tail=tail)
     p, score = link.proba(M, V), link.score(M, V)
     np.testing.assert_allclose(expit(link.logit(M, V)), p, atol=1e-12)
     np.testing.assert_array_equal(p > 0.5, M + link.offset > 0)
@@ -40,6 +41,9 @@ def test_logit_score_and_probability_agree(skew):
     assert (np.diff(bent(s, skew)) > 0).all()
     steps = np.diff(bent(np.array([-60.0, -59.0, 59.0, 60.0]), skew))[[0, 2]]
     np.testing.assert_allclose(steps, np.exp([-skew, skew]), rtol=1e-9)
+    high = stretched(np.array([1e6, 1e7]), tail)  # a power of r
+    assert np.log10(high[1] / high[0]) == pytest.approx(np.exp(tail), rel=1e-8)
+    assert np.isfinite(link.logit(np.array([-1e200, 1e200]), np.ones(2))).all()
 
 
 def test_without_variance_it_is_beta_calibration():
@@ -53,22 +57,34 @@ def test_without_variance_it_is_beta_calibration():
 def test_the_fit_ends_where_another_optimiser_does(n):
     data = rows(n)
     x, value, held = posterior_mode(*data)
-    centre = np.append(held.prior_mean(), 0.0)
-    start, link = np.append(x, 0.0), fit_skewed(*data)
+    centre = np.append(held.prior_mean(), [0.0, 0.0])
+    start, link = np.append(x, [0.0, 0.0]), fit_skewed(*data)
     a, scale = link.a * held.scale.sd, held.scale
-    found = np.array([np.log(a), link.b + link.a * scale.mean, np.log(link.c / link.a**2), 0.0])
-    found[3] = link.skew
+    found = np.array([np.log(a), link.b + link.a * scale.mean, np.log(link.c / link.a**2)])
+    found = np.append(found, [link.skew, link.tail])
     args = (held, centre, PRECISION)
     assert check_grad(*(lambda z, k=k: loss_of(z, *args)[k] for k in (0, 1)), found) < 1e-5 * n
     assert loss_of(start, *args)[0] == pytest.approx(value, rel=1e-12)
-    best = minimize(lambda z: loss_of(z, *args)[0], start, method="Nelder-Mead",
-                    options={"maxiter": 4000, "xatol": 1e-9, "fatol": 1e-9}).fun  # fmt: skip
+    best = minimize(lambda z: loss_of(z, *args)[0], start, method="BFGS").fun
     assert loss_of(found, *args)[0] <= best + 1e-6
 
 
 def test_the_skewness_of_many_rows_is_found():
     for skew in (-0.8, 0.0, 0.8):
-        assert fit_skewed(*rows(20_000, 1, skew)).skew == pytest.approx(skew, abs=0.15)
+        link = fit_skewed(*rows(20_000, 1, skew))
+        assert (link.skew, link.tail) == pytest.approx((skew, 0.0), abs=0.15)
+
+
+def test_the_tail_of_many_rows_is_found():
+    """The log odds where most rows are: slope and tail can replace each other in part."""
+    rng = np.random.default_rng(0)
+    m, v, c = 2.0 * rng.standard_normal(40_000), np.full(40_000, 0.01), np.ones(40_000)
+    for tail in (-0.4, 0.3):
+        truth = stretched(m, tail)
+        link = fit_skewed(np.where(rng.random(m.size) < expit(truth), 1.0, -1.0), m, v, c)
+        gap = expit(link.logit(m, v)) - expit(truth)
+        assert np.abs(gap).max() < 0.03
+        assert np.sign(link.tail) == np.sign(tail)
 
 
 def test_flipped_labels_scales_and_weights():

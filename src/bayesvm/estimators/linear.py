@@ -83,8 +83,8 @@ class BayesianLinearSVC(BayesianClassifier):
         Centre and scale columns inside (sparse ones are only scaled).  The margin is 1, so the
         scale of the columns matters; results are reported on the scale of the input.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
-        The link from f to probabilities: four numbers fitted on leave-one-out moments (slope,
-        offset, weight of the variance and skewness; the boundary stays linear), the
+        The link from f to probabilities: five numbers fitted on leave-one-out moments (slope,
+        offset, weight of the variance, skewness and tail; the boundary stays linear), the
         pseudo-likelihood normalised over labels, or :math:`\Phi(m/\sqrt{1+v})`.
     width : {"data", "model"}, default="data"
         Width of intervals, standard deviations and draws.  ``"data"``: as far as estimates would

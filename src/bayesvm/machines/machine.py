@@ -46,7 +46,7 @@ from .posterior import (
 from .skewed import fit_skewed
 from .width import Width, find_width
 
-CALIBRATION_ROWS = 50_000  # enough for four numbers,
+CALIBRATION_ROWS = 50_000  # enough for five numbers,
 CLASSES_ROWS = 20_000  # and for those of all classes
 JUDGED = 4000  # draws of a chain that are sorted to see whether chains agree
 AGREED = 1.1  # largest R-hat at which chains are taken to agree
