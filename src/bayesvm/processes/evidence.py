@@ -322,23 +322,26 @@ def _curvature_root(met: Any) -> Array:
     return np.linalg.cholesky(H)
 
 
-def first_scales(wide: Scaled, seen: LabelledPoints) -> tuple[Array, int]:
-    """Log parameters from which scales of columns are searched, and how many of these matter.
+def first_scales(wide: Scaled, seen: LabelledPoints) -> list[tuple[Scaled, float]]:
+    """Kernels from which scales of columns are searched, and the evidence that each must add.
 
-    From a long scale that all share, columns along which f bends look as idle as the rest; from
-    short ones too, where columns are many and most of them are idle.  So all scales are short,
-    unless few columns tell classes apart by themselves: then those of the others are long.
+    From a long scale that all share, columns along which f bends look as idle as the rest; so all
+    are short.  Where columns are many and most of them are idle, that is no better; so if few
+    columns tell classes apart by themselves, those are short and the others long.
     """
-    scales = is_scale(wide) > 0
-    groups = groups_of(wide)
+    scales, groups = is_scale(wide) > 0, groups_of(wide)
     related = np.zeros(int(scales.sum()), dtype=bool)
     each = np.flatnonzero(seen.related())
     related[each if groups is None else np.array(groups)[each]] = True
-    count, start = int(related.sum()), wide.theta
-    if not 0 < count <= related.size // 2:
-        return start - np.log(2.0) * scales, related.size - 1
-    start[scales] += np.where(related, -np.log(4.0), np.log(2.0))
-    return start, count
+    starts = [(np.full(related.size, -np.log(2.0)), related.size - 1)]
+    if 0 < related.sum() <= related.size // 2:
+        starts.append((np.where(related, -np.log(4.0), np.log(2.0)), int(related.sum())))
+    out = []
+    for shift, count in starts:
+        theta = wide.theta
+        theta[scales] += shift
+        out.append((wide.with_theta(theta), max(NATS_A_SCALE * count, NATS_AT_LEAST)))
+    return out
 
 
 def maximise_evidence(
@@ -353,8 +356,7 @@ def maximise_evidence(
     """The kernel of most evidence; with ``per_column``, a length scale a column if that has more.
 
     A few points determine a scale that all columns share, and whether columns have separate ones;
-    more are used to find these, and to decide where the few do not.  Columns start from short
-    scales: from a long one that they share, those along which f bends look as idle as the rest.
+    more are used to find these, and to decide where the few do not.
     """
     few, p, search = seen.thinned(FEW, rng), seen.X.shape[1], search or Search()
     sites: list[Sites | None] = [None] * len(seen.machines)
@@ -375,16 +377,21 @@ def maximise_evidence(
     more_scales = wide.theta.size - kernel.theta.size
     if not per_column or more_scales == 0 or search.stopped:
         return shared
-    start, count = first_scales(wide, seen)
-    needed, wide = max(NATS_A_SCALE * count, NATS_AT_LEAST), wide.with_theta(start)
     many = seen.thinned(SEARCHED, rng)
-    hint = 0.2 if many is few else 0.5 * HINTED
-    wide, high = climb(wide, few, 40, early=low.value + hint * needed)
+    least, hint = (1.0, 0.2) if many is few else (HINTED, 0.5 * HINTED)
+    tried = []
+    for start, needed in first_scales(wide, seen):
+        wide, high = climb(start, few, 40, early=low.value + hint * needed)
+        if high.value - low.value >= least * needed:
+            tried.append((wide, high, needed))
+        if search.stopped:
+            break
+    if not tried:
+        return shared
+    wide, high, needed = max(tried, key=lambda each: each[1].value)
     gain = high.value - low.value
     if many is few or search.stopped:
         return wide if gain >= needed else shared
-    if gain < HINTED * needed:
-        return shared
     wide, high = climb(wide, many, 20, root=high.root)
     if gain >= SHOWN * needed:
         return wide
