@@ -70,6 +70,14 @@ def means(*models):
     return [m.machines_[0].posterior.mean for m in models]
 
 
+def check_left_out(have, want):
+    """The same rows have been left out, with the same predictions: sets and novelty are equal."""
+    a, b = (model.fit_.left_out for model in (have, want))
+    for name in ("score", "spread", "c"):
+        one, other = (np.sort(getattr(x, name)) for x in (a, b))
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
+
+
 @pytest.fixture(scope="module")
 def reference():
     """Fits by the serial engine, one for each model; they are not to be changed."""
@@ -94,6 +102,7 @@ def test_linear_models(way, reference):
     np.testing.assert_allclose(have.coef_, want.coef_, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(have.coef_cov_, want.coef_cov_, rtol=1e-8, atol=1e-12)
     np.testing.assert_allclose(have.predict_proba(X), want.predict_proba(X), rtol=1e-8)
+    check_left_out(have, want)
 
 
 @ways
@@ -106,6 +115,7 @@ def test_kernel_models(way, reference):
         assert np.abs(a - b).max() < 1e-8 * np.abs(b).max()
         np.testing.assert_allclose(have.elbo_, want.elbo_, rtol=1e-10)
         np.testing.assert_allclose(have.predict_proba(X), want.predict_proba(X), rtol=1e-8)
+        check_left_out(have, want)
         widths = [m.machines_[0].width.by for m in (have, want)]
         np.testing.assert_allclose(*widths, rtol=1e-8)
 
