@@ -16,7 +16,8 @@ higher on one of noisy labels.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -124,6 +125,11 @@ class Coordinates:
             return Whitened(process, now)
         return Coordinates(process, now)
 
+    @property
+    def rough(self) -> Coordinates:
+        """The same for products whose last digits do not matter."""
+        return self
+
     def means(self, A: Array) -> Array:
         """The means at the points."""
         return self.process.times(A)
@@ -155,12 +161,18 @@ class Whitened(Coordinates):
 
     process: LowRank
 
+    @cached_property
+    def rough(self) -> Whitened:
+        return Whitened(replace(self.process, C=self.process.C.astype(np.float32)), self.now)
+
     def means(self, A: Array) -> Array:
-        out: Array = self.process.C @ A
+        C = self.process.C
+        out: Array = C @ A.astype(C.dtype, copy=False)
         return out
 
     def pull(self, G: Array) -> Array:
-        out: Array = self.process.C.T @ G
+        C = self.process.C
+        out: Array = C.T @ G.astype(C.dtype, copy=False)
         return out
 
     def solve(self, x: Array) -> tuple[Array, Array]:
@@ -342,7 +354,7 @@ def climb_means(
     first = here.copy()
     for _ in range(STEPS):
         r = space.pull(G[:, live]) - A[:, live]
-        step = _newton_steps(r, H[:, live], space)
+        step = _newton_steps(r, H[:, live], space.rough)
         rise = space.means(step)
         promised, rate = 0.5 * space.inner(r, step, rise), np.ones(live.size)
         while True:
