@@ -309,14 +309,13 @@ def far_variance(machines: Sequence[Machine]) -> float | None:
     own = design.kernel.diag(design.Z)
     if np.ptp(own) > 1e-9 * np.abs(own).max():
         return np.inf
-    found = []
+    found, C = [], np.zeros((1, model.width))
+    C[0, 0] = 1.0
+    rows = Rows(np.full((1, design.width), level), own[:1] + level)  # kernel values of zero
     for machine in machines:
         if not isinstance(machine, ExactMachine):
-            C = np.zeros((1, model.width))
-            C[0, 0] = 1.0
             found.append(machine.posterior.moments(C)[1][0] + own[0])
         elif machine.variance is not None or "predictor" in machine.__dict__:
-            rows = Rows(np.full((1, design.width), level), own[:1] + level)
             found.append(machine.moments(None, rows)[1][0])
         else:
             return None
