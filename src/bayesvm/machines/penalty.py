@@ -47,6 +47,7 @@ NEAR = 2  # steps from the centre, at most: moments of rows left out flatter whe
 MANY_ROWS = 10
 FAR, FARTHEST = -8, 10
 ANYWHERE = 5.0
+HELD = 2**24  # numbers in columns that are built once
 ROUGH = VB(bound="augmented", tol=1e-4, warm_rows=False)
 JUDGED = VB(bound="tight", tol=1e-4, warm_rows=False)
 
@@ -153,4 +154,6 @@ def _sample(problem: Problem) -> Problem:
     some, share = problem.balanced(most, np.random.default_rng(0))
     c: Array = some.blocks.c * (share / share.min())
     blocks, model = replace(some.blocks, c=c), replace(some.model, dtype="float64")
-    return replace(some, model=model, blocks=blocks, engine=Serial())
+    some = replace(some, model=model, blocks=blocks, engine=Serial())
+    held = blocks.ready or some.n * model.width > HELD
+    return some if held else some.assembled()
