@@ -8,7 +8,7 @@ of its own.  With slopes :math:`g_i`, curvatures :math:`h_i` and prior precision
     A = \sum_i h_i c_i c_i^\top, \qquad J = \sum_i \tilde g_i^2\, c_i c_i^\top, \qquad
     \mathrm{Cov}(\hat\theta - \theta) = (A + P)^{-1} (J + P T P) (A + P)^{-1},
 
-where :math:`\tilde g_i` is the slope at moments of f without row *i*, and *T* the second moment of
+where :math:`\tilde g_i = g_i / (1 - h_i v_i)` is the slope without row *i*, and *T* the second moment of
 the coefficients: the penalty moves the estimate by :math:`-(A + P)^{-1}P\theta`.  With
 :math:`J = A` and :math:`T = P^{-1}` this is the posterior.  Here :math:`T = sP^{-1}`, and *s* is
 averaged over its marginal likelihood (:func:`prior_scale`): a penalty that was chosen for
@@ -43,7 +43,9 @@ from ..model.passes import Slopes
 from .leave_one_out import Held
 from .posterior import DrawsPosterior, GaussianPosterior, Posterior
 
-TWO_PASSES = 50_000  # rows up to which A and J are found anew where the penalty is P / s
+FEW_ROWS = 50_000  # rows up to which A and J are found anew where the penalty is P / s,
+PASSES = 4  # at most so often,
+SETTLED = 0.05  # or until s changes by less than this share
 EIGEN = 600  # columns up to which s is found
 FREE = 1e-4  # precision, as a share of the rows', below which a coefficient counts as not penalised
 # log of the variance of coefficients of standardised columns.  Its prior is half-Cauchy for the
@@ -222,10 +224,12 @@ def matrices(problem: Problem, coef: Coef, P: Array) -> Width:
     sums = problem.slopes(coef)
     left = RootCovariance(_without(sums, mean, P, problem))
     s, aim = _scaled(sums, mean, P)
-    if problem.n <= TWO_PASSES:
-        mean = np.linalg.solve(sums.A.M + np.diag(P / s), aim)
+    for _ in range(PASSES if problem.n <= FEW_ROWS else 0):
+        old, mean = s, np.linalg.solve(sums.A.M + np.diag(P / s), aim)
         sums = problem.slopes(Coef(mean, _inverse(sums.A.M, P / s)))
-        s = _scaled(sums, mean, P)[0]
+        s, aim = _scaled(sums, mean, P)
+        if np.all(np.abs(s - old) < SETTLED * old):
+            break
     return Width(cov=RootCovariance(_root(sums.A.M, P, sums.J.M + np.diag(s * P))), left=left)
 
 

@@ -51,13 +51,12 @@ def slope_block(
 ) -> Slopes:
     """Sums over a block of rows: curvatures, and squares of slopes with a copy of the row left out.
 
-    A row of weight two is two rows.
+    For a quadratic loss the slope at moments of f without the row is :math:`g / (1 - hv)` (HC3).  A
+    row of weight two is two rows.
     """
     m, v = moments(rows, coef)
     local, xp = likelihood.expected(y, m, v), arrays.of(m)
-    share = xp.clip(c, None, 1.0)
-    rest = xp.clip(1.0 - share * local.h * v, LEAST_REST, None)
-    out = likelihood.expected(y, m - v * share * local.g / rest, v / rest).g
+    out = local.g / xp.clip(1.0 - xp.clip(c, None, 1.0) * local.h * v, LEAST_REST, None)
     A, J = sandwich(rows.C, c * local.h, form), sandwich(rows.C, c * out * out, form)
     return Slopes(A, J, double(rows.C.T @ like(c * local.g, rows.C)))
 
