@@ -53,6 +53,7 @@ FREE = 1e-4  # precision, as a share of the rows', below which a coefficient cou
 # the coverage of coefficients.
 GRID = np.linspace(-8.0, 8.0, 97)
 SPREAD = 6.0
+MOST_FITTED = 0.5  # share of the rows that are not used up by a function, at least
 
 
 @dataclass(frozen=True)
@@ -196,16 +197,21 @@ def factor(
     v: Array,
     left_out: tuple[Array, Array],
     rest: Array | float = 0.0,
+    chosen: bool = False,
 ) -> float:
     r"""What variances of f are multiplied by: :math:`\sum v_i^2\tilde g_i^2 / \sum v_i^2 h_i`.
 
     Both sums are variances of the mean of f at row *i* due to the label of that row, by the data
-    and by the model.  ``rest`` is what of ``v`` no row can reduce.  Never below one.
+    and by the model.  ``rest`` is what of ``v`` no row can reduce.  Never below one.  If the kernel
+    was ``chosen`` on the same rows it is divided by :math:`(1 - \sum h_iv_i/n)^2`, as in generalised
+    cross-validation; that was decided by coverage on simulated sets.
     """
-    smooth = tight(likelihood)
-    reach = c * (v - rest) ** 2
+    smooth, own = tight(likelihood), v - rest
     h, g = smooth.expected(y, m, v).h, smooth.expected(y, *left_out).g
-    return float(max(1.0, reach @ g**2 / max(float(reach @ h), 1e-300)))
+    reach = c * own**2
+    by = max(1.0, float(reach @ g**2) / max(float(reach @ h), 1e-300))
+    free = max(1.0 - float(c @ (h * own)) / float(c.sum()), MOST_FITTED)
+    return by / free**2 if chosen else by
 
 
 def tight(likelihood: Likelihood) -> Likelihood:

@@ -247,7 +247,8 @@ def found_at(
     )
     if width == "data":
         rest = np.broadcast_to(process.outside, fit.m.shape)[labels.at]
-        what["width"] = Width(factor(likelihood, labels.y, labels.c, m, v, left_out, rest))
+        at_rows = (labels.y, labels.c, m, v, left_out, rest)
+        what["width"] = Width(factor(likelihood, *at_rows, chosen=True))
     support = ndtr((1.0 - labels.y * m) / np.sqrt(v))
     if isinstance(process, LowRank):
         return Found(Machine(**what), support, left_out)
