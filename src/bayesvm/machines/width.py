@@ -8,8 +8,8 @@ of its own.  With slopes :math:`g_i`, curvatures :math:`h_i` and prior precision
     A = \sum_i h_i c_i c_i^\top, \qquad J = \sum_i \tilde g_i^2\, c_i c_i^\top, \qquad
     \mathrm{Cov}(\hat\theta - \theta) = (A + P)^{-1} (J + P T P) (A + P)^{-1},
 
-where :math:`\tilde g_i = g_i / (1 - h_i v_i)` is the slope without row *i*, and *T* the second moment of
-the coefficients: the penalty moves the estimate by :math:`-(A + P)^{-1}P\theta`.  With
+where :math:`\tilde g_i = g_i / (1 - h_i v_i)` is the slope without row *i*, and *T* the second
+moment of the coefficients: the penalty moves the estimate by :math:`-(A + P)^{-1}P\theta`.  With
 :math:`J = A` and :math:`T = P^{-1}` this is the posterior.  Here :math:`T = sP^{-1}`, and *s* is
 averaged over its marginal likelihood (:func:`prior_scale`): a penalty that was chosen for
 predictions is stronger than what is known of the coefficients.  *A* and *J* are taken where the
@@ -203,8 +203,8 @@ def factor(
 
     Both sums are variances of the mean of f at row *i* due to the label of that row, by the data
     and by the model.  ``rest`` is what of ``v`` no row can reduce.  Never below one.  If the kernel
-    was ``chosen`` on the same rows it is divided by :math:`(1 - \sum h_iv_i/n)^2`, as in generalised
-    cross-validation; that was decided by coverage on simulated sets.
+    was ``chosen`` on the same rows it is divided by :math:`(1 - \sum h_iv_i/n)^2`, as in
+    generalised cross-validation; that was decided by coverage on simulated sets.
     """
     smooth, own = tight(likelihood), v - rest
     h, g = smooth.expected(y, m, v).h, smooth.expected(y, *left_out).g
