@@ -49,16 +49,8 @@ def _given(scale: Any) -> Any:
     return tuple(scale.tolist()) if np.ndim(scale) else float(scale)
 
 
-def with_local_part(
-    kernel: Scaled,
-    seen: LabelledPoints,
-    site: Site,
-    amplitude: float,
-    rng: np.random.Generator,
-    search: Search,
-) -> Scaled:
+def earned(kernel: Scaled, plain: Found, rough: Found) -> Scaled:
     """The kernel with a local part if that adds enough evidence, else the kernel as it is."""
-    plain, rough = judge_local(kernel, seen, site, amplitude, rng, search)
     return rough[0] if rough[1] - plain[1] > NATS else kernel
 
 

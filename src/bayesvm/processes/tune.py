@@ -47,7 +47,7 @@ from .evidence import (
     maximise_evidence,
     parameter_prior,
 )
-from .local import with_local_part
+from .local import earned, judge_local
 from .process import Gram, Prior, Site, SiteFit, Sites, covariance_of, fit_sites, target_sites
 
 MANY = 1000  # most points of the search for the amplitude, and of folds
@@ -294,7 +294,7 @@ def tune(
         found = refine(found, guide, search)
     Z = inducing(found)
     if local and Z is None and not search.stopped:
-        found = with_local_part(found, seen, guide.tight, START, rng, search)
+        found = earned(found, *judge_local(found, seen, guide.tight, START, rng, search))
     if likelihood.normalised:
         return Tuned(found)
     if search.stopped:
