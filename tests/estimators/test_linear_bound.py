@@ -47,7 +47,7 @@ def test_auto_is_the_papers_where_the_prior_is(prior, likelihood, same):
 def test_widths_are_those_of_a_long_chain():
     X, y = rows()
     scheme = Gibbs(draws=4000, burn_in=500, chains=2)
-    hinge = BayesianLinearSVC("fixed", likelihood="hinge", random_state=0)
+    hinge = BayesianLinearSVC("fixed", likelihood="hinge", width="model", random_state=0)
     chain = clone(hinge).set_params(inference=scheme).fit(X, y)
     tight = clone(hinge).set_params(inference=VB(bound="tight")).fit(X, y)
     loose = hinge.fit(X, y)

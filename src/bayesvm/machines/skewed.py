@@ -59,10 +59,10 @@ class Skewed(Calibrated):
 
     def slopes(self, m: Array) -> Array:
         s = self.a * (m + self.offset)
-        steep, last = tail_slopes(bent(s, self.skew), self.tail)
+        steep = tail_slopes(bent(s, self.skew), self.tail)[0]
         rise = steep * rise_of(s, self.skew)
         first = rise * self.a * (m - self.centre)
-        return np.stack([first, rise, steep * turn_of(s, self.skew), last], axis=-1)
+        return np.stack([first, rise, steep * turn_of(s, self.skew)], axis=-1)
 
 
 def bent(s: Array, skew: float) -> Array:
@@ -134,8 +134,8 @@ def fit_skewed(
     plain, D = rows.scale.link(found[:3]), _slopes(found, *rows.standardised())
     p = expit(D.z)
     information = (D.each * (rows.c * p * (1.0 - p))) @ D.each.T + np.diag(precision)
-    known = np.ix_([0, 1, 3, 4], [0, 1, 3, 4])
-    cov = np.linalg.inv(information)[known]
+    # given the tail: what is not known of it is in the shape of the curve, see Link.variance
+    cov = np.linalg.inv(information[:4, :4])[np.ix_([0, 1, 3], [0, 1, 3])]
     return Skewed(plain.a, plain.b, plain.c, plain.centre, cov, *map(float, found[3:]))
 
 
