@@ -46,7 +46,9 @@ def test_under_a_vague_prior_they_are_those_of_a_logit(data):
     frame, y, _ = data
     model = BayesianLinearSVC(Fixed(1e-8), VB(bound="tight"), probability="normalised")
     found = (
-        model.set_params(intercept_scale=1e4).fit(frame, y).average_effects(frame, change="slope")
+        model.set_params(intercept_scale=1e4, width="model")
+        .fit(frame, y)
+        .average_effects(frame, change="slope")
     )
     two = (frame["site"] == k for k in "bc")
     D = np.column_stack([np.ones(len(y)), frame[["age", "dose", "sex"]], *two]).astype(float)
