@@ -220,27 +220,33 @@ class Point(NamedTuple):
 
 
 class Integrated(NamedTuple):
-    """The state with the posterior of coefficients and groups, and quantiles of the variance."""
+    """The state with the posterior of coefficients and groups, and draws of the covariance.
+
+    Of one effect these are evenly spaced quantiles.
+    """
 
     state: State
-    variances: Array
+    variances: Array  # (m, r, r)
 
 
-def can_integrate(problem: Problem) -> bool:
-    """Whether groups have one effect each, of one factor, with a variance that is learned."""
+def can_integrate(problem: Problem, effects: tuple[int, ...] = (1,)) -> bool:
+    """Whether groups have so many effects each, of one factor, with a variance that is learned."""
     model = problem.model
     if len(model.grouped) != 1 or model.is_latent or model.has_gates or model.has_residual:
         return False
     term = model.terms[-1]
-    fits = problem.n * (model.slices[-1].start + 1) <= MOST_ENTRIES and problem.past is None
-    return term.design.r == 1 and term.prior.is_learned and not term.prior.is_blocked and fits
+    wide = problem.n * (model.slices[-1].start + term.design.r) > MOST_ENTRIES
+    kind = term.design.r in effects and term.prior.is_blocked == (max(effects) > 1)
+    return kind and term.prior.is_learned and not wide and problem.past is None
 
 
 def integrate_groups(problem: Problem, state: State) -> Integrated | None:
     """The posterior with the groups integrated out, from a variational state.
 
-    ``None`` where rounding or rows without information leave no finite one.
+    ``None`` where that cannot be done, or leaves no finite one.
     """
+    if not can_integrate(problem):
+        return None
     try:
         with np.errstate(invalid="raise", over="raise", divide="raise"):
             return _Search(problem, state).run()
@@ -371,7 +377,7 @@ class _Search:
         variance = 1.0 / float(share @ np.exp(-t))
         last = self.state.priors[-1]._replace(variance=variance)
         state = self.state._replace(coef=coef, priors=(*self.state.priors[:-1], last))
-        return Integrated(state, np.exp(_quantiles(t, log_density)))
+        return Integrated(state, np.exp(_quantiles(t, log_density))[:, None, None])
 
 
 def _quantiles(t: Array, log_density: Array) -> Array:

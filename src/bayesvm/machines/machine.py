@@ -22,8 +22,9 @@ from ..inference.em import Mode
 from ..inference.gibbs import Gibbs
 from ..inference.loop import State
 from ..inference.progress import Ascent, Watch, silent
-from ..inference.quadrature import can_integrate, integrate_groups
+from ..inference.quadrature import integrate_groups
 from ..inference.rotated import Basis, Rotation, bases
+from ..inference.slopes import integrate_slopes
 from ..inference.vb import VB, learned
 from ..likelihoods.tight import Tight
 from ..model.latent import predict_rows, rows_with_entries
@@ -72,7 +73,7 @@ class Machine:
     shape: tuple[str, int] | None = None  # of the problem, see Problem.shape
     certificate: Certificate | None = None  # of the optimality of a mode
     dual: Array | None = None  # variables of a mode
-    # quantiles of the variance of groups' effects, by term, where these were integrated out
+    # covariances of groups' effects, (m, r, r), by term: draws where these were integrated out
     variances: Mapping[str, Array] = field(default_factory=dict)
     width: Width | None = None  # of the data; without it that of the posterior is reported
 
@@ -212,7 +213,7 @@ class Machine:
         if held is not None and term.name in held.hyper:
             return covariances(term, held.hyper[term.name]).mean(axis=0)
         if term.name in self.variances:
-            return np.full((1, 1), self.variances[term.name].mean())
+            return np.asarray(self.variances[term.name].mean(axis=0))
         out = term.prior.spread(self.state.priors[k], term.design.width)
         return np.asarray(out if np.ndim(out) else out * np.eye(term.design.r))
 
@@ -364,7 +365,7 @@ def find_posterior(
     if isinstance(result, Draws):
         problem = result.typical(problem)
         machine = from_draws(problem, result, disagreement(found))
-    elif isinstance(scheme, VB) and scheme.bound == "auto" and can_integrate(problem):
+    elif isinstance(scheme, VB) and scheme.bound == "auto" and problem.model.grouped:
         machine, problem = _with_groups(problem, result)
     else:
         machine = _from_ascent(problem, result)
@@ -372,8 +373,14 @@ def find_posterior(
 
 
 def _with_groups(problem: Problem, ascent: Ascent) -> tuple[Machine, Problem]:
-    """The machine with groups integrated out; its rows contribute what they do without a bound."""
-    found = None if ascent.stopped else integrate_groups(problem, ascent.state)
+    """The machine with groups integrated out, where that can be done.
+
+    Its rows then contribute what they do without a bound.
+    """
+    found = None
+    if not ascent.stopped:
+        several = problem.model.terms[-1].prior.is_blocked
+        found = (integrate_slopes if several else integrate_groups)(problem, ascent.state)
     if found is None:
         return _from_ascent(problem, ascent), problem
     likelihood = problem.model.likelihood

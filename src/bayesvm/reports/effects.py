@@ -144,7 +144,7 @@ class GroupEffects:
         if held is not None and term.name in held.hyper:
             return covariances(term, held.hyper[term.name])
         if term.name in machine.variances:
-            return machine.variances[term.name][:, None, None]
+            return machine.variances[term.name]
         j = next(j for j, one in enumerate(self.fit.machines) if one is machine)
         s, rng = machine.state.priors[k], stream(0, "scatter", j, k)
         draws: Array = term.prior.scatter(s, term.design.width, VARIANCES, rng)
