@@ -7,7 +7,7 @@ from bayesvm.core.arrays import one_against_rest
 from bayesvm.kernels import RBF, Scaled
 from bayesvm.likelihoods import SoftHinge
 from bayesvm.machines.classes import score_softmax
-from bayesvm.processes import amplitude
+from bayesvm.processes import process as processes
 from bayesvm.processes.amplitude import FOLDS, FoldedAmplitude, held_out, part_of, predicted
 from bayesvm.processes.evidence import LabelledPoints, Search
 from bayesvm.processes.process import Labels, Prior
@@ -86,7 +86,7 @@ def test_single_precision_gives_the_same_loss(monkeypatch):
     seen, _ = labelled(noise=0.2)
     prior = Prior(Scaled(1.0, RBF(1.0)), 4.0)
     losses = [FoldedAmplitude(prior, seen, SITE, Search(), 3)(2.0)]
-    monkeypatch.setattr(amplitude, "SINGLE", 10)
+    monkeypatch.setattr(processes, "LIGHT", 10)
     losses += [FoldedAmplitude(prior, seen, SITE, Search(), 3)(2.0)]
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
     assert losses[1] != losses[0]

@@ -8,7 +8,8 @@ from tests.problems import frozen
 
 from bayesvm.kernels import RBF, Linear, Matern, Polynomial, Scaled
 from bayesvm.likelihoods import Hinge, Logistic, SkewedLaplace
-from bayesvm.processes.process import Gram, Labels, LowRank, covariance_of, fit_sites
+from bayesvm.processes.matrices import covariance_of
+from bayesvm.processes.process import Gram, Labels, LowRank, fit_sites
 from bayesvm.processes.whitened import jitter
 
 RNG = np.random.default_rng(0)

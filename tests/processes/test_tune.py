@@ -24,7 +24,8 @@ from bayesvm.processes.evidence import (
     maximise_evidence,
     parameter_prior,
 )
-from bayesvm.processes.process import Gram, Labels, LowRank, Prior, covariance_of, fit_sites
+from bayesvm.processes.matrices import covariance_of
+from bayesvm.processes.process import Gram, Labels, LowRank, Prior, fit_sites
 from bayesvm.processes.tune import (
     SETTLED,
     Amplitude,

@@ -23,7 +23,6 @@ from .shared import ClassLabels, SharedSites, fit_shared, sites_of
 FOLDS = 3
 LOOKS = 20  # amplitudes that are tried, about
 SETTLED = 1e-4  # gain a row that ends a fit
-SINGLE = 300  # points from which on fits are made in single precision
 
 
 def held_out(c: Array, groups: Array, folds: int, rng: np.random.Generator) -> Array:
@@ -108,7 +107,7 @@ class FoldedAmplitude:
         rows = np.flatnonzero(first.c > self.out[:, k])
         kept, points = replace(first, c=first.c - self.out[:, k]).take(rows)
         Y = np.stack([labels.y[rows] for labels in machines], axis=1)
-        labels, part = ClassLabels(Y, kept), part_of(process, points)
+        labels, part = ClassLabels(Y, kept), part_of(process, points).light
         fits = fit_shared(part, labels, self.site, self.starts[k], SETTLED)
         self.starts[k] = sites_of(fits)
         return Fold(points, fits)
@@ -125,8 +124,7 @@ class FoldedAmplitude:
 def part_of(process: Gram | LowRank, points: Array) -> Gram | LowRank:
     """The process at some of its points."""
     if isinstance(process, Gram):
-        K = process.K[np.ix_(points, points)]
-        return Gram(K, single=K.astype(np.float32) if len(K) >= SINGLE else None)
+        return Gram(process.K[np.ix_(points, points)])
     return replace(process, X=process.X[points], C=process.C[points], rest=process.rest[points])
 
 

@@ -13,6 +13,13 @@ from .whitened import JITTER
 ROUNDING = 5e3  # of a factorisation, as a share of the diagonal, in units of that of a number
 
 
+def covariance_of(values: Array, level: float) -> Array:
+    """Covariance of f at points from their kernel values: jitter and the level added."""
+    K = values + level
+    K[np.diag_indices_from(K)] += JITTER * np.mean(np.diag(values))
+    return K
+
+
 def pull_places(kernel: Any, cross: Array, among: Array, X: Array, Z: Array) -> Array:
     """Gradient in the points Z from those in the values with X, ``(n, m)``, and with themselves."""
     left, right = kernel.pull_points(among, Z)

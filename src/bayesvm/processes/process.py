@@ -54,6 +54,7 @@ from ..inference.loop import Pace, SinglePace, Step, climb
 from ..inference.progress import Watch, silent
 from ..machines.leave_one_out import leave_one_out
 from .matrices import (
+    covariance_of,
     factor,
     factor_in_place,
     inverse_of,
@@ -72,6 +73,7 @@ from .whitened import JITTER, kernel_factor
 Site = Callable[[Array, Array, Array], Local]
 
 FIRST = 2.0  # size of f before anything is known, with unit variance
+LIGHT = 300  # points from which on a search may do with single precision
 MANY = 2000  # points from which on passes are made in single precision, the last apart,
 SINGLE_STRONG = 1e-3  # the same there,
 CORRECTIONS = 2  # and of the mean
@@ -170,13 +172,6 @@ class Prior:
         return Gram(covariance_of(values, self.level), self.kernel, X, values, self.level)
 
 
-def covariance_of(values: Array, level: float) -> Array:
-    """Covariance of f at points from their kernel values: jitter and the level added."""
-    K = values + level
-    K[np.diag_indices_from(K)] += JITTER * np.mean(np.diag(values))
-    return K
-
-
 @dataclass(frozen=True, eq=False)
 class Gram:
     """The exact process at points, by its covariance matrix there."""
@@ -193,9 +188,17 @@ class Gram:
     @cached_property
     def rough(self) -> Gram:
         """The process by which many points are climbed: matrices in half the time, seven digits."""
-        if self.K.shape[0] < MANY or self.single is not None:
-            return self
-        return replace(self, single=self.K.astype(np.float32))
+        return self._single(MANY)
+
+    @property
+    def light(self) -> Gram:
+        """The process for fits of a search: in single precision throughout, but for few points."""
+        return self._single(LIGHT)
+
+    def _single(self, least: int) -> Gram:
+        """The process in single precision if it has so many points."""
+        few = self.K.shape[0] < least or self.single is not None
+        return self if few else replace(self, single=self.K.astype(np.float32))
 
     @property
     def exact(self) -> Gram:
@@ -229,8 +232,7 @@ class Gram:
 
         @cache
         def covariance() -> Array:
-            least = np.sqrt(strong / diag)
-            return posterior_covariance(R, np.maximum(s, least), v)
+            return posterior_covariance(R, np.maximum(s, np.sqrt(strong / diag)), v)
 
         def solve(b: Array) -> tuple[Array, Array]:
             if on.size < diag.size:
@@ -303,7 +305,7 @@ class LowRank:
         """The process by which points are climbed."""
         return self
 
-    exact = rough
+    exact = light = rough
 
     @staticmethod
     def of(kernel: Any, Z: Array, X: Array, level: float, fitc: bool) -> LowRank:
@@ -367,16 +369,17 @@ class LowRank:
 
     def slope(self, fits: Sequence[SiteFit]) -> Array:
         """Gradient in the kernel's log parameters of the bounds at their optima over sites."""
-        cross, own, among = self._gradients(fits)
-        theta: Array = self.kernel.pull(cross, self.X, self.Z)
-        return theta + self.kernel.pull_diag(own, self.X) + self.kernel.pull(among, self.Z)
+        return self._pulled(*self._gradients(fits))
 
     def slopes(self, fits: Sequence[SiteFit]) -> tuple[Array, Array]:
         """The same gradient, and that in the inducing points, ``(m, p)``."""
         cross, own, among = self._gradients(fits)
+        places = pull_places(self.kernel, cross, among, self.X, self.Z)
+        return self._pulled(cross, own, among), places
+
+    def _pulled(self, cross: Array, own: Array, among: Array) -> Array:
         theta: Array = self.kernel.pull(cross, self.X, self.Z)
-        theta = theta + self.kernel.pull_diag(own, self.X) + self.kernel.pull(among, self.Z)
-        return theta, pull_places(self.kernel, cross, among, self.X, self.Z)
+        return theta + self.kernel.pull_diag(own, self.X) + self.kernel.pull(among, self.Z)
 
     def _gradients(self, fits: Sequence[SiteFit]) -> tuple[Array, Array, Array]:
         r"""Gradients in kernel values: of rows with points, with themselves, of points.

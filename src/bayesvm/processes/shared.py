@@ -315,7 +315,7 @@ class SharedFits:
     def __call__(self, process: Gram | LowRank) -> list[SharedFit]:
         near = [sites for sites in self.sites if sites is not None]
         start = joined(near) if len(near) == len(self.sites) else None
-        fits = fit_shared(process, self.labels, self.site, start, self.tol, share=average)
+        fits = fit_shared(process.light, self.labels, self.site, start, self.tol, share=average)
         self.sites = [fit.sites for fit in fits]
         return fits
 

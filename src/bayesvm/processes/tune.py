@@ -48,7 +48,8 @@ from .evidence import (
     parameter_prior,
 )
 from .local import earned, judge_local
-from .process import Gram, Prior, Site, SiteFit, Sites, covariance_of, fit_sites, target_sites
+from .matrices import covariance_of
+from .process import Gram, Prior, Site, SiteFit, Sites, fit_sites, target_sites
 
 MANY = 1000  # most points of the search for the amplitude, and of folds
 FOLDED = 800  # points of folds that judge the amplitude for several classes
