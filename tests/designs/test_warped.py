@@ -43,6 +43,13 @@ def test_weights_units_and_signs():
     np.testing.assert_allclose(columns(-X, c).columns(-X), -want, atol=1e-10)
 
 
+def test_gaussian_and_uniform_columns_stay_as_they_are():
+    x = np.column_stack([RNG.standard_normal(300), RNG.random(300), np.exp(RNG.random(300))])
+    design = columns(x, np.ones(300))
+    plain = Standardised(design.center, design.scale).columns(x)
+    np.testing.assert_allclose(design.columns(x), plain, atol=1e-12)
+
+
 @pytest.mark.parametrize("n", [40, 1000])
 def test_the_curve_rises_everywhere_and_leads_back(n):
     x = RNG.standard_t(2, (n, 1))
