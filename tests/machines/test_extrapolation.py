@@ -13,22 +13,23 @@ MOMENTS = Moments(np.repeat([0, 1], 100), np.zeros((200, 1)), V, np.ones(200))
 MASSES = np.array([30.0, 70.0])
 
 
-@pytest.mark.parametrize("limit", [np.inf, 8.0])
+@pytest.mark.parametrize("limit", [np.inf, 8.0, 1.5])
 def test_nothing_changes_near_and_everything_far_away(limit):
     far = Extrapolation.of(MOMENTS, MASSES, limit)
     logs = np.log([[0.001, 0.999]])
     np.testing.assert_array_equal(far.mixed(logs, V.max()[None, None]), logs)
-    begin = np.array([[far.begin]])
-    np.testing.assert_allclose(far.mixed(logs, begin * (1 + 1e-9)), logs, atol=1e-6)
+    begin = min(far.begin, far.near)
+    np.testing.assert_allclose(far.mixed(logs, np.array([[begin * (1 + 1e-9)]])), logs, atol=1e-5)
     end = far.mixed(logs, np.array([[min(limit, 1e12)]]))
     np.testing.assert_allclose(end, np.log([[0.3, 0.7]]), atol=1e-6)
-    v = np.linspace(far.begin, min(limit, 100.0), 50)[:, None]
+    v = np.linspace(begin, min(limit, 100.0), 50)[:, None]
     odds = np.diff(far.mixed(np.repeat(logs, 50, axis=0), v), axis=1)[:, 0]
     assert np.all(np.diff(odds) < 0)
 
 
 def test_a_link_fitted_to_rows_like_no_others_is_kept():
-    assert Extrapolation.of(MOMENTS, MASSES, float(np.quantile(V, 0.98))) is None
+    full = Extrapolation.of(MOMENTS, MASSES, float(np.quantile(V, 0.98)))
+    np.testing.assert_array_equal(full.weight(V), 1.0)
     assert Extrapolation.of(MOMENTS._replace(v=0 * V), MASSES, np.inf) is None
     assert Extrapolation.of(MOMENTS, np.array([0.0, 1.0]), np.inf) is None
 

@@ -1,13 +1,14 @@
 r"""Far from the training rows probabilities go to the shares of the classes.
 
 A link is fitted to training rows, each left out, and says nothing of rows at which f is much less
-certain than at any of these.  From a variance :math:`v_0` on, log probabilities are therefore mixed
-with those of the classes' shares :math:`\pi_k`,
+certain than at any of these.  There log probabilities are therefore mixed with those of the
+classes' shares :math:`\pi_k`,
 
 .. math:: \log p_k \leftarrow \log\pi_k + g(v)\,(\log p_k - \log\pi_k) + \text{const},
 
-with :math:`g = (v_1 - v)/(v_1 - v_0)` for a process whose variance cannot exceed :math:`v_1`, and
-:math:`g = v_0/v` for a linear predictor, whose mean and variance grow without limit.
+with :math:`g = v_0/v` beyond :math:`v_0`, four times the largest variance at a training row.  For a
+process whose variance cannot exceed :math:`v_2`, *g* is also at most
+:math:`(v_2 - v)/(v_2 - v_1)`, with :math:`v_1` close to :math:`v_2`.
 """
 
 from __future__ import annotations
@@ -20,40 +21,42 @@ from ..core.types import Array
 from .leave_one_out import Moments
 
 # Chosen on folds 0 and 1 of 21 sets so that the log loss of held-out rows stays what it is.
-LITTLE = 0.97  # share of v_1 from which on a process knows little of a row: v_0,
+DISTANCE = 2.0  # of v_0, as a multiple of that of the farthest training row: a square root
+LITTLE = 0.97  # share of v_2 from which on a process knows little of a row: v_1,
 RARE = 0.01  # unless f is less certain at more than such a share of the training rows;
-FULL = 0.995  # if even then v_0 is so close to v_1, the link was fitted to rows like no others
-DISTANCE = 2.0  # of a linear predictor's v_0, as a multiple of the farthest training row's
+FULL = 0.995  # if even then v_1 is so close to v_2, the link was fitted to rows like no others
 
 
 class Extrapolation(NamedTuple):
-    """Where the mixing with the classes' shares begins and ends, and logs of these shares."""
+    """Variances from which on the classes' shares are mixed in, and logs of these shares."""
 
-    begin: float
-    end: float
+    begin: float  # v_0
+    near: float  # v_1, infinite where there is no limit
+    end: float  # v_2
     shares: Array  # (classes,)
 
     @staticmethod
     def of(moments: Moments, masses: Array, limit: float) -> Extrapolation | None:
         """From moments at rows left out; ``limit`` is the largest variance, or infinite."""
         v = moments.v.mean(axis=1)
+        if not v.max() > 0 or not np.all(masses > 0):
+            return None
+        begin, near, shares = DISTANCE**2 * float(v.max()), np.inf, np.log(masses / masses.sum())
         if np.isfinite(limit):
             order = np.argsort(v)
             mass = np.cumsum(moments.c[order])
             rare = float(v[order][np.searchsorted(mass, (1.0 - RARE) * mass[-1])])
-            begin = max(rare, LITTLE * limit)
-        else:
-            begin = DISTANCE**2 * float(v.max())
-        if not v.max() > 0 or not begin < FULL * limit or not np.all(masses > 0):
-            return None
-        return Extrapolation(begin, limit, np.log(masses / masses.sum()))
+            near = max(rare, LITTLE * limit)
+        return Extrapolation(begin, near if near < FULL * limit else np.inf, limit, shares)
 
     def weight(self, v: Array) -> Array:
         """The weight g of the link at rows with variances ``v`` of each machine."""
-        mean = np.maximum(v.mean(axis=-1), self.begin)
-        if np.isfinite(self.end):
-            return np.maximum((self.end - mean) / (self.end - self.begin), 0.0)
-        return self.begin / mean
+        mean = v.mean(axis=-1)
+        g = self.begin / np.maximum(mean, self.begin)
+        if not np.isfinite(self.near):
+            return g
+        rest = (self.end - np.maximum(mean, self.near)) / (self.end - self.near)
+        return np.minimum(g, np.maximum(rest, 0.0))
 
     def mixed(self, logs: Array, v: Array) -> Array:
         """Logs of probabilities up to a constant, ``(n, classes)``, mixed with the shares."""
