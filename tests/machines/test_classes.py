@@ -195,7 +195,7 @@ def test_intervals_are_those_of_the_link():
     low, high = model.predict_interval(X[:7], level=0.8)
     p = model.predict_proba(X[:7])
     assert np.all((low <= p) & (p <= high))
-    m, v = model._moments(X[:7])
+    m, v = model._moments(X[:7], reported=True)
     f = m + np.sqrt(v) * np.random.default_rng(0).standard_normal((20_000, *m.shape))
     drawn = np.quantile(softmax(model.fit_.link.a * f + model.fit_.link.b, axis=-1), [0.1, 0.9], 0)
     # averaging over f moves one end further out

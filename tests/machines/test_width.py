@@ -15,8 +15,9 @@ from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.inference import Gibbs
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.likelihoods.tight import Tight
-from bayesvm.machines.calibration import Calibrated, Scale, fit_link
+from bayesvm.machines.calibration import Scale, fit_link
 from bayesvm.machines.posterior import DrawsPosterior
+from bayesvm.machines.skewed import Skewed
 from bayesvm.machines.width import GRID, SPREAD, RootCovariance, Width, factor, prior_scale
 from bayesvm.model.passes import slope_block
 
@@ -125,19 +126,26 @@ def test_the_factor_of_a_true_model_is_near_one():
     assert factor(Hinge(), y, c, m / 2, v, (m / 2, v)) > 1.5  # its scale is not the data's
 
 
-def test_variance_of_the_link():
-    """By the derivatives of the log odds in log a and in the level at the centre."""
-    V, m = np.array([[0.04, 0.01], [0.01, 0.09]]), np.linspace(-1, 1, 5)
-    link = Calibrated(1.3, 0.2, 0.5, 0.4, V)
+@pytest.mark.parametrize("curve", [(), (0.3, -0.2)])
+def test_variance_of_the_link(curve):
+    """By differences of the log odds in its parameters, on the scale of the rows."""
+    scale, x = Scale(0.4, 1.7), np.array([np.log(2.0), 0.2, np.log(0.5), *curve])
+    R = np.random.default_rng(0).standard_normal((x.size, x.size))
+    V, m, v = R @ R.T, np.linspace(-2, 3, 7), np.linspace(0, 2, 7)
 
-    def odds(step, level):
-        a = 1.3 * np.exp(step)
-        return a * (m - 0.4) + 1.3 * 0.4 + 0.2 + level
+    def link(x):
+        plain = scale.link(x[:3], V)
+        numbers = plain.a, plain.b, plain.c, plain.centre, V
+        return Skewed(*numbers, *x[3:]) if curve else plain
 
     eps = 1e-6
-    D = np.stack([odds(eps, 0) - odds(-eps, 0), odds(0, eps) - odds(0, -eps)]) / (2 * eps)
-    own = link.variance(m) - replace(link, cov=None).variance(m)
-    assert_allclose(own, np.einsum("in,ij,jn->n", D, V, D), rtol=1e-6)
+    each = eps * np.eye(x.size)
+    D = np.stack([(link(x + e).logit(m, v) - link(x - e).logit(m, v)) / (2 * eps) for e in each])
+    D, V = D[:3], V[:3, :3]  # given the curve
+    found = replace(link(x), cov=V)
+    own = found.variance(m, v) - replace(found, cov=None).variance(m, v)
+    expected = (1.0 + found.c * v) * np.einsum("in,ij,jn->n", D, V, D)
+    assert_allclose(own, expected, rtol=1e-6)
 
 
 def test_uncertainty_of_the_link_is_that_of_repeated_labels():

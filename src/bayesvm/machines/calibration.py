@@ -51,10 +51,11 @@ class Link:
         out: Array = expit(self.logit(m, v))
         return out
 
-    def variance(self, m: Array) -> Array:
-        """Variance of the log odds where f is known to be ``m``: the link is not known exactly.
+    def variance(self, m: Array, v: Array) -> Array:
+        """Variance of the log odds at ``m``, since the link is not known exactly.
 
         Here for the shape of the curve: in the tails no rows tell a logistic from a probit one.
+        Rows inform the link where f has variances like ``v``.
         """
         z = self.logit(m, np.zeros_like(m))
         other = log_ndtr(z / PROBIT_SLOPE) - log_ndtr(-z / PROBIT_SLOPE)
@@ -67,7 +68,8 @@ class Calibrated(Link):
     r"""Logistic link :math:`\sigma\big((am + b)/\sqrt{1 + cv}\big)` with three fitted numbers.
 
     The weight *c* of the posterior variance is fitted like slope and offset; see
-    :func:`score_link`.  ``cov`` is the covariance of log a and of the log odds at ``centre``.
+    :func:`score_link`.  ``cov`` is the covariance of log a, the log odds at ``centre``, and the log
+    of c divided by a squared.
     """
 
     a: float
@@ -87,17 +89,19 @@ class Calibrated(Link):
     def logit(self, m: Array, v: Array) -> Array:
         return self.a * self.score(m, v)
 
-    def variance(self, m: Array) -> Array:
-        shape = super().variance(m)
+    def variance(self, m: Array, v: Array) -> Array:
+        shape = super().variance(m, v)
         if self.cov is None:
             return shape
-        D = self.slopes(m)
-        out: Array = shape + np.einsum("...i,ij,...j->...", D, self.cov, D)
+        D = self.slopes(m, v)  # of averaged log odds, which are smaller
+        out: Array = shape + (1.0 + self.c * v) * np.einsum("i...,ij,j...->...", D, self.cov, D)
         return out
 
-    def slopes(self, m: Array) -> Array:
-        """Derivatives of the log odds in the numbers that ``cov`` is of, ``(n, 2)``."""
-        return np.stack([self.a * (m - self.centre), np.ones_like(m)], axis=-1)
+    def slopes(self, m: Array, v: Array) -> Array:
+        """Derivatives of the log odds in the numbers that ``cov`` is of, those first."""
+        q = 1.0 + self.c * v
+        root, part, z = np.sqrt(q), 1.0 - 1.0 / q, self.logit(m, v)
+        return np.stack([self.a * (m - self.centre) / root - z * part, 1.0 / root, -0.5 * z * part])
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,7 @@ def fit_link(
     """
     x, _, rows = posterior_mode(y, m, v, c, earlier)
     information = _derivatives(x, rows.t, *rows.standardised(), rows.c)[2]
-    return rows.scale.link(x, np.linalg.inv(information)[:2, :2])
+    return rows.scale.link(x, np.linalg.inv(information))
 
 
 def posterior_mode(

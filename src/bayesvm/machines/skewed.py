@@ -57,12 +57,9 @@ class Skewed(Calibrated):
         out: Array = stretched(bent(s, self.skew) / np.sqrt(1.0 + self.c * v), self.tail) / self.a
         return out
 
-    def slopes(self, m: Array) -> Array:
-        s = self.a * (m + self.offset)
-        steep = tail_slopes(bent(s, self.skew), self.tail)[0]
-        rise = steep * rise_of(s, self.skew)
-        first = rise * self.a * (m - self.centre)
-        return np.stack([first, rise, steep * turn_of(s, self.skew)], axis=-1)
+    def slopes(self, m: Array, v: Array) -> Array:
+        q, a, b = 1.0 + self.c * v, self.a, self.b
+        return _derivatives(a * (m - self.centre), a * m + b, q, self.skew, self.tail)[1][:3]
 
 
 def bent(s: Array, skew: float) -> Array:
@@ -133,9 +130,8 @@ def fit_skewed(
     ).x
     plain, D = rows.scale.link(found[:3]), _slopes(found, *rows.standardised())
     p = expit(D.z)
-    information = (D.each * (rows.c * p * (1.0 - p))) @ D.each.T + np.diag(precision)
-    # given the tail: what is not known of it is in the shape of the curve, see Link.variance
-    cov = np.linalg.inv(information[:4, :4])[np.ix_([0, 1, 3], [0, 1, 3])]
+    known = D.each[:3]  # given the curve: of its shape see Link.variance
+    cov = np.linalg.inv((known * (rows.c * p * (1.0 - p))) @ known.T + np.diag(PRIOR_PRECISION))
     return Skewed(plain.a, plain.b, plain.c, plain.centre, cov, *map(float, found[3:]))
 
 
@@ -147,15 +143,18 @@ class Slopes(NamedTuple):
 
 
 def _slopes(x: Array, m: Array, v: Array) -> Slopes:
-    a, skew = np.exp(x[0]), x[3]
-    s = a * m + x[1]
-    q = 1.0 + np.exp(x[2]) * a * a * v
+    a = np.exp(x[0])
+    return _derivatives(a * m, a * m + x[1], 1.0 + np.exp(x[2]) * a * a * v, x[3], x[4])
+
+
+def _derivatives(own: Array, s: Array, q: Array, skew: float, tail: float) -> Slopes:
+    """At am, measured from the centre of the rows, s = am + b and q = 1 + cv."""
     root, part = np.sqrt(q), 1.0 - 1.0 / q
     r = bent(s, skew) / root
-    steep, last = tail_slopes(r, x[4])
+    steep, last = tail_slopes(r, tail)
     rise, turn = rise_of(s, skew) / root, turn_of(s, skew) / root
-    each = steep * np.stack([rise * a * m - r * part, rise, -0.5 * r * part, turn])
-    return Slopes(stretched(r, x[4]), np.vstack([each, last]))
+    each = steep * np.stack([rise * own - r * part, rise, -0.5 * r * part, turn])
+    return Slopes(stretched(r, tail), np.concatenate([each, last[None]]))
 
 
 def loss_of(x: Array, rows: LinkRows, centre: Array, precision: Array) -> tuple[float, Array]:

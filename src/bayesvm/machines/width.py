@@ -53,6 +53,7 @@ FREE = 1e-4  # precision, as a share of the rows', below which a coefficient cou
 # the coverage of coefficients.
 GRID = np.linspace(-8.0, 8.0, 97)
 SPREAD = 6.0
+PULL = 0.5  # share of the pull's variance that counts for probabilities; chosen likewise
 MOST_FITTED = 0.5  # share of the rows that are not used up by a function, at least
 
 
@@ -227,8 +228,7 @@ def matrices(problem: Problem, coef: Coef, P: Array) -> Width:
     if not is_tight:  # the covariance of a bound is too small
         A = problem.slopes(coef).A.M
         coef = Coef(mean, _inverse(A, P))
-    sums = problem.slopes(coef)
-    left = RootCovariance(_without(sums, mean, P, problem))
+    first = sums = problem.slopes(coef)
     s, aim = _scaled(sums, mean, P)
     for _ in range(PASSES if problem.n <= FEW_ROWS else 0):
         old, mean = s, np.linalg.solve(sums.A.M + np.diag(P / s), aim)
@@ -236,7 +236,8 @@ def matrices(problem: Problem, coef: Coef, P: Array) -> Width:
         s, aim = _scaled(sums, mean, P)
         if np.all(np.abs(s - old) < SETTLED * old):
             break
-    return Width(cov=RootCovariance(_root(sums.A.M, P, sums.J.M + np.diag(s * P))), left=left)
+    cov = RootCovariance(_root(sums.A.M, P, sums.J.M + np.diag(s * P)))
+    return Width(cov=cov, left=RootCovariance(_without(first, coef.mean, P, s, problem)))
 
 
 def _inverse(A: Array, P: Array) -> FullCovariance:
@@ -251,9 +252,17 @@ def _root(A: Array, P: Array, M: Array) -> Array:
     return out
 
 
-def _without(sums: Slopes, mean: Array, P: Array, problem: Problem) -> Array:
-    """The root without the directions of the mean and of the intercept."""
+def _without(sums: Slopes, mean: Array, P: Array, s: Array, problem: Problem) -> Array:
+    """The root without the directions of the mean and of the intercept.
+
+    Of the pull of the penalty what remains is that it is not the same in all directions.
+    """
     A, root = sums.A.M, _root(sums.A.M, P, sums.J.M)
+    shrunk = np.linalg.solve(A + np.diag(P), A)
+    own = float(mean @ A @ mean)
+    shrunk[np.diag_indices_from(shrunk)] -= own / max(own + float(P @ mean**2), 1e-300)
+    held = FREE * np.diag(A) < P
+    root = np.hstack([root, shrunk[:, held] * np.sqrt(PULL * s[held] / P[held])])
     fixed = [mean]
     for term, where in zip(problem.model.terms, problem.model.slices, strict=True):
         if term.name == "intercept":
