@@ -103,9 +103,9 @@ def test_intervals_are_those_of_draws(data, name):
     frame, y, _ = data
     X = frame[["age", "dose"]].to_numpy()
     model = (
-        BayesianLinearSVC(probability="probit")
+        BayesianLinearSVC(probability="probit", width="model")
         if name == "linear"
-        else BayesianSVC(n_inducing=None)
+        else BayesianSVC(n_inducing=None, width="model")
     ).fit(X, y)
     row = model.average_effects(X, 1).iloc[0]
     half = 0.5 * X[:, 1].std() * np.array([0.0, 1.0])
@@ -136,3 +136,20 @@ def test_classes_schemes_and_kinds_of_tables(data):
         model.average_effects(X, "weight")
     with pytest.raises(ValueError, match="is not known"):
         model.average_effects(X, change="much")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("likelihood", ["logistic", "hinge"])
+def test_intervals_cover(likelihood):
+    """Forty sets of three columns: 120 intervals of 90 %, of which 95 to 118 (4 sd) cover."""
+    b, held = np.array([1.2, -0.5, 0.0]), 0
+    for seed in range(40):
+        rng = np.random.default_rng((seed, 5))
+        X = rng.standard_normal((250, 3))
+        f = X @ b
+        model = BayesianLinearSVC(likelihood=likelihood).fit(X, rng.random(250) < expit(f))
+        half = 0.5 * b * X.std(axis=0)
+        truth = (expit(f[:, None] + half) - expit(f[:, None] - half)).mean(axis=0)
+        found = model.average_effects(X)
+        held += int(np.sum((found["lower"] <= truth) & (truth <= found["upper"])))
+    assert 95 <= held <= 118

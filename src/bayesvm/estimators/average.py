@@ -15,6 +15,7 @@ from ..core import arrays
 from ..core.types import Array
 from ..inputs.reading import column_names, column_of
 from ..inputs.tables import cells_of
+from ..machines.calibration import Calibrated
 from ..machines.machine import Machine
 from ..model.latent import predict_rows
 from ..reports.tables import pandas_for, stacked, tails
@@ -122,7 +123,7 @@ def average(model: Any, X: Any, columns: Any, change: Any, level: float, groups:
     for k in range(mean.shape[1]):
         table = {"mean": mean[:, k]}
         if spread:
-            table |= _spread(fit.machines, mean[:, k], [[x[k] for x in p] for p in pulls], ends)
+            table |= _spread(fit, mean[:, k], [[x[k] for x in p] for p in pulls], ends)
             for end in ("lower", "upper"):
                 table[end] = np.clip(table[end], -1.0 / unit, 1.0 / unit)
         frames.append(pd.DataFrame(table, index=index))
@@ -132,10 +133,12 @@ def average(model: Any, X: Any, columns: Any, change: Any, level: float, groups:
 def pulls_at(model: Any, X: Any, groups: Any) -> list[Array]:
     """Derivatives of average probabilities of rows in the coefficients of each machine.
 
-    Each is a matrix ``(classes, K)``; of two classes only the second counts.
+    Each is a matrix ``(classes, K)``; of two classes only the second counts.  The last is that in
+    the numbers of a fitted link.
     """
     fit, n = model.fit_, 0
-    pull = [np.zeros(())] * len(fit.machines)
+    link = fitted_link(fit)
+    pull = [np.zeros(())] * (len(fit.machines) + (link is not None))
     for rows in pieces(model, model._read_new(X, groups), PIECE):
         m, v = (np.stack(x, axis=1) for x in zip(*fit.moments_at(rows), strict=True))
         n, first = n + len(m), 1 if fit.is_binary else 0
@@ -145,7 +148,17 @@ def pulls_at(model: Any, X: Any, groups: Any) -> list[Array]:
             rise = (fit.proba(m + step, v) - fit.proba(m - step, v))[:, first:]
             slope = rise / (2.0 * step[:, j, None])
             pull[j] = pull[j] + np.asarray(_columns(machine, rows).T @ slope).T
+        if link is not None:
+            p = fit.proba(m, v)[:, 1]
+            pull[-1] = pull[-1] + (p * (1.0 - p))[None] @ link.slopes(m[:, 0])
     return [x / n for x in pull]
+
+
+def fitted_link(fit: Any) -> Calibrated | None:
+    """The link of two classes, where it has an uncertainty of its own that is to be counted."""
+    machine = fit.machines[0]
+    counts = fit.is_binary and machine.width is not None and isinstance(machine.link, Calibrated)
+    return machine.link if counts and machine.link.cov is not None else None
 
 
 def _columns(machine: Any, rows: Any) -> Any:
@@ -156,18 +169,25 @@ def _columns(machine: Any, rows: Any) -> Any:
 
 
 def _spread(
-    machines: Sequence[Any], mean: Array, pulls: Sequence[Sequence[Array]], ends: Any
+    fit: Any, mean: Array, pulls: Sequence[Sequence[Array]], ends: tuple[float, float]
 ) -> dict[str, Array]:
     """Standard deviations and intervals of effects with given derivatives."""
     each = [np.stack(x) for x in zip(*pulls, strict=True)]  # (effects, K) for each machine
-    pairs = list(zip(machines, each, strict=True))
-    sd = np.sqrt(sum(machine.reported.reported(C)[1] for machine, C in pairs))
-    if len(pairs) > 1:
-        low, high = mean + sd * ndtri(np.array(ends))[:, None]
-    else:
-        post = machines[0].reported
-        low, high = mean + post.quantiles(each[0], ends) - each[0] @ post.mean
-    return {"sd": sd, "lower": low, "upper": high}
+    z, link, machines = ndtri(np.array(ends))[:, None], fitted_link(fit), fit.machines
+    if len(machines) > 1:
+        pairs = zip(machines, each, strict=True)
+        sd = np.sqrt(sum(machine.reported.reported(C)[1] for machine, C in pairs))
+        low, high = mean + sd * z
+        return {"sd": sd, "lower": low, "upper": high}
+    (machine,), C, extra = machines, each[0], np.zeros(mean.shape)
+    post = machine.reported
+    if link is not None:  # what it corrects is not counted twice
+        post = machine.width.posterior(machine.posterior, of_link=True)
+        cov: Any = link.cov
+        extra = np.einsum("ei,ij,ej->e", each[-1], cov, each[-1])
+    gap = post.quantiles(C, ends) - C @ post.mean
+    low, high = mean + np.copysign(np.hypot(gap, z * np.sqrt(extra)), z)
+    return {"sd": np.sqrt(post.reported(C)[1] + extra), "lower": low, "upper": high}
 
 
 # ---------------------------------------------------------------------------------------------
