@@ -100,7 +100,9 @@ class BayesianSVC(BayesianClassifier):
         indicator of such cells where they are 1 % or more of the training rows; of categories they
         are a level.  ``"error"`` refuses them.
     standardize : bool, default=True
-        Centre and scale columns inside; length scales are then in units of a column's spread.
+        Centre and scale columns inside; length scales are then in units of a column's spread.  For
+        a kernel given by name and rows in memory, columns of numbers that are far from Gaussian are
+        bent towards their ranks as well.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities: three numbers fitted on leave-one-out moments (of more
         than two classes a softmax of all, with an offset for each), the pseudo-likelihood
