@@ -442,6 +442,11 @@ class KernelMachine:
         m, v = self.moments(X)
         return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
 
+    def band(self, X: Array, tails: tuple[float, float], rows: Rows | None = None) -> Array:
+        """Log odds at lower end, median and upper end of f, ``(3, n)``."""
+        f = self.quantiles(X, (tails[0], 0.5, tails[1]))
+        return self.link.logit(f, np.zeros_like(f))
+
     def proba(self, m: Array, v: Array) -> Array:
         return decisive(self.link.proba(m, v), self.link.score(m, v))
 
