@@ -150,7 +150,8 @@ def pulls_at(model: Any, X: Any, groups: Any) -> list[Array]:
             pull[j] = pull[j] + np.asarray(_columns(machine, rows).T @ slope).T
         if link is not None:
             p = fit.proba(m, v)[:, 1]
-            pull[-1] = pull[-1] + (p * (1.0 - p))[None] @ link.slopes(m[:, 0], v[:, 0])
+            slopes = link.slopes(m[:, 0], v[:, 0])  # (numbers, n)
+            pull[-1] = pull[-1] + (slopes @ (p * (1.0 - p)))[None]
     return [x / n for x in pull]
 
 
