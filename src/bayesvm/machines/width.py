@@ -158,8 +158,8 @@ class Width:
         flat = solve_triangular(
             post.root, gap.reshape(-1, gap.shape[-1]).T, trans=1, check_finite=False
         )
-        root = np.linalg.qr(cov.root.T, mode="r").T  # square, of the same covariance
-        return post.mean + (root @ flat).T.reshape(gap.shape)
+        root: Array = np.linalg.qr(cov.root.T, mode="r")  # square, of the same covariance
+        return post.mean + (root.T @ flat).T.reshape(gap.shape)
 
 
 def find_width(problem: Problem, post: Any, priors: Any, some: Problem, held: Held) -> Width | None:
