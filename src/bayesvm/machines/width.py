@@ -158,7 +158,7 @@ class Width:
         flat = solve_triangular(
             post.root, gap.reshape(-1, gap.shape[-1]).T, trans=1, check_finite=False
         )
-        root: Array = np.linalg.qr(cov.root.T, mode="r")  # square, of the same covariance
+        root = np.asarray(np.linalg.qr(cov.root.T, mode="r"))  # square, of the same covariance
         return post.mean + (root.T @ flat).T.reshape(gap.shape)
 
 
