@@ -58,7 +58,8 @@ MODELS = [
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_every_machine_gives_the_mean_before_the_link_shrinks_it(model):
     X, y = CANCER[0][::6, :4], CANCER[1][::6]
-    model.set_params(**{k: 0 for k in ("random_state",) if k in model.get_params()}).fit(X, y)
+    given = {"random_state": 0, "width": "model"}  # the link shrinks by the posterior's variance
+    model.set_params(**{k: v for k, v in given.items() if k in model.get_params()}).fit(X, y)
     mean, std = model.decision_function(X, return_std=True)
     np.testing.assert_allclose(
         model.decision_function(X), mean / np.sqrt(1.0 + std**2), rtol=1e-9, atol=1e-12
@@ -124,13 +125,14 @@ def test_intervals_of_several_classes_are_those_of_normalised_probabilities():
 @pytest.mark.parametrize("level", [0.9, 0.5])
 def test_intervals_of_two_classes_enclose_their_probabilities(link, level):
     X, y = CANCER
-    model = BayesianLinearSVC(probability=link).fit(X, y)
-    p = model.predict_proba(X)
-    low, high = model.predict_interval(X, level)
-    far = (p > 1e-12) & (p < 1 - 1e-12)
-    assert np.all((low < p)[far])
-    assert np.all((p < high)[far])
-    np.testing.assert_allclose(low[:, 0], 1.0 - high[:, 1], atol=1e-12)
+    for width in ("data", "model"):
+        model = BayesianLinearSVC(probability=link, width=width).fit(X, y)
+        p = model.predict_proba(X)
+        low, high = model.predict_interval(X, level)
+        far = (p > 1e-12) & (p < 1 - 1e-12)
+        assert np.all((low < p)[far])
+        assert np.all((p < high)[far])
+        np.testing.assert_allclose(low[:, 0], 1.0 - high[:, 1], atol=1e-12)
     # what the posterior of f says by itself is inside
     f, std = model.decision_function(X, return_std=True)
     reach = ndtri(0.5 + level / 2) * std

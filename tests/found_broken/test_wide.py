@@ -46,10 +46,10 @@ def test_ridge_settles_however_wide_the_table(options, most):
 )
 def test_a_wide_fit_is_that_of_all_columns_at_once(prior, bound):
     X, y = table(24, 270)
-    wide = BayesianLinearSVC(prior, VB(tol=1e-11, bound=bound)).fit(X, y)
+    wide = BayesianLinearSVC(prior, VB(tol=1e-11, bound=bound), width="model").fit(X, y)
     # more rows than columns, but the same 24: the model is solved with a matrix of the columns
     copies = np.arange(288) % 24
-    rows = BayesianLinearSVC(prior, VB(tol=1e-11, bound=bound))
+    rows = BayesianLinearSVC(prior, VB(tol=1e-11, bound=bound), width="model")
     rows.fit(X[copies], y[copies], sample_weight=np.full(288, 1 / 12))
     # fits end within 10 sqrt(tol) = 3e-5 standard deviations of where the next step would go
     assert np.max(np.abs(wide.coef_ - rows.coef_) / rows.coef_std_) < 1e-3

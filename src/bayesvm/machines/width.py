@@ -54,6 +54,7 @@ FREE = 1e-4  # precision, as a share of the rows', below which a coefficient cou
 GRID = np.linspace(-8.0, 8.0, 97)
 SPREAD = 6.0
 PULL = 0.5  # share of the pull's variance that counts for probabilities; chosen likewise
+MOST = 9.0  # factor of variances: where classes are far apart curvatures vanish
 MOST_FITTED = 0.5  # share of the rows that are not used up by a function, at least
 
 
@@ -169,14 +170,20 @@ def find_width(problem: Problem, post: Any, priors: Any, some: Problem, held: He
         return None
     P = model.precision(priors)
     few = problem.n < model.width or problem.past is not None
-    plain = problem.form == "dense" and isinstance(P, np.ndarray)
-    if few or not plain or model.is_latent or model.has_residual:
-        m, v = some.moments(_coef(post)) if isinstance(post, GaussianPosterior) else _at(some, post)
-        y, centre, spread, c = held
-        return Width(factor(model.likelihood, y, c, m, v, (centre, spread), some.outside()))
-    if isinstance(post, DrawsPosterior) and post.flat.shape[0] <= 2 * model.width:
-        return None
-    return matrices(problem, _coef(post), P)
+    if few and model.likelihood.normalised:  # the rows tell too little to mend the model
+        return Width()
+    plain = problem.form == "dense" and isinstance(P, np.ndarray) and not few
+    if isinstance(post, DrawsPosterior):  # their covariance is inverted
+        plain = plain and post.flat.shape[0] > 2 * model.width
+    # a start of chains may have coefficients at zero, with precisions to match
+    if plain and np.all(np.isfinite(P)) and not (model.is_latent or model.has_residual):
+        try:
+            return matrices(problem, _coef(post), P)
+        except np.linalg.LinAlgError:
+            pass
+    m, v = some.moments(_coef(post)) if isinstance(post, GaussianPosterior) else _at(some, post)
+    y, centre, spread, c = held
+    return Width(factor(model.likelihood, y, c, m, v, (centre, spread), some.outside()))
 
 
 def _coef(post: Any) -> Coef:
@@ -204,14 +211,14 @@ def factor(
     r"""What variances of f are multiplied by: :math:`\sum v_i^2\tilde g_i^2 / \sum v_i^2 h_i`.
 
     Both sums are variances of the mean of f at row *i* due to the label of that row, by the data
-    and by the model.  ``rest`` is what of ``v`` no row can reduce.  Never below one.  If the kernel
-    was ``chosen`` on the same rows it is divided by :math:`(1 - \sum h_iv_i/n)^2`, as in
+    and by the model.  ``rest`` is what of ``v`` no row can reduce.  From one to nine.  If the
+    kernel was ``chosen`` on the same rows it is divided by :math:`(1 - \sum h_iv_i/n)^2`, as in
     generalised cross-validation; that was decided by coverage on simulated sets.
     """
     smooth, own = tight(likelihood), v - rest
     h, g = smooth.expected(y, m, v).h, smooth.expected(y, *left_out).g
     reach = c * own**2
-    by = max(1.0, float(reach @ g**2) / max(float(reach @ h), 1e-300))
+    by = min(max(1.0, float(reach @ g**2) / max(float(reach @ h), 1e-300)), MOST)
     free = max(1.0 - float(c @ (h * own)) / float(c.sum()), MOST_FITTED)
     return by / free**2 if chosen else by
 
