@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "how_sure.md"
 PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 CELL = ["truth", "share", "n", "p"]
-TRUTHS = ["logistic", "probit", "hinge", "flipped"]
+TRUTHS = ["logistic", "probit", "hinge", "flipped", "slope", "wave", "step", "ring", "waves"]
 
 
 def read(path: Path) -> pd.DataFrame:
@@ -38,8 +38,12 @@ def _two(x: float) -> str:
     return "" if np.isnan(x) else f"{x:.2f}".removeprefix("0")
 
 
+def _part(rows: pd.DataFrame, part: str) -> pd.DataFrame:
+    return rows[rows["part"] == part].set_index([*CELL, "method"]).sort_index()
+
+
 def linear(rows: pd.DataFrame) -> str:
-    rows = rows[rows["part"] == "linear"].set_index([*CELL, "method"])
+    rows = _part(rows, "linear")
     head = ["truth", "positives", "rows", "columns", "**P**", "**coef**", "P, Wald", "coef, Wald"]
     head += ["P, old", "coef, old", "P, model", "coef, model", "width of P", "Wald's"]
     lines = []
@@ -66,10 +70,10 @@ def _sets(rows: pd.DataFrame) -> str:
 
 
 def kernel(rows: pd.DataFrame) -> str:
-    rows = rows[rows["part"] == "kernel"].set_index([*CELL, "method"])
+    rows = _part(rows, "kernel")
     head = ["truth", "columns", "rows", "**P**", "P, model", "P, GPC", "width of P", "GPC's"]
     lines = []
-    for cell in dict.fromkeys(rows.index.droplevel("method")):
+    for cell in sorted(set(rows.index.droplevel("method")), key=_order):
         one = rows.loc[cell]
         found = [_two(one["proba"].get(m, np.nan)) for m in ("data", "model", "gpc")]
         widths = [_two(one["proba_width"].get(m, np.nan)) for m in ("data", "gpc")]
@@ -78,11 +82,11 @@ def kernel(rows: pd.DataFrame) -> str:
 
 
 def mixed(rows: pd.DataFrame) -> str:
-    rows = rows[rows["part"] == "mixed"].set_index([*CELL, "method"])
+    rows = _part(rows, "mixed")
     head = ["positives", "rows", "**fixed effects**", "**P, known**", "**P, new**"]
     head += ["fixed effects, model", "P, known, model", "P, new, model"]
     lines = []
-    for cell in dict.fromkeys(rows.index.droplevel("method")):
+    for cell in sorted(set(rows.index.droplevel("method")), key=_order):
         one = rows.loc[cell]
         each = [(m, v) for m in ("data", "model") for v in ("coef", "proba", "other")]
         found = [_two(one[v].get(m, np.nan)) for m, v in each]
