@@ -311,6 +311,12 @@ def test_weights_of_any_size_give_probabilities(name, kind):
     check_valid(model.predict_proba(X))
 
 
+def test_nothing_is_printed_where_every_class_has_one_row(capfd):
+    X = np.random.default_rng(1).standard_normal((3, 3))
+    assert np.all(np.isfinite(BayesianSVC(random_state=0).fit(X, [0, 1, 2]).predict_proba(X)))
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_nothing_is_printed_for_tiny_weights(capfd):
     """LAPACK writes past Python, to the file descriptors."""

@@ -114,6 +114,14 @@ def test_a_useless_f_gives_the_share_of_the_label():
     assert isinstance(fit_skewed(y[few], m[few], v[few], c[few]), Skewed)
 
 
+def test_the_share_of_a_label_is_not_known_exactly():
+    rng = np.random.default_rng(2)
+    X, y = rng.standard_normal((300, 8)), (rng.random(300) < 0.3).astype(int)
+    low, high = BayesianLinearSVC().fit(X, y).predict_interval(X[:5], level=0.9)
+    wide = 2 * 1.645 * np.sqrt(y.mean() * (1 - y.mean()) / len(y))
+    np.testing.assert_allclose(high - low, wide, rtol=0.1)
+
+
 def test_log_odds_of_two_slopes_are_found_and_the_boundary_stays_linear():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3000, 3))

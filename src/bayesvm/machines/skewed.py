@@ -116,7 +116,7 @@ def fit_skewed(
     flat = prior + FLAT / np.sqrt(PRIOR_PRECISION)
     constant = -float(rows.c @ (rows.t * log_expit(flat[1]) + (1.0 - rows.t) * log_expit(-flat[1])))
     if constant < value - USELESS:
-        return rows.scale.link(flat)
+        return rows.scale.link(flat, _covariance(np.append(flat, [0.0, 0.0]), rows))
     precision = np.append(PRIOR_PRECISION, CURVE_SD**-2)
     centre, reach = np.append(prior, [0.0, 0.0]), 6.0 / np.sqrt(precision)
     found = minimize(
@@ -128,11 +128,18 @@ def fit_skewed(
         bounds=list(zip(centre - reach, centre + reach, strict=True)),
         options={"ftol": 1e-13, "gtol": 1e-8},
     ).x
-    plain, D = rows.scale.link(found[:3]), _slopes(found, *rows.standardised())
-    p = expit(D.z)
-    known = D.each[:3]  # given the curve: of its shape see Link.variance
-    cov = np.linalg.inv((known * (rows.c * p * (1.0 - p))) @ known.T + np.diag(PRIOR_PRECISION))
+    plain, cov = rows.scale.link(found[:3]), _covariance(found, rows)
     return Skewed(plain.a, plain.b, plain.c, plain.centre, cov, *map(float, found[3:]))
+
+
+def _covariance(x: Array, rows: LinkRows) -> Array:
+    """That of (log a, b, log kappa) given the curve; of its shape see Link.variance."""
+    z, D = _slopes(x, *rows.standardised())
+    p, known = expit(z), D[:3]
+    out: Array = np.linalg.inv(
+        (known * (rows.c * p * (1.0 - p))) @ known.T + np.diag(PRIOR_PRECISION)
+    )
+    return out
 
 
 class Slopes(NamedTuple):

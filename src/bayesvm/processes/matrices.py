@@ -82,6 +82,8 @@ def invert(L: Array) -> Array:
 
 def inverse_of(R: Array) -> Array:
     """The inverse R' R of which R, a lower triangle with zeros above its diagonal, is the root."""
+    if not R.size:  # LAPACK would print a complaint
+        return R
     times = lapack.dlauum if R.dtype == np.float64 else lapack.slauum
     half: Array = times(R, lower=1)[0]
     half[np.diag_indices_from(half)] *= 0.5
