@@ -3,7 +3,8 @@
     python benchmarks/raetsch_pages.py benchmarks/results/*/raetsch.csv
 
 A later file replaces what an earlier one has of our methods on a set, and adds to the others.  The
-first one's ``ours`` is the version before, to which the last one's is compared.
+first one's ``ours`` is the version before, to which the last one's is compared; the table of
+variants is of that version.
 A page marks the place of a table by ``<!-- raetsch: name -->`` and ``<!-- end -->``; what stands
 between is replaced.  So no number of the study is typed by hand.
 """
@@ -136,7 +137,11 @@ def summary(scores: Scores) -> str:
 
 
 def variants(scores: Scores) -> str:
-    """All variants, on the realisations that every one of them has seen."""
+    """All variants, on the realisations that every one of them has seen.
+
+    They are of the first version, and so is the default beside them.
+    """
+    scores = scores | {(s, "ours"): v for (s, m), v in scores.items() if m == "before"}
     tried = [m for m in VARIANTS if any(method == m for _, method in scores)]
     seen = [set(v) for (_, m), v in scores.items() if m in (*tried, BASE)]
     only = set.intersection(*seen)
