@@ -338,6 +338,18 @@ def test_many_points_are_thinned_and_the_fit_still_has_a_start():
     assert seen.thinned(2000, np.random.default_rng(0)) is seen
 
 
+def test_points_are_drawn_alike_whichever_of_two_equal_classes_is_positive():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 2)), np.where(rng.permutation(60) < 30, 1.0, -1.0)
+    drawn = [
+        LabelledPoints(X, (Labels(each, np.ones(60), np.arange(60), 60),), 4.0, 2.0)
+        .thinned(20, np.random.default_rng(0))
+        .X
+        for each in (y, -y)
+    ]
+    np.testing.assert_array_equal(*drawn)
+
+
 def test_cross_validation_does_not_depend_on_the_order_of_calls():
     seen = simulated(60)
     kernel = Scaled(4.0, RBF(1.0))

@@ -140,9 +140,10 @@ class LabelledPoints:
         return np.unique(signs, axis=1, return_inverse=True)[1].reshape(-1)
 
     def _classes(self) -> Array:
-        """The class of each point: the rarest of its rows'."""
+        """The class of each point: the rarest of its rows', whatever numbers classes have."""
         first, codes = self.machines[0], self._codes()
-        rank = np.argsort(np.argsort(np.bincount(codes, first.c)))
+        size, place = np.bincount(codes, first.c), np.bincount(codes, first.c * first.at)
+        rank = np.argsort(np.lexsort([place, size]))
         out = np.full(first.points, rank.size)
         np.minimum.at(out, first.at, rank[codes])
         return out
