@@ -153,3 +153,42 @@ def test_intervals_cover(likelihood):
         found = model.average_effects(X)
         held += int(np.sum((found["lower"] <= truth) & (truth <= found["upper"])))
     assert 95 <= held <= 118
+
+
+def test_rows_and_arguments_that_cannot_be_read_are_refused(data):
+    frame, y, _ = data
+    X = frame[["age", "dose"]].to_numpy()
+    model = BayesianLinearSVC().fit(X, y)
+    for rows in (X[:, :1], X[:0]):
+        with pytest.raises(ValueError, match=r"features|sample"):
+            model.average_effects(rows)
+    for change in (2.0, (0,), None, (1, 2, 3)):
+        with pytest.raises(ValueError, match="a pair"):
+            model.average_effects(X, change=change)
+    with pytest.raises(ValueError, match="no column"):
+        model.average_effects(X, columns=[])
+    with pytest.raises(ValueError, match="x9"):
+        model.average_effects(X, columns=[0], change={"x9": "unit"})
+
+
+def test_a_change_is_found_by_a_position_from_the_end(data):
+    frame, y, _ = data
+    model = BayesianLinearSVC().fit(frame, y)
+    found = model.average_effects(frame[:50], change={-3: "unit"})
+    pd.testing.assert_frame_equal(found, model.average_effects(frame[:50], "dose", "unit"))
+
+
+def test_derivatives_do_not_suffer_from_rounded_rows(data):
+    frame, y, _ = data
+    X = (frame[["age", "dose"]].to_numpy() + 20000).astype(np.float32)
+    model = BayesianLinearSVC().fit(X.astype(float), y)
+    exact = model.average_effects(X.astype(float), change="slope")
+    pd.testing.assert_frame_equal(model.average_effects(X, change="slope"), exact)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_column_without_any_number_has_no_effect(data):
+    frame, y, _ = data
+    model = BayesianLinearSVC().fit(frame[["age", "dose"]], y)
+    found = model.average_effects(frame[["age", "dose"]].assign(dose=np.nan))
+    assert found.loc["dose", "mean"].item() == 0.0

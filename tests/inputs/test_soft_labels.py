@@ -88,3 +88,10 @@ def test_labels_in_one_column_are_no_soft_labels():
 def test_given_kernel_values_have_no_rows_to_repeat():
     with pytest.raises(ValueError, match="soft labels"):
         BayesianSVC(kernel="precomputed").fit(X @ X.T, P)
+
+
+def test_classes_that_cannot_be_told_apart_or_never_occur_are_named():
+    with pytest.raises(ValueError, match="must differ"):
+        SoftLabels.read(pd.DataFrame(P, columns=["a", "a"]))
+    with pytest.raises(ValueError, match="class c has a probability of zero"):
+        SoftLabels.read(pd.DataFrame(P, columns=["a", "b"]).assign(c=0.0))

@@ -54,6 +54,8 @@ def test_shares_by_label_or_in_order():
     by_label = read_prevalence({"c": 0.2, "a": 0.5, "b": 0.3}, CLASSES)
     np.testing.assert_array_equal(by_label, [0.5, 0.3, 0.2])
     np.testing.assert_array_equal(read_prevalence((0.5, 0.3, 0.2), CLASSES), by_label)
+    series = pd.Series({"c": 0.2, "a": 0.5, "b": 0.3})  # in another order, as of value_counts()
+    np.testing.assert_array_equal(read_prevalence(series, CLASSES), by_label)
 
 
 @pytest.mark.parametrize(
@@ -67,6 +69,7 @@ def test_shares_by_label_or_in_order():
         lambda: read_prevalence([0.5, 0.3, 0.3], CLASSES),
         lambda: read_prevalence([0.5, 0.5, 0.0], CLASSES),
         lambda: read_prevalence({"a": 0.5, "b": 0.5}, CLASSES),
+        lambda: read_prevalence(pd.Series([0.5, 0.3, 0.2]), CLASSES),
         lambda: Decision.read(None, 1.5, CLASSES),
         lambda: Decision.read(None, True, CLASSES),
         lambda: Decision.read(COSTS, -1.0, CLASSES),

@@ -107,7 +107,10 @@ def average(model: Any, X: Any, columns: Any, change: Any, level: float, groups:
     if get_tags(model).input_tags.pairwise:
         raise ValueError("average_effects changes columns; a precomputed kernel has none.")
     X = _editable(X, pd)
+    model._read_new(X, groups)  # wrong rows are refused before they are changed
     every = list(contrasts(model, X, columns, change))
+    if not every:
+        raise ValueError("average_effects has no column to change; name one in columns.")
     first = fit.machines[0]
     spread = isinstance(first, Machine) and first.posterior.has_spread
     means, pulls, unit = [], [], np.array([one.unit for one in every])
@@ -198,15 +201,20 @@ def _spread(
 def contrasts(model: Any, X: Any, columns: Any, change: Any) -> Iterator[Contrast]:
     """The changes of each column."""
     names = [str(k) for k in (column_names(X) or model._input_names())]
-    by_column = change if isinstance(change, Mapping) else {}
     known = model._levels_of(names)
-    for j in _chosen(known, names, columns if columns is not None or not by_column else by_column):
-        how = by_column.get(names[j], by_column.get(j, "sd")) if by_column else change
+    given = change if isinstance(change, Mapping) else {}
+    by_column = {_chosen(known, names, [name])[0]: how for name, how in given.items()}
+    for j in _chosen(known, names, columns if columns is not None or not given else list(given)):
+        how = by_column.get(j, "sd") if isinstance(change, Mapping) else change
         if isinstance(how, str) and how not in CHANGES:
             raise ValueError(
                 f"change={how!r} is not known; choose 'sd', 'unit', 'slope' or a pair."
             )
         if not isinstance(how, str):
+            if not isinstance(how, Sequence | np.ndarray) or len(how) != 2:
+                raise ValueError(
+                    f"change={how!r} is not known; choose 'sd', 'unit', 'slope' or a pair."
+                )
             low, high = how
             yield Contrast(names[j], f"{low} to {high}", j, low, high)
             continue
@@ -225,7 +233,7 @@ def contrasts(model: Any, X: Any, columns: Any, change: Any) -> Iterator[Contras
             low, high = seen.tolist()
             yield Contrast(names[j], f"{low:g} to {high:g}", j, low, high)
             continue
-        sd = float(np.nanstd(values))
+        sd = float(np.nanstd(values)) if seen.size else 0.0
         step = {"sd": sd, "unit": 1.0, "slope": STEP * (sd or 1.0)}[how]
         label = {"sd": "+1 sd", "unit": "+1", "slope": "slope"}[how]
         unit = step if how == "slope" else 1.0
@@ -259,7 +267,7 @@ def _editable(X: Any, pd: Any) -> Any:
     if names := column_names(X):
         return pd.DataFrame({name: cells_of(column_of(X, j)) for j, name in enumerate(names)})
     X = np.asarray(arrays.to_numpy(X))
-    return X.astype(float) if X.dtype.kind in "biu" else X
+    return X.astype(float, copy=False) if X.dtype.kind in "biuf" else X
 
 
 def _with(X: Any, j: int, values: Any) -> Any:

@@ -321,7 +321,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : array-like or sparse of shape (n, n_features)
             Rows.
-        prevalence : dict or array of shape (n_classes,), optional
+        prevalence : dict, series or array of shape (n_classes,), optional
             Shares of the classes where the rows come from, if these are not the weighted shares of
             the training rows.
 
@@ -347,7 +347,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         abstain : float, optional
             The cost of giving no label: the largest probability of an error that is accepted, or
             the largest expected cost, with ``costs``.
-        prevalence : dict or array of shape (n_classes,), optional
+        prevalence : dict, series or array of shape (n_classes,), optional
             As for :meth:`predict_proba`.
 
         Returns

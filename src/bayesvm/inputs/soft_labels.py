@@ -40,8 +40,12 @@ class SoftLabels(NamedTuple):
                 f"y of shape {tuple(shape)} must hold the probability of each class in its column, "
                 "numbers of at least 0 that sum to one in each row; labels go into one column."
             )
-        if not np.all(P.sum(axis=0) > 0):
-            raise ValueError("a class has a probability of zero in every row of y; leave it out.")
+        if len(set(names)) < len(names):
+            raise ValueError(f"columns of y are classes and must differ; got {names[:10]}.")
+        if never := [name for name, p in zip(names, P.sum(axis=0), strict=True) if not p > 0]:
+            raise ValueError(
+                f"class {never[0]} has a probability of zero in every row of y; leave it out."
+            )
         order = np.argsort(np.array(names))
         return SoftLabels(np.array(names)[order], P[:, order] / P.sum(axis=1, keepdims=True))
 

@@ -73,7 +73,10 @@ def read_costs(costs: Any, classes: Array) -> Array:
 
 
 def read_prevalence(prevalence: Any, classes: Array) -> Array:
-    """Shares of the classes, in their order."""
+    """Shares of the classes, in their order; a dict or a pandas series is read by its labels."""
+    if hasattr(prevalence, "index") and hasattr(prevalence, "to_dict"):
+        _check_names("the index of prevalence", list(prevalence.index), classes)
+        prevalence = prevalence.to_dict()
     if isinstance(prevalence, Mapping):
         _check_names("prevalence", list(prevalence), classes)
         prevalence = [prevalence[k] for k in classes.tolist()]
