@@ -122,6 +122,15 @@ def test_the_share_of_a_label_is_not_known_exactly():
     np.testing.assert_allclose(high - low, wide, rtol=0.1)
 
 
+@pytest.mark.filterwarnings("error")
+def test_intervals_of_rows_far_away_do_not_overflow():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((100, 2))
+    y = X[:, 0] + 0.5 * rng.logistic(size=100) > 0
+    low, high = BayesianLinearSVC(standardize=False).fit(X, y).predict_interval(1e300 * X[:5])
+    assert np.all((low >= 0) & (low < high) & (high <= 1))
+
+
 def test_log_odds_of_two_slopes_are_found_and_the_boundary_stays_linear():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3000, 3))

@@ -26,6 +26,7 @@ FEW_ROWS = 500.0  # up to so many rows; beyond, so much less
 # Standard deviation of log odds for the shape of the curve, as a share of the distance between the
 # logistic and the probit curve: chosen on simulated sets by the coverage of probabilities.
 SHAPE = 0.5
+HUGE = 1e150  # of such deviations: squares of larger ones would overflow
 PROBIT_SLOPE = 1.7  # of the logistic curve that is nearest to the probit one
 FIRST_ROWS = 5000  # rows of the first steps of a fit
 MAX_ITER = 100
@@ -59,7 +60,7 @@ class Link:
         """
         z = self.logit(m, np.zeros_like(m))
         other = log_ndtr(z / PROBIT_SLOPE) - log_ndtr(-z / PROBIT_SLOPE)
-        out: Array = (SHAPE * (other - z)) ** 2
+        out: Array = np.clip(SHAPE * (other - z), -HUGE, HUGE) ** 2
         return out
 
 
