@@ -1,26 +1,29 @@
-"""The amplitude of a kernel for more than two classes, by predictions of rows left out in folds.
+"""The amplitude of a kernel, by predictions of rows left out in folds.
 
 Moments with single rows left out, for fixed other sites, are optimistic where the amplitude is
-large: the sites of neighbours would follow.  For several classes, whose fits share a covariance,
-folds are affordable.
+large: the sites of neighbours would follow.  Where labels are noisy and the function is rough, the
+amplitude that they choose has no limit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..core.types import Array
 from ..kernels import Scaled
+from ..machines.calibration import score_link
 from ..machines.classes import score_softmax
 from .evidence import LabelledPoints, Search
 from .process import Gram, LowRank, Prior, Site, SiteFit, Sites
 from .shared import ClassLabels, SharedSites, fit_shared, sites_of
 
 FOLDS = 3
+MORE_FOLDS = 10  # of two classes in few rows: two thirds of 150 rows choose another amplitude
+FEW = 500  # weight of the rows up to which there are more folds
 LOOKS = 20  # amplitudes that are tried, about
 SETTLED = 1e-4  # gain a row that ends a fit
 
@@ -64,29 +67,36 @@ class FoldedAmplitude:
         self.unit = replace(prior, kernel=prior.kernel.kernel).at(seen.X)
         self.seen, self.site, self.search = seen, site, search
         first = seen.machines[0]
-        self.codes = np.argmax([labels.y for labels in seen.machines], axis=0)
-        self.out = held_out(first.c, self.codes, FOLDS, np.random.default_rng(seed))
-        self.starts: list[SharedSites | None] = [None] * FOLDS
+        Y = np.stack([labels.y for labels in seen.machines])
+        self.codes = np.argmax(Y, axis=0) if len(Y) > 1 else (first.y > 0).astype(int)
+        self.folds = MORE_FOLDS if len(Y) == 1 and first.c.sum() <= FEW else FOLDS
+        self.out = held_out(first.c, self.codes, self.folds, np.random.default_rng(seed))
+        self.starts: list[SharedSites | None] = [None] * self.folds
         self.losses: dict[float, float] = {}
         self.best: tuple[float, list[Fold]] = (0.0, [])  # log amplitude and folds of least loss
 
-    def follow(self, other: Any) -> None:
+    def follow(self, other: FoldedAmplitude) -> None:
         """Start where the fits of another have ended."""
         self.starts = [*other.starts]
 
     def __call__(self, log_amplitude: float) -> float:
         if log_amplitude not in self.losses:
             process = self.unit.scaled(float(np.exp(log_amplitude)))
-            folds = [self._fold(process, k) for k in range(FOLDS)]
+            folds = [self._fold(process, k) for k in range(self.folds)]
             pool = [self._left_out(process, fold, k) for k, fold in enumerate(folds)]
             rows, m, v, c = (np.concatenate(part) for part in zip(*pool, strict=True))
-            total = 0.5 * log_amplitude**2 + score_softmax(self.codes[rows], m, v, c)[1]
+            total = 0.5 * log_amplitude**2 + self._score(rows, m, v, c)
             best = min(self.losses.values(), default=np.inf)
             if total < best:
                 self.best = log_amplitude, folds
             self.losses[log_amplitude] = total
             self.search.report("amplitude", len(self.losses), LOOKS, -total, best - total)
         return self.losses[log_amplitude]
+
+    def _score(self, rows: Array, m: Array, v: Array, c: Array) -> float:
+        if m.shape[1] > 1:
+            return score_softmax(self.codes[rows], m, v, c)[1]
+        return score_link(self.seen.machines[0].y[rows], m[:, 0], v[:, 0], c)[1]
 
     def sites_at(self, kernel: Scaled, seen: LabelledPoints) -> list[Sites]:
         """Sites that predictions of the folds touch, at the best amplitude that was tried."""
