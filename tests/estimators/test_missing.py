@@ -112,7 +112,7 @@ def test_prediction_of_f_is_that_of_draws():
     """Mean and variance of f against draws of coefficients and cells."""
     X, _, y = table()
     for model in (fit(X, y), fit(X, y, inference=Gibbs(draws=150, burn_in=50, chains=1))):
-        m, v = model.machines_[0].moments(X[:20])
+        m, v = model.machines_[0].reported_moments(X[:20])
         f = model.sample_posterior(20_000, X[:20], random_state=1)
         error = np.sqrt(v / 20_000)
         assert np.all(np.abs(f.mean(axis=0) - m) < 5 * error)

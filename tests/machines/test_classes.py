@@ -238,6 +238,8 @@ def test_a_stream_has_the_link_of_a_fit_to_its_rows():
         stream.partial_fit(X[part], y[part], classes=[0, 1, 2])
     # in a stream every class has a covariance of its own
     np.testing.assert_allclose(stream.predict_proba(X), model.predict_proba(X), atol=0.03)
-    before = model.predict_proba(X)
+    before = model.fit_.link
     model.partial_fit(X[:3], y[:3])
-    np.testing.assert_allclose(model.predict_proba(X), before, atol=0.1)
+    np.testing.assert_allclose(model.fit_.link.b, before.b, atol=0.01)
+    assert model.fit_.link.a == pytest.approx(before.a, rel=0.02)
+    assert model.fit_.link.c == pytest.approx(before.c, rel=0.1)

@@ -17,7 +17,8 @@ from bayesvm.kernels import (
 )
 from bayesvm.likelihoods import Hinge, Logistic, SoftHinge
 from bayesvm.machines.calibration import score_link
-from bayesvm.processes.amplitude import FoldedAmplitude, part_of, predicted
+from bayesvm.processes import tune as tuning
+from bayesvm.processes.amplitude import FoldedAmplitude
 from bayesvm.processes.evidence import (
     Evidence,
     LabelledPoints,
@@ -29,6 +30,8 @@ from bayesvm.processes.evidence import (
 from bayesvm.processes.matrices import covariance_of
 from bayesvm.processes.process import Gram, Labels, LowRank, Prior, fit_sites
 from bayesvm.processes.tune import (
+    SETTLED,
+    Amplitude,
     Folds,
     best_amplitude,
     cross_validate,
@@ -247,9 +250,16 @@ def test_columns_that_matter_alike_share_a_length_scale():
 
 def test_amplitude_is_the_best_of_its_neighbourhood():
     seen = simulated(80)
-    score = FoldedAmplitude(Prior(2.0 * RBF(1.0), seen.level), seen, SOFT, Search(), 0)
+    score = Amplitude(Prior(2.0 * RBF(1.0), seen.level), seen, Hinge().tight, Search())
     best = best_amplitude(score, 0.0)
     assert score(best) <= min(score(best - 0.5), score(best + 0.5)) + 0.05
+    # the score by hand
+    K = covariance_of(np.exp(0.3) * RBF(1.0)(seen.X), seen.level)
+    (labels,) = seen.machines
+    fit = fit_sites(Gram(K), labels, Hinge().tight, tol=1e-9, max_iter=500)
+    m, v = fit.left_out(labels, Hinge().tight)
+    want = score_link(labels.y, m, v, labels.c)[1] + 0.5 * 0.3**2
+    assert score(0.3) == pytest.approx(want, abs=0.05)
 
 
 def test_the_amplitude_of_two_classes_is_scored_by_folds():
@@ -264,19 +274,28 @@ def test_the_amplitude_of_two_classes_is_scored_by_folds():
         at = labels.at[out]
         m[out], v[out] = fit.predictor(K[np.ix_(at, points)], np.diag(K)[at])
     want = score_link(labels.y, m, v, labels.c)[1] + 0.5 * 0.3**2
-    assert score.folds == 10
     assert score(0.3) == pytest.approx(want, abs=0.02)
 
 
-def test_noisy_labels_of_a_rough_function_have_a_limited_amplitude():
-    # moments with single rows left out chose 342 and more here, folds about 1
+def test_noisy_labels_of_a_rough_function_have_a_limited_amplitude_by_folds():
     rng = np.random.default_rng(3)
-    X, W = rng.random((700, 2)), rng.standard_cauchy((2, 300)) / 0.2
+    X, W = rng.random((300, 2)), rng.standard_cauchy((2, 300)) / 0.2
     f = 3.0 * np.cos(X @ W + rng.uniform(0, 6.3, 300)) @ rng.standard_normal(300) / 12.2
-    y = np.where(rng.random(700) < expit(f), 1.0, -1.0)
-    seen = LabelledPoints(X, (Labels(y, np.ones(700), np.arange(700), 700),), 4.0, 2.0)
-    score = FoldedAmplitude(Prior(RBF(0.1) * 2.0, seen.level), seen, SOFT, Search(), 0)
-    assert best_amplitude(score, 0.0) < np.log(20.0)
+    y = np.where(rng.random(300) < expit(f), 1.0, -1.0)
+    seen = LabelledPoints(X, (Labels(y, np.ones(300), np.arange(300), 300),), 4.0, 2.0)
+    given = (Prior(2.0 * RBF(0.05), seen.level), seen, SOFT, Search())
+    assert best_amplitude(Amplitude(*given), 0.0) > np.log(50.0)  # with single rows left out
+    assert best_amplitude(FoldedAmplitude(*given, 0), 0.0) < np.log(4.0)
+
+
+@pytest.mark.parametrize(("n", "folded"), [(120, False), (600, True)])
+def test_folds_judge_the_amplitude_of_many_rows(n, folded, monkeypatch):
+    seen, asked = simulated(n), []
+    for name in ("Amplitude", "FoldedAmplitude"):
+        kind = getattr(tuning, name)
+        monkeypatch.setattr(tuning, name, lambda *a, kind=kind: (asked.append(kind), kind(*a))[1])
+    tune("evidence", Scaled(1.0, RBF(1.0)), seen, SoftHinge(), np.random.default_rng(0))
+    assert set(asked) == {FoldedAmplitude if folded else Amplitude}
 
 
 def test_scales_that_are_much_too_long_are_shortened():
@@ -285,7 +304,7 @@ def test_scales_that_are_much_too_long_are_shortened():
     long = Scaled(16.0, RBF(6.0))
 
     def judged(kernel):
-        return FoldedAmplitude(Prior(kernel, seen.level), seen, site, Search(), 0)
+        return Amplitude(Prior(kernel, seen.level), seen, site, Search())
 
     best, score = shorten(long, judged)
     start = judged(long)
@@ -299,7 +318,7 @@ def test_scales_stay_where_rows_left_out_do_not_insist():
     seen = simulated(60)
     kernel = 16.0 * RBF(1.0)
     best, score = shorten(
-        kernel, lambda k: FoldedAmplitude(Prior(k, seen.level), seen, Hinge().tight, Search(), 0)
+        kernel, lambda k: Amplitude(Prior(k, seen.level), seen, Hinge().tight, Search())
     )
     assert best.kernel.length_scale == 1.0
     assert score(np.log(best.weight)) < score(np.log(16.0))
@@ -310,7 +329,7 @@ def test_scales_of_their_own_are_not_shortened():
 
     def judged(kernel):
         asked.append(kernel)
-        return FoldedAmplitude(Prior(kernel, seen.level), seen, Hinge().tight, Search(), 0)
+        return Amplitude(Prior(kernel, seen.level), seen, Hinge().tight, Search())
 
     best, _ = shorten(16.0 * RBF((50.0, 50.0)), judged)
     assert len(asked) == 1
@@ -390,16 +409,12 @@ def test_amplitude_through_points_is_that_of_columns_made_anew(fitc):
     seen, Z = LabelledPoints(A, (labels,), 4.0, A.shape[1]), A[:9]
     unit = Scaled(1.0, RBF(0.8))
     for t in (-1.0, 0.5, 2.0):
-        score = FoldedAmplitude(Prior(unit, 4.0, Z, fitc), seen, SOFT, Search(), 0)
         low = LowRank.of(Scaled(float(np.exp(t)), RBF(0.8)), Z, A, 4.0, fitc)
-        m, v = np.empty(60), np.empty(60)
-        for out in score.out.T > 0:
-            kept, points = labels.take(np.flatnonzero(~out))
-            fit = fit_sites(part_of(low, points), kept, SOFT, tol=1e-9, max_iter=500)
-            mean, v[out] = predicted(low, [fit], points, np.flatnonzero(out))
-            m[out] = mean[:, 0]
+        fit = fit_sites(low, labels, Hinge().tight, tol=SETTLED)
+        m, v = fit.left_out(labels, Hinge().tight)
         direct = score_link(labels.y, m, v, labels.c)[1] + 0.5 * t**2
-        assert score(t) == pytest.approx(direct, abs=0.02)
+        score = Amplitude(Prior(unit, 4.0, Z, fitc), seen, Hinge().tight, Search())
+        assert score(t) == pytest.approx(direct, rel=1e-6)
 
 
 def test_the_amplitude_is_judged_through_the_points_of_the_fit():

@@ -133,6 +133,7 @@ class Run(Reporter):
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
                 part = None if store is None or self.stopped else store.part(f"machine{j}")
                 options: dict[str, Any] = {"width": self.params.get("width", "model")}
+                options["curved"] = n_classes == 2
                 if isinstance(scheme, Gibbs):
                     options["n_jobs"] = self.params["n_jobs"]
                 watch, start = Monitor(self, part), starts[j] if starts else None

@@ -30,7 +30,7 @@ from ..likelihoods.tight import Tight
 from ..model.latent import predict_rows, rows_with_entries
 from ..model.model import Model, Problem
 from ..model.passes import latent_variance
-from .calibration import Calibrated, Link, ProbitLink, decisive, plain_link
+from .calibration import Calibrated, Link, ProbitLink, decisive, fit_link, plain_link
 from .diagnostics import indicator_r_hat, r_hat
 from .leave_one_out import Held, Moments
 from .penalty import tuned, with_priors
@@ -119,10 +119,14 @@ class Machine:
         m, v = self.moments(X, rows)
         if self.width is None:
             return m, v
-        if self.width.cov is None or rows is None:
-            return m, self.width.by * v
-        own, data = self.posterior.moments(rows.C)[1], self.reported.moments(rows.C)[1]
-        return m, v - own + data
+        if self.width.cov is not None and rows is not None:
+            own, data = self.posterior.moments(rows.C)[1], self.reported.moments(rows.C)[1]
+            return m, v - own + data
+        rest = self.absent(X)
+        if rows is None:
+            known = Coef(self.posterior.mean, Point(self.model.width))
+            rest = rest + latent_variance(predict_rows(self.model, X, self.params), known)
+        return m, rest + self.width.by * (v - rest)
 
     def band(self, X: Any, tails: tuple[float, float], rows: Rows | None = None) -> Array:
         """Log odds at lower end, centre and upper end of an interval, ``(3, n)``.
@@ -280,15 +284,18 @@ def fit_machine(
     watch: Watch = silent,
     rotation: tuple[Basis | None, ...] | None = None,
     width: str = "data",
+    curved: bool = True,
     **options: Any,
 ) -> tuple[Machine, Held]:
     """Run a scheme on a problem, fit the link and find the width.
 
     Returned with moments at rows left out.
 
-    ``rotation`` may be given: problems that differ in labels only have the same one.  Where rows
-    have groups, a likelihood that is normalised is its own link: a link fitted to rows whose groups
-    are known would not hold for new groups, whose effects vary much more.
+    ``curved`` links are for two classes: those of a class against the rest are normalised over
+    classes, or replaced by one link over classes.  ``rotation`` may be given: problems that differ
+    in labels only have the same one.  Where rows have groups, a likelihood that is normalised is
+    its own link: a link fitted to rows whose groups are known would not hold for new groups, whose
+    effects vary much more.
     """
     machine, problem = find_posterior(problem, scheme, rng, start, watch, rotation, **options)
     likelihood, fitted = problem.model.likelihood, probability == "calibrated"
@@ -298,7 +305,7 @@ def fit_machine(
     held = some.blocks.y, *machine.posterior.left_out(some), some.blocks.c * share
     link = None if fitted else plain_link(probability, likelihood)
     if link is None:
-        link = fit_skewed(*_with_new_groups(machine, some, held))
+        link = (fit_skewed if curved else fit_link)(*_with_new_groups(machine, some, held))
     found = None
     if width == "data":
         found = find_width(problem, machine.posterior, machine.state.priors, some, held)

@@ -166,7 +166,8 @@ class Width:
 def find_width(problem: Problem, post: Any, priors: Any, some: Problem, held: Held) -> Width | None:
     """The width of a posterior; ``held`` are moments of f without each of ``some`` rows."""
     model = problem.model
-    if not post.has_spread or model.has_gates:
+    drawn_cells = model.is_latent and isinstance(post, DrawsPosterior)  # with the coefficients
+    if not post.has_spread or model.has_gates or drawn_cells:
         return None
     P = model.precision(priors)
     few = problem.n < model.width or problem.past is not None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,8 +22,6 @@ from .process import Gram, LowRank, Prior, Site, SiteFit, Sites
 from .shared import ClassLabels, SharedSites, fit_shared, sites_of
 
 FOLDS = 3
-MORE_FOLDS = 10  # of two classes in few rows: two thirds of 150 rows choose another amplitude
-FEW = 500  # weight of the rows up to which there are more folds
 LOOKS = 20  # amplitudes that are tried, about
 SETTLED = 1e-4  # gain a row that ends a fit
 
@@ -69,20 +67,19 @@ class FoldedAmplitude:
         first = seen.machines[0]
         Y = np.stack([labels.y for labels in seen.machines])
         self.codes = np.argmax(Y, axis=0) if len(Y) > 1 else (first.y > 0).astype(int)
-        self.folds = MORE_FOLDS if len(Y) == 1 and first.c.sum() <= FEW else FOLDS
-        self.out = held_out(first.c, self.codes, self.folds, np.random.default_rng(seed))
-        self.starts: list[SharedSites | None] = [None] * self.folds
+        self.out = held_out(first.c, self.codes, FOLDS, np.random.default_rng(seed))
+        self.starts: list[SharedSites | None] = [None] * FOLDS
         self.losses: dict[float, float] = {}
         self.best: tuple[float, list[Fold]] = (0.0, [])  # log amplitude and folds of least loss
 
-    def follow(self, other: FoldedAmplitude) -> None:
+    def follow(self, other: Any) -> None:
         """Start where the fits of another have ended."""
         self.starts = [*other.starts]
 
     def __call__(self, log_amplitude: float) -> float:
         if log_amplitude not in self.losses:
             process = self.unit.scaled(float(np.exp(log_amplitude)))
-            folds = [self._fold(process, k) for k in range(self.folds)]
+            folds = [self._fold(process, k) for k in range(FOLDS)]
             pool = [self._left_out(process, fold, k) for k, fold in enumerate(folds)]
             rows, m, v, c = (np.concatenate(part) for part in zip(*pool, strict=True))
             total = 0.5 * log_amplitude**2 + self._score(rows, m, v, c)
