@@ -9,6 +9,7 @@ from bayesvm.core.types import Term
 from bayesvm.designs.columns import Assembled
 from bayesvm.engines import Serial
 from bayesvm.inference import EM, VB
+from bayesvm.inference.loop import BoundFell
 from bayesvm.likelihoods import Hinge, Logistic, SkewedLaplace
 from bayesvm.likelihoods.tight import Tight
 from bayesvm.machines import penalty
@@ -152,3 +153,13 @@ def test_of_many_rows_some_choose(engine, monkeypatch):
     want = penalty.Search(some)
     found = want.variances(penalty.lowest(want, (*penalty.STARTS, penalty.FAR), penalty.FARTHEST))
     assert prior_of(model).variance == pytest.approx(found[0], rel=1e-8)
+
+
+def test_where_a_search_has_no_digits_the_bound_chooses_the_penalty(monkeypatch):
+    def fail(some):
+        raise BoundFell("rounding")
+
+    want = BayesianLinearSVC(prior="ridge", inference=VB(bound="tight")).fit(X, Y)
+    monkeypatch.setattr(penalty, "Search", fail)
+    have = BayesianLinearSVC().fit(X, Y)
+    np.testing.assert_allclose(have.coef_, want.coef_, rtol=1e-6)

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..core.types import Array, Coef
 from ..engines import Serial
-from ..inference.loop import State
+from ..inference.loop import BoundFell, State
 from ..inference.vb import VB
 from ..likelihoods import Likelihood, Logistic
 from ..likelihoods.tight import Tight
@@ -58,9 +58,13 @@ def tuned(problem: Problem, start: State | None = None) -> tuple[Problem, State 
     Of a stream, rows that have gone count in the posterior, and those kept are left out.
     """
     some = _sample(problem)
-    search = Search(some)
-    starts, most = ((*STARTS, FAR), FARTHEST) if search.is_far else (STARTS, NEAR)
-    t = lowest(search, starts, most)
+    try:
+        search = Search(some)
+        starts, most = ((*STARTS, FAR), FARTHEST) if search.is_far else (STARTS, NEAR)
+        t = lowest(search, starts, most)
+    except BoundFell:  # weights of 1e12 beside others leave no digits: the bound of the fit decides
+        problem = replaced(problem, lambda _: Ridge())
+        return problem, start and State(start.coef, problem.model.init())
     problem = with_variances(problem, search.variances(t))
     if start is not None:
         return problem, State(start.coef, problem.model.init())
