@@ -144,8 +144,8 @@ def _coefficients(models: dict[str, Any], X: Any, top: int) -> Any:
         ends = [f"{f.at[name, 'lower']:+.2f} to {f.at[name, 'upper']:+.2f}" for f in (vb, gibbs)]
         out.add_row(name, f"{vb.at[name, 'mean']:+.2f}", f"{vb.at[name, 'sd']:.2f}", *ends)
     out.caption = (
-        "per standard deviation of the column; mean-field intervals are narrower than those of the "
-        "posterior, from which gibbs draws"
+        "per standard deviation of the column; intervals have the width of the data: how far "
+        "estimates would vary with other rows"
     )
     return out
 

@@ -20,7 +20,8 @@ from .types import Array
 class Composite:
     """Rows held in several arrays, which are cut, moved and joined together.
 
-    The array ``numbers`` determines the library and device of all of them.
+    The array ``numbers`` determines the library and device of all of them.  Every subclass has its
+    own ``mapped``: the base does not know the arrays.
     """
 
     numbers: Any

@@ -144,7 +144,11 @@ class Term(NamedTuple):
 
 
 class Covariance:
-    """Base of covariance matrices Sigma of theta, ``(K, K)``, in whichever form is small."""
+    """Base of covariance matrices Sigma of theta, ``(K, K)``, in whichever form is small.
+
+    Methods that raise NotImplementedError are what a form may have: one that is only reported has
+    neither a determinant nor coordinates.
+    """
 
     is_point: ClassVar[bool] = False  # no spread at all
     by_rows: ClassVar[bool] = False  # its coordinates belong to rows, not to coefficients
@@ -206,7 +210,10 @@ class Covariance:
 
 
 class Design:
-    """Base of designs: a block of input to columns.  Subclasses have a ``width`` and `columns`."""
+    """Base of designs: a block of input to columns.
+
+    Every subclass has a ``width`` and its own `columns`, which the base cannot know.
+    """
 
     is_grouped: ClassVar[bool] = False  # columns are codes of groups: has ``part`` and ``absent``
     is_latent: ClassVar[bool] = False  # some entries have a distribution: a LatentDesign

@@ -23,7 +23,7 @@ Rue, Martino & Chopin (2009), section 3, for the grid.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -245,11 +245,14 @@ def integrate_groups(problem: Problem, state: State) -> Integrated | None:
 
     ``None`` where that cannot be done, or leaves no finite one.
     """
-    if not can_integrate(problem):
-        return None
+    return finite(lambda: _Search(problem, state).run()) if can_integrate(problem) else None
+
+
+def finite(search: Callable[[], Integrated | None]) -> Integrated | None:
+    """What a search finds; ``None`` where numbers overflow or a precision is singular."""
     try:
         with np.errstate(invalid="raise", over="raise", divide="raise"):
-            return _Search(problem, state).run()
+            return search()
     except (np.linalg.LinAlgError, FloatingPointError):
         return None
 

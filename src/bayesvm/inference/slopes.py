@@ -27,7 +27,7 @@ from ..likelihoods import Likelihood
 from ..likelihoods.tight import Tight
 from ..model.model import Problem
 from .loop import State
-from .quadrature import HELD, Integrated, can_integrate
+from .quadrature import HELD, Integrated, can_integrate, finite
 
 NODES = {2: 9, 3: 5}  # along each axis, by the number of effects
 ROUNDS = 30  # of coefficients and covariance in turn
@@ -156,11 +156,7 @@ def integrate_slopes(problem: Problem, state: State) -> Integrated | None:
     """The posterior with the groups integrated out; ``None`` where that cannot be done."""
     if problem.model.likelihood.is_kinked or not can_integrate(problem, tuple(NODES)):
         return None
-    try:
-        with np.errstate(invalid="raise", over="raise", divide="raise"):
-            return _Climb(problem, state).run()
-    except (np.linalg.LinAlgError, FloatingPointError):
-        return None
+    return finite(lambda: _Climb(problem, state).run())
 
 
 class _Climb:

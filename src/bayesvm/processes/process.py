@@ -217,7 +217,7 @@ class Gram:
         :math:`v_i = (1 - [B^{-1}]_{ii})/w_i`, which needs no more than R; where it is weak that
         would be a difference of near equals, and the column is solved for.  Of factors in single
         precision the mean is corrected in double.  Means for other potentials are products with V,
-        which is made when the first is asked for; its entries at weak sites are rounded towards 0.
+        which is computed at the first of them; entries at sites of low precision are rounded to 0.
         """
         K, diag, held = self.K, np.diag(self.K), self.K if self.single is None else self.single
         on = np.flatnonzero(sites.w * diag > NEGLIGIBLE)
