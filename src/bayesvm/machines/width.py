@@ -301,7 +301,9 @@ def prior_scale(A: Array, aim: Array, P: Array) -> float:
     """
     root = np.sqrt(P)
     D, U = np.linalg.eigh(A / np.outer(root, root))
-    D = np.maximum(D, 1e-10 * max(float(D[-1]), 1e-300))
+    if D[-1] <= 0.0:  # no row bends the loss: nothing is known of s
+        return 1.0
+    D = np.maximum(D, 1e-10 * D[-1])
     size = float(np.exp(np.mean(np.log(P))))  # from variances on a common scale to s
     s, z = size * np.exp(GRID)[:, None], (U.T @ (aim / root)) ** 2 / D
     cost = 0.5 * np.sum(np.log1p(s * D) + z / (1.0 + s * D), axis=1)
