@@ -40,6 +40,17 @@ def test_every_copy_of_a_row_is_left_out_once():
     np.testing.assert_allclose(out[7:].sum(axis=0), 1.0)  # a class has a row in every fold
 
 
+def test_remainders_of_the_classes_are_spread_over_the_folds():
+    """Seven classes of four rows: each has two in one fold, and no fold has two rows more."""
+    codes, c = np.arange(28) % 7, np.ones(28)
+    out = held_out(c, codes, 3, np.random.default_rng(0))
+    each = np.stack([out[codes == k].sum(axis=0) for k in range(7)])
+    np.testing.assert_array_equal(np.sort(each, axis=1), np.tile([1, 1, 2], (7, 1)))
+    assert np.ptp(out.sum(axis=0)) == 1
+    renamed = held_out(c, (3 * codes + 1) % 7, 3, np.random.default_rng(0))
+    np.testing.assert_array_equal(out, renamed)
+
+
 @pytest.mark.parametrize("Z", [None, 10])
 def test_loss_is_that_of_fits_without_the_fold(Z):
     seen, codes = labelled()

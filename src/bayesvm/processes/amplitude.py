@@ -29,13 +29,13 @@ SETTLED = 1e-4  # gain a row that ends a fit
 def held_out(c: Array, groups: Array, folds: int, rng: np.random.Generator) -> Array:
     """Weight of each row that every fold leaves out, ``(rows, folds)``.
 
-    A row of weight two is two rows.  Of every group folds have equal parts, as far as they can.
+    A row of weight two is two rows.  Of every group folds have equal parts, as far as they can; where
+    the parts of one group end those of the next begin, so that remainders are spread over the folds.
     """
     order = rng.permutation(c.size)
-    offset = np.empty(c.size, dtype=np.intp)
-    for group in np.unique(groups):
-        rows = order[groups[order] == group]
-        offset[rows] = np.arange(rows.size)
+    _, first, codes = np.unique(groups[order], return_index=True, return_inverse=True)
+    offset = np.empty(c.size, dtype=np.intp)  # groups as they come, whatever their names are
+    offset[order[np.argsort(first[codes], kind="stable")]] = np.arange(c.size)
     each = np.floor(c / folds)
     rank = (np.arange(folds) - offset[:, None]) % folds
     return each[:, None] + np.clip((c - folds * each)[:, None] - rank, 0.0, 1.0)
