@@ -70,6 +70,24 @@ def test_under_a_vague_prior_they_are_those_of_a_logit(data):
     assert row["sd"] == pytest.approx(np.sqrt(pull @ cov @ pull), rel=0.05)
 
 
+def test_where_the_penalty_is_negligible_they_are_those_of_statsmodels():
+    """Average derivatives, and changes of a 0/1 column, of ``Logit(...).fit().get_margeff()``."""
+    api = pytest.importorskip("statsmodels.api")
+    rng, n = np.random.default_rng(0), 4000
+    frame = pd.DataFrame({"age": rng.normal(50, 10, n), "dose": rng.gamma(2, 1, n)})
+    frame["sex"] = rng.integers(0, 2, n).astype(float)
+    f = 0.05 * (frame.age - 50) + 0.5 * frame.dose - 1.5 + 0.7 * frame.sex
+    y = (rng.random(n) < expit(f)).astype(int)
+    theirs = api.Logit(y, api.add_constant(frame)).fit(disp=0).get_margeff(dummy=True)
+    vague = {"inference": VB(bound="tight"), "probability": "normalised", "width": "model"}
+    for how, off, wide in (({"prior": Fixed(1e-8)} | vague, 5e-4, 2e-3), ({}, 0.01, 0.05)):
+        model = BayesianLinearSVC(**how).fit(frame, y)
+        slopes = model.average_effects(frame, ["age", "dose"], "slope")
+        ours = pd.concat([slopes, model.average_effects(frame, "sex")])
+        np.testing.assert_allclose(ours["mean"], theirs.margeff, rtol=off)
+        np.testing.assert_allclose(ours["sd"], theirs.margeff_se, rtol=wide)
+
+
 @pytest.mark.parametrize("name", ["linear", "mixed", "additive", "kernel"])
 def test_means_are_differences_of_probabilities(data, name):
     frame, y, g = data
@@ -167,6 +185,10 @@ def test_rows_and_arguments_that_cannot_be_read_are_refused(data):
             model.average_effects(X, change=change)
     with pytest.raises(ValueError, match="no column"):
         model.average_effects(X, columns=[])
+    for rows, named in ((X[:1], None), (np.ones_like(X), 0)):
+        with pytest.raises(ValueError, match="'x0' has 1 values in X"):
+            model.average_effects(rows, named)
+    assert model.average_effects(X[:1], change="unit")["sd"].min() > 0
     with pytest.raises(ValueError, match="x9"):
         model.average_effects(X, columns=[0], change={"x9": "unit"})
 

@@ -45,8 +45,8 @@ def average_effects(
     columns : name, position or list of these, optional
         Columns of the input; by default all.
     change : {"sd", "unit", "slope"}, pair of values, or dict of these by column, default="sd"
-        One standard deviation of the column in ``X``, or one unit, half of it below and half above
-        the value of each row; ``"slope"``, the derivative per unit; a pair, from the first value to
+        One standard deviation of the column in ``X`` (which needs rows that differ), or one unit,
+        half of it below and half above the value of each row; ``"slope"``, the derivative per unit; a pair, from the first value to
         the second.  Columns of categories go from their first level to each of the others, and
         numbers with two values in ``X`` from the lower to the higher, unless a pair is given.
     level : float, default=0.9
@@ -233,6 +233,11 @@ def contrasts(model: Any, X: Any, columns: Any, change: Any) -> Iterator[Contras
             low, high = seen.tolist()
             yield Contrast(names[j], f"{low:g} to {high:g}", j, low, high)
             continue
+        if how == "sd" and seen.size < 2 and (columns is not None or values.size == 1):
+            raise ValueError(
+                f"column {names[j]!r} has {seen.size} values in X, so that it has no standard "
+                "deviation there; give more rows, change='unit' or 'slope', or a pair of values."
+            )
         sd = float(np.nanstd(values)) if seen.size else 0.0
         step = {"sd": sd, "unit": 1.0, "slope": STEP * (sd or 1.0)}[how]
         label = {"sd": "+1 sd", "unit": "+1", "slope": "slope"}[how]
