@@ -1,6 +1,7 @@
 """Sets, novelty and decisions of fitted estimators."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import kstest
 from sklearn.model_selection import FixedThresholdClassifier
@@ -45,6 +46,21 @@ def test_novelty_is_uniform_near_and_one_far_away(model):
     near = model.novelty(X[TEST])
     assert kstest(near, "uniform").statistic < 1.95 * np.sqrt(1 / 150 + 1 / 250)
     assert np.all(model.novelty(X[TEST] + 20) == 1)
+
+
+@pytest.mark.parametrize("kind", [BayesianLinearSVC, BayesianSVC])
+def test_a_row_without_any_known_cell_is_novel(kind):
+    """By the missing cells of training rows if there are some; else nothing is known of it."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.standard_normal((150, 3)), columns=list("abc"))
+    rows["d"] = rng.choice(["u", "v"], 150)
+    y, blank = rows["a"] + rng.logistic(size=150) > 0, rows[:2].copy()
+    blank.iloc[0] = [np.nan, np.nan, np.nan, None]
+    novel = kind().fit(rows, y).novelty(blank)
+    assert novel[0] == 1.0
+    assert novel[1] < 1.0
+    some = rows.mask(rng.random(rows.shape) < 0.2)
+    assert 0.8 < kind().fit(some, y).novelty(blank)[0] <= 1.0
 
 
 @pytest.mark.parametrize("model", ESTIMATORS, ids=lambda m: type(m).__name__)

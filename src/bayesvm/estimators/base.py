@@ -410,7 +410,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         novelty : array of shape (n,)
             Share of the training rows at which f is more certain, each left out.  It is uniform
-            over [0, 1] for rows like these, and near one for rows that are unlike all of them.
+            over [0, 1] for rows like these, and near one for rows that are unlike all of them.  A
+            missing cell in a column that was complete in training counts as the column's mean; a
+            row that has no other cells is 1.
         """
         return predictions.novelty(self, X, groups)  # type: ignore[no-any-return]
 

@@ -20,8 +20,9 @@ from ..engines import Gpu
 from ..engines.threads import blas_threads
 from ..inputs.labels import labels_of
 from ..inputs.parameters import is_among
-from ..inputs.reading import is_source
+from ..inputs.reading import is_source, kind_of
 from ..inputs.sources import is_dask
+from ..inputs.tables import blank_rows
 from ..machines.calibration import enclosing
 from ..machines.decisions import Decision, check_share, read_prevalence, reweighted
 from ..machines.prediction_sets import LeftOut
@@ -141,7 +142,11 @@ def novelty(model: Any, X: Any, groups: Any = None) -> Any:
     model._need_spread()
     if is_dask(X):
         return model._lazily(novelty, X, groups)
-    return arrays.back(left_out.percentile(model._moments(X, groups)[1].mean(axis=1)), X)
+    share = left_out.percentile(model._moments(X, groups)[1].mean(axis=1))
+    encoding = model.encoding_
+    if encoding.fill is not None and not encoding.flagged and kind_of(X) == "memory":
+        share[blank_rows(X)] = 1.0  # no training row lacks cells, and the mean row is not known
+    return arrays.back(share, X)
 
 
 def _left_out(model: Any, method: str) -> LeftOut:

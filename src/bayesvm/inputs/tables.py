@@ -173,3 +173,11 @@ def cells_of(column: Any) -> Array:
         cells = cells.copy()
         cells[rest] = [str(c) for c in cells[rest]]
     return cells
+
+
+def blank_rows(X: Any) -> Array:
+    """Which rows of a table have no cell that is known."""
+    rows = as_table(X)
+    gone = [absent(cells_of(column_of(rows, j))) for j in range(np.shape(rows)[1])]
+    out: Array = np.logical_and.reduce(gone)
+    return out
