@@ -46,9 +46,10 @@ def average_effects(
         Columns of the input; by default all.
     change : {"sd", "unit", "slope"}, pair of values, or dict of these by column, default="sd"
         One standard deviation of the column in ``X`` (which needs rows that differ), or one unit,
-        half of it below and half above the value of each row; ``"slope"``, the derivative per unit; a pair, from the first value to
-        the second.  Columns of categories go from their first level to each of the others, and
-        numbers with two values in ``X`` from the lower to the higher, unless a pair is given.
+        half of it below and half above the value of each row; ``"slope"``, the derivative per unit;
+        a pair, from the first value to the second.  Columns of categories go from their first level
+        to each of the others, and numbers with two values in ``X`` from the lower to the higher,
+        unless a pair is given.
     level : float, default=0.9
         Posterior mass of the interval.
 

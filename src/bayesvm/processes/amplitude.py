@@ -29,8 +29,8 @@ SETTLED = 1e-4  # gain a row that ends a fit
 def held_out(c: Array, groups: Array, folds: int, rng: np.random.Generator) -> Array:
     """Weight of each row that every fold leaves out, ``(rows, folds)``.
 
-    A row of weight two is two rows.  Of every group folds have equal parts, as far as they can; where
-    the parts of one group end those of the next begin, so that remainders are spread over the folds.
+    A row of weight two is two rows.  Of every group folds have equal parts, as far as they can;
+    where the parts of one group end those of the next begin, which spreads the remainders.
     """
     order = rng.permutation(c.size)
     _, first, codes = np.unique(groups[order], return_index=True, return_inverse=True)
