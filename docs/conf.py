@@ -2,8 +2,11 @@
 
 import os
 import runpy
+import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "bayesvm"
 author = "the bayesvm developers"
@@ -13,13 +16,16 @@ version = release = installed_version("bayesvm")
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
+    "mathml",  # formulas without scripts and without network
+    "matplotlib.sphinxext.plot_directive",
     "numpydoc",
     "myst_parser",
     "sphinx_copybutton",
+    "sphinx_design",
 ]
 templates_path = ["_templates"]
+html_static_path = ["_static"]
 exclude_patterns = ["_build", "_templates", "sg_execution_times.rst"]
 root_doc = "index"
 suppress_warnings = ["config.cache"]
@@ -70,13 +76,39 @@ else:  # index.md names a gallery that is not there
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
+# Figures of the pages are drawn by the scripts in docs/figures.
+plot_basedir = "figures"
+plot_formats = [("png", 160)]
+plot_html_show_formats = False
+plot_html_show_source_link = False
+plot_rcparams = {
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.constrained_layout.use": True,
+    "figure.figsize": (6.4, 3.2),
+    "font.size": 10,
+    "legend.frameon": False,
+}
+plot_apply_rcparams = True
+
+html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
 html_title = "bayesvm"
+html_logo = html_favicon = "_static/logo.svg"
+html_css_files = ["site.css"]
+html_sidebars = {"index": [], "auto_examples/index": []}
 html_theme_options = {
+    "logo": {"text": "bayesvm", "alt_text": "bayesvm, home"},
+    "header_links_before_dropdown": 7,
     "navigation_with_keys": False,
-    "show_prev_next": False,
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+    "show_nav_level": 1,
+    "show_prev_next": True,
     "show_toc_level": 2,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
+    "footer_start": ["copyright"],
+    "footer_end": ["theme-version"],
 }
 html_show_sourcelink = False
 
