@@ -19,7 +19,7 @@ PICTURE = ROOT / "docs" / "_static" / "imports.svg"
 # left in its own row.
 LAYERS = (
     ("core",),
-    ("inputs", "files", "kernels", "likelihoods", "datasets"),
+    ("inputs", "cleaning", "files", "kernels", "likelihoods", "datasets"),
     ("gaussian", "blocks"),
     ("priors", "engines", "designs"),
     ("model",),

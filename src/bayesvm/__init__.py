@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         terms,
         vectors,
     )
+    from .cleaning.cleaner import TableCleaner
     from .estimators.additive import AdditiveSVC
     from .estimators.factor import FactorSVC
     from .estimators.kernel import BayesianSVC
@@ -41,6 +42,7 @@ __all__ = [
     "compare",
     "PCVC",
     "RVC",
+    "TableCleaner",
     "datasets",
     "designs",
     "engines",
@@ -64,6 +66,7 @@ _SOURCES = {
     "MixedSVC": "estimators.mixed",
     "PCVC": "estimators.pcvm",
     "RVC": "estimators.rvm",
+    "TableCleaner": "cleaning.cleaner",
     "load": "files.storage",
     "save": "files.storage",
 }

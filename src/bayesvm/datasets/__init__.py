@@ -11,11 +11,12 @@ from .real import (
     load_toenail,
     load_usps,
 )
-from .simulators import simulate_chen, simulate_luts
+from .simulators import simulate_chen, simulate_luts, simulate_messy_table
 
 __all__ = [
     "simulate_luts",
     "simulate_chen",
+    "simulate_messy_table",
     "load_spam",
     "load_toenail",
     "load_acath",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.special import expit
 
@@ -104,3 +106,65 @@ def simulate_chen(
     else:
         X = np.column_stack([0.5 * z[:, 0] + y, z[:, 1]])
     return X[:n], y[:n], X[n:], y[n:]
+
+
+def simulate_messy_table(n: int, rng: np.random.Generator) -> Any:
+    """A table of customers as it comes out of a database, with everything that goes wrong.
+
+    It has an identifier, dates, numbers with thousands separators, percent signs and currencies, an
+    empty and a constant column, text of 300 levels, free text, missing cells, rows without a label,
+    and a column that gives the label away.  The label ``cancelled`` is yes or no.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    table : pandas.DataFrame
+        All cells are text, as in a file; missing ones are empty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesvm.datasets import simulate_messy_table
+    >>> table = simulate_messy_table(500, np.random.default_rng(0))
+    >>> table.shape
+    (500, 15)
+    """
+    import pandas as pd
+
+    income = np.exp(10.0 + 0.6 * rng.standard_normal(n))
+    discount, age = 30.0 * rng.random(n), rng.integers(18, 90, n)
+    start = np.datetime64("2019-01-01") + rng.integers(0, 1800, n)
+    plan = rng.choice(["basic", "plus", "pro", "gold"], n, p=[0.5, 0.3, 0.19, 0.01])
+    city = np.minimum(rng.geometric(0.01, n), 300)
+    words = ["the", "service", "was", "slow", "nobody", "answered", "my", "call", "about", "price"]
+    f = 1.2 * (np.log(income) - 10) - 0.06 * discount + 0.8 * (plan == "pro") + 0.5 * (city < 40)
+    f += (start - np.datetime64("2021-06-01")).astype(float) / 600 - 0.4
+    no = rng.random(n) < expit(f + 0.03 * (50 - age))
+    table = {
+        "customer_id": [f"C{i:06d}" for i in rng.permutation(n)],
+        "signed_up": start.astype(str),
+        "last_call": [f"{d:02d}/{m:02d}/2024" for d, m in rng.integers(1, [29, 13], (n, 2))],
+        "income": [f"{x:,.2f}" for x in income],
+        "discount": [f"{x:.0f} %" for x in discount],
+        "fee": [f"${x:.2f}" for x in rng.gamma(4.0, 5.0, n)],
+        "age": age.astype(str),
+        "sex": rng.choice(["female", "male"], n),
+        "plan": plan,
+        "city": [f"city {k}" for k in city],
+        "comment": [" ".join(rng.choice(words, rng.integers(3, 15))) for _ in range(n)],
+        "fax": [""] * n,
+        "currency": ["USD"] * n,
+        "closing_reason": np.where(no, "", rng.choice(["price", "moved", "other"], n)),
+        "cancelled": np.where(no, "no", "yes"),
+    }
+    frame = pd.DataFrame(table, dtype=object)
+    for name, share in (("age", 0.1), ("income", 0.05), ("sex", 0.08), ("cancelled", 0.04)):
+        frame.loc[rng.random(n) < share, name] = ""
+    frame.loc[rng.random(n) < 0.01, "income"] = "n.a."
+    return frame

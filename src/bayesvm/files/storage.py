@@ -11,6 +11,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from .atomic import check_archive, replace_file
+from .record import Record
 
 FORMAT = 1
 
@@ -50,7 +51,7 @@ def _foreign(data: bytes) -> list[str]:
     return [name for name in skops_io().get_untrusted_types(data=data) if not _is_ours(name)]
 
 
-def save(model: Any, path: str | Path) -> None:
+def save(model: Any, path: str | Path, record: Record | None = None) -> None:
     """Write a model to a file from which :func:`load` reads it back.
 
     The file holds arrays and names of classes, no code.  It is meant for the version of the package
@@ -63,6 +64,8 @@ def save(model: Any, path: str | Path) -> None:
         ``best_estimator_``.
     path : str or path
         Where to; the file is replaced when the new one is complete.
+    record : Record, optional
+        How the model was fitted to a table, as ``bayesvm fit`` has it.
 
     Examples
     --------
@@ -83,7 +86,8 @@ def save(model: Any, path: str | Path) -> None:
             f"{type(model).__name__}."
         )
     try:
-        data = skops_io().dumps({"format": FORMAT, "version": __version__, "model": model})
+        held = {"format": FORMAT, "version": __version__, "model": model, "record": record}
+        data = skops_io().dumps(held)
         foreign = _foreign(data)
     except Exception as error:  # skops raises whatever an object's own code does
         raise ValueError(
@@ -118,6 +122,11 @@ def load(path: str | Path) -> Any:
     model : estimator
         As it was saved.
     """
+    return load_with_record(path)[0]
+
+
+def load_with_record(path: str | Path) -> tuple[Any, Record | None]:
+    """The model of a file, and how it was fitted if the file tells."""
     skops, data = skops_io(), Path(path).read_bytes()
     try:
         check_archive(io.BytesIO(data))
@@ -146,7 +155,8 @@ def load(path: str | Path) -> Any:
             f"{path} holds no model: an estimator was expected, and an object of type "
             f"{type(model).__name__} was found."
         )
-    return model
+    record = held.get("record")
+    return model, record if isinstance(record, Record) else None
 
 
 def _refusal(path: str | Path, error: Exception) -> ValueError:

@@ -1,0 +1,1 @@
+"""Tables as people have them, made ready for a fit."""
