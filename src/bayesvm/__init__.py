@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .estimators.linear import BayesianLinearSVC
     from .estimators.mixed import MixedSVC
     from .estimators.pcvm import PCVC
+    from .estimators.pipeline import Pipeline, make_pipeline
     from .estimators.rvm import RVC
     from .files.storage import load, save
 
@@ -41,6 +42,7 @@ __all__ = [
     "blocks",
     "compare",
     "PCVC",
+    "Pipeline",
     "RVC",
     "TableCleaner",
     "datasets",
@@ -50,6 +52,7 @@ __all__ = [
     "kernels",
     "likelihoods",
     "load",
+    "make_pipeline",
     "plot",
     "priors",
     "save",
@@ -65,9 +68,11 @@ _SOURCES = {
     "FactorSVC": "estimators.factor",
     "MixedSVC": "estimators.mixed",
     "PCVC": "estimators.pcvm",
+    "Pipeline": "estimators.pipeline",
     "RVC": "estimators.rvm",
     "TableCleaner": "cleaning.cleaner",
     "load": "files.storage",
+    "make_pipeline": "estimators.pipeline",
     "save": "files.storage",
 }
 

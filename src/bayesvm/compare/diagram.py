@@ -8,12 +8,12 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core.types import Array
-from ..reports.display import axes_for
+from ..reports.display import Display, axes_for
 from .significance import bonferroni_dunn, friedman, nemenyi
 
 
-@dataclass
-class CriticalDifferenceDisplay:
+@dataclass(repr=False)
+class CriticalDifferenceDisplay(Display):
     """Mean ranks on a line, and which of them do not differ significantly (Demšar 2006, Fig. 1).
 
     Parameters

@@ -198,8 +198,12 @@ class AdditiveSVC(BayesianClassifier):
     def _kept_missing(self) -> Sequence[int] | None:
         if is_among(self.missing, ("error",)):
             return None
-        named = hasattr(self, "feature_names_in_")
-        return TermTable.of(read_terms(self.terms), self._input_names(), named).incomplete
+        return TermTable.of(read_terms(self.terms), self._input_names(), self._named).incomplete
+
+    @property
+    def _named(self) -> bool:
+        """Whether columns have names, of a frame or by a pipeline."""
+        return hasattr(self, "feature_names_in_") or self._known_names is not None
 
     def _names(self) -> list[str]:
         return list(self._table.numbers)
@@ -215,15 +219,14 @@ class AdditiveSVC(BayesianClassifier):
         else:
             X, y = super()._read(X, y, reset, weights)
         if reset:
-            named = hasattr(self, "feature_names_in_")
-            self._table = TermTable.of(terms, self._input_names(), named, self.encoding_)
+            self._table = TermTable.of(terms, self._input_names(), self._named, self.encoding_)
         return X, y
 
     def _read_columns(self, X: Any, terms: Sequence[Term], reset: bool, weights: Any) -> Array:
         """Columns of numbers that the columns of a table become, those of groups aside."""
         X = reading.check_kind(X)
         validate_data(self, X, reset=reset, skip_check_array=True)
-        table = TermTable.of(terms, self._input_names(), hasattr(self, "feature_names_in_"))
+        table = TermTable.of(terms, self._input_names(), self._named)
         names = table.numbers
         if reset:
             read = table.plain[table.read].tolist()

@@ -38,10 +38,9 @@ from ..machines.fit import Fit, Objective
 from ..machines.machine import Machine
 from ..machines.posterior import GaussianPosterior
 from ..model.model import Problem
-from . import predictions
+from . import predictions, surface
 from .average import average_effects
 from .missing import MissingCells
-from .nested import changed, flat, separated
 from .run import Run, generator, warm_starts
 from .stream import Stream
 
@@ -72,49 +71,21 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     _has_imputer = False  # missing cells may have a distribution
     _knows_novelty = True  # f is uncertain at rows unlike the training rows
     _stream: Stream | None = None  # of partial_fit
+    _given_names: list[str] | None = None  # of columns, by a pipeline, for the fit that follows
+    _known_names: list[str] | None = None  # those of the last fit
 
-    # ----- parameters
+    # ----- parameters, and how they are shown
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters of the estimator and of its components.
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            cls.__init__ = surface.translating(cls.__init__)  # type: ignore[method-assign]
 
-        Parameters
-        ----------
-        deep : bool, default=True
-            Also those of components that are objects: ``prior__precision``, ``inference__tol``,
-            ``kernel__length_scale``, ``terms__x__standardize``.  Components given by name have
-            none.
-
-        Returns
-        -------
-        params : dict
-            Values by name.
-        """
-        out: dict[str, Any] = super().get_params(deep)
-        if deep:
-            for name, value in super().get_params(deep=False).items():
-                out.update(flat(name, value))
-        return out
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters of the estimator and of its components.
-
-        Parameters
-        ----------
-        **params
-            Values by name, as in :meth:`get_params`.  A component is replaced by one with the new
-            values; it is not changed itself.
-
-        Returns
-        -------
-        self : estimator
-            The estimator.
-        """
-        plain, inner = separated(params, super().get_params(deep=False) | params)
-        super().set_params(**plain)
-        for name, changes in inner.items():
-            setattr(self, name, changed(name, getattr(self, name), changes))
-        return self
+    get_params = surface.get_params
+    set_params = surface.set_params
+    _get_doc_link = surface.doc_link
+    _repr_html_inner = surface.repr_html
+    _repr_mimebundle_ = surface.mimebundle
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -174,6 +145,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _read_training(self, X: Any, y: Any, sample_weight: Any) -> Training:
         """Checked rows of the training data, their classes and weights."""
+        self._known_names, self._given_names = self._given_names, None
         soft = SoftLabels.read(y)
         if soft is None:
             rows = self._read(X, y, reset=True, weights=sample_weight)
@@ -195,8 +167,10 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _input_names(self) -> list[str]:
         """Names of the columns of the input, made up where it had none."""
-        made_up = [f"x{j}" for j in range(self.n_features_in_)]
-        return list(getattr(self, "feature_names_in_", made_up))
+        known = self._known_names
+        if known is None or len(known) != self.n_features_in_:
+            known = [f"x{j}" for j in range(self.n_features_in_)]
+        return list(getattr(self, "feature_names_in_", known))
 
     def _names(self) -> list[str]:
         """Names of the columns that the input becomes: indicators of categories beside numbers."""
@@ -331,6 +305,23 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Columns in the order of ``classes_``.
         """
         return predictions.proba(self, X, prevalence=prevalence)  # type: ignore[no-any-return]
+
+    def predict_log_proba(self, X: Any, *args: Any, **options: Any) -> Array:
+        """Natural logarithms of :meth:`predict_proba`, which takes the same arguments.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, n_features)
+            Rows.
+        *args, **options
+            As for :meth:`predict_proba`.
+
+        Returns
+        -------
+        log_proba : array of shape (n, n_classes)
+            Never below that of the smallest number, -708.
+        """
+        return predictions.logs(self.predict_proba(X, *args, **options))
 
     def predict(
         self, X: Any, *, costs: Any = None, abstain: Any = None, prevalence: Any = None

@@ -93,6 +93,15 @@ def _proba(model: Any, X: Any, groups: Any, prevalence: Any) -> Array:
     return P if shares is None else reweighted(P, shares, fit.masses)
 
 
+def logs(P: Any) -> Any:
+    """Natural logarithms of probabilities of any kind of array; those of zero stay finite."""
+    if is_dask(P):
+        return P.map_blocks(logs, dtype=float)
+    xp = arrays.of(P)
+    least = np.asarray(float(xp.finfo(P.dtype).smallest_normal))
+    return xp.log(xp.maximum(P, arrays.like(least, P)))
+
+
 def labels(
     model: Any,
     X: Any,

@@ -57,6 +57,29 @@ RULES: Mapping[str, Rule] = {
 }
 WORDS = {"probability": ("calibrated", "normalised", "probit"), "width": ("data", "model")}
 
+PAGE = "the page 'Replacing SVC(probability=True)' (docs/replacing_svc.md)"
+LEARNED = "it is learned from the data, nothing need be searched for."
+OF_SVC = {  # parameters of sklearn.svm that have no place here, and what has theirs
+    "C": f"{LEARNED} To set it, give a kernel a weight, 0.5 * C * RBF(...), or a prior a precision",
+    "gamma": f"{LEARNED} To set it, give kernel=RBF((2 * gamma) ** -0.5)",
+    "nu": LEARNED,
+    "coef0": "give a kernel of bayesvm.kernels, such as Polynomial",
+    "degree": "give a kernel of bayesvm.kernels, such as Polynomial",
+    "shrinking": "it has no meaning here",
+    "cache_size": "it has no meaning here",
+    "decision_function_shape": "there is one value for two classes, else one for each class",
+    "break_ties": "predict always gives the most probable class",
+    "penalty": "choose a prior: 'ridge' for l2, 'lasso' for l1",
+    "loss": "choose a likelihood: 'hinge' is the loss of SVC",
+    "dual": "it has no meaning here",
+    "multi_class": "more than two classes need no setting",
+}
+
+
+def of_svc(name: str) -> str:
+    """What a parameter of scikit-learn's support vector machines is here; empty if it is none."""
+    return f"{OF_SVC[name].rstrip('.')}. See {PAGE}." if name in OF_SVC else ""
+
 
 def check_parameters(given: Mapping[str, Any]) -> None:
     """Refuse wrong values of parameters, by name; those without a rule pass."""
@@ -65,7 +88,12 @@ def check_parameters(given: Mapping[str, Any]) -> None:
             check_rule(name, value, RULES[name])
         if name in WORDS and not is_among(value, WORDS[name]):
             known = ", ".join(map(repr, WORDS[name]))
-            raise ValueError(f"{name}={value!r} is not known; choose one of {known}.")
+            more = ""
+            if name == "probability" and isinstance(value, bool):
+                more = (
+                    f" Probabilities are always there and need no switch: leave it out. See {PAGE}."
+                )
+            raise ValueError(f"{name}={value!r} is not known; choose one of {known}.{more}")
 
 
 def check_rule(name: str, value: Any, rule: Rule) -> None:

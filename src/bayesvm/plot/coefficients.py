@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Array
-from ..reports.display import Inside, axes_for, machine_for
+from ..reports.display import Display, Inside, axes_for, machine_for
 
 NAMED = 40  # groups, up to which each is named on the axis
 
 
-@dataclass
-class _Intervals:
+@dataclass(repr=False)
+class _Intervals(Display):
     """Named means with the ends of their intervals."""
 
     names: list[str]
@@ -41,7 +41,7 @@ class _Intervals:
         ax.invert_yaxis()
 
 
-@dataclass
+@dataclass(repr=False)
 class CoefficientDisplay(_Intervals):
     """Posterior means of coefficients with intervals.
 
@@ -96,7 +96,7 @@ class CoefficientDisplay(_Intervals):
         return self
 
 
-@dataclass
+@dataclass(repr=False)
 class EffectsDisplay(_Intervals):
     """Average effects of columns on a probability, the largest first, with intervals.
 
@@ -152,7 +152,7 @@ class EffectsDisplay(_Intervals):
         return self
 
 
-@dataclass
+@dataclass(repr=False)
 class GroupDisplay(_Intervals):
     """Caterpillar plot: the effects of groups in order, with intervals.
 
@@ -223,8 +223,8 @@ class GroupDisplay(_Intervals):
         return self
 
 
-@dataclass
-class InclusionDisplay:
+@dataclass(repr=False)
+class InclusionDisplay(Display):
     """Inclusion probabilities as bars, shaded by the probability of a positive sign.
 
     Parameters

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Array
-from ..reports.display import Inside, axes_for, panels_for
+from ..reports.display import Display, Inside, axes_for, panels_for
 
 NET = 40  # points along each side of the net on which a boundary is drawn
 
 
-@dataclass
-class LoadingHeatDisplay:
+@dataclass(repr=False)
+class LoadingHeatDisplay(Display):
     """Heat map of the columns that load most, one column of the map a factor.
 
     Parameters
@@ -70,8 +70,8 @@ class LoadingHeatDisplay:
         return self
 
 
-@dataclass
-class TopLoadingDisplay:
+@dataclass(repr=False)
+class TopLoadingDisplay(Display):
     """The columns that load most on each factor, with intervals.
 
     Parameters
@@ -133,8 +133,8 @@ class TopLoadingDisplay:
         return self
 
 
-@dataclass
-class FactorScoreDisplay:
+@dataclass(repr=False)
+class FactorScoreDisplay(Display):
     """Rows by two of their scores, over the region where the classes overlap.
 
     Parameters
@@ -222,8 +222,8 @@ def _framed(estimator: Any, scores: Array) -> Any:
     return pd.DataFrame(rows, columns=estimator.feature_names_in_)
 
 
-@dataclass
-class FactorImageDisplay:
+@dataclass(repr=False)
+class FactorImageDisplay(Display):
     """Factors of images, as images.
 
     Parameters

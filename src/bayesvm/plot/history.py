@@ -10,11 +10,11 @@ import numpy as np
 
 from ..core.types import Array
 from ..machines.diagnostics import r_hat
-from ..reports.display import Inside, axes_for, machine_for
+from ..reports.display import Display, Inside, axes_for, machine_for
 
 
-@dataclass
-class ConvergenceDisplay:
+@dataclass(repr=False)
+class ConvergenceDisplay(Display):
     """The bound after each pass over the data, or against the time of the fit.
 
     Parameters
@@ -84,8 +84,8 @@ class ConvergenceDisplay:
         return self
 
 
-@dataclass
-class TraceDisplay:
+@dataclass(repr=False)
+class TraceDisplay(Display):
     """Chains of a Gibbs fit, one panel per coefficient.
 
     Parameters

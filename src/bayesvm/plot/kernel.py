@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Array
-from ..reports.display import Inside, axes_for, like, machine_for
+from ..reports.display import Display, Inside, axes_for, like, machine_for
 
 
-@dataclass
-class DecisionBandDisplay:
+@dataclass(repr=False)
+class DecisionBandDisplay(Display):
     """Probabilities of a class over a plane, and the band of uncertain labels.
 
     Parameters
@@ -95,8 +95,8 @@ class DecisionBandDisplay:
         return self
 
 
-@dataclass
-class RelevanceDisplay:
+@dataclass(repr=False)
+class RelevanceDisplay(Display):
     """How fast f changes along each column: one over its length scale.
 
     Parameters

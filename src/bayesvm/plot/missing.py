@@ -9,13 +9,13 @@ import numpy as np
 from scipy.stats import norm
 
 from ..core.types import Array
-from ..reports.display import Inside, panels_for
+from ..reports.display import Display, Inside, panels_for
 
 SHOWN = 12  # patterns, the commonest
 
 
-@dataclass
-class MissingDisplay:
+@dataclass(repr=False)
+class MissingDisplay(Display):
     """Patterns of missing cells, and the distributions that fill them in beside those observed.
 
     The first panel has a row for each pattern, the commonest at the top, dark where cells are

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..core.types import Array
-from ..reports.display import Inside, axes_for, feature_names, machine_for
+from ..reports.display import Display, Inside, axes_for, feature_names, machine_for
 
 
 def coefficient_path(
@@ -89,8 +89,8 @@ def _prepared(estimator: Any, X: Any, y: Any) -> tuple[Any, Any, list[str]]:
     return inside.model, X, names or []
 
 
-@dataclass
-class PathDisplay:
+@dataclass(repr=False)
+class PathDisplay(Display):
     """Coefficients over the scale of their prior, and how many are not zero.
 
     Parameters

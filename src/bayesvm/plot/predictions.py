@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.metrics import brier_score_loss, log_loss
 
 from ..core.types import Array
-from ..reports.display import Inside, axes_for, check_label, machine_for
+from ..reports.display import Display, Inside, axes_for, check_label, machine_for
 
 
-@dataclass
-class CalibrationDisplay:
+@dataclass(repr=False)
+class CalibrationDisplay(Display):
     """Reliability curve: frequency of a class against its predicted probability.
 
     Parameters
@@ -77,8 +77,8 @@ class CalibrationDisplay:
         return self
 
 
-@dataclass
-class ProbabilityDisplay:
+@dataclass(repr=False)
+class ProbabilityDisplay(Display):
     """Probabilities of one class in ascending order, each with its interval.
 
     Parameters

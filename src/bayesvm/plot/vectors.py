@@ -10,11 +10,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.types import Array
-from ..reports.display import Inside, axes_for, like
+from ..reports.display import Display, Inside, axes_for, like
 
 
-@dataclass
-class VectorDisplay:
+@dataclass(repr=False)
+class VectorDisplay(Display):
     """Two columns of data, the decision boundary and the vectors, those of the wrong sign marked.
 
     Parameters
@@ -116,8 +116,8 @@ def _with_vectors(estimator: Any) -> Any:
     return machine
 
 
-@dataclass
-class SparsityDisplay:
+@dataclass(repr=False)
+class SparsityDisplay(Display):
     """Vectors kept against the error made: a point per data set and machine, data sets joined.
 
     Parameters

@@ -1,0 +1,142 @@
+"""Pipelines that keep what their last step can do: intervals, sets, summaries, exports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sklearn import pipeline
+from sklearn.utils.metaestimators import available_if
+
+from ..core.types import Array
+from ..reports.display import Inside, feature_names
+
+
+def _last_has(name: str) -> Callable[[Any], bool]:
+    def check(self: Any) -> bool:
+        return hasattr(Inside.of(self).model, name)
+
+    return check
+
+
+class Pipeline(pipeline.Pipeline):  # type: ignore[misc]
+    """scikit-learn's :class:`~sklearn.pipeline.Pipeline`, with the methods of its last step.
+
+    Rows that these are given go through the steps before.  The last step knows the names of the
+    columns that it is given, where all steps have ``get_feature_names_out``: so summaries, displays
+    and exports name columns, and terms of :class:`~bayesvm.AdditiveSVC` may.  Everything else is
+    scikit-learn's: cloning, searches, caching, ``set_output``, metadata.  Displays and
+    :func:`bayesvm.save` take pipelines of either kind.
+
+    Parameters
+    ----------
+    steps, transform_input, memory, verbose
+        As of :class:`sklearn.pipeline.Pipeline`.
+
+    See Also
+    --------
+    make_pipeline : the same with names of steps made up.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.preprocessing import PolynomialFeatures
+    >>> import bayesvm
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> X, y = X.iloc[50:, 2:], y[50:]
+    >>> pipe = bayesvm.make_pipeline(
+    ...     PolynomialFeatures(interaction_only=True, include_bias=False),
+    ...     bayesvm.BayesianLinearSVC(),
+    ... ).fit(X, y)
+    >>> pipe.predict_interval(X)[0].shape
+    (100, 2)
+    >>> pipe.summary().index.tolist()[1:]
+    ['petal length (cm)', 'petal width (cm)', 'petal length (cm) petal width (cm)']
+    """
+
+    def _fit(self, *args: Any, **params: Any) -> Any:
+        """Fit the steps but the last, which is told the names of its columns."""
+        Xt = super()._fit(*args, **params)
+        last = self.steps[-1][1]
+        if hasattr(last, "_given_names"):
+            last._given_names = feature_names(self[:-1], None) if len(self) > 1 else None
+        return Xt
+
+    def _last(self, name: str, X: Any, *args: Any, **params: Any) -> Any:
+        """A method of the last step at rows of the user."""
+        inside = Inside.fitted(self)
+        return getattr(inside.model, name)(inside.rows(X), *args, **params)
+
+    @available_if(_last_has("predict_interval"))
+    def predict_interval(self, X: Any, *args: Any, **params: Any) -> tuple[Array, Array]:
+        """Lower and upper class probabilities, as of the last step."""
+        low, high = self._last("predict_interval", X, *args, **params)
+        return low, high
+
+    @available_if(_last_has("predict_set"))
+    def predict_set(self, X: Any, *args: Any, **params: Any) -> Array:
+        """Labels that cannot be excluded, as of the last step."""
+        found: Array = self._last("predict_set", X, *args, **params)
+        return found
+
+    @available_if(_last_has("novelty"))
+    def novelty(self, X: Any, *args: Any, **params: Any) -> Array:
+        """How unlike the training rows, as of the last step."""
+        found: Array = self._last("novelty", X, *args, **params)
+        return found
+
+    @available_if(_last_has("average_effects"))
+    def average_effects(self, X: Any, *args: Any, **params: Any) -> Any:
+        """Average effects on probabilities, of the columns that the last step is given."""
+        return self._last("average_effects", X, *args, **params)
+
+    @available_if(_last_has("partial"))
+    def partial(self, X: Any, *args: Any, **params: Any) -> Any:
+        """What each term of :class:`~bayesvm.AdditiveSVC` adds to f."""
+        return self._last("partial", X, *args, **params)
+
+    @available_if(_last_has("sample_posterior"))
+    def sample_posterior(self, n: int = 1000, X: Any = None, **params: Any) -> Any:
+        """Draws of the coefficients of the last step, or of f at rows."""
+        inside = Inside.fitted(self)
+        X = None if X is None else inside.rows(X)
+        return inside.model.sample_posterior(n, X, **params)
+
+    @available_if(_last_has("summary"))
+    def summary(self, level: float = 0.9) -> Any:
+        """The summary of the last step, on the scale of the columns that it is given."""
+        return Inside.fitted(self).model.summary(level)
+
+    @available_if(_last_has("to_arviz"))
+    def to_arviz(self, X: Any = None, *args: Any, **params: Any) -> Any:
+        """Draws for ArviZ, as of the last step."""
+        inside = Inside.fitted(self)
+        rows = () if X is None else (inside.rows(X),)
+        return inside.model.to_arviz(*rows, *args, **params)
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Importances of the columns that the last step is given, independent of their units.
+
+        They are what selectors such as :class:`sklearn.feature_selection.SelectFromModel` find.
+        """
+        found: Array = Inside.of(self).model.feature_importances_
+        return found
+
+
+def make_pipeline(*steps: Any, **params: Any) -> Pipeline:
+    """Make a :class:`Pipeline`, with names of steps made up from their types.
+
+    Parameters
+    ----------
+    *steps : estimators
+        Transformers, then a classifier of this package (or a search around one).
+    **params
+        ``memory``, ``verbose`` and others of :class:`Pipeline`.
+
+    Returns
+    -------
+    pipeline : Pipeline
+        Not yet fitted.
+    """
+    return Pipeline(pipeline.make_pipeline(*steps).steps, **params)

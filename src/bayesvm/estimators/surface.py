@@ -1,0 +1,126 @@
+"""What users see of every estimator: its parameters, and how a notebook shows it.
+
+Functions that are methods of the base of all estimators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import wraps
+from html import escape
+from importlib.metadata import PackageNotFoundError, metadata
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from ..inputs.parameters import of_svc
+from .nested import changed, flat, separated
+
+SHOWN = 10  # classes, at most
+
+
+def translating(init: Callable[..., None]) -> Callable[..., None]:
+    """``__init__`` that refuses parameters of ``sklearn.svm`` in words."""
+
+    @wraps(init)
+    def checked(self: Any, *args: Any, **params: Any) -> None:
+        _translate(self, params, TypeError)
+        init(self, *args, **params)
+
+    return checked
+
+
+def get_params(self: Any, deep: bool = True) -> dict[str, Any]:
+    """Parameters of the estimator and of its components.
+
+    Parameters
+    ----------
+    deep : bool, default=True
+        Also those of components that are objects: ``prior__precision``, ``inference__tol``,
+        ``kernel__length_scale``, ``terms__x__standardize``.  Components given by name have
+        none.
+
+    Returns
+    -------
+    params : dict
+        Values by name.
+    """
+    out: dict[str, Any] = BaseEstimator.get_params(self, deep)
+    if deep:
+        for name, value in BaseEstimator.get_params(self, deep=False).items():
+            out.update(flat(name, value))
+    return out
+
+
+def set_params(self: Any, **params: Any) -> Any:
+    """Set parameters of the estimator and of its components.
+
+    Parameters
+    ----------
+    **params
+        Values by name, as in :meth:`get_params`.  A component is replaced by one with the new
+        values; it is not changed itself.
+
+    Returns
+    -------
+    self : estimator
+        The estimator.
+    """
+    plain, inner = separated(params, BaseEstimator.get_params(self, deep=False) | params)
+    _translate(self, plain, ValueError)
+    BaseEstimator.set_params(self, **plain)
+    for name, changes in inner.items():
+        setattr(self, name, changed(name, getattr(self, name), changes))
+    return self
+
+
+def doc_link(self: Any) -> str:
+    """Address of the page of an estimator, where the package says where its pages are."""
+    pages = documentation()
+    return pages and f"{pages}/generated/bayesvm.{type(self).__name__}.html"
+
+
+def repr_html(self: Any) -> str:
+    """scikit-learn's diagram, and below it what was fitted."""
+    return str(BaseEstimator._repr_html_inner(self)) + fitted_html(self)
+
+
+def mimebundle(self: Any, **kwargs: Any) -> dict[str, str]:
+    """What notebooks show."""
+    out: dict[str, str] = BaseEstimator._repr_mimebundle_(self, **kwargs)
+    if "text/html" in out:
+        out["text/html"] += fitted_html(self)
+    return out
+
+
+def fitted_html(self: Any) -> str:
+    """One line about the fit; empty before it."""
+    fit = self.__dict__.get("fit_")
+    if fit is None:
+        return ""
+    total = max(fit.weight, 1e-300)
+    pairs = list(zip(fit.classes, fit.masses, strict=False))
+    shares = [f"{label} ({100 * mass / total:.3g} %)" for label, mass in pairs[:SHOWN]]
+    more = [f"{len(pairs) - SHOWN} more"] if len(pairs) > SHOWN else []
+    drawn = fit.machines[0].draws is not None
+    steps = f"{fit.n_iter} {'draws of each chain' if drawn else 'iterations'}"
+    end = "converged" if fit.converged else "not converged"
+    text = f"{fit.weight:.6g} rows; {', '.join(shares + more)}; {steps}, {end}."
+    return f'<p style="font-family:monospace">Fitted: {escape(text)}</p>'
+
+
+def documentation() -> str:
+    """Where the pages of the installed package are, if its metadata has the address."""
+    try:
+        links = metadata("bayesvm").get_all("Project-URL") or []
+    except PackageNotFoundError:
+        return ""
+    pages = (link.partition(",")[2].strip() for link in links if link.startswith("Documentation"))
+    return next(pages, "").rstrip("/")
+
+
+def _translate(model: Any, params: Collection[str], error: type[Exception]) -> None:
+    """Raise an error that says what a parameter of ``sklearn.svm`` is here, if one is given."""
+    for name in params:
+        if (hint := of_svc(name)) and name not in model._get_param_names():
+            raise error(f"{type(model).__name__} has no parameter {name!r}: {hint}")

@@ -1,0 +1,94 @@
+"""What users see of an estimator: errors that translate, HTML, logs of probabilities."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils import estimator_html_repr
+
+from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
+from bayesvm.estimators import surface
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((60, 2))
+Y = np.where(X[:, 0] + RNG.logistic(size=60) > 0, "<i>yes</i>", "no")
+EVERY = [
+    BayesianLinearSVC(),
+    MixedSVC(),
+    BayesianSVC(tune=False),
+    AdditiveSVC(),
+    PCVC(tune=False),
+    RVC(tune=False),
+    FactorSVC(1, random_state=0),
+]
+
+
+@pytest.mark.parametrize("model", EVERY, ids=lambda m: type(m).__name__)
+def test_logs_are_those_of_the_probabilities(model):
+    model = clone(model).fit(X, Y)
+    assert_allclose(model.predict_log_proba(X), np.log(model.predict_proba(X)), rtol=1e-12)
+    shares = {"<i>yes</i>": 0.1, "no": 0.9}
+    logs = model.predict_log_proba(X, prevalence=shares)
+    assert_allclose(np.exp(logs), model.predict_proba(X, prevalence=shares), rtol=1e-12)
+
+
+def test_logs_of_zero_are_finite():
+    model = BayesianLinearSVC(prior="fixed", probability="normalised").fit(X, Y)
+    with np.errstate(all="raise"):
+        logs = model.predict_log_proba(np.array([[1e6, 0.0], [-1e6, 0.0]]))
+    assert np.all(np.isfinite(logs))
+    groups = np.arange(60) % 5
+    mixed = MixedSVC().fit(X, Y, groups=groups)
+    assert_allclose(
+        mixed.predict_log_proba(X, groups), np.log(mixed.predict_proba(X, groups)), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("name", ["C", "gamma", "degree", "decision_function_shape", "nu"])
+@pytest.mark.parametrize("cls", [BayesianSVC, BayesianLinearSVC])
+def test_parameters_of_svc_are_translated(cls, name):
+    with pytest.raises(TypeError, match=rf"no parameter '{name}'.*replacing_svc"):
+        cls(**{name: 1})
+    with pytest.raises(ValueError, match=rf"no parameter '{name}'.*replacing_svc"):
+        cls().set_params(**{name: 1})
+
+
+def test_other_errors_of_parameters_stay():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+        BayesianSVC(nonsense=1)
+    with pytest.raises(ValueError, match="Invalid parameter 'nonsense'"):
+        BayesianSVC().set_params(nonsense=1)
+    for flag in (True, False):
+        with pytest.raises(ValueError, match=r"always there.*replacing_svc"):
+            BayesianSVC(probability=flag).fit(X, Y)
+    with pytest.raises(ValueError, match="replacing_svc"):
+        GridSearchCV(BayesianSVC(), {"C": [1, 10]}, cv=2, error_score="raise").fit(X, Y)
+
+
+def test_html_says_what_was_fitted_and_escapes_labels():
+    model = BayesianLinearSVC()
+    before = model._repr_mimebundle_()["text/html"]
+    assert "Fitted: " not in before
+    after = model.fit(X, Y)._repr_mimebundle_()["text/html"]
+    assert after.endswith(surface.fitted_html(model))
+    assert model._repr_html_().endswith(surface.fitted_html(model))
+    share = 100 * np.mean(Y == "no")
+    assert (
+        f"Fitted: 60 rows; &lt;i&gt;yes&lt;/i&gt; ({100 - share:.3g} %), no ({share:.3g} %)"
+        in after
+    )
+    assert "<i>yes" not in after
+    with config_context(display="text"):
+        assert "text/html" not in model._repr_mimebundle_()
+        assert not hasattr(model, "_repr_html_")
+
+
+def test_link_to_the_page_of_an_estimator(monkeypatch):
+    monkeypatch.setattr(surface, "documentation", lambda: "")
+    assert BayesianSVC()._get_doc_link() == ""
+    monkeypatch.setattr(surface, "documentation", lambda: "https://pages.example/stable")
+    link = "https://pages.example/stable/generated/bayesvm.BayesianSVC.html"
+    assert BayesianSVC()._get_doc_link() == link
+    assert link in estimator_html_repr(BayesianSVC())
