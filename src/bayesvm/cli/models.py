@@ -1,38 +1,47 @@
-"""Models of a user's own tables: fit, predict, report."""
+"""Models of a user's own tables: fit and predict."""
 
 from __future__ import annotations
 
+import sys
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from ..reports.display import Inside
+from .labelled import Labelled, group_labels, training_rows
+from .printing import show_findings, show_left_out, show_model
+from .tables import READERS, as_numbers, check_apart, read_table, write_table
 from .terminal import check_input, check_output, one_line_each, plain_console, show_file
 
-FOLDS = 5
-NOVEL = 0.99  # percentile above which rows are reported as unlike the training rows
 KINDS = {
     "linear": "BayesianLinearSVC",
     "kernel": "BayesianSVC",
+    "mixed": "MixedSVC",
+    "additive": "AdditiveSVC",
     "vectors": "PCVC",
     "relevance": "RVC",
     "factors": "FactorSVC",
 }
+WITH_COEFFICIENTS = ("linear", "mixed", "additive")
+SLOWER = {"linear": 1.0, "mixed": 1.0, "additive": 1.0}  # powers of n that fits take; others 1.5
+DIGITS = 6  # of predictions
 
 Data = Annotated[
     Path,
     typer.Argument(
-        help="A table: .csv, .tsv or .parquet.", show_default=False, callback=check_input
+        help=f"A table: {', '.join(READERS)}.", show_default=False, callback=check_input
     ),
 ]
 Model = Annotated[
     Path, typer.Argument(help="A model written by fit.", show_default=False, callback=check_input)
 ]
+Columns = list[str] | None
+SEVERAL = "; may be repeated."
 
 
 def fit(
@@ -50,51 +59,98 @@ def fit(
     kind: Annotated[
         str, typer.Option("--model", "-m", help=f"One of {', '.join(KINDS)}.")
     ] = "linear",
+    likelihood: Annotated[
+        str | None, typer.Option(help="logistic, hinge, soft_hinge or probit.")
+    ] = None,
     prior: Annotated[
         str | None, typer.Option(help="Prior of a linear model, for instance laplace_zero.")
     ] = None,
     inference: Annotated[str | None, typer.Option(help="vb, em, svi or gibbs.")] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(help="Column to leave out; may be repeated.")
+    groups: Annotated[
+        Columns, typer.Option(help="Column of groups, such as patients: a mixed model" + SEVERAL)
+    ] = None,
+    identifier: Annotated[
+        Columns, typer.Option("--id", help="Column that identifies rows" + SEVERAL)
+    ] = None,
+    keep: Annotated[
+        Columns, typer.Option(help="Column that predictions are to keep" + SEVERAL)
+    ] = None,
+    weight: Annotated[str | None, typer.Option(help="Column of weights of rows.")] = None,
+    drop: Annotated[Columns, typer.Option(help="Column to leave out" + SEVERAL)] = None,
+    use: Annotated[
+        Columns, typer.Option(help="Column to keep that would be left out" + SEVERAL)
     ] = None,
     categorical: Annotated[
-        list[str] | None,
-        typer.Option(help="Column of numbers that are codes of categories; may be repeated."),
+        Columns, typer.Option(help="Column of numbers that are codes of categories" + SEVERAL)
     ] = None,
+    level: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Posterior mass of intervals.")
+    ] = 0.9,
     check: Annotated[
         bool, typer.Option(help="Estimate error and log loss on rows left out, by five folds.")
     ] = True,
+    jobs: Annotated[int, typer.Option(min=1, help="Folds that are fitted at a time.")] = 1,
+    time_limit: Annotated[
+        float | None, typer.Option(min=0.0, help="Seconds after which the work ends.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything drawn.")] = 0,
 ) -> None:
     """Fit a model to a table and write it to a file.
 
-    Columns of text are categories, and cells may be empty.
+    The table may be as it comes: what is wrong in it is listed, with what was done about it.
     """
-    from sklearn.base import clone
-    from sklearn.model_selection import cross_val_predict
-
+    from ..files.record import Record
     from ..files.storage import save, skops_io
+    from .work import Clock, Work, fit_parameters, left_out, pilot_seconds
 
-    console = plain_console()
-    given = {"prior": prior, "inference": inference, "categorical": categorical or None}
-    options = {k: v for k, v in given.items() if v is not None}
+    console, clock = plain_console(), Clock(time_limit)
     path = output or data.with_suffix(".bayesvm")
     check_apart(data, path)
     check_output(path)
-    with one_line_each():
+    kind = "mixed" if groups and kind == "linear" else kind
+    given = {"likelihood": likelihood, "prior": prior, "inference": inference}
+    options = {name: value for name, value in given.items() if value is not None}
+    with one_line_each(), Work(plain_console(stderr=True)).shown() as work:
         skops_io()  # rather than after the work
-        X, y = split(read(data), target, drop or [])
-        model = build(kind, X, {**options, "random_state": seed})
-        folds = folds_for(y) if check else None
-        model.fit(X, y)
-        save(model, path)
-        classes = ", ".join(map(str, model.classes_))
-        shape = f"{len(X)} rows, {X.shape[1]} columns"
-        console.print(f"{data}: {shape}, classes {classes}", soft_wrap=True)
-        if folds is not None:
-            proba = cross_val_predict(clone(model), X, y, cv=folds, method="predict_proba")
-            show_scores(console, model.classes_, y.to_numpy(), proba, "on rows left out")
-        show_model(console, model)
+        roles = {"--groups": groups or [], "--id": identifier or [], "--drop": drop or []}
+        estimator = build(kind, {**options, "random_state": seed, "n_jobs": jobs}, bool(groups))
+        frame = read_table(data)
+        others = {"--keep": keep or [], "--use": use or [], "--categorical": categorical or []}
+        check_columns(frame, {"--target": [target], **roles, **others}, weight)
+        labelled = training_rows(
+            frame, target, weight, roles["--groups"], [*roles["--id"], *roles["--drop"]]
+        )
+        work.step("looking at the columns")
+        model = prepared(kind, estimator, labelled, use, categorical)
+        findings = (*labelled.findings, *model[0].findings_)
+        show_findings(console, data, len(frame), labelled, model[0], findings)
+        model.set_params(model__callbacks=[clock])
+        guess = pilot_seconds(model, labelled, SLOWER.get(kind, 1.5))
+        folds = 4.0 / jobs if check else 0.0
+        work.step(f"fitting {KINDS[kind]}", None if guess is None else guess * (1.0 + folds))
+        begin = time.monotonic()
+        rows = model[0].transform(labelled.X)
+        named = fit_parameters(labelled)
+        model[1].fit(rows, labelled.y, **{k.removeprefix("model__"): v for k, v in named.items()})
+        seconds = time.monotonic() - begin
+        if model[1].fit_.stopped:
+            console.print("the fit was ended by --time-limit before it had converged")
+        about: dict[str, Any] = {
+            "data": data.name, "target": target, "rows": len(labelled.y), "findings": findings,
+            "groups": tuple(roles["--groups"]), "id": tuple(roles["--id"]), "level": level,
+            "keep": tuple(keep or ()), "weight": weight or "", "seconds": seconds,
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        }  # fmt: skip
+        model.set_params(model__callbacks=None)
+        save(model, path, Record(**about))
+        if check:
+            timed = model.set_params(model__callbacks=[clock])
+            held = left_out(timed, labelled, jobs, work, clock, seconds)
+            model.set_params(model__callbacks=None)
+            save(model, path, Record(**about, left_out=held))
+    if check:
+        show_left_out(console, held, model.classes_)
+    show_model(console, model, level)
     show_file(console, "Model", path)
 
 
@@ -107,9 +163,10 @@ def predict(
             "--output", "-o", help="File to write; by default the screen.", callback=check_output
         ),
     ] = None,
+    keep: Annotated[Columns, typer.Option(help="Column to keep" + SEVERAL)] = None,
     level: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Posterior mass of intervals.")
-    ] = 0.9,
+        float | None, typer.Option(min=0.0, max=1.0, help="Posterior mass of intervals.")
+    ] = None,
     coverage: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Share of sets that hold the right label.")
     ] = 0.9,
@@ -119,226 +176,113 @@ def predict(
     Label, probabilities and an interval for each, the set of labels that cannot be excluded, and
     how unlike the training rows it is.
     """
-    import sys
-
-    from ..files.storage import load
+    from ..files.storage import load_with_record
 
     if output is not None:
         check_apart(data, output)
     with one_line_each():
-        machine = load(model)
-        X = columns_of(machine, read(data))
-        frame = pd.DataFrame({"prediction": machine.predict(X)}, index=X.index)
-        proba = machine.predict_proba(X)
-        inside, ends = Inside.of(machine), None
-        if getattr(inside.model, "inference", None) != "em":
-            ends = inside.model.predict_interval(inside.rows(X), level)
-        held, novel = sets_and_novelty(inside, X, coverage)
+        machine, record = load_with_record(model)
+        table = read_table(data)
+        named = list(keep or ())
+        check_columns(table, {"--keep": named}, None)
+        if record is not None:
+            level = record.level if level is None else level
+            named = [k for k in (*record.id, *record.keep) if k in table] + named
+        frame = predictions(machine, record, table, 0.9 if level is None else level, coverage)
+    for place, name in enumerate(dict.fromkeys(named)):
+        shown = name if name not in frame else f"{name} (table)"
+        frame.insert(place, shown, table[name])
+    if output is None:
+        frame.to_csv(sys.stdout, index=False)
+    else:
+        write_table(frame, output)
+
+
+def predictions(
+    machine: Any, record: Any, table: pd.DataFrame, level: float, coverage: float
+) -> pd.DataFrame:
+    """Labels, probabilities with intervals, sets and novelty of the rows of a table."""
+    inside = Inside.of(machine)
+    estimator = inside.model
+    rows = inside.rows(table) if inside.before else plain_rows(machine, table)
+    groups = None if record is None else group_labels(table, record.groups)
+    told = {} if groups is None else {"groups": groups}
+    frame = pd.DataFrame({"prediction": estimator.predict(rows, **told)}, index=table.index)
+    proba, ends = estimator.predict_proba(rows, **told), None
+    if getattr(estimator, "inference", None) != "em":
+        ends = estimator.predict_interval(rows, level=level, **told)
     for j, label in enumerate(machine.classes_):
-        frame[f"proba {label}"] = proba[:, j]
+        frame[f"p_{label}"] = _digits(proba[:, j])
         if ends is not None:
-            frame[f"lower {label}"], frame[f"upper {label}"] = ends[0][:, j], ends[1][:, j]
-    if held is not None:
+            frame[f"p_{label}_low"], frame[f"p_{label}_high"] = (_digits(e[:, j]) for e in ends)
+    if estimator.fit_.left_out is not None:
+        held = estimator.predict_set(rows, coverage=coverage, **told)
         names = np.array([str(label) for label in machine.classes_])
         frame["set"] = [";".join(names[inside]) for inside in held]
-    if novel is not None:
-        frame["novelty"] = novel
-    frame.to_csv(output or sys.stdout, index=False)
-
-
-def report(
-    model: Model,
-    data: Annotated[
-        Path | None,
-        typer.Argument(help="A table with labels to judge the model on.", callback=check_input),
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option("--target", "-t", help="Column with the labels.")
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="File of a calibration curve.", callback=check_output),
-    ] = None,
-) -> None:
-    """Print the parameters of a model and, given labelled rows, its scores."""
-    from ..files.storage import load
-
-    if data is None and (target is not None or output is not None):
-        raise typer.BadParameter("--target and --output are for scoring a model: name a table too")
-    if data is not None and target is None:
-        raise typer.BadParameter("to score a model, name the column with the labels: --target NAME")
-    console = plain_console()
-    with one_line_each():
-        machine = load(model)
-        show_model(console, machine)
-        if data is None or target is None:
-            return
-        frame = read(data)
-        X, y = split(frame, target, [])
-        X = columns_of(machine, X)
-        proba = machine.predict_proba(X)
-        show_scores(console, machine.classes_, y.to_numpy(), proba, f"on {data}")
-        show_sets(console, machine, X, y.to_numpy())
-        if output is not None:
-            if len(machine.classes_) != 2:
-                raise ValueError("a calibration curve needs two classes")
-            from ..plot import CalibrationDisplay
-
-            positive = (y == machine.classes_[1]).to_numpy()
-            curve: Any = CalibrationDisplay.from_predictions(positive, proba[:, 1])
-            curve.figure_.savefig(output, dpi=120)
-            show_file(console, "Figure", output)
-
-
-# ---------------------------------------------------------------------------------------------
-# Tables
-
-
-def read(path: Path) -> pd.DataFrame:
-    """A table from a file."""
-    try:
-        if path.suffix == ".parquet":
-            frame = pd.read_parquet(path)
-        else:
-            frame = pd.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",")
-    except pd.errors.EmptyDataError:
-        frame = pd.DataFrame()
-    if frame.empty:
-        raise typer.BadParameter(f"{path} has no rows; give a table with a header and rows.")
+        if estimator.machines_[0].posterior.has_spread and estimator._knows_novelty:
+            frame["novelty"] = _digits(estimator.novelty(rows, **told))
     return frame
 
 
-def check_apart(data: Path, output: Path) -> None:
-    """Refuse to write over the table that is read."""
-    if output.exists() and output.samefile(data):
-        raise typer.BadParameter(f"{output} is the table itself; give another file: --output FILE")
+def _digits(values: Any) -> list[float]:
+    return [float(f"{value:.{DIGITS}g}") for value in values]
 
 
-def split(frame: pd.DataFrame, target: str, drop: list[str]) -> tuple[pd.DataFrame, Any]:
-    """Predictors and labels."""
-    for name in (target, *drop):
-        if name not in frame:
-            known = ", ".join(map(str, frame.columns))
-            raise typer.BadParameter(f"there is no column {name!r}; the columns are {known}")
-    y = frame[target]
-    if y.isna().any():
-        raise typer.BadParameter(f"{int(y.isna().sum())} rows have no label in column {target!r}")
-    return frame.drop(columns=[target, *drop]), y
-
-
-def columns_of(machine: Any, frame: pd.DataFrame) -> pd.DataFrame:
-    """The columns that a model was fitted to, in its order."""
+def plain_rows(machine: Any, table: pd.DataFrame) -> pd.DataFrame:
+    """The columns that a model without a cleaner was fitted to, in its order."""
     wanted = list(machine.feature_names_in_)
-    absent = [name for name in wanted if name not in frame]
-    if absent:
+    if absent := [name for name in wanted if name not in table]:
         raise ValueError(f"the table lacks columns the model was fitted to: {', '.join(absent)}")
-    return frame[wanted]
-
-
-def sets_and_novelty(inside: Inside, X: Any, coverage: float) -> tuple[Any, Any]:
-    """Sets of labels and novelty of rows, each ``None`` if the model does not know it."""
-    model, rows = inside.model, inside.rows(X)
-    if model.fit_.left_out is None:
-        return None, None
-    spread = model.machines_[0].posterior.has_spread and model._knows_novelty
-    return model.predict_set(rows, coverage), model.novelty(rows) if spread else None
-
-
-def check_repeated(column: pd.Series) -> None:
-    """Refuse text that identifies single rows, such as names: it cannot predict new rows."""
-    seen = column.dropna()
-    distinct = seen.nunique()
-    if distinct > 0.9 * len(seen) and len(seen) > 1:
-        raise typer.BadParameter(
-            f"column {column.name!r} has {distinct} different texts in {len(seen)} rows, so its "
-            f"indicators would identify single rows and not kinds of rows; leave it out: --drop "
-            f"{column.name}"
-        )
+    return as_numbers(table[wanted])
 
 
 # ---------------------------------------------------------------------------------------------
-# Models
+# What is fitted
 
 
-def build(kind: str, X: pd.DataFrame, options: dict[str, Any]) -> Any:
+def check_columns(frame: pd.DataFrame, named: dict[str, list[str]], weight: str | None) -> None:
+    """Refuse names of columns that the table does not have, all at once."""
+    named = {**named, "--weight": [] if weight is None else [weight]}
+    wrong = [f"{option} {name}" for option, names in named.items() for name in names
+             if name not in frame]  # fmt: skip
+    if wrong:
+        known = ", ".join(map(str, frame.columns))
+        raise ValueError(f"there is no column {'; '.join(wrong)}; the columns are {known}")
+
+
+def build(kind: str, options: dict[str, Any], grouped: bool) -> Any:
     """The estimator, with options that it has."""
     import bayesvm
 
     from ..estimators.choices import SCHEMES
 
     if kind not in KINDS:
-        raise typer.BadParameter(f"--model {kind} is not known; choose one of {', '.join(KINDS)}")
+        raise ValueError(f"--model {kind} is not known; choose one of {', '.join(KINDS)}")
+    if grouped != (kind == "mixed"):
+        raise ValueError(
+            "--model mixed needs --groups COLUMN"
+            if kind == "mixed"
+            else f"--groups is for --model mixed; it has no meaning for --model {kind}"
+        )
     cls = getattr(bayesvm, KINDS[kind])
     known = cls().get_params()
-    for name in options:
-        if name not in known:
-            raise typer.BadParameter(f"--{name} has no meaning for --model {kind}")
+    if idle := [f"--{name}" for name in options if name not in known]:
+        raise ValueError(f"{', '.join(idle)} has no meaning for --model {kind}")
     inference = options.get("inference", "vb")
     if inference not in SCHEMES:
-        raise typer.BadParameter(
+        raise ValueError(
             f"--inference {inference} is not known; choose one of {', '.join(SCHEMES)}"
         )
-    if not X.shape[1]:
-        raise typer.BadParameter("there are no columns besides the labels")
-    for name in X:
-        if not pd.api.types.is_numeric_dtype(X[name]):
-            check_repeated(X[name])
     return cls(**options)
 
 
-def folds_for(y: Any) -> Any:
-    """Folds that have rows of every class."""
-    from sklearn.model_selection import StratifiedKFold
+def prepared(kind: str, estimator: Any, data: Labelled, use: Columns, categorical: Columns) -> Any:
+    """Cleaner and estimator, the cleaner fitted."""
+    from sklearn.pipeline import Pipeline
 
-    least = int(y.value_counts().min())
-    if least < 2:
-        raise ValueError("some class has a single row, so nothing can be left out; use --no-check")
-    return StratifiedKFold(min(FOLDS, least), shuffle=True, random_state=0)
+    from ..cleaning.cleaner import TableCleaner
 
-
-# ---------------------------------------------------------------------------------------------
-# Printing
-
-
-def show_scores(console: Console, classes: Any, y: Any, proba: Any, where: str) -> None:
-    from ..compare.evaluation import brier_score
-
-    strange = set(np.unique(y)) - set(classes)
-    if strange:
-        known = ", ".join(map(str, classes))
-        raise ValueError(f"labels {sorted(map(str, strange))[:3]} are not among {known}")
-    at = np.searchsorted(classes, y)
-    p = np.clip(proba[np.arange(len(y)), at], 1e-15, None)
-    error = float(np.mean(proba.argmax(axis=1) != at))
-    console.print(
-        f"{where}: error {100 * error:.1f} %, log loss {-np.mean(np.log(p)):.3f}, "
-        f"Brier score {brier_score(y, proba, classes):.3f}",
-        soft_wrap=True,
-    )
-
-
-def show_sets(console: Console, machine: Any, X: Any, y: Any) -> None:
-    """How often sets hold the label, and how many rows are unlike the training rows."""
-    held, novel = sets_and_novelty(Inside.of(machine), X, 0.9)
-    if held is not None:
-        hit = held[np.arange(len(y)), np.searchsorted(machine.classes_, y)]
-        console.print(
-            f"90 % sets: {100 * hit.mean():.1f} % hold the label, {held.sum(axis=1).mean():.2f} "
-            "labels on average",
-            soft_wrap=True,
-        )
-    if novel is not None:
-        share = 100 * np.mean(novel > NOVEL)
-        console.print(f"novelty: {share:.1f} % of rows above {NOVEL}, 1.0 % expected")
-
-
-def show_model(console: Console, machine: Any) -> None:
-    inner = Inside.of(machine).model
-    state = "converged" if inner.converged_ else "did not converge"
-    console.print(f"{inner!r}: {inner.n_iter_} iterations, {state}")
-    frame = inner.summary()
-    table = Table("name", *frame.columns, box=None, pad_edge=False)
-    for name, row in frame.iterrows():
-        label = " ".join(map(str, name)) if isinstance(name, tuple) else str(name)
-        table.add_row(label, *(f"{value:.3g}" for value in row))
-    console.print(table)
+    if not data.X.shape[1]:
+        raise ValueError("there are no columns besides the labels")
+    cleaner = TableCleaner(categorical, use, reference=kind in WITH_COEFFICIENTS)
+    return Pipeline([("clean", cleaner.fit(data.X, data.y)), ("model", estimator)])

@@ -77,3 +77,8 @@ def one_line_each() -> Iterator[None]:
             yield
         except (ValueError, ImportError, OSError) as error:
             raise typer.BadParameter(str(error)) from error
+
+
+def printable(text: Any) -> str:
+    """Text in which control characters are written out: names come from files."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(text))

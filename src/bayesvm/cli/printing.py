@@ -1,0 +1,95 @@
+"""What the commands print of tables, models and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from ..cleaning.columns import Levels
+from ..cleaning.findings import Finding
+from ..reports.display import Inside
+from .labelled import Labelled
+from .terminal import printable
+
+ROWS = 20  # of the summary of a model
+
+
+def show_findings(
+    console: Console,
+    data: Path,
+    total: int,
+    rows: Labelled,
+    cleaner: Any,
+    findings: Sequence[Finding],
+) -> None:
+    """The log: rows and columns, and everything found with what was done about it."""
+    classes = ", ".join(printable(label) for label in np.unique(rows.y))
+    columns = f"{rows.X.shape[1]} columns, {len(cleaner.columns_)} of them used"
+    text = (
+        f"{printable(data)}: {total} rows, {len(rows.y)} of them used; {columns}; classes {classes}"
+    )
+    console.print(text, soft_wrap=True)
+    if not findings:
+        return
+    table = Table("column", "found", "done", box=None, pad_edge=False)
+    for found in findings:
+        table.add_row(*map(printable, found[:3]))
+    console.print(table)
+
+
+def show_left_out(console: Console, held: Any, classes: Any) -> None:
+    """Scores of the model and of simple ones on rows left out."""
+    if held is None:
+        console.print("there was no time left to check the model on rows left out")
+        return
+    table = Table(f"on {len(held.rows)} rows left out", box=None, pad_edge=False)
+    for name in ("error", "log loss", "Brier score"):
+        table.add_column(name, justify="right")
+    for name, proba in held.proba.items():
+        error, loss, brier = scores(proba, held.codes, held.weights)
+        table.add_row(name, f"{100 * error:.1f} %", f"{loss:.3f}", f"{brier:.3f}")
+    console.print(table)
+
+
+def scores(proba: Any, codes: Any, weights: Any) -> tuple[float, float, float]:
+    """Error, log loss and Brier score summed over classes (over one of two)."""
+    at = np.arange(len(codes))
+    p = np.clip(proba[at, codes], 1e-15, None)
+    hit = np.zeros_like(proba)
+    hit[at, codes] = 1.0
+    brier = ((proba - hit) ** 2).sum(axis=1) / (2.0 if proba.shape[1] == 2 else 1.0)
+    values = (proba.argmax(axis=1) != codes, -np.log(p), brier)
+    error, loss, square = (float(np.average(value, weights=weights)) for value in values)
+    return error, loss, square
+
+
+def show_model(console: Console, machine: Any, level: float = 0.9) -> None:
+    """Parameters with their uncertainty; of many, those that are surest of their sign."""
+    inside = Inside.of(machine)
+    inner = inside.model
+    state = "converged" if inner.converged_ else "did not converge"
+    console.print(f"{type(inner).__name__}: {inner.n_iter_} iterations, {state}")
+    frame, total = inner.summary(level), len(inner.summary(level))
+    if total > ROWS:
+        if {"mean", "sd"} <= set(frame.columns):
+            surest = (frame["mean"].abs() / frame["sd"]).sort_values(ascending=False).index[:ROWS]
+            frame = frame[frame.index.isin(surest)]
+        frame = frame.iloc[:ROWS]
+    table = Table("name", *frame.columns, box=None, pad_edge=False)
+    for name, row in frame.iterrows():
+        label = " ".join(map(str, name)) if isinstance(name, tuple) else str(name)
+        table.add_row(printable(label), *(f"{value:.3g}" for value in row))
+    console.print(table)
+    if total > ROWS:
+        console.print(f"({len(frame)} of {total} rows, those surest of their sign)")
+    cleaner = machine[0] if hasattr(machine, "steps") else None
+    levels = getattr(cleaner, "columns_", {})
+    found = [f"{name} {made.reference}" for name, made in levels.items()
+             if isinstance(made, Levels) and made.reference]  # fmt: skip
+    if found:
+        console.print(printable(f"levels are relative to {', '.join(found)}"), soft_wrap=True)

@@ -1,0 +1,152 @@
+"""Tables in files of every usual kind, read and written by pandas and the packages it needs."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import typer
+
+SAMPLE = 2**18  # bytes by which the separator is found
+SEPARATORS = ",;\t|"
+ENCODINGS = ("utf-8-sig", "cp1252", "latin-1")
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """A table from a file; cells of text files are text, as they are written."""
+    kind = _kind(path)
+    reader = READERS.get(kind)
+    if reader is None:
+        raise ValueError(f"{path} is of no kind that is read: {', '.join(READERS)}.")
+    try:
+        frame = reader(path)
+    except ImportError as error:
+        needs = error.name or str(error)
+        raise ImportError(f"to read {kind} install a package: {needs}") from error
+    except (pd.errors.ParserError, UnicodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} cannot be read as {kind}: {error}") from error
+    except pd.errors.EmptyDataError:
+        frame = pd.DataFrame()
+    if frame.empty:
+        raise ValueError(f"{path} has no rows; give a table with a header and rows.")
+    frame.columns = [str(name).strip() for name in frame.columns]
+    return frame.reset_index(drop=True)
+
+
+def write_table(frame: pd.DataFrame, path: Path) -> None:
+    """A table to a file, of the kind that its name tells; by default ``.csv``."""
+    kind = _kind(path)
+    if kind in (".xlsx", ".xls"):
+        frame.to_excel(path, index=False)
+    elif kind in (".parquet", ".pq"):
+        frame.to_parquet(path, index=False)
+    elif kind in (".json", ".jsonl", ".ndjson"):
+        frame.to_json(path, orient="records", lines=kind != ".json")
+    else:
+        frame.to_csv(path, index=False, sep="\t" if kind == ".tsv" else ",")
+
+
+def _kind(path: Path) -> str:
+    parts = [part.lower() for part in path.suffixes[-2:]]
+    return parts[0] if len(parts) == 2 and parts[1] == ".gz" else (parts or [""])[-1]
+
+
+def _opened(path: Path) -> Any:
+    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")
+
+
+def _text(path: Path) -> pd.DataFrame:
+    """A table of text: separator and encoding are found by trying."""
+    with _opened(path) as handle:
+        sample = handle.read(SAMPLE)
+    wide = sample[:2] in (b"\xff\xfe", b"\xfe\xff")
+    for encoding in ("utf-16",) if wide else ENCODINGS:
+        try:
+            text = sample.decode(encoding, "ignore" if len(sample) == SAMPLE else "strict")
+            options: dict[str, Any] = {"dtype": str, "keep_default_na": False, "index_col": False}
+            return pd.read_csv(path, sep=separator_of(text), encoding=encoding, **options)
+        except UnicodeDecodeError:
+            continue
+    raise ValueError(f"{path} holds no text.")
+
+
+def separator_of(text: str) -> str:
+    """The separator by which most lines have as many cells as the first, and more than one."""
+    lines = text.splitlines()[:200]
+
+    def fitness(sign: str) -> tuple[int, int]:
+        widths = [len(row) for row in csv.reader(lines, delimiter=sign) if row]
+        first = widths[0] if widths else 0
+        return (sum(width == first for width in widths) if first > 1 else 0, first)
+
+    return max(SEPARATORS, key=fitness)
+
+
+def _json(path: Path) -> pd.DataFrame:
+    """Records in a list, or one a line; columns by name."""
+    with _opened(path) as handle:
+        text = handle.read().decode("utf-8-sig")
+    try:
+        held = json.loads(text)
+    except json.JSONDecodeError:
+        held = [json.loads(line) for line in text.splitlines() if line.strip()]
+    if isinstance(held, dict):
+        return pd.DataFrame(held)
+    return pd.json_normalize(held)
+
+
+def _arrow(path: Path) -> pd.DataFrame:
+    import pyarrow as pa
+
+    with path.open("rb") as handle:
+        try:
+            return pa.ipc.open_file(handle).read_all().to_pandas()
+        except pa.ArrowInvalid:  # written as a stream
+            handle.seek(0)
+            return pa.ipc.open_stream(handle).read_all().to_pandas()
+
+
+def _duckdb(path: Path) -> pd.DataFrame:
+    import duckdb
+
+    with duckdb.connect(str(path), read_only=True) as base:
+        names = [name for (name,) in base.sql("show tables").fetchall()]
+        if len(names) != 1:
+            raise ValueError(
+                f"{path} has the tables {names}; write the one that is meant to a file."
+            )
+        quoted = '"' + names[0].replace('"', '""') + '"'
+        return base.sql(f"select * from {quoted}").df()
+
+
+READERS: dict[str, Callable[[Path], pd.DataFrame]] = {
+    **dict.fromkeys((".csv", ".tsv", ".txt", ".tab"), _text),
+    **dict.fromkeys((".xlsx", ".xls"), pd.read_excel),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), _json),
+    **dict.fromkeys((".parquet", ".pq"), pd.read_parquet),
+    **dict.fromkeys((".feather", ".arrow", ".ipc"), _arrow),
+    ".duckdb": _duckdb,
+}
+
+
+def check_apart(data: Path, output: Path) -> None:
+    """Refuse to write over the table that is read."""
+    if output.exists() and output.samefile(data):
+        raise typer.BadParameter(f"{output} is the table itself; give another file: --output FILE")
+
+
+def as_numbers(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same with columns of numbers in text as numbers, for models that have no cleaner."""
+    out = {}
+    for name in frame:
+        try:
+            cells = frame[name].replace("", None) if frame[name].dtype.kind in "OT" else frame[name]
+            out[name] = pd.to_numeric(cells)
+        except (ValueError, TypeError):
+            out[name] = frame[name].replace("", None)
+    return pd.DataFrame(out)
