@@ -130,7 +130,7 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if self.reference:
             for name, made in columns.items():
                 if isinstance(made, Levels):
-                    columns[name] = with_reference(made, frame[name])
+                    columns[name] = with_reference(made, frame[name], self.min_frequency)
         if not columns:
             raise ValueError(
                 f"no column is left to predict from, with n_samples = {len(frame)}: "

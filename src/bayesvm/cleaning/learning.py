@@ -144,7 +144,10 @@ def _learn_levels(
     """Levels of a column of text."""
     n, k = int(counts.sum()), len(texts)
     gone = codes.size - n
-    found = [_missing_level(name, gone, codes.size)] if gone else []
+    found = []
+    if gone:
+        how = "a level of their own" if gone >= least else "left empty: such cells are unknown"
+        found.append(Finding(name, f"{gone} of {codes.size} cells are missing", how, "missing"))
     words = np.array([len(text.split()) for text in texts]) @ counts / n
     few = f"{k} different texts in {n} rows"
     if n > FEW and k > n / 2 and words >= WORDS and not kept:
@@ -165,22 +168,23 @@ def _learn_levels(
     if rare:
         rows = n - int(sum(counts[texts.index(level)] for level in frequent))
         many = k > most
-        problem = f"{k} levels" if many else f"{rare} levels of fewer than {least} rows"
+        problem = f"{k} levels" if many else f"{_count(rare, 'level')} of fewer than {least} rows"
         if many:
             problem += f", {rare} of them rare"
-        how = f"these pooled as {OTHER!r}, {rows} rows; {len(frequent)} kept"
+        how = f"pooled as {OTHER!r}, {_count(rows, 'row')}; {len(frequent)} kept"
         found.append(Finding(name, problem, how, "many levels" if many else "rare"))
     return Levels(tuple(frequent)), found
 
 
-def _missing_level(name: str, gone: int, n: int) -> Finding:
-    return Finding(name, f"{gone} of {n} cells are missing", "a level of their own", "missing")
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
-def with_reference(made: Levels, cells: Any) -> Levels:
-    """Levels that become indicators of all but the commonest."""
-    codes = made.codes(cells)
-    counts = np.bincount(codes, minlength=len(made.levels) + 2)
+def with_reference(made: Levels, cells: Any, least: int) -> Levels:
+    """Levels that become indicators of all but the commonest; the pooled ones if not rare too."""
+    codes, known = made.codes(cells), len(made.levels)
+    counts = np.bincount(codes, minlength=known + 2)
+    counts[known:][counts[known:] < least] = 0
     return replace(made, shares=tuple((counts / codes.size).tolist()))
 
 

@@ -243,11 +243,11 @@ def plain_rows(machine: Any, table: pd.DataFrame) -> pd.DataFrame:
 def check_columns(frame: pd.DataFrame, named: dict[str, list[str]], weight: str | None) -> None:
     """Refuse names of columns that the table does not have, all at once."""
     named = {**named, "--weight": [] if weight is None else [weight]}
-    wrong = [f"{option} {name}" for option, names in named.items() for name in names
+    wrong = [f"{name!r} ({option})" for option, names in named.items() for name in names
              if name not in frame]  # fmt: skip
     if wrong:
         known = ", ".join(map(str, frame.columns))
-        raise ValueError(f"there is no column {'; '.join(wrong)}; the columns are {known}")
+        raise ValueError(f"there is no column {', '.join(wrong)}; the columns are {known}")
 
 
 def build(kind: str, options: dict[str, Any], grouped: bool) -> Any:
@@ -278,9 +278,8 @@ def build(kind: str, options: dict[str, Any], grouped: bool) -> Any:
 
 def prepared(kind: str, estimator: Any, data: Labelled, use: Columns, categorical: Columns) -> Any:
     """Cleaner and estimator, the cleaner fitted."""
-    from sklearn.pipeline import Pipeline
-
     from ..cleaning.cleaner import TableCleaner
+    from ..estimators.pipeline import Pipeline
 
     if not data.X.shape[1]:
         raise ValueError("there are no columns besides the labels")

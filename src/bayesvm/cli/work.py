@@ -84,7 +84,9 @@ class Work:
 
     def step(self, what: str, left: float | None = None) -> None:
         """A step begins; ``left`` are the seconds that this and all later steps take."""
-        seconds = {} if left is None else {"seconds": time.monotonic() - self.begin + left}
+        seconds: Any = {}
+        if left is not None:
+            seconds["seconds"] = time.monotonic() - self.begin + left
         self.bar.update(self.task, description=what, **seconds)
         if left is not None and left > SLOW and not self.told:
             self.told = True
