@@ -82,6 +82,7 @@ plot_formats = [("png", 160)]
 plot_html_show_formats = False
 plot_html_show_source_link = False
 plot_rcparams = {
+    "axes.prop_cycle": "cycler('color', ['#1f4f82', '#d9730d', '#2e8b57', '#a33b5e'])",
     "axes.spines.right": False,
     "axes.spines.top": False,
     "figure.constrained_layout.use": True,

@@ -32,7 +32,7 @@ def filled(code: str, names: dict) -> str:
             exec(compile(example.source, "<page>", "single"), names)
         same = example.want and checker.check_output(example.want, said.getvalue(), FLAGS)
         lines += (example.want if same else said.getvalue()).rstrip().splitlines()
-    return "\n".join(line or "<BLANKLINE>" for line in lines) + "\n"
+    return "\n".join(line.rstrip() or "<BLANKLINE>" for line in lines) + "\n"
 
 
 def fill(page: Path) -> None:
