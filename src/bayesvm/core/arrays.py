@@ -201,6 +201,13 @@ def sums_by(codes: Any, x: Any, G: int) -> Any:
     return out
 
 
+def squares(A: Any) -> Any:
+    """Sum of the squares of each row, in the precision of the rows."""
+    if isinstance(A, np.ndarray):
+        return np.einsum("ij,ij->i", A, A)  # without the array of all squares
+    return of(A).sum(A * A, axis=1)
+
+
 def dot(A: Any, B: Any) -> float:
     """Sum of the products of entries, as a number."""
     return float(np.vdot(A, B)) if is_numpy(A) else float(compat.array_namespace(A).sum(A * B))

@@ -184,7 +184,7 @@ class ArrowCovariance(Covariance):
             T = T + like(z, T)[:, None] * pick(root, at)
         for at, z in C.cells(slice(-1, None)):
             T = T - like(z, T)[:, None] * pick(followed, at)
-        return out + double(arrays.of(T).sum(T * T, axis=1))
+        return out + double(arrays.squares(T))
 
     def _followed(self, some: slice) -> Array:
         """``D^-1 E F`` for some groups and the root F of the corner's covariance, ``(G r, q)``."""

@@ -35,6 +35,8 @@ from .arrow import ArrowCovariance
 from .columns import scaled, squared
 from .forms import Bordered, Dense, Factored
 
+PANEL = 128  # columns of a triangular root that are multiplied at a time
+
 
 @dataclass(frozen=True)
 class FullCovariance(Covariance):
@@ -56,9 +58,13 @@ class FullCovariance(Covariance):
         return solve_triangular(self.L, eye, lower=True, check_finite=False).T
 
     def quad(self, C: Columns) -> Array:
-        T = C @ like(self.root, C)
-        out: Array = double(arrays.of(T).sum(T * T, axis=1))
-        return out
+        F, K = like(self.root, C), self.L.shape[0]
+        if K < 2 * PANEL or not isinstance(C, np.ndarray):
+            out: Array = double(arrays.squares(C @ F))
+            return out
+        ends = range(PANEL, K + PANEL, PANEL)  # what is below the diagonal of F is left out
+        parts = (C[:, :end] @ F[:end, end - PANEL : end] for end in ends)
+        return double(sum(arrays.squares(T) for T in parts))
 
     def block(self, where: slice) -> Array:
         return self.root[where] @ self.root[where].T

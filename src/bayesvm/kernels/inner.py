@@ -42,7 +42,7 @@ class Linear(Kernel):
 
     def diag(self, A: Array) -> Array:
         A = divided(A, self)
-        out: Array = arrays.of(A).sum(A * A, axis=1)
+        out: Array = arrays.squares(A)
         return out
 
     def _folded(self, per_column: Array) -> Array:

@@ -38,8 +38,8 @@ def squared_distances(A: Array, B: Array | None = None) -> Array:
     B = A if B is None else B - shift
     rho = A @ B.T
     rho *= -2.0
-    rho += xp.sum(A * A, axis=1)[:, None]
-    rho += xp.sum(B * B, axis=1)
+    rho += arrays.squares(A)[:, None]
+    rho += arrays.squares(B)
     if xp is not np:
         return xp.clip(rho, 0.0, None)
     np.maximum(rho, 0.0, out=rho)

@@ -65,8 +65,7 @@ class RootCovariance(Covariance):
     root: Array
 
     def quad(self, C: Columns) -> Array:
-        T = C @ like(self.root, C)
-        out: Array = double(arrays.of(T).sum(T * T, axis=1))
+        out: Array = double(arrays.squares(C @ like(self.root, C)))
         return out
 
     def diag(self) -> Array:

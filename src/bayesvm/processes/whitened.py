@@ -112,7 +112,7 @@ class Whitened(Design):
     def residual(self, X: Any, C: Array) -> Array:
         """Variance of f that the columns leave."""
         xp, total = arrays.of(C), self.kernel.diag(self.inputs.columns(X))
-        out: Array = xp.clip(total - arrays.double(xp.sum(C * C, axis=1)), 0.0, None)
+        out: Array = xp.clip(total - arrays.double(arrays.squares(C)), 0.0, None)
         return out
 
     def joint(self, X: Any, theta: Array, rng: np.random.Generator) -> Array:
