@@ -41,6 +41,15 @@ GATE = frozen(np.array([1.0, 0.2, 0.5, 1.0, 0.9, 0.0, 0.3, 1.0]))
 every = pytest.mark.parametrize(("cov", "Sigma"), COVARIANCES.values(), ids=COVARIANCES)
 
 
+@pytest.mark.parametrize("K", [255, 256, 300])  # below, at and beyond two panels of columns
+def test_variances_of_rows_by_panels_of_columns(K):
+    C, w, P = rows(20, K)
+    cov = covariance(sandwich(C, w, "dense"), P)
+    expected = np.einsum("ij,ji->i", C, cov.solve(C.T))
+    np.testing.assert_allclose(cov.quad(C), expected, rtol=1e-10)
+    np.testing.assert_allclose(cov.quad(C.astype(np.float32)), expected, rtol=1e-4)
+
+
 def test_forms_of_S_choose_their_covariance():
     kinds = {"full": FullCovariance, "dual": DualCovariance, "diagonal": DiagonalCovariance}
     assert {name: type(cov) for name, (cov, _) in COVARIANCES.items()} == kinds
