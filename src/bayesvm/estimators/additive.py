@@ -22,7 +22,7 @@ from ..machines.fit import Fit
 from ..model.model import Model, Problem, arranged
 from ..reports.cells import Imputed, ImputedCells
 from ..reports.effects import GroupEffects, second_moments
-from ..reports.tables import arviz_tree
+from ..reports.tables import Draws
 from ..reports.terms import Terms
 from ..terms import Intercept, Part, TrainingRows, read_terms
 from . import choices as check
@@ -450,16 +450,7 @@ class AdditiveSVC(BayesianClassifier):
             return draw_f(self, n, X, random_state)
         return self._report().draws(n, self._generator(random_state))
 
-    def to_arviz(self) -> Any:
-        """Draws (variational ones unless sampled) as an ArviZ data tree.
-
-        Returns
-        -------
-        tree : xarray.DataTree
-            Group ``posterior`` with a variable for each term whose coefficients have names, and one
-            for the effects of each factor of groups.
-        """
-        rng = self._generator()
-        pairs = zip(self._report().group(rng), self._effects.group(rng), strict=True)
+    def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:
+        pairs = zip(self._report().group(thetas, X), self._effects.group(thetas), strict=True)
         group, dims, coords = (a | b for a, b in pairs)
-        return arviz_tree(group, dims, coords, self.classes_)
+        return group, dims, coords

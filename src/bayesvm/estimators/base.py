@@ -38,7 +38,9 @@ from ..machines.fit import Fit, Objective
 from ..machines.machine import Machine
 from ..machines.posterior import GaussianPosterior
 from ..model.model import Problem
+from ..reports.tables import Draws
 from . import predictions, surface
+from .arviz import to_arviz
 from .average import average_effects
 from .missing import MissingCells
 from .run import Run, generator, warm_starts
@@ -446,6 +448,11 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return predictions.accuracy(self, X, y, sample_weight)
 
     average_effects = average_effects
+    to_arviz = to_arviz
+
+    def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:
+        """Draws by name for ArviZ, from draws of each machine's coefficients; those at rows too."""
+        raise NotImplementedError
 
     # How they are computed; an estimator with groups passes these on.
 

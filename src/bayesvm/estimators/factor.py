@@ -369,7 +369,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         A = A.reshape(-1, *A.shape[2:])
         return A[rng.integers(len(A), size=n)] if self.machines_[0].draws is not None else A
 
-    def to_arviz(self, n: int = 1000) -> Any:
+    def to_arviz(self, n: int = 1000) -> Any:  # type: ignore[override]
         """Draws (variational ones unless sampled) as an ArviZ data tree.
 
         Parameters

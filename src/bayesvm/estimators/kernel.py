@@ -20,6 +20,7 @@ from ..likelihoods import SoftHinge
 from ..model.model import Problem
 from ..processes.machine import ExactMachine, KernelFit, far_variance, joint_draws
 from ..reports.kernels import KernelReport
+from ..reports.tables import Draws
 from . import choices as check
 from .base import BayesianClassifier
 from .kernel_fit import Settings, fit_blocks, fit_rows, prepare
@@ -473,13 +474,5 @@ class BayesianSVC(BayesianClassifier):
         """
         return self._report.summary(level)
 
-    def to_arviz(self) -> Any:
-        """Draws (variational ones unless sampled) as an ArviZ data tree.
-
-        Returns
-        -------
-        tree : xarray.DataTree
-            Group ``posterior`` with ``f`` at the inducing points.  With ``tune="sample"``, where
-            every draw of f has its own kernel, with the parameters of these kernels instead.
-        """
-        return self._report.arviz(self._generator())
+    def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:
+        return self._report.group(thetas, X)

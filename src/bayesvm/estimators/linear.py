@@ -18,6 +18,7 @@ from ..machines.fit import Fit
 from ..model.model import Model, Problem
 from ..reports.cells import Imputed, ImputedCells
 from ..reports.coefficients import Coefficients
+from ..reports.tables import Draws
 from . import choices as check
 from .base import BayesianClassifier
 from .posing import in_blocks, pose
@@ -440,18 +441,8 @@ class BayesianLinearSVC(BayesianClassifier):
         draws = self._coefficients.draws(n, self._generator(random_state))
         return draws if return_intercept else draws[0]
 
-    def to_arviz(self) -> Any:
-        """Draws (variational ones unless sampled) as an ArviZ data tree.
-
-        Returns
-        -------
-        tree : xarray.DataTree
-            Group ``posterior`` with ``coef`` and ``intercept``.  Where sampled, also the draws of
-            the prior's parameters, on the scale on which the model is fitted: ``coef_variance`` of
-            ridge and spike_slab, ``coef_scale`` of lasso and bridge (their nu) and of laplace_zero
-            (sigma), and ``coef_power`` and ``coef_inclusion`` if they are learned.
-        """
-        return self._coefficients.arviz(self._generator())
+    def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:
+        return self._coefficients.group(thetas)
 
     def summary(self, level: float = 0.9) -> Any:
         """Coefficients with their uncertainty, as a data frame.

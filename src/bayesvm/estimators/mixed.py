@@ -20,7 +20,7 @@ from ..inputs.levels import Levels, some_of
 from ..machines.fit import Fit
 from ..model.model import Model, Problem, arranged
 from ..reports.effects import GroupEffects, second_moments
-from ..reports.tables import arviz_tree
+from ..reports.tables import Draws
 from . import choices as check
 from . import predictions
 from .average import average_effects_in_groups
@@ -446,12 +446,10 @@ class MixedSVC(BayesianClassifier):
         """
         return self._effects.cautioned(self._coefficients.summary(level))
 
-    def to_arviz(self) -> Any:
-        """Draws as of :meth:`BayesianLinearSVC.to_arviz`, with effects of each factor."""
-        rng = self._generator()
-        pairs = zip(self._coefficients.group(rng), self._effects.group(rng), strict=True)
+    def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:
+        pairs = zip(self._coefficients.group(thetas), self._effects.group(thetas), strict=True)
         group, dims, coords = (a | b for a, b in pairs)
-        return arviz_tree(group, dims, coords, self.classes_)
+        return group, dims, coords
 
     # ----- effects of groups
 

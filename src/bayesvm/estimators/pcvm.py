@@ -289,5 +289,5 @@ class PCVC(BayesianClassifier):
         return False  # kernel values are computed on the host
 
     sample_posterior = vectors.sample_posterior
-    to_arviz = vectors.to_arviz
+    _drawn = vectors.drawn
     summary = vectors.summary

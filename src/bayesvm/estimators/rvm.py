@@ -234,5 +234,5 @@ class RVC(BayesianClassifier):
         return False  # kernel values are computed on the host
 
     sample_posterior = vectors.sample_posterior
-    to_arviz = vectors.to_arviz
+    _drawn = vectors.drawn
     summary = vectors.summary

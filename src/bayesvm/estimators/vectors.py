@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -35,6 +35,7 @@ from ..priors import Fixed
 from ..priors.intercept import intercept_prior
 from ..processes.evidence import extent_of
 from ..processes.points import Distinct, merge, merge_values
+from ..reports.tables import Draws
 from ..reports.vectors import VectorReport
 from ..vectors.candidates import MergedRows, choose_candidates, has_length_scale, tune_kernel
 from ..vectors.journal import Journal
@@ -253,16 +254,9 @@ def sample_posterior(self: Any, n: int = 1000, X: Any = None, random_state: Any 
     return out
 
 
-def to_arviz(self: Any) -> Any:
-    """Draws from the Gaussian approximation of the posterior as an ArviZ data tree.
-
-    Returns
-    -------
-    tree : xarray.DataTree
-        Group ``posterior`` with ``dual_coef``, one weight per vector, identified by its row in the
-        training data, and ``intercept``; of every class when there are more than two.
-    """
-    return _report(self).arviz(self._generator())
+def drawn(self: Any, thetas: Sequence[Array], X: Any) -> Draws:
+    """Draws for ArviZ; the approximation does not respect signs."""
+    return _report(self).group(thetas)
 
 
 def summary(self: Any, level: float = 0.9) -> Any:

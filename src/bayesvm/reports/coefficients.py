@@ -13,7 +13,7 @@ from scipy.special import ndtr
 from ..core.types import Array
 from ..machines.diagnostics import ess, r_hat
 from ..machines.machine import Machine
-from .tables import Draws, arviz_tree, draws_of, pandas_for, stacked, tails
+from .tables import Draws, pandas_for, stacked, tails
 
 
 class Coefficients:
@@ -115,9 +115,9 @@ class Coefficients:
         intercept = np.stack([np.broadcast_to(i, (n,)) for _, i in pairs], axis=1)
         return (coef[:, 0], intercept[:, 0]) if self.is_binary else (coef, intercept)
 
-    def group(self, rng: np.random.Generator) -> Draws:
+    def group(self, thetas: Sequence[Array]) -> Draws:
         """Draws by name, names of their axes, and labels along these, for ArviZ."""
-        pairs = [self._user(draws_of(m, rng)) for m in self.machines]
+        pairs = [self._user(theta) for theta in thetas]
         group: dict[str, Any] = {"coef": [coef for coef, _ in pairs]}
         dims: dict[str, list[str]] = {"coef": ["feature"]}
         if self.has_intercept:
@@ -127,10 +127,6 @@ class Coefficients:
             drawn = self.prior.reported(held.hyper["coef"])
             group |= {f"coef_{name}": values for name, values in drawn.items()}
         return group, dims, {"feature": self.names}
-
-    def arviz(self, rng: np.random.Generator) -> Any:
-        """Draws as an ArviZ data tree."""
-        return arviz_tree(*self.group(rng), self.classes)
 
     def summary(self, level: float = 0.9) -> Any:
         """Coefficients with their uncertainty, as a data frame."""

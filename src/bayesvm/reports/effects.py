@@ -17,7 +17,7 @@ from ..likelihoods.tight import Tight
 from ..machines.fit import Fit
 from ..machines.machine import Machine, covariances
 from ..model.model import Problem
-from .tables import Draws, draws_of, pandas_for, stacked, tails
+from .tables import Draws, pandas_for, stacked, tails
 
 VARIANCES = 4000  # draws of a variational factor from which an interval is computed
 LOGISTIC_VARIANCE = np.pi**2 / 3
@@ -120,22 +120,32 @@ class GroupEffects:
             self.fit.machines[0].posterior.variance()  # a point estimate refuses
         return frame["lower"], frame["upper"]
 
-    def group(self, rng: np.random.Generator) -> Draws:
-        """Draws of effects by name, names of their axes, and labels along these, for ArviZ."""
+    def group(self, thetas: Sequence[Array]) -> Draws:
+        """Draws of effects and of their variances, names of their axes, and labels, for ArviZ."""
         machines = self.fit.machines
-        thetas = [draws_of(m, rng) for m in machines]
         group: dict[str, Any] = {}
         dims: dict[str, list[str]] = {}
         coords: dict[str, Any] = {}
         for k, term, factor in self._terms(machines[0]):
-            parts = []
+            parts, scales = [], []
             for machine, theta in zip(machines, thetas, strict=True):
-                u = theta[..., machine.model.slices[k]]
+                u, T = theta[..., machine.model.slices[k]], machine.model.terms[k].design.to_user()
                 u = u.reshape(*u.shape[:2], term.design.G, term.design.r)
-                parts.append(u @ machine.model.terms[k].design.to_user().T)
-            key, axes = f"effect_{factor}", [f"level_{factor}", f"effect_of_{factor}"]
-            group[key], dims[key] = parts, axes
-            coords |= {axes[0]: self.labels[factor], axes[1]: self._names(term.design)}
+                parts.append(u @ T.T)
+                V = T @ self._covariances(machine, k) @ T.T
+                at = np.arange(u.shape[0] * u.shape[1]) % len(V)  # variational ones: any
+                scales.append(V[at].reshape(*u.shape[:2], *V.shape[1:]))
+            axes = [f"level_{factor}", f"effect_of_{factor}", f"other_effect_of_{factor}"]
+            names = self._names(term.design)
+            group[f"effect_{factor}"], dims[f"effect_{factor}"] = parts, axes[:2]
+            variances = [np.einsum("...jj->...j", V) for V in scales]
+            group[f"variance_{factor}"], dims[f"variance_{factor}"] = variances, axes[1:2]
+            coords |= {axes[0]: self.labels[factor], axes[1]: names}
+            if len(names) > 1:
+                sds = [np.sqrt(v) for v in variances]
+                rho = [V / (s[..., None] * s[..., None, :]) for V, s in zip(scales, sds)]
+                group[f"correlation_{factor}"], dims[f"correlation_{factor}"] = rho, axes[1:]
+                coords[axes[2]] = names
         return group, dims, coords
 
     def _covariances(self, machine: Machine, k: int) -> Array:

@@ -108,7 +108,7 @@ class FactorReport:
             group["kernel_parameters"] = np.exp(parts[0].theta)
             dims["kernel_parameters"] = ["kernel_parameter"]
             coords["kernel_parameter"] = list(parts[0].names)
-        return arviz_tree(group, dims, coords, classes)
+        return arviz_tree({"posterior": group}, dims, coords, classes)
 
     def summary(
         self, level: float, posteriors: Sequence[Any], drawn: bool, rng: np.random.Generator,

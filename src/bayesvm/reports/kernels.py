@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from ..core.types import Array
 from ..kernels import Precomputed, Scaled
 from ..machines.diagnostics import ess, r_hat
 from ..machines.machine import Machine
-from .tables import arviz_tree, draws_of, pandas_for, stacked, tails
+from .tables import Draws, pandas_for, stacked, tails
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,14 +69,17 @@ class KernelReport:
             return pd.DataFrame({"mean": np.exp(kernel.theta)}, index=names)
         return stacked(frames, self.classes, pd)
 
-    def arviz(self, rng: np.random.Generator) -> Any:
-        """Draws as an ArviZ data tree: of the kernel if it was drawn, else of f at the points."""
+    def group(self, thetas: Sequence[Array], X: Any = None) -> Draws:
+        """Draws for ArviZ: of the kernel if it was drawn, else of f at the points.
+
+        With rows ``X``, kernels of the draws that predict there.
+        """
         if drawn := self.log_draws:
-            name, axis, values = "kernel", "parameter", [np.exp(x) for x in drawn]
-            labels: Any = list(self.kernel.names)
+            name, axis = "kernel", "parameter"
+            logs = drawn if X is None else [m.terms[0].design.thetas[None] for m in self.machines]
+            values, labels = [np.exp(x) for x in logs], list(self.kernel.names)
         else:
             L = np.tril(self.design.L)
-            thetas = [draws_of(m, rng) for m in self.machines]
             name, axis, values = "f", "point", [t[..., :1] + t[..., 1:] @ L.T for t in thetas]
-            labels = np.arange(values[0].shape[-1])
-        return arviz_tree({name: values}, {name: [axis]}, {axis: labels}, self.classes)
+            labels = list(range(values[0].shape[-1]))
+        return {name: values}, {name: [axis]}, {axis: labels}

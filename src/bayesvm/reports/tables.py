@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from ..core.types import Array
-from ..machines.machine import Machine
-from ..machines.posterior import DrawsPosterior
 
 
 def tails(level: float) -> tuple[float, float]:
@@ -18,17 +18,6 @@ def tails(level: float) -> tuple[float, float]:
         raise ValueError(f"level must be between 0 and 1, exclusive; got {level!r}.")
     lower = (1.0 - float(level)) / 2.0
     return lower, 1.0 - max(lower, np.finfo(float).epsneg)
-
-
-def draws_of(machine: Machine, rng: np.random.Generator) -> Array:
-    """Draws of the coefficients, (chains, draws, K): the sampler's, or variational ones."""
-    held, width = machine.draws, machine.width
-    if held is None:
-        return machine.reported.sample(1000, rng)[None]
-    if width is None:
-        return held.theta
-    moved: Any = width.posterior(DrawsPosterior(held.theta))
-    return np.asarray(moved.theta)
 
 
 def pandas_for(what: str) -> Any:
@@ -44,26 +33,48 @@ Draws = tuple[dict[str, Any], dict[str, list[str]], dict[str, Any]]
 
 
 def arviz_tree(
-    group: dict[str, Any], dims: dict[str, list[str]], coords: dict[str, Any], classes: Array
+    groups: dict[str, dict[str, Any]],
+    dims: dict[str, list[str]],
+    coords: dict[str, Any],
+    classes: Array,
 ) -> Any:
-    """Draws by name, names of their axes and labels along these, as an ArviZ data tree.
+    """Groups of variables by name, names of their axes and labels along these, for ArviZ.
 
-    Draws of each machine are a list; of several machines the first axis is ``class``.
+    Draws of each machine are a list; of several machines the first axis is ``class``.  What is
+    returned is what the installed ArviZ reads.
     """
-    try:
-        from arviz_base import from_dict
-    except ImportError as error:
-        raise ImportError(
-            "to_arviz needs the package arviz-base: pip install 'bayesvm[arviz]'"
-        ) from error
-    several = {name for name, x in group.items() if isinstance(x, list) and len(x) > 1}
-    group = {
-        name: np.stack(x, axis=2) if name in several else x[0] if isinstance(x, list) else x
+    several = {
+        name
+        for group in groups.values()
         for name, x in group.items()
+        if isinstance(x, list) and len(x) > 1
+    }
+    made = {
+        key: {
+            name: np.stack(x, axis=2) if name in several else x[0] if isinstance(x, list) else x
+            for name, x in group.items()
+        }
+        for key, group in groups.items()
     }
     dims = {name: ["class"] * (name in several) + axes for name, axes in dims.items()}
     coords = coords | ({"class": list(classes)} if several else {})
-    return from_dict({"posterior": group}, dims=dims, coords=coords)
+    if _classic():
+        return import_module("arviz").from_dict(**made, dims=dims, coords=coords)
+    try:
+        package = import_module("arviz_base")
+    except ImportError as error:
+        raise ImportError(
+            "to_arviz needs the package arviz or arviz-base: pip install 'bayesvm[arviz]'"
+        ) from error
+    return package.from_dict(made, dims=dims, coords=coords)
+
+
+def _classic() -> bool:
+    """Whether the installed ArviZ reads InferenceData and no data trees: its version is below 1."""
+    try:
+        return version("arviz").startswith("0.")
+    except PackageNotFoundError:
+        return False
 
 
 def stacked(frames: list[Any], classes: Array, pd: Any) -> Any:

@@ -16,7 +16,7 @@ from ..machines.machine import Machine
 from ..machines.posterior import GaussianPosterior
 from ..model.latent import predict_rows
 from ..model.passes import moments
-from .tables import Draws, draws_of, pandas_for, stacked, tails
+from .tables import Draws, pandas_for, stacked, tails
 
 
 class Terms:
@@ -77,18 +77,27 @@ class Terms:
         parts = [np.asarray(m.reported.sample(n, rng) @ self._named(m)[2].T) for m in self.machines]
         return parts[0] if len(parts) == 1 else np.stack(parts, axis=1)
 
-    def group(self, rng: np.random.Generator) -> Draws:
-        """Draws by name, names of their axes, and labels along these, for ArviZ."""
+    def group(self, thetas: Sequence[Array], X: Any = None) -> Draws:
+        """Draws by name, names of their axes, and labels along these, for ArviZ.
+
+        With rows ``X`` also what smooth functions add to f there.
+        """
         group: dict[str, Any] = {}
         dims: dict[str, list[str]] = {}
         coords: dict[str, Any] = {}
         labels = self._named(self.machines[0])[0]
-        parts = [draws_of(m, rng) @ self._named(m)[2].T.toarray() for m in self.machines]
+        pairs = list(zip(self.machines, thetas, strict=True))
+        parts = [theta @ self._named(m)[2].T.toarray() for m, theta in pairs]
         for term in dict.fromkeys(name for name, _ in labels):
             at = [j for j, (name, _) in enumerate(labels) if name == term]
             axis = f"name_of_{term}"
             group[term], dims[term] = [part[..., at] for part in parts], [axis]
             coords[axis] = [labels[j][1] for j in at]
+        model = self.machines[0].model
+        for k, each in enumerate(model.terms if X is not None else ()):
+            if not (each.design.has_labels or each.design.is_grouped):
+                f = [_draws(m, X, k, theta) for m, theta in pairs]
+                group[f"smooth_{each.name}"], dims[f"smooth_{each.name}"] = f, ["obs"]
         return group, dims, coords
 
     def inclusion(self, reads: dict[str, Array], count: int) -> Array:
@@ -124,16 +133,28 @@ class Terms:
         return mean, std
 
 
+def _alone(machine: Machine, X: Any, k: int) -> tuple[Any, Rows]:
+    """Columns of term ``k`` at rows, those of others zero; and the rows."""
+    model, where = machine.model, machine.model.slices[k]
+    rows = predict_rows(model, X, machine.params) if machine.params else model.rows(X)
+    if isinstance(rows.C, Arrow):
+        return rows.C.alone(where), rows
+    C = np.zeros_like(rows.C)
+    C[:, where] = rows.C[:, where]
+    return C, rows
+
+
+def _draws(machine: Machine, X: Any, k: int, theta: Array) -> Array:
+    """What term ``k`` adds to f for draws of the coefficients, ``(chains, draws, rows)``."""
+    f = np.asarray(_alone(machine, X, k)[0] @ theta.reshape(-1, theta.shape[-1]).T).T
+    return f.reshape(*theta.shape[:2], -1)
+
+
 def _partial(machine: Machine, X: Any, k: int) -> tuple[Array, Array]:
     """Mean and variance of what term ``k`` adds to f."""
     model, post, where = machine.model, machine.reported, machine.model.slices[k]
-    rows = predict_rows(model, X, machine.params) if machine.params else model.rows(X)
+    C, rows = _alone(machine, X, k)
     V = tuple(h for h in rows.V if h.where == where)
-    if isinstance(rows.C, Arrow):
-        C: Any = rows.C.alone(where)
-    else:
-        C = np.zeros_like(rows.C)
-        C[:, where] = rows.C[:, where]
     if V and post.has_spread:
         drawn = Coef(post.mean, machine.state.coef.cov)
         coef = post.coef if isinstance(post, GaussianPosterior) else drawn

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from ..core.types import Array
 from ..machines.machine import Machine
-from .tables import arviz_tree, draws_of, pandas_for, tails
+from .tables import Draws, pandas_for, tails
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,12 @@ class VectorReport:
         out = np.stack([m.posterior.sample(n, rng)[:, 1:] for m in self.machines], axis=1)
         return out[:, 0] if len(self.machines) == 1 else out
 
-    def arviz(self, rng: np.random.Generator) -> Any:
-        """Draws as an ArviZ data tree; a vector's coordinate is its row in the training data."""
-        thetas = [draws_of(m, rng) for m in self.machines]
+    def group(self, thetas: Sequence[Array]) -> Draws:
+        """Draws for ArviZ; a vector's coordinate is its row in the training data."""
         group = {"intercept": [t[..., 0] for t in thetas]}
         group["dual_coef"] = [t[..., 1:] for t in thetas]
         dims: dict[str, list[str]] = {"intercept": [], "dual_coef": ["vector"]}
-        return arviz_tree(group, dims, {"vector": self.support}, self.classes)
+        return group, dims, {"vector": self.support}
 
     def summary(self, level: float) -> Any:
         """Weights with standard deviations and intervals as a data frame, largest first."""

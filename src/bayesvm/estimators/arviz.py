@@ -1,0 +1,188 @@
+"""Fitted models for ArviZ: posterior, likelihood of rows, predictive labels, all of one draw."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ..core import arrays
+from ..core.types import Array
+from ..machines.fit import Fit
+from ..machines.machine import Machine, covariances
+from ..machines.posterior import DrawsPosterior
+from ..reports.tables import arviz_tree
+
+ROWS = ["obs"]
+
+
+def to_arviz(self: Any, X: Any = None, y: Any = None, *, groups: Any = None, n: int = 1000) -> Any:
+    """Draws of the posterior, and of labels at rows, for ArviZ.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, n_features), optional
+        Rows, such as the training rows: f and labels are drawn there.
+    y : array-like of shape (n,), optional
+        Their labels, whose likelihood is computed; that of the training rows for ``arviz.loo``.
+    groups : array-like, optional
+        Labels of groups, of an estimator that has them.
+    n : int, default=1000
+        Number of variational draws; of a sampler all that were kept.
+
+    Returns
+    -------
+    tree : xarray.DataTree, or arviz.InferenceData where the installed ArviZ is older than 1
+        Draws are of the posterior under the model, whatever ``width`` is.
+
+        - ``posterior``: ``coef`` and ``intercept``; of a sampler also parameters of the prior, on
+          the scale on which the model is fitted (``coef_variance`` of ridge and spike_slab,
+          ``coef_scale`` of lasso, bridge and laplace_zero, ``coef_power``, ``coef_inclusion``).
+          ``effect_g``, ``variance_g`` and ``correlation_g`` of a grouping factor ``g``.  Of a
+          kernel machine ``f`` at the inducing points, or the parameters of the ``kernel`` where
+          these were drawn.  Of a vector machine ``dual_coef``.  Of an additive model a variable for
+          each term whose coefficients have names.
+        - With ``X``: ``f_obs`` there, and what each smooth function of an additive model adds,
+          ``smooth_t`` of a term ``t``; ``posterior_predictive``, labels ``y`` as numbers of their
+          classes.  Where priors are Gaussian also ``prior`` and ``prior_predictive``, given the
+          scales of the priors that were learned.
+        - With ``y``: ``observed_data``; ``log_likelihood`` of each row, where the likelihood is one
+          of labels (logistic, probit): the values of a hinge do not sum to one.
+    """
+    model = plain(self)
+    fit, rng = model._fitted(), model._generator()
+    model._need_spread()
+    thetas = chains(fit, n, rng)
+    rows = None if X is None else arrays.to_numpy(model._read_new(X, groups))
+    posterior, dims, coords = model._drawn(thetas, rows)
+    out = {"posterior": posterior}
+    if y is not None and rows is None:
+        raise ValueError("labels y have a likelihood at rows; give X too.")
+    if rows is not None:
+        f = f_at(model, rows, thetas, rng)
+        posterior["f_obs"] = [f[..., j] for j in range(f.shape[-1])]
+        logs = label_logs(fit, f)
+        out["posterior_predictive"] = {"y": labels(logs, rng)}
+        if has_prior(fit):
+            before = [from_prior(machine, n, rng)[None] for machine in fit.machines]
+            given = ("variance_", "correlation_")  # scales are those that were learned
+            own = {k: x for k, x in model._drawn(before, rows)[0].items() if k in dims}
+            out["prior"] = {k: x for k, x in own.items() if not k.startswith(given)}
+            drawn = label_logs(fit, f_at(model, rows, before, rng))
+            out["prior_predictive"] = {"y": labels(drawn, rng)}
+        dims, coords = dims | {"f_obs": ROWS, "y": ROWS}, coords | {"obs": np.arange(f.shape[2])}
+        if y is not None:
+            codes = codes_of(y, fit.classes, f.shape[2])
+            out["observed_data"] = {"y": codes}
+            if is_normalised(fit):
+                each = np.take_along_axis(logs, codes[None, None, :, None], axis=3)[..., 0]
+                out["log_likelihood"] = {"y": each}
+    return arviz_tree(out, dims, coords, fit.classes)
+
+
+# ---------------------------------------------------------------------------------------------
+# Draws under the model
+
+
+def plain(model: Any) -> Any:
+    """The estimator with the width of its posterior, not that of the data."""
+    out, fit = copy(model), model._fitted()
+    if isinstance(fit.machines[0], Machine):
+        out.fit_ = replace(fit, machines=[replace(m, width=None) for m in fit.machines])
+    return out
+
+
+def chains(fit: Fit, n: int, rng: np.random.Generator) -> list[Array]:
+    """Draws of each machine's coefficients, ``(chains, draws, K)``: all of a sampler, or ``n``."""
+    posts = [m.posterior for m in fit.machines]
+    if isinstance(posts[0], DrawsPosterior):
+        return [np.asarray(post.theta) for post in posts]  # type: ignore[attr-defined]
+    return [theta[None] for theta in fit.thetas(n, rng)]
+
+
+def has_prior(fit: Fit) -> bool:
+    """Whether coefficients can be drawn from their prior: it is Gaussian, given its scale."""
+    model, states = fit.machines[0].model, fit.machines[0].state.priors
+    if model.is_latent or len(states) != len(model.terms):
+        return False
+    mixed = len(model.terms) == 1 and model.terms[0].name == "gp"  # each draw has its own kernel
+    return not mixed and all(t.prior.is_isotropic or t.prior.is_blocked for t in model.terms)
+
+
+def from_prior(machine: Machine, n: int, rng: np.random.Generator) -> Array:
+    """Draws of the coefficients from their Gaussian prior, with its scale as it was learned."""
+    model, held = machine.model, machine.draws
+    out = rng.standard_normal((n, model.width))
+    for term, state, where in zip(model.terms, machine.state.priors, model.slices, strict=True):
+        prior, p = term.prior, where.stop - where.start
+        drawn = None if held is None else held.hyper.get(term.name)
+        if prior.is_blocked:
+            z = out[:, where].reshape(n, -1, prior.size)
+            if drawn is None:
+                V = np.linalg.inv(prior.matrix(state))[None]
+            else:
+                V = covariances(term, drawn)
+            root = np.linalg.cholesky(V)[rng.integers(len(V), size=n)]
+            out[:, where] = np.einsum("njk,ngk->ngj", root, z).reshape(n, -1)
+        elif drawn is None:
+            out[:, where] /= np.sqrt(prior.precisions(state, p))
+        else:
+            out[:, where] *= np.sqrt(rng.choice(drawn[..., 0].ravel(), size=n))[:, None]
+    return out
+
+
+def f_at(model: Any, rows: Any, thetas: list[Array], rng: np.random.Generator) -> Array:
+    """f at rows for draws of coefficients, ``(chains, draws, n, machines)``."""
+    flat = [theta.reshape(-1, theta.shape[-1]) for theta in thetas]
+    f = np.stack(model._draws_at(rows, flat, rng), axis=-1)
+    out: Array = f.reshape(*thetas[0].shape[:2], *f.shape[1:])
+    return out
+
+
+# ---------------------------------------------------------------------------------------------
+# Labels
+
+
+def is_normalised(fit: Fit) -> bool:
+    """Whether the likelihood that was fitted is one of labels."""
+    return fit.is_joint or (fit.is_binary and fit.machines[0].model.likelihood.normalised)
+
+
+def label_logs(fit: Fit, f: Array) -> Array:
+    """Log probabilities of all classes given f, ``(..., classes)``.
+
+    They are the likelihood's where that is one of labels, else the link's.
+    """
+    if fit.is_binary:
+        machine, f = fit.machines[0], f[..., 0]
+        if is_normalised(fit):
+            lik = machine.model.likelihood
+            return np.stack([lik.log_prob(np.full_like(f, s), f) for s in (-1.0, 1.0)], axis=-1)
+        z = machine.link.logit(f, np.zeros_like(f))
+        return np.stack([-np.logaddexp(0.0, z), -np.logaddexp(0.0, -z)], axis=-1)
+    logs = f if fit.is_joint else fit.over_classes.logs(f, np.zeros_like(f))
+    out: Array = logs - logsumexp(logs, axis=-1, keepdims=True)
+    return out
+
+
+def labels(logs: Array, rng: np.random.Generator) -> Array:
+    """Classes drawn with these log probabilities, as numbers."""
+    above = np.cumsum(np.exp(logs[..., :-1]), axis=-1) < rng.random((*logs.shape[:-1], 1))
+    out: Array = above.sum(axis=-1)
+    return out
+
+
+def codes_of(y: Any, classes: Array, n: int) -> Array:
+    """Numbers of the classes of labels."""
+    y = np.asarray(y)
+    if y.shape != (n,):
+        raise ValueError(f"y must have one label for each of the {n} rows; its shape is {y.shape}.")
+    known = {label: k for k, label in enumerate(classes.tolist())}
+    if new := sorted({str(label) for label in y.tolist() if label not in known}):
+        raise ValueError(
+            f"y has labels {', '.join(new[:5])} that are not among the classes {list(known)[:10]}."
+        )
+    return np.array([known[label] for label in y.tolist()], dtype=np.intp)

@@ -1,0 +1,200 @@
+"""What ArviZ is given: draws that belong together, the likelihood of rows, predictive labels."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import expit, log_expit, log_softmax
+from sklearn.datasets import load_iris, make_moons
+
+from bayesvm import AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC, make_pipeline
+from bayesvm.estimators import arviz
+from bayesvm.inference import Gibbs
+from bayesvm.reports import tables
+from bayesvm.terms import Columns, Groups, Intercept, Process
+
+pytest.importorskip("arviz_base")
+
+QUICK = Gibbs(draws=100, burn_in=50, chains=2)
+RNG = np.random.default_rng(0)
+GROUPS = np.repeat(np.arange(20), 8)
+X = RNG.standard_normal((160, 2)) * [1, 10]
+F = X[:, 0] + 1.5 * RNG.standard_normal(20)[GROUPS]
+Y = np.where(F + RNG.logistic(size=160) > 0, "b", "a")
+SIGN = np.where(Y == "b", 1.0, -1.0)
+
+
+def values(tree, group):
+    """Variables of a group by name."""
+    return {name: tree[group][name].values for name in tree[group].data_vars}
+
+
+def names(tree):
+    """Groups of a data tree or of InferenceData."""
+    return set(tree.children if hasattr(tree, "children") else tree.groups())
+
+
+@pytest.mark.parametrize("inference", ["vb", QUICK], ids=["vb", "gibbs"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_likelihood_is_that_of_the_draws_beside_it(inference):
+    model = MixedSVC(inference=inference, prior="ridge", random=[0], random_state=0)
+    tree = model.fit(X, Y, groups=GROUPS).to_arviz(X, Y, groups=GROUPS, n=50)
+    post = values(tree, "posterior")
+    f = post["intercept"][..., None] + post["coef"] @ X.T
+    u = post["effect_group"][:, :, GROUPS]  # (chains, draws, rows, effects)
+    f = f + u[..., 0] + u[..., 1] * X[:, 0]
+    assert_allclose(post["f_obs"], f, atol=1e-8)
+    assert_allclose(values(tree, "log_likelihood")["y"], log_expit(SIGN * f), atol=1e-8)
+    assert_array_equal(values(tree, "observed_data")["y"], Y == "b")
+    if inference is QUICK:  # variances are those of variance_components_
+        components = model.variance_components_["mean"].to_numpy()
+        rho = post["correlation_group"][..., 0, 1].mean()
+        ours = [*post["variance_group"].mean(axis=(0, 1)), rho]
+        assert_allclose(np.sort(ours), np.sort(components), rtol=1e-9)
+
+
+def test_several_classes_have_one_likelihood():
+    Z, y = load_iris(return_X_y=True)
+    tree = BayesianLinearSVC(random_state=0).fit(Z, y).to_arviz(Z, y, n=20)
+    post = values(tree, "posterior")
+    f = post["intercept"][..., None] + post["coef"] @ Z.T  # (chain, draw, class, row)
+    own = np.take_along_axis(log_softmax(f, axis=2), y[None, None, None], axis=2)[:, :, 0]
+    assert_allclose(values(tree, "log_likelihood")["y"], own, atol=1e-8)
+    assert_allclose(f.sum(axis=2), 0.0, atol=1e-8)  # of one draw
+
+
+def test_labels_are_drawn_with_their_probability():
+    model = BayesianLinearSVC(random_state=0).fit(X, Y)
+    tree = model.to_arviz(X[:20], n=4000)
+    y, p = (
+        values(tree, "posterior_predictive")["y"][0],
+        expit(values(tree, "posterior")["f_obs"][0]),
+    )
+    z = (y.mean(axis=0) - p.mean(axis=0)) / np.sqrt((p * (1 - p)).mean(axis=0) / len(y))
+    assert np.abs(z).max() < 4
+    assert "log_likelihood" not in names(tree)
+    Z, t = load_iris(return_X_y=True)
+    logs = np.log([[0.2, 0.5, 0.3]]).repeat(30_000, axis=0)
+    share = np.bincount(arviz.labels(logs, np.random.default_rng(0))) / 30_000
+    assert_allclose(share, [0.2, 0.5, 0.3], atol=4 * 0.5 / np.sqrt(30_000))
+
+
+def test_draws_are_of_the_posterior_under_the_model():
+    wide = BayesianLinearSVC(likelihood="hinge", prior="ridge", random_state=0).fit(X, Y)
+    model = BayesianLinearSVC(likelihood="hinge", prior="ridge", width="model", random_state=0)
+    narrow = model.fit(X, Y)
+    trees = [values(each.to_arviz(X, Y), "posterior") for each in (wide, narrow)]
+    assert_allclose(trees[0]["coef"], trees[1]["coef"])
+    assert_allclose(trees[0]["coef"][0].std(axis=0), narrow.coef_std_[0], rtol=0.1)
+    assert "log_likelihood" not in names(wide.to_arviz(X, Y))  # of a hinge: none of labels
+
+
+def test_terms_add_up():
+    import pandas as pd
+
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(g=GROUPS)
+    terms = [
+        ("level", Intercept()),
+        ("line", Columns(["b"])),
+        ("curve", Process(["a"], n_inducing=8)),
+        ("who", Groups("g")),
+    ]
+    model = AdditiveSVC(terms, random_state=0).fit(frame, Y)
+    tree = model.to_arviz(frame, Y, n=500)
+    post = values(tree, "posterior")
+    f = post["level"] + post["line"] * X[:, 1] + post["smooth_curve"]
+    f = f + post["effect_g"][:, :, GROUPS, 0]
+    assert_allclose(post["f_obs"], f, atol=1e-8)
+    mean, sd = (part["curve"] for part in model.partial(frame, return_std=True))
+    assert np.abs(post["smooth_curve"][0].mean(axis=0) - mean).max() < 5 * sd.max() / np.sqrt(500)
+    assert "variance_g" in post
+
+
+def test_prior_draws_have_the_scale_that_was_learned():
+    model = BayesianLinearSVC(prior="ridge", random_state=0).fit(X, Y)
+    tree = model.to_arviz(X, n=4000)
+    prior = values(tree, "prior")
+    variance = model.machines_[0].state.priors[1].variance
+    sd = np.sqrt(variance) / X.std(axis=0)
+    assert_allclose(prior["coef"][0].std(axis=0), sd, rtol=4 / np.sqrt(8000))
+    y = values(tree, "prior_predictive")["y"]
+    assert abs(y.mean() - 0.5) < 4 * 0.5 / np.sqrt(4000)  # rows of a draw are dependent
+    kernel = BayesianSVC(tune=False, random_state=0).fit(X, Y)
+    f = arviz.f_at(kernel, X[:30], [arviz.from_prior(kernel.machines_[0], 4000, RNG)[None]], RNG)
+    level = 1.0 / kernel.machines_[0].model.terms[0].prior.precision
+    scaled = (X - X.mean(0)) / X.std(0)
+    assert_allclose(f.var(axis=1).ravel(), level + kernel.kernel_.diag(scaled[:30]), rtol=0.15)
+    lasso = BayesianLinearSVC(prior="lasso", random_state=0).fit(X, Y)
+    assert "prior" not in names(lasso.to_arviz(X))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_groups_in_the_prior_and_kernels_that_were_drawn():
+    mixed = MixedSVC(random=[0], random_state=0).fit(X, Y, groups=GROUPS)
+    prior = values(mixed.to_arviz(X, groups=GROUPS, n=2000), "prior")
+    T = mixed.machines_[0].model.terms[-1]
+    V = T.design.to_user() @ np.linalg.inv(T.prior.matrix(mixed.machines_[0].state.priors[-1]))
+    V = V @ T.design.to_user().T
+    u = prior["effect_group"].reshape(-1, 2)
+    assert_allclose(np.cov(u.T), V, rtol=0.1, atol=0.05 * V.max())
+    few = Gibbs(draws=10, burn_in=5, chains=2)
+    model = BayesianSVC(tune="sample", inference=few, random_state=0).fit(X[:30], Y[:30])
+    tree = model.to_arviz(X[:5], Y[:5])
+    assert tree["posterior"]["kernel"].shape[:2] == tree["posterior"]["f_obs"].shape[:2]
+
+
+def test_refusals_and_pipelines():
+    model = make_pipeline(BayesianLinearSVC()).fit(X, Y)
+    with pytest.raises(ValueError, match="give X too"):
+        model[-1].to_arviz(y=Y)
+    with pytest.raises(ValueError, match="labels c that are not among the classes"):
+        model.to_arviz(X, ["c"] * 160)
+    with pytest.raises(ValueError, match="one label for each of the 160 rows"):
+        model.to_arviz(X, Y[:3])
+    assert model.to_arviz(X, Y)["posterior"]["f_obs"].shape == (1, 1000, 160)
+
+
+# ----- ArviZ itself
+
+HAS_CLASSIC = importlib.util.find_spec("arviz") is not None and tables._classic()
+
+
+def test_what_the_installed_arviz_reads(monkeypatch):
+    model = BayesianLinearSVC(random_state=0).fit(X, Y)
+    monkeypatch.setattr(tables, "_classic", lambda: False)
+    tree = model.to_arviz(X, Y)
+    assert type(tree).__name__ == "DataTree"
+    if HAS_CLASSIC:
+        monkeypatch.setattr(tables, "_classic", lambda: True)
+        data = model.to_arviz(X, Y)
+        assert type(data).__name__ == "InferenceData"
+        assert names(data) == names(tree)
+
+
+MODELS = {
+    "linear": BayesianLinearSVC(prior="ridge", probability="normalised", random_state=0),
+    "mixed": MixedSVC(inference=Gibbs(200, 50, chains=2), probability="normalised", random_state=0),
+    "additive": AdditiveSVC(
+        [("level", Intercept()), ("a", Process([0])), ("b", Process([1]))],
+        probability="normalised",
+        random_state=0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_loo_agrees_with_moments_left_out(name):
+    """Pareto-smoothed importance sampling, and closed forms: two ways to the same number."""
+    az = pytest.importorskip("arviz")
+    groups = {"groups": GROUPS} if name == "mixed" else {}
+    Z, y = make_moons(160, noise=0.4, random_state=0) if name == "additive" else (X, Y)
+    model = MODELS[name].fit(Z, y, **groups)
+    score = model.fit_.left_out.score
+    ours = np.log(np.where(score < 0, -score, 1.0 - score))  # of two classes
+    theirs = az.loo(model.to_arviz(Z, y, n=4000, **groups), pointwise=True)
+    within = model.to_arviz(Z, y, **groups)["log_likelihood"]["y"].values.mean(axis=(0, 1)).sum()
+    assert abs(ours.sum() - theirs.elpd_loo) < 0.2 * (within - theirs.elpd_loo)
+    each = theirs.loo_i if hasattr(theirs, "loo_i") else theirs.elpd_i
+    assert_allclose(ours, np.ravel(each), atol=0.1)
