@@ -128,6 +128,7 @@ def test_the_same_fit(way, model, reference):
     have = MixedSVC(random=random, random_state=0, **options).fit(data, labels, groups=members)
     assert gap(have, want) < 1e-8
     np.testing.assert_allclose(have.elbo_, want.elbo_, rtol=1e-10)
+    np.testing.assert_allclose(have.coef_std_, want.coef_std_, rtol=1e-7)
     for level in ("variance_components_", "intraclass_share_", "random_effects_"):
         a, b = getattr(have, level), getattr(want, level)
         assert list(a.index) == list(b.index)

@@ -170,7 +170,7 @@ def test_the_variance_of_an_unseen_group_is_added(model):
     C = np.zeros((50, 34))
     C[:, 0] = 1
     C[:, 1:4] = machine.model.terms[1].design.columns(NEW)
-    v = np.diag(C @ machine.state.coef.cov.dense() @ C.T)
+    v = np.diag(C @ machine.reported.coef.cov.dense() @ C.T)
     np.testing.assert_allclose(std**2, v + extra, rtol=1e-9)
     draws = model.sample_posterior(4000, NEW[:3], random_state=0)
     np.testing.assert_allclose(draws.var(axis=0), (v + extra)[:3], rtol=0.12)

@@ -31,6 +31,7 @@ from ..model.latent import predict_rows, rows_with_entries
 from ..model.model import Model, Problem
 from ..model.passes import latent_variance
 from .calibration import Calibrated, Link, ProbitLink, decisive, fit_link, plain_link
+from .clusters import clustered
 from .diagnostics import indicator_r_hat, r_hat
 from .leave_one_out import Held, Moments
 from .penalty import tuned, with_priors
@@ -119,7 +120,7 @@ class Machine:
         m, v = self.moments(X, rows)
         if self.width is None:
             return m, v
-        if self.width.cov is not None and rows is not None:
+        if not self.width.is_factor and rows is not None:
             own, data = self.posterior.moments(rows.C)[1], self.reported.moments(rows.C)[1]
             return m, v - own + data
         rest = self.absent(X)
@@ -308,7 +309,8 @@ def fit_machine(
         link = (fit_skewed if curved else fit_link)(*_with_new_groups(machine, some, held))
     found = None
     if width == "data":
-        found = find_width(problem, machine.posterior, machine.state.priors, some, held)
+        at = machine.posterior, machine.state.priors
+        found = clustered(problem, *at, find_width(problem, *at, some, held))
     return replace(machine, link=link, width=found), held
 
 

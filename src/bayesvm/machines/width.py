@@ -143,6 +143,11 @@ class Width:
     cov: RootCovariance | None = None
     left: RootCovariance | None = None
 
+    @property
+    def is_factor(self) -> bool:
+        """Whether all variances are multiplied by one number."""
+        return self.cov is None
+
     def posterior(self, post: Any, of_link: bool = False) -> Posterior:
         """A posterior of this width; ``of_link`` for probabilities.  Draws are moved linearly."""
         cov = self.left if of_link and self.left is not None else self.cov
@@ -178,15 +183,16 @@ def find_width(problem: Problem, post: Any, priors: Any, some: Problem, held: He
     # a start of chains may have coefficients at zero, with precisions to match
     if plain and np.all(np.isfinite(P)) and not (model.is_latent or model.has_residual):
         try:
-            return matrices(problem, _coef(post), P)
+            return matrices(problem, gaussian(post), P)
         except np.linalg.LinAlgError:
             pass
-    m, v = some.moments(_coef(post)) if isinstance(post, GaussianPosterior) else _at(some, post)
+    m, v = some.moments(gaussian(post)) if isinstance(post, GaussianPosterior) else _at(some, post)
     y, centre, spread, c = held
     return Width(factor(model.likelihood, y, c, m, v, (centre, spread), some.outside()))
 
 
-def _coef(post: Any) -> Coef:
+def gaussian(post: Any) -> Coef:
+    """Mean and covariance of a posterior."""
     if isinstance(post, GaussianPosterior):
         return post.coef
     return Coef(post.mean, RootCovariance(post.root.T))

@@ -24,7 +24,16 @@ from ..gaussian.covariances import Point
 from ..gaussian.forms import sandwich
 from ..likelihoods import Likelihood
 from ..priors import Prior
-from .passes import Slopes, draw_block, expected, filled, moments, pass_block, slope_block
+from .passes import (
+    Slopes,
+    draw_block,
+    expected,
+    filled,
+    group_slopes,
+    moments,
+    pass_block,
+    slope_block,
+)
 from .past import Past
 
 States = tuple[Any, ...]
@@ -355,6 +364,14 @@ class Problem:
         read, lik, form = self.read, self.model.likelihood, self.form
         sums: Slopes = self.engine.sum(
             lambda b: slope_block(read(b), b.y, b.c, coef, lik, form), self.blocks
+        )
+        return sums
+
+    def slopes_by_group(self, coef: Coef) -> Array:
+        """Sums of slopes over the rows of each group, ``(groups, p)``."""
+        read, lik = self.read, self.model.likelihood
+        sums: Array = self.engine.sum(
+            lambda b: group_slopes(read(b), b.y, b.c, coef, lik), self.blocks
         )
         return sums
 

@@ -1,0 +1,108 @@
+"""Widths of coefficients that all groups share, from sums over groups."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from bayesvm import MixedSVC
+from bayesvm.inference import Gibbs
+from bayesvm.machines.width import prior_scale, tight
+from bayesvm.model.passes import moments
+
+N, SIZE = 240, 8
+GROUPS = np.repeat(np.arange(N // SIZE), SIZE)
+
+
+def rows(seed, omitted=1.0):
+    """A time within groups of no effect on average, and a column that differs between groups."""
+    rng = np.random.default_rng(seed)
+    G, time = N // SIZE, np.tile(np.linspace(-1.5, 1.5, SIZE), N // SIZE)
+    X = np.column_stack([time, rng.standard_normal(G)[GROUPS]])
+    f = X[:, 1] + rng.standard_normal(G)[GROUPS] + omitted * rng.standard_normal(G)[GROUPS] * time
+    return X, (rng.random(N) < expit(f)).astype(int)
+
+
+def by_hand(model, X, y, factors):
+    """Variances of the shared coefficients, group by group, over those of the posterior."""
+    machine = model.machines_[0]
+    coef, p = machine.state.coef, X.shape[1] + 1
+    C = machine.model.rows(model._read_new(X, factors))
+    m, v = moments(C, coef)
+    g = tight(machine.model.likelihood).expected(2.0 * y - 1, m, v).g
+    P = machine.model.precision(machine.state.priors)[:p]
+    W = coef.cov.dense()[:p, :p]
+    Q = np.linalg.inv(W[1:, 1:])
+    P = P * np.r_[1.0, np.full(p - 1, prior_scale(Q - np.diag(P[1:]), Q @ coef.mean[1:p], P[1:]))]
+    H = np.linalg.inv(W) - np.diag(machine.model.precision(machine.state.priors)[:p])
+    found = [np.diag(W @ (H + np.diag(P)) @ W)]
+    for codes in np.reshape(factors, (N, -1)).T:
+        each = [g[codes == k] @ C.C.A[codes == k] for k in np.unique(codes)]
+        J = len(each) / (len(each) - 1) * sum(np.outer(s, s) for s in each)
+        found.append(np.diag(W @ (J + np.diag(P)) @ W))
+    return np.sqrt(np.maximum(np.max(found, axis=0) / np.diag(W), 1.0))
+
+
+@pytest.mark.parametrize("crossed", [False, True])
+def test_they_are_sums_over_groups(crossed):
+    X, y = rows(0)
+    other = np.random.default_rng(1).integers(0, 6, N)
+    factors = np.column_stack([GROUPS, other]) if crossed else GROUPS
+    model, narrow = (MixedSVC(width=width).fit(X, y, groups=factors) for width in ("data", "model"))
+    expected = by_hand(model, X, y, factors)
+    assert expected[1] > 1.2  # the time has slopes that are not in the model
+    ratio = model.coef_std_ / narrow.coef_std_
+    np.testing.assert_allclose(ratio.ravel(), expected[1:], rtol=1e-6)
+    sd, less = (
+        each.decision_function(X, return_std=True, groups=factors)[1] for each in (model, narrow)
+    )
+    assert np.all(sd > less)
+    assert sd.mean() < 1.3 * less.mean()  # effects of groups follow the coefficients
+    drawn = model.sample_posterior(4000, random_state=0)
+    np.testing.assert_allclose(
+        drawn.reshape(4000, -1).std(axis=0), model.coef_std_.ravel(), rtol=0.06
+    )
+
+
+def test_a_weight_of_two_is_the_row_twice():
+    X, y = rows(2)
+    c = np.where(np.random.default_rng(0).random(N) < 0.3, 2, 1)
+    twice = np.repeat(np.arange(N), c)
+    one = MixedSVC().fit(X, y, c, groups=GROUPS)
+    other = MixedSVC().fit(X[twice], y[twice], groups=GROUPS[twice])
+    np.testing.assert_allclose(one.coef_std_, other.coef_std_, rtol=1e-5)
+
+
+@pytest.mark.parametrize("likelihood", ["hinge", "soft_hinge"])
+def test_pseudo_likelihoods_are_never_narrower(likelihood):
+    X, y = rows(3)
+    model, narrow = (
+        MixedSVC(likelihood=likelihood, width=width).fit(X, y, groups=GROUPS)
+        for width in ("data", "model")
+    )
+    assert np.all(model.coef_std_ >= narrow.coef_std_)
+    assert model.coef_std_.ravel()[0] > 1.2 * narrow.coef_std_.ravel()[0]
+
+
+def test_draws_are_moved_to_the_same_width():
+    X, y = rows(4)
+    gibbs = Gibbs(draws=300, burn_in=100, chains=1)
+    fits = [
+        MixedSVC(inference=how, width=width, random_state=0).fit(X, y, groups=GROUPS)
+        for how, width in ((gibbs, "data"), (gibbs, "model"), ("vb", "data"))
+    ]
+    np.testing.assert_allclose(fits[0].coef_, fits[1].coef_)
+    assert fits[0].coef_std_.ravel()[0] > 1.2 * fits[1].coef_std_.ravel()[0]
+    np.testing.assert_allclose(fits[0].coef_std_, fits[2].coef_std_, rtol=0.25)
+    sd, less = (m.decision_function(X, return_std=True, groups=GROUPS)[1] for m in fits[:2])
+    assert less.mean() < sd.mean() < 1.3 * less.mean()
+
+
+@pytest.mark.slow
+def test_intervals_cover():
+    """A time of no effect whose slopes vary, and a column between groups: 60 sets each."""
+    held = 0
+    for seed in range(60):
+        X, y = rows(seed, omitted=0.8)
+        low, high = (end[0] for end in MixedSVC().fit(X, y, groups=GROUPS).coef_interval(0.9))
+        held += int(low[0] <= 0 <= high[0])
+    assert 46 <= held <= 60  # three standard deviations below 54
