@@ -41,7 +41,7 @@ if os.environ.get("BAYESVM_INTERSPHINX"):
         "sklearn": ("https://scikit-learn.org/stable", None),
     }
 
-myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["amsmath", "attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 autosummary_generate = True

@@ -1,12 +1,18 @@
 """Formulas as MathML, written at build time: browsers draw it without scripts or network."""
 
+import re
+
 from docutils import nodes
 from latex2mathml.converter import convert
 
+NAMED = re.compile(r"<mi>([a-z]{2,})</mi>")  # log, exp, max: operators with a little space
+OPERATOR = r'<mo form="prefix" lspace="0.12em" rspace="0.12em">\1</mo>'
+
 
 def to_mathml(text: str, display: str) -> str:
-    """MathML of a formula, which is also its alternative text."""
-    return convert(text.replace(r"\{", r"\lbrace ").replace(r"\}", r"\rbrace "), display=display)
+    """MathML of a formula."""
+    text = text.replace(r"\{", r"\lbrace ").replace(r"\}", r"\rbrace ")
+    return NAMED.sub(OPERATOR, convert(text, display=display))
 
 
 def visit_math(self, node):
