@@ -298,7 +298,7 @@ class AdditiveSVC(BayesianClassifier):
         fit = Fit(machines, data.classes, data.masses, data.rows, run.stopped, **joint)
         how, second = type(scheme).__name__.lower(), second_moments(problem)
         self._group_effects = GroupEffects(fit, levels, self._names(), second, how)
-        return self._keep(fit.judged(moments))
+        return self._keep(fit.judged(moments), data)
 
     def _problem(
         self,

@@ -31,7 +31,7 @@ from ..inference.loop import State
 from ..inputs import reading
 from ..inputs.encoding import Encoding
 from ..inputs.labels import Training, read_labels
-from ..inputs.parameters import check_parameters, is_among, warn_idle
+from ..inputs.parameters import check_parameters, is_among, warn, warn_idle
 from ..inputs.soft_labels import SoftLabels
 from ..inputs.tables import read_table
 from ..machines.fit import Fit, Objective
@@ -45,6 +45,7 @@ from .average import average_effects
 from .missing import MissingCells
 from .run import Run, generator, warm_starts
 from .stream import Stream
+from .worth import warning_of
 
 
 class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -216,11 +217,15 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """A generator for draws after the fit."""
         return generator(self.random_state if random_state is None else random_state)
 
-    def _keep(self, fit: Fit) -> Self:
-        """Keep what a fit has found, and warn if it has not converged."""
+    def _keep(self, fit: Fit, data: Training | None = None) -> Self:
+        """Keep what a fit to data has found; warn if it has not converged or predicts nothing."""
         self.fit_ = fit
         if text := fit.unfinished(type(self).__name__):
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
+        elif data is not None:
+            columns = not self.__sklearn_tags__().input_tags.pairwise
+            if text := warning_of(type(self).__name__, fit, data, columns):
+                warn(text)
         return self
 
     def _fitted(self) -> Fit:

@@ -251,7 +251,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         self._report = FactorReport(parts, columns)
         self._n_features_out = sum(part.loadings()[0].shape[1] for part in parts)
         fit = Fit(machines, data.classes, data.masses, data.rows, run.stopped)
-        return self._keep(fit.judged(moments))
+        return self._keep(fit.judged(moments), data)
 
     # ----- predictions
 

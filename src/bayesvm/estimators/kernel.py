@@ -293,7 +293,7 @@ class BayesianSVC(BayesianClassifier):
                 settings = replace(settings, likelihood=likelihood)
             fit = (fit_blocks if large else fit_rows)(data, settings, run)
         self._stream = None
-        return self._keep(fit)
+        return self._keep(fit, data)
 
     def _scheme(self) -> Any:
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol, "tight")

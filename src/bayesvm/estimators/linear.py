@@ -247,7 +247,7 @@ class BayesianLinearSVC(BayesianClassifier):
             machines = missing.attached(machines, problem, data.X)
         self._stream = None
         fit = Fit(machines, data.classes, data.masses, data.rows, run.stopped, **joint)
-        return self._keep(fit.judged(moments, None if missing else np.inf))
+        return self._keep(fit.judged(moments, None if missing else np.inf), data)
 
     def _problem(
         self, X: Any, c: Array, parts: check.Parts, copies: Array | float = 1.0

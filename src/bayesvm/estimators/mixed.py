@@ -334,7 +334,7 @@ class MixedSVC(BayesianClassifier):
         fit = Fit(machines, data.classes, data.masses, data.rows, run.stopped, **joint)
         how, second = type(scheme).__name__.lower(), second_moments(problem)
         self._group_effects = GroupEffects(fit, levels, self._names(), second, how)
-        return self._keep(fit.judged(moments))
+        return self._keep(fit.judged(moments), data)
 
     def _problem(self, data: Training, levels: Levels, random: Any, chosen: check.Parts) -> Problem:
         K, names = data.X.shape[1] + bool(self.fit_intercept), self._names()

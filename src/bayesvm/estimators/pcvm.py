@@ -283,7 +283,7 @@ class PCVC(BayesianClassifier):
         for name in ("rate_", "norm_penalty_"):
             self.__dict__.pop(name, None)  # of an earlier fit under another prior
         self.__dict__.update(attributes | learned)
-        return self._keep(fit)
+        return self._keep(fit, task.training)
 
     def _on_device(self) -> bool:
         return False  # kernel values are computed on the host

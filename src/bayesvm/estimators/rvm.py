@@ -218,7 +218,7 @@ class RVC(BayesianClassifier):
             )
         fit, attributes = task.result(found, "log_evidence")
         self.__dict__.update(attributes)
-        return self._keep(fit)
+        return self._keep(fit, task.training)
 
     @property
     def log_evidence_(self) -> float:

@@ -43,13 +43,14 @@ class LeftOut(NamedTuple):
     score: Array  # nonconformity with their own class
     spread: Array  # variance of f, averaged over machines
     c: Array  # weight of the rows that each represents
+    proba: Array  # probability of their own class
 
     @staticmethod
     def of(moments: Moments, proba: Callable[[Array, Array], Array]) -> LeftOut:
         """From moments of f and the link."""
         codes, m, v, c = moments.thinned(MOST_ROWS)
-        score = nonconformity(proba(m, v))[np.arange(codes.size), codes]
-        return LeftOut(codes, score, v.mean(axis=1), c)
+        P, own = proba(m, v), (np.arange(codes.size), codes)
+        return LeftOut(codes, nonconformity(P)[own], v.mean(axis=1), c, P[own])
 
     def sets(self, P: Array, coverage: float, by_class: bool, allow_empty: bool) -> Array:
         """Which labels the sets of rows with such probabilities hold, ``(n, classes)``."""
