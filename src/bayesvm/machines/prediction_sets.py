@@ -43,7 +43,7 @@ class LeftOut(NamedTuple):
     score: Array  # nonconformity with their own class
     spread: Array  # variance of f, averaged over machines
     c: Array  # weight of the rows that each represents
-    proba: Array  # probability of their own class
+    proba: Array = np.empty(0)  # probability of their own class
 
     @staticmethod
     def of(moments: Moments, proba: Callable[[Array, Array], Array]) -> LeftOut:
