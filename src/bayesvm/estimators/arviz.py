@@ -146,6 +146,16 @@ def f_at(model: Any, rows: Any, thetas: list[Array], rng: np.random.Generator) -
 # Labels
 
 
+def replicates(model: Any, X: Any, n: int, groups: Any = None) -> Array:
+    """Classes at rows that the fitted model draws, as numbers: ``(draws, rows)``."""
+    model = plain(model)
+    model._need_spread()
+    rng = model._generator()
+    rows, thetas = arrays.to_numpy(model._read_new(X, groups)), chains(model.fit_, n, rng)
+    drawn = labels(label_logs(model.fit_, f_at(model, rows, thetas, rng)), rng)
+    return drawn.reshape(-1, drawn.shape[-1])
+
+
 def is_normalised(fit: Fit) -> bool:
     """Whether the likelihood that was fitted is one of labels."""
     return fit.is_joint or (fit.is_binary and fit.machines[0].model.likelihood.normalised)

@@ -107,7 +107,7 @@ def average(model: Any, X: Any, columns: Any, change: Any, level: float, groups:
     fit = model._fitted()
     if get_tags(model).input_tags.pairwise:
         raise ValueError("average_effects changes columns; a precomputed kernel has none.")
-    X = _editable(X, pd)
+    X = editable(X, pd)
     model._read_new(X, groups)  # wrong rows are refused before they are changed
     every = list(contrasts(model, X, columns, change))
     if not every:
@@ -116,7 +116,7 @@ def average(model: Any, X: Any, columns: Any, change: Any, level: float, groups:
     spread = isinstance(first, Machine) and first.posterior.has_spread
     means, pulls, unit = [], [], np.array([one.unit for one in every])
     for one in every:
-        low, high = (_with(X, one.position, x) for x in (one.low, one.high))
+        low, high = (with_column(X, one.position, x) for x in (one.low, one.high))
         rise = proba(model, high, groups) - proba(model, low, groups)
         means.append(rise.mean(axis=0)[1 if len(fit.classes) == 2 else 0 :] / one.unit)
         if spread:
@@ -264,7 +264,7 @@ def _chosen(known: Mapping[int, Any], names: list[str], columns: Any) -> list[in
     return out
 
 
-def _editable(X: Any, pd: Any) -> Any:
+def editable(X: Any, pd: Any) -> Any:
     """A pandas frame, an array or a sparse array whose columns can be replaced."""
     if sparse.issparse(X):
         return sparse.csc_array(X)
@@ -276,7 +276,7 @@ def _editable(X: Any, pd: Any) -> Any:
     return X.astype(float, copy=False) if X.dtype.kind in "biuf" else X
 
 
-def _with(X: Any, j: int, values: Any) -> Any:
+def with_column(X: Any, j: int, values: Any) -> Any:
     """The table with other values in a column; one value is for all rows."""
     n = X.shape[0]
     if isinstance(values, Real | str) or np.ndim(values) == 0:

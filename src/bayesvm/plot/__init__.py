@@ -7,6 +7,7 @@ to ``plot``; ``plot(ax=None)`` draws them, hands what else it is given to Matplo
 ``from_results`` draws tables of :func:`bayesvm.compare.evaluate`.
 """
 
+from .checks import PredictiveCheckDisplay
 from .coefficients import CoefficientDisplay, EffectsDisplay, GroupDisplay, InclusionDisplay
 from .factors import FactorImageDisplay, FactorScoreDisplay, LoadingHeatDisplay, TopLoadingDisplay
 from .history import ConvergenceDisplay, TraceDisplay
@@ -14,6 +15,7 @@ from .kernel import DecisionBandDisplay, RelevanceDisplay
 from .missing import MissingDisplay
 from .path import PathDisplay, coefficient_path
 from .predictions import CalibrationDisplay, ProbabilityDisplay
+from .terms import TermDisplay, TermPanel
 from .vectors import SparsityDisplay, VectorDisplay
 
 __all__ = [
@@ -28,6 +30,9 @@ __all__ = [
     "coefficient_path",
     "CalibrationDisplay",
     "ProbabilityDisplay",
+    "PredictiveCheckDisplay",
+    "TermDisplay",
+    "TermPanel",
     "DecisionBandDisplay",
     "RelevanceDisplay",
     "VectorDisplay",

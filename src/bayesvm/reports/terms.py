@@ -133,6 +133,19 @@ class Terms:
         return mean, std
 
 
+def centred(machine: Machine, k: int, X: Any, around: Any) -> tuple[Array, Array | None]:
+    """Mean and variance of what term ``k`` adds to f, less its average over the rows ``around``.
+
+    The level of a smooth function is hardly known beside an intercept; its shape is.
+    """
+    where, post, design = machine.model.slices[k], machine.reported, machine.model.terms[k].design
+    C = np.asarray(design.columns(X)) - np.asarray(design.columns(around)).mean(axis=0)
+    m: Array = C @ post.mean[where]
+    if not post.has_spread:
+        return m, None
+    return m, np.maximum(np.einsum("ij,jk,ik->i", C, post.covariance(where), C), 0.0)
+
+
 def _alone(machine: Machine, X: Any, k: int) -> tuple[Any, Rows]:
     """Columns of term ``k`` at rows, those of others zero; and the rows."""
     model, where = machine.model, machine.model.slices[k]

@@ -1,0 +1,255 @@
+"""The terms of an additive model: curves, surfaces, coefficients, groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from ..core.types import Array
+from ..designs import Intercept
+from ..estimators.average import editable, with_column
+from ..inputs.reading import column_of
+from ..inputs.tables import cells_of
+from ..reports.display import Display, Inside, machine_for, panels_for
+from ..reports.tables import pandas_for, tails
+from ..reports.terms import centred
+from .coefficients import NAMED
+
+GRID = 40  # values of each of two columns
+
+
+@dataclass(repr=False)
+class TermPanel(Display):
+    """What one term adds to f.
+
+    Parameters
+    ----------
+    term, kind : str
+        Its name, and ``"curve"`` (of one column), ``"levels"`` (of one column of categories),
+        ``"surface"`` (of two columns), ``"rows"`` (of more: at the rows given, in order),
+        ``"coefficients"`` or ``"groups"``.
+    x : list or array
+        Values of the column, names of coefficients or groups; of a surface a pair of arrays.
+    mean, lower, upper : arrays
+        What is added, or coefficients; the ends are ``None`` under EM.
+    names : list of str
+        Columns that it reads.
+    """
+
+    term: str
+    kind: str
+    x: Any
+    mean: Array
+    lower: Array | None = None
+    upper: Array | None = None
+    names: Sequence[str] = ()
+
+
+@dataclass(repr=False)
+class TermDisplay(Display):
+    """Each term of a fitted :class:`~bayesvm.AdditiveSVC`, in a panel of its own.
+
+    Smooth functions of one column are curves with bands, those of two columns surfaces; they are
+    shown less their average over the rows, as is usual: their level is the intercept's.
+    Coefficients and effects of groups are points with intervals.
+
+    Parameters
+    ----------
+    panels : list of TermPanel
+        What is drawn.
+    ylabel : str
+        What is added to.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from bayesvm import AdditiveSVC, plot
+    >>> from bayesvm.terms import Columns, Intercept, Process
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> terms = [
+    ...     ("level", Intercept()),
+    ...     ("size", Process(["mean radius"], n_inducing=10)),
+    ...     ("rest", Columns(["mean smoothness", "mean texture"])),
+    ... ]
+    >>> model = AdditiveSVC(terms, random_state=0).fit(X, y)
+    >>> [panel.kind for panel in plot.TermDisplay.from_estimator(model, X).panels]
+    ['curve', 'coefficients']
+    """
+
+    panels: list[TermPanel]
+    ylabel: str = "added to f"
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, *, terms: Sequence[str] | None = None, level: float = 0.9,
+        points: int = 100, label: Any = None, **kwargs: Any,
+    ) -> TermDisplay:  # fmt: skip
+        """Draw all terms but intercepts, or those named, over the range of the rows ``X``.
+
+        ``points`` are values of a column at which a curve is computed.
+        """
+        inside = Inside.fitted(estimator, "partial")
+        model, ends = inside.model, tails(level)
+        _, j, label = machine_for(model, label)
+        known = [t.name for t in model.terms_ if not isinstance(t.design, Intercept)]
+        if unknown := [name for name in terms or () if name not in known]:
+            raise ValueError(f"no term is called {unknown}; there are {known}.")
+        reader = _Reader(model, editable(inside.rows(X), pandas_for("TermDisplay")), j, label, ends)
+        panels = [reader.panel(name, points) for name in (known if terms is None else terms)]
+        ylabel = f"added to f for {label!s} ({100 * level:g}% interval)"
+        return cls(panels, ylabel).plot(**kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> TermDisplay:
+        """Draw; ``ax``, where given, is an array of one Axes for each term."""
+        axes = panels_for(self, ax, len(self.panels), 3, (4.0, 3.2))
+        for panel, each in zip(self.panels, axes, strict=True):
+            _DRAW[panel.kind](panel, each, kwargs)
+            each.set_title(panel.term, fontsize="medium")
+            if panel.kind in ("curve", "levels", "rows"):
+                each.set_ylabel(self.ylabel, fontsize="small")
+        return self
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Computes panels of a fitted model."""
+
+    model: Any
+    X: Any  # rows, whose columns can be replaced
+    j: int  # number of the machine
+    label: Any  # its class
+    ends: tuple[float, float]
+
+    def panel(self, name: str, points: int) -> TermPanel:
+        term = next(t for t in self.model.terms_ if t.name == name)
+        if term.design.is_grouped:
+            return self._groups(name, term)
+        if term.design.has_labels:
+            frame = self.model.summary(self.ends[1] - self.ends[0])
+            frame = frame.xs(self.label, level="class") if frame.index.nlevels > 2 else frame
+            frame = frame.loc[[name]].droplevel("term")
+            return self._tabled(name, "coefficients", frame)
+        return self._smooth(name, points)
+
+    def _tabled(self, name: str, kind: str, frame: Any) -> TermPanel:
+        low, high = (frame[k].to_numpy() if k in frame else None for k in ("lower", "upper"))
+        labels = [str(k) for k in frame.index]
+        return TermPanel(name, kind, labels, frame["mean"].to_numpy(), low, high)
+
+    def _groups(self, name: str, term: Any) -> TermPanel:
+        frame = self.model.random_effects_
+        if "lower" in frame:
+            ends = self.model.random_effects_interval(self.ends[1] - self.ends[0])
+            frame = frame.assign(lower=ends[0], upper=ends[1])
+        frame = frame.xs(self.label, level="class") if frame.index.nlevels > 3 else frame
+        frame = frame.xs(self.model.factors_[term.design.factor], level="factor")
+        first = frame.index.get_level_values("effect")[0]
+        frame = frame.xs(first, level="effect").sort_values("mean", kind="stable")
+        return self._tabled(name, "groups", frame)
+
+    def _smooth(self, name: str, points: int) -> TermPanel:
+        table = self.model._table
+        number = [t.name for t in table.terms].index(name)
+        made, plain = self.model.encoding_.made, table.plain
+        reads = set(table.reads[number].tolist())
+        columns = [int(plain[k]) for k, own in enumerate(made) if reads & set(own)]
+        levels, names = self.model._levels_of(table.names), [str(table.names[j]) for j in columns]
+        known = [levels.get(j) for j in columns]
+        if len(columns) == 1 and known[0] is not None:
+            x: Any = list(known[0])
+            rows = self._rows(len(x), {columns[0]: np.array(x, dtype=object)})
+            return TermPanel(name, "levels", [str(v) for v in x], *self._added(name, rows), names)
+        if len(columns) > 2 or any(each is not None for each in known):
+            mean, low, high = self._added(name, self.X)
+            order = np.argsort(mean, kind="stable")
+            low, high = (None if end is None else end[order] for end in (low, high))
+            return TermPanel(name, "rows", np.arange(mean.size), mean[order], low, high, names)
+        spans = [_span(cells_of(column_of(self.X, j)), points) for j in columns]
+        if len(columns) == 1:
+            rows = self._rows(points, {columns[0]: spans[0]})
+            return TermPanel(name, "curve", spans[0], *self._added(name, rows), names)
+        a, b = (np.linspace(span[0], span[-1], GRID) for span in spans)
+        both = np.meshgrid(a, b)
+        rows = self._rows(GRID**2, {j: x.ravel() for j, x in zip(columns, both, strict=True)})
+        added = self._added(name, rows)
+        grids: list[Any] = [None if x is None else x.reshape(GRID, GRID) for x in added]
+        return TermPanel(name, "surface", (a, b), grids[0], grids[1], grids[2], names)
+
+    def _rows(self, n: int, values: dict[int, Array]) -> Any:
+        """The first row, repeated, with other values in some columns; the rest do not matter."""
+        first = np.zeros(n, dtype=int)
+        rows = self.X.iloc[first] if hasattr(self.X, "iloc") else self.X[first]
+        for j, x in values.items():
+            rows = with_column(rows, j, x)
+        return rows
+
+    def _added(self, name: str, rows: Any) -> tuple[Array, Array | None, Array | None]:
+        """What a term adds to f at rows, less its average over all rows, and its interval."""
+        k = [t.name for t in self.model.terms_].index(name)
+        both = (self.model._read_new(each) for each in (rows, self.X))
+        mean, v = centred(self.model.machines_[self.j], k, *both)
+        if v is None:
+            return mean, None, None
+        low, high = (mean + ndtri(t) * np.sqrt(v) for t in self.ends)
+        return mean, low, high
+
+
+def _span(x: Any, points: int) -> Array:
+    """Values over the range of a column."""
+    x = np.asarray(x, dtype=float)
+    out: Array = np.linspace(np.nanmin(x), np.nanmax(x), points)
+    return out
+
+
+# ----- drawing
+
+
+def _curve(panel: TermPanel, ax: Any, style: dict[str, Any]) -> None:
+    (line,) = ax.plot(panel.x, panel.mean, **style)
+    if panel.lower is not None:
+        how = {"color": line.get_color(), "alpha": 0.25, "linewidth": 0}
+        ax.fill_between(panel.x, panel.lower, panel.upper, **how)
+    ax.axhline(0.0, color="0.6", linewidth=0.8, zorder=0)
+    ax.set_xlabel(panel.names[0] if panel.kind == "curve" else "row, by what is added")
+
+
+def _surface(panel: TermPanel, ax: Any, style: dict[str, Any]) -> None:
+    most = float(np.abs(panel.mean).max()) or 1.0
+    drawn = ax.contourf(
+        *panel.x, panel.mean, levels=np.linspace(-most, most, 15), cmap="RdBu_r", **style
+    )
+    ax.figure.colorbar(drawn, ax=ax, label="added to f")
+    ax.set(xlabel=panel.names[0], ylabel=panel.names[1])
+
+
+def _points(panel: TermPanel, ax: Any, style: dict[str, Any]) -> None:
+    at, bars = np.arange(len(panel.x)), None
+    if panel.lower is not None and panel.upper is not None:
+        bars = np.maximum([panel.mean - panel.lower, panel.upper - panel.mean], 0.0)
+    if panel.kind == "levels":
+        ax.errorbar(at, panel.mean, yerr=bars, **({"fmt": "o", "markersize": 4} | style))
+        ax.axhline(0.0, color="0.6", linewidth=0.8, zorder=0)
+        ax.set_xticks(at, panel.x)
+        ax.set_xlabel(panel.names[0])
+        return
+    ax.errorbar(panel.mean, at, xerr=bars, **({"fmt": "o", "markersize": 4} | style))
+    ax.axvline(0.0, color="0.6", linewidth=0.8, zorder=0)
+    named = len(panel.x) <= NAMED
+    ax.set_yticks(at if named else [], panel.x if named else [])
+    ax.set_xlabel("coefficient, per unit" if panel.kind == "coefficients" else "effect of group")
+    if panel.kind == "coefficients":
+        ax.invert_yaxis()
+
+
+_DRAW = {
+    "curve": _curve,
+    "rows": _curve,
+    "surface": _surface,
+    "levels": _points,
+    "coefficients": _points,
+    "groups": _points,
+}

@@ -1,0 +1,70 @@
+"""Predictive checks: replicates have the probabilities of the model."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import expit
+from scipy.stats import binom
+
+from bayesvm import BayesianLinearSVC, MixedSVC, make_pipeline
+from bayesvm.plot import PredictiveCheckDisplay
+from bayesvm.priors import Fixed
+
+RNG = np.random.default_rng(0)
+X = pd.DataFrame({"a": RNG.standard_normal(200), "g": np.repeat(list("pqrs"), 50)})
+Y = np.where(X["a"] + RNG.logistic(size=200) > 0, "b", "a")
+
+
+def test_replicates_of_a_model_that_is_certain_are_binomial():
+    """A prior so tight that f is zero: shares are those of fair coins."""
+    tight = BayesianLinearSVC(prior=Fixed(1e12), fit_intercept=False, random_state=0)
+    fitted = tight.fit(X[["a"]], Y)
+    shown = PredictiveCheckDisplay.from_estimator(fitted, X[["a"]], Y, by=X["g"], n=4000)
+    assert shown.names == list("pqrs")
+    assert shown.counts.tolist() == [50] * 4
+    assert_allclose(shown.mean, 0.5, atol=4 * 0.5 / np.sqrt(50 * 4000))
+    assert_allclose(shown.lower, binom.ppf(0.05, 50, 0.5) / 50, atol=0.02)
+    assert_allclose(shown.upper, binom.ppf(0.95, 50, 0.5) / 50, atol=0.02)
+    hits = np.array([np.sum(Y[X["g"] == g] == "b") for g in "pqrs"])
+    assert_allclose(shown.observed, hits / 50)
+    exact = binom.sf(hits, 50, 0.5) + 0.5 * binom.pmf(hits, 50, 0.5)
+    assert_allclose(shown.tail, exact, atol=4 * 0.5 / np.sqrt(4000))
+
+
+def test_shares_are_averages_of_probabilities():
+    model = BayesianLinearSVC(probability="normalised", random_state=0).fit(X[["a"]], Y)
+    shown = PredictiveCheckDisplay.from_estimator(model, X[["a"]], Y, bins=5, n=4000)
+    assert shown.counts.tolist() == [40] * 5
+    f = model.to_arviz(X[["a"]], n=4000)["posterior"]["f_obs"].values[0]
+    order = np.argsort(f.mean(axis=0))
+    p = expit(f).mean(axis=0)[order].reshape(5, 40).mean(axis=1)
+    assert_allclose(shown.mean, p, atol=4 * 0.5 / np.sqrt(4000 * 5))
+    below = PredictiveCheckDisplay.from_estimator(model, X[["a"]], Y, bins=5, n=500, label="b")
+    assert np.all((below.lower <= below.mean) & (below.mean <= below.upper))
+
+
+def test_a_model_without_groups_fails_where_groups_differ():
+    shift = {"p": -3.0, "q": -1.0, "r": 1.0, "s": 3.0}
+    y = X["g"].map(shift) + np.random.default_rng(1).logistic(size=200) > 0
+    without = make_pipeline(BayesianLinearSVC(random_state=0)).fit(X[["a"]], y)
+    shown = PredictiveCheckDisplay.from_estimator(without, X[["a"]], y, by=X["g"])
+    assert np.all((shown.tail < 0.01) | (shown.tail > 0.99) | (np.abs(shown.observed - 0.5) < 0.2))
+    assert min(shown.tail[0], 1 - shown.tail[0]) < 0.01
+    mixed = MixedSVC(random_state=0).fit(X[["a"]], y, groups=X["g"])
+    how = {"by": X["g"], "groups": X["g"]}
+    shown = PredictiveCheckDisplay.from_estimator(mixed, X[["a"]], y, **how)
+    assert np.all((shown.tail > 0.05) & (shown.tail < 0.95))
+
+
+def test_refusals_and_names():
+    model = BayesianLinearSVC(random_state=0).fit(X, Y)
+    with pytest.raises(ValueError, match="not among"):
+        PredictiveCheckDisplay.from_estimator(model, X, Y, by="z")
+    with pytest.raises(ValueError, match="a value for each"):
+        PredictiveCheckDisplay.from_estimator(model, X, Y, by=[1, 2])
+    shown = PredictiveCheckDisplay.from_estimator(model, X, Y, by="g", n=50)
+    assert (shown.xlabel, shown.ax_.get_xlabel()) == ("g", "g")
+    point = BayesianLinearSVC(inference="em").fit(X, Y)
+    with pytest.raises(ValueError, match="point estimate"):
+        PredictiveCheckDisplay.from_estimator(point, X, Y)
