@@ -29,7 +29,7 @@ LAYERS = (
     ("vectors", "factors"),
     ("reports",),
     ("terms", "estimators"),
-    ("compare", "plot", "cli"),
+    ("compare", "plot", "export", "cli"),
 )
 ORDER = tuple(folder for layer in LAYERS for folder in layer)
 PUBLIC = ("__init__", "__main__", "terms")  # modules at the top level

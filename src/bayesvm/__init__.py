@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .estimators.pcvm import PCVC
     from .estimators.pipeline import Pipeline, make_pipeline
     from .estimators.rvm import RVC
+    from .export.model import to_onnx
     from .files.storage import load, save
 
 __version__ = "0.1.0"
@@ -57,6 +58,7 @@ __all__ = [
     "priors",
     "save",
     "terms",
+    "to_onnx",
     "vectors",
 ]
 
@@ -74,6 +76,7 @@ _SOURCES = {
     "load": "files.storage",
     "make_pipeline": "estimators.pipeline",
     "save": "files.storage",
+    "to_onnx": "export.model",
 }
 
 

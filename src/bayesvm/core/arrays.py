@@ -62,6 +62,11 @@ def of(x: Any) -> Any:
     return np if is_numpy(x) else compat.array_namespace(inner(x))
 
 
+def is_symbolic(x: Any) -> bool:
+    """Whether an array stands for rows that are not known yet, see :mod:`bayesvm.export`."""
+    return getattr(inner(x), "is_symbolic", False)
+
+
 def like(x: Any, rows: Any) -> Any:
     """A small array in the library, on the device and in the precision of ``rows``.
 
@@ -144,7 +149,7 @@ def back(x: Array, rows: Any) -> Any:
 
 def _special(name: str, x: Any) -> Any:
     """A function of scipy.special, where the array is."""
-    if is_numpy(x):
+    if is_numpy(x) or is_symbolic(x):
         return getattr(special, name)(x)
     if compat.is_torch_array(x):
         import torch
@@ -164,6 +169,15 @@ log_ndtr = partial(_special, "log_ndtr")
 erfcx = partial(_special, "erfcx")
 expit = partial(_special, "expit")
 log_expit = partial(_special, "log_expit")
+
+
+def logsumexp(x: Any, axis: int = -1, keepdims: bool = False) -> Any:
+    """Log of the sum of exponentials along an axis."""
+    if not is_symbolic(x):
+        return special.logsumexp(x, axis=axis, keepdims=keepdims)
+    top = np.max(x, axis=axis, keepdims=True)
+    out = top + np.log(np.sum(np.exp(x - top), axis=axis, keepdims=True))
+    return out if keepdims else np.max(out, axis=axis)
 
 
 def one_against_rest(codes: Any, n_classes: int, kind: Any = np.float64) -> Iterator[Any]:

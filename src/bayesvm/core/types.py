@@ -242,6 +242,9 @@ class LatentDesign(Protocol):
     """
 
     def cells(self, X: Any, C: Array) -> tuple[Cells, ...]: ...  # which, and initial moments
+    def given_cells(
+        self, X: Any, params: Any
+    ) -> tuple[Array, Array] | None: ...  # mean (n, m) and covariance (m, m) where no cell misses
     def sums(self, X: Any, C: Array, count: Array, cells: tuple[Cells, ...]) -> Any: ...
     def begin(self, sums: Any) -> Any: ...  # initial params
     def pull(

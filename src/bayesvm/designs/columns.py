@@ -109,7 +109,8 @@ class Standardised(Design):
         else:
             X = arrays.double(X)
             scaled = (X - arrays.like(self.center, X)) / arrays.like(self.scale, X)
-            if not arrays.total(scaled * scaled) <= self.far**2:
+            known = not arrays.is_symbolic(X)
+            if known and not arrays.total(scaled * scaled) <= self.far**2:
                 held = arrays.to_numpy(X)
                 scaled = arrays.like(self._near(held, arrays.to_numpy(scaled)), X)
         if out is None:

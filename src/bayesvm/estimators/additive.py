@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
 from ..blocks import Blocks, block_rows
+from ..core.arrays import is_symbolic
 from ..core.types import Array, Term
 from ..designs.table import beside, learn_groups
 from ..inference.progress import Progress
@@ -210,6 +211,8 @@ class AdditiveSVC(BayesianClassifier):
 
     def _read(self, X: Any, y: Any, reset: bool, weights: Any = None) -> tuple[Any, Any]:
         """Checked numbers and labels; those of a table column by column, as terms read them."""
+        if is_symbolic(X):
+            return X, None
         reading.check_in_memory(X, "AdditiveSVC")
         terms = read_terms(self.terms) if reset else self._table.terms
         by_column = hasattr(X, "columns") or any(t.design.factor is not None for t in terms)
@@ -257,6 +260,8 @@ class AdditiveSVC(BayesianClassifier):
         return {j: known[k] for k, j in pairs if np.isin(made[k], table.read).any()}
 
     def _read_new(self, X: Any, groups: Any = None) -> Any:
+        if is_symbolic(X):
+            return beside(X, groups, self._effects.levels)
         rows = super()._read_new(X, groups)
         self._table.check_complete(rows)
         return beside(rows, self._table.labels(X) or None, self._effects.levels)

@@ -25,6 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ..blocks.lazy import lazily
+from ..core.arrays import is_symbolic
 from ..core.types import Array
 from ..inference import Gibbs
 from ..inference.loop import State
@@ -127,6 +128,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: Any, y: Any, reset: bool, weights: Any = None) -> tuple[Any, Any]:
         """Checked rows and labels; with ``reset`` their columns become the estimator's."""
+        if is_symbolic(X):
+            return X, None
         kind = reading.kind_of(X)
         if kind == "memory":
             X = read_table(self, X, reset, weights)

@@ -176,11 +176,16 @@ def interval(model: Any, X: Any, groups: Any = None, level: float = 0.9) -> tupl
     if is_dask(X):
         return _lazy_pair(model, interval, X, groups, level=level)
     model._need_spread()
-    fit, (m, v) = model.fit_, model._moments(X, groups)
-    p, odds = fit.proba(m, v), fit.odds(m, v)
+    fit, moments = model.fit_, model._moments(X, groups)
     parts = [fit.bands(rows, ends) for rows in pieces(model, model._read_new(X, groups))]
-    low, high = enclosing(odds, *np.concatenate(parts, axis=1))
-    return arrays.back(np.minimum(low, p), X), arrays.back(np.maximum(high, p), X)
+    low, high = around(fit, moments, np.concatenate(parts, axis=1))
+    return arrays.back(low, X), arrays.back(high, X)
+
+
+def around(fit: Any, moments: tuple[Array, Array], bands: Array) -> tuple[Array, Array]:
+    """Ends of intervals that have the probabilities inside, from log odds of the ends of f."""
+    p, (low, high) = fit.proba(*moments), enclosing(fit.odds(*moments), *bands)
+    return np.minimum(low, p), np.maximum(high, p)
 
 
 def accuracy(model: Any, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> float:

@@ -331,8 +331,7 @@ class KernelFit:
         m, v = kernel_moments(problem, state.kernel, found.mean, state.W, sites, left_out)
         alphas = [fit.alpha for fit in state.fits]
         slopes, _ = kernel_slopes(problem, state.kernel, found.mean, state.W, alphas)
-        own = np.einsum("nja,nab,njb->nj", slopes, found.covs(), slopes, optimize=True)
-        return m, v + own
+        return m, v + np.sum((slopes @ found.cov) * slopes, axis=2)
 
     def loadings(self) -> Pair:
         q, s = self.state.loadings, self._unit
@@ -399,7 +398,7 @@ def kernel_slopes(
     s = problem.spread(W)
     parts = []
     for alpha in alphas:
-        G = np.broadcast_to(alpha, (new.shape[0], alpha.size))
+        G = np.zeros_like(new[:, :1]) + alpha
         parts.append(kernel.pull_points(G, new / s, W / s)[0] / s)
     slopes = np.stack(parts, axis=1)
     return slopes, np.mean(slopes**2, axis=(0, 1))

@@ -218,7 +218,7 @@ def project(sheet: Sheet, q: Loadings | Drawn) -> Scores:
     """Scores given no more than the cells: covariance ``(K, K)``, or one a row where some miss."""
     cov = np.linalg.inv(np.eye(q.mean.shape[1]) + q.psi * sheet.across(q.mean, q.cov))
     info = q.psi * (sheet.X @ q.mean)
-    return Scores(np.einsum("...jk,...k->...j", cov, info), cov)
+    return Scores((cov @ info[..., None])[..., 0], cov)
 
 
 @dataclass(frozen=True, eq=False)

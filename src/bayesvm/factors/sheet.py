@@ -150,7 +150,8 @@ class ColumnScale:
     def scaled(self, X: Array) -> Array:
         """Columns that vary, centred and scaled."""
         columns = Standardised(self.mean, self.scale, self.far).columns(X)
-        return np.asarray(columns)[:, self.varies]
+        out: Array = columns[:, np.flatnonzero(self.varies)]
+        return out
 
     def widened(self, A: Array) -> Array:
         """Loadings ``(..., columns that vary, K)`` on the scale of the input, zero for others."""

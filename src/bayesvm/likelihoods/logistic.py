@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
@@ -105,7 +107,7 @@ class Logistic(Likelihood):
         return log_expit(y * f)
 
     def proba(self, m: Array, v: Array) -> Array:
-        m, v = np.broadcast_arrays(np.asarray(m, dtype=float), np.asarray(v, dtype=float))
+        m, v = np.broadcast_arrays(arrays.double(m), arrays.double(v))
         low = -np.abs(m)  # the lower tail is the accurate one; the upper mirrors it
         tail = low < -v  # there sigma(f) is nearly exp(f): tilt the Gaussian by it
         body = self._average(np.where(tail, -(low + v), low), v)
@@ -114,9 +116,15 @@ class Logistic(Likelihood):
 
     def _average(self, m: Array, v: Array) -> Array:
         s = np.sqrt(v)
-        narrow = sum(k * expit(m + x * s) for x, k in zip(NODES, WEIGHTS, strict=True))
+        narrow = _sum_at(m, lambda x: expit(m + x * s), NODES, WEIGHTS)
         # wide: average the normal distribution function over a logistic variable instead
-        wide = sum(
-            k * ndtr((m - x) / np.maximum(s, 1.0)) for x, k in zip(LOGITS, SHARES, strict=True)
-        )
+        wide = _sum_at(m, lambda x: ndtr((m - x) / np.maximum(s, 1.0)), LOGITS, SHARES)
         return np.clip(np.where(s < 2.0, narrow, wide), 0.0, 1.0)
+
+
+def _sum_at(rows: Array, of: Callable[[Any], Array], points: Array, weights: Array) -> Array:
+    """Sum of weighted values at points: one after another, because rows may be many."""
+    if not arrays.is_symbolic(rows):
+        return sum(k * of(x) for x, k in zip(points, weights, strict=True))
+    ahead = (-1, *[1] * rows.ndim)
+    return np.sum(weights.reshape(ahead) * of(points.reshape(ahead)), axis=0)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import logsumexp
 
+from ..core.arrays import logsumexp
 from ..core.types import Array
 from .classes import ClassLink, normalised
 
@@ -48,13 +48,12 @@ class Averaged(ClassLink):
     def logs(self, m: Array, v: Array) -> Array:
         if not np.any(v):
             return self.a * m
-        out = np.empty_like(m)
+        each = []
         for k in range(self.classes):
             own = slice(k, k + 1)
             z = self.a * (m - m[..., own]) / np.sqrt(1.0 + self.c * (v + v[..., own]))
-            z[..., k] = 0.0
-            out[..., k] = -logsumexp(z, axis=-1)
-        return out
+            each.append(-logsumexp(z, axis=-1))
+        return np.stack(each, axis=-1)
 
 
 def fit_averaged(codes: Array, m: Array, v: Array, c: Array) -> Averaged:

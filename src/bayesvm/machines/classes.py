@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_expit, logsumexp
+from scipy.special import log_expit
 
+from ..core.arrays import logsumexp
 from ..core.types import Array
 from .calibration import Link
 
@@ -94,12 +95,12 @@ def normalised(logs: Array) -> Array:
 def class_odds(logs: Array) -> Array:
     """Log odds from logs of probabilities up to a constant, accurate for certain classes too."""
     logs = logs - logsumexp(logs, axis=-1, keepdims=True)
-    first = np.argmax(logs, axis=-1)[..., None]  # all others are at most one half
-    rest = logs.copy()
-    np.put_along_axis(rest, first, -np.inf, axis=-1)
-    against = np.log1p(-np.exp(rest))
-    np.put_along_axis(against, first, logsumexp(rest, axis=-1, keepdims=True), axis=-1)
-    return logs - against
+    # all others are at most one half
+    first = np.arange(logs.shape[-1]) == np.argmax(logs, axis=-1)[..., None]
+    rest = np.where(first, -np.inf, logs)
+    total = logsumexp(rest, axis=-1, keepdims=True)
+    out: Array = logs - np.where(first, total, np.log1p(-np.exp(rest)))
+    return out
 
 
 # ---------------------------------------------------------------------------------------------

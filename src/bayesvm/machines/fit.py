@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import expit, logsumexp, ndtri
+from scipy.special import expit, ndtri
 
+from ..core.arrays import logsumexp
 from ..core.types import Array, Rows
 from .calibration import decisive
 from .classes import ClassLink, Separate, class_odds, normalised
@@ -199,7 +200,9 @@ class Fit:
 
     def _near(self, v: Array) -> Array:
         """Rows whose probabilities are those of the link."""
-        return np.ones(len(v), dtype=bool) if self.far is None else self.far.weight(v) == 1.0
+        if self.far is None:
+            return np.ones_like(v[:, 0], dtype=bool)
+        return self.far.weight(v) == 1.0
 
     def _logit(self, m: Array, v: Array) -> Array:
         """Log odds of the second of two classes, ``(n,)``."""

@@ -118,7 +118,7 @@ class Wider:
         return m, self.by * v
 
     def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
-        f = self.base.quantiles(C, levels, np.asarray(extra) / self.by)
+        f = self.base.quantiles(C, levels, extra / self.by)
         m = self.base.moments(C)[0]
         out: Array = m + np.sqrt(self.by) * (f - m)
         return out

@@ -124,7 +124,7 @@ class SharedVariance:
         if last[0] is not rows:
             if self.predictor is None:
                 self.predictor = Predictor.of(gram_of(self.model).K, self.w, self.alpha)
-            last = self.last = rows, self.predictor(rows.C, np.asarray(rows.extra))[1]
+            last = self.last = rows, self.predictor(rows.C, rows.extra)[1]
         return last[1]
 
 
@@ -153,7 +153,7 @@ class ExactMachine(Machine):
         rows = self.columns(X) if rows is None else rows
         if self.variance is not None:
             return rows.C @ self.alpha, self.variance(rows)
-        return self.predictor(rows.C, np.asarray(rows.extra))
+        return self.predictor(rows.C, rows.extra)
 
     def quantiles(
         self,

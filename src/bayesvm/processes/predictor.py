@@ -27,7 +27,7 @@ class Predictor:
         on = np.flatnonzero(w * np.diag(K) > NEGLIGIBLE)
         return Predictor(alpha, w[on], invert(factor(K, w[on], on)), on)
 
-    def __call__(self, cross: Array, diag: Array) -> tuple[Array, Array]:
+    def __call__(self, cross: Array, diag: Array | float) -> tuple[Array, Array]:
         """From values with the points, ``(new, points)``, and of the rows with themselves."""
         T = (cross[:, self.on] * np.sqrt(self.w)) @ self.R.T
         v = diag - np.einsum("ij,ij->i", T, T)
