@@ -38,9 +38,9 @@ def _complain() -> None:
 
 app: Any = _complain
 if ABSENT is None:
-    from . import demo, models, report
+    from . import demo, export, models, report
 
     app = typer.Typer(no_args_is_help=True, add_completion=False)
     app.callback()(main)
-    for command in (demo.demo, models.fit, models.predict, report.report):
+    for command in (demo.demo, models.fit, models.predict, report.report, export.export):
         app.command()(command)

@@ -74,8 +74,13 @@ class Graph:
 
     def model(self, outputs: Mapping[str, End], **about: Any) -> Any:
         """The ONNX model."""
-        import onnx
-        from onnx import TensorProto, helper, numpy_helper
+        try:
+            import onnx
+            from onnx import TensorProto, helper, numpy_helper
+        except ImportError as error:
+            raise ImportError(
+                "to_onnx needs the package onnx: pip install 'bayesvm[onnx]'"
+            ) from error
 
         types = {
             np.dtype(np.float64): TensorProto.DOUBLE,
@@ -101,9 +106,11 @@ class Graph:
             if node.operator == "LabelEncoder":
                 settings["domain"], has_text = "ai.onnx.ml", True
             made = [inner(f"{name}_first")] * (node.outputs - 1) + [inner(name)]
-            nodes.append(helper.make_node(node.operator, map(inner, node.inputs), made, **settings))
+            nodes.append(
+                helper.make_node(node.operator, list(map(inner, node.inputs)), made, **settings)
+            )
         for name, end in outputs.items():
-            how = {} if end.kind is object else {"to": types[np.dtype(end.kind)]}
+            how: dict[str, Any] = {} if end.kind is object else {"to": types[np.dtype(end.kind)]}
             operator = "Cast" if how else "Identity"
             nodes.append(helper.make_node(operator, [inner(end.inner)], [name], **how))
         held = []

@@ -67,7 +67,7 @@ def to_onnx(model: Any, *, level: float | None = 0.9, dtype: str = "float64") ->
         graphs = [_written(model, ends, kind, rows) for rows in EXAMPLES]
         if graphs[0][0].nodes != graphs[1][0].nodes:
             raise Untraceable("a step depends on the number of rows")
-    except (Untraceable, TypeError, NotImplementedError) as error:
+    except (TypeError, ValueError, IndexError, AttributeError, NotImplementedError) as error:
         raise ValueError(
             f"this {name} cannot be written as an ONNX model: {error}. Predict with the model "
             "itself, from a file by bayesvm.load."
@@ -95,6 +95,8 @@ def _written(
     fit, graph = model.fit_, Graph(rows)
     if getattr(model, "_formula", None) is not None:
         raise Untraceable("its formula makes columns of a data frame")
+    if fit.machines[0].posterior.has_spread and getattr(fit.machines[0].posterior, "pairs", ()):
+        raise Untraceable("every draw has missing cells or scores of its own")
     with np.errstate(all="ignore"):
         levels = getattr(getattr(model, "_group_effects", None), "levels", None)
         X = _encoded(model.encoding_, graph, _names(model), kind, model._allows_nan)

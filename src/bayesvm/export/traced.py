@@ -179,6 +179,8 @@ class Blank(Traced):
     dtype = np.dtype(float)
 
     def __getitem__(self, key: Any) -> Traced:
+        if not (isinstance(key, tuple) and isinstance(key[1], slice)):
+            return self._joined()[key]
         first, last, _ = key[1].indices(self.blank[1])
         return Blank(self.graph, (self.blank[0], last - first), self.whole, self.first + first)
 

@@ -1,0 +1,52 @@
+"""Models for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from ..reports.display import Inside
+from .terminal import check_input, check_output, one_line_each, plain_console
+
+
+def export(
+    model: Annotated[
+        Path,
+        typer.Argument(help="A model written by fit.", show_default=False, callback=check_input),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="File to write; by default beside model.", callback=check_output
+        ),
+    ] = None,
+    level: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Posterior mass of intervals.")
+    ] = 0.9,
+    dtype: Annotated[
+        str, typer.Option(help="Type of rows and probabilities: float64 or float32.")
+    ] = "float64",
+) -> None:
+    """Write a model as an ONNX file, which predicts without bayesvm and without Python."""
+    from ..export import to_onnx
+    from ..files.atomic import replace_file
+    from ..files.storage import load
+
+    path = output or model.with_suffix(".onnx")
+    with one_line_each():
+        inside = Inside.of(load(model))
+        written = to_onnx(inside.model, level=level, dtype=dtype)
+        replace_file(path, lambda handle: handle.write(written.SerializeToString()))
+    table = Table("", "name", "shape", title=str(path))
+    for what, ends in (("input", written.graph.input), ("output", written.graph.output)):
+        for end in ends:
+            shape = [d.dim_param or str(d.dim_value) for d in end.type.tensor_type.shape.dim]
+            table.add_row(what, end.name, " x ".join(shape))
+    console = plain_console()
+    console.print(table)
+    if inside.before:
+        names = ", ".join(map(str, inside.names(made=False)))
+        console.print(f"Rows are those that the steps before the model give, of columns {names}.")

@@ -1,0 +1,195 @@
+"""ONNX models give the numbers of the estimators that they were written from."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_iris
+
+from bayesvm import (
+    PCVC,
+    RVC,
+    AdditiveSVC,
+    BayesianLinearSVC,
+    BayesianSVC,
+    FactorSVC,
+    MixedSVC,
+    to_onnx,
+)
+from bayesvm.inference import Gibbs
+from bayesvm.kernels import RBF, Function, Linear, Matern
+from bayesvm.terms import Columns, Groups, Intercept, Missing, Process
+
+pytest.importorskip("onnx")
+runtime = pytest.importorskip("onnxruntime")
+
+SHORT = Gibbs(draws=60, burn_in=30, chains=2)
+CLASSES = pytest.mark.parametrize("classes", [2, 3])
+TERMS = [("level", Intercept()), ("s", Process(0, n_inducing=8)), ("x", Columns([1, 2, 3]))]
+
+
+def data(classes, n=70):
+    X, y = load_iris(return_X_y=True) if classes == 3 else load_breast_cancer(return_X_y=True)
+    some = np.random.default_rng(0).permutation(len(y))[:n]
+    return X[some, :4], y[some]
+
+
+def new_rows(X):
+    """Rows near the training rows, far from them, and beyond all of them."""
+    return np.vstack([X[:40], 3.0 * X[:20] + 5.0, X[:5] - 100.0])
+
+
+def run(model, X, groups=None, **options):
+    session = runtime.InferenceSession(
+        to_onnx(model, **options).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    names = [end.name for end in session.get_outputs()]
+    return dict(zip(names, session.run(None, {"X": X} | (groups or {})), strict=True))
+
+
+def check(model, X, groups=None, labels=None, level=0.9, tol=1e-5, **options):
+    """Outputs of the graph against the estimator's; ``labels`` are groups as predict takes them."""
+    got = run(model, X, groups, level=level, **options)
+    how = {} if labels is None else {"groups": labels}
+    np.testing.assert_array_equal(got["label"], model.predict(X, **how))
+    np.testing.assert_allclose(got["probabilities"], model.predict_proba(X, **how), atol=tol)
+    for name, end in zip(("lower", "upper"), model.predict_interval(X, level=level, **how)):
+        np.testing.assert_allclose(got[name], end, atol=tol)
+
+
+@CLASSES
+@pytest.mark.parametrize(
+    "model",
+    [
+        BayesianLinearSVC(),
+        BayesianLinearSVC(likelihood="hinge", prior="ridge", probability="probit"),
+        BayesianSVC(random_state=0),
+        BayesianSVC(kernel=0.5 * Matern(2.0, nu=2.5) * RBF(3.0) + Linear(4.0), n_inducing=12),
+        PCVC(random_state=0),
+        RVC(random_state=0),
+        AdditiveSVC(TERMS, random_state=0),
+        FactorSVC(n_factors=2, random_state=0),
+        FactorSVC(n_factors=2, classifier="linear", random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_outputs_are_the_estimators(model, classes):
+    X, y = data(classes)
+    check(model.fit(X, y), new_rows(X))
+
+
+@pytest.mark.parametrize(("classes", "text"), [(2, True), (3, False)])
+def test_groups_are_inputs_and_may_be_new(classes, text):
+    X, y = data(classes)
+    codes = np.random.default_rng(1).integers(6, size=len(y))
+    names = (
+        np.array(["Köln", "Bonn", "<b>", "d", "e", "f", "unseen"]) if text else 10 * np.arange(7)
+    )
+    model = MixedSVC(random=[0] if classes == 2 else "intercept").fit(X, y, groups=names[codes])
+    given = names[np.append(codes[:20], 6)]
+    inputs = {model.factors_[0]: given.astype(object) if text else given}
+    check(model, X[:21], inputs, given)
+
+
+def test_crossed_factors_and_terms_with_groups():
+    pd = pytest.importorskip("pandas")
+    X, y = data(2)
+    rng = np.random.default_rng(2)
+    groups = pd.DataFrame({"a": rng.choice(list("uvw"), len(y)), "b": rng.integers(4, size=len(y))})
+    columns = {"a": groups["a"].to_numpy(object), "b": groups["b"].to_numpy()}
+    check(MixedSVC().fit(X, y, groups=groups), X, columns, groups)
+    frame = pd.DataFrame(X, columns=list("pqrs"))
+    frame.insert(1, "a", groups["a"])
+    terms = [("level", Intercept()), ("x", Missing(Columns(["p", "s"]))), ("a", Groups("a"))]
+    model = AdditiveSVC(terms).fit(frame, y)
+    got = run(model, X, {"a": columns["a"]})
+    np.testing.assert_allclose(got["probabilities"], model.predict_proba(frame), atol=1e-9)
+
+
+@pytest.mark.parametrize("estimator", [BayesianLinearSVC, BayesianSVC])
+def test_text_and_missing_cells(estimator):
+    pd = pytest.importorskip("pandas")
+    X, y = data(2)
+    rng = np.random.default_rng(3)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    frame.insert(1, "X", rng.choice(["p", "q"], len(y)))
+    frame["kind"] = rng.choice(["one", "two", "thr\nee"], len(y))
+    model = estimator().fit(frame, y)
+    new = frame[:30].copy()
+    new.loc[[0, 3], ["X", "kind"]] = "unseen"
+    text = {"X_": new["X"].to_numpy(object), "kind": new["kind"].to_numpy(object)}
+    got = run(model, X[:30], text)
+    np.testing.assert_allclose(got["probabilities"], model.predict_proba(new), atol=1e-9)
+    np.testing.assert_allclose(got["upper"], model.predict_interval(new)[1], atol=1e-9)
+
+
+@pytest.mark.parametrize("inference", ["svi", SHORT])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_other_schemes(inference):
+    X, y = data(2, 60)
+    check(BayesianLinearSVC(inference=inference, random_state=0).fit(X, y), new_rows(X))
+
+
+def test_more_columns_than_rows():
+    rng = np.random.default_rng(4)
+    X, y = rng.standard_normal((25, 40)), np.arange(25) % 2
+    check(BayesianLinearSVC().fit(X, y), 2.0 * X)
+
+
+def test_point_estimates_have_no_intervals():
+    X, y = data(2)
+    model = BayesianLinearSVC(inference="em").fit(X, y)
+    got = run(model, X)
+    assert set(got) == {"label", "probabilities"}
+    np.testing.assert_allclose(got["probabilities"], model.predict_proba(X), atol=1e-9)
+    assert set(run(BayesianLinearSVC().fit(X, y), X, level=None)) == set(got)
+
+
+@pytest.mark.parametrize("labels", [["no", "ja"], [False, True], [-1, 7], [1.0, 2.0]])
+def test_labels_keep_their_type(labels):
+    X, y = data(2, 60)
+    model = BayesianLinearSVC().fit(X, np.array(labels)[y])
+    got = run(model, X)["label"]
+    np.testing.assert_array_equal(got, model.predict(X))
+    assert isinstance(got[0], type(labels[0]) if labels[0] == "no" else np.generic)
+
+
+def test_single_precision_at_the_border_only():
+    X, y = data(2)
+    X = X.astype(np.float32)
+    model = BayesianSVC(random_state=0).fit(X, y)
+    got = run(model, X, dtype="float32")
+    assert got["probabilities"].dtype == got["upper"].dtype == np.float32
+    np.testing.assert_allclose(got["probabilities"], model.predict_proba(X), atol=1e-6)
+
+
+def test_levels_of_intervals_and_one_row():
+    X, y = data(3, 40)
+    model = RVC(random_state=0).fit(X, y)
+    check(model, X[:1], level=0.5)
+    check(model, np.tile(X, (10, 1)), level=0.95)
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (BayesianSVC(kernel=Function(lambda A, B: A @ B.T)), "needs the numbers"),
+        (FactorSVC(n_factors=1, classifier="linear", inference=SHORT), "scores of its own"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_what_cannot_be_written_is_refused(model, reason):
+    X, y = data(2, 40)
+    with pytest.raises(ValueError, match=reason):
+        to_onnx(model.fit(X, y))
+
+
+def test_what_is_no_estimator_is_refused():
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    X, y = data(2, 40)
+    for model in (LogisticRegression(), make_pipeline(BayesianLinearSVC())):
+        with pytest.raises(ValueError, match="takes an estimator of bayesvm"):
+            to_onnx(model.fit(X, y))
+    with pytest.raises(ValueError, match="dtype must be"):
+        to_onnx(BayesianLinearSVC().fit(X, y), dtype="int8")
