@@ -103,6 +103,7 @@ class Graph:
         nodes, has_text = [], False
         for node, name in kept:
             settings = {key: value(given) for key, given in node.settings}
+            settings["name"] = name  # runtimes of 2024 need one
             if node.operator == "LabelEncoder":
                 settings["domain"], has_text = "ai.onnx.ml", True
             made = [inner(f"{name}_first")] * (node.outputs - 1) + [inner(name)]
@@ -112,7 +113,7 @@ class Graph:
         for name, end in outputs.items():
             how: dict[str, Any] = {} if end.kind is object else {"to": types[np.dtype(end.kind)]}
             operator = "Cast" if how else "Identity"
-            nodes.append(helper.make_node(operator, [inner(end.inner)], [name], **how))
+            nodes.append(helper.make_node(operator, [inner(end.inner)], [name], name, **how))
         held = []
         for name in (name for name in self.constants if name in used):
             held.append(numpy_helper.from_array(self.constants[name], inner(name)))
