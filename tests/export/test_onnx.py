@@ -12,6 +12,7 @@ from bayesvm import (
     BayesianSVC,
     FactorSVC,
     MixedSVC,
+    save,
     to_onnx,
 )
 from bayesvm.inference import Gibbs
@@ -193,3 +194,16 @@ def test_what_is_no_estimator_is_refused():
             to_onnx(model.fit(X, y))
     with pytest.raises(ValueError, match="dtype must be"):
         to_onnx(BayesianLinearSVC().fit(X, y), dtype="int8")
+
+
+def test_the_command_writes_the_file(tmp_path):
+    pytest.importorskip("skops")
+    app, runner = pytest.importorskip("bayesvm.cli").app, pytest.importorskip("typer.testing")
+    X, y = data(2, 60)
+    model = BayesianLinearSVC().fit(X, y)
+    save(model, tmp_path / "m.bayesvm")
+    done = runner.CliRunner().invoke(app, ["export", str(tmp_path / "m.bayesvm"), "--level", "0.5"])
+    assert done.exit_code == 0, done.output
+    session = runtime.InferenceSession(str(tmp_path / "m.onnx"))
+    lower = session.run(["lower"], {"X": X})[0]
+    np.testing.assert_allclose(lower, model.predict_interval(X, level=0.5)[0], atol=1e-9)
