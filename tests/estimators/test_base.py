@@ -59,3 +59,19 @@ def test_a_fit_after_a_stopped_one_may_warn_again():
     model = BayesianLinearSVC(max_iter=2, callbacks=[lambda progress: True]).fit(X, Y)
     with pytest.warns(ConvergenceWarning, match="Raise max_iter"):
         model.set_params(callbacks=None).fit(X, Y)
+
+
+def test_a_summary_says_where_the_width_is_the_models():
+    X = np.random.default_rng(0).standard_normal((90, 2))
+    y, three = X[:, 0] + 0.5 * X[:, 1] > 0, np.arange(90) % 3
+    first = BayesianLinearSVC().partial_fit(X[:45], y[:45], classes=[False, True])
+    fits = {
+        "selects": BayesianLinearSVC("spike_slab", likelihood="hinge").fit(X, y),
+        "together": BayesianLinearSVC().fit(X, three),
+        "partial_fit": first.partial_fit(X[45:], y[45:]),
+    }
+    for why, model in fits.items():
+        assert why in model.summary().attrs["note"]
+    plain = BayesianLinearSVC("spike_slab", likelihood="hinge", width="model").fit(X, y)
+    for model in (plain, BayesianLinearSVC().fit(X, y)):
+        assert "note" not in model.summary().attrs

@@ -87,6 +87,8 @@ def show_model(console: Console, machine: Any, level: float = 0.9) -> None:
     console.print(table)
     if total > ROWS:
         console.print(f"({len(frame)} of {total} rows, those surest of their sign)")
+    if note := frame.attrs.get("note"):
+        console.print(note, soft_wrap=True)
     cleaner = machine[0] if hasattr(machine, "steps") else None
     levels = getattr(cleaner, "columns_", {})
     found = [f"{name} {made.reference}" for name, made in levels.items()

@@ -430,7 +430,7 @@ class AdditiveSVC(BayesianClassifier):
             smooth functions have no names, see :meth:`partial`; those of groups are in
             ``random_effects_``.
         """
-        return self._effects.cautioned(self._report().summary(level))
+        return self._with_note(self._effects.cautioned(self._report().summary(level)))
 
     def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
         """Draws of the coefficients that have a name, or of f at given rows.

@@ -48,6 +48,11 @@ from .run import Run, generator, warm_starts
 from .stream import Stream
 from .worth import warning_of
 
+MODEL_WIDTH = (
+    "Standard deviations and intervals are those of the posterior, as with width='model', and may "
+    "be too narrow: those of the data are not known {why}."
+)
+
 
 class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the estimators."""
@@ -64,6 +69,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     standardize: bool = True
     categorical: Any
     missing: Any
+    width: str
     warm_start: bool = False
 
     fit_: Fit  # set by fit
@@ -396,6 +402,20 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         how = coverage, by_class, allow_empty
         return predictions.prediction_set(self, X, groups, *how)  # type: ignore[no-any-return]
+
+    def _with_note(self, frame: Any) -> Any:
+        """A summary, with a note if its widths are the posterior's though the data's were asked."""
+        first, why = self.machines_[0], ""
+        if first.model.has_gates:
+            why = "under a prior that selects columns"
+        elif self.fit_.is_joint:
+            why = "of classes that are fitted together"
+        elif self._stream is not None:
+            why = "after partial_fit"
+        if why and is_among(self.width, ("data",)) and first.posterior.has_spread:
+            notes = frame.attrs.get("note", ""), MODEL_WIDTH.format(why=why)
+            frame.attrs["note"] = " ".join(filter(None, notes))
+        return frame
 
     def novelty(self, X: Any, *, groups: Any = None) -> Array:
         """How unlike the training rows: a percentile of the posterior variance of f.

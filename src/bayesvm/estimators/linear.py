@@ -458,6 +458,7 @@ class BayesianLinearSVC(BayesianClassifier):
             Indexed by name (class and name for more than two classes): mean, sd, lower, upper, and
             r_hat and ess where drawn.  Under EM only the estimate.  A selection prior adds
             ``inclusion``, the probability to matter, and ``positive``, that of a positive sign
-            then; mean and sd are averaged over models, the interval is given inclusion.
+            then; mean and sd are averaged over models, the interval is given inclusion.  Where
+            widths can only be those of the posterior, ``frame.attrs["note"]`` says so.
         """
-        return self._coefficients.summary(level)
+        return self._with_note(self._coefficients.summary(level))

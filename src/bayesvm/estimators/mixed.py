@@ -444,7 +444,7 @@ class MixedSVC(BayesianClassifier):
         Where the variances in ``variance_components_`` are known to be biased,
         ``frame.attrs["note"]`` has a note.
         """
-        return self._effects.cautioned(self._coefficients.summary(level))
+        return self._with_note(self._effects.cautioned(self._coefficients.summary(level)))
 
     def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:
         pairs = zip(self._coefficients.group(thetas), self._effects.group(thetas), strict=True)
