@@ -35,6 +35,7 @@ from ..model.model import Model, Problem
 from ..processes.evidence import START, LabelledPoints, Search, extent_of, parameter_prior
 from ..processes.gibbs import Sampled
 from ..processes.growth import better_kernel, grow
+from ..processes.log_odds import LogOdds
 from ..processes.machine import (
     Found,
     KernelFit,
@@ -172,6 +173,7 @@ class Prepared(NamedTuple):
     machines: tuple[Labels, ...]
     design: Whitened
     sites: list[Sites] | None  # at which tuning has ended
+    amplitude: float | None = None  # of a logistic model
 
     @property
     def exact(self) -> bool:
@@ -243,7 +245,7 @@ def prepare(
     each = arrays.one_against_rest(data.codes, n_classes)
     machines = tuple(Labels(y, data.c, data.at, len(points)) for y in each)
     # a class that a stream has no rows of yet has no part in the choice
-    met, sites = tuple(m for m in machines if np.ptp(m.y) > 0), None
+    met, sites, amplitude = tuple(m for m in machines if np.ptp(m.y) > 0), None, None
     seen = settings.seen(points, met)
     moves, grows = (
         settings.moves and len(met) > 0,
@@ -254,7 +256,8 @@ def prepare(
         if settings.rule is not None and met:
             how: dict[str, Any] = {"inducing": apart, "fitc": settings.fitc, "watch": watch}
             how["refine"] = improve if moves or (grows and not settings.is_precomputed) else None
-            kernel, sites = settings.tuned(kernel, seen, rng, per_column=named, **how)
+            tuned = settings.tuned(kernel, seen, rng, per_column=named, **how)
+            kernel, sites, amplitude = tuned
         if moves and apart(kernel) is not None:
             chosen[0] = settings.settled(kernel, choose(kernel), some, watch)
         elif grows and apart(kernel) is not None:
@@ -263,7 +266,7 @@ def prepare(
             chosen[0], sites = grow(process, seen, site, more, Search(watch))
         design = Whitened(kernel, choose(kernel), inputs)
         design.check()
-    return Prepared(kept, data, points, machines, design, sites)
+    return Prepared(kept, data, points, machines, design, sites, amplitude)
 
 
 def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
@@ -292,8 +295,19 @@ def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
         stopped=run.stopped,
         link=settings.link(moments),
         support=support,
+        log_odds=_log_odds(ready, settings),
     )
     return result.judged(moments, far_variance(result.machines))
+
+
+def _log_odds(ready: Prepared, settings: Settings) -> LogOdds | None:
+    """Processes from which intervals of probabilities are computed."""
+    given, design = settings.params, ready.design
+    data = given["width"] == "data" and given["probability"] == "calibrated"
+    if not data or not ready.exact or ready.amplitude is None:
+        return None
+    kernel = Scaled(ready.amplitude, design.kernel.kernel)
+    return LogOdds(kernel, settings.seen(ready.points, ready.machines), design.inputs)
 
 
 def _fit_sites(

@@ -32,6 +32,7 @@ from ..machines.width import Width, factor
 from ..model.model import Model
 from ..priors import Fixed
 from .gibbs import Chains, Mixture, Sampled, sample_process
+from .log_odds import LogOdds
 from .matrices import invert
 from .predictor import Predictor
 from .process import Gram, Labels, LowRank, SiteFit, Sites, fit_sites
@@ -47,6 +48,18 @@ class KernelFit(Fit):
     """Fitted machines, and the probability of each training row to violate the margin."""
 
     support: Array | None = None  # (n, machines), where all rows were in memory
+    log_odds: LogOdds | None = None  # of intervals of probabilities
+
+    def bands(self, X: Any, tails: tuple[float, float]) -> Array:
+        """Of an exact process about the prediction, from logistic processes."""
+        if self.log_odds is None:
+            return super().bands(X, tails)
+        low, high = self.log_odds.quantiles(X, tails)
+        if self.is_binary:
+            low, high = np.hstack([-high, low]), np.hstack([-low, high])
+        m, v = (np.stack(x, axis=1) for x in zip(*self.moments_at(X), strict=True))
+        odds = self.odds(m, v)
+        return np.stack([np.minimum(low, odds), odds, np.maximum(high, odds)])
 
 
 class Found(NamedTuple):

@@ -256,6 +256,7 @@ class Tuned(NamedTuple):
 
     kernel: Scaled
     sites: list[Sites] | None = None
+    amplitude: float | None = None  # of most evidence under a logistic model
 
 
 def tune(
@@ -301,9 +302,9 @@ def tune(
     if local and Z is None and not search.stopped:
         found = earned(found, *judge_local(found, seen, guide.tight, START, rng, search))
     if likelihood.normalised:
-        return Tuned(found)
+        return Tuned(found, amplitude=found.weight if isinstance(guide, Logistic) else None)
     if search.stopped:
-        return Tuned(Scaled(found.weight / SMALLER, found.kernel))
+        return Tuned(Scaled(found.weight / SMALLER, found.kernel), amplitude=found.weight)
     several = len(seen.machines) > 1
     folded = several or seen.machines[0].c.sum() > FEW
     most = FOLDED if several else MANY if Z is None else JUDGED
@@ -316,5 +317,5 @@ def tune(
 
     best, judge = shorten(found, judged)
     if Z is not None and (folded or some is not seen):
-        return Tuned(best)
-    return Tuned(best, judge.sites_at(best, seen))
+        return Tuned(best, amplitude=found.weight)
+    return Tuned(best, judge.sites_at(best, seen), found.weight)

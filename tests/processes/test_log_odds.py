@@ -1,0 +1,130 @@
+"""Logistic processes beside a kernel machine, from which intervals of probabilities come."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.special import expit, softmax
+from scipy.stats import norm
+
+from bayesvm import BayesianSVC
+from bayesvm.kernels import RBF, Linear, Matern, Scaled
+from bayesvm.likelihoods import Logistic
+from bayesvm.processes import log_odds
+from bayesvm.processes.log_odds import mixture_quantile, rougher
+from bayesvm.processes.process import Gram, fit_sites
+
+
+def step(X):
+    return np.where(np.sin(1.5 * X[:, 0]) > 0, 0.85, 0.15)
+
+
+def data(n=120, seed=0, truth=step):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.5, 2.5, (n, 1))
+    return X, (rng.random(n) < truth(X)).astype(int)
+
+
+def classes(n=90, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.5, 2.5, (n, 1))
+    P = softmax(np.stack([2 * np.sin(X[:, 0]), 0 * X[:, 0], np.cos(2 * X[:, 0])], axis=1), axis=1)
+    return X, (rng.random((n, 1)) > P.cumsum(axis=1)).sum(axis=1)
+
+
+def test_quantiles_of_a_mixture():
+    share, m, sd = np.array([0.3, 0.7]), np.array([[0.0], [2.0]]), np.array([[1.0], [0.2]])
+
+    def below(z):
+        return float(share @ norm.cdf((z - m[:, 0]) / sd[:, 0]))
+
+    for level in (1e-4, 0.05, 0.5, 0.95):
+        exact = brentq(lambda z: below(z) - level, -9, 9, xtol=1e-13)
+        assert mixture_quantile(level, share, m, sd)[0] == pytest.approx(exact, abs=1e-9)
+
+
+def test_rough_kernels_keep_amplitude_and_columns():
+    (rough,) = rougher(Scaled(3.0, RBF((1.0, 2.0), groups=(0, 1))))
+    assert (rough.weight, rough.kernel.nu, rough.kernel.groups) == (3.0, 0.5, (0, 1))
+    np.testing.assert_allclose(rough.kernel.length_scale, log_odds.LONGER * np.array([1.0, 2.0]))
+    assert rougher(Scaled(1.0, Linear())) == rougher(Scaled(1.0, Matern(nu=0.5))) == ()
+
+
+def test_processes_are_those_of_both_kernels():
+    X, y = data()
+    model = BayesianSVC().fit(X, y)
+    odds, bounds, new = model.fit_.log_odds, [], X[:9] + 0.01
+    m, v = odds.moments(new)
+    at, seen = odds.inputs.columns(new), odds.seen
+    for k, part in enumerate(odds.parts):
+        process = Gram(part.kernel(seen.X) + seen.level)
+        fit = fit_sites(process, seen.machines[0], Logistic().tight, tol=1e-9)
+        bounds.append(fit.bound)
+        cross, diag = part.kernel(at, seen.X) + seen.level, part.kernel.diag(at) + seen.level
+        mean, variance = fit.predictor(cross, diag)
+        np.testing.assert_allclose(m[k, :, 0], mean, atol=0.02)
+        np.testing.assert_allclose(v[k, :, 0], variance, rtol=0.02)
+    shares = [part.share for part in odds.parts]
+    np.testing.assert_allclose(shares, softmax(bounds), atol=0.01)
+
+
+def test_points_that_were_not_compared_count(monkeypatch):
+    X, y = data(200)
+    model, new = BayesianSVC().fit(X, y), np.linspace(-2, 2, 9)[:, None]
+    whole = model.fit_.log_odds.moments(new)
+    monkeypatch.setattr(log_odds, "POINTS", 120)
+    part = pickle.loads(pickle.dumps(model)).fit_.log_odds.moments(new)
+    np.testing.assert_allclose(part[0], whole[0], atol=0.5)
+    np.testing.assert_allclose(part[1], whole[1], rtol=0.25)
+
+
+def test_steps_are_covered():
+    inside = []
+    for seed in range(6):
+        X, y = data(200, seed)
+        new = np.random.default_rng(seed).uniform(-2.5, 2.5, (200, 1))
+        low, high = BayesianSVC().fit(X, y).predict_interval(new)
+        inside.append((low[:, 1] <= step(new)) & (step(new) <= high[:, 1]))
+    assert 0.8 < np.mean(inside) < 0.97  # 0.7 by one factor of the variances
+
+
+def test_intervals_follow_labels():
+    X, y = data(80)
+    low, high = BayesianSVC().fit(X, y).predict_interval(X)
+    flipped = BayesianSVC().fit(X, 1 - y).predict_interval(X)
+    np.testing.assert_allclose(flipped[0][:, ::-1], low, atol=1e-4)
+    X, y = classes()
+    low, high = BayesianSVC().fit(X, y).predict_interval(X)
+    order = np.array([2, 0, 1])  # class k is now called order[k]
+    moved = BayesianSVC().fit(X, order[y]).predict_interval(X)
+    np.testing.assert_allclose(moved[0][:, order], low, atol=1e-3)
+    np.testing.assert_allclose(moved[1][:, order], high, atol=1e-3)
+
+
+def test_classes_may_share_a_factor(monkeypatch):
+    X, y = classes()
+    model = BayesianSVC().fit(X, y)
+    monkeypatch.setattr(log_odds, "HELD", 1)
+    shared = pickle.loads(pickle.dumps(model))
+    assert len({id(p.R) for p in shared.fit_.log_odds.parts[0].predictors}) == 1
+    ends = model.predict_interval(X), shared.predict_interval(X)
+    assert np.mean(np.abs(ends[0][0] - ends[1][0])) < 0.05
+    np.testing.assert_allclose(expit(shared.fit_.odds(*shared._moments(X))), model.predict_proba(X))
+
+
+def test_a_weight_of_two_is_two_rows():
+    X, y = data(60)
+    c = np.where(np.arange(60) % 3, 1.0, 2.0)
+    twice = np.repeat(np.arange(60), c.astype(int))
+    one = BayesianSVC().fit(X, y, sample_weight=c).predict_interval(X)
+    two = BayesianSVC().fit(X[twice], y[twice]).predict_interval(X)
+    np.testing.assert_allclose(one, two, atol=1e-6)
+
+
+@pytest.mark.parametrize("how", [{"width": "model"}, {"tune": False}, {"probability": "probit"}])
+def test_there_are_none_without_a_logistic_amplitude(how):
+    X, y = data(60)
+    assert BayesianSVC(**how).fit(X, y).fit_.log_odds is None
