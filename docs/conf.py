@@ -68,6 +68,8 @@ if any(examples.glob("plot_*.py")):
         "download_all_examples": False,
         "remove_config_comments": True,
         "show_memory": False,
+        "thumbnail_size": (640, 400),
+        "write_computation_times": False,
     }
 else:  # index.md names a gallery that is not there
     exclude_patterns.append("auto_examples/**")
@@ -97,6 +99,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "bayesvm"
 html_logo = html_favicon = "_static/logo.svg"
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_sidebars = {"index": [], "auto_examples/index": []}
 html_theme_options = {
     "logo": {"text": "bayesvm", "alt_text": "bayesvm, home"},

@@ -24,7 +24,7 @@ def visit_math_block(self, node):
     text = node.astext()
     if "\\\\" in text and r"\begin{" not in text:  # rows of a display, as Sphinx reads them
         text = rf"\begin{{aligned}}{text}\end{{aligned}}"
-    self.body.append(f'<div class="math" tabindex="0">{to_mathml(text, "block")}</div>')
+    self.body.append(f'<div class="math">{to_mathml(text, "block")}</div>')
     raise nodes.SkipNode
 
 
