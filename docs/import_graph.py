@@ -29,7 +29,7 @@ LAYERS = (
     ("vectors", "factors"),
     ("reports",),
     ("terms", "estimators"),
-    ("compare", "plot", "export", "cli"),
+    ("compare", "plot", "html_report", "export", "cli"),
 )
 ORDER = tuple(folder for layer in LAYERS for folder in layer)
 PUBLIC = ("__init__", "__main__", "terms")  # modules at the top level

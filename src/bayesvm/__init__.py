@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .estimators.rvm import RVC
     from .export.model import to_onnx
     from .files.storage import load, save
+    from .html_report.report import report
 
 __version__ = "0.1.0"
 
@@ -56,6 +57,7 @@ __all__ = [
     "make_pipeline",
     "plot",
     "priors",
+    "report",
     "save",
     "terms",
     "to_onnx",
@@ -75,6 +77,7 @@ _SOURCES = {
     "TableCleaner": "cleaning.cleaner",
     "load": "files.storage",
     "make_pipeline": "estimators.pipeline",
+    "report": "html_report.report",
     "save": "files.storage",
     "to_onnx": "export.model",
 }

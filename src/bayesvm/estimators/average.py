@@ -134,6 +134,31 @@ def average(model: Any, X: Any, columns: Any, change: Any, level: float, groups:
     return stacked(frames, fit.classes, pd)
 
 
+def average_at(
+    model: Any, X: Any, column: int, values: Sequence[Any], level: float, groups: Any = None
+) -> Any:
+    """Average probabilities of rows as one column takes each of the values, as a data frame.
+
+    Indexed by value (and class, for more than two): mean, and lower and upper where there is a
+    posterior.  Intervals are those of :func:`average_effects`.
+    """
+    pd, ends, fit = pandas_for("average_at"), tails(level), model._fitted()
+    tables = [_with(_editable(X, pd), column, value) for value in values]
+    mean = np.array([proba(model, table, groups).mean(axis=0) for table in tables])
+    mean = mean[:, 1 if len(fit.classes) == 2 else 0 :]
+    first, frames = fit.machines[0], []
+    pulls: list[list[Array]] = []
+    if isinstance(first, Machine) and first.posterior.has_spread:
+        pulls = [pulls_at(model, table, groups) for table in tables]
+    for k in range(mean.shape[1]):
+        frame = pd.DataFrame({"mean": mean[:, k]}, index=pd.Index(values, name="value"))
+        if pulls:
+            found = _spread(fit, mean[:, k], [[x[k] for x in p] for p in pulls], ends)
+            frame["lower"], frame["upper"] = (np.clip(found[e], 0, 1) for e in ("lower", "upper"))
+        frames.append(frame)
+    return stacked(frames, fit.classes, pd)
+
+
 def pulls_at(model: Any, X: Any, groups: Any) -> list[Array]:
     """Derivatives of average probabilities of rows in the coefficients of each machine.
 

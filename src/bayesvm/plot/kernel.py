@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.types import Array
 from ..reports.display import Display, Inside, axes_for, like, machine_for
+from ..reports.kernels import relevances
 
 
 @dataclass(repr=False)
@@ -127,14 +128,7 @@ class RelevanceDisplay(Display):
     ) -> RelevanceDisplay:
         """Draw the ``top`` columns of a fitted kernel machine, by default all."""
         inside = Inside.fitted(estimator, "kernel_")
-        kernel, encoding = inside.model.kernel_, inside.model.encoding_
-        stems = np.array([name.split("[")[0] for name in kernel.names])
-        sets = list(dict.fromkeys(stem for stem in stems if stem.endswith("length_scale")))
-        if not sets or sets[1:] not in ([], ["local.length_scale"]):
-            raise ValueError(f"one set of length scales is needed; {kernel} does not have that.")
-        # indicators of one column have one length scale and its name
-        names = encoding.group_names(inside.names(made=False))
-        each = [np.broadcast_to(np.exp(-kernel.theta[stems == s]), len(names)) for s in sets]
+        names, each = relevances(inside)
         order = np.argsort(-each[0], kind="stable")[:top]
         return cls([names[j] for j in order], *(part[order] for part in each)).plot(**kwargs)
 

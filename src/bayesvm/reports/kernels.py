@@ -12,6 +12,7 @@ from ..core.types import Array
 from ..kernels import Precomputed, Scaled
 from ..machines.diagnostics import ess, r_hat
 from ..machines.machine import Machine
+from .display import Inside
 from .tables import Draws, pandas_for, stacked, tails
 
 
@@ -83,3 +84,15 @@ class KernelReport:
             name, axis, values = "f", "point", [t[..., :1] + t[..., 1:] @ L.T for t in thetas]
             labels = list(range(values[0].shape[-1]))
         return {name: values}, {name: [axis]}, {axis: labels}
+
+
+def relevances(inside: Inside) -> tuple[list[str], list[Array]]:
+    """Names of columns and one over their length scales, for each part of the kernel."""
+    kernel, encoding = inside.model.kernel_, inside.model.encoding_
+    stems = np.array([name.split("[")[0] for name in kernel.names])
+    sets = list(dict.fromkeys(stem for stem in stems if stem.endswith("length_scale")))
+    if not sets or sets[1:] not in ([], ["local.length_scale"]):
+        raise ValueError(f"one set of length scales is needed; {kernel} does not have that.")
+    # indicators of one column have one length scale and its name
+    names = encoding.group_names(inside.names(made=False))
+    return names, [np.broadcast_to(np.exp(-kernel.theta[stems == s]), len(names)) for s in sets]

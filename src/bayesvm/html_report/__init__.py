@@ -1,0 +1,1 @@
+"""A report of a model for people: one page of HTML, and the tables behind it."""

@@ -1,0 +1,74 @@
+(function () {
+  "use strict";
+  var root = document.documentElement, $ = function (id) { return document.getElementById(id); };
+  var theme = $("theme");
+  theme.hidden = false;
+  theme.addEventListener("click", function () {
+    var dark = root.dataset.theme ? root.dataset.theme === "dark"
+      : window.matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = dark ? "light" : "dark";
+  });
+  window.addEventListener("beforeprint", function () {
+    document.querySelectorAll("details").forEach(function (one) { one.open = true; });
+  });
+  var links = document.querySelectorAll("nav a");
+  if ("IntersectionObserver" in window) {
+    var watch = new IntersectionObserver(function (seen) {
+      seen.forEach(function (one) {
+        if (!one.isIntersecting) { return; }
+        links.forEach(function (a) {
+          if (a.hash === "#" + one.target.id) { a.setAttribute("aria-current", "true"); }
+          else { a.removeAttribute("aria-current"); }
+        });
+      });
+    }, { rootMargin: "-20% 0px -70% 0px" });
+    document.querySelectorAll("section").forEach(function (one) { watch.observe(one); });
+  }
+  if (!$("numbers")) { return; }
+  var data = JSON.parse($("numbers").textContent), n = data.tp.length, slider = $("threshold");
+  // corners of the figures: left, right, top and bottom of the axes
+  var box = data.box, across = function (x) { return box[0] + x * (box[1] - box[0]); };
+  var up = function (y) { return box[3] - y * (box[3] - box[2]); };
+  function share(a, b) { return b ? a / b : 0; }
+  function percent(x) { return (100 * x).toFixed(1) + " %"; }
+  function cost(k) {
+    var fp = Math.max(0, +$("cost-fp").value || 0), fn = Math.max(0, +$("cost-fn").value || 0);
+    return (fp * data.fp[k] + fn * data.fn[k]) / data.rows;
+  }
+  function put(id, x, y) {
+    var mark = $(id);
+    if (mark) { mark.setAttribute("cx", across(x)); mark.setAttribute("cy", up(y)); }
+  }
+  function show() {
+    var k = Math.round(100 * slider.value) - 1, costs = [], best = 0;
+    for (var j = 0; j < n; j += 1) {
+      costs.push(cost(j));
+      if (costs[j] < costs[best] - 1e-12) { best = j; }
+    }
+    var tp = data.tp[k], fp = data.fp[k], fn = data.fn[k], tn = data.tn[k];
+    [["tp", tp], ["fp", fp], ["fn", fn], ["tn", tn]].forEach(function (pair) {
+      $("n-" + pair[0]).textContent = pair[1].toLocaleString("en");
+    });
+    $("threshold-value").textContent = ((k + 1) / 100).toFixed(2);
+    $("r-recall").textContent = percent(share(tp, tp + fn));
+    $("r-precision").textContent = tp + fp ? percent(share(tp, tp + fp)) : "no alarms";
+    $("r-fpr").textContent = percent(share(fp, fp + tn));
+    $("r-error").textContent = percent(share(fp + fn, data.rows));
+    $("r-cost").textContent = (100 * costs[k]).toPrecision(3);
+    $("best").textContent = ((best + 1) / 100).toFixed(2);
+    $("use-best").dataset.at = best;
+    put("at-roc", share(fp, fp + tn), share(tp, tp + fn));
+    put("at-pr", share(tp, tp + fn), share(tp, tp + fp));
+    var most = Math.max.apply(null, costs.concat([1e-12])) * 1.05;
+    put("at-cost", (k + 1) / 100, costs[k] / most);
+    $("cost-line").setAttribute("d", "M" + costs.map(function (c, j) {
+      return across((j + 1) / 100).toFixed(1) + "," + up(c / most).toFixed(1);
+    }).join("L"));
+  }
+  $("tool").addEventListener("input", show);
+  $("use-best").addEventListener("click", function () {
+    slider.value = (+this.dataset.at + 1) / 100;
+    show();
+  });
+  show();
+}());

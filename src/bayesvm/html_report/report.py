@@ -1,0 +1,461 @@
+"""The report of a model: what ``bayesvm.report`` returns."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..files.atomic import replace_file
+from ..reports.display import Inside
+from ..reports.tables import pandas_for, tails
+from . import tables
+from .judged import Judged, Rows, by_folds, on_new_rows
+
+try:
+    from markupsafe import escape
+
+    from . import figures, page, words
+except ImportError as error:
+    raise ImportError("report needs Jinja2: pip install 'bayesvm[report]'") from error
+
+from . import scores as score
+
+OBJECTIVES = {
+    "elbo": "lower bound on the log evidence",
+    "log_posterior": "log posterior density",
+    "log_likelihood": "log likelihood of the draws",
+}
+UNLIKE = 0.99  # novelty above which a row is counted as unlike the training rows
+NAMED = 12  # groups, columns and effects shown before the rest is folded away
+CONFUSED = 20  # classes, up to which the table of labels is shown
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """A report on a fitted model, made by :func:`bayesvm.report`.
+
+    Notebooks show it; :meth:`save` writes it to a file of HTML.  What does not apply to the model
+    or to the data is ``None`` or empty.
+
+    Parameters
+    ----------
+    title : str
+        Name of the report.
+    sentences : list of str
+        What was fitted, how good it is and what matters.
+    notes : list of (kind, text)
+        What needs attention.
+    cards : list of (name, value, note, good)
+        Numbers at the top.
+    scores, folds : pandas.DataFrame
+        Scores of the model and of simple ones on rows left out, with intervals; by fold.
+    reliability, roc, precision_recall, thresholds, confusion : pandas.DataFrame
+        What the curves and the table of labels show.
+    effects : pandas.DataFrame
+        Average effects on probabilities, the largest first.
+    partial : dict of pandas.DataFrame
+        Average probability as one column changes, of the columns that matter most.
+    groups : dict of pandas.DataFrame
+        ``effects``, ``variances`` and ``shares`` of groups.
+    relevance, parameters : pandas.DataFrame
+        Columns of a kernel by relevance; ``summary()`` of the model.
+    rows : pandas.DataFrame
+        Every row left out: label, probability, interval, novelty.
+    telling : dict of pandas.DataFrame
+        The rows that are most ``surprising``, ``least_sure`` and ``novel``.
+    columns, findings, chains : pandas.DataFrame
+        Columns of the data; what their preparation did; diagnostics of a sampled fit.
+    figures : dict of Figure
+        Pictures; notebooks show each.
+    facts : dict
+        Other contents of the page: settings, versions, counts.
+    """
+
+    title: str
+    sentences: list[str]
+    notes: list[Any]
+    cards: list[Any]
+    scores: Any = None
+    folds: Any = None
+    reliability: Any = None
+    roc: Any = None
+    precision_recall: Any = None
+    thresholds: Any = None
+    confusion: Any = None
+    effects: Any = None
+    partial: dict[str, Any] = field(default_factory=dict)
+    groups: dict[str, Any] = field(default_factory=dict)
+    relevance: Any = None
+    parameters: Any = None
+    rows: Any = None
+    telling: dict[str, Any] = field(default_factory=dict)
+    columns: Any = None
+    findings: Any = None
+    chains: Any = None
+    figures: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Report {self.title!r}: save(path) writes it>"
+
+    def to_html(self) -> str:
+        """The page, with all that it needs inside.
+
+        Returns
+        -------
+        html : str
+            A document of HTML.
+        """
+        return page.render(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the page to a file.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to; the file is replaced when the new one is complete.
+        """
+        data = self.to_html().encode()
+        replace_file(path, lambda file: file.write(data))
+
+    def _repr_html_(self) -> str:
+        page = escape(self.to_html())
+        return (
+            f'<iframe srcdoc="{page}" title="report" style="width:100%;height:46rem;border:0">'
+            "</iframe>"
+        )
+
+
+def report(
+    model: Any,
+    X: Any = None,
+    y: Any = None,
+    *,
+    groups: Any = None,
+    sample_weight: Any = None,
+    held_out: bool = False,
+    level: float = 0.9,
+    title: str | None = None,
+    file: str | None = None,
+    record: Any = None,
+) -> Report:
+    """A report on a fitted model: scores, curves, effects, rows, data, diagnostics.
+
+    Rows are judged by models that have not seen them.  By default the model is fitted again to
+    folds of the rows, beside logistic regression and boosting with scikit-learn's defaults.  Parts
+    that would take long use a sample of the rows, and the report says so.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted estimator of this package, a pipeline that ends with one, or a search.
+    X, y : array-like, optional
+        Rows and labels.  Without them the report has what the model alone knows.
+    groups : array-like, optional
+        Groups of the rows, of a model that has them.
+    sample_weight : array-like of shape (n,), optional
+        Weights of the rows.
+    held_out : bool, default=False
+        Whether the rows are new to the model: it is then judged as it is, and not fitted again.
+    level : float, default=0.9
+        Mass of intervals.
+    title : str, optional
+        Title of the page.
+    file : str, optional
+        Name of the model's file, for the instructions at the end.
+    record : object, optional
+        What ``bayesvm fit`` has kept beside a model: see ``bayesvm.files.storage``.
+
+    Returns
+    -------
+    report : Report
+        Shown by notebooks; ``save(path)`` writes one file of HTML.  Its tables are data frames.
+
+    Examples
+    --------
+    >>> import bayesvm
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> X = X.iloc[:, :5]
+    >>> report = bayesvm.report(bayesvm.BayesianLinearSVC().fit(X, y), X, y)
+    >>> report.scores.loc["this model", "value"].round(2).to_dict()
+    {'log_loss': 0.1..., 'brier': 0.0..., 'error': 0.0..., 'auc': 0.98...}
+    >>> report.save("report.html")  # doctest: +SKIP
+    """
+    pandas_for("report")
+    tails(level)
+    model = getattr(model, "best_estimator_", model)
+    inside = Inside.fitted(model)
+    check_is_fitted(inside.model)
+    data = read_rows(inside, X, y, groups, sample_weight)
+    return Maker(model, inside, data, held_out, level, title, file, record).made()
+
+
+def read_rows(inside: Inside, X: Any, y: Any, groups: Any, sample_weight: Any) -> Rows | None:
+    """Labelled rows, checked; ``None`` if there are none."""
+    if X is None:
+        return None
+    from ..estimators.average import _editable
+
+    classes, held = inside.model.classes_, getattr(inside.model, "_formula", None)
+    X = _editable(X, pandas_for("report"))
+    X = X.tocsr() if hasattr(X, "tocsr") else X
+    if y is None and held is not None and held.response in X:
+        y = X[held.response]
+    if y is None:
+        raise ValueError("report needs labels beside rows: report(model, X, y).")
+    y = np.asarray(y)
+    if y.shape != (X.shape[0],):
+        raise ValueError(
+            f"report needs a label for each of {X.shape[0]} rows; got shape {y.shape}."
+        )
+    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    if strange := sorted({str(k) for k in y[classes[codes] != y]})[:3]:
+        known = ", ".join(map(str, classes[:10]))
+        raise ValueError(f"labels {strange} are not among the classes of the model, {known}.")
+    weights = None if sample_weight is None else np.asarray(sample_weight, float)
+    if groups is not None and not hasattr(groups, "iloc"):
+        groups = np.asarray(groups)
+    return Rows(X, codes, classes, groups, weights)
+
+
+class Maker:
+    """Contents of a report, made one after another."""
+
+    def __init__(
+        self, model: Any, inside: Inside, data: Rows | None, held_out: bool, level: float,
+        title: str | None, file: str | None, record: Any,
+    ) -> None:  # fmt: skip
+        self.model, self.inside, self.data, self.level = model, inside, data, level
+        self.title, self.file, self.record, self.held_out = title, file, record, held_out
+        self.inner, self.classes = inside.model, inside.model.classes_
+        self.binary = len(self.classes) == 2
+        self.label = words.plain(self.classes[1], 30) if self.binary else "the label given"
+
+    def made(self) -> Report:
+        parts: dict[str, Any] = {"figures": {}}
+        judged = self.judged()
+        parts |= self.columns()
+        parts |= self.effects(parts)
+        if judged is not None:
+            self.judge(judged, parts)
+        parts |= self.groups() | self.machine(parts)
+        facts = self.facts(parts, judged)
+        for name in ("scores", "reliability", "chains"):
+            facts[name] = parts.get(name)
+        said: dict[str, Any] = {
+            "sentences": words.sentences(facts),
+            "notes": words.notes(facts),
+            "cards": words.cards(facts),
+        }
+        for name in ("scores", "reliability", "chains"):
+            del facts[name]
+        return Report(facts["title"], **said, **parts, facts=facts)
+
+    # ----- predictions
+
+    def judged(self) -> Judged | None:
+        """Predictions of rows left out: of new rows, by folds, or as the record has them."""
+        if self.data is not None:
+            if self.held_out:
+                return on_new_rows(self.model, self.data, self.level)
+            return by_folds(self.model, self.data, self.level)
+        held = getattr(self.record, "left_out", None)
+        if held is None:
+            return None
+        from .judged import MODEL
+
+        proba = {MODEL if name == "model" else name: P for name, P in held.proba.items()}
+        given = (held.rows, held.codes, held.folds, held.weights, np.arange(held.rows.size))
+        return Judged(*given, proba, held.rows.size)
+
+    def judge(self, judged: Judged, parts: dict[str, Any]) -> None:
+        drawn = parts["figures"]
+        parts["scores"], parts["folds"] = score.scores(judged, self.level), score.by_fold(judged)
+        parts["reliability"] = score.reliability(judged, self.level)
+        drawn["reliability"] = figures.reliability(parts["reliability"], self.label)
+        parts["roc"], parts["precision_recall"] = score.curves(judged, self.classes)
+        if len(parts["roc"]):
+            drawn["roc"] = figures.roc(parts["roc"])
+            share = float(np.mean(judged.codes == 1))
+            drawn["precision_recall"] = figures.precision_recall(parts["precision_recall"], share)
+        if self.binary:
+            P = judged.P[:, 1]
+            drawn["separation"] = figures.histogram(P, judged.codes, self.classes, self.label)
+            parts["thresholds"] = score.thresholds(judged)
+            drawn["cost"] = figures.cost(parts["thresholds"])
+        if len(self.classes) <= CONFUSED:
+            parts["confusion"] = score.confusion(judged, self.classes)
+        if judged.novelty is not None:
+            drawn["novelty"] = figures.novelty(judged.novelty)
+        if self.data is not None:
+            parts["rows"] = tables.judged_rows(judged, self.data)
+            top = self.top_columns(parts)
+            known = self.input_names()
+            parts["telling"] = tables.telling_rows(parts["rows"], self.data.X, judged, top, known)
+
+    # ----- columns and effects
+
+    def input_names(self) -> list[str]:
+        """Names of the columns of the user's table."""
+        if self.data is not None and hasattr(self.data.X, "columns"):
+            return [str(name) for name in self.data.X.columns]
+        return [str(k) for k in Inside(self.inner).names(made=False)]
+
+    def columns(self) -> dict[str, Any]:
+        if self.data is None:
+            return {}
+        names = self.input_names()
+        if len(names) != self.data.X.shape[1]:
+            names = [f"x{j}" for j in range(self.data.X.shape[1])]
+        pairwise = getattr(self.inner, "kernel", None)
+        if isinstance(pairwise, str) and pairwise == "precomputed":
+            return {}
+        return {"columns": tables.columns(self.data, names)}
+
+    def effects(self, parts: dict[str, Any]) -> dict[str, Any]:
+        if self.data is None or "columns" not in parts:
+            return {}
+        rows = tables.effect_rows(self.inside, self.data)
+        frame, order = parts["columns"], None
+        if frame is not None and len(frame) == rows.X.shape[1]:
+            order = np.argsort(-frame["auc"].fillna(0).to_numpy(), kind="stable")
+        found = tables.effects(self.inside, rows, order, self.level)
+        if found is None:
+            return {}
+        self.averaged = rows.codes.size
+        names = self.top_columns({"effects": found})
+        curves = tables.partial_effects(self.inside, rows, names, self.level)
+        for name, curve in curves.items():
+            shown = words.plain(name, 40)
+            made = figures.partial(curve, shown, self.classes, self.label)
+            parts["figures"][f"partial {name}"] = made
+        return {"effects": found, "partial": curves}
+
+    def top_columns(self, parts: dict[str, Any]) -> list[str]:
+        """Columns by the size of their effects, or of their own AUC."""
+        if parts.get("effects") is not None:
+            return list(dict.fromkeys(parts["effects"].index.get_level_values("name")))
+        frame = parts.get("columns")
+        if frame is None:
+            return self.input_names()
+        return list(frame["auc"].sort_values(ascending=False, kind="stable").index)
+
+    # ----- the model
+
+    def groups(self) -> dict[str, Any]:
+        model = self.inner
+        if not getattr(model, "factors_", None):
+            return {}
+        found = {
+            "effects": model.random_effects_,
+            "variances": model.variance_components_,
+            "shares": model.intraclass_share_,
+        }
+        return {"groups": found}
+
+    def machine(self, parts: dict[str, Any]) -> dict[str, Any]:
+        model = self.inner
+        out = {"relevance": tables.relevance(self.inside), "chains": tables.chains(model)}
+        out["parameters"] = model.summary(level=self.level)
+        paths = model.fit_.path if isinstance(model.fit_.path, list) else [model.fit_.path]
+        drawn = figures.path(
+            [np.asarray(p, float) for p in paths],
+            [words.plain(k, 30) for k in self.classes],
+            OBJECTIVES.get(model.fit_.kind, model.fit_.kind.replace("_", " ")),
+        )
+        if drawn is not None:
+            parts["figures"]["convergence"] = drawn
+        out["findings"] = self.findings()
+        return out
+
+    def findings(self) -> Any:
+        """What preparation of the table has found and done, as a data frame."""
+        found = getattr(self.record, "findings", None)
+        for steps in self.inside.before:
+            for step in steps:
+                if found is None and hasattr(step, "findings_"):
+                    found = step.findings_
+        if not found:
+            return None
+        columns = ["column", "problem", "action", "kind"]
+        return pandas_for("report").DataFrame([tuple(f)[:4] for f in found], columns=columns)
+
+    def leaks(self, parts: dict[str, Any]) -> list[tuple[str, str]]:
+        """Columns that may give the label away, and why."""
+        out = {}
+        found, frame = parts.get("findings"), parts.get("columns")
+        if found is not None:
+            some = found[found["kind"] == "leak"]
+            out = {one.column: f"{one.problem}; {one.action}" for one in some.itertuples()}
+        if frame is not None and self.data is not None and self.data.codes.size >= 50:
+            for name, area in frame["auc"][frame["auc"] >= tables.GIVEN_AWAY].items():
+                out.setdefault(str(name), f"alone it has an AUC of {area:.3f}")
+        return list(out.items())
+
+    # ----- the rest
+
+    def facts(self, parts: dict[str, Any], judged: Judged | None) -> dict[str, Any]:
+        from .. import __version__
+
+        model, record = self.inner, self.record
+        target = words.plain(getattr(record, "target", "") or "the label", 40)
+        n = self.data.codes.size if self.data is not None else getattr(record, "rows", 0)
+        fitted = round(model.fit_.weight) if not n or self.held_out else n
+        novel = judged.novelty if judged is not None and self.held_out else None
+        shares = model.fit_.masses / model.fit_.masses.sum() if model.fit_.masses.size else None
+        name = getattr(record, "data", "")
+        about = f"{target} in {words.plain(name, 60)}" if name else type(model).__name__
+        top: list[Any] = []
+        of: list[Any] = []
+        if parts.get("effects") is not None:
+            frame = parts["effects"]
+            frame = frame.sort_values("mean", key=np.abs, ascending=False, kind="stable")
+            top = [(*key[-2:], row) for key, row in frame.head(200).iterrows()]
+            of = [key[0] for key, row in frame.iterrows() if words.is_clear(row)]
+        params = model.get_params(deep=False)
+        return {
+            "title": words.plain(self.title or f"Model report: {about}", 120),
+            "estimator": type(model).__name__,
+            "target": target,
+            "classes": [words.plain(k, 40) for k in self.classes],
+            "label": self.label,
+            "binary": self.binary,
+            "n_rows": fitted,
+            "n_columns": self.n_columns(),
+            "shares": shares,
+            "top": top,
+            "of": of,
+            "how": None if judged is None else judged.how,
+            "judged_rows": 0 if judged is None else judged.codes.size,
+            "total_rows": 0 if judged is None else judged.total,
+            "n_folds": 0 if judged is None else int(judged.folds.max()) + 1,
+            "averaged": getattr(self, "averaged", 0),
+            "novel_share": None if novel is None else float(np.mean(novel > UNLIKE)),
+            "leaks": self.leaks(parts),
+            "converged": bool(model.converged_),
+            "n_iter": int(model.n_iter_),
+            "objective": float(model.fit_.bound),
+            "kind": OBJECTIVES.get(model.fit_.kind, model.fit_.kind.replace("_", " ")),
+            "level": words.percent(self.level, 0),
+            "params": {name: words.plain(repr(value), 100) for name, value in params.items()},
+            "file": self.file,
+            "named": NAMED,
+            "version": __version__,
+            "python": platform.python_version(),
+            "date": getattr(record, "date", "") or datetime.date.today().isoformat(),
+            "has_groups": self.data is not None and self.data.groups is not None,
+            "weights_of": getattr(record, "weight", ""),
+            "group_columns": list(getattr(record, "groups", ())),
+        }
+
+    def n_columns(self) -> int:
+        first = self.inside.before[0] if self.inside.before else None
+        return int(getattr(first, "n_features_in_", self.inner.n_features_in_))
