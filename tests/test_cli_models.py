@@ -36,11 +36,7 @@ def table(tmp_path):
     return path
 
 
-def hit_rate(held, frame):
-    return held[np.arange(len(frame)), (frame["diagnosis"] == "malignant").astype(int)].mean()
-
-
-def test_fit_predict_report(table, tmp_path):
+def test_fit_and_predict(table, tmp_path):
     done = invoke("fit", table, "--target", "diagnosis")
     assert done.exit_code == 0, done.output
     assert "200 rows, 200 of them used; 5 columns, 5 of them used; classes benign" in flat(done)
@@ -60,12 +56,24 @@ def test_fit_predict_report(table, tmp_path):
     held = machine.predict_set(frame.drop(columns="diagnosis"))
     assert (got["set"].fillna("").str.contains("benign") == held[:, 0]).all()
     assert got["novelty"].between(0, 1).all()
-    picture = tmp_path / "curve.png"
-    done = invoke("report", model, table, "-t", "diagnosis", "-o", picture)
+
+
+def test_reports(table, tmp_path):
+    invoke("fit", table, "-t", "diagnosis", "--id", "mean area")
+    model, page = table.with_suffix(".bayesvm"), tmp_path / "page.html"
+    done = invoke("report", model, table, "-o", page, "--title", "<Cells>")
     assert done.exit_code == 0, done.output
-    assert "log loss" in flat(done)
-    assert f"90 % sets: {100 * hit_rate(held, frame):.1f} % hold the label" in flat(done)
-    assert picture.stat().st_size > 5000
+    assert "On rows it had not seen it named the right class" in flat(done)
+    text = page.read_text(encoding="utf-8")
+    assert "&lt;Cells&gt;" in text
+    assert "5 folds" in text  # its own table
+    frame = pd.read_csv(table)
+    frame[::2].to_csv(tmp_path / "new.csv", index=False)
+    assert invoke("report", model, tmp_path / "new.csv", "-o", page).exit_code == 0
+    assert "rows that the model was not fitted to" in page.read_text(encoding="utf-8")
+    assert invoke("report", model).exit_code == 0
+    assert "How good it is" in table.with_suffix(".html").read_text(encoding="utf-8")
+    assert "is the table itself" in flat(invoke("report", model, table, "-o", table))
 
 
 @pytest.mark.parametrize("kind", ["kernel", "vectors", "relevance", "factors"])

@@ -45,9 +45,17 @@ class Labelled:
 
 
 def training_rows(
-    frame: pd.DataFrame, target: str, weight: str | None, groups: list[str], apart: list[str]
+    frame: pd.DataFrame,
+    target: str,
+    weight: str | None,
+    groups: list[str],
+    apart: list[str],
+    least: int = LEAST,
 ) -> Labelled:
-    """Rows with a label; ``apart`` are the columns that are not predicted from."""
+    """Rows with a label; ``apart`` are the columns that are not predicted from.
+
+    Classes need at least so many rows.
+    """
     findings: list[Finding] = []
     good = np.ones(len(frame), dtype=bool)
 
@@ -65,7 +73,7 @@ def training_rows(
             f"column {target!r} has {len(texts)} different labels, such as {texts[0]!r}; a "
             f"classifier takes at most {MOST_CLASSES}. Is it a quantity or an identifier?"
         )
-    for k in np.flatnonzero(masses < LEAST):
+    for k in np.flatnonzero(masses < least):
         leave_out(codes == k, target, f"of the label {texts[k]!r}, which no other row has")
     weights = None
     if weight is not None:
@@ -76,7 +84,7 @@ def training_rows(
     for name in groups:
         leave_out(as_text(frame[name])[0] < 0, name, "without a group")
     y = labels_of(codes[good], texts)
-    if np.unique(y).size < 2:
+    if np.unique(y).size < min(2, least):
         raise ValueError(
             f"column {target!r} has {np.unique(y).size} label with rows to learn from; a "
             "classifier needs two."

@@ -6,80 +6,110 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import typer
 
 from ..cleaning.cells import as_text
-from .labelled import group_labels, labels_of
+from ..reports.display import Inside
+from .labelled import Labelled, labels_of, training_rows
 from .models import Model, check_columns, plain_rows
-from .printing import scores, show_model
-from .tables import read_table
+from .tables import check_apart, read_table
 from .terminal import check_input, check_output, one_line_each, plain_console, show_file
-
-NOVEL = 0.99  # percentile above which rows are reported as unlike the training rows
 
 
 def report(
     model: Model,
     data: Annotated[
         Path | None,
-        typer.Argument(help="A table with labels to judge the model on.", callback=check_input),
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option("--target", "-t", help="Column with the labels.")
+        typer.Argument(
+            help="A table with labels: that of the fit, or new rows.", callback=check_input
+        ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File of a calibration curve.", callback=check_output),
+        typer.Option(
+            "--output", "-o", help="File of HTML; by default beside model.", callback=check_output
+        ),
     ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", "-t", help="Column with the labels; by default that of the fit."),
+    ] = None,
+    new: Annotated[
+        bool | None,
+        typer.Option(
+            "--new/--training",
+            help="Whether the model has not seen the rows; by default by comparing the labels.",
+            show_default=False,
+        ),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
 ) -> None:
-    """Print the parameters of a model and, given labelled rows, its scores."""
-    from ..files.storage import load_with_record
-    from ..reports.display import Inside
+    """Write a report on a model: one file of HTML that needs no network.
 
-    if data is None and (target is not None or output is not None):
-        raise typer.BadParameter("--target and --output are for scoring a model: name a table too")
+    With the table of the fit the model is judged by folds of it, with another table on its rows.
+    """
+    from ..files.storage import load_with_record
+    from ..html_report.report import report as make
+
+    path = output or model.with_suffix(".html")
+    for other in (model, data):
+        if other is not None:
+            check_apart(other, path)
+    check_output(path)
     console = plain_console()
     with one_line_each():
         machine, record = load_with_record(model)
-        if data is not None and target is None:
-            if record is None:
-                raise ValueError("to score a model, name the column with the labels: --target NAME")
-            target = record.target
-        show_model(console, machine)
-        if data is None or target is None:
-            return
-        table = read_table(data)
-        check_columns(table, {"--target": [target]}, None)
-        codes, texts = as_text(table[target])
-        table, y = table[codes >= 0], labels_of(codes[codes >= 0], texts)
-        if strange := set(np.unique(y)) - set(machine.classes_):
-            known = ", ".join(map(str, machine.classes_))
-            raise ValueError(f"labels {sorted(map(str, strange))[:3]} are not among {known}")
-        inside, at = Inside.of(machine), np.searchsorted(machine.classes_, y)
-        rows = inside.rows(table) if inside.before else plain_rows(machine, table)
-        groups = None if record is None else group_labels(table, record.groups)
-        told: dict[str, Any] = {} if groups is None else {"groups": groups}
-        proba = inside.model.predict_proba(rows, **told)
-        error, loss, brier = scores(proba, at, None)
-        console.print(
-            f"on {data}: error {100 * error:.1f} %, log loss {loss:.3f}, Brier score {brier:.3f}",
-            soft_wrap=True,
-        )
-        if inside.model.fit_.left_out is not None:
-            held = inside.model.predict_set(rows, **told)
-            console.print(
-                f"90 % sets: {100 * held[np.arange(len(y)), at].mean():.1f} % hold the label, "
-                f"{held.sum(axis=1).mean():.2f} labels on average",
-                soft_wrap=True,
-            )
-            if inside.model.machines_[0].posterior.has_spread and inside.model._knows_novelty:
-                share = 100 * np.mean(inside.model.novelty(rows, **told) > NOVEL)
-                console.print(f"novelty: {share:.1f} % of rows above {NOVEL}, 1.0 % expected")
-        if output is not None:
-            if len(machine.classes_) != 2:
-                raise ValueError("a calibration curve needs two classes")
-            from ..plot import CalibrationDisplay
+        told: dict[str, Any] = {"title": title, "file": model.name, "record": record}
+        if record is not None:
+            told["level"] = record.level
+        if data is not None:
+            target = target or getattr(record, "target", None)
+            if target is None:
+                raise ValueError("to judge a model, name the column with the labels: --target NAME")
+            table = read_table(data)
+            check_columns(table, {"--target": [target]}, None)
+            rows = labelled(machine, record, table, target)
+            told |= {"X": rows.X, "y": rows.y, "groups": rows.groups}
+            told |= {"sample_weight": rows.weights}
+            told["held_out"] = is_new(record, table, target) if new is None else new
+        made = make(machine, **told)
+        made.save(path)
+    for text in (*made.sentences, *(note.text for note in made.notes)):
+        console.print(text, soft_wrap=True)
+    show_file(console, "Report", path)
 
-            curve: Any = CalibrationDisplay.from_predictions(at == 1, proba[:, 1])
-            curve.figure_.savefig(output, dpi=120)
-            show_file(console, "Figure", output)
+
+def labelled(machine: Any, record: Any, table: pd.DataFrame, target: str) -> Labelled:
+    """Labelled rows with the columns that the model was fitted to, named by their identifier."""
+    weight = getattr(record, "weight", "") or None
+    groups = [name for name in getattr(record, "groups", ()) if name in table]
+    some = training_rows(table, target, weight if weight in table else None, groups, [], 1)
+    inside = Inside.of(machine)
+    X = some.X
+    if inside.before:
+        wanted = inside.before[0].feature_names_in_
+        X = X.reindex(columns=[name for name in wanted if name in X])
+    else:
+        X = plain_rows(machine, X)
+    named = [name for name in getattr(record, "id", ()) if name in table]
+    if named:
+        index = table[named].iloc[some.rows].astype(str).agg(" ".join, axis=1)
+    else:
+        index = pd.Index(some.rows + 1)  # as lines of the table are counted
+    return Labelled(X.set_axis(index, axis=0), some.y, some.rows, some.weights, some.groups)
+
+
+def is_new(record: Any, table: pd.DataFrame, target: str) -> bool:
+    """Whether a table is another than that of the fit, by the labels of its rows."""
+    held = getattr(record, "left_out", None)
+    if held is None:
+        return record is not None and len(table) < record.rows
+    if held.rows.max() >= len(table):
+        return True
+    codes, texts = as_text(table[target].iloc[held.rows])
+    if np.any(codes < 0):
+        return True
+    return not np.array_equal(
+        np.unique(labels_of(codes, texts), return_inverse=True)[1], held.codes
+    )

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import datetime
 import platform
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from ..files.atomic import replace_file
 from ..reports.display import Inside
 from ..reports.tables import pandas_for, tails
 from . import tables
-from .judged import Judged, Rows, by_folds, on_new_rows
+from .judged import MODEL, Judged, Rows, as_frame, by_folds, on_new_rows
 
 try:
     from markupsafe import escape
@@ -237,6 +239,8 @@ class Maker:
         self.title, self.file, self.record, self.held_out = title, file, record, held_out
         self.inner, self.classes = inside.model, inside.model.classes_
         self.binary = len(self.classes) == 2
+        self.shown: Rows | None = None
+        self.shown = self.cleaned()  # the table as the model is given it, with names
         self.label = words.plain(self.classes[1], 30) if self.binary else "the label given"
 
     def made(self) -> Report:
@@ -270,8 +274,6 @@ class Maker:
         held = getattr(self.record, "left_out", None)
         if held is None:
             return None
-        from .judged import MODEL
-
         proba = {MODEL if name == "model" else name: P for name, P in held.proba.items()}
         given = (held.rows, held.codes, held.folds, held.weights, np.arange(held.rows.size))
         return Judged(*given, proba, held.rows.size)
@@ -295,36 +297,45 @@ class Maker:
             parts["confusion"] = score.confusion(judged, self.classes)
         if judged.novelty is not None:
             drawn["novelty"] = figures.novelty(judged.novelty)
-        if self.data is not None:
-            parts["rows"] = tables.judged_rows(judged, self.data)
-            top = self.top_columns(parts)
-            known = self.input_names()
-            parts["telling"] = tables.telling_rows(parts["rows"], self.data.X, judged, top, known)
+        if self.shown is not None:
+            parts["rows"] = tables.judged_rows(judged, self.shown)
+            top, known = [] if self.is_pairwise else self.top_columns(parts), self.input_names()
+            parts["telling"] = tables.telling_rows(parts["rows"], self.shown.X, judged, top, known)
 
     # ----- columns and effects
 
+    def cleaned(self) -> Rows | None:
+        """Rows as the estimator is given them, as a data frame unless sparse."""
+        if self.data is None:
+            return None
+        X = self.inside.rows(self.data.X)
+        if sparse.issparse(X):
+            return replace(self.data, X=X)
+        names, given = self.inside.names(made=False), hasattr(X, "columns")
+        X = as_frame(X, self.inner)
+        X = X if given or len(names) != X.shape[1] else X.set_axis(names, axis=1)
+        return replace(self.data, X=X)
+
     def input_names(self) -> list[str]:
-        """Names of the columns of the user's table."""
-        if self.data is not None and hasattr(self.data.X, "columns"):
-            return [str(name) for name in self.data.X.columns]
-        return [str(k) for k in Inside(self.inner).names(made=False)]
+        """Names of the columns that the estimator is given."""
+        if self.shown is not None and hasattr(self.shown.X, "columns"):
+            return [str(name) for name in self.shown.X.columns]
+        return self.inside.names(made=False)
 
     def columns(self) -> dict[str, Any]:
-        if self.data is None:
+        if self.shown is None or self.is_pairwise:
             return {}
-        names = self.input_names()
-        if len(names) != self.data.X.shape[1]:
-            names = [f"x{j}" for j in range(self.data.X.shape[1])]
-        pairwise = getattr(self.inner, "kernel", None)
-        if isinstance(pairwise, str) and pairwise == "precomputed":
-            return {}
-        return {"columns": tables.columns(self.data, names)}
+        return {"columns": tables.columns(self.shown, self.input_names())}
+
+    @property
+    def is_pairwise(self) -> bool:
+        return bool(get_tags(self.inner).input_tags.pairwise)
 
     def effects(self, parts: dict[str, Any]) -> dict[str, Any]:
-        if self.data is None or "columns" not in parts:
+        if self.data is None or self.is_pairwise:
             return {}
         rows = tables.effect_rows(self.inside, self.data)
-        frame, order = parts["columns"], None
+        frame, order = parts.get("columns"), None
         if frame is not None and len(frame) == rows.X.shape[1]:
             order = np.argsort(-frame["auc"].fillna(0).to_numpy(), kind="stable")
         found = tables.effects(self.inside, rows, order, self.level)
@@ -457,5 +468,9 @@ class Maker:
         }
 
     def n_columns(self) -> int:
-        first = self.inside.before[0] if self.inside.before else None
-        return int(getattr(first, "n_features_in_", self.inner.n_features_in_))
+        first = self.inside.before[0] if self.inside.before else self.inner
+        used = getattr(first[0] if self.inside.before else first, "columns_", None)
+        held = getattr(self.inner, "_formula", None)
+        if held is not None:
+            return len(held.names)
+        return len(used) if used else int(first.n_features_in_)

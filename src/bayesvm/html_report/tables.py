@@ -32,7 +32,8 @@ GIVEN_AWAY = 0.99  # AUC of one column alone from which on it may hold the label
 def effect_rows(inside: Inside, data: Rows) -> Rows:
     """Rows over which effects are averaged: as many as the model's size allows."""
     columns = max(1, min(EFFECT_COLUMNS, data.X.shape[1]))
-    width = inside.model.machines_[0].model.width
+    model = getattr(inside.model.machines_[0], "model", None)  # a factor model has none
+    width = getattr(model, "width", data.codes.size)
     most = int(np.clip(WORK / (columns * width**2), 20, EFFECT_ROWS))
     part = data.take(thinned(data.codes, most))
     return Rows(inside.rows(part.X), part.codes, part.classes, part.groups)

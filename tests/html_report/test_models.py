@@ -1,0 +1,183 @@
+"""A report of every kind of model: sections that do not apply are left out, not broken."""
+
+import re
+import warnings
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import bayesvm
+from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
+from bayesvm.inference import Gibbs
+from bayesvm.terms import Columns, Intercept, Process
+
+VOID = {"meta", "input", "br", "path", "circle", "rect", "link"}
+
+
+class Page(HTMLParser):
+    """Sections, headings and tags of a page; tags must nest."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.sections, self.headings, self.ids = [], [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.ids += [attrs["id"]] if "id" in attrs else []
+        if tag == "section":
+            self.sections.append(attrs["id"])
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.ids += [attrs["id"]] if "id" in attrs else []
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+def rows(n=90, classes=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.standard_normal((n, 3)), columns=["age", "dose", "noise"])
+    f = 1.5 * X["age"] - X["dose"] + rng.logistic(size=n)
+    y = np.digitize(f, np.quantile(f, np.arange(1, classes) / classes))
+    return X, np.array(["no", "yes", "perhaps", "never"])[y]
+
+
+MODELS = {
+    "linear": BayesianLinearSVC(),
+    "em": BayesianLinearSVC(inference="em"),
+    "gibbs": BayesianLinearSVC(inference=Gibbs(60, 20), random_state=0),
+    "selection": BayesianLinearSVC("laplace_zero"),
+    "kernel": BayesianSVC(random_state=0),
+    "additive": AdditiveSVC(
+        [
+            ("level", Intercept()),
+            ("line", Columns(["dose", "noise"])),
+            ("curve", Process(["age"], n_inducing=10)),
+        ]
+    ),
+    "factors": FactorSVC(2, random_state=0),
+    "vectors": PCVC(random_state=0),
+    "relevance": RVC(random_state=0),
+    "pipeline": make_pipeline(StandardScaler(), BayesianLinearSVC()),
+    "search": GridSearchCV(BayesianLinearSVC(), {"likelihood": ["logistic", "hinge"]}, cv=2),
+}
+
+
+def made(model, X, y, **how):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if "groups" in how:
+            model.fit(X, y, groups=how["groups"])
+        else:
+            model.fit(X, y)
+        report = bayesvm.report(model, X, y, **how)
+    page = Page(report.to_html())
+    assert np.all(np.diff(page.headings) <= 1)
+    assert page.headings[0] == 1
+    assert len(page.ids) == len(set(page.ids))
+    return report, page
+
+
+QUICK = {"linear": (2, 3), "em": (2,), "kernel": (3,), "vectors": (2,), "pipeline": (2,)}
+CASES = [
+    pytest.param(name, classes, marks=[] if classes in QUICK.get(name, ()) else pytest.mark.slow)
+    for name in MODELS
+    for classes in (2, 3)
+]
+
+
+@pytest.mark.parametrize(("name", "classes"), CASES)
+def test_every_model_has_a_report(name, classes):
+    X, y = rows(classes=classes)
+    report, page = made(MODELS[name], X, y)
+    assert {"quality", "probabilities", "decisions", "rows", "data", "fit", "use"} <= set(
+        page.sections
+    )
+    assert "groups" not in page.sections
+    assert report.scores.loc["this model", "value"]["log_loss"] < np.log(classes)
+    assert (report.effects is not None) == ("effects" in page.sections)
+    assert set(report.partial) == {"age", "dose", "noise"}
+    assert (report.thresholds is None) == (classes == 3)
+    assert ("lower" in report.rows) == (name != "em")
+    assert (report.chains is None) == (name != "gibbs")
+    assert len(report.sentences) == 3
+
+
+def test_groups_are_reported():
+    rng = np.random.default_rng(0)
+    X, _ = rows(240)
+    g = np.repeat(np.arange(24), 10)
+    y = X["age"] + 2 * rng.standard_normal(24)[g] + rng.logistic(size=240) > 0
+    report, page = made(MixedSVC(), X, y, groups=g)
+    assert "groups" in page.sections
+    assert set(report.groups) == {"effects", "variances", "shares"}
+    assert "groups left out" in report.to_html()
+
+
+def test_a_formula_does_not_give_its_label_to_others():
+    X, y = rows(120)
+    table = X.assign(won=y == "yes", clinic=np.repeat(list("abcdefghijkl"), 10))
+    model = MixedSVC(formula="won ~ age + dose + (1 | clinic)")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = bayesvm.report(model.fit(table), table)
+    assert "won" not in report.columns.index
+    assert report.scores.loc[("boosting", "log_loss"), "value"] > 0.2
+    Page(report.to_html())
+
+
+@pytest.mark.parametrize("kind", ["array", "sparse", "precomputed"])
+def test_tables_without_names(kind):
+    X, y = rows()
+    X = X.to_numpy()
+    if kind == "precomputed":
+        model, X = BayesianSVC(kernel="precomputed"), X @ X.T + np.eye(len(X))
+    else:
+        model, X = BayesianLinearSVC(), sparse.csr_array(X) if kind == "sparse" else X
+    report, page = made(model, X, y)
+    assert (report.effects is None) == (kind == "precomputed")
+    assert (report.columns is None) == (kind != "array")
+
+
+def test_a_model_alone_has_a_report():
+    X, y = rows()
+    report = bayesvm.report(BayesianLinearSVC().fit(X, y))
+    page = Page(report.to_html())
+    assert page.sections == ["fit", "use"]
+    assert report.scores is None
+    assert len(report.parameters) == 4
+
+
+def test_new_rows_are_not_fitted_to():
+    X, y = rows(200)
+    model = BayesianLinearSVC().fit(X[:100], y[:100])
+    report = bayesvm.report(model, X[100:], y[100:], held_out=True)
+    p = model.predict_proba(X[100:])
+    assert np.array_equal(report.rows["p"], p[:, 1])
+    assert set(report.scores.index.get_level_values("model")) == {"this model", "base rate"}
+    assert "was not fitted to" in report.to_html()
+
+
+def test_labels_are_checked():
+    X, y = rows()
+    model = BayesianLinearSVC().fit(X, y)
+    with pytest.raises(ValueError, match=r"\['what'\] are not among the classes"):
+        bayesvm.report(model, X, np.where(np.arange(90) == 3, "what", y))
+    with pytest.raises(ValueError, match="report needs labels"):
+        bayesvm.report(model, X)
+    with pytest.raises(ValueError, match="label for each of 90 rows"):
+        bayesvm.report(model, X, y[:5])

@@ -1,0 +1,129 @@
+"""The page: names are escaped, nothing is loaded, a browser shows it."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesvm
+from bayesvm import BayesianLinearSVC
+from bayesvm.html_report import figures, words
+
+HOSTILE = "<script>alert(1)</script>"
+NAMES = [HOSTILE, "\"onload='x' {{ 7*7 }}", "line\nbreak\x00\u202e", "</style></svg>&amp;"]
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.standard_normal((120, 4)), columns=NAMES)
+    X[NAMES[3]] = np.where(X[NAMES[3]] > 0, "<img src=x onerror=y>", "</td>")
+    y = np.where(X[NAMES[0]] + rng.logistic(size=120) > 0, "</script><b>", "a&b")
+    model = BayesianLinearSVC().fit(X, y)
+    return bayesvm.report(model, X, y, title=HOSTILE, file="</code><b>.bayesvm")
+
+
+def test_hostile_names_are_escaped(hostile):
+    page = hostile.to_html()
+    assert page.count("<script") == page.count("</script>") == 2  # the numbers and the program
+    assert not re.search(r"<(img|b>\.|/td>\s*\()", page)
+    assert "{{ 7*7 }}" in page.replace("&#34;", '"')
+    assert "\x00" not in page
+    assert "\u202e" not in page
+    json.loads(re.search(r'id="numbers">(.*?)</script>', page, re.S)[1])
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    for figure in hostile.figures.values():
+        assert "<script" not in figure._repr_html_()
+
+
+def test_the_page_loads_nothing(hostile):
+    page = hostile.to_html()
+    assert not re.search(r"(src|href)=[\"'](?!#)", page)
+    assert "url(" not in page
+    assert "@import" not in page
+    assert "default-src 'none'" in page
+    assert len(page) < 3e6
+
+
+def test_saving_and_notebooks(hostile, tmp_path):
+    hostile.save(tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == hostile.to_html()
+    shown = hostile._repr_html_()
+    assert shown.startswith("<iframe srcdoc=")
+    assert shown.count('"') == 6  # all others are escaped
+    assert "save(path)" in repr(hostile)
+
+
+def test_the_same_rows_give_the_same_page(hostile):
+    assert hostile.to_html() == hostile.to_html()
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [((0, 1), [0, 0.2, 0.4, 0.6, 0.8, 1]), ((-3, 7), [-2, 0, 2, 4, 6]), ((0.1, 0.12), None)],
+)
+def test_ticks_are_round_numbers_inside(ends, expected):
+    found = figures.ticks(*ends)
+    assert expected is None or np.allclose(found, expected)
+    assert ends[0] <= found[0] <= found[-1] <= ends[1]
+    assert 3 <= found.size <= 7
+
+
+def test_words():
+    assert words.plain("a\n b\x07c " + "x" * 99, 10) == "a b c xxx…"
+    assert words.plain("\n") == "(empty)"
+    assert words.points(-0.0001) == "0.0"
+    assert words.points(-0.034) == "−3.4"
+    assert words.listed(["a", "b", "c"]) == "a, b and c"
+
+
+def test_leaks_and_useless_models_are_told():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.standard_normal((200, 2)), columns=["x", "z"])
+    y = rng.integers(0, 2, 200)
+    report = bayesvm.report(BayesianLinearSVC().fit(X, y), X, y)
+    assert any("no better than the base rate" in note.text for note in report.notes)
+    X["paid"] = np.where(y == 1, 2.0, -2.0) + 0.1 * rng.standard_normal(200)
+    report = bayesvm.report(BayesianLinearSVC().fit(X, y), X, y)
+    assert any(note.text.startswith("paid may give the label away") for note in report.notes)
+
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+PROBE = """
+<script>
+var t = document.getElementById("threshold"), out = {};
+out.before = document.getElementById("n-tp").textContent;
+t.value = 0.9;
+t.dispatchEvent(new Event("input", { bubbles: true }));
+out.after = document.getElementById("n-tp").textContent;
+document.getElementById("cost-fn").value = 50;
+document.getElementById("cost-fn").dispatchEvent(new Event("input", { bubbles: true }));
+document.getElementById("use-best").click();
+out.best = document.getElementById("threshold-value").textContent;
+out.wide = document.documentElement.scrollWidth <= window.innerWidth;
+out.alert = document.title;
+document.body.textContent = "found:" + JSON.stringify(out);
+</script>"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
+@pytest.mark.parametrize("width", [390, 1440])
+def test_a_browser_moves_the_threshold(hostile, tmp_path, width):
+    page = hostile.to_html().replace("</body>", PROBE + "</body>")
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    done = subprocess.run(
+        [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},900",
+         "--dump-dom", (tmp_path / "page.html").as_uri()],
+        capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    found = json.loads(re.search(r"found:(\{.*?\})", done.stdout)[1])
+    table = hostile.thresholds
+    assert int(found["before"]) == table.loc[0.5, "tp"]
+    assert int(found["after"]) == table.loc[0.9, "tp"]
+    assert float(found["best"]) == (table["fp"] + 50 * table["fn"]).idxmin()
+    assert found["wide"]
