@@ -143,7 +143,7 @@ def average_at(
     posterior.  Intervals are those of :func:`average_effects`.
     """
     pd, ends, fit = pandas_for("average_at"), tails(level), model._fitted()
-    tables = [_with(_editable(X, pd), column, value) for value in values]
+    tables = [with_column(editable(X, pd), column, value) for value in values]
     mean = np.array([proba(model, table, groups).mean(axis=0) for table in tables])
     mean = mean[:, 1 if len(fit.classes) == 2 else 0 :]
     first, frames = fit.machines[0], []

@@ -204,10 +204,10 @@ def read_rows(inside: Inside, X: Any, y: Any, groups: Any, sample_weight: Any) -
     """Labelled rows, checked; ``None`` if there are none."""
     if X is None:
         return None
-    from ..estimators.average import _editable
+    from ..estimators.average import editable
 
     classes, held = inside.model.classes_, getattr(inside.model, "_formula", None)
-    X = _editable(X, pandas_for("report"))
+    X = editable(X, pandas_for("report"))
     X = X.tocsr() if hasattr(X, "tocsr") else X
     if y is None and held is not None and held.response in X:
         y = X[held.response]

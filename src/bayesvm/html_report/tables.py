@@ -13,7 +13,7 @@ from ..estimators.average import average_at
 from ..machines.diagnostics import ess, r_hat
 from ..reports.display import Inside
 from ..reports.kernels import relevances
-from ..reports.tables import draws_of, pandas_for
+from ..reports.tables import pandas_for
 from .judged import Judged, Rows, take, thinned
 from .scores import auc
 
@@ -256,7 +256,7 @@ def chains(model: Any) -> Any:
     pd, rows = pandas_for("report"), []
     names = [""] if len(machines) == 1 else [str(k) for k in model.classes_]
     for name, machine in zip(names, machines):
-        theta = draws_of(machine, np.random.default_rng(0))
+        theta = machine.draws.theta
         agree, size = r_hat(theta), ess(theta)
         rows.append([name, *theta.shape, float(np.max(agree)), float(np.min(size))])
     columns = ["class", "chains", "draws", "coefficients", "largest_r_hat", "smallest_ess"]
