@@ -28,6 +28,7 @@ from ..reports.terms import Terms
 from ..terms import Intercept, Part, TrainingRows, read_terms
 from . import choices as check
 from .base import BayesianClassifier
+from .formula_terms import terms_of
 from .group_reports import GroupReports
 from .groups import check_corner, prior_of
 from .missing import MissingCells
@@ -137,6 +138,7 @@ class AdditiveSVC(BayesianClassifier):
     """
 
     _accept_sparse = False
+    _used: list[str] | None = None  # columns of a formula
     _table: TermTable
     _group_effects: GroupEffects
 
@@ -262,11 +264,43 @@ class AdditiveSVC(BayesianClassifier):
     def _read_new(self, X: Any, groups: Any = None) -> Any:
         if is_symbolic(X):
             return beside(X, groups, self._effects.levels)
+        if self._used is not None and hasattr(X, "columns") and set(self._used) <= set(X.columns):
+            X = X[self._used]
         rows = super()._read_new(X, groups)
         self._table.check_complete(rows)
         return beside(rows, self._table.labels(X) or None, self._effects.levels)
 
     # ----- fitting
+
+    @classmethod
+    def from_formula(
+        cls, formula: str, data: Any, *, sample_weight: Any = None, **params: Any
+    ) -> AdditiveSVC:
+        """Fit a formula such as ``"y ~ s(age) + s(x, z) + dose + (1 | clinic)"`` to a data frame.
+
+        It is read into ``terms``, so that the model can be cloned and fitted again.
+
+        Parameters
+        ----------
+        formula : str
+            ``s(x)`` and ``s(x, z)`` are smooth functions, :class:`~bayesvm.terms.Process`; columns
+            have coefficients; ``(1 + x | g)`` are effects of groups.
+        data : pandas.DataFrame
+            Holds the columns that the formula names.
+        sample_weight : array-like of shape (n,), optional
+            Weights of rows.
+        **params
+            Parameters of the estimator, other than ``terms``.
+
+        Returns
+        -------
+        model : AdditiveSVC
+            Fitted; ``predict`` and the others take a data frame that has the same columns.
+        """
+        response, terms, used = terms_of(formula, data)
+        model = cls(terms, **params).fit(data[used], data[response], sample_weight)
+        model._used = used
+        return model
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AdditiveSVC:
         """Fit to rows ``X`` with labels ``y``.
@@ -285,6 +319,7 @@ class AdditiveSVC(BayesianClassifier):
         self : AdditiveSVC
             The fitted estimator.
         """
+        self._used = None
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
         check.check_full(scheme, type(self).__name__)
         likelihood = check.choose_likelihood(self.likelihood, scheme)

@@ -93,7 +93,7 @@ class Code:
     common: Any  # formulae's matrix
 
     def columns(self, data: Any) -> Array:
-        with _explained(self.text, data):
+        with explained(self.text, data):
             return _without_intercept(self.common.evaluate_new_data(data))
 
     def __reduce__(self) -> Any:
@@ -122,12 +122,7 @@ class Formula:
 
         With labels ``y`` its left side need not be a column of the data.
         """
-        try:
-            from formulae import design_matrices
-        except ImportError as error:
-            raise ImportError(
-                "from_formula needs the package formulae: pip install 'bayesvm[formula]'"
-            ) from error
+        design_matrices = parser().design_matrices
         if not hasattr(data, "columns"):
             raise ValueError(
                 f"the formula {text!r} reads a pandas data frame; got {type(data).__name__}."
@@ -135,7 +130,7 @@ class Formula:
         left = text.partition("~")[0].strip().strip("`")
         if y is not None and left and left not in data:
             data = data.assign(**{left: np.asarray(y)})
-        with _explained(text, data):
+        with explained(text, data):
             design = design_matrices(
                 text, data, na_action="error", env=depth + 1, extra_namespace={"np": np}
             )
@@ -191,6 +186,17 @@ class Formula:
         return self.rows(data)
 
 
+def parser() -> Any:
+    """The package formulae."""
+    try:
+        import formulae
+    except ImportError as error:
+        raise ImportError(
+            "from_formula needs the package formulae: pip install 'bayesvm[formula]'"
+        ) from error
+    return formulae
+
+
 def _random(
     text: str, group: Any, names: tuple[str, ...], data: Any
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, Effects]]:
@@ -228,7 +234,7 @@ def _random(
 
 
 @contextmanager
-def _explained(text: str, data: Any) -> Iterator[None]:
+def explained(text: str, data: Any) -> Iterator[None]:
     """Explain what formulae refuses: its grammar, and unknown columns or functions."""
     try:
         yield

@@ -20,7 +20,10 @@ from ..reports.cells import Imputed, ImputedCells
 from ..reports.coefficients import Coefficients
 from ..reports.tables import Draws
 from . import choices as check
+from . import formulas
 from .base import BayesianClassifier
+from .formula import Formula
+from .missing import impute
 from .posing import in_blocks, pose
 from .predictions import draw_f
 from .stream import Setup, advance, streamable, variational
@@ -62,6 +65,9 @@ class BayesianLinearSVC(BayesianClassifier):
         ``"gibbs"``; with others, and with ``"svi"``, missing cells, a selection prior, more
         columns than a covariance is kept for or ``probability="probit"``, each class has a machine
         against the rest.
+    formula : str, optional
+        Such as ``"y ~ age * sex + np.log(dose)"``: X is a data frame then, from which columns are
+        read, see :meth:`from_formula`.  ``fit_intercept`` must be False where it has no intercept.
     fit_intercept : bool, default=True
         Add an intercept, with a wide prior.  Without one f is ``X @ coef_``: columns are
         scaled and not centred.
@@ -166,6 +172,7 @@ class BayesianLinearSVC(BayesianClassifier):
     """
 
     _has_imputer = True
+    _formula: Formula | None = None
 
     def __init__(
         self,
@@ -173,6 +180,7 @@ class BayesianLinearSVC(BayesianClassifier):
         inference: Any = "vb",
         likelihood: Any = "logistic",
         *,
+        formula: str | None = None,
         fit_intercept: bool = True,
         categorical: Any = "auto",
         missing: Any = "auto",
@@ -194,6 +202,7 @@ class BayesianLinearSVC(BayesianClassifier):
         self.prior = prior
         self.inference = inference
         self.likelihood = likelihood
+        self.formula = formula
         self.fit_intercept = fit_intercept
         self.categorical = categorical
         self.missing = missing
@@ -212,6 +221,17 @@ class BayesianLinearSVC(BayesianClassifier):
         self.warm_start = warm_start
         self.checkpoint = checkpoint
 
+    # ----- reading
+
+    _names = formulas.names
+    _levels_of = formulas.levels_of
+    _lazily = formulas.lazily
+
+    def _read_new(self, X: Any, groups: Any = None) -> Any:
+        if self._fitted() and self._formula is not None:
+            X, groups = self._formula.new_rows(X, groups)
+        return super()._read_new(X, groups)
+
     # ----- fitting
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BayesianLinearSVC:
@@ -220,10 +240,11 @@ class BayesianLinearSVC(BayesianClassifier):
         Parameters
         ----------
         X : array-like or sparse of shape (n, n_features), or a source of :mod:`bayesvm.blocks`
-            Rows; NumPy, SciPy sparse, pandas or polars, or files that are read in blocks.
+            Rows; NumPy, SciPy sparse, pandas or polars, or files that are read in blocks.  With
+            ``formula``, a pandas data frame that it is applied to.
         y : array-like of shape (n,) or (n, n_classes)
             Labels, two or more distinct, or probabilities of the classes; not needed where the
-            source has them.
+            source has them, nor where the formula's left side is a column of the frame.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 equals the row twice; 0 leaves it out.
 
@@ -232,6 +253,21 @@ class BayesianLinearSVC(BayesianClassifier):
         self : BayesianLinearSVC
             The fitted estimator.
         """
+        read = None if self.formula is None else Formula.learn(self.formula, X, y, depth=1)
+        return self._fit(X, y, sample_weight, read)
+
+    from_formula = classmethod(formulas.from_formula)
+
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any = None, formula: Formula | None = None
+    ) -> BayesianLinearSVC:
+        self._formula = formula
+        if formula is not None:
+            formula.check("intercept", self.fit_intercept)
+            if formula.factors:
+                raise ValueError(f"{formula.text!r} has groups, which MixedSVC takes.")
+            y = X[formula.response] if y is None else y
+            X = formula.rows(X)[0]
         parts, missing = check.choose_parts(self), self._missing()
         scheme = parts.scheme
         with self._run() as run:
@@ -265,6 +301,8 @@ class BayesianLinearSVC(BayesianClassifier):
     # ----- streams
 
     def _check_stream(self) -> None:
+        if self.formula is not None:
+            raise ValueError("partial_fit takes no formula; give it the columns themselves.")
         check.check_streamed(check.choose_parts(self, SVI()).likelihood)
 
     @available_if(streamable)
@@ -319,22 +357,7 @@ class BayesianLinearSVC(BayesianClassifier):
 
     # ----- missing cells
 
-    def impute(self, X: Any) -> tuple[Array, Array]:
-        """Missing cells of rows without labels, from the other cells of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            Rows, with NaN where cells are missing.
-
-        Returns
-        -------
-        mean, std : arrays of shape (n, n_features)
-            Expected value and standard deviation of each cell; those that were observed are
-            returned as they are, with 0.  Training cells, given the labels too, are in
-            ``imputed_``.
-        """
-        return ImputedCells(self._fitted().machines).at(self._read_new(X))
+    impute = impute
 
     @property
     def imputed_(self) -> Imputed:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..blocks import Blocks
 from ..core.arrays import inner
-from ..core.types import Engine
+from ..core.types import Array, Engine
 from ..designs import Filled, Missing, Standardised, fit_columns
 from ..designs.missing import incomplete
 from ..inference import VB, Gibbs
@@ -21,6 +21,7 @@ from ..inputs.labels import Training
 from ..machines.machine import Machine
 from ..model.latent import fit_params
 from ..model.model import Latent, Problem
+from ..reports.cells import ImputedCells
 from . import choices as check
 
 
@@ -133,3 +134,24 @@ class MissingCells:
             state = machine.state._replace(latents=latents)
             out.append(replace(machine, model=model, posterior=post, state=state))
         return out
+
+
+# ----- a method of estimators
+
+
+def impute(self: Any, X: Any) -> tuple[Array, Array]:
+    """Missing cells of rows without labels, from the other cells of each row.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, n_features)
+        Rows, with NaN where cells are missing.
+
+    Returns
+    -------
+    mean, std : arrays of shape (n, n_features)
+        Expected value and standard deviation of each cell; those that were observed are
+        returned as they are, with 0.  Training cells, given the labels too, are in
+        ``imputed_``.
+    """
+    return ImputedCells(self._fitted().machines).at(self._read_new(X))

@@ -22,7 +22,7 @@ from ..model.model import Model, Problem, arranged
 from ..reports.effects import GroupEffects, second_moments
 from ..reports.tables import Draws
 from . import choices as check
-from . import predictions
+from . import formulas, predictions
 from .average import average_effects_in_groups
 from .base import BayesianClassifier
 from .formula import Formula
@@ -202,20 +202,15 @@ class MixedSVC(BayesianClassifier):
 
     # ----- reading
 
-    def _names(self) -> list[str]:
-        return super()._names() if self._formula is None else list(self._formula.names)
+    _names = formulas.names
+    _levels_of = formulas.levels_of
+    _lazily = formulas.lazily
 
     def _layout(self) -> Layout:
         """Columns of the input, and those that each becomes."""
         if self._formula is not None:
             return Layout(tuple(self._names()), len(self._formula.names))
         return Layout(tuple(self._input_names()), self.n_features_in_, (), self.encoding_.made)
-
-    def _levels_of(self, names: Sequence[str]) -> dict[int, tuple[Any, ...] | None]:
-        if self._formula is None:
-            return super()._levels_of(names)
-        held = {self._formula.response, *(k for f in self._formula.factors.values() for k in f)}
-        return {j: None for j, name in enumerate(names) if name not in held}
 
     def _read_new(self, X: Any, groups: Any = None) -> Any:
         levels = self._effects.levels
@@ -227,14 +222,6 @@ class MixedSVC(BayesianClassifier):
             for k in model.grouped:
                 reading.check_complete(X, model.terms[k].design.slopes, self._names())
         return beside(X, groups, levels)
-
-    def _lazily(self, work: Callable[..., Any], X: Any, groups: Any, **options: Any) -> Any:
-        if self._fitted() and self._formula is not None:
-            raise ValueError(
-                "a model with a formula reads pandas frames; predict partition by partition, such "
-                "as data.map_partitions(model.predict)."
-            )
-        return super()._lazily(work, X, groups, **options)
 
     # ----- fitting
 
@@ -269,43 +256,15 @@ class MixedSVC(BayesianClassifier):
         read = Formula.learn(self.formula, X, y, depth=1)
         return self._fit(X, y, None, sample_weight, read)
 
-    @classmethod
-    def from_formula(
-        cls, formula: str, data: Any, *, sample_weight: Any = None, **params: Any
-    ) -> MixedSVC:
-        """Fit a formula such as ``"y ~ visit * treat + (1 + visit | patient)"`` to a data frame.
-
-        The model is ``MixedSVC(formula=formula)`` fitted to the frame, so that it can be cloned and
-        cross-validated on data frames.  Names in the formula that are no columns are looked up
-        where ``from_formula`` or ``fit`` is called; in cross-validation that leaves ``np`` and the
-        functions of the package formulae.
-
-        Parameters
-        ----------
-        formula : str
-            As the package formulae reads it: ``(1 | g)`` a random intercept, ``(1 + x | g)`` with a
-            slope, ``(1 | a) + (1 | b)`` crossed and ``(1 | a/b)`` nested factors.
-        data : pandas.DataFrame
-            Holds the columns that the formula names, without missing values.
-        sample_weight : array-like of shape (n,), optional
-            Weights of rows.
-        **params
-            Parameters of the estimator, other than ``random`` and ``fit_intercept``.
-
-        Returns
-        -------
-        model : MixedSVC
-            Fitted; ``predict`` and the others take a data frame with the same columns.
-        """
-        for name in ("random", "fit_intercept"):
-            if name in params:
-                raise ValueError(f"from_formula reads {name} from the formula; do not give it.")
-        read = Formula.learn(formula, data, depth=1)
-        model = cls(formula=formula, fit_intercept=read.fit_intercept, **params)
-        return model._fit(data, None, None, sample_weight, read)
+    from_formula = classmethod(formulas.from_formula)
 
     def _fit(
-        self, X: Any, y: Any, groups: Any, sample_weight: Any, formula: Formula | None = None
+        self,
+        X: Any,
+        y: Any,
+        groups: Any = None,
+        sample_weight: Any = None,
+        formula: Formula | None = None,
     ) -> MixedSVC:
         random, self._formula = self.random, formula
         if formula is not None:

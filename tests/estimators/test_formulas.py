@@ -1,0 +1,108 @@
+"""Formulas of linear and additive machines are the columns and terms that they describe."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+
+import bayesvm
+from bayesvm import AdditiveSVC, BayesianLinearSVC, MixedSVC
+from bayesvm.estimators.formula_terms import terms_of
+from bayesvm.terms import Columns, Groups, Intercept, Process
+
+pytest.importorskip("formulae")
+
+RNG = np.random.default_rng(0)
+DATA = pd.DataFrame(
+    {
+        "id": np.arange(150),
+        "age": RNG.normal(50, 10, 150),
+        "dose": RNG.exponential(size=150),
+        "sex": np.array(["f", "m"])[RNG.integers(0, 2, 150)],
+        "clinic": RNG.integers(0, 8, 150),
+    }
+)
+F = np.sin(DATA["age"] / 5) + DATA["dose"] * (DATA["sex"] == "m")
+DATA["ill"] = np.where(F + RNG.logistic(size=150) > 0, "yes", "no")
+
+
+def test_a_linear_formula_is_its_columns():
+    found = BayesianLinearSVC.from_formula("ill ~ age + dose * sex", DATA)
+    m = (DATA["sex"] == "m").to_numpy(float)
+    columns = np.column_stack([DATA["age"], DATA["dose"], m, DATA["dose"] * m])
+    plain = BayesianLinearSVC().fit(columns, DATA["ill"])
+    assert_allclose(found.coef_, plain.coef_, rtol=1e-10)
+    assert_allclose(found.predict_proba(DATA), plain.predict_proba(columns), rtol=1e-10)
+    names = ["intercept", "age", "dose", "sex[m]", "dose:sex[m]"]
+    assert list(found.summary().index) == names
+    assert_allclose(found.predict_interval(DATA.drop(columns="ill"))[0].shape, (150, 2))
+    mixed = MixedSVC.from_formula("ill ~ age + dose * sex", DATA, prior="ridge")
+    ridge = BayesianLinearSVC.from_formula("ill ~ age + dose * sex", DATA, prior="ridge")
+    assert mixed.summary().index.equals(ridge.summary().index)
+
+
+def test_it_can_be_cloned_validated_and_saved(tmp_path):
+    model = BayesianLinearSVC(formula="ill ~ age + sex")
+    X, y = DATA.drop(columns="ill"), DATA["ill"]
+    assert cross_val_score(model, X, y, cv=3).shape == (3,)
+    again = clone(model.fit(X, y)).fit(DATA)
+    assert_allclose(again.predict_proba(X), model.predict_proba(DATA), rtol=1e-10)
+    effects = again.average_effects(DATA, columns=["age", "sex"])
+    assert effects.index.tolist() == [("age", "+1 sd"), ("sex", "m against f")]
+    pytest.importorskip("skops")
+    bayesvm.save(again, tmp_path / "model")
+    loaded = bayesvm.load(tmp_path / "model")
+    assert_allclose(loaded.predict_proba(X), again.predict_proba(X))
+
+
+def test_functions_no_intercept_and_refusals():
+    model = BayesianLinearSVC.from_formula("ill ~ 0 + np.log(dose) + C(clinic)", DATA)
+    assert model.fit_intercept is False
+    assert model.coef_.shape == (1, 9)
+    with pytest.raises(ValueError, match="MixedSVC"):
+        BayesianLinearSVC.from_formula("ill ~ age + (1 | clinic)", DATA)
+    with pytest.raises(ValueError, match="set fit_intercept=False"):
+        BayesianLinearSVC(formula="ill ~ 0 + age").fit(DATA)
+    with pytest.raises(ValueError, match="did you mean 'dose'"):
+        BayesianLinearSVC.from_formula("ill ~ doze", DATA)
+    with pytest.raises(ValueError, match="reads a pandas data frame"):
+        BayesianLinearSVC(formula="ill ~ age").fit(np.zeros((3, 2)), [0, 1, 0])
+    assert not hasattr(BayesianLinearSVC(formula="ill ~ age"), "partial_fit")
+
+
+def test_an_additive_formula_is_its_terms():
+    text = "ill ~ s(age) + s(age, dose) + dose + sex + (1 + dose | clinic)"
+    response, terms, used = terms_of(text, DATA)
+    assert response == "ill"
+    assert terms == [
+        ("intercept", Intercept()),
+        ("s(age)", Process(["age"])),
+        ("s(age, dose)", Process(["age", "dose"])),
+        ("columns", Columns(["dose", "sex"])),
+        ("clinic", Groups("clinic", ("dose",), True)),
+    ]
+    assert used == ["age", "dose", "sex", "clinic"]
+    assert terms_of("ill ~ 0 + age + (0 + age | clinic)", DATA)[1] == [
+        ("columns", Columns(["age"])),
+        ("clinic", Groups("clinic", ("age",), False)),
+    ]
+    text = "ill ~ s(age) + sex + (1 | clinic)"
+    found = AdditiveSVC.from_formula(text, DATA, random_state=0)
+    by_hand = AdditiveSVC(terms_of(text, DATA)[1], random_state=0)
+    columns = DATA[["age", "sex", "clinic"]]
+    by_hand.fit(columns, DATA["ill"])
+    assert_allclose(found.predict_proba(DATA), by_hand.predict_proba(columns), rtol=1e-10)
+    assert sorted(found.partial(DATA)) == ["clinic", "columns", "intercept", "s(age)"]
+    assert clone(found).fit(columns, DATA["ill"]).predict(columns[:2]).shape == (2,)
+
+
+@pytest.mark.parametrize("part", ["age:dose", "np.log(dose)", "s(age, k=5)", "s(np.log(dose))"])
+def test_parts_without_a_term_are_refused(part):
+    with pytest.raises(ValueError, match="AdditiveSVC"):
+        AdditiveSVC.from_formula(f"ill ~ {part}", DATA)
+    with pytest.raises(ValueError, match="'nothing', which the data frame does not have"):
+        AdditiveSVC.from_formula("ill ~ s(nothing)", DATA)
+    with pytest.raises(ValueError, match="no left side"):
+        AdditiveSVC.from_formula("s(age)", DATA)
