@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.special import log_expit, logit, softmax
+from scipy.special import log_expit, logit, ndtri, softmax
 
 from bayesvm import BayesianSVC
 from bayesvm.inference import Gibbs
@@ -15,6 +15,7 @@ from bayesvm.machines.classes import (
     SOFTENED,
     Separate,
     Softmax,
+    class_bands,
     class_odds,
     class_targets,
     derivatives,
@@ -243,3 +244,32 @@ def test_a_stream_has_the_link_of_a_fit_to_its_rows():
     np.testing.assert_allclose(model.fit_.link.b, before.b, atol=0.01)
     assert model.fit_.link.a == pytest.approx(before.a, rel=0.02)
     assert model.fit_.link.c == pytest.approx(before.c, rel=0.1)
+
+
+@pytest.mark.parametrize(("count", "sd"), [(3, 0.5), (3, 1.5), (8, 0.7)])
+def test_bands_of_classes_hold_what_they_promise(count, sd):
+    rng = np.random.default_rng(0)
+    m, s = rng.standard_normal((20, count)), sd * rng.uniform(0.5, 1.5, (20, count))
+    drawn = class_odds(m + s * rng.standard_normal((5000, 20, count)))
+    for level in (0.5, 0.9, 0.998):
+        z = ndtri([0.5 - level / 2, 0.5, 0.5 + level / 2])[:, None, None]
+        low, _, high = class_bands(m + s * z)
+        assert level - 0.02 < np.mean((low <= drawn) & (drawn <= high)) < level + 0.03
+
+
+def test_bands_of_classes_follow_their_order():
+    rng = np.random.default_rng(0)
+    logs, order = np.sort(3.0 * rng.standard_normal((3, 9, 5)), axis=0), [3, 0, 4, 2, 1]
+    np.testing.assert_allclose(class_bands(logs[..., order]), class_bands(logs)[..., order])
+    low, middle, high = class_bands(logs)
+    np.testing.assert_allclose(middle, class_odds(logs[1]))
+    assert np.all((low < middle) & (middle < high))
+
+
+def test_bands_of_two_classes_are_exact():
+    f = np.array([-3.0, 0.5, 2.0])  # of one class; the other is fixed
+    logs = np.stack([np.zeros(3), f], axis=-1)[:, None]
+    np.testing.assert_allclose(class_bands(logs)[:, 0, 1], f, atol=1e-12)
+    far = np.array([-2000.0, 0.0, 2000.0])
+    ends = class_bands(np.stack([far, far], axis=-1)[:, None])
+    assert np.all(np.isfinite(ends))

@@ -26,6 +26,8 @@ FIRST_ROWS = 5000  # rows of the first steps of a fit
 MAX_ITER = 100
 TOL = 1e-10
 FLAT = 1e-12  # share of the size of f that is rounding
+LARGE = 700.0  # exponents beyond would overflow
+NEAR_ONE = 1.0 - 1e-15
 EARLIER = np.linspace(-2.0, 2.0, 9)  # f of a class and of the others, that stand for earlier rows
 
 
@@ -101,6 +103,29 @@ def class_odds(logs: Array) -> Array:
     total = logsumexp(rest, axis=-1, keepdims=True)
     out: Array = logs - np.where(first, total, np.log1p(-np.exp(rest)))
     return out
+
+
+def class_bands(logs: Array) -> Array:
+    r"""Log odds of each class at lower end, middle and upper end, ``(3, n, classes)``.
+
+    ``logs`` are those of the classes where their f are at lower end, median and upper end, each
+    independent of the others.  As one class moves to an end and the others stay, the log odds
+    :math:`z_k = l_k - \log\sum_{j \ne k} e^{l_j}` move by a known amount; the squares of what
+    moves them in one direction add up.
+    """
+    low, middle, high = logs
+    odds = class_odds(middle)
+    others = middle - odds  # log of the sum over the other classes
+    below, above = np.square(low - middle), np.square(high - middle)
+    for j in range(logs.shape[-1]):
+        own = slice(j, j + 1)
+        # among the others of class k, the share of class j
+        share = np.exp(np.minimum(middle[..., own] - others, 0.0))
+        share[..., own] = 0.0
+        down, up = (np.expm1(np.minimum(end - middle, LARGE))[..., own] for end in (low, high))
+        below += np.square(np.log1p(share * up))
+        above += np.square(np.log1p(np.maximum(share * down, -NEAR_ONE)))
+    return np.stack([odds - np.sqrt(below), odds, odds + np.sqrt(above)])
 
 
 # ---------------------------------------------------------------------------------------------

@@ -12,15 +12,14 @@ from scipy.special import expit, ndtri
 from ..core.arrays import logsumexp
 from ..core.types import Array, Rows
 from .calibration import decisive
-from .classes import ClassLink, Separate, class_odds, normalised
+from .classes import ClassLink, Separate, class_bands, class_odds, normalised
 from .extrapolation import Extrapolation
 from .leave_one_out import Moments
 from .machine import Machine
 from .prediction_sets import LeftOut
 
-BEYOND = 10  # joint draws beyond either end of an interval of several classes' probabilities,
-FEWEST = 200  # of at least so many in all;
-HELD = 2**22  # numbers of them that are held at a time
+DRAWS = 2000  # joint draws of several classes from which an interval is taken, about,
+HELD = 2**22  # and numbers of them that are held at a time
 
 
 @dataclass(frozen=True)
@@ -222,27 +221,24 @@ class Fit:
     def bands(self, X: Any, tails: tuple[float, float]) -> Array:
         """Log odds of all classes at lower end, median and upper end of f, ``(3, n, classes)``.
 
-        Of several classes by a Latin hypercube: each machine's f takes evenly spaced quantiles, in
-        a random order.  Draws of a joint likelihood are taken as they are.
+        Of several classes see :func:`.class_bands`; draws of a joint likelihood are taken as they
+        are.
         """
         levels = (tails[0], 0.5, tails[1])
         if self.is_binary:
             machine, rows = self.machines[0], next(self.columns_at(X))
             logit = machine.band(X, tails, rows)
             return np.stack([-logit[::-1], logit], axis=2)
-        rng, count = np.random.default_rng(0), max(FEWEST, int(np.ceil(BEYOND / tails[0])))
-        spaced = tuple((np.arange(count) + 0.5) / count)
-        order = [rng.permutation(count) for _ in self.machines]
-        together = self.is_joint and self.machines[0].draws is not None
-        thetas = self.thetas(count, rng) if together else []
-        size, parts = max(1, HELD // (count * len(order))), []
+        if not (self.is_joint and self.machines[0].draws is not None):
+            each = zip(self.machines, self.columns_at(X))
+            f = np.stack([self._spread(k, X, levels, rows) for k, rows in each], axis=-1)
+            return class_bands(self.over_classes.logs(f, np.zeros_like(f)))
+        posts: list[Any] = [m.reported for m in self.machines]
+        thetas = [post.flat[:: -(-len(post.flat) // DRAWS)] for post in posts]
+        rng, size = np.random.default_rng(0), max(1, HELD // (DRAWS * len(thetas)))
+        parts = []
         for first in range(0, X.shape[0], size):
-            some = X[first : first + size]
-            if thetas:
-                f = np.stack(self.draws_at(some, thetas, rng), axis=-1)
-            else:
-                each = zip(self.machines, order, self.columns_at(some))
-                f = np.stack([self._spread(k, some, spaced, c)[at] for k, at, c in each], axis=-1)
+            f = np.stack(self.draws_at(X[first : first + size], thetas, rng), axis=-1)
             odds = self.over_classes.odds(f, np.zeros_like(f))  # (draws, rows, classes)
             parts.append(np.quantile(odds, levels, axis=0))
         return np.concatenate(parts, axis=1)
