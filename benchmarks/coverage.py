@@ -20,7 +20,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import brentq, minimize
-from scipy.special import expit, logit, ndtr, ndtri
+from scipy.special import expit, logit, ndtr, ndtri, softmax
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
@@ -185,6 +185,37 @@ def kernel(truth: str, share: float, n: int, p: int, method: str, seed: int) -> 
 
 
 # ---------------------------------------------------------------------------------------------
+# Three classes
+
+
+def sectors(X: Array) -> Array:
+    """Probability .8 of one class in each third of the directions, .1 of the others."""
+    k = np.floor((np.arctan2(X[:, 1], X[:, 0]) / (2 * np.pi) + 0.5) * 3).astype(int) % 3
+    return np.log(np.where(np.arange(3) == k[:, None], 0.8, 0.1))
+
+
+THREE: dict[str, tuple[int, Callable[[Array], Array]]] = {
+    "slopes": (1, lambda X: np.outer(X[:, 0], [1.5, 0.0, -1.0])),
+    "turns": (1, lambda X: 2.0 * np.sin(np.outer(X[:, 0], [1.5, 0, 1.5]) + [0, 0, np.pi / 2])),
+    "plane": (2, lambda X: np.stack([2 * np.sin(1.5 * X[:, 0]), 1.5 * X[:, 1], 0 * X[:, 0]], 1)),
+    "sectors": (2, sectors),
+}
+
+
+def classes(truth: str, share: float, n: int, p: int, method: str, seed: int) -> Scores:
+    rng = np.random.default_rng([seed, n, p])
+    X = rng.uniform(-2.5, 2.5, (n + NEW, p))
+    P = softmax(THREE[truth][1](X), axis=1)
+    y = (rng.random((n + NEW, 1)) > P.cumsum(axis=1)).sum(axis=1).clip(0, 2)
+    begun = time.process_time()
+    model = BayesianLinearSVC() if method == "linear" else BayesianSVC(width=method)
+    lower, upper = model.fit(X[:n], y[:n]).predict_interval(X[n:], LEVEL)
+    spent = time.process_time() - begun
+    width = float(np.mean(upper - lower))
+    return {"proba": inside(lower, P[n:], upper), "proba_width": width, "cpu_s": spent}
+
+
+# ---------------------------------------------------------------------------------------------
 # Groups
 
 
@@ -217,7 +248,7 @@ def mixed(truth: str, share: float, n: int, p: int, method: str, seed: int) -> S
 # ---------------------------------------------------------------------------------------------
 # Cells
 
-PARTS = {"linear": linear, "kernel": kernel, "mixed": mixed}
+PARTS = {"linear": linear, "kernel": kernel, "classes": classes, "mixed": mixed}
 FEWER = {"gpc": 250, "model": 250}  # sets that are enough of a method
 
 
@@ -233,6 +264,13 @@ def cells(part: str) -> list[tuple[str, float, int, int, str]]:
             for truth, (p, _) in FUNCTIONS.items()
             for n in (100, 200)
             for method in ("data", "model", "gpc")
+        ]
+    if part == "classes":
+        return [
+            (truth, 0.5, n, p, method)
+            for truth, (p, _) in THREE.items()
+            for n in (150, 300)
+            for method in (("data", "model", "linear") if truth == "slopes" else ("data", "model"))
         ]
     return [
         ("logistic", s, n, 3, w) for s in (0.5, 0.1) for n in (300, 1000) for w in ("data", "model")

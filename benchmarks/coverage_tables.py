@@ -18,6 +18,7 @@ PAGE = ROOT / "docs" / "how_sure.md"
 PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 CELL = ["truth", "share", "n", "p"]
 TRUTHS = ["logistic", "probit", "hinge", "flipped", "slope", "wave", "step", "ring", "waves"]
+TRUTHS += ["slopes", "turns", "plane", "sectors"]
 
 
 def read(path: Path) -> pd.DataFrame:
@@ -81,6 +82,18 @@ def kernel(rows: pd.DataFrame) -> str:
     return _table(head, lines) + f"\n{_sets(rows)}\n"
 
 
+def classes(rows: pd.DataFrame) -> str:
+    rows = _part(rows, "classes")
+    head = ["truth", "columns", "rows", "**P**", "P, model", "P, linear machine", "width of P"]
+    lines = []
+    for cell in sorted(set(rows.index.droplevel("method")), key=_order):
+        one = rows.loc[cell]
+        found = [_two(one["proba"].get(m, np.nan)) for m in ("data", "model", "linear")]
+        width = _two(one["proba_width"].get("data", np.nan))
+        lines.append([cell[0], str(cell[3]), str(cell[2]), *found, width])
+    return _table(head, lines) + f"\n{_sets(rows)}\n"
+
+
 def mixed(rows: pd.DataFrame) -> str:
     rows = _part(rows, "mixed")
     head = ["positives", "rows", "**fixed effects**", "**P, known**", "**P, new**"]
@@ -94,7 +107,7 @@ def mixed(rows: pd.DataFrame) -> str:
     return _table(head, lines) + f"\n{_sets(rows)}\n"
 
 
-TABLES = {"linear": linear, "kernel": kernel, "mixed": mixed}
+TABLES = {"linear": linear, "kernel": kernel, "classes": classes, "mixed": mixed}
 
 
 def main() -> None:
