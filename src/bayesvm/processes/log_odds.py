@@ -32,6 +32,7 @@ POINTS = 1000  # most at which kernels are compared
 SETTLED = 1e-3  # gain a row that ends a fit
 LONGER = 1.5  # length scale of the rough kernel, in the smooth one's; chosen by coverage of steps
 HELD = 2**25  # numbers in the factors of all classes; beyond, classes share one
+ROWS = 2**22  # kernel values at a time
 STEPS = 50  # of a bisection: all digits
 
 
@@ -108,10 +109,13 @@ class LogOdds:
         return m, v
 
     def quantiles(self, X: Any, levels: tuple[float, ...]) -> Array:
-        """Quantiles of the mixtures, ``(levels, n, classes)``."""
-        m, v = self.moments(X)
-        share = np.array([part.share for part in self.parts])
-        return np.stack([mixture_quantile(q, share, m, np.sqrt(v)) for q in levels])
+        """Quantiles of the mixtures, ``(levels, n, classes)``; some rows at a time."""
+        share, size = np.array([part.share for part in self.parts]), 1 + ROWS // len(self.seen.X)
+        parts = []
+        for first in range(0, X.shape[0], size):
+            m, v = self.moments(X[first : first + size])
+            parts.append([mixture_quantile(q, share, m, np.sqrt(v)) for q in levels])
+        return np.concatenate(parts, axis=1)
 
 
 def rougher(kernel: Scaled) -> tuple[Scaled, ...]:
