@@ -98,7 +98,7 @@ class Columns(Part):
         X = inner(rows.X)[:, where]
         blocks = Blocks(X, np.empty(len(X)), rows.c, block_rows(X.shape[1]))
         fitted = plain.fit_columns(blocks, Serial(), self.standardize, rows.centred)
-        return Picked(fitted.center, fitted.scale, fitted.far, where)
+        return Picked(fitted.center, fitted.scale, fitted.far, fitted.still, where)
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ class Process(Part):
         kernel, named = rows.choose_kernel(self.kernel, extent)
         kernel = kernel.kernel if named else kernel  # the prior has its amplitude
         kernel = with_groups(kernel, groups)
-        scale = plain.Standardised(inputs.center, inputs.scale, inputs.far)
+        scale = plain.Standardised(inputs.center, inputs.scale, inputs.far, inputs.still)
         how = self.inducing, self.n_inducing
         Z = inducing_points(*how, points, kernel, scale, rows.rng, TERM_ROWS)
         return Smooth(kernel, Z, inputs)

@@ -145,6 +145,18 @@ def test_a_constant_column_of_many_rows_has_scale_one(level, kind):
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("value", [2.0, 1e30, 1e300])
+def test_a_column_that_does_not_vary_is_left_out_of_other_rows(kind, value):
+    design = fitted(kind(np.column_stack([np.zeros(N), X[:, 0]])), C)
+    new = np.column_stack([np.full(N, value), X[:, 0]])
+    new[0, 0] = -1e300
+    found, same = (design.columns(kind(rows)) for rows in (new, new * [0.0, 1.0]))
+    np.testing.assert_array_equal(
+        *(x.toarray() if sparse.issparse(x) else x for x in (found, same))
+    )
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 def test_a_faint_column_is_not_a_constant_one(kind):
     """A spread of 1e-7 of the level is stored to nine digits, and counts."""
     faint = 5.0 * (1 + 1e-7 * X[:, :1])

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from bayesvm import BayesianLinearSVC
+from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.engines import Serial, Threads
 from bayesvm.inference import EM, SVI, VB, Gibbs
 from bayesvm.priors import Fixed, Ridge
@@ -711,6 +711,17 @@ def test_a_constant_column_of_any_size_changes_nothing():
         wide = np.column_stack([X, np.full(len(X), level)])
         model = BayesianLinearSVC("fixed").fit(wide, Y)
         assert_allclose(model.predict_proba(wide), plain.predict_proba(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", [BayesianLinearSVC, BayesianSVC])
+def test_a_column_that_training_rows_have_in_common_moves_no_other_row(kind):
+    """Its effect is not known, nor the unit in which other rows differ there."""
+    wide = np.column_stack([X, np.full(len(X), 3.0)])
+    model = kind().fit(wide, Y)
+    other = wide + np.append(np.zeros(X.shape[1]), 1e4)
+    assert_allclose(model.predict_proba(other), model.predict_proba(wide), rtol=1e-12)
+    own = BayesianLinearSVC(fit_intercept=False).fit(wide, Y)  # that column is the intercept
+    assert np.abs(own.predict_proba(other) - own.predict_proba(wide)).max() > 0.01
 
 
 def test_without_an_intercept_scaling_columns_changes_nothing():

@@ -84,16 +84,23 @@ class Standardised(Design):
 
     A row with an entry beyond ``far`` is scaled down as a whole until that entry is at ``far``:
     larger squares would overflow.  Mean and standard deviation of f are scaled alike, so that no
-    probability depends on it.
+    probability depends on it.  Columns that are ``still``, the same in all training rows, are zero
+    at other rows too: nothing is known of their effect, nor of the unit of a change.
     """
 
     center: Array
     scale: Array
     far: float = FAR
+    still: Array | None = None  # (p,), truth values
     width: int = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "width", int(self.scale.size))
+
+    @property
+    def _factor(self) -> Array:
+        """What columns less their centre are multiplied by."""
+        return 1.0 / self.scale if self.still is None else np.where(self.still, 0.0, 1 / self.scale)
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         X = arrays.inner(X)
@@ -103,12 +110,14 @@ class Standardised(Design):
             out = np.empty(X.shape) if out is None else out
             with np.errstate(over="ignore"):
                 np.subtract(X, self.center, out=out)  # first: exact for columns far from zero
-                out *= 1.0 / self.scale
+                out *= self._factor
                 size = np.einsum("ij,ij->", out, out)
             return out if size <= self.far**2 else self._near(X, out)
         else:
             X = arrays.double(X)
             scaled = (X - arrays.like(self.center, X)) / arrays.like(self.scale, X)
+            if self.still is not None:
+                scaled = scaled * arrays.like(np.where(self.still, 0.0, 1.0), X)
             known = not arrays.is_symbolic(X)
             if known and not arrays.total(scaled * scaled) <= self.far**2:
                 held = arrays.to_numpy(X)
@@ -135,6 +144,8 @@ class Standardised(Design):
         fraction, power = np.frexp(0.5 * x - 0.5 * center[column])
         own, unit = np.frexp(self.scale)
         fraction, power = fraction / own[column], power + 1 - unit[column]
+        if self.still is not None:
+            fraction = np.where(self.still[column], 0.0, fraction)
         most = np.full(k, -(2**20))
         np.maximum.at(most, row, np.where((fraction == 0) | np.isnan(fraction), -(2**20), power))
         off = np.maximum(most - int(np.log2(self.far)), 0)[row]
@@ -144,13 +155,13 @@ class Standardised(Design):
         """Scaled sparse rows, the centre beside them where there is one."""
         with np.errstate(over="ignore"):
             scaled = sparse.csr_array(X, dtype=float, copy=True)
-            scaled.data *= (1.0 / self.scale)[scaled.indices]
+            scaled.data *= self._factor[scaled.indices]
             size = scaled.data @ scaled.data
         if not size <= self.far**2:
             row, none = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), np.zeros(self.width)
             x = X.data.astype(float)
             scaled.data = self._shrunk(x, none, scaled.indices, row, X.shape[0])
-        shift = self.center / self.scale
+        shift = self.center * self._factor
         return Centred(scaled, shift) if np.any(shift) else scaled
 
     def with_units(self, units: Array | None) -> Self:
@@ -288,11 +299,14 @@ def fit_columns(
     """Centre and scale of the columns, weighted by the rows' weights; NaN are left out.
 
     Without an intercept columns are not ``centred``: f is then zero at the origin.  Nor are sparse
-    ones, which would be filled in.  A constant column gets scale 1, unless it is very large.
+    ones, which would be filled in.  A constant column gets scale 1, unless it is very large, and is
+    still if its centre is that constant.
     """
     if not standardize:
         return Standardised(np.zeros(blocks.width), np.ones(blocks.width), RAW_FAR)
     mean, sd, constant = column_moments(blocks, engine)
     scale = np.where(constant, np.where(np.abs(mean) > FAR, np.abs(mean), 1.0), sd)
     centred = centred and not sparse.issparse(blocks.X)
-    return Standardised(mean if centred else np.zeros(scale.size), scale)
+    center = mean if centred else np.zeros(scale.size)
+    still = constant & (center == mean)
+    return Standardised(center, scale, still=still if still.any() else None)

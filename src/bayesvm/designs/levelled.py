@@ -54,4 +54,4 @@ def levelled(columns: Standardised, X: Array) -> Standardised:
     if not found:
         return columns
     warps = columns.warps if isinstance(columns, Warped) else ()
-    return Levelled(columns.center, columns.scale, columns.far, warps, tuple(found))
+    return Levelled(columns.center, columns.scale, columns.far, columns.still, warps, tuple(found))

@@ -86,7 +86,7 @@ def warped(columns: Standardised, X: Array, c: Array) -> Standardised:
         many = values.size >= FEWEST
         curve = _curve(values, np.bincount(at.reshape(-1), c)) if many else (values, values)
         found.append((j, *curve))
-    return Warped(columns.center, columns.scale, columns.far, warps=tuple(found))
+    return Warped(columns.center, columns.scale, columns.far, columns.still, tuple(found))
 
 
 def _curve(z: Array, c: Array) -> tuple[Array, Array]:
