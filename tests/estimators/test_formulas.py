@@ -10,6 +10,7 @@ from sklearn.model_selection import cross_val_score
 import bayesvm
 from bayesvm import AdditiveSVC, BayesianLinearSVC, MixedSVC
 from bayesvm.estimators.formula_terms import terms_of
+from bayesvm.plot import TermDisplay
 from bayesvm.terms import Columns, Groups, Intercept, Process
 
 pytest.importorskip("formulae")
@@ -95,6 +96,12 @@ def test_an_additive_formula_is_its_terms():
     by_hand.fit(columns, DATA["ill"])
     assert_allclose(found.predict_proba(DATA), by_hand.predict_proba(columns), rtol=1e-10)
     assert sorted(found.partial(DATA)) == ["clinic", "columns", "intercept", "s(age)"]
+    effects = found.average_effects(DATA)
+    assert_allclose(effects, by_hand.average_effects(columns), rtol=1e-8)
+    shown = TermDisplay.from_estimator(found, DATA, points=5)
+    by_hand = TermDisplay.from_estimator(by_hand, columns, points=5)
+    for one, other in zip(shown.panels, by_hand.panels):
+        assert_allclose(one.mean, other.mean, rtol=1e-8, atol=1e-10)
     assert clone(found).fit(columns, DATA["ill"]).predict(columns[:2]).shape == (2,)
 
 

@@ -261,11 +261,14 @@ class AdditiveSVC(BayesianClassifier):
         pairs = enumerate(table.plain.tolist())
         return {j: known[k] for k, j in pairs if np.isin(made[k], table.read).any()}
 
+    def _own_columns(self, X: Any) -> Any:
+        found = self._used is not None and set(self._used) <= set(getattr(X, "columns", ()))
+        return X[self._used] if found else X
+
     def _read_new(self, X: Any, groups: Any = None) -> Any:
         if is_symbolic(X):
             return beside(X, groups, self._effects.levels)
-        if self._used is not None and hasattr(X, "columns") and set(self._used) <= set(X.columns):
-            X = X[self._used]
+        X = self._own_columns(X)
         rows = super()._read_new(X, groups)
         self._table.check_complete(rows)
         return beside(rows, self._table.labels(X) or None, self._effects.levels)

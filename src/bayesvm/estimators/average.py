@@ -107,7 +107,7 @@ def average(model: Any, X: Any, columns: Any, change: Any, level: float, groups:
     fit = model._fitted()
     if get_tags(model).input_tags.pairwise:
         raise ValueError("average_effects changes columns; a precomputed kernel has none.")
-    X = editable(X, pd)
+    X = editable(model._own_columns(X), pd)
     model._read_new(X, groups)  # wrong rows are refused before they are changed
     every = list(contrasts(model, X, columns, change))
     if not every:

@@ -177,6 +177,10 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("missing='model' needs dense rows; give X.toarray().")
         return X
 
+    def _own_columns(self, X: Any) -> Any:
+        """The columns of a table that the estimator reads."""
+        return X
+
     def _input_names(self) -> list[str]:
         """Names of the columns of the input, made up where it had none."""
         known = self._known_names
@@ -322,22 +326,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         return predictions.proba(self, X, prevalence=prevalence)  # type: ignore[no-any-return]
 
-    def predict_log_proba(self, X: Any, *args: Any, **options: Any) -> Array:
-        """Natural logarithms of :meth:`predict_proba`, which takes the same arguments.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, n_features)
-            Rows.
-        *args, **options
-            As for :meth:`predict_proba`.
-
-        Returns
-        -------
-        log_proba : array of shape (n, n_classes)
-            Never below that of the smallest number, -708.
-        """
-        return predictions.logs(self.predict_proba(X, *args, **options))
+    predict_log_proba = surface.predict_log_proba
 
     def predict(
         self, X: Any, *, costs: Any = None, abstain: Any = None, prevalence: Any = None

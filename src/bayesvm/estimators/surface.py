@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 
 from ..inputs.parameters import of_svc
 from .nested import changed, flat, separated
+from .predictions import logs
 
 SHOWN = 10  # classes, at most
 
@@ -72,6 +73,24 @@ def set_params(self: Any, **params: Any) -> Any:
     for name, changes in inner.items():
         setattr(self, name, changed(name, getattr(self, name), changes))
     return self
+
+
+def predict_log_proba(self: Any, X: Any, *args: Any, **options: Any) -> Any:
+    """Natural logarithms of :meth:`predict_proba`, which takes the same arguments.
+
+    Parameters
+    ----------
+    X : array-like or sparse of shape (n, n_features)
+        Rows.
+    *args, **options
+        As for :meth:`predict_proba`.
+
+    Returns
+    -------
+    log_proba : array of shape (n, n_classes)
+        Never below that of the smallest number, -708.
+    """
+    return logs(self.predict_proba(X, *args, **options))
 
 
 def doc_link(self: Any) -> str:

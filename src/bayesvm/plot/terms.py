@@ -98,7 +98,8 @@ class TermDisplay(Display):
         known = [t.name for t in model.terms_ if not isinstance(t.design, Intercept)]
         if unknown := [name for name in terms or () if name not in known]:
             raise ValueError(f"no term is called {unknown}; there are {known}.")
-        reader = _Reader(model, editable(inside.rows(X), pandas_for("TermDisplay")), j, label, ends)
+        rows = editable(model._own_columns(inside.rows(X)), pandas_for("TermDisplay"))
+        reader = _Reader(model, rows, j, label, ends)
         panels = [reader.panel(name, points) for name in (known if terms is None else terms)]
         ylabel = f"added to f for {label!s} ({100 * level:g}% interval)"
         return cls(panels, ylabel).plot(**kwargs)
@@ -239,6 +240,7 @@ def _points(panel: TermPanel, ax: Any, style: dict[str, Any]) -> None:
     ax.errorbar(panel.mean, at, xerr=bars, **({"fmt": "o", "markersize": 4} | style))
     ax.axvline(0.0, color="0.6", linewidth=0.8, zorder=0)
     named = len(panel.x) <= NAMED
+    ax.set_ylim(-0.5, len(panel.x) - 0.5)
     ax.set_yticks(at if named else [], panel.x if named else [])
     ax.set_xlabel("coefficient, per unit" if panel.kind == "coefficients" else "effect of group")
     if panel.kind == "coefficients":

@@ -1,0 +1,17 @@
+"""The terms of an additive model."""
+
+import numpy as np
+import pandas as pd
+
+from bayesvm import AdditiveSVC
+from bayesvm.plot import TermDisplay
+
+rng = np.random.default_rng(0)
+n = 600
+data = pd.DataFrame({"age": rng.uniform(20, 80, n), "dose": rng.exponential(size=n)})
+data["sex"], data["clinic"] = rng.choice(["f", "m"], n), rng.integers(0, 12, n)
+effect = rng.standard_normal(12)[data["clinic"]]
+f = 2 * np.sin(data["age"] / 10) + data["dose"] + effect - 1
+data["ill"] = f + rng.logistic(size=n) > 0
+model = AdditiveSVC.from_formula("ill ~ s(age) + dose + sex + (1 | clinic)", data, random_state=0)
+TermDisplay.from_estimator(model, data)
