@@ -6,9 +6,10 @@
 The tables of docs/how_sure.md are drawn from the file by coverage_tables.py.
 
 Linear: x ~ N(0, R) with R_jk = .3^|j - k|, an index e = offset + x'b of standard deviation 2 with a
-random direction b of each set, and P(y = 1 | x) a function of e.  Coefficients are compared with
-the minimiser of the expected loss, which is proportional to b for Gaussian x, so that two numbers
-are found by quadrature.
+random direction b of each set, and P(y = 1 | x) a function of e (and, where the truth is
+*quadratic*, of the square of another direction).  Coefficients are compared with the minimiser of
+the expected loss, which is proportional to b for Gaussian x, so that two numbers are found by
+quadrature.
 """
 
 from __future__ import annotations
@@ -51,7 +52,12 @@ CURVES: dict[str, Callable[[Array], Array]] = {
     # the hinge's pseudo-likelihood, normalised over the labels
     "hinge": lambda e: expit(2 * (np.maximum(0, 1 + e / 3) - np.maximum(0, 1 - e / 3))),
     "flipped": lambda e: 0.05 + 0.9 * expit(1.5 * e),  # 5 % of the labels exchanged
+    # a quadratic term of another direction is left out: here averaged over it
+    "quadratic": lambda e: expit(np.add.outer(e, QUADRATIC * (TURNS**2 - 1))) @ MASS,
 }
+QUADRATIC = 0.5
+TURNS, MASS = np.polynomial.hermite_e.hermegauss(41)
+MASS = MASS / MASS.sum()
 NODES = np.linspace(-7, 7, 4001)
 WEIGHTS = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
 
@@ -95,7 +101,13 @@ def linear_set(
     b = rng.standard_normal(p)
     b *= SD / np.sqrt(b @ R @ b)
     X = rng.standard_normal((n + NEW, p)) @ np.linalg.cholesky(R).T
-    P = CURVES[truth](offset(truth, share) + X @ b)
+    e = offset(truth, share) + X @ b
+    if truth == "quadratic":
+        u = np.random.default_rng([seed, n, p, 1]).standard_normal(p)
+        u -= (u @ R @ b) / (b @ R @ b) * b
+        P = expit(e + QUADRATIC * ((X @ u) ** 2 / (u @ R @ u) - 1))
+    else:
+        P = CURVES[truth](e)
     y = (rng.random(n + NEW) < P).astype(int)
     if np.ptp(y[:n]) == 0:
         y[0] = 1 - y[0]

@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "how_sure.md"
 PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 CELL = ["truth", "share", "n", "p"]
-TRUTHS = ["logistic", "probit", "hinge", "flipped", "slope", "wave", "step", "ring", "waves"]
-TRUTHS += ["slopes", "turns", "plane", "sectors"]
+TRUTHS = ["logistic", "probit", "hinge", "flipped", "quadratic", "slope", "wave", "step", "ring"]
+TRUTHS += ["waves", "slopes", "turns", "plane", "sectors"]
 
 
 def read(path: Path) -> pd.DataFrame:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
-from scipy.special import expit
+from scipy.special import expit, ndtr, ndtri
 from scipy.stats import multivariate_normal
 
 from bayesvm import AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
@@ -17,7 +17,7 @@ from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.likelihoods.tight import Tight
 from bayesvm.machines.calibration import Scale, fit_link
 from bayesvm.machines.posterior import DrawsPosterior
-from bayesvm.machines.skewed import Skewed
+from bayesvm.machines.skewed import COUNTED, FAR, Skewed, Spread, fit_skewed
 from bayesvm.machines.width import GRID, SPREAD, RootCovariance, Width, factor, prior_scale
 from bayesvm.model.passes import slope_block
 
@@ -67,6 +67,16 @@ def test_a_weight_of_two_is_two_rows():
         assert_allclose(a.coef_cov_, b.coef_cov_, rtol=1e-6)
         ends = [model.predict_interval(X[:5]) for model in (a, b)]
         assert_allclose(*ends, rtol=1e-5)
+
+
+def test_few_rows_are_few_by_weight():
+    """Six columns: four rows of weight two are eight rows."""
+    X, y = np.random.default_rng(0).standard_normal((4, 6)), np.array([0, 1, 0, 1])
+    how = {"standardize": False, "tol": 1e-12, "prior": "fixed", "intercept_scale": 1.0}
+    for likelihood in ("hinge", "logistic"):
+        a = BayesianLinearSVC(likelihood=likelihood, **how).fit(X, y, sample_weight=[2.0] * 4)
+        b = BayesianLinearSVC(likelihood=likelihood, **how).fit(np.tile(X, (2, 1)), np.tile(y, 2))
+        assert_allclose(a.coef_cov_, b.coef_cov_, rtol=1e-5, atol=1e-12)
 
 
 def test_the_scale_of_the_prior_is_its_expectation():
@@ -126,26 +136,68 @@ def test_the_factor_of_a_true_model_is_near_one():
     assert factor(Hinge(), y, c, m / 2, v, (m / 2, v)) > 1.5  # its scale is not the data's
 
 
-@pytest.mark.parametrize("curve", [(), (0.3, -0.2)])
-def test_variance_of_the_link(curve):
+def test_variance_of_the_link():
     """By differences of the log odds in its parameters, on the scale of the rows."""
-    scale, x = Scale(0.4, 1.7), np.array([np.log(2.0), 0.2, np.log(0.5), *curve])
-    R = np.random.default_rng(0).standard_normal((x.size, x.size))
+    scale, x = Scale(0.4, 1.7), np.array([np.log(2.0), 0.2, np.log(0.5)])
+    R = np.random.default_rng(0).standard_normal((3, 3))
     V, m, v = R @ R.T, np.linspace(-2, 3, 7), np.linspace(0, 2, 7)
-
-    def link(x):
-        plain = scale.link(x[:3], V)
-        numbers = plain.a, plain.b, plain.c, plain.centre, V
-        return Skewed(*numbers, *x[3:]) if curve else plain
-
     eps = 1e-6
-    each = eps * np.eye(x.size)
-    D = np.stack([(link(x + e).logit(m, v) - link(x - e).logit(m, v)) / (2 * eps) for e in each])
-    D, V = D[:3], V[:3, :3]  # given the curve
-    found = replace(link(x), cov=V)
+    D = [scale.link(x + e).logit(m, v) - scale.link(x - e).logit(m, v) for e in eps * np.eye(3)]
+    D = np.stack(D) / (2 * eps)
+    found = scale.link(x, V)
     own = found.variance(m, v) - replace(found, cov=None).variance(m, v)
     expected = (1.0 + found.c * v) * np.einsum("in,ij,jn->n", D, V, D)
     assert_allclose(own, expected, rtol=1e-6)
+
+
+def test_ends_of_a_curved_link_where_it_is_well_known():
+    """Then f and its numbers vary little: by differences of the log odds."""
+    x, centre, size = np.array([np.log(1.2), 0.2, np.log(0.5), 0.3, -0.2]), 0.4, 1e-8
+    R = np.random.default_rng(0).standard_normal((5, 5))
+    V, m, v = size * R @ R.T, np.linspace(-1.0, 1.5, 7), np.zeros(7)
+
+    def link(x, known=None):
+        a = np.exp(x[0])
+        return Skewed(a, x[1] - a * centre, 1.0, centre, None, *x[3:], known)
+
+    eps, sd = 1e-6, np.sqrt(size) * np.linspace(1.0, 2.0, 7)
+    D = [link(x + e).logit(m, v) - link(x - e).logit(m, v) for e in eps * np.eye(5)]
+    D, rise = np.stack(D) / (2 * eps), (link(x).logit(m + eps, v) - link(x).logit(m, v)) / eps
+    levels = (0.05, 0.5, 0.9)
+    found = link(x, Spread(x, centre, V, 0.0)).band(
+        m + sd * ndtri(np.array(levels))[:, None], m, v, levels
+    )
+    all_of_it = np.sqrt(COUNTED * (np.einsum("in,ij,jn->n", D, V, D) + (rise * sd) ** 2))
+    expected = ndtri(np.array(levels))[:, None] * all_of_it
+    assert_allclose(found - link(x).logit(m, v), expected, rtol=2e-3, atol=1e-12)
+
+
+def test_far_from_the_boundary_ends_reach_to_the_probit_curve_and_to_heavier_tails():
+    known, m, v = (
+        Spread(np.zeros(5), 0.0, 1e-12 * np.eye(5), -0.5),
+        np.array([-6.0, 6.0]),
+        np.zeros(2),
+    )
+    low, middle, high = Skewed(1.0, 0.0, 1.0, spread=known).band(
+        np.tile(m, (3, 1)), m, v, (0.05, 0.5, 0.95)
+    )
+    far = np.log(ndtr(6.0 / 1.7)) - np.log(ndtr(-6.0 / 1.7)) - 6.0
+    assert_allclose(middle, m)
+    assert_allclose(high - m, [0.5 * far, FAR * ndtri(0.95) * far], rtol=1e-4)
+    assert_allclose(low - m, [FAR * ndtri(0.05) * far, -0.5 * far], rtol=1e-4)
+
+
+def test_curved_links_of_repeated_labels_vary_as_they_say():
+    """Where rows are many the prior does not count."""
+    rng = np.random.default_rng(5)
+    m, v, c = rng.normal(0, 2.5, 3000), np.zeros(3000), np.ones(3000)
+    known = [
+        fit_skewed(np.where(rng.random(3000) < expit(m), 1.0, -1.0), m, v, c).spread
+        for _ in range(40)
+    ]
+    drawn = np.var([one.x[[0, 1, 3]] for one in known], axis=0)
+    said = np.mean([np.diag(one.cov)[[0, 1, 3]] for one in known], axis=0)
+    assert np.all((drawn < 1.6 * said) & (drawn > 0.4 * said))
 
 
 def test_uncertainty_of_the_link_is_that_of_repeated_labels():

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, log_expit, log_ndtr, ndtr
+from scipy.special import expit, log_expit, log_ndtr, ndtr, ndtri
 
 from ..core.types import Array
 from ..likelihoods import Likelihood
@@ -52,15 +52,31 @@ class Link:
         out: Array = expit(self.logit(m, v))
         return out
 
+    def band(self, f: Array, m: Array, v: Array, levels: tuple[float, ...]) -> Array:
+        """Log odds at lower end, centre and upper end of an interval, ``(3, n)``.
+
+        ``f`` are quantiles of f, as far as the link does not correct it, the median between the
+        ends; the link averages over f ~ N(m, v).  There are two intervals, around the log odds of
+        the median and around the prediction, which a link that levels off makes smaller; the ends
+        are the outer ones.
+        """
+        z, centre = self.logit(f, np.zeros_like(f)), self.logit(m, v)
+        sd, smaller = np.sqrt(self.variance(f[1], v)), self.levelled(v)
+        below, above = (np.hypot(z[k] - z[1], ndtri(levels[k]) * sd) for k in (0, 2))
+        low = np.minimum(z[1] - below, centre - below / smaller)
+        return np.stack([low, centre, np.maximum(z[1] + above, centre + above / smaller)])
+
+    def levelled(self, v: Array) -> Array:
+        """What the log odds of the mean of f are divided by in the average over f."""
+        return np.ones_like(v)
+
     def variance(self, m: Array, v: Array) -> Array:
         """Variance of the log odds at ``m``, since the link is not known exactly.
 
         Here for the shape of the curve: in the tails no rows tell a logistic from a probit one.
         Rows inform the link where f has variances like ``v``.
         """
-        z = self.logit(m, np.zeros_like(m))
-        other = log_ndtr(z / PROBIT_SLOPE) - log_ndtr(-z / PROBIT_SLOPE)
-        out: Array = np.clip(SHAPE * (other - z), -HUGE, HUGE) ** 2
+        out: Array = (SHAPE * to_probit(self.logit(m, np.zeros_like(m)))) ** 2
         return out
 
 
@@ -89,6 +105,9 @@ class Calibrated(Link):
 
     def logit(self, m: Array, v: Array) -> Array:
         return self.a * self.score(m, v)
+
+    def levelled(self, v: Array) -> Array:
+        return np.sqrt(1.0 + self.c * v)
 
     def variance(self, m: Array, v: Array) -> Array:
         shape = super().variance(m, v)
@@ -134,6 +153,13 @@ class ProbitLink(Link):
     def proba(self, m: Array, v: Array) -> Array:
         out: Array = ndtr(self.score(m, v))
         return out
+
+
+def to_probit(z: Array) -> Array:
+    """From log odds to those of the probit curve that is nearest to the logistic one."""
+    other = log_ndtr(z / PROBIT_SLOPE) - log_ndtr(-z / PROBIT_SLOPE)
+    out: Array = np.clip(other - z, -HUGE, HUGE)
+    return out
 
 
 def plain_link(probability: str, likelihood: Likelihood) -> Link | None:

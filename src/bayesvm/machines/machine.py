@@ -133,20 +133,12 @@ class Machine:
         """Log odds at lower end, centre and upper end of an interval, ``(3, n)``.
 
         By the data's width the centre is the prediction and the link's own uncertainty is added.
-        There are two intervals, around the log odds of the mean of f and around the prediction,
-        which a link that levels off makes smaller; the ends are the outer ones.
         """
         levels, rows = (tails[0], 0.5, tails[1]), self.columns(X) if rows is None else rows
         f = self.quantiles(X, levels, rows, of_link=isinstance(self.link, Calibrated))
-        z = self.link.logit(f, np.zeros_like(f))
         if self.width is None:
-            return z
-        m, v = self.moments(X, rows)
-        sd, centre = np.sqrt(self.link.variance(f[1], v)), self.link.logit(m, v)
-        below, above = (np.hypot(z[k] - z[1], ndtri(levels[k]) * sd) for k in (0, 2))
-        shrunk = np.sqrt(1.0 + self.link.c * v) if isinstance(self.link, Calibrated) else 1.0
-        low = np.minimum(z[1] - below, centre - below / shrunk)
-        return np.stack([low, centre, np.maximum(z[1] + above, centre + above / shrunk)])
+            return self.link.logit(f, np.zeros_like(f))
+        return self.link.band(f, *self.moments(X, rows), levels)
 
     def predictors(self, X: Any, thetas: Array, rng: np.random.Generator) -> Array:
         """f at new rows for draws of the coefficients, with all else drawn: ``(draws, n)``."""

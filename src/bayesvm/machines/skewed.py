@@ -7,15 +7,15 @@ link may follow that without another boundary.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, ndtri
 
 from ..core.types import Array
-from .calibration import PRIOR_PRECISION, Calibrated, Link, LinkRows, posterior_mode
+from .calibration import PRIOR_PRECISION, Calibrated, Link, LinkRows, posterior_mode, to_probit
 
 # Standard deviations of the priors of skewness and tail, chosen on folds 0 and 1 of 36 tabular sets
 # and realisations 0 to 4 of Raetsch's sets.
@@ -24,7 +24,21 @@ CURVE_SD = np.array([0.5, 0.3])
 # hundred rows it cannot be.
 USELESS = 3.0
 LARGE = 700.0  # exponents beyond would overflow
+# Chosen on simulated sets by the coverage of probabilities: standard deviation for the shape of the
+# curve, as a share of the distance to the probit one, and the share of all variances that counts.
+FAR = 0.6
+COUNTED = 0.85
+HEAVIER = 2.0  # prior standard deviation of such shares, for heavier tails; chosen likewise
 FLAT = np.array([-6.0, 0.0, 0.0])  # prior standard deviations of its parameters from their means
+
+
+class Spread(NamedTuple):
+    """What is known of the link."""
+
+    x: Array  # log a, log odds at the centre, log kappa, skewness and tail
+    centre: float
+    cov: Array
+    shape: float  # how much heavier tails are, as a share of the way from probit to logistic
 
 
 @dataclass(frozen=True)
@@ -51,18 +65,43 @@ class Skewed(Calibrated):
 
     skew: float = 0.0
     tail: float = 0.0
+    spread: Spread | None = field(default=None, compare=False, repr=False)
 
     def score(self, m: Array, v: Array) -> Array:
         s = self.a * (m + self.offset)
         out: Array = stretched(bent(s, self.skew) / np.sqrt(1.0 + self.c * v), self.tail) / self.a
         return out
 
-    def slopes(self, m: Array, v: Array) -> Array:
-        q, a, b = 1.0 + self.c * v, self.a, self.b
-        return _derivatives(a * (m - self.centre), a * m + b, q, self.skew, self.tail)[1][:3]
+    def band(self, f: Array, m: Array, v: Array, levels: tuple[float, ...]) -> Array:
+        """Log odds at lower end, centre and upper end of an interval, ``(3, n)``.
+
+        At either end f and the numbers of the link are moved together, in the direction in which
+        the log odds change most for their covariance.  Where the curve leads on to more extreme
+        log odds than rows can tell of, it may also be the probit one, and on the other side as
+        much heavier as left-out rows say.
+        """
+        if self.spread is None:
+            return super().band(f, m, v, levels)
+        x, centre, cov, shape = self.spread
+        a, middle = np.exp(x[0]), self.logit(m, v)
+        own = a * (f[1] - centre)
+        z, D = _derivatives(own, own + x[1], np.ones_like(own), x[3], x[4])
+        each, gap = cov @ D, to_probit(z)
+        gap = np.where(gap * z > 0.0, gap, 0.0)
+        ends = []
+        for k, outer in ((0, np.minimum), (2, np.maximum)):
+            sd = (f[k] - f[1]) / ndtri(levels[k])
+            turn = a * D[1] * sd
+            steps = np.sqrt(COUNTED) * ndtri(levels[k]) / np.sqrt(turn**2 + np.sum(D * each, 0))
+            log_a, b, _, skew, tail = x[:, None] + steps * each
+            s = np.exp(log_a) * (f[1] + steps * turn * sd - centre) + b
+            far = stretched(bent(s, skew), tail) - z
+            far = np.hypot(outer(far, 0.0), FAR * ndtri(levels[k]) * outer(gap, 0.0))
+            ends.append(outer(z + np.copysign(far, steps) + outer(shape * gap, 0.0), middle))
+        return np.stack([ends[0], middle, ends[1]])
 
 
-def bent(s: Array, skew: float) -> Array:
+def bent(s: Array, skew: Array | float) -> Array:
     """Log odds of a skewed link without variance and tails."""
     out: Array = np.cosh(skew) * s + 2.0 * np.sinh(skew) * log_cosh(s)
     return out
@@ -80,9 +119,9 @@ def turn_of(s: Array, skew: float) -> Array:
     return out
 
 
-def stretched(r: Array, tail: float) -> Array:
+def stretched(r: Array, tail: Array | float) -> Array:
     """Log odds with tails."""
-    if tail == 0.0:
+    if np.all(tail == 0.0):
         return r
     out: Array = np.sinh(np.clip(np.exp(tail) * np.arcsinh(r), -LARGE, LARGE))
     return out
@@ -112,13 +151,15 @@ def fit_skewed(
     that is lower by three nats, f tells nothing of the labels: the slope is then almost zero.
     """
     x, value, rows = posterior_mode(y, m, v, c, earlier)
-    prior = rows.prior_mean()
+    prior, precision = rows.prior_mean(), np.append(PRIOR_PRECISION, CURVE_SD**-2)
+    centre = np.append(prior, [0.0, 0.0])
     flat = prior + FLAT / np.sqrt(PRIOR_PRECISION)
     constant = -float(rows.c @ (rows.t * log_expit(flat[1]) + (1.0 - rows.t) * log_expit(-flat[1])))
     if constant < value - USELESS:
-        return rows.scale.link(flat, _covariance(np.append(flat, [0.0, 0.0]), rows))
-    precision = np.append(PRIOR_PRECISION, CURVE_SD**-2)
-    centre, reach = np.append(prior, [0.0, 0.0]), 6.0 / np.sqrt(precision)
+        plain = rows.scale.link(flat)
+        known = _spread(np.append(x, [0.0, 0.0]), rows, centre, precision)
+        return Skewed(plain.a, plain.b, plain.c, plain.centre, spread=known)
+    reach = 6.0 / np.sqrt(precision)
     found = minimize(
         loss_of,
         np.append(x, [0.0, 0.0]),
@@ -128,18 +169,27 @@ def fit_skewed(
         bounds=list(zip(centre - reach, centre + reach, strict=True)),
         options={"ftol": 1e-13, "gtol": 1e-8},
     ).x
-    plain, cov = rows.scale.link(found[:3]), _covariance(found, rows)
-    return Skewed(plain.a, plain.b, plain.c, plain.centre, cov, *map(float, found[3:]))
+    plain, known = rows.scale.link(found[:3]), _spread(found, rows, centre, precision)
+    skew, tail = map(float, found[3:])
+    return Skewed(plain.a, plain.b, plain.c, plain.centre, None, skew, tail, known)
 
 
-def _covariance(x: Array, rows: LinkRows) -> Array:
-    """That of (log a, b, log kappa) given the curve; of its shape see Link.variance."""
+def _spread(x: Array, rows: LinkRows, centre: Array, precision: Array) -> Spread:
+    """What rows say of the link, at x = (log a, b, log kappa, delta, tau).
+
+    The covariance is that of the numbers with other rows of the same kind, and the prior pulls them
+    by as much as their posterior second moments around its mean say.
+    """
     z, D = _slopes(x, *rows.standardised())
-    p, known = expit(z), D[:3]
-    out: Array = np.linalg.inv(
-        (known * (rows.c * p * (1.0 - p))) @ known.T + np.diag(PRIOR_PRECISION)
-    )
-    return out
+    p, gap = expit(z), to_probit(z)
+    weight, pull = rows.c * p * (1.0 - p), np.diag(precision)
+    own = (D * weight) @ D.T
+    V = np.linalg.inv(own + pull)
+    cov = V @ (own + pull @ (np.outer(x - centre, x - centre) + V) @ pull) @ V
+    both = D @ (weight * gap)  # one step of a sixth number, the share of the probit curve
+    share = float(gap @ (rows.c * (rows.t - p)) / (weight @ gap**2 - both @ V @ both + HEAVIER**-2))
+    numbers = x - np.append(np.log(rows.scale.sd), np.zeros(4))
+    return Spread(numbers, rows.scale.mean, cov, min(share, 0.0))
 
 
 class Slopes(NamedTuple):

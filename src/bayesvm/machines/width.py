@@ -10,13 +10,16 @@ of its own.  With slopes :math:`g_i`, curvatures :math:`h_i` and prior precision
 
 where :math:`\tilde g_i = g_i / (1 - h_i v_i)` is the slope without row *i*, and *T* the second
 moment of the coefficients: the penalty moves the estimate by :math:`-(A + P)^{-1}P\theta`.  With
-:math:`J = A` and :math:`T = P^{-1}` this is the posterior.  Here :math:`T = sP^{-1}`, and *s* is
-averaged over its marginal likelihood (:func:`prior_scale`): a penalty that was chosen for
-predictions is stronger than what is known of the coefficients.  *A* and *J* are taken where the
-penalty is :math:`P/s`, since curvatures are too large at an estimate that was shrunk.
+:math:`J = A` and :math:`T = P^{-1}` this is the posterior.  But a penalty that was chosen for
+predictions is stronger than what is known of the coefficients.  All sums are therefore taken where
+it is :math:`P/s`, with *s* averaged over its marginal likelihood (:func:`prior_scale`), and *T* is
+what the posterior there says: :math:`tP^{-1}`, with *t* the mean of :math:`P_jE\theta_j^2`.  The
+variance is estimated from few rows where one label is rare, *m* rows say, and is multiplied by
+1 + 2 / m, as that of Student's distribution.
 
 A calibrated link corrects the size of f and its level, and has an uncertainty of its own.
-For probabilities the directions of both are therefore taken out of the covariance.
+For probabilities the directions of both are therefore taken out of the covariance, and the penalty
+counts as far as it moves the estimate in other directions.
 
 Where there is no matrix to work with (kernels, groups, more columns than rows) all variances are
 multiplied by one number, :func:`factor`.
@@ -40,11 +43,12 @@ from ..likelihoods import Likelihood
 from ..likelihoods.tight import Tight
 from ..model.model import Problem
 from ..model.passes import Slopes
+from .calibration import masses
 from .leave_one_out import Held
 from .posterior import DrawsPosterior, GaussianPosterior, Posterior
 
 FEW_ROWS = 50_000  # rows up to which A and J are found anew where the penalty is P / s,
-PASSES = 4  # at most so often,
+PASSES = 8  # at most so often,
 SETTLED = 0.05  # or until s changes by less than this share
 EIGEN = 600  # columns up to which s is found
 FREE = 1e-4  # precision, as a share of the rows', below which a coefficient counts as not penalised
@@ -53,7 +57,6 @@ FREE = 1e-4  # precision, as a share of the rows', below which a coefficient cou
 # the coverage of coefficients.
 GRID = np.linspace(-8.0, 8.0, 97)
 SPREAD = 6.0
-PULL = 0.5  # share of the pull's variance that counts for probabilities; chosen likewise
 MOST = 9.0  # factor of variances: where classes are far apart curvatures vanish
 MOST_FITTED = 0.5  # share of the rows that are not used up by a function, at least
 
@@ -174,7 +177,7 @@ def find_width(problem: Problem, post: Any, priors: Any, some: Problem, held: He
     if not post.has_spread or model.has_gates or drawn_cells:
         return None
     P = model.precision(priors)
-    few = problem.n < model.width or problem.past is not None
+    few = problem.weight < model.width or problem.past is not None
     if few and model.likelihood.normalised:  # the rows tell too little to mend the model
         return Width()
     plain = problem.form == "dense" and isinstance(P, np.ndarray) and not few
@@ -183,7 +186,7 @@ def find_width(problem: Problem, post: Any, priors: Any, some: Problem, held: He
     # a start of chains may have coefficients at zero, with precisions to match
     if plain and np.all(np.isfinite(P)) and not (model.is_latent or model.has_residual):
         try:
-            return matrices(problem, gaussian(post), P)
+            return matrices(problem, gaussian(post), P, float(masses(held[0], held[-1]).min()))
         except np.linalg.LinAlgError:
             pass
     m, v = some.moments(gaussian(post)) if isinstance(post, GaussianPosterior) else _at(some, post)
@@ -234,15 +237,18 @@ def tight(likelihood: Likelihood) -> Likelihood:
     return likelihood if isinstance(likelihood, Tight) else Tight(likelihood)
 
 
-def matrices(problem: Problem, coef: Coef, P: Array) -> Width:
-    """Covariances of theta: of the estimate, and less what a link corrects."""
+def matrices(problem: Problem, coef: Coef, P: Array, rare: float) -> Width:
+    """Covariances of theta: of the estimate, and less what a link corrects.
+
+    ``rare`` is the weight of the rows of the rarer label.
+    """
     is_tight = isinstance(problem.model.likelihood, Tight)
     problem = problem.with_likelihood(tight(problem.model.likelihood))
     mean = coef.mean
     if not is_tight:  # the covariance of a bound is too small
         A = problem.slopes(coef).A.M
         coef = Coef(mean, _inverse(A, P))
-    first = sums = problem.slopes(coef)
+    sums = problem.slopes(coef)
     s, aim = _scaled(sums, mean, P)
     for _ in range(PASSES if problem.n <= FEW_ROWS else 0):
         old, mean = s, np.linalg.solve(sums.A.M + np.diag(P / s), aim)
@@ -250,8 +256,18 @@ def matrices(problem: Problem, coef: Coef, P: Array) -> Width:
         s, aim = _scaled(sums, mean, P)
         if np.all(np.abs(s - old) < SETTLED * old):
             break
-    cov = RootCovariance(_root(sums.A.M, P, sums.J.M + np.diag(s * P)))
-    return Width(cov=cov, left=RootCovariance(_without(first, coef.mean, P, s, problem)))
+    A, V = sums.A.M, _inverse(sums.A.M, P / s)
+    free, held = Coef(V.solve(aim), V), FREE * np.diag(A) < P
+    t = np.where(held, np.mean((P * (free.mean**2 + V.diag()))[held]) if held.any() else 1.0, 1.0)
+    cov = _root(A, P, (sums.J.M + np.diag(t * P)) * (1.0 + 2.0 / max(rare, 1.0)))
+    left = _without(sums, coef.mean, free, P, held, _intercepts(problem))
+    return Width(cov=RootCovariance(cov), left=RootCovariance(left))
+
+
+def _intercepts(problem: Problem) -> list[int]:
+    model = problem.model
+    both = zip(model.terms, model.slices, strict=True)
+    return [where.start for term, where in both if term.name == "intercept"]
 
 
 def _inverse(A: Array, P: Array) -> FullCovariance:
@@ -266,22 +282,24 @@ def _root(A: Array, P: Array, M: Array) -> Array:
     return out
 
 
-def _without(sums: Slopes, mean: Array, P: Array, s: Array, problem: Problem) -> Array:
+def _without(
+    sums: Slopes, mean: Array, free: Coef, P: Array, held: Array, intercepts: list[int]
+) -> Array:
     """The root without the directions of the mean and of the intercept.
 
-    Of the pull of the penalty what remains is that it is not the same in all directions.
+    ``free`` is the posterior with the weaker penalty.  The penalty makes of its coefficients
+    :math:`(A + P)^{-1}A` times as much; the link corrects what is common to all of them.
     """
     A, root = sums.A.M, _root(sums.A.M, P, sums.J.M)
-    shrunk = np.linalg.solve(A + np.diag(P), A)
-    own = float(mean @ A @ mean)
-    shrunk[np.diag_indices_from(shrunk)] -= own / max(own + float(P @ mean**2), 1e-300)
-    held = FREE * np.diag(A) < P
-    root = np.hstack([root, shrunk[:, held] * np.sqrt(PULL * s[held] / P[held])])
-    fixed = [mean]
-    for term, where in zip(problem.model.terms, problem.model.slices, strict=True):
-        if term.name == "intercept":
-            fixed.append(np.eye(mean.size)[where.start])
-    B = np.stack(fixed, axis=1)
+    if held.any():
+        theta = np.where(held, free.mean, 0.0)
+        B = A[:, ~held] @ np.linalg.pinv(A[np.ix_(~held, ~held)], hermitian=True)
+        own = A @ theta - B @ (A[~held] @ theta)  # given the others
+        shrunk = np.linalg.solve(A + np.diag(P), A)
+        shrunk[np.diag_indices_from(shrunk)] -= (own @ (mean * held)) / max(own @ theta, 1e-300)
+        spread = np.linalg.cholesky(free.cov.dense()[np.ix_(held, held)])
+        root = np.hstack([root, shrunk[:, held] @ spread, (shrunk @ theta)[:, None]])
+    B = np.stack([mean, *np.eye(mean.size)[intercepts]], axis=1)
     out: Array = root - B @ (np.linalg.pinv(B.T @ A @ B, hermitian=True) @ (B.T @ (A @ root)))
     return out
 
