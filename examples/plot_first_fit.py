@@ -7,6 +7,8 @@ deviations of the coefficients, class probabilities of new rows, and intervals o
 probabilities.  No penalty is tuned and nothing is cross-validated.
 """
 
+# sphinx_gallery_thumbnail_number = 3
+
 # %%
 # Fit
 # ---

@@ -8,6 +8,8 @@ after those of section 4.3 of Luts and Ormerod (2014); ``python -m papers run lu
 runs the real ones.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 # %%
 # A machine without patients
 # --------------------------

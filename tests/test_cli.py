@@ -25,9 +25,9 @@ def test_version():
 
 
 def test_demo(tmp_path):
-    out = invoke("demo", "--repeats", 1, "--draws", 6, "--output", tmp_path / "new")
+    out = invoke("demo", "--repeats", 1, "--simulations", 2, "--output", tmp_path / "new")
     assert out.exit_code == 0, out.output
-    for text in ("malignant", "90% interval", "log loss", "LinearSVC + Platt", "bayesvm-demo.png"):
+    for text in ("P(malignant)", "90% interval", "Log loss", "Lowest log loss", "bayesvm-demo.png"):
         assert text in out.output.replace("\n", "")
     assert (tmp_path / "new" / "bayesvm-demo.png").stat().st_size > 10_000
 
