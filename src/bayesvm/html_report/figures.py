@@ -240,7 +240,17 @@ def cost(frame: Any) -> Figure:
     return canvas.figure("Cost of errors", "Cost of errors per row for each threshold.")
 
 
-def partial(frame: Any, name: str, classes: Array, label: str) -> Figure:
+def scale_of(frames: list[Any]) -> tuple[float, float]:
+    """Ends of an axis of probabilities that all partial effects share."""
+    several = frames[0].index.nlevels > 1
+    names = ["mean"] if several or "lower" not in frames[0] else ["mean", "lower", "upper"]
+    low, high = _room(np.concatenate([frame[k].to_numpy() for frame in frames for k in names]))
+    return max(low, 0.0), min(high, 1.0)
+
+
+def partial(
+    frame: Any, name: str, classes: Array, label: str, scale: tuple[float, float]
+) -> Figure:
     """Average probability as a column changes."""
     several = frame.index.nlevels > 1
     parts = [frame.loc[k] for k in classes[:CURVES]] if several else [frame]
@@ -248,14 +258,8 @@ def partial(frame: Any, name: str, classes: Array, label: str) -> Figure:
     numbers = all(isinstance(v, float | int) for v in values)
     x = np.array(values, float) if numbers else np.arange(len(values), dtype=float)
     dots = not numbers or len(values) <= 5
-    ends = [c for c in ("mean", "lower", "upper") if c in frame and (c == "mean" or not several)]
-    low, high = _room(np.concatenate([frame[c].to_numpy() for c in ends]), 0.15)
-    low, high = max(low, 0.0), min(high, 1.0)
-    if high - low < 0.1:  # a flat line is drawn flat
-        middle = min(max((low + high) / 2, 0.05), 0.95)
-        low, high = middle - 0.05, middle + 0.05
     across = _room(x, 0.0 if not dots else 0.12)
-    canvas = Canvas(across, (low, high), SMALL)
+    canvas = Canvas(across, scale, SMALL)
     for k, part in enumerate(parts):
         mean = part["mean"].to_numpy()
         if "lower" in part and not several:

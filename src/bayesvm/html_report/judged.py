@@ -24,7 +24,7 @@ from ..reports.display import Inside
 from ..reports.tables import pandas_for
 
 MODEL, BOOSTING, LOGISTIC, BASE = "this model", "boosting", "logistic regression", "base rate"
-FOLDS = 5
+FOLDS, FOLDS_SLOW = 5, 3  # the latter of slow models
 FEWEST = 20  # rows, below which folds say nothing
 # Rows of the folds, so that a report of 5,000 rows and 50 columns takes less than 30 seconds:
 MOST = 10_000
@@ -53,6 +53,8 @@ class Judged:
         Intervals of this model's probabilities.
     novelty : array of shape (n,), optional
         How unlike the training rows.
+    model : estimator, optional
+        A model that was fitted to some of the rows, as the first fold left them.
     """
 
     rows: Array
@@ -66,6 +68,7 @@ class Judged:
     lower: Array | None = None
     upper: Array | None = None
     novelty: Array | None = None
+    model: Any = None
 
     @property
     def P(self) -> Array:
@@ -128,7 +131,9 @@ def by_folds(model: Any, data: Rows, level: float) -> Judged | None:
     counts = np.bincount(part.codes, minlength=len(data.classes))
     if part.codes.size < FEWEST or np.sort(counts)[-2] < 2:
         return None
-    k, units, how = min(FOLDS, int(np.sort(counts)[-2])), np.arange(some.size), "folds"
+    slow = is_slow(inside.model) and part.codes.size > MOST_SLOW // 2
+    k = min(FOLDS_SLOW if slow else FOLDS, int(np.sort(counts)[-2]))
+    units, how = np.arange(some.size), "folds"
     splitter: Any = StratifiedKFold(k, shuffle=True, random_state=0)
     if part.groups is not None:
         first = np.asarray(part.groups).reshape(some.size, -1)[:, 0]
@@ -156,7 +161,7 @@ def by_folds(model: Any, data: Rows, level: float) -> Judged | None:
     ends = joined("lower"), joined("upper"), joined("novelty")
     weights = np.ones(some.size) if part.weights is None else part.weights
     given = (some, part.codes, folds, weights, units, proba, whole.codes.size, how)
-    return Judged(*given, *ends)
+    return Judged(*given, *ends, model=parts[0][2].model)
 
 
 def on_new_rows(model: Any, data: Rows, level: float) -> Judged:
@@ -189,7 +194,7 @@ def one_fold(model: Any, data: Rows, train: Array, test: Array, level: float) ->
         proba |= rivals(seen, new, inner, len(data.classes))
     mass = np.bincount(inner.codes, inner.weights, minlength=len(data.classes)) + 0.5
     proba[BASE] = np.tile(mass / mass.sum(), (test.size, 1))
-    return replace(found, proba=proba)
+    return replace(found, proba=proba, model=fitted)
 
 
 def fit_again(model: Any, data: Rows) -> Any:

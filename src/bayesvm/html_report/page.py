@@ -39,7 +39,12 @@ def render(report: Any) -> str:
     made.filters |= {"plain": words.plain, "points": words.points, "percent": words.percent}
     made.filters |= {"number": number, "pyrepr": repr, "shell": shlex.quote}
     made.globals |= {"place": place, "extent": extent, "ranked": ranked, "signed": signed}
-    made.globals |= {"own_columns": own_columns, "largest": largest, "clear": words.is_clear}
+    made.globals |= {
+        "own_columns": own_columns,
+        "largest": largest,
+        "rates": rates,
+        "clear": words.is_clear,
+    }
     made.globals["without_cells"] = lambda frame: frame.drop(columns=own_columns(frame))
     folds = report.folds
     wide = None if folds is None else folds.pivot(index="model", columns="fold", values="log_loss")
@@ -96,6 +101,17 @@ def largest(frame: Any, most: int = 12) -> Any:
     """The effects of groups that are largest in size."""
     order = frame["mean"].abs().sort_values(ascending=False, kind="stable").index
     return frame.loc[order[:most]]
+
+
+def rates(at: Any) -> dict[str, str]:
+    """What follows from a threshold, in words; the page computes the same when it moves."""
+    share = {
+        "recall": (at["tp"], at["tp"] + at["fn"]),
+        "precision": (at["tp"], at["tp"] + at["fp"]),
+        "fpr": (at["fp"], at["fp"] + at["tn"]),
+        "error": (at["fp"] + at["fn"], at.sum()),
+    }
+    return {name: words.percent(a / b) if b else "–" for name, (a, b) in share.items()}
 
 
 def numbers(thresholds: Any) -> dict[str, Any]:

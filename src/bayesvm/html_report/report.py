@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import platform
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..files.atomic import replace_file
 from ..reports.display import Inside
+from ..reports.kernels import relevances
 from ..reports.tables import pandas_for, tails
 from . import tables
 from .judged import MODEL, Judged, Rows, as_frame, by_folds, on_new_rows
@@ -237,6 +239,7 @@ class Maker:
     ) -> None:  # fmt: skip
         self.model, self.inside, self.data, self.level = model, inside, data, level
         self.title, self.file, self.record, self.held_out = title, file, record, held_out
+        self.averaged = self.learned = 0  # rows of effects, and of the model that they are of
         self.inner, self.classes = inside.model, inside.model.classes_
         self.binary = len(self.classes) == 2
         self.shown: Rows | None = None
@@ -247,7 +250,7 @@ class Maker:
         parts: dict[str, Any] = {"figures": {}}
         judged = self.judged()
         parts |= self.columns()
-        parts |= self.effects(parts)
+        parts |= self.effects(parts, judged)
         if judged is not None:
             self.judge(judged, parts)
         parts |= self.groups() | self.machine(parts)
@@ -331,22 +334,27 @@ class Maker:
     def is_pairwise(self) -> bool:
         return bool(get_tags(self.inner).input_tags.pairwise)
 
-    def effects(self, parts: dict[str, Any]) -> dict[str, Any]:
+    def effects(self, parts: dict[str, Any], judged: Judged | None) -> dict[str, Any]:
         if self.data is None or self.is_pairwise:
             return {}
-        rows = tables.effect_rows(self.inside, self.data)
+        inside, large = self.inside, tables.width_of(self.inner) > tables.LARGE
+        if large and judged is not None and judged.model is not None:
+            inside = Inside.of(judged.model)
+            self.learned = round(inside.model.fit_.weight)
+        rows = tables.effect_rows(inside, self.data)
         frame, order = parts.get("columns"), None
         if frame is not None and len(frame) == rows.X.shape[1]:
             order = np.argsort(-frame["auc"].fillna(0).to_numpy(), kind="stable")
-        found = tables.effects(self.inside, rows, order, self.level)
+        found = tables.effects(inside, rows, order, self.level)
         if found is None:
             return {}
         self.averaged = rows.codes.size
         names = self.top_columns({"effects": found})
-        curves = tables.partial_effects(self.inside, rows, names, self.level)
+        curves = tables.partial_effects(inside, rows, names, self.level)
+        scale = figures.scale_of(list(curves.values())) if curves else (0.0, 1.0)
         for name, curve in curves.items():
             shown = words.plain(name, 40)
-            made = figures.partial(curve, shown, self.classes, self.label)
+            made = figures.partial(curve, shown, self.classes, self.label, scale)
             parts["figures"][f"partial {name}"] = made
         return {"effects": found, "partial": curves}
 
@@ -376,6 +384,13 @@ class Maker:
         model = self.inner
         out = {"relevance": tables.relevance(self.inside), "chains": tables.chains(model)}
         out["parameters"] = model.summary(level=self.level)
+        if out["relevance"] is not None:  # length scales have the names of their columns
+            known, name = relevances(self.inside)[0], out["parameters"].index.names[-1]
+            marks = {f"[{j}]": f"[{words.plain(k, 40)}]" for j, k in enumerate(known)}
+            out["parameters"] = out["parameters"].rename(
+                index=lambda text: re.sub(r"\[\d+\]", lambda m: marks.get(m[0], m[0]), str(text)),
+                level=name,
+            )
         paths = model.fit_.path if isinstance(model.fit_.path, list) else [model.fit_.path]
         drawn = figures.path(
             [np.asarray(p, float) for p in paths],
@@ -399,17 +414,19 @@ class Maker:
         columns = ["column", "problem", "action", "kind"]
         return pandas_for("report").DataFrame([tuple(f)[:4] for f in found], columns=columns)
 
-    def leaks(self, parts: dict[str, Any]) -> list[tuple[str, str]]:
-        """Columns that may give the label away, and why."""
-        out = {}
+    def leaks(self, parts: dict[str, Any]) -> list[tuple[str, str, bool]]:
+        """Columns that may give the label away, why, and whether they were left out."""
+        out: list[tuple[str, str, bool]] = []
         found, frame = parts.get("findings"), parts.get("columns")
         if found is not None:
-            some = found[found["kind"] == "leak"]
-            out = {one.column: f"{one.problem}; {one.action}" for one in some.itertuples()}
+            some = found[found["kind"] == "leak"].itertuples()
+            out += [(one.column, one.problem, one.action.startswith("left out")) for one in some]
         if frame is not None and self.data is not None and self.data.codes.size >= 50:
-            for name, area in frame["auc"][frame["auc"] >= tables.GIVEN_AWAY].items():
-                out.setdefault(str(name), f"alone it has an AUC of {area:.3f}")
-        return list(out.items())
+            named = {name for name, *_ in out}
+            high = frame["auc"][frame["auc"] >= tables.GIVEN_AWAY]
+            each = [(str(k), f"alone it has an AUC of {area:.3f}") for k, area in high.items()]
+            out += [(name, why, False) for name, why in each if name not in named]
+        return out
 
     # ----- the rest
 
@@ -428,7 +445,6 @@ class Maker:
         of: list[Any] = []
         if parts.get("effects") is not None:
             frame = parts["effects"]
-            frame = frame.sort_values("mean", key=np.abs, ascending=False, kind="stable")
             top = [(*key[-2:], row) for key, row in frame.head(200).iterrows()]
             of = [key[0] for key, row in frame.iterrows() if words.is_clear(row)]
         params = model.get_params(deep=False)
@@ -448,7 +464,8 @@ class Maker:
             "judged_rows": 0 if judged is None else judged.codes.size,
             "total_rows": 0 if judged is None else judged.total,
             "n_folds": 0 if judged is None else int(judged.folds.max()) + 1,
-            "averaged": getattr(self, "averaged", 0),
+            "averaged": self.averaged,
+            "learned": self.learned,
             "novel_share": None if novel is None else float(np.mean(novel > UNLIKE)),
             "leaks": self.leaks(parts),
             "converged": bool(model.converged_),

@@ -17,8 +17,13 @@ from ..reports.tables import pandas_for
 from .judged import Judged, Rows, take, thinned
 from .scores import auc
 
-EFFECT_ROWS, EFFECT_COLUMNS = 500, 200  # that effects are averaged over, and shown of, at most
-WORK = 4e10  # rows x columns x coefficients^2: ten seconds on one core
+EFFECT_ROWS, EFFECT_COLUMNS, FEW = (
+    500,
+    200,
+    8,
+)  # that effects are averaged over, and shown of, at most
+WORK = 4e9  # rows x columns x coefficients^2: five seconds on one core
+LARGE = 1500  # coefficients, above which effects are those of a model of fewer rows
 CURVES, POINTS, LEVELS = 6, 13, 8  # partial effects: columns, points of a curve, levels
 SHOWN = 8  # rows in the tables of single rows
 ROWS = 20_000  # of which columns are described
@@ -32,11 +37,15 @@ GIVEN_AWAY = 0.99  # AUC of one column alone from which on it may hold the label
 def effect_rows(inside: Inside, data: Rows) -> Rows:
     """Rows over which effects are averaged: as many as the model's size allows."""
     columns = max(1, min(EFFECT_COLUMNS, data.X.shape[1]))
-    model = getattr(inside.model.machines_[0], "model", None)  # a factor model has none
-    width = getattr(model, "width", data.codes.size)
+    width = width_of(inside.model)
     most = int(np.clip(WORK / (columns * width**2), 20, EFFECT_ROWS))
     part = data.take(thinned(data.codes, most))
     return Rows(inside.rows(part.X), part.codes, part.classes, part.groups)
+
+
+def width_of(model: Any) -> int:
+    """Number of coefficients of a machine; of a factor model, which has no such machine, small."""
+    return int(getattr(getattr(model.machines_[0], "model", None), "width", 100))
 
 
 def effects(inside: Inside, data: Rows, order: Array | None, level: float) -> Any:
@@ -44,10 +53,9 @@ def effects(inside: Inside, data: Rows, order: Array | None, level: float) -> An
 
     ``order`` are columns from the most to the least telling, if there are too many for all.
     """
-    columns = None
-    if data.X.shape[1] > EFFECT_COLUMNS:
-        columns = list(map(int, np.arange(EFFECT_COLUMNS) if order is None else order))
-        columns = sorted(columns[:EFFECT_COLUMNS])
+    columns, most = None, FEW if width_of(inside.model) > LARGE else EFFECT_COLUMNS
+    if data.X.shape[1] > most:
+        columns = sorted(map(int, (np.arange(most) if order is None else order)[:most]))
     try:
         frame = inside.model.average_effects(
             data.X, columns, level=level, **data.for_predictions
@@ -56,15 +64,28 @@ def effects(inside: Inside, data: Rows, order: Array | None, level: float) -> An
         return None
     given = dict(zip(inside.model._input_names(), inside.names(made=False)))
     frame = frame.rename(index=lambda name: given.get(name, name), level="name")
-    several = len(data.classes) > 2
-    size = frame["mean"].abs()
+    several, positions = len(data.classes) > 2, {v: j for j, v in enumerate(given.values())}
+    keys = list(zip(*(frame.index.get_level_values(k) for k in ("name", "change"))))
+    rate = [rate_of(data.X, positions.get(name), change) for name, change in keys]
+    size = frame["mean"].abs() * rate
     if several:
         size = size.groupby(level=["name", "change"]).transform("max")
-    keys = ["size", "name", "change"]
-    ranked = frame.assign(size=-size).sort_values(keys, kind="stable")
+    ranked = frame.assign(size=-size).sort_values(["size", "name", "change"], kind="stable")
     if several:
         ranked = ranked.sort_index(level="class", sort_remaining=False, kind="stable")
     return ranked.drop(columns="size")
+
+
+def rate_of(X: Any, j: int | None, change: str) -> float:
+    """How many standard deviations a change of a column is: less than one half for levels."""
+    if j is None or change == "+1 sd":
+        return 1.0
+    cells = X[:, [j]].toarray().ravel() if sparse.issparse(X) else _column(X, j)
+    if " against " in change:
+        hit = [change.startswith(f"{cell} against ") for cell in cells]
+    else:
+        hit = [f"{cell:g}" == change.rpartition(" to ")[2] for cell in cells]
+    return float(np.std(hit))
 
 
 def partial_effects(inside: Inside, data: Rows, names: list[str], level: float) -> dict[str, Any]:
@@ -74,6 +95,8 @@ def partial_effects(inside: Inside, data: Rows, names: list[str], level: float) 
     """
     known = inside.names(made=False)
     out: dict[str, Any] = {}
+    if width_of(inside.model) > LARGE:
+        return out
     for name in names[:CURVES]:
         if name not in known:
             continue

@@ -121,7 +121,10 @@ def is_clear(row: Any) -> bool:
 def _change(change: str) -> str:
     if change == "+1 sd":
         return "one standard deviation more"
-    return f"a change, {plain(change, 50)},"
+    if " against " in change:
+        level, _, first = change.partition(" against ")
+        return f"{plain(level, 30)} instead of {plain(first, 30)}"
+    return f"going from {plain(change, 40)}"
 
 
 def cards(facts: dict[str, Any]) -> list[Card]:
@@ -169,9 +172,12 @@ def notes(facts: dict[str, Any]) -> list[Note]:
                 other = "a kernel model" if facts["estimator"] != "BayesianSVC" else "other columns"
                 text = f"The log loss of {name} is lower: consider {other}, or {name} itself."
                 out.append(Note("fair", text))
-    for name, why in facts["leaks"]:
-        text = f"{plain(name)} may give the label away ({plain(why, 160)}): is it known in advance?"
-        out.append(Note("bad", text))
+    for name, why, left_out in facts["leaks"]:
+        if left_out:
+            out.append(Note("fair", f"{plain(name)} gives the label away and was left out."))
+        else:
+            why = f"{plain(name)} may give the label away ({plain(why, 160)})"
+            out.append(Note("bad", f"{why}: is it known in advance?"))
     if not facts["converged"]:
         out.append(Note("bad", "The fit has not converged; see The fit."))
     chains = facts["chains"]
