@@ -235,7 +235,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.fit_ = fit
         if text := fit.unfinished(type(self).__name__):
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
-        elif data is not None:
+        elif data is not None and not fit.stopped:
             columns = not self.__sklearn_tags__().input_tags.pairwise
             if text := warning_of(type(self).__name__, fit, data, columns):
                 warn(text)
