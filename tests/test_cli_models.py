@@ -18,6 +18,8 @@ COLUMNS = ("mean radius", "mean texture", "mean perimeter", "mean area", "site")
 
 
 def invoke(*args):
+    if args[0] == "fit" and not {"-m", "--model"} & set(map(str, args)):
+        args = (*args, "-m", "linear")
     return CliRunner().invoke(app, [str(a) for a in args])
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("pandas")
-
 from bayesvm.cleaning.cells import DateStyle, NumberStyle, as_text
+
+pytest.importorskip("pandas")
 
 
 def read(texts):
@@ -75,6 +75,8 @@ def test_dates_in_text(texts, days):
 
 
 def test_texts_of_cells():
-    codes, texts = as_text(np.array(["a ", None, "?", 1.0, 1, np.nan, " a", "N/A", "b  c"], object))
+    codes, texts = as_text(
+        np.array(["a ", None, "?", 1.0, 1, np.nan, " a", "N/A", "1.0", "b  c"], object)
+    )
     assert texts == ["a", "1", "b c"]
-    assert codes.tolist() == [0, -1, -1, 1, 1, -1, 0, -1, 2]
+    assert codes.tolist() == [0, -1, -1, 1, 1, -1, 0, -1, 1, 2]

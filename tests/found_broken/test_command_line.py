@@ -18,6 +18,8 @@ pytest.importorskip("skops")
 
 
 def invoke(*args):
+    if args[0] == "fit" and not {"-m", "--model"} & set(map(str, args)):
+        args = (*args, "-m", "linear")
     return CliRunner().invoke(app, [str(a) for a in args])
 
 

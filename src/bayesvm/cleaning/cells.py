@@ -31,6 +31,7 @@ DAYS = (  # formats of dates; of those that read as many cells, the first
 )  # fmt: skip
 TIMES = (" %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 LIKE_DATE = re.compile(r"\d{1,4}[-/. ][\w]{1,9}[-/. ,]+\d{1,4}\b.*|[^\W\d]{3,9} \d{1,2}, \d{4}.*")
+WHOLE = re.compile(r"-?\d+\.0")  # as programs write whole numbers beside missing cells
 COMPACT = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
 
 
@@ -48,7 +49,8 @@ def as_text(cells: Any) -> tuple[Array, list[str]]:
 def _text(value: Any) -> str:
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
-    return " ".join(str(value).split())
+    text = " ".join(str(value).split())
+    return text[:-2] if WHOLE.fullmatch(text) else text
 
 
 @dataclass(frozen=True)

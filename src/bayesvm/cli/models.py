@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,22 +12,12 @@ import pandas as pd
 import typer
 
 from ..reports.display import Inside
-from .labelled import Labelled, group_labels, training_rows
+from .choosing import KINDS, Fitter, build, prepared
+from .labelled import group_labels, training_rows
 from .printing import show_findings, show_left_out, show_model
 from .tables import READERS, as_numbers, check_apart, read_table, write_table
 from .terminal import check_input, check_output, one_line_each, plain_console, show_file
 
-KINDS = {
-    "linear": "BayesianLinearSVC",
-    "kernel": "BayesianSVC",
-    "mixed": "MixedSVC",
-    "additive": "AdditiveSVC",
-    "vectors": "PCVC",
-    "relevance": "RVC",
-    "factors": "FactorSVC",
-}
-WITH_COEFFICIENTS = ("linear", "mixed", "additive")
-SLOWER = {"linear": 1.0, "mixed": 1.0, "additive": 1.0}  # powers of n that fits take; others 1.5
 DIGITS = 6  # of predictions
 
 Data = Annotated[
@@ -57,8 +46,9 @@ def fit(
         ),
     ] = None,
     kind: Annotated[
-        str, typer.Option("--model", "-m", help=f"One of {', '.join(KINDS)}.")
-    ] = "linear",
+        str,
+        typer.Option("--model", "-m", help=f"One of auto (linear or kernel), {', '.join(KINDS)}."),
+    ] = "auto",
     likelihood: Annotated[
         str | None, typer.Option(help="logistic, hinge, soft_hinge or probit.")
     ] = None,
@@ -101,52 +91,51 @@ def fit(
     """
     from ..files.record import Record
     from ..files.storage import save, skops_io
-    from .work import Clock, Work, fit_parameters, left_out, pilot_seconds
+    from .work import FOLDS, Clock, Work, left_out
 
     console, clock = plain_console(), Clock(time_limit)
     path = output or data.with_suffix(".bayesvm")
     check_apart(data, path)
     check_output(path)
-    kind = "mixed" if groups and kind == "linear" else kind
+    if kind == "auto":
+        kind = "mixed" if groups else "linear" if prior else "auto"
     given = {"likelihood": likelihood, "prior": prior, "inference": inference}
-    options = {name: value for name, value in given.items() if value is not None}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    options |= {"random_state": seed, "n_jobs": jobs}
+    kinds = ("linear", "kernel") if kind == "auto" else (kind,)
     with one_line_each(), Work(plain_console(stderr=True)).shown() as work:
         skops_io()  # rather than after the work
-        roles = {"--groups": groups or [], "--id": identifier or [], "--drop": drop or []}
-        estimator = build(kind, {**options, "random_state": seed, "n_jobs": jobs}, bool(groups))
+        estimators = [build(name, options, bool(groups)) for name in kinds]
         frame = read_table(data)
+        roles = {"--groups": groups or [], "--id": identifier or [], "--drop": drop or []}
         others = {"--keep": keep or [], "--use": use or [], "--categorical": categorical or []}
         check_columns(frame, {"--target": [target], **roles, **others}, weight)
         labelled = training_rows(
             frame, target, weight, roles["--groups"], [*roles["--id"], *roles["--drop"]]
         )
         work.step("looking at the columns")
-        model = prepared(kind, estimator, labelled, use, categorical)
-        findings = (*labelled.findings, *model[0].findings_)
-        show_findings(console, data, len(frame), labelled, model[0], findings)
-        model.set_params(model__callbacks=[clock])
-        guess = pilot_seconds(model, labelled, SLOWER.get(kind, 1.5))
-        folds = 4.0 / jobs if check else 0.0
-        work.step(f"fitting {KINDS[kind]}", None if guess is None else guess * (1.0 + folds))
-        begin = time.monotonic()
-        rows = model[0].transform(labelled.X)
-        named = fit_parameters(labelled)
-        model[1].fit(rows, labelled.y, **{k.removeprefix("model__"): v for k, v in named.items()})
-        seconds = time.monotonic() - begin
+        each = [
+            prepared(name, estimator, labelled, use, categorical)
+            for name, estimator in zip(kinds, estimators, strict=True)
+        ]
+        findings = (*labelled.findings, *each[0][0].findings_)
+        show_findings(console, data, len(frame), labelled, each[0][0], findings)
+        fitter = Fitter(labelled, work, clock, 1.0 + ((FOLDS - 1) / jobs if check else 0.0))
+        if len(each) == 1:
+            model = fitter.fit(kind, each[0], fitter.guess(kind, each[0]))
+        else:
+            model = fitter.better(each[0], each[1], console)
         if model[1].fit_.stopped:
             console.print("the fit was ended by --time-limit before it had converged")
         about: dict[str, Any] = {
             "data": data.name, "target": target, "rows": len(labelled.y), "findings": findings,
             "groups": tuple(roles["--groups"]), "id": tuple(roles["--id"]), "level": level,
-            "keep": tuple(keep or ()), "weight": weight or "", "seconds": seconds,
+            "keep": tuple(keep or ()), "weight": weight or "", "seconds": fitter.seconds,
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
         }  # fmt: skip
-        model.set_params(model__callbacks=None)
         save(model, path, Record(**about))
         if check:
-            timed = model.set_params(model__callbacks=[clock])
-            held = left_out(timed, labelled, jobs, work, clock, seconds)
-            model.set_params(model__callbacks=None)
+            held = left_out(model, labelled, jobs, work, clock, fitter.seconds)
             save(model, path, Record(**about, left_out=held))
     if check:
         show_left_out(console, held, model.classes_)
@@ -248,40 +237,3 @@ def check_columns(frame: pd.DataFrame, named: dict[str, list[str]], weight: str 
     if wrong:
         known = ", ".join(map(str, frame.columns))
         raise ValueError(f"there is no column {', '.join(wrong)}; the columns are {known}")
-
-
-def build(kind: str, options: dict[str, Any], grouped: bool) -> Any:
-    """The estimator, with options that it has."""
-    import bayesvm
-
-    from ..estimators.choices import SCHEMES
-
-    if kind not in KINDS:
-        raise ValueError(f"--model {kind} is not known; choose one of {', '.join(KINDS)}")
-    if grouped != (kind == "mixed"):
-        raise ValueError(
-            "--model mixed needs --groups COLUMN"
-            if kind == "mixed"
-            else f"--groups is for --model mixed; it has no meaning for --model {kind}"
-        )
-    cls = getattr(bayesvm, KINDS[kind])
-    known = cls().get_params()
-    if idle := [f"--{name}" for name in options if name not in known]:
-        raise ValueError(f"{', '.join(idle)} has no meaning for --model {kind}")
-    inference = options.get("inference", "vb")
-    if inference not in SCHEMES:
-        raise ValueError(
-            f"--inference {inference} is not known; choose one of {', '.join(SCHEMES)}"
-        )
-    return cls(**options)
-
-
-def prepared(kind: str, estimator: Any, data: Labelled, use: Columns, categorical: Columns) -> Any:
-    """Cleaner and estimator, the cleaner fitted."""
-    from ..cleaning.cleaner import TableCleaner
-    from ..estimators.pipeline import Pipeline
-
-    if not data.X.shape[1]:
-        raise ValueError("there are no columns besides the labels")
-    cleaner = TableCleaner(categorical, use, reference=kind in WITH_COEFFICIENTS)
-    return Pipeline([("clean", cleaner.fit(data.X, data.y)), ("model", estimator)])

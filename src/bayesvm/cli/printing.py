@@ -13,6 +13,7 @@ from rich.table import Table
 from ..cleaning.columns import Levels
 from ..cleaning.findings import Finding
 from ..reports.display import Inside
+from ..reports.kernels import relevances
 from .labelled import Labelled
 from .terminal import printable
 
@@ -68,6 +69,19 @@ def scores(proba: Any, codes: Any, weights: Any) -> tuple[float, float, float]:
     return error, loss, square
 
 
+def length_scales(inside: Inside) -> dict[str, str]:
+    """Names of the length scales of a kernel by the columns that they belong to."""
+    if not hasattr(inside.model, "kernel_"):
+        return {}
+    try:
+        names, parts = relevances(inside)
+    except ValueError:  # one for all columns, or none
+        return {}
+    if len(parts) != 1:
+        return {}
+    return {f"length_scale[{j}]": f"length scale of {name}" for j, name in enumerate(names)}
+
+
 def show_model(console: Console, machine: Any, level: float = 0.9) -> None:
     """Parameters with their uncertainty; of many, those that are surest of their sign."""
     inside = Inside.of(machine)
@@ -81,8 +95,10 @@ def show_model(console: Console, machine: Any, level: float = 0.9) -> None:
             frame = frame[frame.index.isin(surest)]
         frame = frame.iloc[:ROWS]
     table = Table("name", *frame.columns, box=None, pad_edge=False)
+    scales = length_scales(inside)
     for name, row in frame.iterrows():
         label = " ".join(map(str, name)) if isinstance(name, tuple) else str(name)
+        label = scales.get(label, label)
         table.add_row(printable(label), *(f"{value:.3g}" for value in row))
     console.print(table)
     if total > ROWS:

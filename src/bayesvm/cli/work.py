@@ -136,8 +136,9 @@ def left_out(
     pairs = list(folds.split(data.y, data.y))
     each = SHARE * seconds
     work.step(f"checking on rows left out, {len(pairs)} folds", each * len(pairs) / jobs)
+    model = clone(model).set_params(model__callbacks=[clock])
     if jobs > 1:
-        model = clone(model).set_params(model__n_jobs=1)
+        model.set_params(model__n_jobs=1)
     tasks = (
         delayed(_one_fold)(model, data, *pair)
         for pair in pairs

@@ -306,6 +306,8 @@ def _log_odds(ready: Prepared, settings: Settings) -> LogOdds | None:
     data = given["width"] == "data" and given["probability"] == "calibrated"
     if not data or not ready.exact or ready.amplitude is None:
         return None
+    if isinstance(design.inputs, Levelled):
+        settings = replace(settings, groups=design.inputs.groups(settings.groups))
     kernel = Scaled(ready.amplitude, design.kernel.kernel)
     return LogOdds(kernel, settings.seen(ready.points, ready.machines), design.inputs)
 

@@ -1,0 +1,157 @@
+"""``bayesvm fit`` and ``bayesvm predict`` with tables as people have them."""
+
+import io
+
+import numpy as np
+import pytest
+
+import bayesvm
+from bayesvm.cli import app
+from bayesvm.datasets import simulate_messy_table
+from bayesvm.files.storage import load_with_record
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("skops")
+CliRunner = pytest.importorskip("typer.testing").CliRunner
+
+
+def invoke(*args):
+    done = CliRunner().invoke(app, [str(a) for a in args])
+    assert done.exit_code == 0, done.output
+    return " ".join(done.output.split())
+
+
+@pytest.fixture(scope="module")
+def messy(tmp_path_factory):
+    path = tmp_path_factory.mktemp("messy") / "customers.csv"
+    simulate_messy_table(600, np.random.default_rng(0)).to_csv(path, index=False, sep=";")
+    text = invoke("fit", path, "-t", "cancelled", "-m", "linear", "--id", "customer_id",
+                  "--keep", "city", "--level", "0.8")  # fmt: skip
+    return path, text
+
+
+def test_one_run_lists_everything(messy):
+    from bayesvm.cli.choosing import loss
+    from bayesvm.cli.printing import scores
+
+    path, text = messy
+    for part in ("cancelled 29 rows without a label left out", "dates, such as", "read as year",
+                 "numbers as text, such as", "taken for missing", "free text", "it is empty",
+                 "all cells are 'USD' left out", "closing_reason this column alone gives the",
+                 "on 571 rows left out error log loss", "levels are relative to"):  # fmt: skip
+        assert part in text, part
+    model, record = load_with_record(path.with_suffix(".bayesvm"))
+    assert record.rows == 571
+    assert (record.target, record.id, record.keep) == ("cancelled", ("customer_id",), ("city",))
+    assert record.findings[1:] == tuple(model[0].findings_)
+    held = record.left_out
+    assert set(held.proba) == {"model", "logistic regression", "base rate"}
+    table = pd.read_csv(path, sep=";", dtype=str, keep_default_na=False)
+    labels = table["cancelled"].iloc[held.rows]
+    assert (model.classes_[held.codes] == labels).all()
+    shares = np.bincount(held.codes) / 571
+    np.testing.assert_allclose(held.proba["base rate"].mean(axis=0), shares, atol=0.002)
+    losses = {name: scores(p, held.codes, held.weights)[1] for name, p in held.proba.items()}
+    assert losses["model"] < losses["base rate"]
+    assert losses["model"] == pytest.approx(loss(model), abs=0.03)  # left out by rows, not folds
+
+
+def test_folds_leave_rows_out(messy):
+    """The rows of a fold are predicted by a pipeline fitted to the others."""
+    from sklearn.base import clone
+
+    path, _ = messy
+    model, record = load_with_record(path.with_suffix(".bayesvm"))
+    table = pd.read_csv(path, sep=";", dtype=str, keep_default_na=False).iloc[record.left_out.rows]
+    out = record.left_out.folds == 2
+    X, y = table.drop(columns=["cancelled", "customer_id"]), table["cancelled"].to_numpy()
+    again = clone(model).fit(X[~out], y[~out]).predict_proba(X[out])
+    np.testing.assert_allclose(record.left_out.proba["model"][out], again, rtol=1e-9)
+
+
+def test_predictions_of_new_rows(messy, tmp_path):
+    path, _ = messy
+    new = simulate_messy_table(6, np.random.default_rng(1))
+    new = new.drop(columns=["cancelled", "closing_reason", "fax"]).iloc[:, ::-1]
+    new.loc[0, ["city", "plan", "income"]] = "Atlantis", "platinum", ""
+    new.to_json(tmp_path / "new.jsonl", orient="records", lines=True)
+    args = ("predict", path.with_suffix(".bayesvm"), tmp_path / "new.jsonl", "--keep", "plan")
+    text = CliRunner().invoke(app, [str(a) for a in args]).stdout
+    found = pd.read_csv(io.StringIO(text), dtype=str)
+    names = ["customer_id", "city", "plan", "prediction", "p_no", "p_no_low", "p_no_high", "p_yes",
+             "p_yes_low", "p_yes_high", "set", "novelty"]  # fmt: skip
+    assert list(found.columns) == names
+    assert found["city"].tolist() == new["city"].tolist()
+    model = bayesvm.load(path.with_suffix(".bayesvm"))
+    p = model.predict_proba(new)[:, 1]
+    np.testing.assert_allclose(found["p_yes"].astype(float), p, rtol=1e-5)
+    low, high = model.predict_interval(new, level=0.8)
+    np.testing.assert_allclose(found["p_yes_low"].astype(float), low[:, 1], rtol=1e-5)
+    assert max(len(cell.lstrip("0.")) for cell in found["p_yes"]) <= 6
+
+
+def test_groups_weights_and_codes(tmp_path):
+    rng = np.random.default_rng(0)
+    n = 300
+    ward, x = rng.integers(0, 12, n), rng.standard_normal(n)
+    f = x + 2 * rng.standard_normal(12)[ward]
+    table = pd.DataFrame({"ward": ward, "x": x, "w": rng.integers(1, 3, n).astype(object)})
+    table["y"] = (f + 0.5 * rng.logistic(size=n) > 0).astype(int)
+    table.loc[0, "ward"] = table.loc[1, "w"] = None
+    path = tmp_path / "t.csv"
+    table.to_csv(path, index=False)
+    text = invoke("fit", path, "-t", "y", "--groups", "ward", "--weight", "w", "--no-check")
+    assert "ward 1 row without a group left out" in text
+    assert "w 1 row without a weight left out" in text
+    model, record = load_with_record(path.with_suffix(".bayesvm"))
+    assert type(model[-1]).__name__ == "MixedSVC"
+    used = table.iloc[2:].astype({"ward": int, "w": float})
+    same = bayesvm.MixedSVC(random_state=0).fit(
+        used[["x"]], used["y"], used["w"], groups=used["ward"].astype(str)
+    )
+    new = pd.DataFrame({"x": [0.5, 0.5], "ward": ["3", "99"]})
+    new.to_csv(tmp_path / "new.csv", index=False)
+    invoke("predict", path.with_suffix(".bayesvm"), tmp_path / "new.csv", "-o", tmp_path / "p.csv")
+    found = pd.read_csv(tmp_path / "p.csv")
+    want = same.predict_proba(new[["x"]], groups=new["ward"])
+    np.testing.assert_allclose(found[["p_0", "p_1"]], want, rtol=1e-4)
+    assert found["prediction"].dtype.kind == "i"
+
+
+def test_the_model_is_chosen_by_rows_left_out(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((160, 2))
+    for name, f in (("line", 3 * X[:, 0]), ("ring", 3 * (X**2).sum(axis=1) - 4)):
+        table = pd.DataFrame(X, columns=["a", "b"])
+        table["y"] = np.where(f + rng.logistic(size=160) > 0, "in", "out")
+        path = tmp_path / f"{name}.csv"
+        table.to_csv(path, index=False)
+        text = invoke("fit", path, "-t", "y", "--no-check")
+        kind = {"line": "linear machine: log loss", "ring": "kernel machine: log loss"}[name]
+        assert kind in text
+
+
+def test_time_limit_ends_the_work(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((200, 3)), columns=list("abc"))
+    table["y"] = table["a"] + rng.standard_normal(200) > 0
+    path = tmp_path / "t.csv"
+    table.to_csv(path, index=False)
+    text = invoke("fit", path, "-t", "y", "-m", "linear", "--time-limit", "0")
+    assert "ended by --time-limit before it had converged" in text
+    assert "no time left to check" in text
+    assert bayesvm.load(path.with_suffix(".bayesvm")).predict(table).dtype.kind == "U"
+
+
+def test_names_with_control_characters_are_written_out(tmp_path):
+    rng = np.random.default_rng(0)
+    name = "\x1b[31mred\nline"
+    table = pd.DataFrame({name: rng.standard_normal(60), "y": rng.choice(["no", "yes"], 60)})
+    table["bell\a"] = "one\x07value"
+    path = tmp_path / "t.csv"
+    table.to_csv(path, index=False)
+    text = CliRunner().invoke(app, ["fit", str(path), "-t", "y", "-m", "linear", "--no-check"])
+    assert text.exit_code == 0, text.output
+    assert "\\x1b[31mred\\nline" in text.output
+    assert "\x1b[31m" not in text.output
+    assert "\a" not in text.output
