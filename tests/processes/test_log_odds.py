@@ -83,7 +83,7 @@ def test_points_that_were_not_compared_count(monkeypatch):
 
 def test_steps_are_covered():
     inside = []
-    for seed in range(6):
+    for seed in range(3):
         X, y = data(200, seed)
         new = np.random.default_rng(seed).uniform(-2.5, 2.5, (200, 1))
         low, high = BayesianSVC().fit(X, y).predict_interval(new)
@@ -92,11 +92,11 @@ def test_steps_are_covered():
 
 
 def test_intervals_follow_labels():
-    X, y = data(80)
+    X, y = data(60)
     low, high = BayesianSVC().fit(X, y).predict_interval(X)
     flipped = BayesianSVC().fit(X, 1 - y).predict_interval(X)
     np.testing.assert_allclose(flipped[0][:, ::-1], low, atol=1e-4)
-    X, y = classes()
+    X, y = classes(60)
     low, high = BayesianSVC().fit(X, y).predict_interval(X)
     order = np.array([2, 0, 1])  # class k is now called order[k]
     moved = BayesianSVC().fit(X, order[y]).predict_interval(X)

@@ -32,6 +32,7 @@ POINTS = 1000  # most at which kernels are compared
 SETTLED = 1e-3  # gain a row that ends a fit
 LONGER = 1.5  # length scale of the rough kernel, in the smooth one's; chosen by coverage of steps
 HELD = 2**25  # numbers in the factors of all classes; beyond, classes share one
+NEGLIGIBLE = 1e-3  # probability of a kernel that is left out
 ROWS = 2**22  # kernel values at a time
 STEPS = 50  # of a bisection: all digits
 
@@ -72,9 +73,11 @@ class LogOdds:
                 fits = fit_shared(process, labels, site, start, SETTLED)
                 start = sites_of(fits)
                 evidence.append(sum(fit.bound for fit in fits) / min(len(fits), 2))
-                found.append((kernel, self._continued(kernel, some.X, fits)))
-        shares = softmax(evidence)
-        return [Part(k, float(p), each) for (k, each), p in zip(found, shares, strict=True)]
+                found.append((kernel, fits))
+            shares = softmax(evidence)
+            shares[shares < NEGLIGIBLE] = 0.0
+            each = [(k, p, f) for (k, f), p in zip(found, shares / shares.sum(), strict=True) if p]
+            return [Part(k, float(p), self._continued(k, some.X, f)) for k, p, f in each]
 
     def _continued(self, kernel: Scaled, X: Array, fits: Sequence[SiteFit]) -> list[Predictor]:
         """The processes of all classes given all points.
