@@ -257,10 +257,36 @@ def mixed(truth: str, share: float, n: int, p: int, method: str, seed: int) -> S
     }
 
 
+def clusters(truth: str, share: float, n: int, p: int, method: str, seed: int) -> Scores:
+    """One coefficient in groups of ten rows, with an intercept of each of standard deviation one.
+
+    ``within``: one, of a column of which rows differ.  ``between``: one, of a column that rows of a
+    group have in common.  ``slopes``: none on average, of a time whose slopes in groups differ by a
+    standard deviation of one, which the model leaves out.
+    """
+    rng, G = np.random.default_rng([seed, n, p, 10]), n // 10
+    groups, X = np.repeat(np.arange(G), 10), rng.standard_normal((n, p))
+    X[:, 1] = rng.standard_normal(G)[groups]
+    f = X[:, 0] + X[:, 1] + rng.standard_normal(G)[groups]
+    if truth == "slopes":
+        X[:, 2] = np.tile(np.linspace(-1.5, 1.5, 10), G)
+        f = f + rng.standard_normal(G)[groups] * X[:, 2]
+    y = (rng.random(n) < expit(f)).astype(int)
+    begun = time.process_time()
+    ends = MixedSVC(width=method).fit(X, y, groups=groups).coef_interval(LEVEL)
+    spent, at = time.process_time() - begun, ["within", "between", "slopes"].index(truth)
+    low, high = (float(end[0, at]) for end in ends)
+    held = low <= (0.0 if truth == "slopes" else 1.0) <= high
+    return {"coef": float(held), "coef_width": high - low, "cpu_s": spent}
+
+
 # ---------------------------------------------------------------------------------------------
 # Cells
 
-PARTS = {"linear": linear, "kernel": kernel, "classes": classes, "mixed": mixed}
+PARTS = {
+    **{"linear": linear, "kernel": kernel, "classes": classes},
+    **{"mixed": mixed, "clusters": clusters},
+}
 FEWER = {"gpc": 250, "model": 250}  # sets that are enough of a method
 
 
@@ -284,6 +310,9 @@ def cells(part: str) -> list[tuple[str, float, int, int, str]]:
             for n in (150, 300)
             for method in (("data", "model", "linear") if truth == "slopes" else ("data", "model"))
         ]
+    if part == "clusters":
+        each = [(t, 0.5, n, 3) for t in ("within", "between", "slopes") for n in (100, 300, 1000)]
+        return [(*cell, method) for cell in each for method in ("data", "model")]
     return [
         ("logistic", s, n, 3, w) for s in (0.5, 0.1) for n in (300, 1000) for w in ("data", "model")
     ]

@@ -18,7 +18,7 @@ PAGE = ROOT / "docs" / "how_sure.md"
 PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 CELL = ["truth", "share", "n", "p"]
 TRUTHS = ["logistic", "probit", "hinge", "flipped", "quadratic", "slope", "wave", "step", "ring"]
-TRUTHS += ["waves", "slopes", "turns", "plane", "sectors"]
+TRUTHS += ["waves", "within", "between", "slopes", "turns", "plane", "sectors"]
 
 
 def read(path: Path) -> pd.DataFrame:
@@ -107,7 +107,21 @@ def mixed(rows: pd.DataFrame) -> str:
     return _table(head, lines) + f"\n{_sets(rows)}\n"
 
 
-TABLES = {"linear": linear, "kernel": kernel, "classes": classes, "mixed": mixed}
+def clusters(rows: pd.DataFrame) -> str:
+    rows = _part(rows, "clusters")
+    head = ["coefficient", "groups", "**covered**", "model", "width", "model's"]
+    lines = []
+    for cell in sorted(set(rows.index.droplevel("method")), key=_order):
+        one = rows.loc[cell]
+        each = [(v, m) for v in ("coef", "coef_width") for m in ("data", "model")]
+        lines.append([cell[0], str(cell[2] // 10), *(_two(one[v].get(m, np.nan)) for v, m in each)])
+    return _table(head, lines) + f"\n{_sets(rows)}\n"
+
+
+TABLES = {
+    **{"linear": linear, "kernel": kernel, "classes": classes},
+    **{"mixed": mixed, "clusters": clusters},
+}
 
 
 def main() -> None:

@@ -62,7 +62,7 @@ def clustered(problem: Problem, post: Any, priors: Any, width: Width | None) -> 
         return width
     P, p = model.precision(priors), model.slices[model.grouped[0]].start
     sizes = [model.terms[k].design.G for k in model.grouped]
-    few = problem.n < model.width or (drawn and post.flat.shape[0] <= 2 * model.width)
+    few = problem.weight < model.width or (drawn and post.flat.shape[0] <= 2 * model.width)
     if few or not 0 < p <= EIGEN or sum(sizes) * p > HELD or not np.all(np.isfinite(split(P)[0])):
         return width
     problem = problem.with_likelihood(tight(model.likelihood))
