@@ -5,7 +5,9 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.datasets import load_wine
 from typer.testing import CliRunner
 
 from bayesvm import __version__
@@ -24,10 +26,20 @@ def test_version():
     assert out.output == f"bayesvm {__version__}\n"
 
 
-def test_demo(tmp_path):
+def test_demo(tmp_path, monkeypatch):
+    wine, kinds = load_wine(return_X_y=True, as_frame=True)
+    small = wine.iloc[:130, :4], np.where(kinds[:130], "malignant", "benign")  # two classes
+    monkeypatch.setattr("bayesvm.cli.demo._tumours", lambda: small)
+    monkeypatch.setattr("bayesvm.cli.demo._data", lambda: {"tumours": small})
     out = invoke("demo", "--repeats", 1, "--simulations", 2, "--output", tmp_path / "new")
     assert out.exit_code == 0, out.output
-    for text in ("P(malignant)", "90% interval", "Log loss", "Lowest log loss", "bayesvm-demo.png"):
+    for text in (
+        "P(malignant)",
+        "90% interval",
+        "Log loss",
+        "Lowest log loss",
+        "bayesvm-demo.html",
+    ):
         assert text in out.output.replace("\n", "")
     assert (tmp_path / "new" / "bayesvm-demo.png").stat().st_size > 10_000
 

@@ -22,8 +22,10 @@ def demo(
     repeats: Annotated[int, typer.Option(min=1, hidden=True)] = 5,
     simulations: Annotated[int, typer.Option(min=1, hidden=True)] = 100,
 ) -> None:
-    """Compare classifiers on four data sets, check intervals, save a figure."""
+    """Compare classifiers on four data sets, check intervals, save a figure and a report."""
     from threadpoolctl import threadpool_limits
+
+    from ..html_report.report import report
 
     make_folder(output)
     console, begin = plain_console(), time.perf_counter()
@@ -39,11 +41,14 @@ def demo(
         model = _ours("BayesianLinearSVC", X, y)
         console.print(_effects(model, X))
         path = _figure(frame, model, X, output / "bayesvm-demo.png")
+        page = output / "bayesvm-demo.html"
+        report(model, X, y, title="Is a tumour malignant?").save(page)
     console.print(f"Done in {time.perf_counter() - begin:.0f} s.")
     if path is None:
         console.print("No figure was drawn: pip install 'bayesvm[plot]'")
     else:
         show_file(console, "Figure", path)
+    show_file(console, "Report, to be opened in a browser", page)
 
 
 def _tumours() -> tuple[Any, Any]:
