@@ -279,7 +279,7 @@ def test_draws_and_summary_say_what_is_reported(classifier, inference):
 def test_export_to_arviz(classifier, inference):
     pytest.importorskip("arviz_base")
     model = fit(classifier, inference)
-    group = model.to_arviz(50)["posterior"]
+    group = model.to_arviz(n=50)["posterior"]
     chains, draws = (1, 50) if inference == "vb" else (2, {"linear": 60, "kernel": 20}[classifier])
     assert group["loadings"].shape == (chains, draws, 30, 2)
     assert list(group["factor"].values) == ["factorsvc0", "factorsvc1"]

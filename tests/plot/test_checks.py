@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from scipy.special import expit
 from scipy.stats import binom
 
-from bayesvm import BayesianLinearSVC, MixedSVC, make_pipeline
+from bayesvm import BayesianLinearSVC, FactorSVC, MixedSVC, make_pipeline
 from bayesvm.plot import PredictiveCheckDisplay
 from bayesvm.priors import Fixed
 
@@ -65,6 +65,12 @@ def test_refusals_and_names():
         PredictiveCheckDisplay.from_estimator(model, X, Y, by=[1, 2])
     shown = PredictiveCheckDisplay.from_estimator(model, X, Y, by="g", n=50)
     assert (shown.xlabel, shown.ax_.get_xlabel()) == ("g", "g")
+    gone = PredictiveCheckDisplay.from_estimator(model, X, Y, by=X["a"].mask(X["a"] > 1), n=50)
+    assert (gone.names[-1], gone.counts[-1]) == ("missing", np.sum(X["a"] > 1))
+    assert gone.counts.sum() == 200
+    factor = FactorSVC(1, random_state=0).fit(X[["a"]].assign(b=1.0 * np.arange(200)), Y)
+    rows = X[["a"]].assign(b=1.0 * np.arange(200))
+    assert PredictiveCheckDisplay.from_estimator(factor, rows, Y, n=50).counts.sum() == 200
     point = BayesianLinearSVC(inference="em").fit(X, Y)
     with pytest.raises(ValueError, match="point estimate"):
         PredictiveCheckDisplay.from_estimator(point, X, Y)

@@ -151,14 +151,22 @@ def replicates(model: Any, X: Any, n: int, groups: Any = None) -> Array:
     model = plain(model)
     model._need_spread()
     rng = model._generator()
-    rows, thetas = arrays.to_numpy(model._read_new(X, groups)), chains(model.fit_, n, rng)
-    drawn = labels(label_logs(model.fit_, f_at(model, rows, thetas, rng)), rng)
+    if model._draws_f_itself:
+        f = model.sample_posterior(n, X, rng)
+        f = f[..., None] if f.ndim == 2 else np.moveaxis(f, 1, -1)
+    else:
+        rows, thetas = arrays.to_numpy(model._read_new(X, groups)), chains(model.fit_, n, rng)
+        f = f_at(model, rows, thetas, rng)
+    drawn = labels(label_logs(model.fit_, f), rng)
     return drawn.reshape(-1, drawn.shape[-1])
 
 
 def is_normalised(fit: Fit) -> bool:
     """Whether the likelihood that was fitted is one of labels."""
-    return fit.is_joint or (fit.is_binary and fit.machines[0].model.likelihood.normalised)
+    if fit.is_joint or not fit.is_binary:
+        return fit.is_joint
+    model = getattr(fit.machines[0], "model", None)  # factor models have none of their own
+    return model is not None and bool(model.likelihood.normalised)
 
 
 def label_logs(fit: Fit, f: Array) -> Array:

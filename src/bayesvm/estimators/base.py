@@ -79,6 +79,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     _accept_sparse = True
     _has_effects = False  # of groups; a source may have them
     _has_imputer = False  # missing cells may have a distribution
+    _draws_f_itself = False  # f is no function of draws of coefficients
     _knows_novelty = True  # f is uncertain at rows unlike the training rows
     _stream: Stream | None = None  # of partial_fit
     _given_names: list[str] | None = None  # of columns, by a pipeline, for the fit that follows

@@ -155,6 +155,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
     """
 
     _accept_sparse = False
+    _draws_f_itself = True
     engine = "serial"  # few rows: nothing to share
 
     _knows_novelty = False
@@ -369,22 +370,29 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         A = A.reshape(-1, *A.shape[2:])
         return A[rng.integers(len(A), size=n)] if self.machines_[0].draws is not None else A
 
-    def to_arviz(self, n: int = 1000) -> Any:  # type: ignore[override]
+    def to_arviz(self, X: Any = None, y: Any = None, *, groups: Any = None, n: int = 1000) -> Any:
         """Draws (variational ones unless sampled) as an ArviZ data tree.
 
         Parameters
         ----------
+        X, y, groups : None
+            Nothing is exported at rows; :meth:`sample_posterior` draws f there.
         n : int, default=1000
             Number of variational draws; of a sampler all that were kept.
 
         Returns
         -------
-        tree : xarray.DataTree
+        tree : xarray.DataTree, or arviz.InferenceData where the installed ArviZ is older than 1
             Group ``posterior`` with ``loadings`` and ``noise_precision`` on the scale of the input;
             ``coef`` and ``intercept`` of a linear machine; ``kernel_parameters`` where they were
             drawn.  Scores and kernel are points under variational EM and left out.
         """
         self._fitted()
+        if any(given is not None for given in (X, y, groups)):
+            raise ValueError(
+                "FactorSVC exports draws of loadings and coefficients, none at rows: leave X and "
+                "y out, and give the number of draws as n=1000. sample_posterior draws f at rows."
+            )
         factors = [str(name) for name in self.get_feature_names_out()]
         return self._report.arviz(n, self._generator(), self._names(), factors, self.classes_)
 

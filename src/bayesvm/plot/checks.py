@@ -140,6 +140,10 @@ def _parts(values: Any, bins: int) -> tuple[list[str], list[Array]]:
         numbers = None
     if numbers is None:
         return known.tolist(), [np.flatnonzero(code == k) for k in range(len(known))]
+    if np.any(gone := np.isnan(numbers)):
+        names, parts = _parts(numbers[~gone], bins) if not np.all(gone) else ([], [])
+        kept = np.flatnonzero(~gone)
+        return [*names, "missing"], [*(kept[part] for part in parts), np.flatnonzero(gone)]
     known = np.unique(numbers)
     if known.size <= bins:
         return [f"{v:.4g}" for v in known], [np.flatnonzero(numbers == v) for v in known]
