@@ -18,8 +18,6 @@ from scipy import special
 from ..core.types import Array
 from .graph import Graph
 
-DEGREE = 24  # of the polynomial in erfcx, 1e-13 from it
-
 # functions of numbers that are one operator each
 OPERATORS: dict[Any, str] = {
     np.add: "Add",
@@ -60,6 +58,7 @@ class Traced(NDArrayOperatorsMixin):  # type: ignore[misc]
 
     is_symbolic = True
     device = "cpu"
+    is_filled = False  # with one number
 
     def __init__(self, graph: Graph, value: Any, name: str = "") -> None:
         self.graph, self.value, self.name = graph, _held(value), name
@@ -81,6 +80,11 @@ class Traced(NDArrayOperatorsMixin):  # type: ignore[misc]
     @property
     def dtype(self) -> Any:
         return self.value.dtype
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the example has the numbers of all rows."""
+        return self.is_filled or not self.name
 
     @property
     def T(self) -> Traced:
@@ -106,7 +110,7 @@ class Traced(NDArrayOperatorsMixin):  # type: ignore[misc]
             raise Untraceable(f"the function {ufunc.__name__} with {method} and {options}")
         if out is not None:
             found = ufunc(*inputs)
-            out.value, out.name = found.value, found.name
+            out.value, out.name, out.is_filled = found.value, found.name, found.is_filled
             return out
         given = [_wrapped(x, self.graph) for x in inputs]
         if not any(x.name for x in given):
@@ -128,11 +132,19 @@ class Traced(NDArrayOperatorsMixin):  # type: ignore[misc]
     def mean(self, axis: Any = None, keepdims: bool = False) -> Traced:
         return _reduced("ReduceMean", np.mean)(self, axis, keepdims)
 
+    def min(self, axis: Any = None, keepdims: bool = False) -> Traced:
+        return _reduced("ReduceMin", np.min)(self, axis, keepdims)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Traced:
+        return _reduced("ReduceMax", np.max)(self, axis, keepdims)
+
     def any(self) -> bool:
-        return bool(self.name) or bool(self.value.any())
+        """Whether some numbers may differ from zero; of one number everywhere it is known."""
+        return bool(self.value.any()) if self.is_known else True
 
     def all(self) -> bool:
-        return not self.name and bool(self.value.all())
+        """Whether no number can be zero."""
+        return self.is_known and bool(self.value.all())
 
     def astype(self, kind: Any, copy: bool = True) -> Traced:
         return _cast(self, _kind(np.dtype(kind)))
@@ -423,7 +435,9 @@ def _like(number: float) -> Callable[..., Any]:
         if not x.name:
             return _constant(x.graph, value)
         shape = Traced(x.graph, np.array(x.shape), x.graph.node("Shape", x.name))
-        return _node("Expand", value, _constant(x.graph, value.dtype.type(number)), shape)
+        out = _node("Expand", value, _constant(x.graph, value.dtype.type(number)), shape)
+        out.is_filled = True
+        return out
 
     return call
 
@@ -447,6 +461,13 @@ def _einsum(how: str, *given: Any, **_: Any) -> Traced:
     if not any(x.name for x in some):
         return _constant(graph, value)
     return _node("Einsum", value, *some, equation=how)
+
+
+def _tensordot(weights: Any, x: Any, axes: int = 2) -> Traced:
+    """Of a vector with the first axis."""
+    if np.ndim(weights) != 1 or axes != 1:
+        raise Untraceable("the function tensordot of more than one axis")
+    return np.sum(weights.reshape(-1, *[1] * (x.ndim - 1)) * x, axis=0)  # type: ignore[no-any-return]
 
 
 def _argmax(x: Traced, axis: int = -1, **_: Any) -> Traced:
@@ -505,6 +526,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.ones_like: _like(1.0),
     np.broadcast_arrays: _broadcast,
     np.einsum: _einsum,
+    np.tensordot: _tensordot,
     np.argmax: _argmax,
     np.quantile: _quantile,
     np.var: _var,
@@ -517,16 +539,20 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
 
 
 def _log_erfcx(z: Traced) -> Traced:
-    r"""Log of :math:`e^{z^2}\operatorname{erfc} z` for z of at least 0, by a polynomial."""
+    r"""Log of :math:`e^{z^2}\operatorname{erfc} z` for z of at least 0.
+
+    By a polynomial in few nodes: one of degree 4 in :math:`x^5`, whose coefficients are polynomials
+    of degree 4 in x.
+    """
     t = 2.0 / (2.0 + z)
-    x, out = 2.0 * t - 1.0, t * 0.0
-    for k in LOG_ERFCX[::-1]:
-        out = out * x + k
-    return np.log(t) + out  # type: ignore[no-any-return]
+    x, powers = 2.0 * t - 1.0, np.arange(5.0)
+    inner = x[..., None] ** powers @ LOG_ERFCX.T
+    out: Traced = np.log(t) + ((x**5.0)[..., None] ** powers * inner).sum(axis=-1)
+    return out
 
 
 def _fitted() -> Array:
-    """Coefficients in x = 2t - 1, t = 2 / (2 + z)."""
+    """Coefficients in x = 2t - 1, t = 2 / (2 + z), five in each row."""
 
     def curve(x: Array) -> Array:
         t = 0.5 * (x + 1.0)
@@ -534,8 +560,8 @@ def _fitted() -> Array:
             out: Array = np.log(special.erfcx(2.0 / t - 2.0)) - np.log(t)
         return out
 
-    fit = Chebyshev.interpolate(curve, DEGREE)
-    return np.asarray(fit.convert(kind=Polynomial).coef)
+    fit = Chebyshev.interpolate(curve, 24)  # 1e-13 from it
+    return np.asarray(fit.convert(kind=Polynomial).coef).reshape(5, 5)
 
 
 LOG_ERFCX = _fitted()

@@ -121,7 +121,7 @@ def class_bands(logs: Array) -> Array:
         own = slice(j, j + 1)
         # among the others of class k, the share of class j
         share = np.exp(np.minimum(middle[..., own] - others, 0.0))
-        share[..., own] = 0.0
+        share = np.where(np.arange(logs.shape[-1]) == j, 0.0, share)
         down, up = (np.expm1(np.minimum(end - middle, LARGE))[..., own] for end in (low, high))
         below += np.square(np.log1p(share * up))
         above += np.square(np.log1p(np.maximum(share * down, -NEAR_ONE)))

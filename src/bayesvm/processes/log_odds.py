@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri, softmax
 
+from ..core.arrays import is_symbolic
 from ..core.types import Array
 from ..engines.threads import blas_threads
 from ..kernels import RBF, Matern, Scaled
@@ -34,7 +35,8 @@ LONGER = 1.5  # length scale of the rough kernel, in the smooth one's; chosen by
 HELD = 2**25  # numbers in the factors of all classes; beyond, classes share one
 NEGLIGIBLE = 1e-3  # probability of a kernel that is left out
 ROWS = 2**22  # kernel values at a time
-STEPS = 50  # of a bisection: all digits
+STEPS = 50  # of a bisection: all digits,
+FEWER_STEPS = 28  # or eight, where each is part of a graph
 
 
 class Part(NamedTuple):
@@ -108,16 +110,16 @@ class LogOdds:
             cross = kernel(inputs, self.seen.X) + level
             diag = kernel.diag(inputs) + level
             out.append([predictor(cross, diag) for predictor in predictors])
-        m, v = np.moveaxis(np.array(out), (2, 1), (0, 3))
+        m, v = (np.stack([np.stack([p[k] for p in each], axis=1) for each in out]) for k in (0, 1))
         return m, v
 
     def quantiles(self, X: Any, levels: tuple[float, ...]) -> Array:
         """Quantiles of the mixtures, ``(levels, n, classes)``; some rows at a time."""
         share, size = np.array([part.share for part in self.parts]), 1 + ROWS // len(self.seen.X)
-        parts = []
+        parts, each = [], np.array(levels)[:, None, None]
         for first in range(0, X.shape[0], size):
             m, v = self.moments(X[first : first + size])
-            parts.append([mixture_quantile(q, share, m, np.sqrt(v)) for q in levels])
+            parts.append(mixture_quantile(each, share, m[:, None], np.sqrt(v)[:, None]))
         return np.concatenate(parts, axis=1)
 
 
@@ -131,11 +133,11 @@ def rougher(kernel: Scaled) -> tuple[Scaled, ...]:
     return (Scaled(kernel.weight, Matern(given, nu=0.5, groups=smooth.groups)),)
 
 
-def mixture_quantile(level: float, share: Array, m: Array, sd: Array) -> Array:
+def mixture_quantile(level: Array | float, share: Array, m: Array, sd: Array) -> Array:
     """Quantiles of mixtures of Gaussians along the first axis, by bisection."""
     each = m + ndtri(level) * sd  # the mixture's is between them
     low, high = each.min(axis=0), each.max(axis=0)
-    for _ in range(STEPS):
+    for _ in range(FEWER_STEPS if is_symbolic(m) else STEPS):
         middle = 0.5 * (low + high)
         below = np.tensordot(share, ndtr((middle - m) / sd), 1) < level
         low, high = np.where(below, middle, low), np.where(below, high, middle)
