@@ -47,9 +47,10 @@ def test_quantiles_of_a_mixture():
 
 
 def test_rough_kernels_keep_amplitude_and_columns():
-    (rough,) = rougher(Scaled(3.0, RBF((1.0, 2.0), groups=(0, 1))))
-    assert (rough.weight, rough.kernel.nu, rough.kernel.groups) == (3.0, 0.5, (0, 1))
-    np.testing.assert_allclose(rough.kernel.length_scale, log_odds.LONGER * np.array([1.0, 2.0]))
+    found = rougher(Scaled(3.0, RBF((1.0, 2.0), groups=(0, 1))))
+    for rough, by in zip(found, log_odds.LONGER, strict=True):
+        assert (rough.weight, rough.kernel.nu, rough.kernel.groups) == (3.0, 0.5, (0, 1))
+        np.testing.assert_allclose(rough.kernel.length_scale, by * np.array([1.0, 2.0]))
     assert rougher(Scaled(1.0, Linear())) == rougher(Scaled(1.0, Matern(nu=0.5))) == ()
 
 

@@ -3,8 +3,8 @@ r"""Intervals of probabilities: logistic processes beside the machine.
 The posterior of a pseudo-likelihood has a scale of its own, and its amplitude is chosen for
 predictions.  Neither is so of the log odds of a class under the *logistic* process with the length
 scales of the machine and the amplitude of most evidence.  But a smooth kernel is too sure where the
-truth jumps.  So there are two processes, of the kernel and of a rough one, Matern 1/2, and the
-distribution of the log odds is their mixture, with the posterior probabilities of the two kernels:
+truth jumps.  So there are three processes, of the kernel and of two rough ones, Matern 1/2, and the
+distribution of the log odds is their mixture, with the posterior probabilities of the kernels:
 roughness counts as far as the rows cannot exclude it.
 """
 
@@ -31,7 +31,7 @@ from .shared import ClassLabels, fit_shared, sites_of, together
 
 POINTS = 1000  # most at which kernels are compared
 SETTLED = 1e-3  # gain a row that ends a fit
-LONGER = 1.5  # length scale of the rough kernel, in the smooth one's; chosen by coverage of steps
+LONGER = (1.0, 2.0)  # length scales of rough kernels, in the smooth one's; by coverage of steps
 HELD = 2**25  # numbers in the factors of all classes; beyond, classes share one
 NEGLIGIBLE = 1e-3  # probability of a kernel that is left out
 ROWS = 2**22  # kernel values at a time
@@ -63,7 +63,7 @@ class LogOdds:
 
     @cached_property
     def parts(self) -> list[Part]:
-        """Both processes, compared at some of the points and continued to all.
+        """The processes, compared at some of the points and continued to all.
 
         Of several classes half of the evidence counts: every boundary is one of two classes.
         """
@@ -124,13 +124,13 @@ class LogOdds:
 
 
 def rougher(kernel: Scaled) -> tuple[Scaled, ...]:
-    """A rough kernel beside a smooth one; none for kernels of another kind."""
+    """Rough kernels beside a smooth one; none for kernels of another kind."""
     smooth = kernel.kernel
     if not isinstance(smooth, RBF | Matern) or getattr(smooth, "nu", np.inf) == 0.5:
         return ()
-    scale = LONGER * np.asarray(smooth.length_scale)
-    given: Any = tuple(scale.tolist()) if scale.ndim else float(scale)
-    return (Scaled(kernel.weight, Matern(given, nu=0.5, groups=smooth.groups)),)
+    scales = [by * np.asarray(smooth.length_scale) for by in LONGER]
+    given: list[Any] = [tuple(x.tolist()) if x.ndim else float(x) for x in scales]
+    return tuple(Scaled(kernel.weight, Matern(x, nu=0.5, groups=smooth.groups)) for x in given)
 
 
 def mixture_quantile(level: Array | float, share: Array, m: Array, sd: Array) -> Array:
