@@ -183,8 +183,9 @@ def test_far_from_the_boundary_ends_reach_to_the_probit_curve_and_to_heavier_tai
     )
     far = np.log(ndtr(6.0 / 1.7)) - np.log(ndtr(-6.0 / 1.7)) - 6.0
     assert_allclose(middle, m)
-    assert_allclose(high - m, [0.5 * far, FAR * ndtri(0.95) * far], rtol=1e-4)
-    assert_allclose(low - m, [FAR * ndtri(0.05) * far, -0.5 * far], rtol=1e-4)
+    near, out = 6.0 / (1.0 + 0.5 * far / 6.0), 6.0 + FAR * ndtri(0.95) * far
+    assert_allclose(high, [-near, out], rtol=1e-4)
+    assert_allclose(low, [-out, near], rtol=1e-4)
 
 
 def test_curved_links_of_repeated_labels_vary_as_they_say():

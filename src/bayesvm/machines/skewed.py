@@ -28,7 +28,7 @@ LARGE = 700.0  # exponents beyond would overflow
 # curve, as a share of the distance to the probit one, and the share of all variances that counts.
 FAR = 0.6
 COUNTED = 0.85
-HEAVIER = 2.0  # prior standard deviation of such shares, for heavier tails; chosen likewise
+HEAVIER = 3.0  # prior standard deviation of such shares, for heavier tails; chosen likewise
 FLAT = np.array([-6.0, 0.0, 0.0])  # prior standard deviations of its parameters from their means
 
 
@@ -97,8 +97,16 @@ class Skewed(Calibrated):
             s = np.exp(log_a) * (f[1] + steps * turn * sd - centre) + b
             far = stretched(bent(s, skew), tail) - z
             far = np.hypot(outer(far, 0.0), FAR * ndtri(levels[k]) * outer(gap, 0.0))
-            ends.append(outer(z + np.copysign(far, steps) + outer(shape * gap, 0.0), middle))
+            end = z + np.copysign(far, steps)
+            ends.append(outer(np.where(z * steps < 0.0, _heavier(end, -shape), end), middle))
         return np.stack([ends[0], middle, ends[1]])
+
+
+def _heavier(z: Array, share: float) -> Array:
+    """Log odds with tails heavier by a share of the distance to the probit curve."""
+    gap = to_probit(z)
+    out: Array = z / np.where(gap * z > 0.0, 1.0 + share * gap / np.where(z == 0.0, 1.0, z), 1.0)
+    return out
 
 
 def bent(s: Array, skew: Array | float) -> Array:
