@@ -209,7 +209,7 @@ def roc(frame: Any) -> Figure:
         canvas.add('<circle id="at-roc" class="mark" r="5.5" cx="-20" cy="-20"/>')
     canvas.axes("false alarms", "found", QUARTERS, QUARTERS, (True, True))
     legend = tuple(map(str, names)) if len(names) > 1 else ()
-    return canvas.figure("ROC curve", "Share of the class found against false alarms.", legend)
+    return canvas.figure("ROC curve", "Share of a class found against false alarms.", legend)
 
 
 def precision_recall(frame: Any, share: float) -> Figure:
@@ -279,6 +279,21 @@ def partial(
     canvas.axes("", f"P({label})" if not several else "probability", named, None, (False, True))
     text = f"Average probability as {name} changes and all else stays."
     return canvas.figure(name, text, tuple(map(str, classes[:CURVES])) if several else ())
+
+
+def groups(frame: Any, factor: str, effect: str) -> Figure:
+    """Effects of the groups of a factor in order, with intervals."""
+    frame = frame.sort_values("mean", kind="stable")
+    frame = frame.iloc[_some(len(frame))]
+    names = [k for k in ("mean", "lower", "upper") if k in frame]
+    x = np.arange(1.0, len(frame) + 1)
+    canvas = Canvas(_room(x, 0.02), _room(frame[names].to_numpy()), LARGE)
+    canvas.line(canvas.x, (0.0, 0.0), "guide")
+    if "lower" in frame:
+        canvas.bars(x, frame["mean"], frame["lower"], frame["upper"], "hair k0")
+    canvas.dots(x, frame["mean"], "k0 spot", [str(k) for k in frame.index], 2)
+    canvas.axes("groups in order", f"{effect}, log odds", [])
+    return canvas.figure(f"Groups of {factor}", f"Effects of {len(frame)} groups, {effect}.")
 
 
 def novelty(values: Array) -> Figure:

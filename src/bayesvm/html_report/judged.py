@@ -158,7 +158,9 @@ def by_folds(model: Any, data: Rows, level: float) -> Judged | None:
         name: np.concatenate([found.proba[name] for *_, found in parts])[back] for name in names
     }
     folds = np.concatenate([np.full(test.size, number) for number, test, _ in parts])[back]
-    ends = joined("lower"), joined("upper"), joined("novelty")
+    # rows of groups left out are all unlike the training rows
+    novel = None if how == "groups" else joined("novelty")
+    ends = joined("lower"), joined("upper"), novel
     weights = np.ones(some.size) if part.weights is None else part.weights
     given = (some, part.codes, folds, weights, units, proba, whole.codes.size, how)
     return Judged(*given, *ends, model=parts[0][2].model)

@@ -41,7 +41,7 @@ def render(report: Any) -> str:
     made.globals |= {"place": place, "extent": extent, "ranked": ranked, "signed": signed}
     made.globals |= {
         "own_columns": own_columns,
-        "largest": largest,
+        "extremes": extremes,
         "rates": rates,
         "clear": words.is_clear,
     }
@@ -69,8 +69,8 @@ def number(x: Any, digits: int = 3) -> str:
     return "–" if np.isnan(x) else f"{x:.{digits}g}".replace("-", "−")
 
 
-def signed(x: float) -> str:
-    return f"{x:+.3f}".replace("-", "−")
+def signed(x: float, digits: int = 3) -> str:
+    return f"{x:+.{digits}f}".replace("-", "−")
 
 
 def place(x: float, low: float, high: float) -> float:
@@ -97,10 +97,11 @@ def own_columns(frame: Any) -> list[str]:
     return [name for name in frame if str(name).startswith("column ")]
 
 
-def largest(frame: Any, most: int = 12) -> Any:
-    """The effects of groups that are largest in size."""
-    order = frame["mean"].abs().sort_values(ascending=False, kind="stable").index
-    return frame.loc[order[:most]]
+def extremes(frame: Any, most: int = 6) -> Any:
+    """The lowest and the highest effects of groups."""
+    order = np.argsort(frame["mean"].to_numpy(), kind="stable")
+    some = order if order.size <= 2 * most else np.r_[order[:most], order[-most:]]
+    return frame.iloc[some]
 
 
 def rates(at: Any) -> dict[str, str]:

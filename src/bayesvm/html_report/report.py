@@ -253,7 +253,7 @@ class Maker:
         parts |= self.effects(parts, judged)
         if judged is not None:
             self.judge(judged, parts)
-        parts |= self.groups() | self.machine(parts)
+        parts |= self.groups(parts) | self.machine(parts)
         facts = self.facts(parts, judged)
         for name in ("scores", "reliability", "chains"):
             facts[name] = parts.get(name)
@@ -361,7 +361,8 @@ class Maker:
     def top_columns(self, parts: dict[str, Any]) -> list[str]:
         """Columns by the size of their effects, or of their own AUC."""
         if parts.get("effects") is not None:
-            return list(dict.fromkeys(parts["effects"].index.get_level_values("name")))
+            frame = parts["effects"].sort_values("importance", ascending=False, kind="stable")
+            return list(dict.fromkeys(frame.index.get_level_values("name")))
         frame = parts.get("columns")
         if frame is None:
             return self.input_names()
@@ -369,7 +370,7 @@ class Maker:
 
     # ----- the model
 
-    def groups(self) -> dict[str, Any]:
+    def groups(self, parts: dict[str, Any]) -> dict[str, Any]:
         model = self.inner
         if not getattr(model, "factors_", None):
             return {}
@@ -378,6 +379,13 @@ class Maker:
             "variances": model.variance_components_,
             "shares": model.intraclass_share_,
         }
+        if self.binary:
+            for factor in model.factors_[:3]:
+                frame = found["effects"].xs(factor, level="factor")
+                effect = frame.index.get_level_values("effect")[0]
+                shown = words.plain(factor, 30), words.plain(effect, 30)
+                drawn = figures.groups(frame.xs(effect, level="effect"), *shown)
+                parts["figures"][f"groups {factor}"] = drawn
         return {"groups": found}
 
     def machine(self, parts: dict[str, Any]) -> dict[str, Any]:
@@ -444,7 +452,7 @@ class Maker:
         top: list[Any] = []
         of: list[Any] = []
         if parts.get("effects") is not None:
-            frame = parts["effects"]
+            frame = parts["effects"].sort_values("importance", ascending=False, kind="stable")
             top = [(*key[-2:], row) for key, row in frame.head(200).iterrows()]
             of = [key[0] for key, row in frame.iterrows() if words.is_clear(row)]
         params = model.get_params(deep=False)

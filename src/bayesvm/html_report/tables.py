@@ -22,7 +22,7 @@ EFFECT_ROWS, EFFECT_COLUMNS, FEW = (
     200,
     8,
 )  # that effects are averaged over, and shown of, at most
-WORK = 4e9  # rows x columns x coefficients^2: five seconds on one core
+WORK = 4e9  # rows x columns x (coefficients of all classes)^2: five seconds on one core
 LARGE = 1500  # coefficients, above which effects are those of a model of fewer rows
 CURVES, POINTS, LEVELS = 6, 13, 8  # partial effects: columns, points of a curve, levels
 SHOWN = 8  # rows in the tables of single rows
@@ -38,7 +38,8 @@ def effect_rows(inside: Inside, data: Rows) -> Rows:
     """Rows over which effects are averaged: as many as the model's size allows."""
     columns = max(1, min(EFFECT_COLUMNS, data.X.shape[1]))
     width = width_of(inside.model)
-    most = int(np.clip(WORK / (columns * width**2), 20, EFFECT_ROWS))
+    work = columns * (width * len(inside.model.machines_)) ** 2
+    most = int(np.clip(WORK / work, 20, EFFECT_ROWS))
     part = data.take(thinned(data.codes, most))
     return Rows(inside.rows(part.X), part.codes, part.classes, part.groups)
 
@@ -49,8 +50,9 @@ def width_of(model: Any) -> int:
 
 
 def effects(inside: Inside, data: Rows, order: Array | None, level: float) -> Any:
-    """Average effects of columns on probabilities, the largest first, or ``None``.
+    """Average effects of columns on probabilities, those that move most first, or ``None``.
 
+    A column ``importance`` is what the effect moves the probability of a row on average.
     ``order`` are columns from the most to the least telling, if there are too many for all.
     """
     columns, most = None, FEW if width_of(inside.model) > LARGE else EFFECT_COLUMNS
@@ -64,28 +66,31 @@ def effects(inside: Inside, data: Rows, order: Array | None, level: float) -> An
         return None
     given = dict(zip(inside.model._input_names(), inside.names(made=False)))
     frame = frame.rename(index=lambda name: given.get(name, name), level="name")
-    several, positions = len(data.classes) > 2, {v: j for j, v in enumerate(given.values())}
-    keys = list(zip(*(frame.index.get_level_values(k) for k in ("name", "change"))))
-    rate = [rate_of(data.X, positions.get(name), change) for name, change in keys]
-    size = frame["mean"].abs() * rate
-    if several:
-        size = size.groupby(level=["name", "change"]).transform("max")
-    ranked = frame.assign(size=-size).sort_values(["size", "name", "change"], kind="stable")
-    if several:
-        ranked = ranked.sort_index(level="class", sort_remaining=False, kind="stable")
-    return ranked.drop(columns="size")
+    positions = {name: j for j, name in enumerate(given.values())}
+    keys = zip(*(frame.index.get_level_values(k) for k in ("name", "change")))
+    frame["importance"] = frame["mean"].abs() * [
+        rate_of(data.X, positions.get(name), change) for name, change in keys
+    ]
+    order = frame.assign(first=-frame["importance"]).sort_values(["first", "name", "change"])
+    if len(data.classes) > 2:
+        order = order.sort_index(level="class", sort_remaining=False, kind="stable")
+    return order.drop(columns="first")
 
 
 def rate_of(X: Any, j: int | None, change: str) -> float:
-    """How many standard deviations a change of a column is: less than one half for levels."""
+    """How far a column is from its mean on average, in units of a change.
+
+    0.8 standard deviations, as of a normal variable; 2 q (1 - q) of a value with share q.
+    """
     if j is None or change == "+1 sd":
-        return 1.0
+        return 0.8
     cells = X[:, [j]].toarray().ravel() if sparse.issparse(X) else _column(X, j)
     if " against " in change:
         hit = [change.startswith(f"{cell} against ") for cell in cells]
     else:
         hit = [f"{cell:g}" == change.rpartition(" to ")[2] for cell in cells]
-    return float(np.std(hit))
+    share = float(np.mean(hit))
+    return 2.0 * share * (1.0 - share)
 
 
 def partial_effects(inside: Inside, data: Rows, names: list[str], level: float) -> dict[str, Any]:
@@ -248,6 +253,7 @@ def telling_rows(rows: Any, X: Any, judged: Judged, names: list[str], known: lis
     shown = [known.index(name) for name in names if name in known][:4]
     cells = {known[j]: _cells(X, j, judged.rows) for j in shown}
     whole = rows.assign(**{f"column {name}": value for name, value in cells.items()})
+    whole = whole.astype({"label": object, "given": object})  # numbers stay whole in a row
     wrong = whole[whole["p_label"] < 0.5].sort_values("p_label", kind="stable")
     if "lower" in whole:
         unsure = whole.assign(width=whole["upper"] - whole["lower"])

@@ -133,8 +133,8 @@ def cards(facts: dict[str, Any]) -> list[Card]:
     if scores is not None:
         value, base = (scores["value"].unstack()[m] for m in ("error", "log_loss"))
         right, usual = 1 - value[MODEL], 1 - value[BASE]
-        out.append(Card("Right class", percent(right), f"{percent(usual)} by the base rate",
-                        bool(right > usual)))  # fmt: skip
+        good = None if percent(right) == percent(usual) else bool(right > usual)
+        out.append(Card("Right class", percent(right), f"{percent(usual)} by the base rate", good))
         row = scores.loc[(MODEL, "auc")]
         if np.isfinite(row["value"]):
             ends = f"{facts['level']} interval {row['lower']:.3f} to {row['upper']:.3f}"
