@@ -98,7 +98,7 @@ def test_predictions_go_to_the_screen(table):
     ("args", "message"),
     [
         (("-t", "nothing"), "there is no column 'nothing'"),
-        (("-t", "diagnosis", "-m", "forest"), "choose one of linear, kernel"),
+        (("-t", "diagnosis", "-m", "forest"), "choose one of auto, linear, kernel"),
         (("-t", "diagnosis", "-m", "kernel", "--prior", "lasso"), "no meaning for --model kernel"),
         (("-t", "diagnosis", "--prior", "rigde"), "'rigde' is not known"),
         (("-t", "diagnosis", *sum((("--drop", c) for c in COLUMNS), ())), "no columns besides"),
