@@ -39,7 +39,7 @@ from tabular_tables import decimals, table
 TEXT = ("abalone-3class", "autoUniv-au4-2500", "bank-marketing", "blogger", "indian-liver-patient")
 SETS = ("acath", "toenail", "spambase", "iris", "digits", *TEXT)
 OPTIONS = {"toenail": ("--groups", "patient_id")}
-MODELS = ("linear", "kernel")
+MODELS = ("auto", "linear", "kernel")
 PEERS = ("logistic", "tuned")
 FIELDS = ("set", "fold", "model", "log_loss", "error", "cpu_s", "n")
 
@@ -64,9 +64,7 @@ def by_command(name: str, model: str, X: pd.DataFrame, y: np.ndarray, new: pd.Da
         train, test = Path(folder) / "train.csv", Path(folder) / "new.csv"
         X.assign(label=y).to_csv(train, index=False)
         new.to_csv(test, index=False)
-        options = OPTIONS.get(name, ("--model", model))
-        if model != "linear" and name in OPTIONS:
-            options = ("--model", model)
+        options = ("--model", model, *(OPTIONS.get(name, ()) if model == "auto" else ()))
         begin = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         fit = ["fit", train, "--target", "label", "--no-check", *options]
         predict = ["predict", train.with_suffix(".bayesvm"), test, "--output", f"{folder}/p.csv"]
@@ -121,7 +119,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--sets", nargs="+", default=SETS)
-    parser.add_argument("--models", nargs="+", default=["linear", "logistic"])
+    parser.add_argument("--models", nargs="+", default=["auto", "logistic"])
     parser.add_argument("--out", type=Path, default=Path("command_line.csv"))
     parser.add_argument("--table", type=Path, help="print the table of a file and leave")
     args = parser.parse_args()
