@@ -1,5 +1,6 @@
 """The terms of an additive model."""
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
@@ -14,4 +15,6 @@ effect = rng.standard_normal(12)[data["clinic"]]
 f = 2 * np.sin(data["age"] / 10) + data["dose"] + effect - 1
 data["ill"] = f + rng.logistic(size=n) > 0
 model = AdditiveSVC.from_formula("ill ~ s(age) + dose + sex + (1 | clinic)", data, random_state=0)
-TermDisplay.from_estimator(model, data)
+fig, axes = plt.subplots(1, 3, figsize=(7.6, 2.7), layout="constrained")
+TermDisplay.from_estimator(model, data, ax=axes)
+axes[0].set_ylabel("added to f, 90 % band")
