@@ -7,7 +7,7 @@ deviations of the coefficients, class probabilities of new rows, and intervals o
 probabilities.  No penalty is tuned and nothing is cross-validated.
 """
 
-# sphinx_gallery_thumbnail_number = 3
+# sphinx_gallery_thumbnail_number = 1
 
 # %%
 # Fit

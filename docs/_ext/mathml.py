@@ -12,7 +12,8 @@ OPERATOR = r'<mo form="prefix" lspace="0.12em" rspace="0.12em">\1</mo>'
 def to_mathml(text: str, display: str) -> str:
     """MathML of a formula."""
     text = text.replace(r"\{", r"\lbrace ").replace(r"\}", r"\rbrace ")
-    return NAMED.sub(OPERATOR, convert(text, display=display))
+    made = convert(text, display=display).replace("<mi>&#x0007E;</mi>", "<mo>&#x0223C;</mo>")
+    return NAMED.sub(OPERATOR, made)
 
 
 def visit_math(self, node):
