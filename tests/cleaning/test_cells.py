@@ -5,7 +5,7 @@ import pytest
 
 from bayesvm.cleaning.cells import DateStyle, NumberStyle, as_text
 
-pytest.importorskip("pandas")
+pd = pytest.importorskip("pandas")
 
 
 def read(texts):
@@ -79,4 +79,5 @@ def test_texts_of_cells():
         np.array(["a ", None, "?", 1.0, 1, np.nan, " a", "N/A", "1.0", "b  c"], object)
     )
     assert texts == ["a", "1", "b c"]
+    assert as_text(pd.Series([[1, 2], {"k": 1}, [1, 2]]))[1] == ["[1, 2]", "{'k': 1}"]
     assert codes.tolist() == [0, -1, -1, 1, 1, -1, 0, -1, 1, 2]

@@ -39,7 +39,11 @@ def as_text(cells: Any) -> tuple[Array, list[str]]:
     """Codes of cells and their different texts; the code of missing cells is -1."""
     import pandas as pd
 
-    codes, values = pd.factorize(np.asarray(cells, dtype=object), use_na_sentinel=True)
+    given = np.asarray(cells, dtype=object)
+    try:
+        codes, values = pd.factorize(given, use_na_sentinel=True)
+    except TypeError:  # lists and the like
+        codes, values = pd.factorize(np.array([str(cell) for cell in given], dtype=object))
     texts = [_text(value) for value in values]
     kept = list(dict.fromkeys(text for text in texts if text.lower() not in MARKS))
     at = {text: k for k, text in enumerate(kept)}

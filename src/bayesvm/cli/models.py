@@ -103,7 +103,9 @@ def fit(
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     options |= {"random_state": seed, "n_jobs": jobs}
     kinds = ("linear", "kernel") if kind == "auto" else (kind,)
-    with one_line_each(), Work(plain_console(stderr=True)).shown() as work:
+    # what is printed goes above the bar if both are on one screen
+    screen = console if console.is_terminal else plain_console(stderr=True)
+    with one_line_each(), Work(screen).shown() as work:
         skops_io()  # rather than after the work
         estimators = [build(name, options, bool(groups)) for name in kinds]
         frame = read_table(data)

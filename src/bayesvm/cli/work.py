@@ -73,13 +73,13 @@ class Work:
         self.console, self.begin, self.told = console, time.monotonic(), False
         self.bar = Progress(
             SpinnerColumn(), TextColumn("{task.description}"), Estimate(),
-            console=console, transient=True, disable=not console.is_terminal,
+            console=console, transient=True, disable=not console.is_terminal, redirect_stdout=False,
         )  # fmt: skip
 
     @contextmanager
     def shown(self) -> Iterator[Work]:
         with self.bar:
-            self.task = self.bar.add_task("reading", seconds=0.0, total=None)
+            self.task = self.bar.add_task("reading the table", seconds=0.0, total=None)
             yield self
 
     def step(self, what: str, left: float | None = None) -> None:
