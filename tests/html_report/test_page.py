@@ -80,6 +80,18 @@ def test_words():
     assert words.listed(["a", "b", "c"]) == "a, b and c"
 
 
+def test_small_or_unsure_differences_are_none():
+    names = ["difference", "difference_lower", "difference_upper"]
+    rows = {"a": (0.05, 0.01, 0.09), "b": (-0.05, -0.09, -0.01), "c": (0.005, 0.004, 0.006),
+            "d": (0.05, -0.01, 0.11)}  # fmt: skip
+    frame = pd.DataFrame.from_dict(
+        {(k, "log_loss"): v for k, v in rows.items()}, orient="index", columns=names
+    )
+    frame.index = pd.MultiIndex.from_tuples(frame.index)
+    found = [words.against(frame, k) for k in "abcd"]
+    assert found == ["better than", "worse than", "about as good as", "about as good as"]
+
+
 def test_leaks_and_useless_models_are_told():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.standard_normal((200, 2)), columns=["x", "z"])

@@ -8,9 +8,6 @@
       : window.matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = dark ? "light" : "dark";
   });
-  window.addEventListener("beforeprint", function () {
-    document.querySelectorAll("details").forEach(function (one) { one.open = true; });
-  });
   var links = document.querySelectorAll("nav a");
   if ("IntersectionObserver" in window) {
     var watch = new IntersectionObserver(function (seen) {

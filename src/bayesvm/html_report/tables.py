@@ -71,10 +71,10 @@ def effects(inside: Inside, data: Rows, order: Array | None, level: float) -> An
     frame["importance"] = frame["mean"].abs() * [
         rate_of(data.X, positions.get(name), change) for name, change in keys
     ]
-    order = frame.assign(first=-frame["importance"]).sort_values(["first", "name", "change"])
+    ranked = frame.assign(first=-frame["importance"]).sort_values(["first", "name", "change"])
     if len(data.classes) > 2:
-        order = order.sort_index(level="class", sort_remaining=False, kind="stable")
-    return order.drop(columns="first")
+        ranked = ranked.sort_index(level="class", sort_remaining=False, kind="stable")
+    return ranked.drop(columns="first")
 
 
 def rate_of(X: Any, j: int | None, change: str) -> float:

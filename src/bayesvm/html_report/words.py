@@ -18,6 +18,7 @@ KINDS = {
     "PCVC": "a kernel model with few vectors",
     "RVC": "a kernel model with few vectors",
 }
+EQUAL = 0.01  # log losses that differ by less are equal: 1 % in the probability of what came
 RATIO = 1.01  # R-hat above which chains are said to differ
 
 
@@ -61,9 +62,9 @@ def listed(words: list[str]) -> str:
 def against(scores: Any, name: str) -> str:
     """How the log loss of this model compares with another's: better, as good or worse."""
     row = scores.loc[(name, "log_loss")]
-    if row["difference_lower"] > 0:
-        return "better than"
-    return "worse than" if row["difference_upper"] < 0 else "about as good as"
+    if abs(row["difference"]) < EQUAL or row["difference_lower"] <= 0 <= row["difference_upper"]:
+        return "about as good as"
+    return "better than" if row["difference"] > 0 else "worse than"
 
 
 def sentences(facts: dict[str, Any]) -> list[str]:
