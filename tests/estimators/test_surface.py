@@ -46,6 +46,15 @@ def test_logs_of_zero_are_finite():
     )
 
 
+def test_logs_are_of_the_kind_of_the_rows():
+    da, strict = pytest.importorskip("dask.array"), pytest.importorskip("array_api_strict")
+    model = BayesianLinearSVC().fit(X, Y)
+    lazy = model.predict_log_proba(da.from_array(X, chunks=20))
+    assert_allclose(lazy.compute(), model.predict_log_proba(X), rtol=1e-12)
+    foreign = model.predict_log_proba(strict.asarray(X))
+    assert_allclose(np.asarray(foreign), model.predict_log_proba(X), rtol=1e-9)
+
+
 @pytest.mark.parametrize("name", ["C", "gamma", "degree", "decision_function_shape", "nu"])
 @pytest.mark.parametrize("cls", [BayesianSVC, BayesianLinearSVC])
 def test_parameters_of_svc_are_translated(cls, name):
