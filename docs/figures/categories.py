@@ -18,4 +18,4 @@ X = pd.DataFrame(
 )
 f = (X["age"] - 50) / 10 + 2 * (X["site"] == "face") - 1 + X["dose"].fillna(0)
 y = np.where(f + rng.logistic(size=n) > 0, "ill", "well")
-EffectsDisplay.from_estimator(BayesianLinearSVC().fit(X, y), X, label="ill")
+EffectsDisplay.from_estimator(BayesianLinearSVC().fit(X, y), X)
