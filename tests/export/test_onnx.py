@@ -74,7 +74,8 @@ def check(model, X, groups=None, labels=None, level=0.9, tol=1e-5, **options):
 )
 def test_outputs_are_the_estimators(model, classes):
     X, y = data(classes)
-    check(model.fit(X, y), new_rows(X))
+    # log odds of a probit at f of 1000 are 1e6, and their differences have few digits
+    check(model.fit(X, y), X if model.probability == "probit" else new_rows(X))
 
 
 @pytest.mark.parametrize(("classes", "text"), [(2, True), (3, False)])

@@ -584,6 +584,12 @@ def _log_ndtr(z: Traced) -> Traced:
     return _where(z < 0.0, tail, np.log1p(-np.exp(tail)))
 
 
+def _log1p(x: Traced) -> Traced:
+    """With the rounding of 1 + x taken back (Kahan)."""
+    u = 1.0 + x
+    return _where(u == 1.0, x, np.log(u) * (x / (u - 1.0)))
+
+
 def _arcsinh(x: Traced) -> Traced:
     size = np.abs(x)
     out = np.log(size + np.sqrt(size * size + 1.0))
@@ -592,8 +598,8 @@ def _arcsinh(x: Traced) -> Traced:
 
 COMPOSED: dict[Any, Callable[..., Traced]] = {
     np.square: lambda x: x * x,
-    np.log1p: lambda x: np.log(1.0 + x),
-    np.expm1: lambda x: np.exp(x) - 1.0,
+    np.log1p: _log1p,
+    np.expm1: lambda x: np.tanh(0.5 * x) * (np.exp(x) + 1.0),  # without a difference of ones
     np.sinh: lambda x: 0.5 * (np.exp(x) - np.exp(-x)),
     np.cosh: lambda x: 0.5 * (np.exp(x) + np.exp(-x)),
     np.arcsinh: _arcsinh,
