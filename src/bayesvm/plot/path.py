@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -71,11 +72,13 @@ def coefficient_path(
     nus = np.sort(np.atleast_1d(np.asarray(nus, dtype=float)))
     model = clone(estimator).set_params(warm_start=True)
     coefs = []
-    for nu in nus[::-1]:
-        model.set_params(prior=replace(prior, nu=float(nu)))
-        model.fit(X, y, sample_weight=sample_weight)
-        machine, j, _ = machine_for(model, label)
-        coefs.append(model.coef_[j] * machine.model.find("coef")[0].design.scale)
+    with warnings.catch_warnings():  # a strong penalty predicts badly, as it should
+        warnings.filterwarnings("ignore", message=".* predicts training rows")
+        for nu in nus[::-1]:
+            model.set_params(prior=replace(prior, nu=float(nu)))
+            model.fit(X, y, sample_weight=sample_weight)
+            machine, j, _ = machine_for(model, label)
+            coefs.append(model.coef_[j] * machine.model.find("coef")[0].design.scale)
     return nus, np.stack(coefs[::-1])
 
 
