@@ -1,5 +1,7 @@
 """What users see of an estimator: errors that translate, HTML, logs of probabilities."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -62,6 +64,16 @@ def test_parameters_of_svc_are_translated(cls, name):
         cls(**{name: 1})
     with pytest.raises(ValueError, match=rf"no parameter '{name}'.*replacing_svc"):
         cls().set_params(**{name: 1})
+
+
+def test_advice_fits_the_estimator_and_cites_the_title_of_its_page():
+    with pytest.raises(TypeError, match=r"prior='auto'.*prior=Fixed\(2 / C\)") as linear:
+        BayesianLinearSVC(C=1)
+    with pytest.raises(TypeError, match=r"weight, 0.5 \* C \* RBF"):
+        BayesianSVC(C=1)
+    page = (Path(__file__).parents[2] / "docs" / "replacing_svc.md").read_text(encoding="utf-8")
+    title = page.splitlines()[0].removeprefix("# ").replace("`", "")
+    assert f"'{title}'" in str(linear.value)
 
 
 def test_other_errors_of_parameters_stay():

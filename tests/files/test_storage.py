@@ -5,9 +5,11 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.datasets import load_iris
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 import bayesvm
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
@@ -51,6 +53,34 @@ def test_code_of_ones_own_is_refused_when_saving(tmp_path):
 
 FRAME = pd.DataFrame({"x": X[:, 0], "kind": np.where(X[:, 1] > 3, "a", "b"), "y": y > 0})
 FRAME["g"] = np.arange(150) % 7
+NUMBERS = make_pipeline(SimpleImputer(add_indicator=True), StandardScaler())
+TEXT = make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder(sparse_output=False))
+BY_KIND = [("n", NUMBERS, make_column_selector(dtype_include="number")), ("t", TEXT, ["kind"])]
+
+
+@pytest.mark.parametrize(
+    ("step", "columns"),
+    [(NUMBERS, ["x", "g"]), (TEXT, ["kind"]), (ColumnTransformer(BY_KIND), ["x", "kind", "g"])],
+    ids=["numbers", "text", "both"],
+)
+def test_a_pipeline_with_steps_of_scikit_learn_comes_back(step, columns, tmp_path):
+    rows = FRAME[columns].astype({"x": "float32"} if "x" in columns else {})
+    if "x" in columns:
+        rows.loc[3, "x"] = np.nan
+    model = bayesvm.make_pipeline(step, BayesianLinearSVC()).fit(rows, FRAME["y"])
+    bayesvm.save(model, tmp_path / "model")
+    back = bayesvm.load(tmp_path / "model")
+    assert np.array_equal(back.predict_proba(rows), model.predict_proba(rows))
+
+
+def test_the_step_that_holds_code_is_named(tmp_path):
+    model = make_pipeline(StandardScaler(), FunctionTransformer(_doubled), BayesianLinearSVC())
+    with pytest.raises(ValueError, match="in the step 'functiontransformer', which"):
+        bayesvm.save(model.fit(X, y), tmp_path / "model")
+
+
+def _doubled(x):
+    return 2 * x
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

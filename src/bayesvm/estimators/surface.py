@@ -140,6 +140,7 @@ def documentation() -> str:
 
 def _translate(model: Any, params: Collection[str], error: type[Exception]) -> None:
     """Raise an error that says what a parameter of ``sklearn.svm`` is here, if one is given."""
+    known = model._get_param_names()
     for name in params:
-        if (hint := of_svc(name)) and name not in model._get_param_names():
+        if (hint := of_svc(name, known)) and name not in known:
             raise error(f"{type(model).__name__} has no parameter {name!r}: {hint}")

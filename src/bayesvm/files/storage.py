@@ -28,7 +28,9 @@ def skops_io() -> Any:
 
 
 HARMLESS = {
+    "numpy.dtype",  # the type of an empty array; imputers keep that of their rows
     "scipy.sparse._csr.csr_array",  # three arrays and a shape
+    "sklearn.compose._column_transformer.make_column_selector",  # a pattern and names of types
     "sklearn.compose._column_transformer._RemainderColsList",  # a list of names; scikit-learn 1.6
 }
 
@@ -49,6 +51,13 @@ def _is_ours(name: str) -> bool:
 
 def _foreign(data: bytes) -> list[str]:
     return [name for name in skops_io().get_untrusted_types(data=data) if not _is_ours(name)]
+
+
+def _steps(model: Any) -> str:
+    """Which steps of a pipeline hold what a file cannot."""
+    steps = getattr(model, "steps", ())
+    named = [repr(name) for name, step in steps if _foreign(skops_io().dumps(step))]
+    return f" in the step {' and '.join(named)}" if named else ""
 
 
 def save(model: Any, path: str | Path, record: Record | None = None) -> None:
@@ -96,9 +105,10 @@ def save(model: Any, path: str | Path, record: Record | None = None) -> None:
         ) from error
     if foreign:
         raise ValueError(
-            f"the model holds objects of {', '.join(foreign)}, which a safe file cannot: they "
-            "would be code when loaded. Custom callbacks, kernels or engines are the "
-            "usual reason; set them to None after fitting, or use pickle among people you trust."
+            f"the model holds objects of {', '.join(foreign)}{_steps(model)}, which a safe file "
+            "cannot: they would be code when loaded. Functions in a step of a pipeline, custom "
+            "callbacks, kernels or engines are the usual reason; replace them or set them to None "
+            "after fitting, or use pickle among people you trust."
         )
     replace_file(path, lambda file: file.write(data))
 

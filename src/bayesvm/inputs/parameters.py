@@ -57,10 +57,10 @@ RULES: Mapping[str, Rule] = {
 }
 WORDS = {"probability": ("calibrated", "normalised", "probit"), "width": ("data", "model")}
 
-PAGE = "the page 'Replacing SVC(probability=True)' (docs/replacing_svc.md)"
+PAGE = "the page 'From SVC to BayesianSVC' (docs/replacing_svc.md)"
 LEARNED = "it is learned from the data, nothing need be searched for."
 OF_SVC = {  # parameters of sklearn.svm that have no place here, and what has theirs
-    "C": f"{LEARNED} To set it, give a kernel a weight, 0.5 * C * RBF(...), or a prior a precision",
+    "C": f"{LEARNED} To set it, give a kernel a weight, 0.5 * C * RBF(...)",
     "gamma": f"{LEARNED} To set it, give kernel=RBF((2 * gamma) ** -0.5)",
     "nu": LEARNED,
     "coef0": "give a kernel of bayesvm.kernels, such as Polynomial",
@@ -74,11 +74,16 @@ OF_SVC = {  # parameters of sklearn.svm that have no place here, and what has th
     "dual": "it has no meaning here",
     "multi_class": "more than two classes need no setting",
 }
+LINEAR = {  # the same of estimators without a kernel
+    "C": "prior='auto' chooses it from the data. To set it, give prior=Fixed(2 / C), a precision",
+    **dict.fromkeys(("gamma", "coef0", "degree"), "it belongs to a kernel; BayesianSVC has one"),
+}
 
 
-def of_svc(name: str) -> str:
-    """What a parameter of scikit-learn's support vector machines is here; empty if it is none."""
-    return f"{OF_SVC[name].rstrip('.')}. See {PAGE}." if name in OF_SVC else ""
+def of_svc(name: str, known: Collection[str]) -> str:
+    """What a parameter of ``sklearn.svm`` is among those ``known`` here; empty if it is none."""
+    table = OF_SVC | LINEAR if "prior" in known and "kernel" not in known else OF_SVC
+    return f"{table[name].rstrip('.')}. See {PAGE}." if name in table else ""
 
 
 def check_parameters(given: Mapping[str, Any]) -> None:
