@@ -107,6 +107,16 @@ def test_with_many_rows_it_is_the_sandwich_of_an_estimate_without_penalty():
     assert_allclose(model.coef_std_[0], np.sqrt(np.diag(V))[1:], rtol=0.03)
 
 
+def test_rows_of_a_level_with_one_label_do_not_look_certain():
+    rng = np.random.default_rng(0)
+    level = rng.integers(0, 40, 800)
+    X = np.column_stack([rng.standard_normal(800), np.eye(40)[level]])
+    y = rng.random(800) < expit(X[:, 0] - 1.0)
+    y[level < 3] = False  # some 20 rows each
+    data, model = (BayesianLinearSVC(width=w).fit(X, y).coef_std_[0] for w in ("data", "model"))
+    assert np.all(data[1:4] > 0.8 * model[1:4])
+
+
 def test_draws_are_moved_to_the_covariance():
     rng = np.random.default_rng(0)
     post = DrawsPosterior(rng.standard_normal((2, 500, 4)) @ rng.standard_normal((4, 4)) + 1.0)

@@ -51,6 +51,9 @@ FEW_ROWS = 50_000  # rows up to which A and J are found anew where the penalty i
 PASSES = 8  # at most so often,
 SETTLED = 0.05  # or until s changes by less than this share
 EIGEN = 600  # columns up to which s is found
+# Share of the curvatures below which slopes come from too few rows: 3 % of the columns with ten
+# positives among 100 simulated rows, none with fifty or among 1,000
+ALONE = 0.5
 FREE = 1e-4  # precision, as a share of the rows', below which a coefficient counts as not penalised
 # log of the variance of coefficients of standardised columns.  Its prior is half-Cauchy for the
 # standard deviation, with variance SPREAD for the sum of all columns; chosen on simulated sets by
@@ -256,12 +259,22 @@ def matrices(problem: Problem, coef: Coef, P: Array, rare: float) -> Width:
         s, aim = _scaled(sums, mean, P)
         if np.all(np.abs(s - old) < SETTLED * old):
             break
-    A, V = sums.A.M, _inverse(sums.A.M, P / s)
+    A, V, J = sums.A.M, _inverse(sums.A.M, P / s), _at_least(sums.J.M, sums.A.M)
     free, held = Coef(V.solve(aim), V), FREE * np.diag(A) < P
     t = np.where(held, np.mean((P * (free.mean**2 + V.diag()))[held]) if held.any() else 1.0, 1.0)
-    cov = _root(A, P, (sums.J.M + np.diag(t * P)) * (1.0 + 2.0 / max(rare, 1.0)))
-    left = _without(sums, coef.mean, free, P, held, _intercepts(problem))
+    cov = _root(A, P, (J + np.diag(t * P)) * (1.0 + 2.0 / max(rare, 1.0)))
+    left = _without(A, J, coef.mean, free, P, held, _intercepts(problem))
     return Width(cov=RootCovariance(cov), left=RootCovariance(left))
+
+
+def _at_least(J: Array, A: Array) -> Array:
+    """J, with columns enlarged whose squares of slopes are far below the curvatures.
+
+    Rows of a rare level that all have one label have small slopes, however little they tell.
+    """
+    own, bent = np.diag(J), np.diag(A)
+    by = np.sqrt(np.where(own < ALONE * bent, bent / np.maximum(own, 1e-300), 1.0))
+    return J * np.outer(by, by)
 
 
 def _intercepts(problem: Problem) -> list[int]:
@@ -283,14 +296,14 @@ def _root(A: Array, P: Array, M: Array) -> Array:
 
 
 def _without(
-    sums: Slopes, mean: Array, free: Coef, P: Array, held: Array, intercepts: list[int]
+    A: Array, J: Array, mean: Array, free: Coef, P: Array, held: Array, intercepts: list[int]
 ) -> Array:
     """The root without the directions of the mean and of the intercept.
 
     ``free`` is the posterior with the weaker penalty.  The penalty makes of its coefficients
     :math:`(A + P)^{-1}A` times as much; the link corrects what is common to all of them.
     """
-    A, root = sums.A.M, _root(sums.A.M, P, sums.J.M)
+    root = _root(A, P, J)
     if held.any():
         theta = np.where(held, free.mean, 0.0)
         B = A[:, ~held] @ np.linalg.pinv(A[np.ix_(~held, ~held)], hermitian=True)
