@@ -144,6 +144,19 @@ def test_groups_in_the_prior_and_kernels_that_were_drawn():
     assert tree["posterior"]["kernel"].shape[:2] == tree["posterior"]["f_obs"].shape[:2]
 
 
+@pytest.mark.parametrize("random", ["intercept", "slope"])
+def test_variances_of_groups_are_those_of_the_report(random):
+    model = MixedSVC(random=random, random_state=0).fit(X[:, :1], Y, groups=GROUPS)
+    report = model.variance_components_.filter(like="var(", axis=0)
+    found = values(model.to_arviz(n=1000), "posterior")["variance_group"][0]
+    assert_allclose(found.mean(axis=0), report["mean"], rtol=0.1)
+    assert_allclose(np.quantile(found, 0.05, axis=0), report["lower"], rtol=0.15)
+    assert_allclose(np.quantile(found, 0.95, axis=0), report["upper"], rtol=0.15)
+    rows = np.arange(1000)
+    assert np.abs(np.corrcoef(found[:, 0], rows)[0, 1]) < 0.1  # in no order
+    assert values(model.to_arviz(n=5000), "posterior")["variance_group"].shape[1] == 5000
+
+
 def test_refusals_and_pipelines():
     model = make_pipeline(BayesianLinearSVC()).fit(X, Y)
     with pytest.raises(ValueError, match="give X too"):

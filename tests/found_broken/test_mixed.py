@@ -230,13 +230,16 @@ def test_variances_that_vb_takes_for_too_small_are_said_to_be(trials):
     frame = model.variance_components_
     assert frame["upper"].iloc[0] < 9.0  # far too sure: the truth is outside of its interval
     for table in (frame, model.intraclass_share_):
-        assert table["note"].tolist() == ["biased low by vb; draw by gibbs"]
+        assert table["note"].tolist() == ["biased low by vb; use inference='gibbs'"]
         assert "biased low by vb" in str(table)
         assert "too small" in table.attrs["note"]
     assert "use inference='gibbs'" in model.summary().attrs["note"]
     assert frame[["mean", "lower", "upper"]].dtypes.eq(float).all()
-    slopes = MixedSVC(random="slope", likelihood="hinge").fit(X, y, groups=g).variance_components_
-    assert slopes["note"].astype(bool).tolist() == [True, True, False]  # variances, correlation
+    for how in ({"likelihood": "hinge"}, {"inference": VB(bound="tight")}):
+        slopes = MixedSVC(random="slope", **how).fit(X, y, groups=g).variance_components_
+        told = [note.partition(" by vb; use")[0] for note in slopes["note"]]
+        assert told == ["biased low", "biased low", "biased"]  # variances, correlation
+        assert "factor of several" in slopes.attrs["note"]
     table = np.column_stack([X, g])
     terms = [("level", Intercept()), ("g", Groups(1))]
     additive = AdditiveSVC(terms, augmented).fit(table, y)
@@ -263,7 +266,7 @@ def test_intervals_that_are_too_narrow_are_said_to_be(trials):
     assert narrow < 0.5 * true_width
     assert width == pytest.approx(true_width, rel=0.25)
     for table in (model.variance_components_, model.intraclass_share_):
-        assert table["note"].tolist() == ["interval too narrow by vb; draw by gibbs"]
+        assert table["note"].tolist() == ["interval too narrow by vb; use inference='gibbs'"]
         assert "intervals are too narrow" in table.attrs["note"]
         assert "factor" not in table.attrs["note"]
     assert "use inference='gibbs'" in model.summary().attrs["note"]

@@ -41,10 +41,11 @@ def to_arviz(self: Any, X: Any = None, y: Any = None, *, groups: Any = None, n: 
         - ``posterior``: ``coef`` and ``intercept``; of a sampler also parameters of the prior, on
           the scale on which the model is fitted (``coef_variance`` of ridge and spike_slab,
           ``coef_scale`` of lasso, bridge and laplace_zero, ``coef_power``, ``coef_inclusion``).
-          ``effect_g``, ``variance_g`` and ``correlation_g`` of a grouping factor ``g``.  Of a
-          kernel machine ``f`` at the inducing points, or the parameters of the ``kernel`` where
-          these were drawn.  Of a vector machine ``dual_coef``.  Of an additive model a variable for
-          each term whose coefficients have names.
+          ``effect_g``, ``variance_g`` and ``correlation_g`` of a grouping factor ``g``; variational
+          variances are drawn independently of effects, those of a sampler together.  Of a kernel
+          machine ``f`` at the inducing points, or the parameters of the ``kernel`` where these were
+          drawn.  Of a vector machine ``dual_coef``.  Of an additive model a variable for each term
+          whose coefficients have names.
         - With ``X``: ``f_obs`` there, and what each smooth function of an additive model adds,
           ``smooth_t`` of a term ``t``; ``posterior_predictive``, labels ``y`` as numbers of their
           classes.  Where priors are Gaussian also ``prior`` and ``prior_predictive``, given the

@@ -22,14 +22,15 @@ from .tables import Draws, pandas_for, stacked, tails
 VARIANCES = 4000  # draws of a variational factor from which an interval is computed
 LOGISTIC_VARIANCE = np.pi**2 / 3
 
-BIASED = "biased low by {scheme}; draw by gibbs"
+BIASED = "biased low by {scheme}; use inference='gibbs'"
+BIASED_EITHER_WAY = "biased by {scheme}; use inference='gibbs'"  # a correlation
 CAUTION = (
     "Variances of the effects of groups were learned by variational inference, which takes effects "
     "and variances for independent: they are known to be too small, often by a factor of several "
     "where groups have few rows, and their intervals far too narrow. For the variances themselves "
     "use inference='gibbs'."
 )
-NARROW = "interval too narrow by {scheme}; draw by gibbs"
+NARROW = "interval too narrow by {scheme}; use inference='gibbs'"
 CAUTION_NARROW = (
     "Variances of the effects of groups were learned by variational inference, which takes effects "
     "and variances for independent: their intervals are too narrow, and where groups have few rows "
@@ -93,7 +94,8 @@ class GroupEffects:
                     rho = draws[:, a, b] / (sd[:, a] * sd[:, b])
                     rows.append([rho.mean(), *np.quantile(rho, ends)])
                     index.append((factor, f"corr({names[b]}, {names[a]})"))
-                    notes.append("")
+                    either = BIASED_EITHER_WAY.format(scheme=self.scheme)
+                    notes.append(either if term.prior.is_blocked and notes[-1] else "")
             labels = pd.MultiIndex.from_tuples(index, names=["factor", "component"]) if rows else ()
             frames.append(_table(rows, labels, notes, self._caution, pd))
         return stacked(frames, self.fit.classes, pd)
@@ -132,9 +134,12 @@ class GroupEffects:
                 u, T = theta[..., machine.model.slices[k]], machine.model.terms[k].design.to_user()
                 u = u.reshape(*u.shape[:2], term.design.G, term.design.r)
                 parts.append(u @ T.T)
-                V = T @ self._covariances(machine, k) @ T.T
-                at = np.arange(u.shape[0] * u.shape[1]) % len(V)  # variational ones: any
-                scales.append(V[at].reshape(*u.shape[:2], *V.shape[1:]))
+                V = self._covariances(machine, k)
+                at = np.arange(u.shape[0] * u.shape[1]) % len(V)
+                if machine.draws is None:  # evenly spaced quantiles: any, independent of effects
+                    at = stream(0, "shuffled", k).choice(len(V), at.size, replace=at.size > len(V))
+                V = V[at]
+                scales.append((T @ V @ T.T).reshape(*u.shape[:2], *V.shape[1:]))
             axes = [f"level_{factor}", f"effect_of_{factor}", f"other_effect_of_{factor}"]
             names = self._names(term.design)
             group[f"effect_{factor}"], dims[f"effect_{factor}"] = parts, axes[:2]
@@ -168,7 +173,11 @@ class GroupEffects:
         drawn = held is not None and term.name in held.hyper
         if drawn or term.name in machine.variances or not term.prior.is_learned:
             return ""
-        return (NARROW if self._is_tight else BIASED).format(scheme=self.scheme)
+        return (NARROW if self._is_narrow(term) else BIASED).format(scheme=self.scheme)
+
+    def _is_narrow(self, term: Term) -> bool:
+        """Whether mainly the interval is wrong; with slopes variances may be too small by half."""
+        return self._is_tight and int(term.design.r) == 1
 
     @property
     def _is_tight(self) -> bool:
@@ -178,7 +187,9 @@ class GroupEffects:
 
     @property
     def _caution(self) -> str:
-        return CAUTION_NARROW if self._is_tight else CAUTION
+        machine = self.fit.machines[0]
+        noted = [term for _, term, _ in self._terms(machine) if self._note(machine, term)]
+        return CAUTION_NARROW if all(map(self._is_narrow, noted)) else CAUTION
 
     def cautioned(self, frame: Any) -> Any:
         """A frame with a note in ``attrs`` if variances of effects are known to be biased."""
