@@ -73,5 +73,22 @@ def test_a_summary_says_where_the_width_is_the_models():
     for why, model in fits.items():
         assert why in model.summary().attrs["note"]
     plain = BayesianLinearSVC("spike_slab", likelihood="hinge", width="model").fit(X, y)
-    for model in (plain, BayesianLinearSVC().fit(X, y)):
+    complete = BayesianLinearSVC(missing="model").fit(X, y)
+    for model in (plain, BayesianLinearSVC().fit(X, y), complete):
         assert "note" not in model.summary().attrs
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_summary_says_that_filled_cells_are_not_fully_counted():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((90, 2))
+    y, g = X[:, 0] + 0.5 * X[:, 1] > 0, np.arange(90) % 9
+    X[::5, 1] = np.nan
+    vb = BayesianLinearSVC(missing="model").fit(X, y)
+    mixed = MixedSVC(missing="model").fit(X, y, groups=g)
+    for model in (vb, mixed):
+        assert "uncertainty of the cells" in model.summary().attrs["note"]
+    assert "Variances of the effects" in mixed.summary().attrs["note"]  # beside it
+    few = Gibbs(draws=20, burn_in=10, chains=1)
+    drawn = BayesianLinearSVC(missing="model", inference=few, random_state=0).fit(X, y)
+    assert "note" not in drawn.summary().attrs

@@ -52,6 +52,10 @@ MODEL_WIDTH = (
     "Standard deviations and intervals are those of the posterior, as with width='model', and may "
     "be too narrow: those of the data are not known {why}."
 )
+FILLED = (
+    "Missing cells were modelled by variational inference, whose intervals do not fully count the "
+    "uncertainty of the cells and are too narrow. Use inference='gibbs'."
+)
 
 
 class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -394,7 +398,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return predictions.prediction_set(self, X, groups, *how)  # type: ignore[no-any-return]
 
     def _with_note(self, frame: Any) -> Any:
-        """A summary, with a note if its widths are the posterior's though the data's were asked."""
+        """A summary, with a note if its widths are not those of the data, or too narrow."""
         first, why = self.machines_[0], ""
         if first.model.has_gates:
             why = "under a prior that selects columns"
@@ -402,9 +406,13 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             why = "of classes that are fitted together"
         elif self._stream is not None:
             why = "after partial_fit"
+        notes = [frame.attrs["note"]] if "note" in frame.attrs else []
         if why and is_among(self.width, ("data",)) and first.posterior.has_spread:
-            notes = frame.attrs.get("note", ""), MODEL_WIDTH.format(why=why)
-            frame.attrs["note"] = " ".join(filter(None, notes))
+            notes.append(MODEL_WIDTH.format(why=why))
+        if first.draws is None and any(each and each.cells for each in first.state.latents):
+            notes.append(FILLED)
+        if notes:
+            frame.attrs["note"] = " ".join(notes)
         return frame
 
     def novelty(self, X: Any, *, groups: Any = None) -> Array:
