@@ -189,6 +189,9 @@ def test_rows_and_arguments_that_cannot_be_read_are_refused(data):
         with pytest.raises(ValueError, match="'x0' has 1 values in X"):
             model.average_effects(rows, named)
     assert model.average_effects(X[:1], change="unit")["sd"].min() > 0
+    for wrong in (y, 0.9, np.asarray(y, dtype=object), True, X, [0.5]):
+        with pytest.raises(ValueError, match="must be names or positions"):
+            model.average_effects(X, wrong)
     with pytest.raises(ValueError, match="x9"):
         model.average_effects(X, columns=[0], change={"x9": "unit"})
 

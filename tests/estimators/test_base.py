@@ -6,8 +6,18 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
 
-from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
+from bayesvm import (
+    PCVC,
+    RVC,
+    AdditiveSVC,
+    BayesianLinearSVC,
+    BayesianSVC,
+    FactorSVC,
+    MixedSVC,
+    make_pipeline,
+)
 from bayesvm.inference import EM, SVI, VB, Gibbs
 from bayesvm.terms import Columns, Intercept
 from bayesvm.vectors import Power
@@ -92,3 +102,15 @@ def test_a_summary_says_that_filled_cells_are_not_fully_counted():
     few = Gibbs(draws=20, burn_in=10, chains=1)
     drawn = BayesianLinearSVC(missing="model", inference=few, random_state=0).fit(X, y)
     assert "note" not in drawn.summary().attrs
+
+
+@pytest.mark.parametrize("kind", [BayesianLinearSVC, BayesianSVC, MixedSVC, RVC, FactorSVC])
+def test_a_number_of_draws_is_a_whole_number(kind):
+    model = kind(random_state=0).fit(X, Y)
+    for wrong in ((X, 5), (X,), (2.5,), (0,), (True,), ("5",)):
+        with pytest.raises(ValueError, match="n, the number of draws, must be a whole number"):
+            model.sample_posterior(*wrong)
+    assert model.sample_posterior(np.int64(5), X).shape == (5, 60)
+    if kind is BayesianLinearSVC:
+        with pytest.raises(ValueError, match="got ndarray"):
+            make_pipeline(StandardScaler(), kind()).fit(X, Y).sample_posterior(X, 5)

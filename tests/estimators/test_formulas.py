@@ -52,10 +52,34 @@ def test_it_can_be_cloned_validated_and_saved(tmp_path):
     assert_allclose(again.predict_proba(X), model.predict_proba(DATA), rtol=1e-10)
     effects = again.average_effects(DATA, columns=["age", "sex"])
     assert effects.index.tolist() == [("age", "+1 sd"), ("sex", "m against f")]
+    frame = DATA.assign(unread=1.0)
+    assert again.average_effects(frame).index.equals(effects.index)  # not of dose, clinic, unread
     pytest.importorskip("skops")
     bayesvm.save(again, tmp_path / "model")
     loaded = bayesvm.load(tmp_path / "model")
     assert_allclose(loaded.predict_proba(X), again.predict_proba(X))
+
+
+def test_average_effects_are_of_columns_of_the_formula():
+    mixed = MixedSVC.from_formula("ill ~ age + C(clinic) + (1 | sex)", DATA)
+    found = mixed.average_effects(DATA).index.get_level_values("name")
+    assert found.tolist() == ["age"] + 7 * ["clinic"]
+    for name in ("sex", "dose", "ill"):
+        with pytest.raises(ValueError, match=r"choose among \['age', 'clinic'\]"):
+            mixed.average_effects(DATA, name)
+    called = BayesianLinearSVC.from_formula("ill ~ np.exp(dose) + age", DATA)
+    assert called.average_effects(DATA).index.tolist() == [("age", "+1 sd"), ("dose", "+1 sd")]
+    effect = called.average_effects(DATA, "dose", (1.0, 2.0))["mean"].iloc[0]
+    rise = [called.predict_proba(DATA.assign(dose=x))[:, 1].mean() for x in (1.0, 2.0)]
+    assert effect == pytest.approx(rise[1] - rise[0])
+
+
+def test_what_a_formula_cannot_say_is_refused_in_words():
+    with pytest.raises(ValueError, match=r"write \(1 \+ x \| g\)"):
+        MixedSVC.from_formula("ill ~ age + (age || clinic)", DATA)
+    gone = DATA.assign(age=DATA["age"].where(DATA.index > 3))
+    with pytest.raises(ValueError, match=r"fit\(X, y, groups=...\)"):
+        MixedSVC.from_formula("ill ~ age + (1 | clinic)", gone, missing="model")
 
 
 def test_functions_no_intercept_and_refusals():

@@ -491,7 +491,7 @@ class AdditiveSVC(BayesianClassifier):
         """
         if X is not None:
             return draw_f(self, n, X, random_state)
-        return self._report().draws(n, self._generator(random_state))
+        return self._report().draws(n, self._generator(random_state, n))
 
     def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:
         pairs = zip(self._report().group(thetas, X), self._effects.group(thetas), strict=True)

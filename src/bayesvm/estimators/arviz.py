@@ -54,7 +54,7 @@ def to_arviz(self: Any, X: Any = None, y: Any = None, *, groups: Any = None, n: 
           of labels (logistic, probit): the values of a hinge do not sum to one.
     """
     model = plain(self)
-    fit, rng = model._fitted(), model._generator()
+    fit, rng = model._fitted(), model._generator(None, n)
     model._need_spread()
     thetas = chains(fit, n, rng)
     rows = None if X is None else arrays.to_numpy(model._read_new(X, groups))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -279,14 +279,31 @@ def _chosen(known: Mapping[int, Any], names: list[str], columns: Any) -> list[in
     """Positions of columns given by name or position; by default of all that may change."""
     if columns is None:
         return list(known)
-    single = isinstance(columns, str | int | np.integer)
+    given = [columns] if isinstance(columns, str | int | np.integer) else columns
+    is_list = isinstance(given, Iterable) and hasattr(given, "__len__")
+    if not is_list or len(given) > len(names) or any(map(_is_no_column, given)):
+        what = f"{len(given)} values" if is_list else repr(columns)
+        raise ValueError(
+            f"columns must be names or positions of some of the {len(names)} columns of X; got "
+            f"{what} ({type(columns).__name__}). Labels are not needed; give others by name, such "
+            "as level=0.9."
+        )
     out = []
-    for column in [columns] if single else columns:
+    for column in given:
         at = names.index(column) if isinstance(column, str) and column in names else column
-        if not isinstance(at, int | np.integer) or not -len(names) <= at < len(names):
+        if isinstance(at, str) or not -len(names) <= at < len(names):
             raise ValueError(f"column {column!r} is not in X, whose columns are {names}.")
+        if int(at) % len(names) not in known:
+            raise ValueError(
+                f"the model has no effect of the column {column!r} that all rows share; choose "
+                f"among {[names[j] for j in known]}."
+            )
         out.append(int(at) % len(names))
     return out
+
+
+def _is_no_column(value: Any) -> bool:
+    return isinstance(value, bool) or not isinstance(value, str | int | np.integer)
 
 
 def editable(X: Any, pd: Any) -> Any:

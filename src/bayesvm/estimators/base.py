@@ -32,7 +32,7 @@ from ..inference.loop import State
 from ..inputs import reading
 from ..inputs.encoding import Encoding
 from ..inputs.labels import Training, read_labels
-from ..inputs.parameters import check_parameters, is_among, warn, warn_idle
+from ..inputs.parameters import check_draws, check_parameters, is_among, warn, warn_idle
 from ..inputs.soft_labels import SoftLabels
 from ..inputs.tables import read_table
 from ..machines.fit import Fit, Objective
@@ -47,15 +47,6 @@ from .missing import MissingCells
 from .run import Run, generator, warm_starts
 from .stream import Stream
 from .worth import warning_of
-
-MODEL_WIDTH = (
-    "Standard deviations and intervals are those of the posterior, as with width='model', and may "
-    "be too narrow: those of the data are not known {why}."
-)
-FILLED = (
-    "Missing cells were modelled by variational inference, whose intervals do not fully count the "
-    "uncertainty of the cells and are too narrow. Use inference='gibbs'."
-)
 
 
 class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -231,8 +222,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         same = "fit_" in self.__dict__ and len(self.classes_) == data.n_classes
         return warm_starts(self.machines_, problem) if same else []
 
-    def _generator(self, random_state: Any = None) -> np.random.Generator:
-        """A generator for draws after the fit."""
+    def _generator(self, random_state: Any = None, n: Any = 1) -> np.random.Generator:
+        """A generator for ``n`` draws after the fit."""
+        check_draws(n)
         return generator(self.random_state if random_state is None else random_state)
 
     def _keep(self, fit: Fit, data: Training | None = None) -> Self:
@@ -397,23 +389,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         how = coverage, by_class, allow_empty
         return predictions.prediction_set(self, X, groups, *how)  # type: ignore[no-any-return]
 
-    def _with_note(self, frame: Any) -> Any:
-        """A summary, with a note if its widths are not those of the data, or too narrow."""
-        first, why = self.machines_[0], ""
-        if first.model.has_gates:
-            why = "under a prior that selects columns"
-        elif self.fit_.is_joint:
-            why = "of classes that are fitted together"
-        elif self._stream is not None:
-            why = "after partial_fit"
-        notes = [frame.attrs["note"]] if "note" in frame.attrs else []
-        if why and is_among(self.width, ("data",)) and first.posterior.has_spread:
-            notes.append(MODEL_WIDTH.format(why=why))
-        if first.draws is None and any(each and each.cells for each in first.state.latents):
-            notes.append(FILLED)
-        if notes:
-            frame.attrs["note"] = " ".join(notes)
-        return frame
+    _with_note = surface.with_note
 
     def novelty(self, X: Any, *, groups: Any = None) -> Array:
         """How unlike the training rows: a percentile of the posterior variance of f.

@@ -363,7 +363,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             classes one more axis, of classes, after the first.
         """
         self._fitted()
-        rng = self._generator(random_state)
+        rng = self._generator(random_state, n)
         if X is not None:
             return self._report.functions(self._read_new(X), n, rng)
         A = np.concatenate([found.A for found in self._report.sample(n, rng)], axis=3)
@@ -394,7 +394,9 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
                 "y out, and give the number of draws as n=1000. sample_posterior draws f at rows."
             )
         factors = [str(name) for name in self.get_feature_names_out()]
-        return self._report.arviz(n, self._generator(), self._names(), factors, self.classes_)
+        return self._report.arviz(
+            n, self._generator(None, n), self._names(), factors, self.classes_
+        )
 
     def summary(self, level: float = 0.9) -> Any:
         """Coefficients and loadings with their uncertainty, as a data frame.

@@ -60,6 +60,13 @@ class Recipe:
 
     terms: tuple[tuple[Number | Contrasts, ...], ...]
 
+    @property
+    def reads(self) -> dict[str, tuple[Any, ...] | None]:
+        """Columns that are read, and levels of those of labels."""
+        parts = [part for term in self.terms for part in term]
+        labels = {part.column: part.levels for part in parts if isinstance(part, Contrasts)}
+        return {part.column: labels.get(part.column) for part in parts}
+
     @classmethod
     def of(cls, common: Any) -> Recipe | None:
         """The recipe of formulae's matrix; ``None`` if that is computed otherwise."""
@@ -91,6 +98,12 @@ class Code:
     text: str
     frame: Any  # the columns of the training data that the formula names
     common: Any  # formulae's matrix
+
+    @property
+    def reads(self) -> dict[str, tuple[Any, ...] | None]:
+        """Columns that are read."""
+        every = (name for term in self.common.terms.values() for name in term.var_names)
+        return dict.fromkeys(name for name in every if name in self.frame)
 
     def columns(self, data: Any) -> Array:
         with explained(self.text, data):
@@ -244,6 +257,18 @@ def explained(text: str, data: Any) -> Iterator[None]:
             raise  # an error of a function that the formula calls
         raise ValueError(f"the formula {text!r} {_unknown(name, text, data)}") from error
     except Exception as error:  # formulae's errors have no common type; others pass on
+        if "||" in text:
+            raise ValueError(
+                f"the formula {text!r} has ||, which would hold effects of a factor uncorrelated; "
+                "they have one covariance here: write (1 + x | g)."
+            ) from error
+        if "incomplete rows" in str(error):
+            raise ValueError(
+                f"the formula {text!r} reads columns with missing values, which a formula cannot "
+                "have. Leave such rows out, or give the columns themselves, which may have them: "
+                "fit(X, y), of MixedSVC fit(X, y, groups=...), with missing='model' if cells are "
+                "to be modelled."
+            ) from error
         if type(error).__module__.startswith("formulae."):
             raise ValueError(f"the formula {text!r} cannot be read: {error}") from error
         raise

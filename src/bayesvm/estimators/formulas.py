@@ -16,8 +16,9 @@ def names(self: Any) -> list[str]:
 def levels_of(self: Any, names: Sequence[str]) -> dict[int, tuple[Any, ...] | None]:
     if self._formula is None:
         return BayesianClassifier._levels_of(self, names)
-    held = {self._formula.response, *(k for f in self._formula.factors.values() for k in f)}
-    return {j: None for j, name in enumerate(names) if name not in held}
+    reads = self._formula.design.reads
+    found = {j: reads[name] for j, name in enumerate(names) if name in reads}
+    return found or dict.fromkeys(range(len(names)))  # an array has the columns of the formula
 
 
 def lazily(self: Any, work: Callable[..., Any], X: Any, groups: Any, **options: Any) -> Any:

@@ -407,7 +407,7 @@ class BayesianSVC(BayesianClassifier):
         """
         if X is not None:
             return draw_f(self, n, X, random_state)
-        report, rng = self._report, self._generator(random_state)
+        report, rng = self._report, self._generator(random_state, n)
         thetas = [m.reported.sample(n, rng) for m in report.machines]
         points = report.design.Z if self._precomputed else report.points
         f = np.stack(self._draws_at(points, thetas, rng), axis=1)

@@ -461,7 +461,7 @@ class BayesianLinearSVC(BayesianClassifier):
         """
         if X is not None:
             return draw_f(self, n, X, random_state)
-        draws = self._coefficients.draws(n, self._generator(random_state))
+        draws = self._coefficients.draws(n, self._generator(random_state, n))
         return draws if return_intercept else draws[0]
 
     def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:

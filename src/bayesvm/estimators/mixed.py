@@ -376,7 +376,7 @@ class MixedSVC(BayesianClassifier):
         """
         if X is not None:
             return predictions.draw_f(self, n, X, random_state, groups)
-        draws = self._coefficients.draws(n, self._generator(random_state))
+        draws = self._coefficients.draws(n, self._generator(random_state, n))
         return draws if return_intercept else draws[0]
 
     average_effects = average_effects_in_groups

@@ -9,6 +9,7 @@ from sklearn import pipeline
 from sklearn.utils.metaestimators import available_if
 
 from ..core.types import Array
+from ..inputs.parameters import check_draws
 from ..reports.display import Inside, feature_names
 
 
@@ -99,6 +100,7 @@ class Pipeline(pipeline.Pipeline):  # type: ignore[misc]
     def sample_posterior(self, n: int = 1000, X: Any = None, **params: Any) -> Any:
         """Draws of the coefficients of the last step, or of f at rows."""
         inside = Inside.fitted(self)
+        check_draws(n)
         X = None if X is None else inside.rows(X)
         return inside.model.sample_posterior(n, X, **params)
 

@@ -221,7 +221,7 @@ def draw_f(model: Any, n: int, X: Any, random_state: Any, groups: Any = None) ->
     Of a source or a Dask collection coefficients are drawn once, for all rows.  Variation outside
     of them is drawn jointly for neighbouring rows, with a generator for each thousand.
     """
-    fit, rng = model._fitted(), model._generator(random_state)
+    fit, rng = model._fitted(), model._generator(random_state, n)
     thetas = fit.thetas(n, rng)
     if is_source(X):
         how: dict[str, Any] = {"thetas": thetas, "seed": int(rng.integers(2**32))}

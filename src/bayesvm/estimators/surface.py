@@ -1,4 +1,4 @@
-"""What users see of every estimator: its parameters, and how a notebook shows it.
+"""What users see of every estimator: its parameters, notes, how a notebook shows it.
 
 Functions that are methods of the base of all estimators.
 """
@@ -13,11 +13,19 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from ..inputs.parameters import of_svc
+from ..inputs.parameters import is_among, of_svc
 from .nested import changed, flat, separated
 from .predictions import logs
 
 SHOWN = 10  # classes, at most
+MODEL_WIDTH = (
+    "Standard deviations and intervals are those of the posterior, as with width='model', and may "
+    "be too narrow: those of the data are not known {why}."
+)
+FILLED = (
+    "Missing cells were modelled by variational inference, whose intervals do not fully count the "
+    "uncertainty of the cells and are too narrow. Use inference='gibbs'."
+)
 
 
 def translating(init: Callable[..., None]) -> Callable[..., None]:
@@ -144,3 +152,22 @@ def _translate(model: Any, params: Collection[str], error: type[Exception]) -> N
     for name in params:
         if (hint := of_svc(name, known)) and name not in known:
             raise error(f"{type(model).__name__} has no parameter {name!r}: {hint}")
+
+
+def with_note(self: Any, frame: Any) -> Any:
+    """A summary, with a note if its widths are not those of the data, or too narrow."""
+    first, why = self.machines_[0], ""
+    if first.model.has_gates:
+        why = "under a prior that selects columns"
+    elif self.fit_.is_joint:
+        why = "of classes that are fitted together"
+    elif self._stream is not None:
+        why = "after partial_fit"
+    notes = [frame.attrs["note"]] if "note" in frame.attrs else []
+    if why and is_among(self.width, ("data",)) and first.posterior.has_spread:
+        notes.append(MODEL_WIDTH.format(why=why))
+    if first.draws is None and any(each and each.cells for each in first.state.latents):
+        notes.append(FILLED)
+    if notes:
+        frame.attrs["note"] = " ".join(notes)
+    return frame

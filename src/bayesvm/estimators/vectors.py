@@ -249,7 +249,7 @@ def sample_posterior(self: Any, n: int = 1000, X: Any = None, random_state: Any 
         does not respect signs.
     """
     if X is None:
-        return _report(self).draws(n, self._generator(random_state))
+        return _report(self).draws(n, self._generator(random_state, n))
     out: Array = draw_f(self, n, X, random_state)
     return out
 

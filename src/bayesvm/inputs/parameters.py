@@ -110,6 +110,16 @@ def check_rule(name: str, value: Any, rule: Rule) -> None:
         raise ValueError(f"{name} must be {what}; got {value!r}.")
 
 
+def check_draws(n: Any) -> None:
+    """Refuse a number of draws that is none, such as rows given in its place."""
+    if not _is_number(n, Integral, 1):
+        got = repr(n) if isinstance(n, Real | str) else type(n).__name__
+        raise ValueError(
+            f"n, the number of draws, must be a whole number of at least 1; got {got}. Rows come "
+            "after it, or by name: sample_posterior(1000, X), sample_posterior(X=X)."
+        )
+
+
 def warn_idle(estimator: Any, idle: Mapping[str, str]) -> None:
     """Warn of parameters that were set although the fit does not use them; ``idle`` has reasons."""
     known = inspect.signature(type(estimator).__init__).parameters
