@@ -1,10 +1,11 @@
 """Widths of coefficients that all groups share, from sums over groups."""
 
 import numpy as np
+import pandas as pd
 import pytest
-from scipy.special import expit
+from scipy.special import expit, logit, ndtri
 
-from bayesvm import MixedSVC
+from bayesvm import AdditiveSVC, MixedSVC
 from bayesvm.inference import Gibbs
 from bayesvm.machines.width import prior_scale, tight
 from bayesvm.model.passes import moments
@@ -95,6 +96,43 @@ def test_draws_are_moved_to_the_same_width():
     np.testing.assert_allclose(fits[0].coef_std_, fits[2].coef_std_, rtol=0.25)
     sd, less = (m.decision_function(X, return_std=True, groups=GROUPS)[1] for m in fits[:2])
     assert less.mean() < sd.mean() < 1.3 * less.mean()
+
+
+def test_draws_of_a_smooth_term_are_as_wide_as_the_variational_posterior():
+    """Rows tell nothing of most of its columns, and the mean of their draws is not exact."""
+    rng = np.random.default_rng(5)
+    n, sites = 300, 20
+    data = pd.DataFrame({"age": rng.uniform(20, 80, n), "x": rng.standard_normal(n)})
+    data["site"] = rng.integers(0, sites, n)
+    f = 2 * np.sin(data.age / 10) + 0.7 * data.x + rng.standard_normal(sites)[data.site] - 0.5
+    data["ill"] = rng.random(n) < expit(f)
+    fits = [
+        AdditiveSVC.from_formula("ill ~ s(age) + x + (1|site)", data, inference=how, random_state=0)
+        for how in (Gibbs(draws=100, burn_in=50, chains=2), "vb")
+    ]
+    drawn, vb = (model.summary()["sd"] for model in fits)
+    np.testing.assert_allclose(drawn, vb, rtol=0.25)
+    drawn, vb = (np.mean(np.ptp(model.predict_interval(data), axis=0)) for model in fits)
+    np.testing.assert_allclose(drawn, vb, rtol=0.25)
+
+
+def test_intervals_of_a_new_group_are_quantiles_of_f():
+    """They reach further only as far as the averaged probability does."""
+    rng = np.random.default_rng(6)
+    groups = np.repeat(np.arange(150), 6)
+    X = rng.standard_normal((900, 1))
+    f = 4.0 * rng.standard_normal(150)[groups] + X[:, 0] - 6.0
+    model = MixedSVC().fit(X, rng.random(900) < expit(f), groups=groups)
+    new = {"groups": np.full(5, 999)}
+    m, sd = model.decision_function(X[:5], return_std=True, **new)
+    p = model.predict_proba(X[:5], **new)[:, 1]
+    assert np.all(sd > 2.0)
+    for level in (0.5, 0.9):
+        low, high = (end[:, 1] for end in model.predict_interval(X[:5], level, **new))
+        z = ndtri(0.5 + 0.5 * level) * sd
+        np.testing.assert_allclose(logit(low), m - z, atol=0.4)
+        np.testing.assert_allclose(logit(high), np.maximum(m + z, logit(p)), atol=0.4)
+        assert np.all((low < p) & (p < high))
 
 
 @pytest.mark.slow

@@ -52,19 +52,23 @@ class Link:
         out: Array = expit(self.logit(m, v))
         return out
 
-    def band(self, f: Array, m: Array, v: Array, levels: tuple[float, ...]) -> Array:
+    def band(
+        self, f: Array, m: Array, v: Array, levels: tuple[float, ...], known: Array | float = 1.0
+    ) -> Array:
         """Log odds at lower end, centre and upper end of an interval, ``(3, n)``.
 
         ``f`` are quantiles of f, as far as the link does not correct it, the median between the
         ends; the link averages over f ~ N(m, v).  There are two intervals, around the log odds of
         the median and around the prediction, which a link that levels off makes smaller; the ends
-        are the outer ones.
+        are the outer ones.  ``known`` is the share of ``v`` that is of coefficients.  The rest, the
+        effect of a new group, is not an error of the link, and the prediction averages over it.
         """
         z, centre = self.logit(f, np.zeros_like(f)), self.logit(m, v)
-        sd, smaller = np.sqrt(self.variance(f[1], v)), self.levelled(v)
+        sd, smaller = np.sqrt(known * self.variance(f[1], v)), self.levelled(v)
         below, above = (np.hypot(z[k] - z[1], ndtri(levels[k]) * sd) for k in (0, 2))
-        low = np.minimum(z[1] - below, centre - below / smaller)
-        return np.stack([low, centre, np.maximum(z[1] + above, centre + above / smaller)])
+        share = known / smaller
+        low = np.minimum(z[1] - below, centre - share * below)
+        return np.stack([low, centre, np.maximum(z[1] + above, centre + share * above)])
 
     def levelled(self, v: Array) -> Array:
         """What the log odds of the mean of f are divided by in the average over f."""

@@ -66,15 +66,18 @@ def clustered(problem: Problem, post: Any, priors: Any, width: Width | None) -> 
     if few or not 0 < p <= EIGEN or sum(sizes) * p > HELD or not np.all(np.isfinite(split(P)[0])):
         return width
     problem = problem.with_likelihood(tight(model.likelihood))
-    coef = gaussian(post)
-    if not drawn and model.likelihood is not problem.model.likelihood:
-        # the covariance of a bound is too small
-        coef = Coef(coef.mean, ArrowCovariance.of(problem.slopes(coef).A, P))
+    coef, mean = gaussian(post), post.mean
+    if drawn or model.likelihood is not problem.model.likelihood:
+        # the covariance of a bound is too small, and draws are of priors that vary
+        sums = problem.slopes(coef)
+        coef = Coef(coef.mean, ArrowCovariance.of(sums.A, P))
+        if drawn:  # a Newton step: the error of their mean would count as an effect
+            mean = mean + coef.cov.solve(sums.g - P * mean)
     W, ends = coef.cov.block(slice(0, p)), np.cumsum(sizes)[:-1]
-    pull = _pull(W, coef.mean[:p], split(P)[0][:p])
+    pull = _pull(W, mean[:p], split(P)[0][:p])
     variance = np.diag(W) + np.square(W) @ (pull - split(P)[0][:p])
-    for sums in np.split(problem.slopes_by_group(coef), ends):
-        moved, G = sums @ W, np.count_nonzero(np.any(sums != 0.0, axis=1))
+    for each in np.split(problem.slopes_by_group(coef), ends):
+        moved, G = each @ W, np.count_nonzero(np.any(each != 0.0, axis=1))
         across = G / max(G - 1.0, 1.0) * np.sum(np.square(moved), axis=0)
         variance = np.maximum(variance, across + np.square(W) @ pull)
     ratio = variance / np.diag(post.covariance(slice(0, p)))

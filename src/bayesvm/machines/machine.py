@@ -138,7 +138,9 @@ class Machine:
         f = self.quantiles(X, levels, rows, of_link=isinstance(self.link, Calibrated))
         if self.width is None:
             return self.link.logit(f, np.zeros_like(f))
-        return self.link.band(f, *self.moments(X, rows), levels)
+        m, v = self.moments(X, rows)
+        known = 1.0 - self.absent(X) / np.maximum(v, 1e-300)
+        return self.link.band(f, m, v, levels, np.clip(known, 0.0, 1.0))
 
     def predictors(self, X: Any, thetas: Array, rng: np.random.Generator) -> Array:
         """f at new rows for draws of the coefficients, with all else drawn: ``(draws, n)``."""

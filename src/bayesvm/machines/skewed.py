@@ -72,7 +72,9 @@ class Skewed(Calibrated):
         out: Array = stretched(bent(s, self.skew) / np.sqrt(1.0 + self.c * v), self.tail) / self.a
         return out
 
-    def band(self, f: Array, m: Array, v: Array, levels: tuple[float, ...]) -> Array:
+    def band(
+        self, f: Array, m: Array, v: Array, levels: tuple[float, ...], known: Array | float = 1.0
+    ) -> Array:
         """Log odds at lower end, centre and upper end of an interval, ``(3, n)``.
 
         At either end f and the numbers of the link are moved together, in the direction in which
@@ -81,7 +83,7 @@ class Skewed(Calibrated):
         much heavier as left-out rows say.
         """
         if self.spread is None:
-            return super().band(f, m, v, levels)
+            return super().band(f, m, v, levels, known)
         x, centre, cov, shape = self.spread
         a, middle = np.exp(x[0]), self.logit(m, v)
         own = a * (f[1] - centre)
