@@ -172,6 +172,51 @@ def test_new_rows_are_not_fitted_to():
     assert "was not fitted to" in report.to_html()
 
 
+@pytest.mark.parametrize(
+    ("n", "limit"), [(120, 100), pytest.param(1600, 1500, marks=pytest.mark.slow)]
+)
+def test_effects_of_a_large_model_are_its_own(n, limit, monkeypatch):
+    """Not those of a refit: the change of its own mean probability, and ``average_effects``."""
+    from bayesvm.html_report import tables
+    from bayesvm.html_report.judged import thinned
+
+    monkeypatch.setattr(tables, "LARGE", limit)
+    monkeypatch.setattr(tables, "FEW", 2)
+    rng = np.random.default_rng(0)
+    X, _ = rows(n)
+    X["site"] = rng.choice(["a", "b", "c"], n)
+    y = 2 * np.sin(X["age"]) - 2 * X["dose"] + (X["site"] == "b") / 4 + rng.logistic(size=n) > 0
+    model = BayesianSVC(random_state=0).fit(X, y)
+    report = bayesvm.report(model, X, y)
+    assert tables.width_of(model) > limit
+    assert report.facts["screened"] == 4
+    some = X.iloc[thinned(y.to_numpy().astype(int), report.facts["averaged"])]
+    own = model.average_effects(some).loc[report.effects.index]
+    pd.testing.assert_frame_equal(report.effects.drop(columns="importance"), own)
+    assert set(report.effects.index.get_level_values("name")) == {"age", "dose"}
+    step = 0.5 * np.std(some["dose"])
+    high, low = (some.assign(dose=some["dose"] + s) for s in (step, -step))
+    change = (model.predict_proba(high) - model.predict_proba(low))[:, 1].mean()
+    assert report.effects.loc[("dose", "+1 sd"), "mean"] == pytest.approx(change, rel=1e-9)
+    curve = report.partial["age"]
+    at = some.assign(age=curve.index[2])
+    assert curve["mean"].iloc[2] == pytest.approx(model.predict_proba(at)[:, 1].mean(), rel=1e-9)
+
+
+def test_intervals_of_rows_are_those_of_the_model():
+    X, y = rows(120)
+    model = BayesianSVC(random_state=0).fit(X, y)
+    report = bayesvm.report(model, X, y, level=0.8)
+    found = report.rows
+    low, high = model.predict_interval(X, level=0.8)
+    np.testing.assert_allclose(found["p_fitted"], model.predict_proba(X)[:, 1], rtol=1e-9)
+    np.testing.assert_allclose(found[["lower", "upper"]], np.c_[low[:, 1], high[:, 1]], rtol=1e-9)
+    np.testing.assert_allclose(found["novelty"], model.novelty(X), rtol=1e-9)
+    assert not np.allclose(found["p"], found["p_fitted"], atol=0.01)  # left out
+    widest = report.telling["least_sure"].index[0]
+    assert widest == (found["upper"] - found["lower"]).idxmax()
+
+
 def test_labels_are_checked():
     X, y = rows()
     model = BayesianLinearSVC().fit(X, y)

@@ -102,7 +102,11 @@ class Contrast(NamedTuple):
     unit: float = 1.0  # of the column, by which a derivative is divided
 
 
-def average(model: Any, X: Any, columns: Any, change: Any, level: float, groups: Any = None) -> Any:
+def average(
+    model: Any, X: Any, columns: Any, change: Any, level: float, groups: Any = None,
+    intervals: bool = True,
+) -> Any:  # fmt: skip
+    """Average effects; without intervals, which take most of the time, if they are not wanted."""
     pd, ends = pandas_for("average_effects"), tails(level)
     fit = model._fitted()
     if get_tags(model).input_tags.pairwise:
@@ -113,7 +117,7 @@ def average(model: Any, X: Any, columns: Any, change: Any, level: float, groups:
     if not every:
         raise ValueError("average_effects has no column to change; name one in columns.")
     first = fit.machines[0]
-    spread = isinstance(first, Machine) and first.posterior.has_spread
+    spread = intervals and isinstance(first, Machine) and first.posterior.has_spread
     means, pulls, unit = [], [], np.array([one.unit for one in every])
     for one in every:
         low, high = (with_column(X, one.position, x) for x in (one.low, one.high))

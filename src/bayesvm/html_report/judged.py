@@ -50,11 +50,11 @@ class Judged:
     how : {"folds", "groups", "new"}
         Left out by folds of rows or of groups, or never part of the training rows.
     lower, upper : arrays of shape (n, n_classes), optional
-        Intervals of this model's probabilities.
+        Intervals of these probabilities.
     novelty : array of shape (n,), optional
         How unlike the training rows.
-    model : estimator, optional
-        A model that was fitted to some of the rows, as the first fold left them.
+    fitted : Judged, optional
+        The same rows as predicted by the model itself, which has seen them.
     """
 
     rows: Array
@@ -68,7 +68,7 @@ class Judged:
     lower: Array | None = None
     upper: Array | None = None
     novelty: Array | None = None
-    model: Any = None
+    fitted: Judged | None = None
 
     @property
     def P(self) -> Array:
@@ -163,7 +163,7 @@ def by_folds(model: Any, data: Rows, level: float) -> Judged | None:
     ends = joined("lower"), joined("upper"), novel
     weights = np.ones(some.size) if part.weights is None else part.weights
     given = (some, part.codes, folds, weights, units, proba, whole.codes.size, how)
-    return Judged(*given, *ends, model=parts[0][2].model)
+    return Judged(*given, *ends, fitted=predicted(model, part, level))
 
 
 def on_new_rows(model: Any, data: Rows, level: float) -> Judged:
@@ -196,7 +196,7 @@ def one_fold(model: Any, data: Rows, train: Array, test: Array, level: float) ->
         proba |= rivals(seen, new, inner, len(data.classes))
     mass = np.bincount(inner.codes, inner.weights, minlength=len(data.classes)) + 0.5
     proba[BASE] = np.tile(mass / mass.sum(), (test.size, 1))
-    return replace(found, proba=proba, model=fitted)
+    return replace(found, proba=proba)
 
 
 def fit_again(model: Any, data: Rows) -> Any:

@@ -38,7 +38,7 @@ class Maker:
     ) -> None:  # fmt: skip
         self.model, self.inside, self.data, self.level = model, inside, data, level
         self.title, self.file, self.record, self.held_out = title, file, record, held_out
-        self.averaged = self.learned = 0  # rows of effects, and of the model that they are of
+        self.averaged = self.screened = 0  # rows of effects, and columns of which some are shown
         self.inner, self.classes = inside.model, inside.model.classes_
         self.binary = len(self.classes) == 2
         self.shown: Rows | None = None
@@ -50,7 +50,7 @@ class Maker:
         parts: dict[str, Any] = {"figures": {}}
         judged = self.judged()
         parts |= self.columns()
-        parts |= self.effects(parts, judged)
+        parts |= self.effects(parts)
         if judged is not None:
             self.judge(judged, parts)
         parts |= self.groups(parts) | self.machine(parts)
@@ -98,8 +98,9 @@ class Maker:
             drawn["cost"] = figures.cost(parts["thresholds"])
         if len(self.classes) <= CONFUSED:
             parts["confusion"] = score.confusion(judged, self.classes)
-        if judged.novelty is not None:
-            drawn["novelty"] = figures.novelty(judged.novelty)
+        novelty = (judged.fitted or judged).novelty
+        if novelty is not None:
+            drawn["novelty"] = figures.novelty(novelty)
         if self.shown is not None:
             parts["rows"] = tables.judged_rows(judged, self.shown)
             top, known = [] if self.is_pairwise else self.top_columns(parts), self.input_names()
@@ -134,13 +135,10 @@ class Maker:
     def is_pairwise(self) -> bool:
         return bool(get_tags(self.inner).input_tags.pairwise)
 
-    def effects(self, parts: dict[str, Any], judged: Judged | None) -> dict[str, Any]:
+    def effects(self, parts: dict[str, Any]) -> dict[str, Any]:
         if self.data is None or self.is_pairwise:
             return {}
-        inside, large = self.inside, tables.width_of(self.inner) > tables.LARGE
-        if large and judged is not None and judged.model is not None:
-            inside = Inside.of(judged.model)
-            self.learned = round(inside.model.fit_.weight)
+        inside = self.inside
         rows = tables.effect_rows(inside, self.data)
         frame, order = parts.get("columns"), None
         if frame is not None and len(frame) == rows.X.shape[1]:
@@ -150,6 +148,8 @@ class Maker:
             return {}
         self.averaged = rows.codes.size
         names = self.top_columns({"effects": found})
+        total = len(self.input_names())
+        self.screened = total if len(names) < total else 0
         curves = tables.partial_effects(inside, rows, names, self.level)
         scale = figures.scale_of(list(curves.values())) if curves else (0.0, 1.0)
         for name, curve in curves.items():
@@ -273,7 +273,7 @@ class Maker:
             "total_rows": 0 if judged is None else judged.total,
             "n_folds": 0 if judged is None else int(judged.folds.max()) + 1,
             "averaged": self.averaged,
-            "learned": self.learned,
+            "screened": self.screened,
             "novel_share": None if novel is None else float(np.mean(novel > UNLIKE)),
             "leaks": self.leaks(parts),
             "converged": bool(model.converged_),

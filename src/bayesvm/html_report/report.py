@@ -53,7 +53,8 @@ class Report:
     relevance, parameters : pandas.DataFrame
         Columns of a kernel by relevance; ``summary()`` of the model.
     rows : pandas.DataFrame
-        Every row left out: label, probability, interval, novelty.
+        Every row left out: labels, probabilities by models that had not seen it (``p``,
+        ``p_label``); probability, interval and novelty by the model itself.
     telling : dict of pandas.DataFrame
         The rows that are most ``surprising``, ``least_sure`` and ``novel``.
     columns, findings, chains : pandas.DataFrame

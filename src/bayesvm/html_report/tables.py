@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from ..core.types import Array
-from ..estimators.average import average_at
+from ..estimators.average import average, average_at
 from ..machines.diagnostics import ess, r_hat
 from ..reports.display import Inside
 from ..reports.kernels import relevances
@@ -17,14 +17,12 @@ from ..reports.tables import pandas_for
 from .judged import Judged, Rows, take, thinned
 from .scores import auc
 
-EFFECT_ROWS, EFFECT_COLUMNS, FEW = (
-    500,
-    200,
-    8,
-)  # that effects are averaged over, and shown of, at most
+EFFECT_ROWS, EFFECT_COLUMNS = 500, 200  # that effects are averaged over, and shown of, at most
+FEWEST = 50  # rows that effects are averaged over if the model is large
 WORK = 4e9  # rows x columns x (coefficients of all classes)^2: five seconds on one core
-LARGE = 1500  # coefficients, above which effects are those of a model of fewer rows
+LARGE, FEW = 1500, 8  # coefficients, above which effects are those of few columns
 CURVES, POINTS, LEVELS = 6, 13, 8  # partial effects: columns, points of a curve, levels
+CURVES_LARGE, POINTS_LARGE = 4, 7  # the same of large models
 SHOWN = 8  # rows in the tables of single rows
 ROWS = 20_000  # of which columns are described
 GIVEN_AWAY = 0.99  # AUC of one column alone from which on it may hold the label
@@ -39,7 +37,7 @@ def effect_rows(inside: Inside, data: Rows) -> Rows:
     columns = max(1, min(EFFECT_COLUMNS, data.X.shape[1]))
     width = width_of(inside.model)
     work = columns * (width * len(inside.model.machines_)) ** 2
-    most = int(np.clip(WORK / work, 20, EFFECT_ROWS))
+    most = int(np.clip(WORK / work, FEWEST, EFFECT_ROWS))
     part = data.take(thinned(data.codes, most))
     return Rows(inside.rows(part.X), part.codes, part.classes, part.groups)
 
@@ -54,16 +52,39 @@ def effects(inside: Inside, data: Rows, order: Array | None, level: float) -> An
 
     A column ``importance`` is what the effect moves the probability of a row on average.
     ``order`` are columns from the most to the least telling, if there are too many for all.
+    Of a large model the means of all are computed first, and intervals only of the columns that
+    move most.
     """
-    columns, most = None, FEW if width_of(inside.model) > LARGE else EFFECT_COLUMNS
-    if data.X.shape[1] > most:
-        columns = sorted(map(int, (np.arange(most) if order is None else order)[:most]))
+    columns, width = None, data.X.shape[1]
+    if width > EFFECT_COLUMNS:
+        every = np.arange(width) if order is None else order
+        columns = [int(j) for j in every if varies(data.X, int(j))][:EFFECT_COLUMNS]
     try:
-        frame = inside.model.average_effects(
-            data.X, columns, level=level, **data.for_predictions
-        ).dropna()
+        if width_of(inside.model) > LARGE and (width if columns is None else len(columns)) > FEW:
+            columns = first_columns(inside, data, columns, level)
+        frame = average(inside.model, data.X, columns, "sd", level, data.groups).dropna()
+        return ranked(inside, data, frame)
     except (ValueError, TypeError, NotFittedError):  # no column can be changed
         return None
+
+
+def first_columns(inside: Inside, data: Rows, columns: list[int] | None, level: float) -> list[int]:
+    """The columns whose changes move the probabilities most, by position."""
+    frame = average(inside.model, data.X, columns, "sd", level, data.groups, intervals=False)
+    frame = ranked(inside, data, frame.dropna())
+    most = frame.groupby(level="name")["importance"].max().sort_values(kind="stable")[-FEW:]
+    known = inside.names(made=False)
+    return sorted(known.index(name) for name in most[most > 0].index)
+
+
+def varies(X: Any, j: int) -> bool:
+    """Whether a column has more than one value."""
+    cells = X[:, [j]].toarray().ravel() if sparse.issparse(X) else _column(X, j)
+    return len({str(cell) for cell in cells}) > 1
+
+
+def ranked(inside: Inside, data: Rows, frame: Any) -> Any:
+    """Effects with their importance, the largest first."""
     given = dict(zip(inside.model._input_names(), inside.names(made=False)))
     frame = frame.rename(index=lambda name: given.get(name, name), level="name")
     positions = {name: j for j, name in enumerate(given.values())}
@@ -71,10 +92,10 @@ def effects(inside: Inside, data: Rows, order: Array | None, level: float) -> An
     frame["importance"] = frame["mean"].abs() * [
         rate_of(data.X, positions.get(name), change) for name, change in keys
     ]
-    ranked = frame.assign(first=-frame["importance"]).sort_values(["first", "name", "change"])
+    frame = frame.assign(first=-frame["importance"]).sort_values(["first", "name", "change"])
     if len(data.classes) > 2:
-        ranked = ranked.sort_index(level="class", sort_remaining=False, kind="stable")
-    return ranked.drop(columns="first")
+        frame = frame.sort_index(level="class", sort_remaining=False, kind="stable")
+    return frame.drop(columns="first")
 
 
 def rate_of(X: Any, j: int | None, change: str) -> float:
@@ -100,19 +121,18 @@ def partial_effects(inside: Inside, data: Rows, names: list[str], level: float) 
     """
     known = inside.names(made=False)
     out: dict[str, Any] = {}
-    if width_of(inside.model) > LARGE:
-        return out
-    for name in names[:CURVES]:
+    large = width_of(inside.model) > LARGE
+    for name in names[: CURVES_LARGE if large else CURVES]:
         if name not in known:
             continue
         j = known.index(name)
-        values = grid_of(inside.model, data.X, j)
+        values = grid_of(inside.model, data.X, j, POINTS_LARGE if large else POINTS)
         if len(values) > 1:
             out[name] = average_at(inside.model, data.X, j, values, level, data.groups)
     return out
 
 
-def grid_of(model: Any, X: Any, j: int) -> list[Any]:
+def grid_of(model: Any, X: Any, j: int, points: int) -> list[Any]:
     """Values of a column at which probabilities are averaged."""
     levels = {category.column: category.levels for category in model.encoding_.categories}
     if j in levels:
@@ -129,7 +149,7 @@ def grid_of(model: Any, X: Any, j: int) -> list[Any]:
         return list(seen.astype(float).tolist())
     low, high = np.quantile(seen.astype(float), [0.02, 0.98])
     low, high = np.nanquantile(values.astype(float), [0.02, 0.98]) if low == high else (low, high)
-    return list(np.linspace(low, high, POINTS).tolist())
+    return list(np.linspace(low, high, points).tolist())
 
 
 def _column(X: Any, j: int) -> Any:
@@ -229,7 +249,11 @@ def alone(cells: Any, codes: Array, n_classes: int, number: bool, pd: Any) -> fl
 
 
 def judged_rows(judged: Judged, data: Rows) -> Any:
-    """Every row left out: true and given label, probabilities, intervals, novelty."""
+    """Every row left out: true and given label, probabilities; what the fitted model says of it.
+
+    ``p`` and ``p_label`` are by models that had not seen the row.  ``p_fitted`` (not of new rows),
+    the interval and the novelty are by the model itself, as its ``predict_proba`` gives them.
+    """
     pd, classes, n = pandas_for("report"), data.classes, judged.codes.size
     best, at = judged.P.argmax(axis=1), np.arange(n)
     shown = np.full(n, 1) if len(classes) == 2 else best
@@ -239,10 +263,13 @@ def judged_rows(judged: Judged, data: Rows) -> Any:
         "p": judged.P[at, shown],
         "p_label": judged.P[at, judged.codes],
     }
-    if judged.lower is not None and judged.upper is not None:
-        table |= {"lower": judged.lower[at, shown], "upper": judged.upper[at, shown]}
-    if judged.novelty is not None:
-        table["novelty"] = judged.novelty
+    own = judged.fitted or judged
+    if judged.fitted is not None:
+        table["p_fitted"] = own.P[at, shown]
+    if own.lower is not None and own.upper is not None:
+        table |= {"lower": own.lower[at, shown], "upper": own.upper[at, shown]}
+    if own.novelty is not None:
+        table["novelty"] = own.novelty
     index = getattr(data.X, "index", None)
     named = judged.rows if index is None else index[judged.rows]
     return pd.DataFrame(table, index=pd.Index(named, name="row"))
