@@ -255,6 +255,12 @@ def test_band_keeps_names_and_needs_two_columns(vb, data):
     assert display.ax_.get_xlabel() == "mean radius"
     with pytest.raises(ValueError, match="two columns"):
         DecisionBandDisplay.from_estimator(vb, X, y)
+    text = X.iloc[:, :1].assign(kind=np.where(X.iloc[:, 1] > 20, "a", "b"))
+    mixed = BayesianLinearSVC().fit(text, y)
+    with pytest.raises(ValueError, match="two columns of numbers, and X has others"):
+        DecisionBandDisplay.from_estimator(mixed, text, y)
+    with pytest.raises(ValueError, match=r"two columns.*shape \(569, 1\)"):
+        DecisionBandDisplay.from_estimator(mixed, text[["kind"]], y)
 
 
 def test_relevance_is_one_over_the_length_scale(bent, moons):
@@ -263,7 +269,10 @@ def test_relevance_is_one_over_the_length_scale(bent, moons):
     np.testing.assert_allclose(display.relevance, [1 / 0.6, 1 / 0.9])
     assert RelevanceDisplay.from_estimator(bent, top=1).names == ["x0"]
     alike = BayesianSVC(2.0 * RBF(0.5), tune=False).fit(*moons)
-    np.testing.assert_allclose(RelevanceDisplay.from_estimator(alike).relevance, [2.0, 2.0])
+    assert display.ax_.get_title() == ""
+    common = RelevanceDisplay.from_estimator(alike)
+    np.testing.assert_allclose(common.relevance, [2.0, 2.0])
+    assert common.ax_.get_title() == "one common length scale; see average_effects"
     two = BayesianSVC(RBF(1.0) + RBF(3.0), tune=False).fit(*moons)
     with pytest.raises(ValueError, match="length scales"):
         RelevanceDisplay.from_estimator(two)

@@ -173,6 +173,18 @@ def test_intervals_cover(likelihood):
     assert 95 <= held <= 118
 
 
+def test_a_number_is_so_many_units(data):
+    frame, y, _ = data
+    model = BayesianLinearSVC().fit(frame, y)
+    found = model.average_effects(frame, ["age", "site"], change=10)
+    labels = ["+10", "b against a", "c against a"]
+    assert found.index.get_level_values("change").tolist() == labels
+    low, high = (model.predict_proba(frame.assign(age=frame.age + d))[:, 1] for d in (-5, 5))
+    np.testing.assert_allclose(found["mean"].iloc[0], (high - low).mean(), rtol=1e-9)
+    one = model.average_effects(frame, "age", change=1)
+    np.testing.assert_array_equal(one, model.average_effects(frame, "age", change="unit"))
+
+
 def test_rows_and_arguments_that_cannot_be_read_are_refused(data):
     frame, y, _ = data
     X = frame[["age", "dose"]].to_numpy()
@@ -180,7 +192,7 @@ def test_rows_and_arguments_that_cannot_be_read_are_refused(data):
     for rows in (X[:, :1], X[:0]):
         with pytest.raises(ValueError, match=r"features|sample"):
             model.average_effects(rows)
-    for change in (2.0, (0,), None, (1, 2, 3)):
+    for change in (0, np.nan, True, (0,), None, (1, 2, 3)):
         with pytest.raises(ValueError, match="a pair"):
             model.average_effects(X, change=change)
     with pytest.raises(ValueError, match="no column"):

@@ -125,6 +125,28 @@ def test_selection_does_not_depend_on_units(scale):
     assert list(named.get_feature_names_out()) == ["a"]
 
 
+@pytest.mark.parametrize("prior", ["auto", "spike_slab"])
+def test_columns_of_categories_have_one_importance(prior):
+    rng = np.random.default_rng(0)
+    rows = X.assign(kind=pd.Categorical(rng.choice(["<x>", "y", "z"], len(X))), b=np.nan)
+    rows["b"] = np.where(rng.random(len(X)) < 0.8, X["b"], np.nan)  # an indicator of missing cells
+    model = BayesianLinearSVC(prior).fit(rows, Y)
+    assert model.coef_.shape == (1, rows.shape[1] + 3)
+    names, own = list(rows.columns), model._coefficients
+    each = dict(zip(own.names, own.importances, strict=True))
+    expected = [max(x for made, x in each.items() if made.startswith(name)) for name in names]
+    assert_array_equal(model.feature_importances_, expected)
+    for chosen, how in (
+        (model, {"importance_getter": "feature_importances_"}),
+        (bayesvm.make_pipeline(BayesianLinearSVC(prior)), {}),
+    ):
+        picked = SelectFromModel(chosen, max_features=2, threshold=-np.inf, **how).fit(rows, Y)
+        best = sorted(np.argsort(expected)[-2:])
+        assert_array_equal(np.flatnonzero(picked.get_support()), best)
+        kept = picked.set_output(transform="pandas").transform(rows)
+        pd.testing.assert_frame_equal(kept, rows.iloc[:, best])
+
+
 def of_any_pipeline(estimator):
     """Checks that scikit-learn's own pipelines fail too."""
     return {

@@ -185,6 +185,16 @@ def test_what_cannot_be_written_is_refused(model, reason):
         to_onnx(model.fit(X, y))
 
 
+def test_truth_values_are_refused_with_a_remedy():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.standard_normal(60), "old": rng.random(60) < 0.5})
+    frame["old"] = frame["old"].astype("category")
+    y = frame["x"] + rng.logistic(size=60) > 0
+    with pytest.raises(ValueError, match=r"'old'.*fit with 0 and 1"):
+        to_onnx(BayesianLinearSVC().fit(frame, y))
+
+
 def test_what_is_no_estimator_is_refused():
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline

@@ -114,3 +114,19 @@ def test_gibbs_moments(prior, c, scale_move, seed):
     for draws, g in pairs:
         mean, error = gibbs.batch_means(draws)
         assert abs(mean - posterior.mean(g)) < 4.5 * error
+
+
+@pytest.mark.parametrize(
+    ("prior", "means"),
+    [
+        ({"A": 0.01, "B": 0.01}, [27.8, 1174.8, 71143.3]),
+        ({"s0": 1.0}, [10.7, 24.9, 39.5]),
+        ({"A": 2.0, "B": 2.0}, [2.9, 2.9, 2.9]),
+    ],
+    ids=["flat", "half_cauchy", "light"],
+)
+def test_slopes_of_separable_rows_as_the_range_grows(prior, means):
+    """The numbers of docs/faq.md: only a light tail gives a finite mean."""
+    x = np.array([-1.5, -1.0, -0.6, 0.5, 0.9, 1.4])
+    fits = [exact.variance_prior(x, np.sign(x), 4.0, u_max=u, **prior) for u in (1e2, 1e4, 1e6)]
+    assert [round(fit.mean(lambda b, u: u), 1) for fit in fits] == means

@@ -44,12 +44,12 @@ def average_effects(
         Rows over which to average, such as the training rows.
     columns : name, position or list of these, optional
         Columns of the input; by default all.
-    change : {"sd", "unit", "slope"}, pair of values, or dict of these by column, default="sd"
-        One standard deviation of the column in ``X`` (which needs rows that differ), or one unit,
-        half of it below and half above the value of each row; ``"slope"``, the derivative per unit;
-        a pair, from the first value to the second.  Columns of categories go from their first level
-        to each of the others, and numbers with two values in ``X`` from the lower to the higher,
-        unless a pair is given.
+    change : {"sd", "unit", "slope"}, number, pair, or dict of these by column, default="sd"
+        One standard deviation of the column in ``X`` (which needs rows that differ), one unit, or a
+        number of units, half below and half above the value of each row; ``"slope"``, the
+        derivative per unit; a pair, from the first value to the second.  Columns of categories
+        go from their first level to each of the others, and numbers with two values in ``X`` from
+        the lower to the higher, unless a pair is given.
     level : float, default=0.9
         Posterior mass of the interval.
 
@@ -236,15 +236,15 @@ def contrasts(model: Any, X: Any, columns: Any, change: Any) -> Iterator[Contras
     by_column = {_chosen(known, names, [name])[0]: how for name, how in given.items()}
     for j in _chosen(known, names, columns if columns is not None or not given else list(given)):
         how = by_column.get(j, "sd") if isinstance(change, Mapping) else change
-        if isinstance(how, str) and how not in CHANGES:
+        amount = None if isinstance(how, bool) or not isinstance(how, Real) else float(how)
+        is_word = isinstance(how, str)
+        is_pair = not is_word and isinstance(how, Sequence | np.ndarray) and len(how) == 2
+        if not (is_pair or (is_word and how in CHANGES) or (amount and np.isfinite(amount))):
             raise ValueError(
-                f"change={how!r} is not known; choose 'sd', 'unit', 'slope' or a pair."
+                f"change={how!r} is not known; choose 'sd', 'unit', 'slope', a number of units "
+                "other than 0, or a pair (from, to) of values of the column, such as (40, 50)."
             )
-        if not isinstance(how, str):
-            if not isinstance(how, Sequence | np.ndarray) or len(how) != 2:
-                raise ValueError(
-                    f"change={how!r} is not known; choose 'sd', 'unit', 'slope' or a pair."
-                )
+        if is_pair:
             low, high = how
             yield Contrast(names[j], f"{low} to {high}", j, low, high)
             continue
@@ -269,8 +269,11 @@ def contrasts(model: Any, X: Any, columns: Any, change: Any) -> Iterator[Contras
                 "deviation there; give more rows, change='unit' or 'slope', or a pair of values."
             )
         sd = float(np.nanstd(values)) if seen.size else 0.0
-        step = {"sd": sd, "unit": 1.0, "slope": STEP * (sd or 1.0)}[how]
-        label = {"sd": "+1 sd", "unit": "+1", "slope": "slope"}[how]
+        if amount is not None:
+            step, label = amount, f"{amount:+g}"
+        else:
+            step = {"sd": sd, "unit": 1.0, "slope": STEP * (sd or 1.0)}[how]
+            label = {"sd": "+1 sd", "unit": "+1", "slope": "slope"}[how]
         unit = step if how == "slope" else 1.0
         yield Contrast(names[j], label, j, values - 0.5 * step, values + 0.5 * step, unit)
 

@@ -130,8 +130,9 @@ class BayesianLinearSVC(BayesianClassifier):
         Posterior means (the estimate itself under EM), on the scale of the input; under the
         multinomial likelihood differences to the mean of the classes.
     feature_importances_ : array of shape (n_features,)
-        ``inclusion_proba_`` under a selection prior, else sizes of standardised coefficients.
-        ``SelectFromModel`` reads ``coef_``, which depends on units, unless it is given
+        ``inclusion_proba_`` under a selection prior, else sizes of standardised coefficients; of
+        a column of categories the largest of its indicators.  ``SelectFromModel`` reads ``coef_``,
+        which depends on units and has an entry for each indicator, unless it is given
         ``importance_getter="feature_importances_"``.
     inclusion_proba_ : array of shape (n_features,)
         Selection priors: posterior probability that a column matters (to any class, if there are
@@ -407,13 +408,15 @@ class BayesianLinearSVC(BayesianClassifier):
 
     @property
     def feature_importances_(self) -> Array:
-        """Importance of each column, independent of its unit, ``(p,)``.
+        """Importance of each column of the input, independent of its unit, ``(n_features_in_,)``.
 
         Under a selection prior its posterior probability to matter (``inclusion_proba_``), else the
         size of its coefficient on the scale of the model (standardised columns unless
-        ``standardize=False``), averaged over classes.
+        ``standardize=False``), averaged over classes.  Of a column that became several, such as
+        indicators of categories, the largest.
         """
-        return self._coefficients.importances
+        each = self._coefficients.importances
+        return np.array([each[list(made)].max() for made in self.encoding_.made])
 
     @property
     def inclusion_proba_(self) -> Array:

@@ -157,7 +157,8 @@ def _indicators(category: Category, graph: Graph, name: str) -> Any:
     """Indicators of levels; empty text is a missing cell."""
     levels = ["" if level is None else level for level in category.levels]
     if not all(isinstance(level, str) for level in levels):
-        raise Untraceable(f"column {name!r} has categories that are not text")
+        remedy = "fit with 0 and 1 in place of False and True, or with the categories as text"
+        raise Untraceable(f"column {name!r} has categories that are not text; {remedy}")
     code = codes_of(graph, name, np.array(levels, dtype=object))[:, None]
     if len(levels) == 2:
         return np.where(code < 0, 0.5, code)

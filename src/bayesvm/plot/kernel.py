@@ -60,9 +60,19 @@ class DecisionBandDisplay(Display):
         model = inside.model
         machine, _, label = machine_for(model, label)
         known = getattr(estimator, "feature_names_in_", None)
-        rows = np.asarray(X, dtype=float)
-        if rows.ndim != 2 or rows.shape[1] != 2 or getattr(estimator, "n_features_in_", 2) != 2:
-            raise ValueError(f"a decision band needs two columns; got shape {rows.shape}.")
+        shape, n_fitted = np.shape(X), getattr(estimator, "n_features_in_", 2)
+        if len(shape) != 2 or shape[1] != 2 or n_fitted != 2:
+            raise ValueError(
+                "a decision band needs an estimator fitted to two columns, and rows of these; got "
+                f"one fitted to {n_fitted} and rows of shape {shape}."
+            )
+        try:
+            rows = np.asarray(X, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"a decision band needs two columns of numbers, and X has others: {error}. "
+                "PartialDependenceDisplay of scikit-learn and average_effects take categories."
+            ) from error
         low, wide = rows.min(axis=0), np.ptp(rows, axis=0)
         ends = np.stack([low - margin * wide, low + (1 + margin) * wide])
         across, up = np.linspace(ends[0], ends[1], cells).T
@@ -104,7 +114,8 @@ class RelevanceDisplay(Display):
     ----------
     names, relevance : list of str, and array of the same length
         Columns, the most relevant at the top, and one over the length scale in units of the
-        column's spread.  All are equal where columns share a length scale.
+        column's spread.  All are equal where columns share a length scale; the title says so, and
+        ``average_effects`` of the estimator tells columns apart.
     local : array of the same length, optional
         The same of a kernel's local part, if it has one.
 
@@ -144,5 +155,8 @@ class RelevanceDisplay(Display):
             ax.set_yticks(at, self.names)
             ax.legend()
         ax.invert_yaxis()
+        parts = (self.relevance, self.relevance if self.local is None else self.local)
+        if len(self.names) > 1 and not np.any(np.ptp(parts, axis=1)):
+            ax.set_title("one common length scale; see average_effects", fontsize="small")
         ax.set_xlabel("1 / length scale, per standard deviation of the column")
         return self
