@@ -23,6 +23,7 @@ CURVE_SD = np.array([0.5, 0.3])
 # A constant probability is chosen if its loss is lower by so many nats: with fewer than about a
 # hundred rows it cannot be.
 USELESS = 3.0
+INSIDE = 1e-3  # share of an interval, in log odds, that is beyond the prediction at least
 LARGE = 700.0  # exponents beyond would overflow
 # Chosen on simulated sets by the coverage of probabilities: standard deviation for the shape of the
 # curve, as a share of the distance to the probit one, and the share of all variances that counts.
@@ -99,8 +100,9 @@ class Skewed(Calibrated):
             s = np.exp(log_a) * (f[1] + steps * turn * sd - centre) + b
             far = stretched(bent(s, skew), tail) - z
             far = np.hypot(outer(far, 0.0), FAR * ndtri(levels[k]) * outer(gap, 0.0))
-            end = z + np.copysign(far, steps)
-            ends.append(outer(np.where(z * steps < 0.0, _heavier(end, -shape), end), middle))
+            far = np.copysign(far, steps)
+            end = np.where(z * steps < 0.0, _heavier(z + far, -shape), z + far)
+            ends.append(outer(end, middle + INSIDE * far))
         return np.stack([ends[0], middle, ends[1]])
 
 
