@@ -155,3 +155,52 @@ def test_names_with_control_characters_are_written_out(tmp_path):
     assert "\\x1b[31mred\\nline" in text.output
     assert "\x1b[31m" not in text.output
     assert "\a" not in text.output
+
+
+def test_what_commands_say(messy, tmp_path):
+    path, text = messy
+    model = path.with_suffix(".bayesvm")
+    assert f"Next: bayesvm predict {model} NEW_TABLE -o predictions.csv" in text
+    assert f"bayesvm report {model} {path}" in text
+    new = simulate_messy_table(6, np.random.default_rng(1))
+    new.loc[[0, 3], "plan"] = "platinum"
+    new["city"] = ""
+    new.to_csv(tmp_path / "new.csv", index=False)
+    out = tmp_path / "p.csv"
+    said = invoke("predict", model, tmp_path / "new.csv", "-o", out)
+    counts = pd.read_csv(out)["prediction"].value_counts().sort_index()
+    assert "6 rows: " + ", ".join(f"{n} {k}" for k, n in counts.items()) in said
+    assert f"written to {out}" in said
+    assert "new, or was rare in training: plan 2" in said
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("predict", "TABLE", "TABLE"), "expected first a model file written by bayesvm fit"),
+        (("report", "TABLE"), "expected first a model file written by bayesvm fit"),
+        (("fit", "TABLE", "-t", "Canceled"), "did you mean 'cancelled'? The columns are"),
+        (("fit", "TABLE", "-t", "zzz"), "no column 'zzz' (--target); the columns are"),
+    ],
+)
+def test_mistakes_are_told(messy, args, said):
+    done = CliRunner().invoke(app, [str(messy[0]) if a == "TABLE" else a for a in args])
+    assert done.exit_code == 2
+    assert said in " ".join(done.output.replace("│", " ").split())
+
+
+def test_why_the_linear_machine_is_kept(monkeypatch):
+    from rich.console import Console
+
+    from bayesvm.cli import choosing
+
+    losses = {"linear": 0.5, "kernel": 0.49}
+    monkeypatch.setattr(choosing, "loss", losses.get)
+    fitter = choosing.Fitter(type("Rows", (), {"y": range(9)}), None, choosing.Clock(None), 1.0)
+    monkeypatch.setattr(fitter, "fit", lambda kind, model, guess: model)
+    monkeypatch.setattr(fitter, "guess", lambda kind, model: None)
+    for loss, why in ((0.49, "kept: less than 3 % better"), (0.52, "0.520 of a kernel one\n")):
+        losses["kernel"] = loss
+        console = Console(record=True, width=200)
+        assert fitter.better("linear", "kernel", console) == "linear"
+        assert why in console.export_text()

@@ -121,9 +121,12 @@ class Fitter:
         chosen = kernel if second < (1.0 - BETTER) * first else linear
         names = ("kernel", "linear") if chosen is kernel else ("linear", "kernel")
         pair = (second, first) if chosen is kernel else (first, second)
+        why = ""
+        if chosen is linear and second < first:
+            why = f"; the linear one is kept: less than {100 * BETTER:.0f} % better"
         console.print(
             f"{names[0]} machine: log loss of rows left out {pair[0]:.3f}, {pair[1]:.3f} of a "
-            f"{names[1]} one",
+            f"{names[1]} one{why}",
             soft_wrap=True,
         )
         self.seconds = self.seconds if chosen is kernel else seconds

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from ..reports.display import Inside
-from .terminal import check_input, check_output, one_line_each, plain_console
+from .terminal import check_input, check_model, check_output, one_line_each, plain_console
 
 
 def export(
@@ -36,6 +36,7 @@ def export(
     from ..files.storage import load
 
     path = output or model.with_suffix(".onnx")
+    check_model(model)
     with one_line_each():
         inside = Inside.of(load(model))
         written = to_onnx(inside.model, level=level, dtype=dtype)

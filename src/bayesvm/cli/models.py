@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+import shlex
 import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,9 +17,17 @@ import typer
 from ..reports.display import Inside
 from .choosing import KINDS, Fitter, build, prepared
 from .labelled import group_labels, training_rows
-from .printing import show_findings, show_left_out, show_model
+from .printing import show_findings, show_left_out, show_model, show_predictions
 from .tables import READERS, as_numbers, check_apart, read_table, write_table
-from .terminal import check_input, check_output, one_line_each, plain_console, show_file
+from .terminal import (
+    check_input,
+    check_model,
+    check_output,
+    one_line_each,
+    plain_console,
+    printable,
+    show_file,
+)
 
 DIGITS = 6  # of predictions
 
@@ -91,7 +102,7 @@ def fit(
     """
     from ..files.record import Record
     from ..files.storage import save, skops_io
-    from .work import FOLDS, Clock, Work, left_out
+    from .work import FOLDS, Clock, Work, left_out, rounded
 
     console, clock = plain_console(), Clock(time_limit)
     path = output or data.with_suffix(".bayesvm")
@@ -143,6 +154,13 @@ def fit(
         show_left_out(console, held, model.classes_)
     show_model(console, model, level)
     show_file(console, "Model", path)
+    name, table = (printable(shlex.quote(str(one))) for one in (path, data))
+    console.print(
+        f"It took {rounded(time.monotonic() - work.begin)}. Next:\n"
+        f"  bayesvm predict {name} NEW_TABLE -o predictions.csv\n"
+        f"  bayesvm report {name} {table}",
+        soft_wrap=True,
+    )
 
 
 def predict(
@@ -171,6 +189,7 @@ def predict(
 
     if output is not None:
         check_apart(data, output)
+    check_model(model)
     with one_line_each():
         machine, record = load_with_record(model)
         table = read_table(data)
@@ -187,6 +206,8 @@ def predict(
         frame.to_csv(sys.stdout, index=False)
     else:
         write_table(frame, output)
+        screen = plain_console(stderr=True)
+        show_predictions(screen, frame["prediction"], machine, table, output)
 
 
 def predictions(
@@ -238,4 +259,9 @@ def check_columns(frame: pd.DataFrame, named: dict[str, list[str]], weight: str 
              if name not in frame]  # fmt: skip
     if wrong:
         known = ", ".join(map(str, frame.columns))
-        raise ValueError(f"there is no column {', '.join(wrong)}; the columns are {known}")
+        lower = {str(name).lower(): str(name) for name in frame.columns}
+        absent = [str(k).lower() for names in named.values() for k in names if k not in frame]
+        near = [lower[m] for name in absent for m in difflib.get_close_matches(name, lower, 1)]
+        hint = f"did you mean {', '.join(map(repr, near))}? " if near else ""
+        text = f"there is no column {', '.join(wrong)}; {hint}"
+        raise ValueError(f"{text}{'The' if near else 'the'} columns are {known}")

@@ -10,6 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from ..cleaning.cells import as_text
 from ..cleaning.columns import Levels
 from ..cleaning.findings import Finding
 from ..reports.display import Inside
@@ -69,6 +70,24 @@ def scores(proba: Any, codes: Any, weights: Any) -> tuple[float, float, float]:
     return error, loss, square
 
 
+def show_predictions(console: Console, labels: Any, machine: Any, table: Any, path: Path) -> None:
+    """How many rows were predicted, their labels, where they are, and levels unknown to it."""
+    names, counts = np.unique(labels, return_counts=True)
+    each = ", ".join(f"{count} {printable(name)}" for name, count in zip(names, counts))
+    console.print(f"{len(labels)} rows: {each}; written to {printable(path)}", soft_wrap=True)
+    cleaner = machine[0] if hasattr(machine, "steps") else None
+    unknown = []
+    for name, made in getattr(cleaner, "columns_", {}).items():
+        if isinstance(made, Levels):
+            codes, texts = as_text(table[name])
+            strange = [k for k, text in enumerate(texts) if text not in made.levels]
+            if count := int(np.isin(codes, strange).sum()):
+                unknown.append(f"{printable(name)} {count}")
+    if unknown:
+        text = f"rows with a level that is new, or was rare in training: {', '.join(unknown)}"
+        console.print(text, soft_wrap=True)
+
+
 def length_scales(inside: Inside) -> dict[str, str]:
     """Names of the length scales of a kernel by the columns that they belong to."""
     if not hasattr(inside.model, "kernel_"):
@@ -83,14 +102,15 @@ def length_scales(inside: Inside) -> dict[str, str]:
 
 
 def show_model(console: Console, machine: Any, level: float = 0.9) -> None:
-    """Parameters with their uncertainty; of many, those that are surest of their sign."""
+    """Parameters with their uncertainty; of many coefficients, those surest of their sign."""
     inside = Inside.of(machine)
     inner = inside.model
     state = "converged" if inner.converged_ else "did not converge"
     console.print(f"{type(inner).__name__}: {inner.n_iter_} iterations, {state}")
     frame, total = inner.summary(level), len(inner.summary(level))
+    signed = not any("length_scale" in str(name) for name in frame.index)
     if total > ROWS:
-        if {"mean", "sd"} <= set(frame.columns):
+        if signed and {"mean", "sd"} <= set(frame.columns):
             surest = (frame["mean"].abs() / frame["sd"]).sort_values(ascending=False).index[:ROWS]
             frame = frame[frame.index.isin(surest)]
         frame = frame.iloc[:ROWS]
@@ -102,7 +122,8 @@ def show_model(console: Console, machine: Any, level: float = 0.9) -> None:
         table.add_row(printable(label), *(f"{value:.3g}" for value in row))
     console.print(table)
     if total > ROWS:
-        console.print(f"({len(frame)} of {total} rows, those surest of their sign)")
+        which = "those surest of their sign" if signed else "the first"
+        console.print(f"({len(frame)} of {total} rows, {which})")
     if note := frame.attrs.get("note"):
         console.print(note, soft_wrap=True)
     cleaner = machine[0] if hasattr(machine, "steps") else None

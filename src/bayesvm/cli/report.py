@@ -14,7 +14,15 @@ from ..reports.display import Inside
 from .labelled import Labelled, labels_of, training_rows
 from .models import Model, check_columns, plain_rows
 from .tables import check_apart, read_table
-from .terminal import check_input, check_output, one_line_each, plain_console, show_file
+from .terminal import (
+    check_input,
+    check_model,
+    check_output,
+    one_line_each,
+    plain_console,
+    printable,
+    show_file,
+)
 
 
 def report(
@@ -57,7 +65,8 @@ def report(
         if other is not None:
             check_apart(other, path)
     check_output(path)
-    console = plain_console()
+    check_model(model)
+    console, screen = plain_console(), plain_console(stderr=True)
     with one_line_each():
         machine, record = load_with_record(model)
         told: dict[str, Any] = {"title": title, "file": model.name, "record": record}
@@ -73,6 +82,9 @@ def report(
             told |= {"X": rows.X, "y": rows.y, "groups": rows.groups}
             told |= {"sample_weight": rows.weights}
             told["held_out"] = is_new(record, table, target) if new is None else new
+            how = "judged on them" if told["held_out"] else "fitted again to folds of them"
+            text = f"{len(rows.y)} rows of {printable(data)}: the model is {how}; this may take a "
+            screen.print(f"{text}minute or more", soft_wrap=True)
         made = make(machine, **told)
         made.save(path)
     for text in (*made.sentences, *(note.text for note in made.notes)):

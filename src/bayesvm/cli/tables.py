@@ -26,8 +26,9 @@ def read_table(path: Path) -> pd.DataFrame:
     try:
         frame = reader(path)
     except ImportError as error:
-        needs = error.name or str(error)
-        raise ImportError(f"to read {kind} install a package: {needs}") from error
+        needs = "xlrd" if kind == ".xls" else "'bayesvm[tables]'"
+        why = error.name or str(error)
+        raise ImportError(f"to read {kind}: pip install {needs} ({why})") from error
     except (pd.errors.ParserError, UnicodeError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} cannot be read as {kind}: {error}") from error
     except pd.errors.EmptyDataError:

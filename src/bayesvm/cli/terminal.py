@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +36,15 @@ def check_input(path: Path | None) -> Path | None:
     if not os.access(path, os.R_OK):
         raise typer.BadParameter(f"{path} cannot be read: permission denied")
     return path
+
+
+def check_model(path: Path) -> None:
+    """Refuse a file that is no model, such as a table."""
+    if not zipfile.is_zipfile(path):
+        raise typer.BadParameter(
+            f"{path} is no model; expected first a model file written by bayesvm fit, such as "
+            "model.bayesvm"
+        )
 
 
 def check_output(path: Path | None) -> Path | None:

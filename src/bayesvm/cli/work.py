@@ -56,11 +56,12 @@ class Estimate(ProgressColumn):
             row.add_row(ProgressBar(pulse=True, width=30), f"{gone:.0f} s")
         else:
             bar = ProgressBar(total=total, completed=min(gone, 0.99 * total), width=30)
-            row.add_row(bar, f"about {_rounded(max(total - gone, 1.0))} left")
+            row.add_row(bar, f"about {rounded(max(total - gone, 1.0))} left")
         return row
 
 
-def _rounded(seconds: float) -> str:
+def rounded(seconds: float) -> str:
+    """A time in words."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
@@ -91,7 +92,7 @@ class Work:
         if left is not None and left > SLOW and not self.told:
             self.told = True
             if not self.console.is_terminal:
-                self.console.print(f"{what}: about {_rounded(left)} in all", soft_wrap=True)
+                self.console.print(f"{what}: about {rounded(left)} in all", soft_wrap=True)
 
 
 def fit_parameters(data: Labelled, rows: Any = slice(None)) -> dict[str, Any]:
