@@ -74,9 +74,13 @@ def test_names_labels_and_paths_are_printed_as_they_are(odd, tmp_path):
     assert done.output.startswith(f"prediction,p_no{odd}")
 
 
-def test_paths_of_the_demonstration_are_printed_as_they_are(tmp_path):
+def test_paths_of_the_demonstration_are_printed_as_they_are(tmp_path, monkeypatch):
+    X = pd.DataFrame(np.random.default_rng(0).standard_normal((80, 2)), columns=["a", "b"])
+    small = X, np.where(X["a"] > 0.5 * X["b"], "malignant", "benign")
+    monkeypatch.setattr("bayesvm.cli.demo._tumours", lambda: small)
+    monkeypatch.setattr("bayesvm.cli.demo._data", lambda: {"tumours": small})
     folder = tmp_path / "a[/x]:apple:"
-    done = invoke("demo", "--repeats", 1, "--draws", 4, "-o", folder)
+    done = invoke("demo", "--repeats", 1, "--simulations", 2, "-o", folder)
     assert done.exit_code == 0, done.output
     assert str(folder / "bayesvm-demo.png") in done.output
 
