@@ -11,8 +11,7 @@ import numpy as np
 
 from ..core.types import Array
 
-# of missing cells
-MARKS = {"", "na", "n/a", "n.a.", "#n/a", "nan", "<na>", "nat", "null", "?", "missing"}
+MARKS = {"", "na", "n/a", "#n/a", "nan", "<na>", "nat", "null", "?", "missing"}  # of missing cells
 READ = 0.95  # share of the cells that must be numbers, or dates; the others are taken for missing
 UNIT = r"[^\W\d_]{1,4}|%|°[CF]?"
 NUMBER = re.compile(

@@ -59,7 +59,7 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     >>> from bayesvm import TableCleaner
     >>> table = pd.DataFrame(
     ...     {
-    ...         "paid": ["$1,200.50", "$80", "n.a.", "$3"] * 10,
+    ...         "paid": ["$1,200.50", "$80", "n/a", "$3"] * 10,
     ...         "day": ["2024-01-31", "2024-02-29", "2024-03-31", None] * 10,
     ...         "country": ["here"] * 40,
     ...     }
