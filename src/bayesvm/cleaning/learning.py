@@ -225,7 +225,8 @@ def gives_away(values: Array, y: Array) -> bool:
     else:
         leaves = min(3 * masses.size, 30)
         tree = DecisionTreeClassifier(max_leaf_nodes=leaves, min_samples_leaf=LEAF, random_state=0)
-        x = values[:, None]
+        low = 2.0 * np.nanmin(values, initial=0.0) - 1.0  # missing cells are a value of their own
+        x = np.where(np.isnan(values), low, values)[:, None]
         right = (tree.fit(x, y).predict(x) == y).sum()
     wrong = y.size - right
     return bool(wrong <= GIVEN_AWAY * (y.size - np.bincount(y).max()))
