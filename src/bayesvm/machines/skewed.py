@@ -81,7 +81,7 @@ class Skewed(Calibrated):
         At either end f and the numbers of the link are moved together, in the direction in which
         the log odds change most for their covariance.  Where the curve leads on to more extreme
         log odds than rows can tell of, it may also be the probit one, and on the other side as
-        much heavier as left-out rows say.
+        much heavier as left-out rows allow.
         """
         if self.spread is None:
             return super().band(f, m, v, levels, known)
@@ -187,7 +187,7 @@ def fit_skewed(
 
 
 def _spread(x: Array, rows: LinkRows, centre: Array, precision: Array) -> Spread:
-    """What rows say of the link, at x = (log a, b, log kappa, delta, tau).
+    """The uncertainty of the link at x = (log a, b, log kappa, delta, tau).
 
     The covariance is that of the numbers with other rows of the same kind, and the prior pulls them
     by as much as their posterior second moments around its mean say.

@@ -14,7 +14,7 @@ moment of the coefficients: the penalty moves the estimate by :math:`-(A + P)^{-
 predictions is stronger than what is known of the coefficients.  All sums are therefore taken where
 it is :math:`P/s`, with *s* averaged over its marginal likelihood (:func:`prior_scale`), and *T* is
 what the posterior there says: :math:`tP^{-1}`, with *t* the mean of :math:`P_jE\theta_j^2`.  The
-variance is estimated from few rows where one label is rare, *m* rows say, and is multiplied by
+variance is estimated from few rows where one label is rare, *m* of them, and is multiplied by
 1 + 2 / m, as that of Student's distribution.
 
 A calibrated link corrects the size of f and its level, and has an uncertainty of its own.
