@@ -57,44 +57,16 @@ class AdditiveSVC(BayesianClassifier):
         How the posterior is found.
     likelihood : str or an object of :mod:`bayesvm.likelihoods`, default="logistic"
         The likelihood of a label given f, as in :class:`~bayesvm.BayesianLinearSVC`.
-    categorical : {"auto", "error"} or list of names or positions, default="auto"
-        Which columns hold categories: those of text, categories or truth values, and those listed.
-        ``"error"`` refuses columns that are not numbers.  Each level becomes an indicator (two
-        levels one column); a level that was not seen in training has none.
     missing : {"auto", "error"}, default="auto"
         What to do with missing cells: ``"auto"`` puts the mean of the column there, and adds an
         indicator of such cells where they are 1 % or more of the training rows; of categories they
         are a level.  ``"error"`` refuses them.  Those of a term ``Missing(Columns(...))``
         have a distribution either way.
-    probability : {"calibrated", "normalised", "probit"}, default="calibrated"
-        The link from f to probabilities.
-    width : {"data", "model"}, default="data"
-        Width of intervals, standard deviations and draws.  ``"data"``: as far as estimates would
-        vary with other rows of the same kind, the pull of the penalty and the uncertainty of the
-        link included (:doc:`/how_sure`).  ``"model"``: the posterior as it is.  Predictions are
-        the same.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of classes, times ``sample_weight``.
     engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.engines`, default="auto"
         How sums over rows are computed.
-    max_iter, tol : optional
-        Override those of the inference scheme.
-    random_state : int, RandomState, Generator or None
-        Seed of everything drawn.
-    n_jobs : int, optional
-        Threads over rows, and chains run in parallel under Gibbs.
-    verbose : int, default=0
-        1 shows progress.
-    callbacks : list of callables, optional
-        Each is called with a :class:`~bayesvm.inference.Progress` after every iteration; returning
-        ``True`` ends the fit there.
-    checkpoint : str or path, optional
-        File that holds the state of a long fit; a later fit with the same file resumes from it.
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        Labels.
     terms_ : list of Term
         Terms with their parts bound to the training rows; groups come last.
     random_effects_, variance_components_, intraclass_share_ : data frames
@@ -161,23 +133,7 @@ class AdditiveSVC(BayesianClassifier):
         verbose: int = 0,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         checkpoint: Any = None,
-    ) -> None:
-        self.terms = terms
-        self.inference = inference
-        self.likelihood = likelihood
-        self.categorical = categorical
-        self.missing = missing
-        self.probability = probability
-        self.width = width
-        self.class_weight = class_weight
-        self.engine = engine
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
+    ) -> None: ...
 
     # ----- reading
 

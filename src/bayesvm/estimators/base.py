@@ -17,6 +17,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
+from inspect import signature
 from typing import Any, Self
 
 import numpy as np
@@ -43,6 +44,7 @@ from ..reports.tables import Draws
 from . import predictions, surface
 from .arviz import to_arviz
 from .average import average_effects
+from .described import described
 from .missing import MissingCells
 from .run import Run, generator, warm_starts
 from .stream import Stream
@@ -85,7 +87,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "__init__" in vars(cls):
-            cls.__init__ = surface.translating(cls.__init__)  # type: ignore[method-assign]
+            cls.__init__ = surface.storing(cls.__init__)  # type: ignore[method-assign]
+            if cls.__doc__:
+                cls.__doc__ = described(cls.__doc__, signature(cls).parameters)
 
     get_params = surface.get_params
     set_params = surface.set_params

@@ -73,10 +73,6 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         to fit labels and does not help new rows.
     intercept_scale : float, optional
         Prior standard deviation of the intercept, the level of f; 3 if not given.
-    categorical : {"auto", "error"} or list of names or positions, default="auto"
-        Which columns hold categories: those of text, categories or truth values, and those listed.
-        ``"error"`` refuses columns that are not numbers.  Each level becomes an indicator (two
-        levels one column); a level that was not seen in training has none.
     missing : {"auto", "error"}, default="auto"
         ``"auto"`` takes missing cells for unknown entries of the table, which factors and noise
         give a distribution; of categories they are a level.  ``"error"`` refuses them.
@@ -90,23 +86,14 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         Weights of classes: how often their labels count, not their columns.
     max_iter, tol : optional
         Most iterations and tolerance of the variational fit.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed of everything drawn.
     n_jobs : int, optional
         Chains run in parallel.
-    verbose : int, default=0
-        1 shows progress.
-    callbacks : list of callables, optional
-        Each is called with a :class:`~bayesvm.inference.Progress` after every iteration; returning
-        ``True`` ends the fit there.
     checkpoint : str or path, optional
         File that holds the chains of the kernel machine under Gibbs, the one fit that is long; a
         later fit with the same file resumes from it.  Chains then run one after another.
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        Labels.
     n_factors_ : int
         Number of factors of each machine: ``n_factors``, or the rank of the table if that is less.
     loadings_, loadings_std_ : arrays of shape (n_features, n_factors)
@@ -123,8 +110,6 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         have their own).
     elbo_, elbo_path_ : float, array
         Lower bound on the log evidence and its history; log pseudo-likelihoods under Gibbs.
-    offset_ : array of shape (1,) or (n_classes,)
-        What calibration adds to f before the sign is taken.
     n_iter_, converged_ : int, bool
         Iterations made, and whether the stopping rule was met.
 
@@ -186,30 +171,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         verbose: int = 0,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         checkpoint: Any = None,
-    ) -> None:
-        self.n_factors = n_factors
-        self.classifier = classifier
-        self.inference = inference
-        self.likelihood = likelihood
-        self.kernel = kernel
-        self.tune = tune
-        self.coef_prior = coef_prior
-        self.nu = nu
-        self.joint = joint
-        self.label_weight = label_weight
-        self.intercept_scale = intercept_scale
-        self.categorical = categorical
-        self.missing = missing
-        self.standardize = standardize
-        self.probability = probability
-        self.class_weight = class_weight
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
+    ) -> None: ...
 
     def _kept_missing(self) -> None:
         return None  # factors give them a distribution

@@ -96,10 +96,6 @@ class BayesianSVC(BayesianClassifier):
         distance, in units of one length scale; one not seen in training lies between them.  With
         a kernel given by name, numbers of 3 to 10 different values are at that distance beside
         that of their difference.
-    missing : {"auto", "error"}, default="auto"
-        What to do with missing cells: ``"auto"`` puts the mean of the column there, and adds an
-        indicator of such cells where they are 1 % or more of the training rows; of categories they
-        are a level.  ``"error"`` refuses them.
     standardize : bool, default=True
         Centre and scale columns inside; length scales are then in units of a column's spread.  For
         a kernel given by name and rows in memory, columns of numbers that are far from Gaussian are
@@ -108,35 +104,20 @@ class BayesianSVC(BayesianClassifier):
         The link from f to probabilities: three numbers fitted on leave-one-out moments (of more
         than two classes a softmax of all, with an offset for each), the pseudo-likelihood
         normalised over labels, or :math:`\Phi(m/\sqrt{1+v})`.
-    width : {"data", "model"}, default="data"
-        Width of intervals, standard deviations and draws.  ``"data"``: as far as estimates would
-        vary with other rows of the same kind, the pull of the penalty and the uncertainty of the
-        link included (:doc:`/how_sure`).  ``"model"``: the posterior as it is.  Predictions are
-        the same.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of classes, times ``sample_weight``.
     engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
         What computes the sums over rows: see :mod:`bayesvm.engines`.  ``"auto"`` follows the input.
         Beyond 50,000 rows, columns have the ``dtype`` of the engine, by default float32 (float64
         under EM), and are kept where its ``memory`` allows, else computed again on every pass.
-    max_iter, tol : optional
-        Override those of the inference scheme.
     random_state : int, RandomState, Generator or None, default=None
         Seed of subsets, inducing points and samplers.
     n_jobs : int, optional
         Threads (or processes of the sampler).
-    verbose : int, default=0
-        1 shows progress.
     callbacks : list of callables, optional
         Each is called with a :class:`~bayesvm.inference.Progress` after every iteration, and after
         every kernel that is tried; returning ``True`` ends the fit there, with the best so far.
-    checkpoint : str or path, optional
-        File that holds the state of a long fit; a later fit with the same file resumes from it.
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        Labels.
     kernel_ : object of :mod:`bayesvm.kernels`
         The kernel with its learned parameters, on the standardised scale; with the means of their
         logarithms if they were drawn.
@@ -150,8 +131,6 @@ class BayesianSVC(BayesianClassifier):
         not defined for fits to more than 50,000 rows.
     support_proba_ : array of shape (n,) or (n, n_classes)
         Posterior probability that :math:`y_i f_i < 1`; not defined under EM.
-    offset_ : array of shape (1,) or (n_classes,)
-        What calibration adds to f before the sign is taken.
     elbo_, elbo_path_ : float and array
         Lower bound on the log evidence under VB and SVI, complete with constants (summed over
         machines), and its history (a list of them for more than two classes).
@@ -210,29 +189,7 @@ class BayesianSVC(BayesianClassifier):
         verbose: int = 0,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         checkpoint: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_inducing = n_inducing
-        self.inducing = inducing
-        self.approximation = approximation
-        self.inference = inference
-        self.likelihood = likelihood
-        self.tune = tune
-        self.intercept_scale = intercept_scale
-        self.categorical = categorical
-        self.missing = missing
-        self.standardize = standardize
-        self.probability = probability
-        self.width = width
-        self.class_weight = class_weight
-        self.engine = engine
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
+    ) -> None: ...
 
     _accept_sparse = False
 

@@ -71,10 +71,6 @@ class BayesianLinearSVC(BayesianClassifier):
     fit_intercept : bool, default=True
         Add an intercept, with a wide prior.  Without one f is ``X @ coef_``: columns are
         scaled and not centred.
-    categorical : {"auto", "error"} or list of names or positions, default="auto"
-        Which columns hold categories: those of text, categories or truth values, and those listed.
-        ``"error"`` refuses columns that are not numbers.  Each level becomes an indicator (two
-        levels one column); a level that was not seen in training has none.
     missing : {"auto", "error", "model"} or an object, default="auto"
         What to do with missing cells.  ``"auto"`` puts the mean of the column there, and adds an
         indicator of such cells where they are 1 % or more of the training rows; of categories they
@@ -93,39 +89,17 @@ class BayesianLinearSVC(BayesianClassifier):
         The link from f to probabilities: five numbers fitted on leave-one-out moments (slope,
         offset, weight of the variance, skewness and tail; the boundary stays linear), the
         pseudo-likelihood normalised over labels, or :math:`\Phi(m/\sqrt{1+v})`.
-    width : {"data", "model"}, default="data"
-        Width of intervals, standard deviations and draws.  ``"data"``: as far as estimates would
-        vary with other rows of the same kind, the pull of the penalty and the uncertainty of the
-        link included (:doc:`/how_sure`).  ``"model"``: the posterior as it is.  Predictions are
-        the same.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of classes, times ``sample_weight``.
     intercept_scale : float, optional
         Prior standard deviation of the intercept; 100 by default, ``inf`` for a flat prior.
     engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
         What computes the sums over rows, and in which precision: see :mod:`bayesvm.engines`.
         ``"auto"`` follows the input.
-    max_iter, tol : optional
-        Override those of the inference scheme.
-    random_state : int, RandomState, Generator or None
-        Seed of everything drawn.
     n_jobs : int, optional
         Threads over rows, and chains run in parallel under Gibbs.  Without it rows use all cores
         and chains run one after another.
-    verbose : int, default=0
-        1 shows progress.
-    callbacks : list of callables, optional
-        Each is called with a :class:`~bayesvm.inference.Progress` after every iteration; returning
-        ``True`` ends the fit there.
-    warm_start : bool, default=False
-        Start from the previous fit when the shape allows.
-    checkpoint : str or path, optional
-        File that holds the state of a long fit; a later fit with the same file resumes from it.
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        Labels.
     coef_, intercept_ : arrays of shape (1, n_features) and (1,), or one row per class
         Posterior means (the estimate itself under EM), on the scale of the input; under the
         multinomial likelihood differences to the mean of the classes.
@@ -137,8 +111,6 @@ class BayesianLinearSVC(BayesianClassifier):
     inclusion_proba_ : array of shape (n_features,)
         Selection priors: posterior probability that a column matters (to any class, if there are
         more than two; ``summary()`` has each).  Coefficients are averaged over models.
-    offset_ : array of shape (1,) or (n_classes,)
-        What calibration adds to f before the sign is taken.
     elbo_, elbo_path_ : float and array
         Lower bound on the log evidence under VB and SVI, complete with constants (summed over
         machines), and its history (a list of them where classes were fitted one by one).
@@ -146,8 +118,6 @@ class BayesianLinearSVC(BayesianClassifier):
         The same of the log posterior density under EM.
     log_likelihood_path_ : array
         Log pseudo-likelihood of the draws under Gibbs, averaged over chains.
-    n_iter_, converged_ : int, bool
-        Passes made, and whether the stopping rule was met.
     kkt_residual_, duality_gap_ : float
         EM with the hinge: how far from optimal, relative.
 
@@ -199,28 +169,7 @@ class BayesianLinearSVC(BayesianClassifier):
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         warm_start: bool = False,
         checkpoint: Any = None,
-    ) -> None:
-        self.prior = prior
-        self.inference = inference
-        self.likelihood = likelihood
-        self.formula = formula
-        self.fit_intercept = fit_intercept
-        self.categorical = categorical
-        self.missing = missing
-        self.standardize = standardize
-        self.probability = probability
-        self.width = width
-        self.class_weight = class_weight
-        self.intercept_scale = intercept_scale
-        self.engine = engine
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
+    ) -> None: ...
 
     # ----- reading
 

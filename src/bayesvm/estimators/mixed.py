@@ -73,10 +73,6 @@ class MixedSVC(BayesianClassifier):
         out, and ``fit_intercept`` must be False where the formula has no intercept.
     fit_intercept : bool, default=True
         Add an intercept, with a wide prior.
-    categorical : {"auto", "error"} or list of names or positions, default="auto"
-        Which columns hold categories: those of text, categories or truth values, and those listed.
-        ``"error"`` refuses columns that are not numbers.  Each level becomes an indicator (two
-        levels one column); a level that was not seen in training has none.
     missing : {"auto", "error", "model"} or an object, default="auto"
         What to do with missing cells, as in :class:`~bayesvm.BayesianLinearSVC`.  With ``"model"``
         columns with slopes must be complete.
@@ -87,32 +83,10 @@ class MixedSVC(BayesianClassifier):
         ``"normalised"``, which holds for known and for new groups.  For others, such as the hinge,
         a link is fitted on rows left out one at a time, once with the rest of a row's group and
         once as of a new group.
-    width : {"data", "model"}, default="data"
-        Width of intervals, standard deviations and draws.  ``"data"``: as far as estimates would
-        vary with other rows of the same kind, the pull of the penalty and the uncertainty of the
-        link included (:doc:`/how_sure`).  ``"model"``: the posterior as it is.  Predictions are
-        the same.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of classes, times ``sample_weight``.
     intercept_scale : float, optional
         Prior standard deviation of the intercept; by default 100.
     engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
         How sums over rows are computed: see :mod:`bayesvm.engines`.  ``"auto"`` follows the input.
-    max_iter, tol : optional
-        Override those of the inference scheme.
-    random_state : int, RandomState, Generator or None
-        Seed of everything drawn.
-    n_jobs : int, optional
-        Threads over rows, and chains run in parallel under Gibbs.
-    verbose : int, default=0
-        1 shows progress.
-    callbacks : list of callables, optional
-        Each is called with a :class:`~bayesvm.inference.Progress` after every iteration; returning
-        ``True`` ends the fit there.
-    warm_start : bool, default=False
-        Start from the previous fit when the shape allows.
-    checkpoint : str or path, optional
-        File that holds the state of a long fit; a later fit with the same file resumes from it.
 
     Attributes
     ----------
@@ -175,30 +149,7 @@ class MixedSVC(BayesianClassifier):
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         warm_start: bool = False,
         checkpoint: Any = None,
-    ) -> None:
-        self.prior = prior
-        self.inference = inference
-        self.likelihood = likelihood
-        self.random = random
-        self.random_prior = random_prior
-        self.formula = formula
-        self.fit_intercept = fit_intercept
-        self.categorical = categorical
-        self.missing = missing
-        self.standardize = standardize
-        self.probability = probability
-        self.width = width
-        self.class_weight = class_weight
-        self.intercept_scale = intercept_scale
-        self.engine = engine
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
+    ) -> None: ...
 
     # ----- reading
 

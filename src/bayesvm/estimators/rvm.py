@@ -50,18 +50,12 @@ class RVC(BayesianClassifier):
         Which columns hold categories: those of text, categories or truth values, and those listed.
         ``"error"`` refuses columns that are not numbers.  Two levels of a column are at a fixed
         distance, in units of one length scale; one not seen in training lies between them.
-    missing : {"auto", "error"}, default="auto"
-        What to do with missing cells: ``"auto"`` puts the mean of the column there, and adds an
-        indicator of such cells where they are 1 % or more of the training rows; of categories they
-        are a level.  ``"error"`` refuses them.
     standardize : bool, default=True
         Centre and scale columns inside; length scales are then in units of a column's spread.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities: three numbers fitted on held-out rows (leave-one-out
         moments where nothing is tuned), or the model's own :math:`\Phi(m/\sqrt{1+v})`, by either of
         the other names.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of classes, times ``sample_weight``.
     intercept_scale : float, optional
         Prior standard deviation of the bias; 1e4, nearly flat, by default.
     max_iter, tol : int and float, optional
@@ -73,20 +67,14 @@ class RVC(BayesianClassifier):
         Seed of folds and candidates, and of the rows that tune the kernel.
     n_jobs : int, optional
         Threads in prediction.
-    verbose : int, default=0
-        1 shows progress.
     callbacks : list of callables, optional
         Each is called with a :class:`~bayesvm.inference.Progress` after every kernel tried, round
         and fold; returning ``True`` ends the fit there, with the best so far.
     warm_start : bool, default=False
         Start from the last fit: from its kernel.
-    checkpoint : str or path, optional
-        File that holds the state of a long fit; a later fit with the same file resumes from it.
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        Labels.
     vectors_, support_ : arrays of shape (n_vectors, n_features) and (n_vectors,)
         The vectors, on the scale of the input, and their rows in the training data.
     dual_coef_, intercept_ : arrays of shape (1, n_vectors) and (1,), or one row per class
@@ -97,8 +85,6 @@ class RVC(BayesianClassifier):
         The kernel with its learned length scale, on the standardised scale.
     empty_ : bool
         Whether a machine was left without vectors.
-    offset_ : array of shape (1,) or (n_classes,)
-        What calibration adds to f before the sign is taken.
     log_evidence_, log_evidence_path_ : float and array
         Log evidence by Laplace's approximation (summed over machines), and its history.
     n_iter_, converged_ : int, bool
@@ -146,27 +132,7 @@ class RVC(BayesianClassifier):
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         warm_start: bool = False,
         checkpoint: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.solver = solver
-        self.tune = tune
-        self.n_folds = n_folds
-        self.n_candidates = n_candidates
-        self.categorical = categorical
-        self.missing = missing
-        self.standardize = standardize
-        self.probability = probability
-        self.class_weight = class_weight
-        self.intercept_scale = intercept_scale
-        self.engine = engine
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
+    ) -> None: ...
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

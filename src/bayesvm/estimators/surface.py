@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from functools import wraps
 from html import escape
 from importlib.metadata import PackageNotFoundError, metadata
+from inspect import signature
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -28,15 +29,19 @@ FILLED = (
 )
 
 
-def translating(init: Callable[..., None]) -> Callable[..., None]:
-    """``__init__`` that refuses parameters of ``sklearn.svm`` in words."""
+def storing(init: Callable[..., None]) -> Callable[..., None]:
+    """``__init__`` that stores its parameters, and refuses those of ``sklearn.svm`` in words."""
+    of = signature(init)
 
     @wraps(init)
-    def checked(self: Any, *args: Any, **params: Any) -> None:
+    def stored(self: Any, *args: Any, **params: Any) -> None:
         _translate(self, params, TypeError)
         init(self, *args, **params)
+        given = of.bind(self, *args, **params)
+        given.apply_defaults()
+        vars(self).update(list(given.arguments.items())[1:])
 
-    return checked
+    return stored
 
 
 def get_params(self: Any, deep: bool = True) -> dict[str, Any]:
