@@ -182,7 +182,9 @@ def test_a_number_is_so_many_units(data):
     low, high = (model.predict_proba(frame.assign(age=frame.age + d))[:, 1] for d in (-5, 5))
     np.testing.assert_allclose(found["mean"].iloc[0], (high - low).mean(), rtol=1e-9)
     one = model.average_effects(frame, "age", change=1)
-    np.testing.assert_array_equal(one, model.average_effects(frame, "age", change="unit"))
+    np.testing.assert_allclose(
+        one, model.average_effects(frame, "age", change="unit"), rtol=1e-6, atol=1e-9
+    )
 
 
 def test_rows_and_arguments_that_cannot_be_read_are_refused(data):

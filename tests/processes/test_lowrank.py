@@ -132,7 +132,7 @@ def test_gradient_in_the_points_by_central_differences(kernel, site, fitc, monke
     monkeypatch.setattr("bayesvm.likelihoods.base.WEIGHTS", weights / weights.sum())
     fit = best(kernel, fitc, site)
     theta, slope = process(kernel, fitc).slopes([fit])
-    np.testing.assert_array_equal(theta, process(kernel, fitc).slope([fit]))
+    np.testing.assert_allclose(theta, process(kernel, fitc).slope([fit]), rtol=1e-6, atol=1e-9)
     h, numeric = 1e-4, np.empty_like(Z)
 
     def bound(Z):
