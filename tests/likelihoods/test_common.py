@@ -12,7 +12,14 @@ from tests.papers import exact
 from tests.problems import Z, frozen, z_score
 
 from bayesvm import likelihoods
-from bayesvm.likelihoods import EpsilonInsensitive, Hinge, Logistic, Probit, SkewedLaplace, SoftHinge
+from bayesvm.likelihoods import (
+    EpsilonInsensitive,
+    Hinge,
+    Logistic,
+    Probit,
+    SkewedLaplace,
+    SoftHinge,
+)
 
 LIKELIHOODS = [
     *(Hinge(), Logistic(), Probit(), SoftHinge(), SoftHinge(2.0), SoftHinge(0.1)),
@@ -33,6 +40,7 @@ def kinks_of(lik, y):
     if isinstance(lik, EpsilonInsensitive):
         return [y - lik.epsilon, y + lik.epsilon]
     return [-1.0, 1.0]
+
 
 # labels, means and variances at which rows are asked; m = +-1 puts a row on the hinge's margin
 Y, M, V = (

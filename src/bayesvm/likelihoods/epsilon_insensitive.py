@@ -89,8 +89,7 @@ class EpsilonInsensitive(Likelihood):
             )
         if not (_is_number(self.epsilon) and self.epsilon >= 0):
             raise ValueError(
-                "EpsilonInsensitive(epsilon) must be a number of at least 0; got "
-                f"{self.epsilon!r}."
+                f"EpsilonInsensitive(epsilon) must be a number of at least 0; got {self.epsilon!r}."
             )
         scale = 1.0 if self.gamma is None else float(self.gamma)
         self.__dict__.update(is_learned=self.gamma is None, scale=scale)
