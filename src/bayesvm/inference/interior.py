@@ -128,7 +128,10 @@ def _step(
     E = at.a * (at.t + x) / b + at.t - x
     more = np.zeros(at.theta.size)
     more[bent] = 4.0 * at.a / E
-    cov = covariance(problem.gram((at.phi / D).reshape(shape).sum(axis=0)), P + more)
+    weights = (at.phi / D).reshape(shape).sum(axis=0)
+    if not np.all(weights >= 0.0):
+        raise np.linalg.LinAlgError("slacks have lost all digits")
+    cov = covariance(problem.gram(weights), P + more)
 
     def newton(aims: tuple[Array, ...]) -> tuple[_Place, Array]:
         """The move that changes the products by ``aims`` to first order, and that of u."""

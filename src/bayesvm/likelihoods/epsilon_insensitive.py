@@ -16,8 +16,10 @@ from .base import Hinges, Likelihood, log_half_mean
 from .hinge import Hinge
 
 HINGE = Hinge()
-PRIOR_RATE = 1e-3  # of the exponential prior of gamma: keeps it finite where rows fit exactly
-FARTHEST = 30.0  # largest |log gamma| that is drawn
+# Largest gamma that is learned.  Where rows can be fitted exactly the likelihood would let it grow
+# without end; this is noise of 5e-5 standard deviations of y, if y is standardised.
+STEEPEST = 1e4
+FLATTEST = 1e-12  # smallest
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ class EpsilonInsensitive(Likelihood):
     gamma : float, optional
         Scale :math:`\gamma` of the loss; ``C`` of a support vector machine is :math:`2\gamma`
         times the variance of the prior, and :math:`1/2\gamma` the mean distance from the tube of
-        rows outside of it.  ``None``: learned, by the bound under VB, SVI and EM, drawn by Gibbs.
+        rows outside of it.  ``None``: learned, by the bound under VB, SVI and EM, drawn by Gibbs
+        with a flat prior of :math:`\gamma`; at most 10,000.
     epsilon : float, default=0.0
         Half the width of the tube.  Zero is the Laplace density, with f the median.
 
@@ -95,7 +98,7 @@ class EpsilonInsensitive(Likelihood):
         self.__dict__.update(is_learned=self.gamma is None, scale=scale)
 
     def with_scale(self, scale: float) -> EpsilonInsensitive:
-        return replace(self, gamma=float(scale))
+        return replace(self, gamma=min(max(float(scale), FLATTEST), STEEPEST))
 
     @property
     def _log_mass(self) -> float:
@@ -157,8 +160,8 @@ class EpsilonInsensitive(Likelihood):
     # ----- learning the scale
 
     def _loss(self, fit: float, n: float) -> float:
-        """Loss of all rows at a scale of one, and the rate of the prior."""
-        return max(-(fit + n * self._log_mass) / self.scale, 0.0) + PRIOR_RATE
+        """Loss of all rows at a scale of one, T."""
+        return max(-(fit + n * self._log_mass) / self.scale, 1e-300)
 
     def update(self, fit: float, residual: float, n: float) -> EpsilonInsensitive:
         T = self._loss(fit, n)
@@ -171,7 +174,7 @@ class EpsilonInsensitive(Likelihood):
         T, e = self._loss(fit, n), self.epsilon
 
         def log_density(t: float) -> float:
-            if abs(t) > FARTHEST:
+            if not FLATTEST < math.exp(t) < STEEPEST:
                 return -np.inf
             return t - T * math.exp(t) - n * math.log(2.0 * e + math.exp(-t))
 
