@@ -15,6 +15,7 @@ from ..blocks import cut
 from ..core.types import Array, Term
 from ..designs import Intercept, fit_columns
 from ..engines import Serial
+from ..inference import SVI
 from ..inference.progress import Progress
 from ..inputs.numbers import Numbered, read_numbers
 from ..inputs.parameters import is_among
@@ -202,8 +203,10 @@ class BayesianSVR(RegressorMixin, BayesianEstimator):  # type: ignore[misc]
                 ) from error
         if self.scale is not None:
             check_positive("scale", self.scale)
-        if is_among(self.inference, ("svi",)):
-            raise ValueError("regression is fitted by inference='vb', 'em' or 'gibbs'; got 'svi'.")
+        if is_among(self.inference, ("svi",)) or isinstance(self.inference, SVI):
+            raise ValueError(
+                f"regression is fitted by inference='vb', 'em' or 'gibbs'; got {self.inference!r}."
+            )
 
     def _unit(self, data: Numbered) -> Unit:
         """The level and scale of y, as those of a column."""
