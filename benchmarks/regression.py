@@ -3,11 +3,11 @@
     python benchmarks/regression.py --jobs 2
 
 Five standard normal columns, coefficients drawn anew, noise of variance one.  ``coverage``: share
-of 2,000 new numbers inside their 90 % interval; ``width`` its mean width, beside ``narrowest``, that
-of the central interval of the noise itself.  ``rmse``: error of f at the new rows.  ``coef``: share
-of coefficients inside their 90 % interval, as far as other rows would move them (``width="data"``)
-and under the model.  ``ridge`` is scikit-learn's ``BayesianRidge``, with Gaussian intervals.  Rows
-in the file are not computed again; the tables of ``docs/regression.md`` are filled from it.
+of 2,000 new numbers inside their 90 % interval; ``width`` its mean width, beside ``narrowest``,
+that of the central interval of the noise itself.  ``rmse``: error of f at the new rows.  ``coef``:
+share of coefficients inside their 90 % interval, by ``width="data"`` and ``width="model"``.
+``ridge`` is scikit-learn's ``BayesianRidge``, with Gaussian intervals.  Rows in the file are not
+computed again; the tables of ``docs/regression.md`` are filled from it.
 """
 
 from __future__ import annotations

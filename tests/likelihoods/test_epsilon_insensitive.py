@@ -3,6 +3,8 @@
 What it has in common with other likelihoods is in ``test_common``.
 """
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -30,7 +32,7 @@ def test_it_is_a_density_of_y_with_this_variance(lik):
     for power, expected in ((0, 1.0), (2, lik.variance)):
         total = sum(
             quad(lambda y: y**power * density(lik, y), a, b, limit=200)[0]
-            for a, b in zip(cuts[:-1], cuts[1:], strict=True)
+            for a, b in itertools.pairwise(cuts)
         )
         assert total == pytest.approx(expected, rel=1e-7)
 
@@ -64,7 +66,7 @@ def test_the_bound_of_a_row_is_the_one_of_its_two_mixing_variables(lik):
 
         cuts = [1e-6, 0.05, 0.5, 2.0, 10.0, 60.0, 1000.0]
         total += sum(
-            quad(integrand, a, b, epsabs=1e-11, limit=200)[0] for a, b in zip(cuts, cuts[1:])
+            quad(integrand, a, b, epsabs=1e-11, limit=200)[0] for a, b in itertools.pairwise(cuts)
         )
     row = lik.expected(np.array([y]), np.array([m]), np.array([v]))
     assert row.bound[0] == pytest.approx(total, abs=1e-7)
@@ -79,7 +81,7 @@ def test_tight_is_the_expected_log_density(lik):
         ends = np.clip(ends, ends[0], ends[-1])
         mean = sum(
             quad(lambda f: law.pdf(f) * np.log(density(lik, y, f)), a, b)[0]
-            for a, b in zip(ends[:-1], ends[1:], strict=True)
+            for a, b in itertools.pairwise(ends)
             if b > a
         )
         assert bound == pytest.approx(mean, abs=1e-7)
