@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import BayesianRidge
 from sklearn.metrics import r2_score
 from sklearn.model_selection import cross_val_score
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVR
 
 import bayesvm
@@ -334,6 +335,20 @@ def test_the_diabetes_data():
     assert 40 < model.predict(A, return_std=True)[1].mean() < 70
 
 
+def test_pipelines_and_displays(fitted):
+    pytest.importorskip("matplotlib")
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    pipe = bayesvm.make_pipeline(StandardScaler(), BayesianSVR()).fit(frame, Y)
+    assert list(pipe.summary().index) == ["intercept", "a", "b", "c", "d"]
+    assert_allclose(pipe.predict(frame), fitted.predict(X), atol=0.05)
+    assert len(pipe.predict_interval(frame)) == 2
+    shown = bayesvm.plot.CoefficientDisplay.from_estimator(fitted, sort=False, standardized=False)
+    assert_allclose(shown.mean, fitted.coef_)
+    assert_allclose(shown.lower, fitted.coef_interval()[0])
+    assert shown.xlabel == "coefficient (90% interval)"
+    bayesvm.plot.ConvergenceDisplay.from_estimator(fitted)
+
+
 # ----- errors
 
 
@@ -387,5 +402,9 @@ def test_other_errors(fitted):
         BayesianLinearSVC(likelihood=EpsilonInsensitive()).fit(X, Y > 3)
     with pytest.raises(ValueError, match="rows in memory"):
         BayesianSVR().fit(bayesvm.blocks.from_iterable(lambda: iter([X])), Y)
+    with pytest.raises(ValueError, match="that has predict_proba"):
+        bayesvm.report(fitted, X, Y)
+    with pytest.raises(ValueError, match="for labels"):
+        bayesvm.to_onnx(fitted)
     with pytest.raises(ValueError, match="takes no groups"):
         fitted._read_new(X, groups=[1])
