@@ -4,7 +4,16 @@ import pytest
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
+from bayesvm import (
+    PCVC,
+    RVC,
+    AdditiveSVC,
+    BayesianLinearSVC,
+    BayesianSVC,
+    BayesianSVR,
+    FactorSVC,
+    MixedSVC,
+)
 from bayesvm.inference import VB, Gibbs
 from bayesvm.terms import Columns, Intercept, Process
 from bayesvm.vectors import Power
@@ -27,6 +36,9 @@ ESTIMATORS = [
     BayesianSVC(tune=False, inference=VB(bound="augmented"), probability="normalised"),
     BayesianSVC(n_inducing=20, inducing="random", tune=False, random_state=0),
     BayesianSVC(inference="em", tune=False),
+    BayesianSVR(),
+    BayesianSVR(prior="lasso", inference="em"),
+    BayesianSVR(0.1, inference=Gibbs(draws=50, burn_in=20, chains=2), random_state=0),
     AdditiveSVC(),
     AdditiveSVC(
         [("level", Intercept()), ("x", Columns(0)), ("f", Process(n_inducing=5))], random_state=0

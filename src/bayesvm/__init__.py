@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .estimators.pcvm import PCVC
     from .estimators.pipeline import Pipeline, make_pipeline
     from .estimators.rvm import RVC
+    from .estimators.svr import BayesianSVR
     from .export.model import to_onnx
     from .files.storage import load, save
     from .html_report.report import report
@@ -39,6 +40,7 @@ __all__ = [
     "AdditiveSVC",
     "BayesianLinearSVC",
     "BayesianSVC",
+    "BayesianSVR",
     "FactorSVC",
     "MixedSVC",
     "blocks",
@@ -69,6 +71,7 @@ _SOURCES = {
     "AdditiveSVC": "estimators.additive",
     "BayesianLinearSVC": "estimators.linear",
     "BayesianSVC": "estimators.kernel",
+    "BayesianSVR": "estimators.svr",
     "FactorSVC": "estimators.factor",
     "MixedSVC": "estimators.mixed",
     "PCVC": "estimators.pcvm",

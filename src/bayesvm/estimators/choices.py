@@ -142,6 +142,11 @@ def choose_likelihood(value: Any, scheme: Any, more: Mapping[str, Any] = NO_MORE
     likelihood = choose("likelihood", value, {**more, **LIKELIHOODS}, Likelihood)
     if isinstance(likelihood, SoftHinge) and likelihood.softness == 0:
         likelihood = Hinge()
+    if not likelihood.implements("proba"):
+        raise ValueError(
+            f"{type(likelihood).__name__} is a likelihood of numbers, not of labels; BayesianSVR "
+            "fits it."
+        )
     if is_sampler(scheme) and not likelihood.implements("draw"):
         raise ValueError(f"{type(likelihood).__name__} has no draw(), which Gibbs needs.")
     if scheme.is_tight and not likelihood.implements("tight"):

@@ -120,6 +120,7 @@ def tunable(model: Model, form: str, scheme: Any) -> bool:
     """Whether that can be done: by moments of f at rows left out, under the tight bound."""
     kept = form in ("dense", "factored") and not model.is_latent and not model.has_gates
     known = model.likelihood.implements("tight") and not model.likelihood.is_learned
+    known = known and model.likelihood.implements("proba")  # a link is fitted to rows left out
     by_mode = isinstance(scheme, EM) and scheme.learn == "mode"
     augmented = isinstance(scheme, VB) and scheme.bound == "augmented"
     return kept and known and not (by_mode or augmented or isinstance(scheme, Gibbs))

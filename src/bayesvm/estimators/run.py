@@ -29,6 +29,7 @@ from ..machines.classes import ClassLink
 from ..machines.joint import can_join, fit_classes
 from ..machines.leave_one_out import Held, Moments
 from ..machines.machine import Machine, fit_machine, moments_of_classes
+from ..machines.regression import LeftOutResiduals, fit_numbers
 from ..model.model import Problem
 from .posing import closed
 
@@ -146,6 +147,19 @@ class Run(Reporter):
             places = codes.compute() if is_dask(codes) else arrays.to_numpy(codes)
             moments = moments_of_classes(machines, problem, places)
         return machines, moments
+
+    def fit_numbers(
+        self, problem: Problem, scheme: Any, start: State | None = None
+    ) -> tuple[Machine, LeftOutResiduals]:
+        """The machine of a regression, and ratios of residuals at rows left out."""
+        checkpoint = self.checkpoint(lambda: _content(problem, problem.blocks.y, [start]))
+        rng, options = self.generator("machines"), {}
+        if isinstance(scheme, Gibbs):
+            options["n_jobs"] = self.params["n_jobs"]
+        with checkpoint as store, blas_threads(problem.model.width, problem.form):
+            part = None if store is None or self.stopped else store.part("machine0")
+            how = (scheme, rng, start, Monitor(self, part))
+            return fit_numbers(problem, *how, width=self.params["width"], **options)
 
     def fit_together(
         self,

@@ -137,7 +137,8 @@ def fitted_html(self: Any) -> str:
     drawn = fit.machines[0].draws is not None
     steps = f"{fit.n_iter} {'draws of each chain' if drawn else 'iterations'}"
     end = "converged" if fit.converged else "not converged"
-    text = f"{fit.weight:.6g} rows; {', '.join(shares + more)}; {steps}, {end}."
+    labels = f"{', '.join(shares + more)}; " if pairs else ""  # a regressor has none
+    text = f"{fit.weight:.6g} rows; {labels}{steps}, {end}."
     return f'<p style="font-family:monospace">Fitted: {escape(text)}</p>'
 
 

@@ -58,8 +58,8 @@ def to_onnx(model: Any, *, level: float | None = 0.9, dtype: str = "float64") ->
     name = type(model).__name__
     if not isinstance(model, BayesianClassifier):
         raise ValueError(
-            f"to_onnx takes an estimator of bayesvm; got {name}. Of a pipeline export the last "
-            "step, and transform rows before they are given to the ONNX model."
+            f"to_onnx takes an estimator of bayesvm for labels; got {name}. Of a pipeline export "
+            "the last step, and transform rows before they are given to the ONNX model."
         )
     fit = model._fitted()
     ends = None if level is None or not fit.machines[0].posterior.has_spread else tails(level)

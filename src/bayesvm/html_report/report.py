@@ -180,7 +180,7 @@ def report(
     pandas_for("report")
     tails(level)
     model = getattr(model, "best_estimator_", model)
-    inside = Inside.fitted(model)
+    inside = Inside.fitted(model, "predict_proba")
     check_is_fitted(inside.model)
     data = read_rows(inside, X, y, groups, sample_weight)
     return Report(**Maker(model, inside, data, held_out, level, title, file, record).made())

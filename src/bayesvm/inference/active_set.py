@@ -1,7 +1,8 @@
-r"""Exact finish of the hinge's quadratic programme, and certificates of optimality.
+r"""Exact finish of the quadratic programme of hinges, and certificates of optimality.
 
-With :math:`\tilde x_i = y_i c_i` and weights :math:`k_i` the minimiser of
-:math:`2\sum_i k_i u_i^+ + \frac12\theta^\top P\theta` satisfies, with duals
+A row is one hinge or two, :math:`u_i = t_i - s_i f_i` with a sign and a margin; that of a
+classifier is :math:`1 - y_i f_i`.  With :math:`\tilde x_i = s_i c_i` and weights :math:`k_i` the
+minimiser of :math:`2\sum_i k_i u_i^+ + \frac12\theta^\top P\theta` satisfies, with duals
 :math:`\phi_i \in [0, 2k_i]`,
 
 .. math:: P\theta = \sum_i \phi_i \tilde x_i, \qquad
@@ -21,6 +22,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from ..core.precision import Precision, divided, flat, loose, masked
 from ..core.types import Array, Block
+from ..likelihoods.base import Hinges
 from ..model.model import Problem
 from .loop import State
 
@@ -36,18 +38,31 @@ class Certificate(NamedTuple):
     gap: float
 
 
+def hinges(problem: Problem) -> Hinges:
+    """The hinges of every row."""
+    return problem.model.likelihood.hinges(problem.blocks.y, problem.blocks.c)
+
+
 def residuals(problem: Problem, mean: Array) -> Array:
-    """``u = 1 - y f`` of every row."""
-    return 1.0 - problem.blocks.y * problem.predictor(mean)
+    """``u = t - s f`` of every hinge."""
+    s, t, _ = hinges(problem)
+    return (t - s * problem.predictor(mean)).ravel()
+
+
+def smoothed_duals(u: Array, c: Array, eps: float) -> Array:
+    """Derivatives of smoothed hinges, in [0, 2c]: twice the usual alpha."""
+    out: Array = c * (1.0 + u / np.sqrt(u * u + eps * eps))
+    return out
 
 
 def pull(problem: Problem, phi: Array) -> Array:
     r""":math:`\sum_i \phi_i \tilde x_i`."""
-    size = problem.blocks.size
+    s, size = hinges(problem).s, problem.blocks.size
+    each = (s * phi.reshape(s.shape)).sum(axis=0)  # of rows
 
     def visit(b: Block) -> Array:
         at = slice(b.number * size, b.number * size + b.y.shape[0])
-        out: Array = problem.rows(b).C.T @ (b.y * phi[at])
+        out: Array = problem.rows(b).C.T @ each[at]
         return out
 
     out: Array = problem.engine.sum(visit, problem.blocks)
@@ -63,7 +78,7 @@ def penalty(problem: Problem, state: State) -> tuple[Precision, Array]:
 def certify(problem: Problem, state: State, eps: float) -> tuple[Certificate, Array]:
     """Certificate of a smoothed solution, with the duals it implies."""
     mean = state.coef.mean
-    phi = problem.blocks.c * problem.model.likelihood.dual(residuals(problem, mean), eps)
+    phi = smoothed_duals(residuals(problem, mean), hinges(problem).c.ravel(), eps)
     return certificate(problem, mean, phi, *penalty(problem, state)), phi
 
 
@@ -86,28 +101,30 @@ def certificate(
     primal = cost(problem, mean, residuals(problem, mean), P, line)
     over = np.abs(force[~smooth]) / corner[~smooth]
     k = 1.0 / max(1.0, float(np.max(over, initial=0.0)))  # shrunk until no corner is exceeded
-    dual = k * phi.sum() - 0.5 * k * k * force @ np.where(smooth, divided(force, P), 0.0)
+    gain, square = phi @ hinges(problem).t.ravel(), np.where(smooth, divided(force, P), 0.0)
+    dual = k * gain - 0.5 * k * k * force @ square
     return Certificate(kkt, float((primal - dual) / max(1.0, abs(primal))))
 
 
 def cost(problem: Problem, mean: Array, u: Array, P: Precision, corner: Array) -> float:
     """The objective that is minimised."""
-    hinge = 2.0 * problem.blocks.c @ np.maximum(u, 0.0)
-    return float(hinge + 0.5 * mean @ (P * mean) + corner @ np.abs(mean))
+    loss = 2.0 * hinges(problem).c.ravel() @ np.maximum(u, 0.0)
+    return float(loss + 0.5 * mean @ (P * mean) + corner @ np.abs(mean))
 
 
 def exact_finish(
     problem: Problem, state: State, eps: float
 ) -> tuple[Array, Certificate, Array] | None:
     """Coefficients, certificate and duals of the exact solution; ``None`` if a condition fails."""
-    y, c, mean = problem.blocks.y, problem.blocks.c, state.coef.mean
+    s, t, c = (x.ravel() for x in hinges(problem))
+    mean = state.coef.mean
     prior = problem.model.precision(state.priors)
     # a nearly flat coefficient is held near where it is, and let go again: proximal steps
     free, most = loose(prior, 1e-3)
     hold = np.where(free, 1e-3 * max(most, 1.0), 0.0)
     P = prior + hold
     u = residuals(problem, mean)
-    phi = c * problem.model.likelihood.dual(u, eps)
+    phi = smoothed_duals(u, c, eps)
     count = max(2 * mean.size + 20, int(np.sum(np.abs(u) < 3.0 * eps)))
     inside = np.zeros(u.size, dtype=bool)
     inside[np.argsort(np.abs(u), kind="stable")[:count]] = True
@@ -117,13 +134,15 @@ def exact_finish(
         rows = np.flatnonzero(inside)
         if rows.size * mean.size > GATHERED:
             return None  # too coarse
-        X, copy = np.unique(problem.columns(rows) * y[rows, None], axis=0, return_inverse=True)
+        own = np.column_stack([t[rows], problem.columns(rows % problem.n) * s[rows, None]])
+        own, copy = np.unique(own, axis=0, return_inverse=True)
+        margin, X = own[:, 0], own[:, 1:]
         if X.shape[0] > min(10 * mean.size + 200, LARGEST):
             return None  # K coefficients hold about K distinct rows to the margin
         copies = np.bincount(copy, c[rows])
         fixed = pull(problem, np.where(inside, 0.0, phi))  # (K,)
         at = divided(hold * mean, P)
-        left = 1.0 - X @ (at + divided(fixed, P))
+        left = margin - X @ (at + divided(fixed, P))
         try:
             G, start = X @ divided(X.T, P), np.bincount(copy, phi[rows])
             joint = box_minimum(G, left, 2.0 * copies, start)

@@ -111,7 +111,7 @@ class EM:
             state = State(start.coef if start else learned.coef, learned.priors)
         if self.anneal:
             state = annealed(problem, state, self.anneal, rng, watch)
-        corner, duals = model.corner(state.priors), model.likelihood.implements("dual")
+        corner, duals = model.corner(state.priors), model.likelihood.implements("hinges")
         bent = bool(corner.any()) and model.is_quadratic(state.priors)
         if problem.form == "factored" and bent and duals:
             held = replace(self, learn="evidence")
@@ -127,7 +127,7 @@ class EM:
         """Climb at falling levels of smoothing, and finish exactly where that can be done."""
         model, form = problem.model, problem.form
         corner, easy = model.corner(state.priors), model.is_quadratic(state.priors)
-        smooth = model.likelihood.implements("dual")  # the hinge, smoothed
+        smooth = model.likelihood.implements("hinges")  # once smoothed
         bent, steep = bool(corner.any()), smooth and bool(np.isinf(corner).any())
         exact = smooth and easy and self.exact and not (bent and form == "diagonal")
         levels = [0.0]
@@ -217,8 +217,8 @@ class EM:
         """Many more columns than rows, most of them zero: fit few, add those with large force."""
         model, corner = problem.model, problem.model.corner(state.priors)
         bent, most = corner > 0, max(2 * problem.n, MOST)
-        force = np.abs(pull(problem, problem.blocks.c))
         mean, n_iter = np.zeros(model.width), 0
+        force = np.abs(slope(problem, mean))
         path: list[float] = []
         pushing = bent
         while pushing.any() and len(path) < ROUNDS:
@@ -232,8 +232,8 @@ class EM:
             path.append(run.bound)
             if run.stopped:
                 break
-            dual = run.dual if run.certificate else row_slopes(problem, mean)
-            force = np.abs(pull(problem, dual))
+            proved = run.certificate is not None
+            force = np.abs(pull(problem, run.dual) if proved else slope(problem, mean))
             pushing = bent & ~keep & (force > corner * (1.0 + 1e-9))
         state = expecting(model, State(Coef(mean, Point(model.width)), state.priors))
         bound = objective(problem, state)
@@ -245,11 +245,9 @@ class EM:
         return replace(found, converged=good, change=cert.gap, certificate=cert)
 
 
-def row_slopes(problem: Problem, mean: Array) -> Array:
-    """Slope of the log likelihood of every row in ``y f``: what a smooth one has for duals."""
-    y, c, f = problem.blocks.y, problem.blocks.c, problem.predictor(mean)
-    out: Array = y * c * problem.model.likelihood.expected(y, f, 0.0).g
-    return out
+def slope(problem: Problem, mean: Array) -> Array:
+    """Slope of the log likelihood in the coefficients."""
+    return problem.stats(Coef(mean, Point(mean.size))).g
 
 
 def _exact(problem: Problem, eps: float, state: State) -> Mode | None:

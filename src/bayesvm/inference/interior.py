@@ -1,12 +1,14 @@
 r"""Exact finish where the penalty has corners: a primal-dual interior point method.
 
-With :math:`\tilde x_i = y_i c_i`, weights :math:`k_i`, corners :math:`\lambda_j` (the lasso's
+With :math:`\tilde x_i = s_i c_i`, weights :math:`k_i`, corners :math:`\lambda_j` (the lasso's
 :math:`1/\nu`) and precisions :math:`P_j` elsewhere, the point estimate is
 
 .. math::
 
     \min_\theta\; 2\sum_i k_i u_i^+ + \sum_j \lambda_j|\theta_j| + \tfrac12\sum_j P_j\theta_j^2 ,
-    \qquad u_i = 1 - \tilde x_i^\top\theta .
+    \qquad u_i = t_i - \tilde x_i^\top\theta ,
+
+with signs and margins of hinges as in :mod:`.active_set`.
 
 Write :math:`\xi_i \ge u_i, 0` with multipliers :math:`\phi_i, 2k_i - \phi_i` and
 :math:`t_j \ge \pm\theta_j` with multipliers :math:`a_j, \lambda_j - a_j`.  Newton's equations for
@@ -27,7 +29,7 @@ from ..core.precision import Precision, masked
 from ..core.types import Array
 from ..gaussian.covariances import covariance
 from ..model.model import Problem
-from .active_set import Certificate, certificate, cost, pull, residuals
+from .active_set import Certificate, certificate, cost, hinges, pull, residuals
 from .loop import State
 
 STEPS = 100
@@ -54,11 +56,12 @@ def finish_with_corners(
     """Coefficients, certificate and duals from any start; ``None`` if the duality gap stays."""
     bent = corner > 0
     P, lam = masked(problem.model.precision(state.priors), ~bent), corner[bent]
-    at = _centred(problem, state.coef.mean, bent, lam)
+    c = hinges(problem).c.ravel()
+    at = _centred(problem, c, state.coef.mean, bent, lam)
     least = np.inf
     for _ in range(STEPS):
         u = residuals(problem, at.theta)
-        products = _products(at, u, bent, problem.blocks.c, lam)
+        products = _products(at, u, bent, c, lam)
         value = cost(problem, at.theta, u, P, corner)
         slope = pull(problem, at.phi) - P * at.theta
         slope[bent] -= 2.0 * at.a - lam
@@ -80,9 +83,9 @@ def finish_with_corners(
     return (mean, cert, at.phi) if cert.kkt < 1e-5 and not abs(cert.gap) > 1e-7 else None
 
 
-def _centred(problem: Problem, theta: Array, bent: Array, lam: Array) -> _Place:
+def _centred(problem: Problem, c: Array, theta: Array, bent: Array, lam: Array) -> _Place:
     """The centre of all slacks and multipliers at given coefficients."""
-    u, c = residuals(problem, theta), problem.blocks.c
+    u = residuals(problem, theta)
     mu = START * c
     root = np.sqrt((c * u) ** 2 + mu**2)
     xi = (c * u + mu + root) / (2.0 * c)
@@ -118,13 +121,17 @@ def _step(
     P: Precision,
 ) -> _Place:
     """Mehrotra's predictor and corrector."""
-    y, c = problem.blocks.y, problem.blocks.c
+    s, _, c = hinges(problem)
+    shape, c = s.shape, c.ravel()
     x, psi, b = at.theta[bent], 2.0 * c - at.phi, lam - at.a
     D = at.phi * at.xi / psi + at.xi - u
     E = at.a * (at.t + x) / b + at.t - x
     more = np.zeros(at.theta.size)
     more[bent] = 4.0 * at.a / E
-    cov = covariance(problem.gram(at.phi / D), P + more)
+    weights = (at.phi / D).reshape(shape).sum(axis=0)
+    if not np.all(weights >= 0.0):
+        raise np.linalg.LinAlgError("slacks have lost all digits")
+    cov = covariance(problem.gram(weights), P + more)
 
     def newton(aims: tuple[Array, ...]) -> tuple[_Place, Array]:
         """The move that changes the products by ``aims`` to first order, and that of u."""
@@ -134,7 +141,7 @@ def _step(
         rhs = slope + pull(problem, q)
         rhs[bent] -= 2.0 * e
         d = cov.solve(rhs)
-        du = -y * problem.predictor(d)
+        du = -(s * problem.predictor(d)).ravel()
         dphi, da = q + at.phi / D * du, e + 2.0 * at.a / E * d[bent]
         dxi = (r2 + at.xi * dphi) / psi
         dt = (r4 + (at.t + x) * da - b * d[bent]) / b

@@ -58,6 +58,7 @@ RULES: Mapping[str, Rule] = {
 WORDS = {"probability": ("calibrated", "normalised", "probit"), "width": ("data", "model")}
 
 PAGE = "the page 'From SVC to BayesianSVC' (docs/replacing_svc.md)"
+PAGE_OF_NUMBERS = "the page 'Regression' (docs/regression.md)"
 LEARNED = "it is learned from the data, nothing need be searched for."
 OF_SVC = {  # parameters of sklearn.svm that have no place here, and what has theirs
     "C": f"{LEARNED} To set it, give a kernel a weight, 0.5 * C * RBF(...)",
@@ -79,11 +80,23 @@ LINEAR = {  # the same of estimators without a kernel
     **dict.fromkeys(("gamma", "coef0", "degree"), "it belongs to a kernel; BayesianSVC has one"),
 }
 
+NUMBERS = {  # the same of regression
+    "C": f"{LEARNED} To set it, give scale=1.0 and prior=Fixed(1 / C), with standardize=False",
+    **dict.fromkeys(("gamma", "coef0", "degree", "kernel"), "the model is linear"),
+    "loss": "it is always 'epsilon_insensitive'",
+    "nu": "give epsilon, half the width of the tube, or leave it to the data",
+    "intercept_scaling": "give intercept_scale, the prior standard deviation of the intercept",
+}
+
 
 def of_svc(name: str, known: Collection[str]) -> str:
     """What a parameter of ``sklearn.svm`` is among those ``known`` here; empty if it is none."""
-    table = OF_SVC | LINEAR if "prior" in known and "kernel" not in known else OF_SVC
-    return f"{table[name].rstrip('.')}. See {PAGE}." if name in table else ""
+    table, page = OF_SVC, PAGE
+    if "epsilon" in known:
+        table, page = OF_SVC | NUMBERS, PAGE_OF_NUMBERS
+    elif "prior" in known and "kernel" not in known:
+        table = OF_SVC | LINEAR
+    return f"{table[name].rstrip('.')}. See {page}." if name in table else ""
 
 
 def check_parameters(given: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
@@ -22,12 +22,21 @@ NODES, WEIGHTS = hermegauss(24)  # averages over a standard normal
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 
+class Hinges(NamedTuple):
+    """Losses ``2 c max(t - s f, 0)``, *k* of them for each of *n* rows: all ``(k, n)``."""
+
+    s: Array  # signs
+    t: Array  # margins
+    c: Array  # weights
+
+
 class Likelihood(ABC):
-    """Base of all likelihoods :math:`p(y \\mid f)` of a label *y* in {-1, +1}.
+    """Base of all likelihoods :math:`p(y \\mid f)` of a label *y* in {-1, +1}, or of a number.
 
     ``expected`` (for one copy of a row) is needed by VB, SVI and EM, ``draw`` (for all ``c``
-    copies) by Gibbs, ``tight`` by ``VB(bound="tight")`` and kernel machines.  A method that is not
-    implemented raises ``NotImplementedError``; :meth:`implements` finds out beforehand.
+    copies) by Gibbs, ``tight`` by ``VB(bound="tight")`` and kernel machines, ``proba`` by
+    classifiers.  A method that is not implemented raises ``NotImplementedError``;
+    :meth:`implements` finds out beforehand.
     """
 
     normalised: ClassVar[bool] = True  # the values of the two labels sum to one
@@ -41,9 +50,9 @@ class Likelihood(ABC):
     def log_prob(self, y: Array, f: Array) -> Array:
         """log p(y | f)."""
 
-    @abstractmethod
     def proba(self, m: Array, v: Array) -> Array:
-        """P(y = 1) under f ~ N(m, v)."""
+        """P(y = 1) under f ~ N(m, v); a likelihood of numbers has none."""
+        raise NotImplementedError
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
         """E log p(y | f) itself, without augmentation, and its derivatives."""
@@ -53,8 +62,8 @@ class Likelihood(ABC):
         """Draw the mixing variables of rows with weights ``c``, given f."""
         raise NotImplementedError
 
-    def dual(self, u: Array, eps: float) -> Array:
-        """Derivative of the smoothed loss at ``u = 1 - y f``; only where EM has an exact mode."""
+    def hinges(self, y: Array, c: Array) -> Hinges:
+        """Minus the log likelihood as a sum of hinges; only where EM has an exact mode."""
         raise NotImplementedError
 
     def log_odds(self, m: Array, v: Array) -> Array:

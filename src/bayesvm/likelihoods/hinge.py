@@ -11,7 +11,7 @@ from scipy.special import expit, log_ndtr
 from ..core import arrays
 from ..core.distributions import LOG_2PI, inverse_gaussian
 from ..core.types import Array, Local
-from .base import Likelihood, log_half_mean
+from .base import Hinges, Likelihood, log_half_mean
 
 FLOOR = 1e-20  # smallest E[u^2]: keeps the weight of a row on the margin finite
 CEILING = 1e12  # largest drawn weight: beyond it a factorisation loses all other rows
@@ -83,9 +83,8 @@ class Hinge(Likelihood):
         w = np.minimum(inverse_gaussian(np.abs(u) / c, c * c, rng), CEILING * np.maximum(c, 1.0))
         return Local(w, y * (c + w * u), -2.0 * c * np.maximum(u, 0.0), w)
 
-    def dual(self, u: Array, eps: float) -> Array:
-        """Derivative of the smoothed loss, in [0, 2]: twice the usual alpha / C."""
-        return 1.0 + u / np.sqrt(u * u + eps * eps)
+    def hinges(self, y: Array, c: Array) -> Hinges:
+        return Hinges(y[None], np.ones((1, y.size)), c[None])
 
     def log_prob(self, y: Array, f: Array) -> Array:
         u = np.asarray(1.0 - y * f)

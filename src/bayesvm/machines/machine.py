@@ -30,7 +30,7 @@ from ..likelihoods.tight import Tight
 from ..model.latent import predict_rows, rows_with_entries
 from ..model.model import Model, Problem
 from ..model.passes import latent_variance
-from .calibration import Calibrated, Link, ProbitLink, decisive, fit_link, plain_link
+from .calibration import Calibrated, Link, ProbitLink, decisive, fit_link, masses, plain_link
 from .clusters import clustered
 from .diagnostics import indicator_r_hat, r_hat
 from .leave_one_out import Held, Moments
@@ -304,7 +304,8 @@ def fit_machine(
     found = None
     if width == "data":
         at = machine.posterior, machine.state.priors
-        found = clustered(problem, *at, find_width(problem, *at, some, held))
+        rare = float(masses(held[0], held[-1]).min())
+        found = clustered(problem, *at, find_width(problem, *at, some, held, rare))
     return replace(machine, link=link, width=found), held
 
 

@@ -43,7 +43,6 @@ from ..likelihoods import Likelihood
 from ..likelihoods.tight import Tight
 from ..model.model import Problem
 from ..model.passes import Slopes
-from .calibration import masses
 from .leave_one_out import Held
 from .posterior import DrawsPosterior, GaussianPosterior, Posterior
 
@@ -173,8 +172,13 @@ class Width:
         return post.mean + (root.T @ flat).T.reshape(gap.shape)
 
 
-def find_width(problem: Problem, post: Any, priors: Any, some: Problem, held: Held) -> Width | None:
-    """The width of a posterior; ``held`` are moments of f without each of ``some`` rows."""
+def find_width(
+    problem: Problem, post: Any, priors: Any, some: Problem, held: Held, rare: float
+) -> Width | None:
+    """The width of a posterior; ``held`` are moments of f without each of ``some`` rows.
+
+    ``rare`` is the weight of the rows of the rarer label, or of all rows with numbers.
+    """
     model = problem.model
     drawn_cells = model.is_latent and isinstance(post, DrawsPosterior)  # with the coefficients
     if not post.has_spread or model.has_gates or drawn_cells:
@@ -189,7 +193,7 @@ def find_width(problem: Problem, post: Any, priors: Any, some: Problem, held: He
     # a start of chains may have coefficients at zero, with precisions to match
     if plain and np.all(np.isfinite(P)) and not (model.is_latent or model.has_residual):
         try:
-            return matrices(problem, gaussian(post), P, float(masses(held[0], held[-1]).min()))
+            return matrices(problem, gaussian(post), P, rare)
         except np.linalg.LinAlgError:
             pass
     m, v = some.moments(gaussian(post)) if isinstance(post, GaussianPosterior) else _at(some, post)
@@ -243,7 +247,7 @@ def tight(likelihood: Likelihood) -> Likelihood:
 def matrices(problem: Problem, coef: Coef, P: Array, rare: float) -> Width:
     """Covariances of theta: of the estimate, and less what a link corrects.
 
-    ``rare`` is the weight of the rows of the rarer label.
+    ``rare`` as in :func:`find_width`.
     """
     is_tight = isinstance(problem.model.likelihood, Tight)
     problem = problem.with_likelihood(tight(problem.model.likelihood))
@@ -273,7 +277,8 @@ def _at_least(J: Array, A: Array) -> Array:
     Rows of a rare level that all have one label have small slopes, however little they tell.
     """
     own, bent = np.diag(J), np.diag(A)
-    by = np.sqrt(np.where(own < ALONE * bent, bent / np.maximum(own, 1e-300), 1.0))
+    least = np.maximum(np.maximum(own, 1e-16 * bent), 1e-300)
+    by = np.sqrt(np.where(own < ALONE * bent, bent / least, 1.0))
     return J * np.outer(by, by)
 
 

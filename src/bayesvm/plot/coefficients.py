@@ -77,16 +77,19 @@ class CoefficientDisplay(_Intervals):
         inside = Inside.fitted(estimator, "coef_")
         model = inside.model
         machine, j, label = machine_for(model, label)
-        mean, scale = model.coef_[j], machine.model.find("coef")[0].design.scale
+        mean, scale = np.atleast_2d(model.coef_)[j], machine.model.find("coef")[0].design.scale
         point = not machine.posterior.has_spread
-        rank = np.abs(mean) * scale if point else np.abs(mean) / (model.coef_std_[j] + 1e-300)
+        sd = 1.0 if point else np.atleast_2d(model.coef_std_)[j]
+        rank = np.abs(mean) * scale if point else np.abs(mean) / (sd + 1e-300)
         order = (np.argsort(-rank, kind="stable") if sort else np.arange(mean.size))[:top]
         known = inside.names() if names is None else names
         chosen, unit = [str(known[k]) for k in order], scale[order] if standardized else 1.0
-        xlabel = f"coefficient for {label!s}" + (", per sd of column" if standardized else "")
+        xlabel = "coefficient" if label is None else f"coefficient for {label!s}"
+        xlabel += ", per sd of column" if standardized else ""
         if point:
             return cls(chosen, mean[order] * unit, xlabel=xlabel).plot(**kwargs)
-        lower, upper = (end[j, order] * unit for end in model.coef_interval(level))
+        ends = (np.atleast_2d(end)[j, order] for end in model.coef_interval(level))
+        lower, upper = (end * unit for end in ends)
         xlabel += f" ({100 * level:g}% interval)"
         return cls(chosen, mean[order] * unit, lower, upper, xlabel).plot(**kwargs)
 

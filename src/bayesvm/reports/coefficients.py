@@ -17,28 +17,41 @@ from .tables import Draws, pandas_for, stacked, tails
 
 
 class Coefficients:
-    """Report on the term ``coef`` of fitted machines, and on an ``intercept`` before it."""
+    """Report on the term ``coef`` of fitted machines, and on an ``intercept`` before it.
 
-    def __init__(self, machines: Sequence[Machine], names: Sequence[str], classes: Array) -> None:
+    What is reported is f, or ``level + unit * f``.
+    """
+
+    def __init__(
+        self,
+        machines: Sequence[Machine],
+        names: Sequence[str],
+        classes: Array,
+        level: float = 0.0,
+        unit: float = 1.0,
+    ) -> None:
         self.machines, self.names, self.classes = machines, list(names), classes
+        self.level, self.unit = level, unit
         term, self.where = machines[0].model.find("coef")
         self.design, self.prior = term.design, term.prior
+        self.scale = term.design.scale / unit  # of columns
         self.has_intercept = self.where.start > 0
         self.is_binary = len(machines) == 1
 
     def _user(self, theta: Array) -> tuple[Array, Array]:
         """Coefficients ``(..., p)`` and intercept ``(...)`` from theta, ``(..., K)``."""
         beta, shift = self.design.to_user(theta[..., self.where])
-        return beta, shift + (theta[..., 0] if self.has_intercept else 0.0)
+        shift = shift + (theta[..., 0] if self.has_intercept else 0.0)
+        return self.unit * beta, self.level + self.unit * shift
 
     @cached_property
     def _matrix(self) -> Any:
-        """Sparse matrix that takes theta to the user's (intercept, coefficients)."""
+        """Sparse matrix that takes theta to the user's (intercept less level, coefficients)."""
         design, (first, last) = self.design, (self.where.start, self.where.stop)
         rows = np.concatenate([np.zeros(last, dtype=int), 1 + np.arange(design.width)])
         columns = np.concatenate([np.arange(last), np.arange(first, last)])
-        shift = np.concatenate([np.ones(first), -design.center / design.scale])
-        values = np.concatenate([shift, 1.0 / design.scale])
+        shift = np.concatenate([np.full(first, self.unit), -design.center / self.scale])
+        values = np.concatenate([shift, 1.0 / self.scale])
         shape = (1 + design.width, self.machines[0].model.width)
         return sparse.csr_array(sparse.coo_array((values, (rows, columns)), shape=shape))
 
@@ -69,8 +82,8 @@ class Coefficients:
         for machine in self.machines:
             cov = machine.reported.covariance(self.where)
             with np.errstate(over="ignore"):  # of columns in tiny units it may be too large
-                cov /= self.design.scale
-                cov /= self.design.scale[:, None]
+                cov /= self.scale
+                cov /= self.scale[:, None]
             covs.append(cov)
         return covs[0] if self.is_binary else np.stack(covs)
 
@@ -78,7 +91,7 @@ class Coefficients:
     def std(self) -> Array:
         """Posterior standard deviations, ``(machines, p)``."""
         variances = [m.reported.variance()[self.where] for m in self.machines]
-        return np.sqrt(np.stack(variances)) / self.design.scale
+        return np.sqrt(np.stack(variances)) / self.scale
 
     def interval(self, level: float = 0.9) -> tuple[Array, Array]:
         """Ends of the central posterior intervals, each ``(machines, p)``."""
@@ -90,13 +103,14 @@ class Coefficients:
 
         ``given`` inclusion, if the prior selects; otherwise with the mass at zero.
         """
+        level = np.append(self.level, np.zeros(self.design.width))
         if machine.inclusion is None or (not given and machine.draws is not None):
-            return machine.reported.quantiles(self._matrix, levels)
-        scale = self.design.scale
+            return machine.reported.quantiles(self._matrix, levels) + level
+        scale = self.scale
         chance = np.ones_like(scale) if given else machine.inclusion[self.where]
         own = machine.slab_quantiles(levels, chance, self.where) / scale
         shift = machine.reported.quantiles(self._matrix[:1], levels)
-        return np.concatenate([shift, own], axis=1)
+        return np.concatenate([shift, own], axis=1) + level
 
     @property
     def inclusion(self) -> Array:
@@ -142,7 +156,7 @@ class Coefficients:
                 table["lower"], table["upper"] = self._ends(machine, ends, given=True)
             if machine.inclusion is not None:
                 m, v = post.moments(self._matrix[:1])
-                sign = ndtr(m / np.sqrt(np.maximum(v, 1e-300)))
+                sign = ndtr((self.level + m) / np.sqrt(np.maximum(v, 1e-300)))
                 table["inclusion"] = np.append(1.0, machine.inclusion[self.where])
                 table["positive"] = np.append(sign, machine.sign_proba()[self.where])
             if held is not None:

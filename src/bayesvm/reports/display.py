@@ -119,7 +119,12 @@ def feature_names(steps: Any, given: list[str] | None) -> list[str] | None:
 
 
 def machine_for(model: Any, label: Any) -> tuple[Any, int, Any]:
-    """The machine of a class against the others, its number, and the class."""
+    """The machine of a class against the others, its number, and the class.
+
+    A regressor has one machine, and no class.
+    """
+    if not hasattr(model, "classes_"):
+        return model.machines_[0], 0, None
     known = list(model.classes_)[0 if len(model.classes_) > 2 else 1 :]
     label = known[-1] if label is None else label
     check_label(label, known)

@@ -1,0 +1,397 @@
+"""Linear support vector regression with a posterior."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+
+from ..blocks import cut
+from ..core.types import Array, Term
+from ..designs import Intercept, fit_columns
+from ..engines import Serial
+from ..inference import SVI
+from ..inference.progress import Progress
+from ..inputs.numbers import Numbered, read_numbers
+from ..inputs.parameters import is_among
+from ..likelihoods import EpsilonInsensitive
+from ..machines.regression import Regression, Unit, choose_epsilon
+from ..model.model import Model, Problem
+from ..priors.intercept import intercept_prior
+from ..reports.coefficients import Coefficients
+from ..reports.tables import tails
+from .choices import check_positive, choose_prior, choose_scheme
+from .estimator import BayesianEstimator
+from .posing import in_blocks, pose
+from .predictions import draw_f
+from .run import warm_starts
+
+
+class BayesianSVR(RegressorMixin, BayesianEstimator):  # type: ignore[misc]
+    r"""Linear support vector regression with a posterior over its coefficients.
+
+    .. math::
+
+        f_i = \beta_0 + x_i^\top\beta, \qquad
+        p(y_i \mid f_i) \propto e^{-\max(|y_i - f_i| - \varepsilon,\, 0) / s}, \qquad
+        \beta_j \sim N(0, \sigma^2).
+
+    Its loss is that of :class:`sklearn.svm.LinearSVR`: zero within :math:`\varepsilon` of f, then a
+    straight line.  One fit learns the width of the tube, the scale *s* and the penalty, and gives
+    coefficients with intervals, and intervals of new numbers that hold as often as they say.
+
+    Parameters
+    ----------
+    epsilon : "auto" or float, default="auto"
+        Half the width of the tube, in the unit of y.  ``"auto"``: that under which training rows,
+        each left out of a first fit without a tube, are most likely.  It is near zero where the
+        noise has heavy tails, and near the largest residual where the noise is uniform.
+    prior : str or an object of :mod:`bayesvm.priors`, default="auto"
+        ``"auto"`` and ``"ridge"`` are :class:`~bayesvm.priors.Ridge`, whose variance the bound
+        learns; with Gibbs ``Ridge(a=2, b=1)``.  ``"lasso"`` sets coefficients to zero under EM.
+        ``"fixed"``, ``"bridge"``, ``"spike_slab"`` and ``"laplace_zero"`` are as in
+        :class:`~bayesvm.BayesianLinearSVC`; the last two give ``inclusion_proba_``.
+    inference : {"vb", "em", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
+        How the posterior is found.  ``"vb"`` climbs the tight bound, with selection priors the
+        augmented one.  ``"em"`` is the estimate of a support vector machine, with a certificate of
+        its optimality.
+    scale : float, optional
+        The scale *s*, in the unit of y: the mean distance from the tube of numbers outside of it.
+        By default it is learned by the bound, and drawn by Gibbs.
+    fit_intercept : bool, default=True
+        Add an intercept, with a wide prior.  Without one f is ``X @ coef_``: columns and y are
+        scaled and not centred.
+    standardize : bool, default=True
+        Centre and scale columns (sparse ones are only scaled) and y inside, so that units do not
+        matter; results are reported in those of the input.
+    width : {"data", "model"}, default="data"
+        Width of intervals of coefficients, their standard deviations and draws.  ``"data"``: as
+        far as estimates would vary with other rows of the same kind.  ``"model"``: the posterior
+        as it is.  Predictions and their intervals are the same.
+    intercept_scale : float, optional
+        Prior standard deviation of the intercept, on the scale on which the model is fitted; 100
+        by default, ``inf`` for a flat prior.
+    engine : {"auto", "serial", "threads"} or an object, default="auto"
+        What computes the sums over rows: see :mod:`bayesvm.engines`.
+
+    Attributes
+    ----------
+    coef_, intercept_ : array of shape (n_features,) and float
+        Posterior means (the estimate itself under EM), in the units of the input.
+    epsilon_, scale_ : floats
+        Half the width of the tube and the scale outside of it, in the unit of y.
+    elbo_, elbo_path_ : float and array
+        Lower bound on the log evidence of y under VB, on the scale on which the model is fitted,
+        and its history.
+    log_posterior_, log_posterior_path_ : float and array
+        The same of the log posterior density under EM.
+    log_likelihood_path_ : array
+        Log likelihood of the draws under Gibbs, averaged over chains.
+    kkt_residual_, duality_gap_ : float
+        EM: how far from optimal, relative.
+
+    See Also
+    --------
+    sklearn.svm.LinearSVR : the point estimate.
+    sklearn.linear_model.BayesianRidge : Gaussian noise.
+
+    References
+    ----------
+    Polson & Scott (2011), *Data augmentation for support vector machines*: Theorem 1, once for
+    each side of the tube.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from bayesvm import BayesianSVR
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = BayesianSVR().fit(X, y)
+    >>> low, high = model.predict_interval(X)
+    >>> bool(0.88 < ((low < y) & (y < high)).mean() < 0.94)
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon: Any = "auto",
+        prior: Any = "auto",
+        inference: Any = "vb",
+        *,
+        scale: float | None = None,
+        fit_intercept: bool = True,
+        categorical: Any = "auto",
+        missing: Any = "auto",
+        standardize: bool = True,
+        width: str = "data",
+        intercept_scale: float | None = None,
+        engine: Any = "auto",
+        max_iter: int | None = None,
+        tol: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        warm_start: bool = False,
+        checkpoint: Any = None,
+    ) -> None: ...
+
+    fit_: Regression
+    _read_y = staticmethod(read_numbers)
+
+    # ----- fitting
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BayesianSVR:
+        """Fit to rows ``X`` with numbers ``y``.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, n_features)
+            Rows in memory; NumPy, SciPy sparse, pandas or polars.
+        y : array-like of shape (n,)
+            Numbers to predict.
+        sample_weight : array-like of shape (n,), optional
+            A weight of 2 equals the row twice; 0 leaves it out.
+
+        Returns
+        -------
+        self : BayesianSVR
+            The fitted estimator.
+        """
+        self._check()
+        scheme = choose_scheme(self.inference, self.max_iter, self.tol)
+        prior = choose_prior(self.prior, scheme)
+        if not prior.has_gates:  # these need the augmented bound
+            scheme = choose_scheme(self.inference, self.max_iter, self.tol, "tight")
+        with self._run() as run:
+            self._known_names, self._given_names = self._given_names, None
+            data = Numbered.of(*self._read(X, y, True, sample_weight), sample_weight)
+            unit = self._unit(data)
+            noise = self._noise(unit)
+            problem = self._problem(data, unit, scheme, prior, noise)
+            if is_among(self.epsilon, ("auto",)):
+                epsilon = choose_epsilon(problem, run.generator("tube"))
+                noise = replace(noise, epsilon=epsilon)
+                problem = self._problem(data, unit, scheme, prior, noise)
+            known = self.warm_start and "fit_" in self.__dict__
+            starts = warm_starts(self.machines_, problem) if known else [None]
+            machine, residuals = run.fit_numbers(problem, scheme, starts[0])
+        self.fit_ = Regression(
+            [machine],
+            np.empty(0),
+            np.array([data.c.sum()]),
+            data.rows,
+            run.stopped,
+            unit=unit,
+            residuals=residuals,
+        )
+        if text := self.fit_.unfinished(type(self).__name__):
+            warnings.warn(text, ConvergenceWarning, stacklevel=2)
+        return self
+
+    def _check(self) -> None:
+        if not is_among(self.epsilon, ("auto",)):
+            try:
+                EpsilonInsensitive(epsilon=self.epsilon)
+            except ValueError as error:
+                raise ValueError(
+                    f"epsilon must be 'auto' or a number of at least 0; got {self.epsilon!r}."
+                ) from error
+        if self.scale is not None:
+            check_positive("scale", self.scale)
+        if is_among(self.inference, ("svi",)) or isinstance(self.inference, SVI):
+            raise ValueError(
+                f"regression is fitted by inference='vb', 'em' or 'gibbs'; got {self.inference!r}."
+            )
+
+    def _unit(self, data: Numbered) -> Unit:
+        """The level and scale of y, as those of a column."""
+        blocks = cut(data.y[:, None], data.y, data.c, data.y.size)
+        own = fit_columns(blocks, Serial(), self.standardize, self.fit_intercept)
+        return Unit(float(own.center[0]), float(own.scale[0]))
+
+    def _noise(self, unit: Unit) -> EpsilonInsensitive:
+        """The likelihood on the scale of the fit; without a tube where that is to be chosen."""
+        tube = 0.0 if is_among(self.epsilon, ("auto",)) else float(self.epsilon) / unit.scale
+        gamma = None if self.scale is None else 0.5 * unit.scale / float(self.scale)
+        return EpsilonInsensitive(gamma, tube)
+
+    def _problem(
+        self, data: Numbered, unit: Unit, scheme: Any, prior: Any, noise: EpsilonInsensitive
+    ) -> Problem:
+        K = data.X.shape[1] + bool(self.fit_intercept)
+        y = unit.into(data.y)
+        engine, blocks = in_blocks(self.engine, data.X, data.c, K, self.n_jobs, scheme, y=y)
+        columns = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
+        level = intercept_prior(self.intercept_scale)
+        terms = (Term("intercept", Intercept(), level), Term("coef", columns, prior))
+        model = Model(terms if self.fit_intercept else terms[1:], noise)
+        return pose(model, blocks, engine, scheme)
+
+    # ----- predictions
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predicted numbers: the posterior mean of f.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, n_features)
+            Rows.
+        return_std : bool, default=False
+            Also return standard deviations of the numbers.
+
+        Returns
+        -------
+        y : array of shape (n,)
+            Predictions.
+        std : array of shape (n,)
+            Only with ``return_std``.  Standard deviations of new numbers: the posterior variance of
+            f (none under EM) and the variance of the noise under the likelihood.
+        """
+        m, v = (x[:, 0] for x in self._moments(X))
+        mean = self.fit_.unit.back(m)
+        return (mean, self.fit_.std(v)) if return_std else mean
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
+        """Intervals of new numbers, from training rows that were each left out.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, n_features)
+            Rows.
+        level : float, default=0.9
+            Share of numbers inside, in (0, 1); as many are below as above.
+
+        Returns
+        -------
+        lower, upper : arrays of shape (n,)
+            Ends of the intervals.  They are quantiles of residuals of training rows left out of the
+            one fit, in standard deviations of the prediction.
+        """
+        ends = tails(level)
+        m, v = (x[:, 0] for x in self._moments(X))
+        return self.fit_.interval(m, v, ends)
+
+    # ----- reports
+
+    @property
+    def epsilon_(self) -> float:
+        """Half the width of the tube, in the unit of y."""
+        return float(self.fit_.noise.epsilon * self.fit_.unit.scale)
+
+    @property
+    def scale_(self) -> float:
+        """Mean distance from the tube of numbers outside of it, in the unit of y."""
+        return float(0.5 * self.fit_.unit.scale / self.fit_.noise.scale)
+
+    @property
+    def _coefficients(self) -> Coefficients:
+        fit = self._fitted()
+        return Coefficients(fit.machines, self._names(), fit.classes, *self.fit_.unit)
+
+    @property
+    def coef_(self) -> Array:
+        """Posterior means (the estimate itself under EM), in the units of the input."""
+        return np.asarray(self._coefficients.coef[0])
+
+    @property
+    def intercept_(self) -> float:
+        """Posterior mean of the intercept; zero without one."""
+        return float(self._coefficients.intercept[0])
+
+    @property
+    def coef_cov_(self) -> Array:
+        """Posterior covariance of ``coef_``, (p, p)."""
+        return self._coefficients.cov
+
+    @property
+    def coef_std_(self) -> Array:
+        """Posterior standard deviations of ``coef_``, of the same shape."""
+        return np.asarray(self._coefficients.std[0])
+
+    def coef_interval(self, level: float = 0.9) -> tuple[Array, Array]:
+        """Central posterior interval of each coefficient.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior mass inside, in (0, 1).
+
+        Returns
+        -------
+        lower, upper : arrays of shape (n_features,)
+            Ends of the interval.
+        """
+        lower, upper = self._coefficients.interval(level)
+        return lower[0], upper[0]
+
+    @property
+    def inclusion_proba_(self) -> Array:
+        """Posterior inclusion probability of each column, ``(p,)``: selection priors only."""
+        return self._coefficients.inclusion
+
+    @property
+    def kkt_residual_(self) -> float:
+        """EM: largest violation of the optimality conditions, relative."""
+        return float(self._certificate().kkt)
+
+    @property
+    def duality_gap_(self) -> float:
+        """EM: gap between primal and dual objective, relative."""
+        return float(self._certificate().gap)
+
+    def _certificate(self) -> Any:
+        found = self.machines_[0].certificate
+        if found is None:
+            raise AttributeError("only inference='em' has a certificate.")
+        return found
+
+    def sample_posterior(
+        self, n: int = 1000, X: Any = None, random_state: Any = None, return_intercept: bool = False
+    ) -> Any:
+        """Draws of the coefficients, or of f at given rows.
+
+        Parameters
+        ----------
+        n : int, default=1000
+            Number of draws.
+        X : array-like or sparse of shape (rows, n_features), optional
+            Give draws of f at these rows instead, in the unit of y and without noise.
+        random_state : int, RandomState, Generator or None
+            Seed; by default the estimator's.
+        return_intercept : bool, default=False
+            Also return draws of the intercept.
+
+        Returns
+        -------
+        draws : array of shape (n, n_features), or (n, rows) with ``X``
+            Draws.
+        intercept : array of shape (n,)
+            Only with ``return_intercept``.
+        """
+        self._fitted()
+        if X is not None:
+            return self.fit_.unit.back(draw_f(self, n, X, random_state))
+        draws = self._coefficients.draws(n, self._generator(random_state, n))
+        return draws if return_intercept else draws[0]
+
+    def summary(self, level: float = 0.9) -> Any:
+        """Coefficients with their uncertainty, as a data frame.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior mass of the interval.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            Indexed by name: mean, sd, lower, upper, and r_hat and ess where drawn.  Under EM only
+            the estimate.  A selection prior adds ``inclusion``, the probability to matter, and
+            ``positive``, that of a positive sign then.
+        """
+        return self._with_note(self._coefficients.summary(level))

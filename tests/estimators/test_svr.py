@@ -1,0 +1,410 @@
+"""BayesianSVR as its users meet it."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone, is_regressor
+from sklearn.datasets import load_diabetes
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import BayesianRidge
+from sklearn.metrics import r2_score
+from sklearn.model_selection import cross_val_score
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVR
+
+import bayesvm
+from bayesvm import BayesianLinearSVC, BayesianSVR
+from bayesvm.inference import SVI, Gibbs
+from bayesvm.likelihoods import EpsilonInsensitive
+from bayesvm.priors import Fixed, Lasso
+
+QUICK = Gibbs(draws=60, burn_in=30, chains=2)
+BETA = np.array([1.0, -2.0, 0.0, 0.5])
+
+
+def numbers(n=200, noise="normal", seed=0, **how):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 4)) * [1.0, 2.0, 0.5, 3.0] + [0.0, 5.0, -1.0, 2.0]
+    return X, 10.0 + X @ BETA + getattr(rng, noise)(size=n, **how)
+
+
+X, Y = numbers()
+X.flags.writeable = Y.flags.writeable = False
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return BayesianSVR(random_state=0).fit(X, Y)
+
+
+@pytest.mark.parametrize("inference", ["vb", "em", QUICK])
+@pytest.mark.parametrize("prior", ["ridge", "lasso"])
+def test_it_finds_the_coefficients(inference, prior):
+    model = BayesianSVR(prior=prior, inference=inference, random_state=0).fit(X, Y)
+    assert model.coef_.shape == (4,)
+    assert isinstance(model.intercept_, float)
+    assert_allclose(model.coef_, BETA, atol=0.35)
+    assert model.intercept_ == pytest.approx(10.0, abs=1.0)
+    assert_allclose(model.predict(X), model.intercept_ + X @ model.coef_, rtol=1e-9)
+    assert model.score(X, Y) == r2_score(Y, model.predict(X))
+    assert model.score(X, Y) > 0.9
+    assert is_regressor(model)
+
+
+def test_the_unit_of_y_does_not_matter(fitted):
+    other = BayesianSVR(random_state=0).fit(X, 1e6 + 1e4 * Y)
+    assert_allclose(other.coef_, 1e4 * fitted.coef_, rtol=1e-6)
+    assert_allclose(other.predict(X), 1e6 + 1e4 * fitted.predict(X), rtol=1e-9)
+    assert_allclose(other.coef_std_, 1e4 * fitted.coef_std_, rtol=1e-5)
+    assert other.epsilon_ == pytest.approx(1e4 * fitted.epsilon_, rel=1e-6)
+    assert other.scale_ == pytest.approx(1e4 * fitted.scale_, rel=1e-5)
+    for a, b in zip(other.predict_interval(X), fitted.predict_interval(X), strict=True):
+        assert_allclose(a, 1e6 + 1e4 * b, rtol=1e-8)
+
+
+def test_the_unit_of_columns_does_not_matter(fitted):
+    other = BayesianSVR(random_state=0).fit(1000.0 * X + 5.0, Y)
+    assert_allclose(1000.0 * other.coef_, fitted.coef_, rtol=1e-7)
+    assert_allclose(other.predict(1000.0 * X + 5.0), fitted.predict(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_mode_is_linear_svr(intercept):
+    """scale = 1 / C at precision one; the intercept's penalty is that of intercept_scaling."""
+    Z, y, C, epsilon = (X - X.mean(0)) / X.std(0), (Y - Y.mean()) / Y.std(), 0.7, 0.2
+    model = BayesianSVR(
+        epsilon,
+        Fixed(1.0),
+        "em",
+        scale=1 / C,
+        standardize=False,
+        fit_intercept=intercept,
+        **({"intercept_scale": 3.0} if intercept else {}),
+    ).fit(Z, y)
+    other = LinearSVR(
+        C=C, epsilon=epsilon, fit_intercept=intercept, intercept_scaling=3.0, tol=1e-10, dual=True
+    )
+    other.set_params(max_iter=100_000).fit(Z, y)
+
+    def cost(b, b0):
+        loss = np.maximum(np.abs(y - b0 - Z @ b) - epsilon, 0.0)
+        return 0.5 * b @ b + 0.5 * (b0 / 3.0) ** 2 + C * loss.sum()
+
+    theirs = cost(other.coef_, float(np.ravel(other.intercept_)[0]))
+    assert cost(model.coef_, model.intercept_) == pytest.approx(theirs, rel=1e-6)
+    assert abs(model.duality_gap_) < 1e-7
+    assert model.kkt_residual_ < 1e-7
+    assert model.epsilon_ == pytest.approx(epsilon)
+    assert model.scale_ == pytest.approx(1 / C)
+
+
+def test_the_lasso_sets_coefficients_to_zero():
+    model = BayesianSVR(prior=Lasso(nu=0.006), inference="em").fit(X, Y)
+    assert model.coef_[2] == 0.0
+    assert model.coef_[1] < -1.5
+
+
+def test_selection_gives_probabilities_of_inclusion():
+    model = BayesianSVR(prior="spike_slab", random_state=0).fit(X, Y)
+    assert model.inclusion_proba_[1] > 0.99
+    assert model.inclusion_proba_[2] < 0.5
+    assert "inclusion" in model.summary()
+
+
+def test_without_an_intercept_f_is_a_product():
+    model = BayesianSVR(fit_intercept=False).fit(X, Y)
+    assert model.intercept_ == 0.0
+    assert_allclose(model.predict(X), X @ model.coef_, rtol=1e-9)
+    assert list(model.summary().index) == ["x0", "x1", "x2", "x3"]
+
+
+# ----- uncertainty
+
+
+def test_it_is_near_least_squares_where_noise_is_gaussian(fitted):
+    other = BayesianRidge().fit(X, Y)
+    sd = np.sqrt(np.diag(other.sigma_))
+    assert np.all(np.abs(fitted.coef_ - other.coef_) < 1.5 * sd)
+    assert_allclose(fitted.coef_std_, sd, rtol=0.4)
+
+
+@pytest.mark.parametrize("inference", ["vb", "em", QUICK])
+def test_intervals_hold_as_often_as_they_say(inference):
+    """20 fits of 100 rows at 90 %, 1,000 new rows each.
+
+    The coverage of one fit has a standard deviation of sqrt(.09 / 100) = 0.03 by its rows alone,
+    and of 0.01 by the new ones: of the mean of 20, 0.007.  Four of these.
+    """
+    found = []
+    for seed in range(20 if inference != QUICK else 5):
+        A, y = numbers(1100, "laplace", seed)
+        model = BayesianSVR(inference=inference, random_state=0).fit(A[:100], y[:100])
+        low, high = model.predict_interval(A[100:])
+        found.append(np.mean((low < y[100:]) & (y[100:] < high)))
+    assert abs(np.mean(found) - 0.9) < 4 * np.sqrt((0.09 / 100 + 0.09 / 1000) / len(found))
+
+
+def test_intervals_widen_with_the_level_and_far_away(fitted):
+    narrow, wide = fitted.predict_interval(X, 0.5), fitted.predict_interval(X, 0.95)
+    mean, std = fitted.predict(X, return_std=True)
+    assert np.all(wide[0] < narrow[0])
+    assert np.all(narrow[0] < mean)
+    assert np.all(mean < narrow[1])
+    assert np.all(narrow[1] < wide[1])
+    far = X[:1] + 100.0
+    ends = fitted.predict_interval(far)
+    assert (ends[1] - ends[0]).item() > 3 * np.mean(wide[1] - wide[0])
+    assert fitted.predict(far, return_std=True)[1] > 3 * std.max()
+
+
+def test_std_is_that_of_new_numbers(fitted):
+    _, std = fitted.predict(X, return_std=True)
+    assert std.mean() == pytest.approx(np.std(Y - fitted.predict(X)), rel=0.1)
+
+
+def test_skewed_noise_has_skewed_intervals():
+    A, y = numbers(2000, "exponential")
+    model = BayesianSVR().fit(A, y)
+    low, high = model.predict_interval(A)
+    mean = model.predict(A)
+    assert np.mean(high - mean) > 2 * np.mean(mean - low)
+
+
+def test_coefficients_have_intervals_and_draws(fitted):
+    low, high = fitted.coef_interval()
+    assert low.shape == high.shape == (4,)
+    assert np.all((low < BETA) & (high > BETA))
+    draws, intercept = fitted.sample_posterior(4000, random_state=1, return_intercept=True)
+    assert draws.shape == (4000, 4)
+    assert intercept.shape == (4000,)
+    assert_allclose(draws.mean(0), fitted.coef_, atol=5 * fitted.coef_std_.max() / 60)
+    assert_allclose(draws.std(0), fitted.coef_std_, rtol=0.1)
+    assert_allclose(np.sqrt(np.diag(fitted.coef_cov_)), fitted.coef_std_, rtol=1e-9)
+    f = fitted.sample_posterior(4000, X[:3], random_state=2)
+    assert f.shape == (4000, 3)
+    assert_allclose(f.mean(0), fitted.predict(X[:3]), atol=0.05)
+
+
+def test_the_summary_has_units_of_the_input(fitted):
+    frame = fitted.summary()
+    assert list(frame.index) == ["intercept", "x0", "x1", "x2", "x3"]
+    assert_allclose(frame["mean"], [fitted.intercept_, *fitted.coef_])
+    assert_allclose(frame["sd"].iloc[1:], fitted.coef_std_, rtol=1e-9)
+    assert np.all((frame["lower"] < frame["mean"]) & (frame["mean"] < frame["upper"]))
+    assert frame.loc["intercept", "lower"] > 8
+
+
+def test_a_chain_reports_whether_it_converged():
+    model = BayesianSVR(0.5, inference=Gibbs(draws=200, burn_in=50, chains=2), random_state=0)
+    frame = model.fit(X, Y).summary()
+    assert frame["r_hat"].max() < 1.1
+    assert frame["ess"].min() > 10
+    assert model.log_likelihood_path_.shape == (200,)
+    assert "likelihood" in model.machines_[0].draws.hyper
+
+
+def test_em_has_no_spread():
+    model = BayesianSVR(inference="em").fit(X, Y)
+    assert np.isfinite(model.log_posterior_)
+    with pytest.raises(ValueError, match="point estimate"):
+        model.coef_interval()
+    with pytest.raises(AttributeError, match="elbo"):
+        _ = model.elbo_
+    assert len(model.predict_interval(X)) == 2  # of rows left out
+
+
+def test_width_of_the_model(fitted):
+    model = BayesianSVR(width="model", random_state=0).fit(X, Y)
+    assert_allclose(model.coef_, fitted.coef_, rtol=1e-9)
+    assert not np.allclose(model.coef_std_, fitted.coef_std_, rtol=1e-3)
+    for a, b in zip(model.predict_interval(X), fitted.predict_interval(X), strict=True):
+        assert_allclose(a, b, rtol=1e-9)
+
+
+# ----- the tube
+
+
+def test_the_tube_follows_the_noise():
+    flat = BayesianSVR().fit(*numbers(1000, "uniform", low=-2, high=2))
+    peaked = BayesianSVR().fit(*numbers(1000, "laplace"))
+    assert 1.6 < flat.epsilon_ < 2.0
+    assert flat.scale_ < 0.3
+    assert peaked.epsilon_ < 0.3
+    assert peaked.scale_ == pytest.approx(1.0, abs=0.2)  # mean absolute deviation
+
+
+# ----- input
+
+
+def test_sparse_rows_and_weights():
+    S = sparse.csr_array(np.where(np.abs(X) > 1, X, 0.0))
+    model = BayesianSVR().fit(S, Y)
+    assert_allclose(model.predict(S), BayesianSVR().fit(S.toarray(), Y).predict(S), atol=0.05)
+    c = np.random.default_rng(0).integers(0, 3, 200)
+    weighted = BayesianSVR(0.5).fit(X, Y, sample_weight=c)
+    repeated = BayesianSVR(0.5).fit(np.repeat(X, c, axis=0), np.repeat(Y, c))
+    assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-5, atol=1e-7)
+    for a, b in zip(weighted.predict_interval(X), repeated.predict_interval(X), strict=True):
+        assert_allclose(a, b, rtol=1e-5)
+
+
+def test_tables_with_text_and_missing_cells():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    frame["town"] = rng.choice(["Bath", "Oslo", "Turin"], 200)
+    y = Y + 3.0 * (frame["town"] == "Oslo")
+    frame.loc[rng.random(200) < 0.1, "a"] = np.nan
+    model = BayesianSVR().fit(frame, y)
+    names = list(model.column_names_)
+    assert list(model.feature_names_in_) == ["a", "b", "c", "d", "town"]
+    town = {name: b for name, b in zip(names, model.coef_, strict=True) if "town" in name}
+    assert max(town, key=town.get).endswith("Oslo")
+    assert set(model.summary().index) == {"intercept", *names}
+    assert np.isfinite(model.predict(frame)).all()
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame.rename(columns={"a": "z"}))
+
+
+def test_more_columns_than_rows():
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((40, 400))
+    y = A[:, 0] * 3 + 0.1 * rng.standard_normal(40)
+    model = BayesianSVR().fit(A, y)
+    assert model.coef_.argmax() == 0
+    assert np.isfinite(model.predict_interval(A)).all()
+
+
+def test_constant_numbers_and_one_row():
+    model = BayesianSVR().fit(X, np.full(200, 3.0))
+    assert_allclose(model.predict(X), 3.0, atol=1e-6)
+    assert_allclose(BayesianSVR().fit(X[:1], [4.0]).predict(X[:1]), 4.0)
+
+
+@pytest.mark.parametrize("inference", ["vb", QUICK])
+def test_saved_pickled_and_cloned(tmp_path, inference):
+    model = BayesianSVR(inference=inference, random_state=0).fit(X, Y)
+    bayesvm.save(model, tmp_path / "model.bayesvm")
+    for other in (bayesvm.load(tmp_path / "model.bayesvm"), pickle.loads(pickle.dumps(model))):
+        assert_array_equal(other.predict(X), model.predict(X))
+        assert_array_equal(other.predict_interval(X)[0], model.predict_interval(X)[0])
+    assert "fit_" not in vars(clone(model))
+    assert model.get_params()["epsilon"] == "auto"
+
+
+def test_a_checkpoint_is_resumed(tmp_path):
+    how = {"inference": QUICK, "epsilon": 0.5, "random_state": 0}
+    plain = BayesianSVR(**how).fit(X, Y)
+    for _ in range(2):
+        model = BayesianSVR(**how, checkpoint=tmp_path / "run").fit(X, Y)
+        assert_allclose(model.coef_, plain.coef_, rtol=1e-12)
+
+
+def test_warm_start_and_callbacks(fitted):
+    model = BayesianSVR(warm_start=True, random_state=0).fit(X, Y)
+    assert_allclose(model.fit(X, Y).coef_, fitted.coef_, rtol=1e-3)
+    seen = []
+    BayesianSVR(callbacks=[seen.append]).fit(X, Y)
+    assert seen
+    with pytest.warns(ConvergenceWarning):
+        BayesianSVR(max_iter=1).fit(X, Y)
+
+
+def test_a_notebook_shows_the_fit(fitted):
+    text = fitted._repr_mimebundle_()["text/html"]
+    assert "200 rows; " in text
+    assert "converged" in text
+
+
+def test_cross_validation_and_threads():
+    assert cross_val_score(BayesianSVR(), X, Y, cv=3).min() > 0.9
+    assert_allclose(
+        BayesianSVR(engine="threads", n_jobs=2).fit(X, Y).coef_,
+        BayesianSVR(engine="serial").fit(X, Y).coef_,
+        rtol=1e-8,
+    )
+
+
+def test_the_diabetes_data():
+    A, y = load_diabetes(return_X_y=True)
+    assert cross_val_score(BayesianSVR(), A, y, cv=5).mean() > 0.46
+    model = BayesianSVR().fit(A, y)
+    assert 40 < model.predict(A, return_std=True)[1].mean() < 70
+
+
+def test_pipelines_and_displays(fitted):
+    pytest.importorskip("matplotlib")
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    pipe = bayesvm.make_pipeline(StandardScaler(), BayesianSVR()).fit(frame, Y)
+    assert list(pipe.summary().index) == ["intercept", "a", "b", "c", "d"]
+    assert_allclose(pipe.predict(frame), fitted.predict(X), atol=0.05)
+    assert len(pipe.predict_interval(frame)) == 2
+    shown = bayesvm.plot.CoefficientDisplay.from_estimator(fitted, sort=False, standardized=False)
+    assert_allclose(shown.mean, fitted.coef_)
+    assert_allclose(shown.lower, fitted.coef_interval()[0])
+    assert shown.xlabel == "coefficient (90% interval)"
+    bayesvm.plot.ConvergenceDisplay.from_estimator(fitted)
+
+
+# ----- errors
+
+
+@pytest.mark.parametrize(
+    ("params", "match"),
+    [
+        ({"epsilon": -1}, "epsilon must be 'auto' or a number of at least 0"),
+        ({"epsilon": "wide"}, "epsilon must be 'auto'"),
+        ({"scale": 0}, "scale must be a positive number"),
+        ({"inference": "svi"}, "'vb', 'em' or 'gibbs'"),
+        ({"inference": SVI()}, "'vb', 'em' or 'gibbs'"),
+        ({"prior": "horseshoe"}, "prior='horseshoe' is not known"),
+        ({"prior": "spike_slab", "inference": "em"}, "cannot be fitted by EM"),
+        ({"missing": "model"}, "missing='model' is not known"),
+        ({"width": "wide"}, "width='wide' is not known"),
+    ],
+)
+def test_wrong_parameters_are_refused(params, match):
+    with pytest.raises(ValueError, match=match):
+        BayesianSVR(**params).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("y", "match"),
+    [
+        (None, "requires y to be passed"),
+        (Y[:-1], "inconsistent numbers of samples"),
+        (np.where(Y > 5, np.nan, Y), "Input y contains NaN"),
+        (np.where(Y > 5, np.inf, Y), "infinity"),
+        (np.stack([Y, Y], axis=1), "1d array"),
+        (["low", "high"] * 100, "y must be numbers"),
+        (Y + 1j, "Complex data not supported"),
+        (np.ma.masked_greater(Y, 5), "masked"),
+    ],
+)
+def test_wrong_numbers_are_refused(y, match):
+    with pytest.raises(ValueError, match=match):
+        BayesianSVR().fit(X, y)
+
+
+def test_other_errors(fitted):
+    with pytest.raises(NotFittedError):
+        BayesianSVR().predict(X)
+    with pytest.raises(ValueError, match="level must be between 0 and 1"):
+        fitted.predict_interval(X, 1.5)
+    with pytest.raises(TypeError, match=r"BayesianSVR has no parameter 'C'.*scale=1\.0"):
+        BayesianSVR(C=1.0)
+    with pytest.raises(AttributeError, match="certificate"):
+        _ = fitted.duality_gap_
+    with pytest.raises(ValueError, match="likelihood of numbers"):
+        BayesianLinearSVC(likelihood=EpsilonInsensitive()).fit(X, Y > 3)
+    with pytest.raises(ValueError, match="rows in memory"):
+        BayesianSVR().fit(bayesvm.blocks.from_iterable(lambda: iter([X])), Y)
+    with pytest.raises(ValueError, match="that has predict_proba"):
+        bayesvm.report(fitted, X, Y)
+    with pytest.raises(ValueError, match="for labels"):
+        bayesvm.to_onnx(fitted)
+    with pytest.raises(ValueError, match="takes no groups"):
+        fitted._read_new(X, groups=[1])

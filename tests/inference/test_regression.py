@@ -1,0 +1,235 @@
+"""Regression by every scheme: against LinearSVR, a linear programme, quadrature and a grid."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from scipy.special import logsumexp
+from sklearn.svm import LinearSVR
+from tests.problems import Z, frozen, make_problem
+
+from bayesvm.core.types import Coef
+from bayesvm.gaussian.covariances import FullCovariance
+from bayesvm.inference import EM, VB, Gibbs
+from bayesvm.inference.active_set import certify
+from bayesvm.inference.em import objective
+from bayesvm.inference.loop import State
+from bayesvm.inference.vb import learned
+from bayesvm.likelihoods import EpsilonInsensitive
+from bayesvm.likelihoods.tight import Tight
+from bayesvm.machines.diagnostics import ess
+from bayesvm.priors import Fixed, Lasso
+
+RNG = np.random.default_rng(0)
+
+
+def numbers(n, p, seed, noise=0.5):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p))
+    y = 0.4 + X @ rng.standard_normal(p) + noise * rng.laplace(size=n)
+    return frozen(X, y, rng.choice([0.5, 1.0, 2.0], n))
+
+
+# ----- the mode
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("n", "p"), [(60, 3), (200, 8), (20, 30)])
+@pytest.mark.parametrize("C", [0.02, 0.5, 30.0])
+@pytest.mark.parametrize("epsilon", [0.0, 0.4])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_the_mode_is_that_of_linear_svr(n, p, C, epsilon, intercept):
+    """Its objective, 1/2 |b|^2 + C sum max(|r| - epsilon, 0): gamma = C / 2 at precision one.
+
+    LinearSVR penalises its intercept b0 as (b0 / scaling)^2 / 2, here with scaling 2, a precision
+    of 1/4.  The certificate bounds the distance to the optimum without it; at C = 30 LinearSVR
+    itself does not converge, and is no lower.
+    """
+    X, y, c = numbers(n, p, seed=n)
+    lik = EpsilonInsensitive(C / 2, epsilon)
+    prior = {"prior": Fixed(1.0), "intercept": Fixed(0.25) if intercept else None}
+    problem = make_problem(X, y, c, likelihood=lik, **prior)
+    run = EM().fit(problem, RNG)
+    assert run.converged
+    assert run.certificate.kkt < 1e-7
+    assert abs(run.certificate.gap) < 1e-7
+
+    def cost(theta):
+        b0, b = (theta[0], theta[1:]) if intercept else (0.0, theta)
+        loss = np.maximum(np.abs(y - b0 - X @ b) - epsilon, 0.0)
+        return 0.5 * b @ b + 0.125 * b0**2 + C * c @ loss
+
+    settings = {"loss": "epsilon_insensitive", "dual": True, "tol": 1e-10, "max_iter": 20_000}
+    other = LinearSVR(
+        C=C, epsilon=epsilon, fit_intercept=intercept, intercept_scaling=2.0, **settings
+    )
+    other.fit(X, y, sample_weight=c)
+    theirs = np.append(other.intercept_, other.coef_) if intercept else other.coef_
+    mine = cost(run.state.coef.mean)
+    assert mine <= cost(theirs) * (1 + 1e-9)
+    if C < 1:
+        assert mine == pytest.approx(cost(theirs), rel=1e-6)
+
+
+def test_a_wrong_point_has_a_gap():
+    X, y, c = numbers(60, 3, seed=2)
+    problem = make_problem(X, y, c, likelihood=EpsilonInsensitive(1.0, 0.2))
+    right = EM().fit(problem, RNG).state
+    wrong = State(Coef(right.coef.mean + 0.1, right.coef.cov), right.priors)
+    gap = certify(problem, wrong, 1e-6)[0].gap
+    lost = objective(problem, right) - objective(problem, wrong)
+    size = -objective(problem, wrong)
+    assert gap > 0.5 * lost / size > 1e-4
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+def test_the_lasso_is_that_of_a_linear_programme(epsilon):
+    """min 2 gamma sum c xi + lambda |b|_1, xi >= +-(y - X b) - epsilon, by HiGHS."""
+    X, y, c = numbers(50, 6, seed=5)
+    scale, gamma = 0.3, 0.8
+    problem = make_problem(
+        X, y, c, likelihood=EpsilonInsensitive(gamma, epsilon), prior=Lasso(scale)
+    )
+    run = EM().fit(problem, RNG)
+    n, p = X.shape
+    rate = float(problem.model.corner(run.state.priors)[0])
+    costs = np.concatenate([np.full(2 * p, rate), 2 * gamma * c])
+    A = np.block([[-X, X, -np.eye(n)], [X, -X, -np.eye(n)]])
+    found = linprog(costs, A, np.concatenate([epsilon - y, epsilon + y]))
+    b = run.state.coef.mean
+    loss = np.maximum(np.abs(y - X @ b) - epsilon, 0.0)
+    mine = 2 * gamma * c @ loss + rate * np.abs(b).sum()
+    assert mine == pytest.approx(found.fun, rel=1e-9)
+    assert run.certificate.gap < 1e-9
+
+
+# ----- two coefficients: a grid
+
+
+X2, Y2, C2 = numbers(14, 1, seed=11)
+LIK = EpsilonInsensitive(0.9, 0.35)
+P2 = np.array([0.3, 1.2])  # of intercept and slope
+
+
+def small(likelihood=LIK):
+    return make_problem(
+        X2, Y2, C2, likelihood=likelihood, prior=Fixed(P2[1]), intercept=Fixed(P2[0])
+    )
+
+
+def grid():
+    """Log posterior density on a grid of a spacing of 0.008, and the log evidence."""
+    a, b = np.linspace(-3, 4, 876), np.linspace(-4, 4, 1001)
+    A, B = (x.ravel() for x in np.meshgrid(a, b, indexing="ij"))
+    logp = 0.5 * np.log(P2 / (2 * np.pi)).sum() - 0.5 * (P2[0] * A**2 + P2[1] * B**2)
+    for x, y, c in zip(X2[:, 0], Y2, C2, strict=True):
+        logp += c * LIK.log_prob(np.full_like(A, y), A + B * x)
+    evidence = logsumexp(logp) + np.log((a[1] - a[0]) * (b[1] - b[0]))
+    return A, B, np.exp(logp - logsumexp(logp)), evidence
+
+
+def elbo(problem, mean, cov):
+    """The bound at a Gaussian, from the definition: rows by the likelihood, KL in closed form."""
+    A = np.column_stack([np.ones(len(Y2)), X2])
+    m, v = A @ mean, np.einsum("ij,jk,ik->i", A, cov, A)
+    rows = C2 @ problem.model.likelihood.expected(Y2, m, v).bound
+    kl = 0.5 * (P2 @ (mean**2 + np.diag(cov)) - 2 - np.linalg.slogdet(cov * P2)[1])
+    return float(rows - kl)
+
+
+@pytest.mark.parametrize("tight", [False, True])
+def test_the_bound_is_below_the_evidence_and_stationary(tight):
+    likelihood = Tight(LIK) if tight else LIK
+    problem = small(likelihood)
+    run = VB(tol=1e-12).fit(problem, RNG)
+    mean, cov = run.state.coef.mean, run.state.coef.cov.dense()
+    _, _, _, evidence = grid()
+    assert run.bound == pytest.approx(elbo(problem, mean, cov), abs=1e-7)
+    assert run.bound < evidence
+    assert run.bound > evidence - (0.1 if tight else 1.0)
+    assert np.all(np.diff(run.path) > -1e-9)
+    L = np.linalg.cholesky(cov)
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        h = 10.0 ** rng.uniform(-3, -1)
+        root = L @ (np.eye(2) + h * np.tril(rng.standard_normal((2, 2))))
+        moved = elbo(problem, mean + h * L @ rng.standard_normal(2), root @ root.T)
+        assert moved <= run.bound + 1e-9
+
+
+def test_the_tight_bound_of_rows_is_an_average_over_the_posterior():
+    """Sum over rows of E log p(y | f) by 200,000 draws of the fitted Gaussian, |z| < 4.5."""
+    problem = small(Tight(LIK))
+    coef = VB(tol=1e-10).fit(problem, RNG).state.coef
+    assert isinstance(coef.cov, FullCovariance)
+    theta = coef.mean + coef.cov.sample(200_000, np.random.default_rng(2))
+    logs = problem.log_likelihoods(theta)
+    error = logs.std() / np.sqrt(logs.size)
+    assert abs(logs.mean() - problem.stats(coef).bound) < Z * error
+
+
+def test_variational_moments_are_near_those_of_the_grid():
+    A, B, share, _ = grid()
+    coef = VB(tol=1e-10).fit(small(Tight(LIK)), RNG).state.coef
+    for draws, mean, var in zip((A, B), coef.mean, coef.cov.diag(), strict=True):
+        exact = share @ draws
+        sd = np.sqrt(share @ (draws - exact) ** 2)
+        assert abs(mean - exact) < 0.15 * sd
+        assert np.sqrt(var) == pytest.approx(sd, rel=0.15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("leaps", [0, 4])
+def test_gibbs_agrees_with_the_grid(leaps):
+    """Means and variances of both coefficients: four comparisons, |z| < 4.5."""
+    check_against_grid(Gibbs(draws=2500, burn_in=200, leaps=leaps))
+
+
+def test_a_short_chain_agrees_with_the_grid():
+    check_against_grid(Gibbs(draws=300, burn_in=50, chains=2, leaps=0))
+
+
+def check_against_grid(scheme):
+    A, B, share, _ = grid()
+    draws = scheme.fit(small(), np.random.default_rng(4))
+    for j, values in enumerate((A, B)):
+        mean = share @ values
+        variance = share @ (values - mean) ** 2
+        theta = draws.theta[..., j]
+        for x, expected in ((theta, mean), ((theta - mean) ** 2, variance)):
+            error = x.std() / np.sqrt(float(ess(x[..., None])[0]))
+            assert abs(x.mean() - expected) < Z * error
+
+
+# ----- the scale
+
+
+@pytest.mark.parametrize("tight", [False, True])
+def test_the_learned_scale_is_a_maximum_of_the_bound(tight):
+    X, y, c = numbers(80, 3, seed=7)
+
+    def best(gamma):
+        lik = EpsilonInsensitive(gamma, 0.2)
+        lik = Tight(lik) if tight else lik
+        return VB(tol=1e-11).fit(make_problem(X, y, c, likelihood=lik), RNG).bound
+
+    lik = EpsilonInsensitive(None, 0.2)
+    problem = make_problem(X, y, c, likelihood=Tight(lik) if tight else lik)
+    found = learned(problem, VB(tol=1e-10), RNG)[0].model.likelihood.scale
+    top = best(found)
+    assert top > best(found * 1.05)
+    assert top > best(found / 1.05)
+
+
+def test_the_scale_is_drawn_with_the_coefficients():
+    """Simulated with scale 0.25, gamma 2: the posterior of gamma holds it."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((300, 2))
+    lik = EpsilonInsensitive(2.0, 0.5)
+    inside = rng.random(300) < 1.0 / 1.5  # mass of the tube: 2 epsilon / (2 epsilon + 1 / gamma)
+    tail = rng.choice([-1.0, 1.0], 300) * (0.5 + rng.exponential(0.25, 300))
+    y = X @ [1.0, -1.0] + np.where(inside, rng.uniform(-0.5, 0.5, 300), tail)
+    problem = make_problem(X, y, likelihood=EpsilonInsensitive(None, 0.5))
+    draws = Gibbs(draws=120, burn_in=30, chains=2).fit(problem, np.random.default_rng(0))
+    low, high = np.quantile(draws.hyper["likelihood"], [0.005, 0.995])
+    assert low < lik.gamma < high
+    assert draws.typical(problem).model.likelihood.epsilon == 0.5
