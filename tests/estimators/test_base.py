@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -86,6 +87,22 @@ def test_a_summary_says_where_the_width_is_the_models():
     complete = BayesianLinearSVC(missing="model").fit(X, y)
     for model in (plain, BayesianLinearSVC().fit(X, y), complete):
         assert "note" not in model.summary().attrs
+
+
+def test_a_summary_says_where_means_were_filled_in():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((90, 2)), columns=["dose", "age"])
+    y, g = frame.dose + 0.5 * frame.age > 0, np.arange(90) % 9
+    complete = BayesianLinearSVC().fit(frame, y)
+    assert "note" not in complete.summary().attrs
+    frame.loc[::5, "dose"] = np.nan
+    for model in (BayesianLinearSVC().fit(frame, y), MixedSVC().fit(frame, y, groups=g)):
+        note = model.summary().attrs["note"]
+        assert "filled-in table" in note
+        assert "'dose'" in note
+        assert "missing='model', inference='gibbs'" in note
+    additive = AdditiveSVC([("x", Columns(["dose", "age"]))]).fit(frame, y)
+    assert "Missing(Columns(...))" in additive.summary().attrs["note"]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

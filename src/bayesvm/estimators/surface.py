@@ -27,6 +27,11 @@ FILLED = (
     "Missing cells were modelled by variational inference, whose intervals do not fully count the "
     "uncertainty of the cells and are too narrow. Use inference='gibbs'."
 )
+MEANS = (
+    "Coefficients are those of the filled-in table: missing cells of {which} became means of "
+    "their columns beside indicators, which is for predictions and biases coefficients of columns "
+    "that are correlated with these. For coefficients use {instead}."
+)
 
 
 def storing(init: Callable[..., None]) -> Callable[..., None]:
@@ -160,7 +165,7 @@ def _translate(model: Any, params: Collection[str], error: type[Exception]) -> N
 
 
 def with_note(self: Any, frame: Any) -> Any:
-    """A summary, with a note if its widths are not those of the data, or too narrow."""
+    """A summary, with a note if its widths are not those of the data, or coefficients biased."""
     first, why = self.machines_[0], ""
     if first.model.has_gates:
         why = "under a prior that selects columns"
@@ -173,6 +178,14 @@ def with_note(self: Any, frame: Any) -> Any:
         notes.append(MODEL_WIDTH.format(why=why))
     if first.draws is None and any(each and each.cells for each in first.state.latents):
         notes.append(FILLED)
+    if filled := self.encoding_.flagged:
+        names = self._input_names()
+        which = ", ".join(repr(str(names[j])) for j in filled[:SHOWN])
+        more = f" and {len(filled) - SHOWN} more" if len(filled) > SHOWN else ""
+        instead = "missing='model', inference='gibbs'"
+        if not self._has_imputer:
+            instead = "a term Missing(Columns(...)) and inference='gibbs'"
+        notes.append(MEANS.format(which=which + more, instead=instead))
     if notes:
         frame.attrs["note"] = " ".join(notes)
     return frame
