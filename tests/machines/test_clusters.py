@@ -41,7 +41,7 @@ def by_hand(model, X, y, factors):
     found = [np.diag(W @ (H + pull) @ W)]
     for codes in factors.T:
         each = [g[codes == k] @ C.C.A[codes == k] for k in np.unique(codes)]
-        J = len(each) / (len(each) - 1) * sum(np.outer(s, s) for s in each)
+        J = (len(each) + 2) / (len(each) - 1) * sum(np.outer(s, s) for s in each)
         found.append(np.diag(W @ (J + pull) @ W))
     return np.sqrt(np.maximum(np.max(found, axis=0) / np.diag(W), 1.0))
 

@@ -10,11 +10,12 @@ the mean of the slopes over the posterior of the group's effects *u*.  With :mat
 and *t* the mean of :math:`P_jE\theta_j^2` as in :mod:`~bayesvm.machines.width`, variances of the
 shared coefficients are the diagonal of
 
-.. math:: W (J + tP) W, \qquad J = \frac{G}{G - 1}\sum_g s_g s_g^\top \quad\text{or}\quad J = H,
+.. math:: W (J + tP) W, \qquad J = \frac{G + 2}{G - 1}\sum_g s_g s_g^\top \quad\text{or}\quad J = H,
 
-whichever is larger: with few groups *J* is uncertain.  For the same reason correlations are those
-with :math:`(GJ + qH) / (G + q)` in the place of *J*, for *q* coefficients.  Of one factor *J* and
-*H* are found by quadrature, at the mode of the shared coefficients and, with one effect a group, of
+whichever is larger: with few groups *J* is uncertain, which the factor 1 + 2 / G of Student's
+distribution in it counts too.  For the same reason correlations are those with
+:math:`(GJ + qH) / (G + q)` in the place of *J*, for *q* coefficients.  Of one factor *J* and *H*
+are found by quadrature, at the mode of the shared coefficients and, with one effect a group, of
 the logarithm of its variance together, whatever scheme was run.  Of several factors, and where a
 quadrature cannot be done, the posterior of the effects is taken to be Gaussian with its mean and
 covariance, and each factor is taken in turn.  Effects of groups follow the coefficients as in the
@@ -124,7 +125,7 @@ def _sandwich(W: Array, P: Array, pull: Array, factors: list[Array]) -> Array:
     for scores in factors:
         G = np.count_nonzero(np.any(scores != 0.0, axis=1))
         each = scores @ W
-        J = G / max(G - 1.0, 1.0) * each.T @ each
+        J = (1.0 + 2.0 / max(G, 1)) * G / max(G - 1.0, 1.0) * each.T @ each
         moved += (G * J + P.size * model) / (G + P.size) / len(factors)
         least = np.maximum(least, np.diag(J))
     return _at_least(moved + rest, least + np.diag(rest), exact=True)
