@@ -15,6 +15,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from ..inputs.parameters import is_among, of_svc
+from ..machines.machine import Machine
 from .nested import changed, flat, separated
 from .predictions import logs
 
@@ -164,18 +165,26 @@ def _translate(model: Any, params: Collection[str], error: type[Exception]) -> N
             raise error(f"{type(model).__name__} has no parameter {name!r}: {hint}")
 
 
-def with_note(self: Any, frame: Any) -> Any:
-    """A summary, with a note if its widths are not those of the data, or coefficients biased."""
+def note_of_width(self: Any) -> str:
+    """A note if widths are the posterior's although those of the data were asked for."""
     first, why = self.machines_[0], ""
+    if not isinstance(first, Machine) or not is_among(getattr(self, "width", ""), ("data",)):
+        return ""
     if first.model.has_gates:
         why = "under a prior that selects columns"
     elif self.fit_.is_joint:
         why = "of classes that are fitted together"
     elif self._stream is not None:
         why = "after partial_fit"
+    return MODEL_WIDTH.format(why=why) if why and first.posterior.has_spread else ""
+
+
+def with_note(self: Any, frame: Any) -> Any:
+    """A summary, with a note if its widths are not those of the data, or coefficients biased."""
+    first = self.machines_[0]
     notes = [frame.attrs["note"]] if "note" in frame.attrs else []
-    if why and is_among(self.width, ("data",)) and first.posterior.has_spread:
-        notes.append(MODEL_WIDTH.format(why=why))
+    if note := note_of_width(self):
+        notes.append(note)
     if first.draws is None and any(each and each.cells for each in first.state.latents):
         notes.append(FILLED)
     if filled := self.encoding_.flagged:

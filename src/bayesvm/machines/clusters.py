@@ -123,9 +123,9 @@ def _sandwich(W: Array, P: Array, pull: Array, factors: list[Array]) -> Array:
     model = W - (W * P) @ W
     least = np.diag(model)
     for scores in factors:
-        G = np.count_nonzero(np.any(scores != 0.0, axis=1))
+        G = float(np.count_nonzero(np.any(scores != 0.0, axis=1)))
         each = scores @ W
-        J = (1.0 + 2.0 / max(G, 1)) * G / max(G - 1.0, 1.0) * each.T @ each
+        J = (1.0 + 2.0 / max(G, 1.0)) * G / max(G - 1.0, 1.0) * each.T @ each
         moved += (G * J + P.size * model) / (G + P.size) / len(factors)
         least = np.maximum(least, np.diag(J))
     return _at_least(moved + rest, least + np.diag(rest), exact=True)
