@@ -28,6 +28,10 @@ FILLED = (
     "Missing cells were modelled by variational inference, whose intervals do not fully count the "
     "uncertainty of the cells and are too narrow. Use inference='gibbs'."
 )
+SURE = (
+    "Probabilities of inclusion by variational inference are too sure of themselves: columns are "
+    "taken for independent. For the probabilities themselves use inference='gibbs'."
+)
 MEANS = (
     "Coefficients are those of the filled-in table: missing cells of {which} became means of "
     "their columns beside indicators, which is for predictions and biases coefficients of columns "
@@ -185,6 +189,8 @@ def with_note(self: Any, frame: Any) -> Any:
     notes = [frame.attrs["note"]] if "note" in frame.attrs else []
     if note := note_of_width(self):
         notes.append(note)
+    if first.model.has_gates and first.draws is None and first.posterior.has_spread:
+        notes.append(SURE)
     if first.draws is None and any(each and each.cells for each in first.state.latents):
         notes.append(FILLED)
     if filled := self.encoding_.flagged:
