@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from sklearn.feature_selection import SelectFromModel
 
 from bayesvm import AdditiveSVC, BayesianLinearSVC, MixedSVC
@@ -352,3 +353,29 @@ def test_inclusion_is_said_of_every_column_of_the_input():
     assert table["some", "a"] > 0.9
     keep = SelectFromModel(model, importance_getter="inclusion_proba_", threshold=0.5).fit(X, y)
     assert list(keep.get_feature_names_out()) == ["h", "b", "a"]
+
+
+@pytest.mark.parametrize("how", ["vb", Gibbs(draws=100, burn_in=50, chains=1)])
+def test_centred_functions_leave_their_level_to_the_intercept(how):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (250, 2))
+    g = rng.integers(0, 6, 250)
+    y = rng.random(250) < expit(1.5 * np.sin(2 * X[:, 0]) + X[:, 1])
+    terms = [
+        ("level", Intercept()),
+        ("wave", Process([0], n_inducing=10)),
+        ("x", Columns([1])),
+        ("g", Groups(2)),
+    ]
+    model = AdditiveSVC(terms, inference=how, random_state=0).fit(np.column_stack([X, g]), y)
+    rows = np.column_stack([X, g])[:50]
+    plain, wide = model.partial(rows, return_std=True)
+    found, sd = model.partial(rows, return_std=True, centred=True)
+    np.testing.assert_allclose(found["wave"].mean(), 0.0, atol=1e-8)
+    np.testing.assert_allclose(sum(found.values()), sum(plain.values()), atol=1e-8)
+    for name in ("x", "g"):
+        np.testing.assert_allclose(found[name], plain[name])
+        np.testing.assert_allclose(sd[name], wide[name])
+    for name in ("wave", "level"):
+        assert sd[name].mean() < 0.6 * wide[name].mean()
+    np.testing.assert_allclose(model.partial(rows, centred=True)["wave"], found["wave"])

@@ -3,6 +3,7 @@
 import importlib.util
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, log_expit, log_softmax
@@ -211,3 +212,26 @@ def test_loo_agrees_with_moments_left_out(name):
     assert abs(ours.sum() - total) < 0.2 * (within - total)
     each = theirs.loo_i if hasattr(theirs, "loo_i") else theirs.elpd_i
     assert_allclose(ours, np.ravel(each), atol=0.1)
+
+
+def test_labels_in_groups_need_their_groups():
+    """Without them f would have an effect of a new group in every draw, which loo cannot use."""
+    rng = np.random.default_rng(0)
+    X, groups = rng.standard_normal((80, 2)), np.arange(80) % 8
+    y = X[:, 0] + rng.standard_normal(8)[groups] + rng.logistic(size=80) > 0
+    model = MixedSVC().fit(X, y, groups=groups)
+    with pytest.raises(ValueError, match="Give groups as in fit"):
+        model.to_arviz(X, y)
+    assert "f_obs" in model.to_arviz(X)["posterior"]
+    assert model.to_arviz(X, y, groups=groups)["log_likelihood"]["y"].shape[-1] == 80
+
+
+def test_labels_in_groups_of_a_formula_need_their_columns():
+    pytest.importorskip("formulae")
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"x": rng.standard_normal(80), "g": np.arange(80) % 8})
+    data["y"] = data.x + rng.logistic(size=80) > 0
+    model = MixedSVC.from_formula("y ~ x + (1 | g)", data)
+    model.to_arviz(data, data.y)
+    with pytest.raises(ValueError, match="a data frame with their columns"):
+        model.to_arviz(data[["x"]], data.y)

@@ -231,3 +231,36 @@ def test_a_column_without_any_number_has_no_effect(data):
     model = BayesianLinearSVC().fit(frame[["age", "dose"]], y)
     found = model.average_effects(frame[["age", "dose"]].assign(dose=np.nan))
     assert found.loc["dose", "mean"].item() == 0.0
+
+
+def logit_effects(X, y):
+    """Average slopes of a logit and their standard errors by the delta method."""
+    Z, theta = np.column_stack([np.ones(len(y)), X]), np.zeros(X.shape[1] + 1)
+    for _ in range(20):
+        p = expit(Z @ theta)
+        H = (Z * (p * (1 - p))[:, None]).T @ Z
+        theta = theta + np.linalg.solve(H, Z.T @ (y - p))
+    w = p * (1 - p)
+    D = np.outer(theta[1:], (w * (1 - 2 * p)) @ Z / len(y))
+    D[:, 1:] += w.mean() * np.eye(X.shape[1])
+    return theta[1:] * w.mean(), np.sqrt(np.diag(D @ np.linalg.solve(H, D.T)))
+
+
+def test_widths_of_few_rows_are_those_of_a_logit():
+    """The link corrects the pull of the penalty, which must not count as well."""
+    ratios = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((300, 3))
+        y = (rng.random(300) < expit(X @ [1.0, -0.5, 0.5])).astype(int)
+        found = BayesianLinearSVC().fit(X, y).average_effects(X, change="slope")
+        ratios.append(found["sd"] / logit_effects(X, y)[1])
+    np.testing.assert_allclose(np.mean(ratios, axis=0), 1.0, atol=0.12)
+
+
+def test_effects_on_classes_fitted_together_say_whose_width_they_have():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((90, 2))
+    model = BayesianLinearSVC().fit(X, np.arange(90) % 3)
+    assert "those of the posterior" in model.average_effects(X).attrs["note"]
+    assert "note" not in BayesianLinearSVC().fit(X, X[:, 0] > 0).average_effects(X).attrs

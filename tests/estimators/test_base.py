@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -71,6 +72,7 @@ def test_a_fit_after_a_stopped_one_may_warn_again():
         model.set_params(callbacks=None).fit(X, Y)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_summary_says_where_the_width_is_the_models():
     X = np.random.default_rng(0).standard_normal((90, 2))
     y, three = X[:, 0] + 0.5 * X[:, 1] > 0, np.arange(90) % 3
@@ -84,8 +86,30 @@ def test_a_summary_says_where_the_width_is_the_models():
         assert why in model.summary().attrs["note"]
     plain = BayesianLinearSVC("spike_slab", likelihood="hinge", width="model").fit(X, y)
     complete = BayesianLinearSVC(missing="model").fit(X, y)
-    for model in (plain, BayesianLinearSVC().fit(X, y), complete):
+    for model in (BayesianLinearSVC().fit(X, y), complete):
         assert "note" not in model.summary().attrs
+    assert "those of the posterior" not in plain.summary().attrs["note"]
+    for model in (plain, fits["selects"]):
+        assert "inclusion by variational inference are too sure" in model.summary().attrs["note"]
+    few = Gibbs(draws=20, burn_in=10, chains=1)
+    drawn = BayesianLinearSVC("spike_slab", few, width="model", random_state=0).fit(X, y)
+    assert "note" not in drawn.summary().attrs
+
+
+def test_a_summary_says_where_means_were_filled_in():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((90, 2)), columns=["dose", "age"])
+    y, g = frame.dose + 0.5 * frame.age > 0, np.arange(90) % 9
+    complete = BayesianLinearSVC().fit(frame, y)
+    assert "note" not in complete.summary().attrs
+    frame.loc[::5, "dose"] = np.nan
+    for model in (BayesianLinearSVC().fit(frame, y), MixedSVC().fit(frame, y, groups=g)):
+        note = model.summary().attrs["note"]
+        assert "filled-in table" in note
+        assert "'dose'" in note
+        assert "missing='model', inference='gibbs'" in note
+    additive = AdditiveSVC([("x", Columns(["dose", "age"]))]).fit(frame, y)
+    assert "Missing(Columns(...))" in additive.summary().attrs["note"]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -114,3 +138,16 @@ def test_a_number_of_draws_is_a_whole_number(kind):
     if kind is BayesianLinearSVC:
         with pytest.raises(ValueError, match="got ndarray"):
             make_pipeline(StandardScaler(), kind()).fit(X, Y).sample_posterior(X, 5)
+
+
+def test_the_warning_about_chains_names_the_coefficient_that_agrees_least():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"dose": rng.standard_normal(60), "age": rng.standard_normal(60)})
+    frame["copy"] = frame["dose"] + 1e-3 * rng.standard_normal(60)
+    y, few = frame["dose"] + rng.logistic(size=60) > 0, Gibbs(draws=12, burn_in=1, chains=2)
+    with pytest.warns(
+        ConvergenceWarning, match=r"R-hat up to [\d.]+, of '(dose|age|copy)'|intercept"
+    ):
+        BayesianLinearSVC(inference=few, random_state=0).fit(frame, y)
+    with pytest.warns(ConvergenceWarning, match=r"R-hat up to [\d.]+, of "):
+        MixedSVC(inference=few, random_state=0).fit(frame, y, groups=np.arange(60) % 10)

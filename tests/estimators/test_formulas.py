@@ -137,3 +137,32 @@ def test_parts_without_a_term_are_refused(part):
         AdditiveSVC.from_formula("ill ~ s(nothing)", DATA)
     with pytest.raises(ValueError, match="no left side"):
         AdditiveSVC.from_formula("s(age)", DATA)
+
+
+@pytest.mark.parametrize("model", [BayesianLinearSVC, MixedSVC, AdditiveSVC])
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("ill ~ age + offset(dose)", "no offsets"),
+        ("(dose > 1) ~ age", r"left side .* must be a column of the data, as it is; got"),
+        ("ill ~ .", "name the columns"),
+        ("ill ~ age + .", "name the columns"),
+    ],
+)
+def test_what_other_packages_read_is_refused_in_words(model, text, answer):
+    with pytest.raises(ValueError, match=answer):
+        model.from_formula(text, DATA)
+
+
+@pytest.mark.parametrize("model", [BayesianLinearSVC, MixedSVC])
+def test_smooth_functions_are_for_additive_models(model):
+    with pytest.raises(ValueError, match=r"use AdditiveSVC\.from_formula"):
+        model.from_formula("ill ~ s(age) + dose", DATA)
+
+
+def test_an_additive_formula_says_how_groups_are_nested():
+    with pytest.raises(ValueError, match=r"clinic_sex=.*\(1 \| clinic\) \+ \(1 \| clinic_sex\)"):
+        AdditiveSVC.from_formula("ill ~ s(age) + (1 | clinic/sex)", DATA)
+    data = DATA.assign(clinic_sex=DATA["clinic"].astype(str) + ":" + DATA["sex"])
+    terms = terms_of("ill ~ s(age) + (1 | clinic) + (1 | clinic_sex)", data)[1]
+    assert [name for name, _ in terms] == ["intercept", "s(age)", "clinic", "clinic_sex"]

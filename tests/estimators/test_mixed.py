@@ -648,3 +648,14 @@ def test_a_pseudo_likelihood_keeps_its_fitted_link():
     for likelihood, kind in options.items():
         model = MixedSVC(likelihood=likelihood).fit(X[:300], Y[:300], groups=G[:300])
         assert isinstance(model.machines_[0].link, kind)
+
+
+def test_a_fit_without_groups_warns():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2))
+    y = X[:, 0] + rng.logistic(size=60) > 0
+    with pytest.warns(UserWarning, match="was given none: it is fitted without any"):
+        MixedSVC().fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        MixedSVC().fit(X, y, groups=np.arange(60) % 6)

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC
@@ -73,3 +74,12 @@ def test_rows_in_blocks_and_values_of_a_kernel_are_compared_with_shares_alone():
     model = BayesianSVC("precomputed", tune=False)
     assert told(model, X @ X.T, y) == []
     assert NO_BETTER in told(model, X @ X.T, np.random.default_rng(5).permutation(y))[-1]
+
+
+def test_soft_labels_are_not_compared_with_a_logistic_regression():
+    """Its rows are copies, one for each class, and a copy is not left out with the others."""
+    X = np.random.default_rng(0).standard_normal((2000, 2))
+    q = expit(2 * X[:, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        BayesianLinearSVC().fit(X, np.column_stack([1 - q, q]))

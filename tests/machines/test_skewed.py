@@ -141,3 +141,22 @@ def test_log_odds_of_two_slopes_are_found_and_the_boundary_stays_linear():
     assert model.machines_[0].link.skew > 0.7
     f = X @ model.coef_[0] + model.intercept_[0] + model.offset_[0]
     np.testing.assert_array_equal(model.predict(X), f > 0)
+
+
+def test_slopes_are_derivatives_in_the_uncertain_numbers():
+    rng = np.random.default_rng(0)
+    m = 2.0 * rng.standard_normal(400) + 0.3
+    y = np.where(rng.random(400) < expit(1.3 * m - 0.4), 1.0, -1.0)
+    link = fit_skewed(y, m, np.full(400, 0.2), np.ones(400))
+    x, centre, _, _ = link.spread
+    at, v = np.linspace(-3, 3, 7), np.full(7, 0.2)
+
+    def logits(x):
+        own = np.exp(x[0]) * (at - centre)
+        kappa = link.c * np.exp(-2 * link.spread.x[0]) * np.exp(x[2] - link.spread.x[2])
+        q = 1.0 + kappa * np.exp(2 * x[0]) * v
+        return stretched(bent(own + x[1], x[3]) / np.sqrt(q), x[4])
+
+    np.testing.assert_allclose(logits(x), link.logit(at, v), rtol=1e-6, atol=1e-8)
+    numeric = [(logits(x + e) - logits(x - e)) / 2e-5 for e in 1e-5 * np.eye(5)]
+    np.testing.assert_allclose(link.slopes(at, v), numeric, rtol=1e-4, atol=1e-6)

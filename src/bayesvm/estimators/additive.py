@@ -386,7 +386,7 @@ class AdditiveSVC(BayesianClassifier):
         report = ImputedCells(self._fitted().machines, NO_CELLS)
         return report.at(self._read_new(X), self._table.unread)
 
-    def partial(self, X: Any, return_std: bool = False) -> Any:
+    def partial(self, X: Any, return_std: bool = False, *, centred: bool = False) -> Any:
         """What each term adds to f at given rows.
 
         Parameters
@@ -395,6 +395,11 @@ class AdditiveSVC(BayesianClassifier):
             Rows.
         return_std : bool, default=False
             Also return posterior standard deviations.
+        centred : bool, default=False
+            Smooth functions less their averages over the rows, which the first intercept has
+            instead.  The rows hardly tell the level of a smooth function from the intercept, so
+            that standard deviations of both include that level, which may be several times the
+            uncertainty of the curve itself; centred, they do not.
 
         Returns
         -------
@@ -403,7 +408,7 @@ class AdditiveSVC(BayesianClassifier):
         std : dict of arrays
             Only with ``return_std``.
         """
-        mean, std = self._report().partial(self._read_new(X))
+        mean, std = self._report().partial(self._read_new(X), not centred)
         if return_std and not self.machines_[0].posterior.has_spread:
             self.machines_[0].posterior.variance()  # a point estimate has none, and raises
         return (mean, std) if return_std else mean
@@ -422,7 +427,9 @@ class AdditiveSVC(BayesianClassifier):
             Indexed by term and name (and class, for more than two): mean, sd, lower, upper, the
             probability to matter where a prior selects, r_hat and ess where drawn.  Coefficients of
             smooth functions have no names, see :meth:`partial`; those of groups are in
-            ``random_effects_``.
+            ``random_effects_``.  Beside smooth functions the standard deviation of the intercept
+            includes the level that they share with it; that of the average of f over rows is in
+            ``partial(X, return_std=True, centred=True)``.
         """
         return self._with_note(self._effects.cautioned(self._report().summary(level)))
 

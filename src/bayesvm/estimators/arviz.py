@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def to_arviz(self: Any, X: Any = None, y: Any = None, *, groups: Any = None, n: 
     y : array-like of shape (n,), optional
         Their labels, whose likelihood is computed; that of the training rows for ``arviz.loo``.
     groups : array-like, optional
-        Labels of groups, of an estimator that has them.
+        Labels of groups, of an estimator that has them; needed with ``y``.
     n : int, default=1000
         Number of variational draws; of a sampler all that were kept.
 
@@ -51,7 +52,8 @@ def to_arviz(self: Any, X: Any = None, y: Any = None, *, groups: Any = None, n: 
           classes.  Where priors are Gaussian also ``prior`` and ``prior_predictive``, given the
           scales of the priors that were learned.
         - With ``y``: ``observed_data``; ``log_likelihood`` of each row, where the likelihood is one
-          of labels (logistic, probit): the values of a hinge do not sum to one.
+          of labels (logistic, probit).  The values of a pseudo-likelihood such as the hinge do not
+          sum to one; the group is not there then, and ``arviz.loo`` fails for want of it.
     """
     model = plain(self)
     fit, rng = model._fitted(), model._generator(None, n)
@@ -62,6 +64,12 @@ def to_arviz(self: Any, X: Any = None, y: Any = None, *, groups: Any = None, n: 
     out = {"posterior": posterior}
     if y is not None and rows is None:
         raise ValueError("labels y have a likelihood at rows; give X too.")
+    if y is not None and lacks_groups(model, X, groups):
+        raise ValueError(
+            "the likelihood of labels y is that of rows in their groups, whose effects were drawn "
+            "with the coefficients; groups were not given. Give groups as in fit; of a model with "
+            "a formula a data frame with their columns."
+        )
     if rows is not None:
         f = f_at(model, rows, thetas, rng)
         posterior["f_obs"] = [f[..., j] for j in range(f.shape[-1])]
@@ -102,6 +110,18 @@ def chains(fit: Fit, n: int, rng: np.random.Generator) -> list[Array]:
     if isinstance(posts[0], DrawsPosterior):
         return [np.asarray(post.theta) for post in posts]  # type: ignore[attr-defined]
     return [theta[None] for theta in fit.thetas(n, rng)]
+
+
+def lacks_groups(model: Any, X: Any, groups: Any) -> bool:
+    """Whether a model with effects of groups is given rows without them."""
+    levels = getattr(model, "_group_effects", None)
+    if groups is not None or levels is None or not levels.levels.names:
+        return False
+    formula = getattr(model, "_formula", None)
+    if formula is None:
+        return "groups" in signature(type(model).predict).parameters
+    known = getattr(X, "columns", ())
+    return not all(c in known for columns in formula.factors.values() for c in columns)
 
 
 def has_prior(fit: Fit) -> bool:

@@ -20,6 +20,7 @@ from ..machines.machine import Machine
 from ..model.latent import predict_rows
 from ..reports.tables import pandas_for, stacked, tails
 from .predictions import pieces, proba
+from .surface import note_of_width
 
 CHANGES = ("sd", "unit", "slope")
 STEP = 1e-3  # of a difference that stands for a derivative, in standard deviations
@@ -58,7 +59,8 @@ def average_effects(
     frame : pandas.DataFrame
         Indexed by column and change (and class, for more than two): mean, sd, lower, upper; under
         EM, and of factor models, only the mean.  Of two classes the effects are on the probability
-        of ``classes_[1]``.
+        of ``classes_[1]``.  Where widths can only be those of the posterior, as of several classes
+        fitted together, ``frame.attrs["note"]`` says so.
 
     Examples
     --------
@@ -135,7 +137,10 @@ def average(
             for end in ("lower", "upper"):
                 table[end] = np.clip(table[end], -1.0 / unit, 1.0 / unit)
         frames.append(pd.DataFrame(table, index=index))
-    return stacked(frames, fit.classes, pd)
+    out = stacked(frames, fit.classes, pd)
+    if spread and (note := note_of_width(model)):
+        out.attrs["note"] = note
+    return out
 
 
 def average_at(
@@ -192,7 +197,7 @@ def fitted_link(fit: Any) -> Calibrated | None:
     """The link of two classes, where it has an uncertainty of its own that is to be counted."""
     machine = fit.machines[0]
     counts = fit.is_binary and machine.width is not None and isinstance(machine.link, Calibrated)
-    return machine.link if counts and machine.link.cov is not None else None
+    return machine.link if counts and machine.link.uncertainty is not None else None
 
 
 def _columns(machine: Any, rows: Any) -> Any:
@@ -217,7 +222,7 @@ def _spread(
     post = machine.reported
     if link is not None:  # what it corrects is not counted twice
         post = machine.width.posterior(machine.posterior, of_link=True)
-        cov: Any = link.cov
+        cov: Any = link.uncertainty
         extra = np.einsum("ei,ij,ej->e", each[-1], cov, each[-1])
     gap = post.quantiles(C, ends) - C @ post.mean
     low, high = mean + np.copysign(np.hypot(gap, z * np.sqrt(extra)), z)

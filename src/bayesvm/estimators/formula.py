@@ -140,6 +140,7 @@ class Formula:
             raise ValueError(
                 f"the formula {text!r} reads a pandas data frame; got {type(data).__name__}."
             )
+        check_text(text)
         left = text.partition("~")[0].strip().strip("`")
         if y is not None and left and left not in data:
             data = data.assign(**{left: np.asarray(y)})
@@ -193,8 +194,8 @@ class Formula:
             return data, groups
         if groups is not None:
             raise ValueError(
-                "a model with a formula reads groups from the data frame; give predict the frame "
-                "alone."
+                "a model with a formula reads groups from the data frame; leave groups out, and "
+                "give the frame with their columns."
             )
         return self.rows(data)
 
@@ -208,6 +209,28 @@ def parser() -> Any:
             "from_formula needs the package formulae: pip install 'bayesvm[formula]'"
         ) from error
     return formulae
+
+
+def check_text(text: str) -> None:
+    """Refuse what formulas of other packages have and these have not."""
+    left, tilde, _ = text.partition("~")
+    left = left.strip() if tilde else ""
+    if re.search(r"(?<![\w.])offset\s*\(", text):
+        raise ValueError(
+            f"the formula {text!r} has an offset(), a column whose coefficient is one; this "
+            "library has no offsets, and it would be fitted as a free coefficient. Leave it out, "
+            "or name the column itself if its coefficient may be learned."
+        )
+    if re.search(r"[~+:*]\s*\.\s*($|[-+:*])", text):
+        raise ValueError(
+            f"the formula {text!r} has '.' for all other columns, which formulas here do not read; "
+            "name the columns, such as 'y ~ ' + ' + '.join(names), or give them to fit(X, y)."
+        )
+    if re.search(r"[<>=!&(]", left) and not left.startswith("`"):
+        raise ValueError(
+            f"the left side of {text!r} must be a column of the data, as it is; got {left!r}. "
+            "Compute it beforehand, such as data.assign(label=...), and write 'label ~ ...'."
+        )
 
 
 def _random(
@@ -276,6 +299,11 @@ def explained(text: str, data: Any) -> Iterator[None]:
 
 def _unknown(name: str, text: str, data: Any) -> str:
     """What can be done about a name that is not known."""
+    if name == "s":
+        return (
+            "calls 's'; smooth functions s(x) are terms of AdditiveSVC: use "
+            "AdditiveSVC.from_formula."
+        )
     if re.search(rf"(?<![\w.]){re.escape(name)}\s*\(", text):
         numpy = f"write np.{name}, or " if hasattr(np, name) else ""
         return f"calls {name!r}, which is not known: {numpy}define it where from_formula is called."

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..terms import Columns, Groups, Intercept, Process
-from .formula import explained, parser
+from .formula import check_text, explained, parser
 
 
 def terms_of(text: str, data: Any) -> tuple[str, list[tuple[str, Any]], list[str]]:
     """The response of a formula, the terms that it describes, and the columns that they read."""
+    check_text(text)
     with explained(text, data):
         found = parser().model_description(text)
     if found.response is None:
@@ -40,6 +41,14 @@ def terms_of(text: str, data: Any) -> tuple[str, list[tuple[str, Any]], list[str
     for factor, each in effects.items():
         slopes = tuple(name for name in each if name not in ("", "Intercept", "1"))
         terms.append((factor, Groups(factor, slopes, len(slopes) < len(each))))
+    if nested := next((x for x in effects if ":" in x and x not in data), None):
+        a, b, *_ = nested.split(":")
+        raise ValueError(
+            f"the factor {nested!r} in {text!r} is an interaction of columns, which formulas of "
+            "AdditiveSVC do not make. Make it a column, such as data.assign("
+            f"{a}_{b}=data[{a!r}].astype(str) + ':' + data[{b!r}].astype(str)), and write "
+            f"(1 | {a}) + (1 | {a}_{b}) for nested groups. MixedSVC reads (1 | {a}/{b})."
+        )
     response, used = str(found.response.term.name), _used(terms)
     for name in [response, *used]:
         if name not in data:

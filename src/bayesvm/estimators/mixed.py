@@ -17,6 +17,7 @@ from ..inference.progress import Progress
 from ..inputs import reading
 from ..inputs.labels import Training
 from ..inputs.levels import Levels, some_of
+from ..inputs.parameters import warn
 from ..machines.fit import Fit
 from ..model.model import Model, Problem, arranged
 from ..reports.effects import GroupEffects, second_moments
@@ -222,6 +223,12 @@ class MixedSVC(BayesianClassifier):
             formula.check(self.random, self.fit_intercept)
             y = X[formula.response] if y is None else y
             (X, groups), random = formula.rows(X), formula.random or "intercept"
+        if groups is None:
+            what = "the formula has none" if formula else "fit(X, y, groups=...) was given none"
+            warn(
+                f"MixedSVC has effects of groups, and {what}: it is fitted without any, as "
+                "BayesianLinearSVC would be. Name groups, or use that."
+            )
         chosen, missing = check.choose_parts(self), self._missing()
         check.check_full(chosen.scheme, type(self).__name__)
         scheme = chosen.scheme

@@ -15,6 +15,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from ..inputs.parameters import is_among, of_svc
+from ..machines.machine import Machine
 from .nested import changed, flat, separated
 from .predictions import logs
 
@@ -26,6 +27,15 @@ MODEL_WIDTH = (
 FILLED = (
     "Missing cells were modelled by variational inference, whose intervals do not fully count the "
     "uncertainty of the cells and are too narrow. Use inference='gibbs'."
+)
+SURE = (
+    "Probabilities of inclusion by variational inference are too sure of themselves: columns are "
+    "taken for independent. For the probabilities themselves use inference='gibbs'."
+)
+MEANS = (
+    "Coefficients are those of the filled-in table: missing cells of {which} became means of "
+    "their columns beside indicators, which is for predictions and biases coefficients of columns "
+    "that are correlated with these. For coefficients use {instead}."
 )
 
 
@@ -160,20 +170,38 @@ def _translate(model: Any, params: Collection[str], error: type[Exception]) -> N
             raise error(f"{type(model).__name__} has no parameter {name!r}: {hint}")
 
 
-def with_note(self: Any, frame: Any) -> Any:
-    """A summary, with a note if its widths are not those of the data, or too narrow."""
+def note_of_width(self: Any) -> str:
+    """A note if widths are the posterior's although those of the data were asked for."""
     first, why = self.machines_[0], ""
+    if not isinstance(first, Machine) or not is_among(getattr(self, "width", ""), ("data",)):
+        return ""
     if first.model.has_gates:
         why = "under a prior that selects columns"
     elif self.fit_.is_joint:
         why = "of classes that are fitted together"
     elif self._stream is not None:
         why = "after partial_fit"
+    return MODEL_WIDTH.format(why=why) if why and first.posterior.has_spread else ""
+
+
+def with_note(self: Any, frame: Any) -> Any:
+    """A summary, with a note if its widths are not those of the data, or coefficients biased."""
+    first = self.machines_[0]
     notes = [frame.attrs["note"]] if "note" in frame.attrs else []
-    if why and is_among(self.width, ("data",)) and first.posterior.has_spread:
-        notes.append(MODEL_WIDTH.format(why=why))
+    if note := note_of_width(self):
+        notes.append(note)
+    if first.model.has_gates and first.draws is None and first.posterior.has_spread:
+        notes.append(SURE)
     if first.draws is None and any(each and each.cells for each in first.state.latents):
         notes.append(FILLED)
+    if filled := self.encoding_.flagged:
+        names = self._input_names()
+        which = ", ".join(repr(str(names[j])) for j in filled[:SHOWN])
+        more = f" and {len(filled) - SHOWN} more" if len(filled) > SHOWN else ""
+        instead = "missing='model', inference='gibbs'"
+        if not self._has_imputer:
+            instead = "a term Missing(Columns(...)) and inference='gibbs'"
+        notes.append(MEANS.format(which=which + more, instead=instead))
     if notes:
         frame.attrs["note"] = " ".join(notes)
     return frame

@@ -42,7 +42,7 @@ def warning_of(name: str, fit: Fit, data: Training, columns: bool = True) -> str
             "columns tell nothing about the labels, or the model cannot use what they tell: look "
             f"for labels in a wrong order and for columns that are not there, and {_other(name)}."
         )
-    if not columns:
+    if not columns or data.is_repeated:  # a row with soft labels is not left out with its copies
         return ""
     plain = logistic_losses(data, held.codes)
     if plain is None:

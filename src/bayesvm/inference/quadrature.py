@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -40,6 +40,8 @@ from ..likelihoods import Likelihood
 from ..likelihoods.tight import Tight
 from ..model.model import Problem
 from .loop import State
+
+T = TypeVar("T")
 
 NODES = np.linspace(-1.0, 1.0, 25)  # of the trapezoidal rule
 TURN = 0.25  # width of the bend between nodes on either side of a mode
@@ -104,9 +106,9 @@ class GroupRows:
     def at(self, beta: Array, t: float, reach: Reach) -> Sums:
         """The log likelihood of (beta, t) and its derivatives, by nodes in ``reach``."""
         p = beta.size
-        value, slope, bend = 0.0, np.zeros(p + 1), np.zeros((p + 1, p + 1))
+        value, bend = 0.0, np.zeros((p + 1, p + 1))
         mean, var, lean = np.empty(self.G), np.empty(self.G), np.empty((self.G, p))
-        found, gram = np.empty((3, self.G)), np.zeros((p, p))
+        found, gram, scores = np.empty((3, self.G)), np.zeros((p, p)), np.empty((self.G, p + 1))
         for rows, groups in self.parts():
             A, z, c = self.A[rows], self.z[rows], self.c[rows]
             codes, G = self.codes[rows] - groups.start, groups.stop - groups.start
@@ -138,8 +140,6 @@ class GroupRows:
             var[groups] = np.einsum("gk,gk->g", gap, u)
             Eq = np.einsum("gk,gk->g", w, q)
             cw = c[:, None] * w[codes]
-            slope[:p] += A.T @ np.einsum("nk,nk->n", cw, local.g)
-            slope[p] += float((Eq - 0.5).sum())
             h = np.einsum("nk,nk->n", cw, local.h)
             gram += (A * h[:, None]).T @ A
             # scores of the groups at each node, less their means, times the root of the weight
@@ -149,13 +149,15 @@ class GroupRows:
                 score[..., j] = member @ (A[:, j, None] * local.g)
             score[..., p] = q
             lean[groups] = np.einsum("gk,gkj->gj", gap, score[..., :p])
-            score -= np.einsum("gk,gkj->gj", w, score)[:, None]
+            scores[groups] = np.einsum("gk,gkj->gj", w, score)
+            score -= scores[groups, None]
             score *= root[..., None]
             flat = score.reshape(-1, p + 1)
             bend -= flat.T @ flat
             bend[p, p] += float(Eq.sum())
         bend[:p, :p] += gram
-        return Sums(value, slope, bend, gram, mean, var, lean, Reach(*found))
+        scores[:, p] -= 0.5
+        return Sums(value, scores, bend, gram, mean, var, lean, Reach(*found))
 
 
 class Reach(NamedTuple):
@@ -197,13 +199,30 @@ class Sums(NamedTuple):
     """The log likelihood of (beta, t), and moments of the groups' effects given these."""
 
     value: float
-    slope: Array  # (p + 1,)
+    scores: Array  # (G, p + 1), first derivatives, group by group
     bend: Array  # (p + 1, p + 1), minus the second derivatives
     gram: Array  # (p, p), those of beta with the groups held
     mean: Array  # (G,)
     var: Array  # (G,)
     lean: Array  # (G, p), derivative of the means in beta
     reach: Reach
+
+    @property
+    def slope(self) -> Array:
+        out: Array = self.scores.sum(axis=0)
+        return out
+
+
+class Marginal(NamedTuple):
+    """Derivatives of the log likelihood without the groups' effects, at its penalised mode.
+
+    Those of beta come first; parameters of the effects' covariance may follow.
+    """
+
+    beta: Array  # (p,)
+    P: Array  # (q,), prior precisions
+    bend: Array  # (q, q), minus the second derivatives
+    scores: Array  # (G, q), first derivatives, group by group
 
 
 class Point(NamedTuple):
@@ -248,7 +267,15 @@ def integrate_groups(problem: Problem, state: State) -> Integrated | None:
     return finite(lambda: _Search(problem, state).run()) if can_integrate(problem) else None
 
 
-def finite(search: Callable[[], Integrated | None]) -> Integrated | None:
+def marginal(problem: Problem, state: State) -> Marginal | None:
+    """Derivatives with the groups integrated out, from a state near the mode.
+
+    ``None`` where that cannot be done.
+    """
+    return finite(lambda: _Search(problem, state).marginal()) if can_integrate(problem) else None
+
+
+def finite(search: Callable[[], T | None]) -> T | None:
     """What a search finds; ``None`` where numbers overflow or a precision is singular."""
     try:
         with np.errstate(invalid="raise", over="raise", divide="raise"):
@@ -281,6 +308,19 @@ class _Search:
                     break
             points = edge[:0:-1] + points if sign < 0 else points + edge[1:]
         return self._mixed(points)
+
+    def marginal(self) -> Marginal:
+        """Derivatives in beta and t; in beta alone where the rows tell too little of t."""
+        t, beta, _, _ = self._top()
+        P, p, e = self._precision(), self.p, 1e-2
+        found = self.rows.at(beta, t, self.reach)
+        low, mid, high = (self._log_prior(t + d) for d in (-e, 0.0, e))
+        own = max(0.0, -(high - 2 * mid + low) / e**2)
+        cross = found.bend[:p, p]
+        inner = np.linalg.solve(found.bend[:p, :p] + np.diag(P), cross)
+        if found.bend[p, p] + own - cross @ inner > FLAT:
+            return Marginal(beta, np.append(P, own), found.bend, found.scores)
+        return Marginal(beta, P, found.bend[:p, :p], found.scores[:, :p])
 
     def _precision(self) -> Array:
         P = np.empty(self.p)

@@ -27,7 +27,7 @@ from ..likelihoods import Likelihood
 from ..likelihoods.tight import Tight
 from ..model.model import Problem
 from .loop import State
-from .quadrature import HELD, Integrated, can_integrate, finite
+from .quadrature import HELD, Integrated, Marginal, can_integrate, finite
 
 NODES = {2: 9, 3: 5}  # along each axis, by the number of effects
 ROUNDS = 30  # of coefficients and covariance in turn
@@ -81,7 +81,7 @@ class SlopeRows:
         log_k = log_k + 0.5 * np.square(X).sum(axis=1)
         Lambda = np.linalg.inv(Sigma)
         half = 0.5 * np.linalg.slogdet(Lambda)[1] - 0.5 * r * LOG_2PI
-        value, slope, bend = 0.0, np.zeros(p), np.zeros((p, p))
+        value, scores, bend = 0.0, np.empty((self.G, p)), np.zeros((p, p))
         mean, cov = np.empty((self.G, r)), np.empty((self.G, r, r))
         lean = np.empty((self.G, r, p))
         ends = np.searchsorted(self.codes, np.arange(self.G + 1))
@@ -107,16 +107,16 @@ class SlopeRows:
             gap = u - m[:, None]
             cov[some] = np.einsum("gk,gki,gkj->gij", w, gap, gap)
             cw = c[:, None] * w[codes]
-            slope += A.T @ np.einsum("nk,nk->n", cw, local.g)
             bend += (A * np.einsum("nk,nk->n", cw, local.h)[:, None]).T @ A
             score = np.empty((G, len(X), p))
             for j in range(p):
                 score[..., j] = member @ (A[:, j, None] * local.g)
             lean[some] = np.einsum("gk,gki,gkj->gij", w, gap, score)
-            score -= np.einsum("gk,gkj->gj", w, score)[:, None]
+            scores[some] = np.einsum("gk,gkj->gj", w, score)
+            score -= scores[some, None]
             flat = (score * np.sqrt(w)[..., None]).reshape(-1, p)
             bend -= flat.T @ flat
-        return Sums(value, slope, bend, mean, cov, lean)
+        return Sums(value, scores, bend, mean, cov, lean)
 
 
 class About(NamedTuple):
@@ -130,11 +130,16 @@ class Sums(NamedTuple):
     """The log likelihood of (beta, Sigma), and moments of the groups' effects given these."""
 
     value: float
-    slope: Array  # (p,)
+    scores: Array  # (G, p), first derivatives, group by group
     bend: Array  # (p, p), minus the second derivatives
     mean: Array  # (G, r)
     cov: Array  # (G, r, r)
     lean: Array  # (G, r, p), derivative of the means in beta
+
+    @property
+    def slope(self) -> Array:
+        out: Array = self.scores.sum(axis=0)
+        return out
 
     @property
     def about(self) -> About:
@@ -157,6 +162,16 @@ def integrate_slopes(problem: Problem, state: State) -> Integrated | None:
     if problem.model.likelihood.is_kinked or not can_integrate(problem, tuple(NODES)):
         return None
     return finite(lambda: _Climb(problem, state).run())
+
+
+def marginal_of_slopes(problem: Problem, state: State) -> Marginal | None:
+    """Derivatives with the groups integrated out, for the covariance that fits best.
+
+    ``None`` where that cannot be done.
+    """
+    if problem.model.likelihood.is_kinked or not can_integrate(problem, tuple(NODES)):
+        return None
+    return finite(lambda: _Climb(problem, state).marginal())
 
 
 class _Climb:
@@ -184,6 +199,14 @@ class _Climb:
             if np.max(np.abs(move)) < STEP:
                 break
         return self._joined(phi, (vectors / values) @ vectors.T, points)
+
+    def marginal(self) -> Marginal | None:
+        """Derivatives in beta, where more nodes would change little."""
+        self._alternate()
+        if not self._is_exact():
+            return None
+        found = self.rows.at(self.beta, self._state(self.phi).covariance, self.about)
+        return Marginal(self.beta, self._precision(), found.bend, found.scores)
 
     def _is_exact(self) -> bool:
         """Whether more nodes would change little: groups may be too skewed for these rules."""

@@ -103,6 +103,11 @@ class Calibrated(Link):
     def offset(self) -> float:
         return self.b / self.a
 
+    @property
+    def uncertainty(self) -> Array | None:
+        """The covariance of the numbers in which :meth:`slopes` are; ``None`` if not known."""
+        return self.cov
+
     def score(self, m: Array, v: Array) -> Array:
         out: Array = (m + self.offset) / np.sqrt(1.0 + self.c * v)
         return out
@@ -122,7 +127,7 @@ class Calibrated(Link):
         return out
 
     def slopes(self, m: Array, v: Array) -> Array:
-        """Derivatives of the log odds in the numbers that ``cov`` is of, those first."""
+        """Derivatives of the log odds in the numbers that are uncertain, those first."""
         q = 1.0 + self.c * v
         root, part, z = np.sqrt(q), 1.0 - 1.0 / q, self.logit(m, v)
         return np.stack([self.a * (m - self.centre) / root - z * part, 1.0 / root, -0.5 * z * part])

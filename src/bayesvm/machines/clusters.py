@@ -1,15 +1,25 @@
 r"""The width of coefficients that all groups share, from sums of slopes over groups.
 
 Rows of a group may depend on each other beyond the effects of the group.  What is independent are
-groups, with the slopes :math:`s_g = \sum_{i\in g} g_i x_i` of the likelihood with the effects
-integrated out.  With the covariance *W* of the shared coefficients, its precision less the prior's
-:math:`H = W^{-1} - P` and *s* of :func:`~bayesvm.machines.width.prior_scale`, their variances are
-the diagonal of
+groups, with the slopes :math:`s_g` of the likelihood with the effects integrated out, and minus its
+second derivatives *H*.  By Fisher's identity
 
-.. math:: W (J + sP) W, \qquad J = \frac{G}{G - 1}\sum_g s_g s_g^\top \quad\text{or}\quad J = H,
+.. math:: s_g = E\Bigl[\sum_{i\in g} g_i(u)\, x_i \Bigm| y\Bigr],
 
-whichever is larger: with few groups *J* is uncertain.  Of several factors each is taken in turn.
-Correlations are those of the posterior, and effects of groups follow the coefficients as in it.
+the mean of the slopes over the posterior of the group's effects *u*.  With :math:`W = (H + P)^{-1}`
+and *t* the mean of :math:`P_jE\theta_j^2` as in :mod:`~bayesvm.machines.width`, variances of the
+shared coefficients are the diagonal of
+
+.. math:: W (J + tP) W, \qquad J = \frac{G + 2}{G - 1}\sum_g s_g s_g^\top \quad\text{or}\quad J = H,
+
+whichever is larger: with few groups *J* is uncertain, which the factor 1 + 2 / G of Student's
+distribution in it counts too.  For the same reason correlations are those with
+:math:`(GJ + qH) / (G + q)` in the place of *J*, for *q* coefficients.  Of one factor *J* and *H*
+are found by quadrature, at the mode of the shared coefficients and, with one effect a group, of
+the logarithm of its variance together, whatever scheme was run.  Of several factors, and where a
+quadrature cannot be done, the posterior of the effects is taken to be Gaussian with its mean and
+covariance, and each factor is taken in turn.  Effects of groups follow the coefficients as in the
+posterior.
 """
 
 from __future__ import annotations
@@ -18,10 +28,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from ..core.precision import split
 from ..core.types import Array, Coef
 from ..gaussian.arrow import ArrowCovariance
+from ..inference.loop import State
+from ..inference.quadrature import Marginal, marginal
+from ..inference.slopes import marginal_of_slopes
 from ..model.model import Problem
 from .posterior import DrawsPosterior, GaussianPosterior, Posterior
 from .width import EIGEN, FREE, Width, gaussian, prior_scale, tight
@@ -31,28 +45,29 @@ HELD = 2**24  # numbers that sums over groups may take
 
 @dataclass(frozen=True)
 class ClusteredWidth(Width):
-    """Factors of the standard deviations of the shared coefficients; ``by`` for all others."""
+    """A linear map of the shared coefficients; a factor ``by`` of the variances of all others."""
 
-    shared: Array = field(default_factory=lambda: np.empty(0))
+    shared: Array = field(default_factory=lambda: np.empty((0, 0)))  # (p, p), upper triangular
 
     @property
     def is_factor(self) -> bool:
         return False
 
     def posterior(self, post: Any, of_link: bool = False) -> Posterior:
-        k, p = np.sqrt(self.by), self.shared.size
+        k, p = np.sqrt(self.by), len(self.shared)
         if isinstance(post, DrawsPosterior):
             gap = post.theta - post.mean
             own, rest = gap[..., :p], gap[..., p:]
             flat = gap.reshape(-1, gap.shape[-1])
             follow = np.linalg.lstsq(flat[:, :p], flat[:, p:], rcond=None)[0]
-            moved = [self.shared * own, k * rest + ((self.shared - k) * own) @ follow]
-            return DrawsPosterior(post.mean + np.concatenate(moved, axis=-1), post.pairs)
+            moved = own @ self.shared.T
+            gaps = [moved, k * rest + (moved - k * own) @ follow]
+            return DrawsPosterior(post.mean + np.concatenate(gaps, axis=-1), post.pairs)
         cov = post.coef.cov
-        scale = np.append(self.shared, np.full(cov.q - p, k))
-        e = cov.groups
+        L, e = cov.L / k, cov.groups
+        L[:p] = solve_triangular(self.shared, cov.L[:p], trans=1)
         groups = replace(e, R=e.R / k, U=e.U / k, V=None if e.V is None else e.V / k)
-        return GaussianPosterior(Coef(post.mean, ArrowCovariance(cov.L / scale[:, None], groups)))
+        return GaussianPosterior(Coef(post.mean, ArrowCovariance(L, groups)))
 
 
 def clustered(problem: Problem, post: Any, priors: Any, width: Width | None) -> Width | None:
@@ -65,29 +80,72 @@ def clustered(problem: Problem, post: Any, priors: Any, width: Width | None) -> 
     few = problem.weight < model.width or (drawn and post.flat.shape[0] <= 2 * model.width)
     if few or not 0 < p <= EIGEN or sum(sizes) * p > HELD or not np.all(np.isfinite(split(P)[0])):
         return width
-    problem = problem.with_likelihood(tight(model.likelihood))
+    state = State(gaussian(post), priors)
+    several = model.terms[-1].prior.is_blocked
+    found = (marginal_of_slopes if several else marginal)(problem, state)
+    V = _approximate(problem, post, P, p, sizes) if found is None else _exact(found)
+    W = post.covariance(slice(0, p))
+    V = _at_least(V, width.by * np.diag(W))
+    try:
+        old, new = (np.linalg.cholesky(np.linalg.inv(x)) for x in (W, V))
+    except np.linalg.LinAlgError:
+        return width
+    return ClusteredWidth(width.by, shared=solve_triangular(new, old.T, lower=True, trans=1))
+
+
+def _exact(found: Marginal) -> Array:
+    """The covariance of the shared coefficients with the effects integrated out."""
+    p, W = found.beta.size, np.linalg.inv(found.bend + np.diag(found.P))
+    pull = found.P.copy()
+    pull[:p] = _pull(W[:p, :p], found.beta, found.P[:p])
+    return _sandwich(W, found.P, pull, [found.scores])[:p, :p]
+
+
+def _approximate(problem: Problem, post: Any, P: Any, p: int, sizes: list[int]) -> Array:
+    """The same with the posterior of all effects taken to be Gaussian."""
+    drawn, likelihood = isinstance(post, DrawsPosterior), problem.model.likelihood
+    problem = problem.with_likelihood(tight(likelihood))
     coef, mean = gaussian(post), post.mean
-    if drawn or model.likelihood is not problem.model.likelihood:
+    if drawn or likelihood is not problem.model.likelihood:
         # the covariance of a bound is too small, and draws are of priors that vary
         sums = problem.slopes(coef)
         coef = Coef(coef.mean, ArrowCovariance.of(sums.A, P))
         if drawn:  # a Newton step: the error of their mean would count as an effect
             mean = mean + coef.cov.solve(sums.g - P * mean)
-    W, ends = coef.cov.block(slice(0, p)), np.cumsum(sizes)[:-1]
-    pull = _pull(W, mean[:p], split(P)[0][:p])
-    variance = np.diag(W) + np.square(W) @ (pull - split(P)[0][:p])
-    for each in np.split(problem.slopes_by_group(coef), ends):
-        moved, G = each @ W, np.count_nonzero(np.any(each != 0.0, axis=1))
-        across = G / max(G - 1.0, 1.0) * np.sum(np.square(moved), axis=0)
-        variance = np.maximum(variance, across + np.square(W) @ pull)
-    ratio = variance / np.diag(post.covariance(slice(0, p)))
-    return ClusteredWidth(width.by, shared=np.sqrt(np.maximum(ratio, width.by)))
+    W, own = coef.cov.block(slice(0, p)), split(P)[0][:p]
+    scores = np.split(problem.slopes_by_group(coef), np.cumsum(sizes)[:-1])
+    return _sandwich(W, own, _pull(W, mean[:p], own), scores)
+
+
+def _sandwich(W: Array, P: Array, pull: Array, factors: list[Array]) -> Array:
+    """W(J + tP)W from the slopes of the groups of each factor; W(H + tP)W where that is larger."""
+    rest, moved = (W * pull) @ W, np.zeros_like(W)
+    model = W - (W * P) @ W
+    least = np.diag(model)
+    for scores in factors:
+        G = float(np.count_nonzero(np.any(scores != 0.0, axis=1)))
+        each = scores @ W
+        J = (1.0 + 2.0 / max(G, 1.0)) * G / max(G - 1.0, 1.0) * each.T @ each
+        moved += (G * J + P.size * model) / (G + P.size) / len(factors)
+        least = np.maximum(least, np.diag(J))
+    return _at_least(moved + rest, least + np.diag(rest), exact=True)
+
+
+def _at_least(V: Array, least: Array, exact: bool = False) -> Array:
+    """A covariance of the same correlations, with variances at least, or exactly, these."""
+    ratio = least / np.diag(V)
+    by = np.sqrt(ratio if exact else np.maximum(ratio, 1.0))
+    out: Array = V * np.outer(by, by)
+    return out
 
 
 def _pull(W: Array, mean: Array, P: Array) -> Array:
-    """Variances sP of the pull of the penalty; s is one where there hardly is any."""
+    """Variances tP of the pull of the penalty; t is one where there hardly is any."""
     held, out = np.diag(W) * P > FREE, P.copy()
     if held.any():
+        own = P[held]
         Q = np.linalg.inv(W[np.ix_(held, held)])  # of the held ones, the others averaged over
-        out[held] *= prior_scale(Q - np.diag(P[held]), Q @ mean[held], P[held])
+        A, aim = Q - np.diag(own), Q @ mean[held]
+        V = np.linalg.inv(A + np.diag(own / prior_scale(A, aim, own)))
+        out[held] *= np.mean(own * (np.square(V @ aim) + np.diag(V)))
     return out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -15,7 +15,7 @@ from .calibration import decisive
 from .classes import ClassLink, Separate, class_bands, class_odds, normalised
 from .extrapolation import Extrapolation
 from .leave_one_out import Moments
-from .machine import Machine
+from .machine import Machine, r_hat_of
 from .prediction_sets import LeftOut
 
 DRAWS = 2000  # joint draws of several classes from which an interval is taken, about,
@@ -109,21 +109,46 @@ class Fit:
         paths = [np.asarray(m.path) for m in self.machines]
         return paths[0] if self.is_binary or self.is_joint else paths
 
-    def unfinished(self, name: str) -> str:
-        """A warning if the fit has not converged; none if a callback has ended it."""
+    def unfinished(self, name: str, columns: Sequence[str] = ()) -> str:
+        """A warning if the fit has not converged; none if a callback has ended it.
+
+        ``columns`` are names of the columns that have coefficients.
+        """
         if self.converged or self.stopped:
             return ""
         worst = max(abs(m.change) for m in self.machines)
         if any(m.draws is not None for m in self.machines):
             few = "too few draws to judge the chains. " if np.isnan(worst) else ""
             return (
-                f"{few}the chains do not agree yet (R-hat up to {worst:.3g}). Draw more, burn in "
-                "longer, or give the prior a lighter tail."
+                f"{few}the chains do not agree yet (R-hat up to {worst:.3g}"
+                f"{self._least_agreed(columns)}). Draw more, burn in longer, or give the prior a "
+                "lighter tail."
             )
         return (
             f"{name} stopped after {self.n_iter} iterations with the bound still moving by "
             f"{worst:.3g}. Raise max_iter or loosen tol if it matters."
         )
+
+    def _least_agreed(self, columns: Sequence[str]) -> str:
+        """Which coefficient has the largest R-hat, in words; empty if that is not known."""
+        machine = max(self.machines, key=lambda m: abs(m.change))
+        if not isinstance(machine, Machine) or machine.draws is None or np.isnan(machine.change):
+            return ""
+        each = r_hat_of(machine.draws)
+        if each.size != machine.model.width or not np.any(np.isfinite(each)):
+            return ""
+        j = int(np.nanargmax(each))
+        pairs = zip(machine.model.terms, machine.model.slices, strict=True)
+        term, where = next(pair for pair in pairs if pair[1].start <= j < pair[1].stop)
+        design, width = term.design, where.stop - where.start
+        if term.design.is_grouped:
+            return f", of an effect of the groups {term.name!r}"
+        if term.name == "intercept":
+            return ", of the intercept"
+        labels = design.labels(columns) if design.has_labels and columns else list(columns)
+        if len(labels) == width:
+            return f", of {str(labels[j - where.start])!r}"
+        return f", of a coefficient of the term {term.name!r}"
 
     # ----- predictions
 

@@ -401,9 +401,14 @@ def _with_groups(problem: Problem, ascent: Ascent) -> tuple[Machine, Problem]:
 
 def disagreement(draws: Draws) -> float:
     """The largest R-hat of coefficients that the rows inform."""
+    return float(np.max(r_hat_of(draws)))
+
+
+def r_hat_of(draws: Draws) -> Array:
+    """R-hat of each coefficient, or of its indicator where a prior selects."""
     if draws.inclusion is not None:  # indicators mix slowest
-        return float(np.max(indicator_r_hat(draws.theta != 0)))
-    return float(np.max(r_hat(draws.theta[:, :: max(1, draws.theta.shape[1] // JUDGED)])))
+        return indicator_r_hat(draws.theta != 0)
+    return r_hat(draws.theta[:, :: max(1, draws.theta.shape[1] // JUDGED)])
 
 
 def from_draws(problem: Problem, draws: Draws, worst: float) -> Machine:

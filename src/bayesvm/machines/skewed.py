@@ -73,6 +73,17 @@ class Skewed(Calibrated):
         out: Array = stretched(bent(s, self.skew) / np.sqrt(1.0 + self.c * v), self.tail) / self.a
         return out
 
+    @property
+    def uncertainty(self) -> Array | None:
+        return self.cov if self.spread is None else COUNTED * self.spread.cov
+
+    def slopes(self, m: Array, v: Array) -> Array:
+        if self.spread is None:
+            return super().slopes(m, v)
+        x, centre, _, _ = self.spread
+        own = np.exp(x[0]) * (m - centre)
+        return _derivatives(own, own + x[1], 1.0 + self.c * v, x[3], x[4]).each
+
     def band(
         self, f: Array, m: Array, v: Array, levels: tuple[float, ...], known: Array | float = 1.0
     ) -> Array:

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from ..core.types import Array, Coef, Rows
 from ..designs import Intercept
-from ..gaussian.columns import Arrow
+from ..gaussian.columns import Arrow, plain
 from ..machines.diagnostics import ess, r_hat
 from ..machines.machine import Machine
 from ..machines.posterior import GaussianPosterior
@@ -121,11 +121,19 @@ class Terms:
                 out[read] *= 1.0 - (chance[where] if single else 1.0)
         return 1.0 - out
 
-    def partial(self, X: Any) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Mean and standard deviation of what each term adds to f at rows, by its name."""
+    def partial(self, X: Any, level: bool = True) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Mean and standard deviation of what each term adds to f at rows, by its name.
+
+        Without their ``level``, smooth functions are less their averages over the rows, which the
+        first intercept then has.
+        """
         mean, std, model = {}, {}, self.machines[0].model
+        moved = {} if level else _levels(self.machines[0], X)
         for k, term in enumerate(model.terms):
-            pairs = [_partial(machine, X, k) for machine in self.machines]
+            if k in moved:
+                pairs = [_moved(machine, X, k, moved) for machine in self.machines]
+            else:
+                pairs = [_partial(machine, X, k) for machine in self.machines]
             m, v = (np.stack(part, axis=1) for part in zip(*pairs, strict=True))
             mean[term.name], std[term.name] = m, np.sqrt(v)
             if len(pairs) == 1:
@@ -144,6 +152,31 @@ def centred(machine: Machine, k: int, X: Any, around: Any) -> tuple[Array, Array
     if not post.has_spread:
         return m, None
     return m, np.maximum(np.einsum("ij,jk,ik->i", C, post.covariance(where), C), 0.0)
+
+
+def _levels(machine: Machine, X: Any) -> dict[int, Array]:
+    """By the number of a term, what its columns are to be less: averages of smooth functions.
+
+    Of the first intercept they are those of all smooth functions, with the opposite sign.
+    """
+    model, out = machine.model, {}
+    for k, (term, where) in enumerate(zip(model.terms, model.slices, strict=True)):
+        if not (term.design.has_labels or term.design.is_grouped):
+            out[k] = np.zeros(model.width)
+            out[k][where] = plain(_alone(machine, X, k)[0])[:, where].mean(axis=0)
+    first = [k for k, term in enumerate(model.terms) if isinstance(term.design, Intercept)]
+    if out and first:
+        out[first[0]] = -np.sum(list(out.values()), axis=0)
+    return out
+
+
+def _moved(machine: Machine, X: Any, k: int, levels: dict[int, Array]) -> tuple[Array, Array]:
+    """Mean and variance of what term ``k`` adds to f, with other columns than its own."""
+    C = plain(_alone(machine, X, k)[0])  # those of groups, which are last, are zero
+    T = sparse.csr_array(C - levels[k][: C.shape[1]])
+    T.resize((C.shape[0], machine.model.width))
+    m, v = machine.reported.reported(T)
+    return m, np.broadcast_to(v, m.shape)
 
 
 def _alone(machine: Machine, X: Any, k: int) -> tuple[Any, Rows]:
