@@ -18,13 +18,14 @@ PIECE = 2**20  # labels looked at in one go
 CACHE_BYTES = 2**21  # a block's columns should fit a core's share of the cache
 
 
-def block_rows(K: int, wide: int = 0, least: int = 0) -> int:
+def block_rows(K: int, wide: int = 0, least: int = 0, sums: int = 2) -> int:
     """Rows per block: columns in cache, but enough rows that adding S up costs little.
 
-    Sums over groups are ``wide``; the K columns take ``least`` bytes or more.
+    Sums over groups are ``wide``; the K columns take ``least`` bytes or more.  There are ``sums``
+    rows for each column of S.
     """
     W = max(K, wide, 1)
-    return max(CACHE_BYTES // (8 * W), 2 * W, 64, least // (8 * max(K, 1)))
+    return max(CACHE_BYTES // (8 * W), sums * W, 64, least // (8 * max(K, 1)))
 
 
 @dataclass(frozen=True, eq=False)

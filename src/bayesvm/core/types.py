@@ -185,6 +185,10 @@ class Covariance:
         """Sigma / k: the covariance with k times as many rows."""
         raise NotImplementedError
 
+    def sketched(self, k: int) -> Covariance:
+        """A covariance of rank k whose quadratic forms are right on average."""
+        raise NotImplementedError
+
     def _columns(self, where: slice) -> Array:
         """Columns of Sigma, ``(K, p)``."""
         K = self.diag().size

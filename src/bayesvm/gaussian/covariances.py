@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg.lapack import dtrtri
 from scipy.sparse.linalg import LinearOperator, cg
 
 from ..core import arrays
@@ -39,6 +40,29 @@ PANEL = 128  # columns of a triangular root that are multiplied at a time
 
 
 @dataclass(frozen=True)
+class RootCovariance(Covariance):
+    """A covariance F F' held as its root F."""
+
+    root: Array
+
+    def quad(self, C: Columns) -> Array:
+        out: Array = double(arrays.squares(C @ like(self.root, C)))
+        return out
+
+    def diag(self) -> Array:
+        return np.einsum("ij,ij->i", self.root, self.root)
+
+    def solve(self, x: Array) -> Array:
+        return self.root @ (self.root.T @ x)
+
+    def block(self, where: slice) -> Array:
+        return self.root[where] @ self.root[where].T
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        return rng.standard_normal((n, self.root.shape[1])) @ self.root.T
+
+
+@dataclass(frozen=True)
 class FullCovariance(Covariance):
     """Covariance held as the Cholesky factor of the precision, ``L L' = Sigma^-1``."""
 
@@ -54,8 +78,8 @@ class FullCovariance(Covariance):
     @cached_property
     def root(self) -> Array:
         """F with F F' = Sigma, upper triangular."""
-        eye = np.eye(self.L.shape[0])
-        return solve_triangular(self.L, eye, lower=True, check_finite=False).T
+        inverse: Array = dtrtri(self.L, lower=1)[0]
+        return inverse.T
 
     def quad(self, C: Columns) -> Array:
         F, K = like(self.root, C), self.L.shape[0]
@@ -65,6 +89,14 @@ class FullCovariance(Covariance):
         ends = range(PANEL, K + PANEL, PANEL)  # what is below the diagonal of F is left out
         parts = (C[:, :end] @ F[:end, end - PANEL : end] for end in ends)
         return double(sum(arrays.squares(T) for T in parts))
+
+    def sketched(self, k: int) -> RootCovariance:
+        """A covariance of rank k whose quadratic forms are right on average.
+
+        The error of each is a share of about sqrt(2 / k); over many rows it averages out.
+        """
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], (self.L.shape[0], k))
+        return RootCovariance(self.root @ (signs / np.sqrt(k)))
 
     def block(self, where: slice) -> Array:
         return self.root[where] @ self.root[where].T

@@ -21,6 +21,7 @@ from ..model.model import Latents, Model, Problem, Product, States
 from .progress import Ascent, History, Mark, Progress, Watch, page_of, silent
 
 LONGEST_STEP = 256.0
+LAST_STEP = 100.0  # what a step of Newton's kind divides the gain that is left by, at least
 ROUNDING = 1e-14  # of f at a row, and so of a row's part in the bound
 
 
@@ -41,6 +42,7 @@ class Step(NamedTuple):
     bold: Callable[[float], Any] | None = None
     singular: bool = False  # the covariance is rounded so much that the bound may fall
     left: Callable[[], float] | None = None  # gain of the next step, where it can be foretold
+    sums: Stats | None = None  # over rows, at the state
 
 
 @dataclass(frozen=True)
@@ -120,9 +122,10 @@ def climb(
 
     The bound of a state is known from the pass that leaves it.  So a bold step, and the
     extrapolation of three states by ``longer``, are judged by a pass that is made anyway; one
-    that lowers the bound is dropped.  ``gain`` is that of a step of rate one, of the last or, where
-    it can be foretold, of the next; ``ahead()`` is the next state and whether it is a safe one,
-    ``rounding`` the error of the bound itself.
+    that lowers the bound is dropped.  ``gain`` is that of a step of rate one; ``ahead()`` is the
+    next state and whether it is a safe one, ``rounding`` the error of the bound itself.  Where the
+    gain of the next step can be foretold, the climb ends with that step, without a pass to see its
+    bound, as soon as a small share of the gain is all that would be left after it.
 
     All that an iteration depends on is kept at its top: a climb that is resumed from a checkpoint
     makes the same steps, bit for bit.
@@ -149,11 +152,22 @@ def climb(
     ahead = _ahead(here, pace)
 
     def ended(converged: bool, change: float, stopped: bool = False) -> Ascent:
+        final, bound = x, here.bound
+        if converged and here.left is not None and pace.rate == 1.0:
+            final, bound = ahead()[0], bound + here.left()
+            path.append(bound)
         if not stopped:
-            numbers = (here.bound, n_iter, converged, change)
-            page.keep(Mark(x, numbers, path, len(path), ended=True), now=True)
-        return Ascent(x, here.bound, path, n_iter, converged, change, stopped)
+            numbers = (bound, n_iter, converged, change)
+            page.keep(Mark(final, numbers, path, len(path), ended=True), now=True)
+        return Ascent(final, bound, path, n_iter, converged, change, stopped, sums=here.sums)
 
+    def left(there: Step, gain: float) -> float:
+        if there.left is None:
+            return gain
+        return there.left() / (LAST_STEP if pace.rate == 1.0 else 1.0)
+
+    if here.left is not None and settled(left(here, np.inf), here.bound, x, x, ahead):
+        return ended(True, change)
     while n_iter < max_iter:
         top = Mark(x, (n_iter, change, *astuple(pace)), path, len(path), trail)
         if x is not state:
@@ -180,9 +194,8 @@ def climb(
             ahead = _ahead(here, pace)
             continue
         gain, change, pace = gain / pace.rate, gain, pace.faster()
-        gain = gain if there.left is None else there.left()
         ahead = _ahead(there, pace)
-        converged = settled(gain, there.bound, x, new, ahead)
+        converged = settled(left(there, gain), there.bound, x, new, ahead)
         path.append(there.bound)
         stop = watch(Progress(stage, n_iter, max_iter, there.bound, change), new)
         if stop and x is not state:

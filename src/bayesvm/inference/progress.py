@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..core.tree import filled, leaves
-from ..core.types import Array
+from ..core.types import Array, Stats
 
 
 class Progress(NamedTuple):
@@ -50,7 +50,8 @@ class History(list[float]):
 class Ascent:
     """Where a deterministic scheme ended; ``bound`` is that of ``state``.
 
-    ``stopped`` is whether a callback has ended it.
+    ``stopped`` is whether a callback has ended it; ``sums`` are those over rows at the state, where
+    the climb had them and did not come from a checkpoint.
     """
 
     state: Any
@@ -60,6 +61,7 @@ class Ascent:
     converged: bool = False
     change: float = np.nan
     stopped: bool = False
+    sums: Stats | None = field(default=None, kw_only=True)
 
 
 # ---------------------------------------------------------------------------------------------

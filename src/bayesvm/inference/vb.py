@@ -21,6 +21,14 @@ from .progress import Ascent, Watch, silent
 
 THIN_ROWS = 20_000  # below this a full pass is cheaper than arranging a smaller one
 THIN_BY = 10
+WIDE = 256  # columns beyond which products of matrices take most of the time
+SKETCH = 8  # columns for each of a sketch of variances,
+FEWEST = 16  # and columns of one where only the mean is found,
+MOST_PULLS = 6  # in at most so many passes,
+MOST_ROUNDS = 4  # after each of at most so many matrices S,
+NEAR = 1e-4  # or until a step gains less than so much for each coefficient
+CLOSE = 3e-3  # gain of a step for each coefficient after which no further S is sketched,
+STEADY = 0.05  # if the covariance was scaled by no more than this
 MOST_THIN = 10**6  # rows that are gathered for a start,
 MOST_ENTRIES = 2**25  # and entries of them
 FEW_TOL = 1e-6  # tolerance of a fit to them,
@@ -165,6 +173,10 @@ class VB:
             rough = replace(self, bound="augmented", max_iter=min(self.max_iter, FIRST_PASSES))
             start, pace = rough.fit(problem, rng, start).state, Pace()
 
+        if problem.single and not problem.model.likelihood.is_kinked:
+            coef, _ = approach(problem, start.coef, start.priors, STEADY)
+            start = State(coef, start.priors)
+
         def settled(gain: float, bound: float, *_: Any) -> bool:
             return gain < self.tol * max(1.0, abs(bound))
 
@@ -251,7 +263,8 @@ def sweep(
 def tight_step(problem: Problem, state: State) -> Step:
     """A natural-gradient step of the tight bound.
 
-    With many rows, where a pass that only confirms is dear, the gain of the step is foretold.
+    With many rows or columns, where a pass that only confirms is dear, the gain of the step is
+    foretold.
     """
     model, (coef, priors, _) = problem.model, state
     stats, P = problem.stats(coef), model.precision(priors)
@@ -266,9 +279,75 @@ def tight_step(problem: Problem, state: State) -> Step:
     def left() -> float:
         return foretold_gain(coef, step(1.0), stats.g - P * coef.mean)
 
-    tells = problem.n >= THIN_ROWS and not any(t.prior.is_learned for t in model.terms)
     bound = float(stats.bound + model.bound(*state))
-    return Step(bound, bold=move, left=left if tells else None)
+    return Step(bound, bold=move, left=left if foretells(problem) else None, sums=stats)
+
+
+def sketched(problem: Problem, coef: Coef) -> Stats:
+    """Sums over rows with variances of f from a sketch of the covariance.
+
+    Its errors at single rows average out in the sums.
+    """
+    if not coef.cov.is_point:
+        coef = Coef(coef.mean, coef.cov.sketched(problem.model.width // SKETCH))
+    return problem.stats(coef)
+
+
+def approach(
+    problem: Problem, coef: Coef, priors: Any, steady: float, near: bool = False
+) -> tuple[Coef, Stats]:
+    """A distribution of theta close to the top of the tight bound of a wide model; sums over rows.
+
+    In turn S is made, for a step along the natural gradient, and the mean is found with that S in
+    place of the present one, until such a step gains little and the covariance did not have to be
+    scaled by more than ``steady`` for it.  Variances of f are sketched.  A start that is ``near``
+    has a covariance good enough to find the mean first.
+    """
+    P, K, scale = problem.model.precision(priors), problem.model.width, np.inf
+    if near:
+        coef, scale = settled_mean(problem, coef, P)
+    for _ in range(MOST_ROUNDS):
+        stats = sketched(problem, coef)
+        new = natural(coef, stats, P, 1.0)
+        gain = foretold_gain(coef, new, stats.g - P * coef.mean)
+        if gain < CLOSE * K and abs(scale - 1.0) < steady:
+            break
+        coef, scale = settled_mean(problem, new, P)
+    return new, stats
+
+
+def settled_mean(problem: Problem, coef: Coef, P: Any) -> tuple[Coef, float]:
+    r"""The mean at the top for a given covariance, by products with vectors; and a scale.
+
+    The covariance takes the place of the inverse curvature; it is scaled so that
+    :math:`\mathrm{tr}((S + P)\Sigma) = K`, which holds at the top.  Steps are combined so that the
+    gradient left by the last few is least (Anderson 1965), as conjugate gradients would do.
+    """
+    K, mean, scale, last = problem.model.width, coef.mean, 1.0, np.inf
+    small, own = coef.cov.sketched(FEWEST), float(P @ coef.cov.diag())
+    held: list[tuple[Array, Array, Array]] = []  # means, slopes and steps
+    for _ in range(MOST_PULLS):
+        pull = problem.pull(Coef(mean, small))
+        slope, scale = pull.g - P * mean, (float(pull.used) + own) / K
+        step = coef.cov.solve(slope) / scale
+        gain = 0.5 * float(step @ slope)
+        if not gain < 2.0 * last:
+            break
+        held, last, target = [*held, (mean, slope, step)], gain, mean + step
+        if len(held) > 1 and gain >= NEAR * K:
+            means, slopes, steps = (np.diff(x, axis=0) for x in zip(*held, strict=True))
+            share = np.linalg.lstsq(slopes @ steps.T, slopes @ step, rcond=None)[0]
+            target = target - share @ (means + steps)
+        mean = target
+        if gain < NEAR * K:
+            break
+    return Coef(mean, coef.cov.shrunk(scale)), scale
+
+
+def foretells(problem: Problem) -> bool:
+    """Whether gains of the tight bound are foretold: a pass is dear, and no prior is learned."""
+    model, is_dear = problem.model, max(problem.n / THIN_ROWS, problem.model.width / WIDE) >= 1.0
+    return is_dear and not any(t.prior.is_learned for t in model.terms)
 
 
 def foretold_gain(old: Coef, new: Coef, slope: Array) -> float:

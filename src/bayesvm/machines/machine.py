@@ -25,7 +25,7 @@ from ..inference.progress import Ascent, Watch, silent
 from ..inference.quadrature import integrate_groups
 from ..inference.rotated import Basis, Rotation, bases
 from ..inference.slopes import integrate_slopes
-from ..inference.vb import VB, learned
+from ..inference.vb import VB, foretells, learned
 from ..likelihoods.tight import Tight
 from ..model.latent import predict_rows, rows_with_entries
 from ..model.model import Model, Problem
@@ -297,15 +297,21 @@ def fit_machine(
     if fitted and problem.model.grouped and likelihood.normalised and machine.posterior.has_spread:
         fitted, probability = False, "normalised"
     some, share = problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
-    held = some.blocks.y, *machine.posterior.left_out(some), some.blocks.c * share
+    at = None  # moments of f that serve two ends
+    if problem.single and isinstance(machine.posterior, GaussianPosterior):
+        at = some.moments(machine.posterior.coef)
+        held = some.blocks.y, *machine.posterior.left_out(some, at), some.blocks.c * share
+        at = at if some is problem else None
+    else:
+        held = some.blocks.y, *machine.posterior.left_out(some), some.blocks.c * share
     link = None if fitted else plain_link(probability, likelihood)
     if link is None:
         link = (fit_skewed if curved else fit_link)(*_with_new_groups(machine, some, held))
     found = None
     if width == "data":
-        at = machine.posterior, machine.state.priors
+        known = machine.posterior, machine.state.priors
         rare = float(masses(held[0], held[-1]).min())
-        found = clustered(problem, *at, find_width(problem, *at, some, held, rare))
+        found = clustered(problem, *known, find_width(problem, *known, some, held, rare, at))
     return replace(machine, link=link, width=found), held
 
 
@@ -368,6 +374,7 @@ def find_posterior(
         small, near = tuned(small, start)
         start = near if isinstance(scheme, VB) or start is not None else None
         problem = with_priors(problem, small.model)
+        problem = replace(problem, single=small.single and turn is None)
     found = scheme.fit(small, rng, start=start, watch=watch, **options)
     result = found if turn is None else turn.back(found, rng)
     if isinstance(result, Draws):
@@ -394,7 +401,7 @@ def _with_groups(problem: Problem, ascent: Ascent) -> tuple[Machine, Problem]:
     likelihood = problem.model.likelihood
     if not isinstance(likelihood, Tight) and likelihood.implements("tight"):
         problem = problem.with_likelihood(Tight(likelihood))
-    machine = _from_ascent(problem, replace(ascent, state=found.state))
+    machine = _from_ascent(problem, replace(ascent, state=found.state, sums=None))
     name = problem.model.terms[-1].name
     return replace(machine, variances={name: found.variances}), problem
 
@@ -426,10 +433,11 @@ def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
     else:
         at_rows = None
         is_tight = isinstance(problem.model.likelihood, Tight) and problem.n <= CALIBRATION_ROWS
+        is_tight = is_tight and not foretells(problem)  # which ends with the step to the response
         if problem.model.has_gates:
             coef = gated_coef(coef, problem.model.gates(priors))
         elif problem.form == "arrow" or is_tight:
-            at_rows = response(problem, ascent.state)
+            at_rows = response(problem, ascent.state, ascent.sums)
         post = GaussianPosterior(coef, at_rows)
     end = (ascent.bound, ascent.path, ascent.n_iter, ascent.converged, ascent.change)
     machine = Machine(problem.model, post, ascent.state, ProbitLink(), *end, shape=problem.shape)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from scipy.special import logsumexp, ndtri
 
-from ..core.types import Array, Coef, Columns, Covariance, Rows
+from ..core.types import Array, Coef, Columns, Covariance, Rows, Stats
 from ..gaussian.columns import plain
 from ..gaussian.covariances import Point, blended, covariance
 from ..inference.draws import Pair
@@ -97,17 +97,24 @@ class GaussianPosterior:
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         return self.coef.mean + self.coef.cov.sample(n, rng)
 
-    def left_out(self, problem: Problem) -> tuple[Array, Array]:
+    def near(self, problem: Problem) -> Coef:
+        """The distribution under which rows are left out."""
+        if self.response is None or not isinstance(problem.model.likelihood, Tight):
+            return self.coef
+        return Coef(self.coef.mean, self.response)
+
+    def left_out(
+        self, problem: Problem, at: tuple[Array, Array] | None = None
+    ) -> tuple[Array, Array]:
         y, c = problem.blocks.y, problem.blocks.c
-        m, v = problem.moments(self.coef)
+        m, v = problem.moments(self.near(problem)) if at is None else at
         local, rest = problem.model.likelihood.expected(y, m, v), problem.outside()
         centre, left = leave_one_out(m, v - rest, local, c)  # a row informs coefficients only
-        if self.response is not None:
+        if self.response is not None and not isinstance(problem.model.likelihood, Tight):
             reach = problem.moments(Coef(self.coef.mean, self.response))[1] - rest
             bent = local.h > NEGLIGIBLE * local.w  # others are not in the Hessian
             own = np.where(bent, local.h, 0.0)
-            centre, wide = leave_one_out(m, reach, local._replace(w=own), c)
-            left = wide if isinstance(problem.model.likelihood, Tight) else left
+            centre = leave_one_out(m, reach, local._replace(w=own), c)[0]
         m, v = centre, left + rest
         if problem.latents:
             for part in _incomplete(problem):
@@ -133,15 +140,19 @@ class GaussianPosterior:
         return m - across * local.g / rest, v + local.w * across**2 / rest
 
 
-def response(problem: Problem, state: State) -> Covariance | None:
-    """Inverse Hessian of the bound at a state, for rows left out."""
+def response(problem: Problem, state: State, sums: Stats | None = None) -> Covariance | None:
+    """Inverse Hessian of the bound at a state, for rows left out.
+
+    ``sums`` are those over rows at the state, if they are known; under the tight bound they serve.
+    """
     curved = not isinstance(problem.model.likelihood, Tight)
-    stats = problem.at(state.latents).stats(state.coef, curved=curved)
+    if curved or sums is None:
+        sums = problem.at(state.latents).stats(state.coef, curved=curved)
     P, old = problem.model.precision(state.priors), state.coef.cov
     if not curved:
-        return blended(old, stats.S, P, 1.0)
+        return blended(old, sums.S, P, 1.0)
     try:
-        found = covariance(stats.H, P, retry=False)
+        found = covariance(sums.H, P, retry=False)
     except np.linalg.LinAlgError:  # few rows have any curvature
         return None
     # where classes are far apart none has, and along a flat prior the mean would diverge

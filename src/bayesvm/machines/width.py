@@ -27,17 +27,17 @@ multiplied by one number, :func:`factor`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
-from ..core import arrays
-from ..core.arrays import double, like
 from ..core.precision import scaled_cholesky
-from ..core.types import Array, Coef, Columns, Covariance
-from ..gaussian.covariances import FullCovariance
+from ..core.types import Array, Coef, Columns
+from ..gaussian.covariances import FullCovariance, RootCovariance
+from ..gaussian.forms import Dense
 from ..inference.draws import Pair
 from ..likelihoods import Likelihood
 from ..likelihoods.tight import Tight
@@ -49,7 +49,7 @@ from .posterior import DrawsPosterior, GaussianPosterior, Posterior
 FEW_ROWS = 50_000  # rows up to which A and J are found anew where the penalty is P / s,
 PASSES = 8  # at most so often,
 SETTLED = 0.05  # or until s changes by less than this share
-EIGEN = 600  # columns up to which s is found
+EIGEN = 600  # columns up to which s is found, and roots are by eigenvectors
 # Share of the curvatures below which slopes come from too few rows: 3 % of the columns with ten
 # positives among 100 simulated rows, none with fifty or among 1,000
 ALONE = 0.5
@@ -61,29 +61,6 @@ GRID = np.linspace(-8.0, 8.0, 97)
 SPREAD = 6.0
 MOST = 9.0  # factor of variances: where classes are far apart curvatures vanish
 MOST_FITTED = 0.5  # share of the rows that are not used up by a function, at least
-
-
-@dataclass(frozen=True)
-class RootCovariance(Covariance):
-    """A covariance F F' held as its root F."""
-
-    root: Array
-
-    def quad(self, C: Columns) -> Array:
-        out: Array = double(arrays.squares(C @ like(self.root, C)))
-        return out
-
-    def diag(self) -> Array:
-        return np.einsum("ij,ij->i", self.root, self.root)
-
-    def solve(self, x: Array) -> Array:
-        return self.root @ (self.root.T @ x)
-
-    def block(self, where: slice) -> Array:
-        return self.root[where] @ self.root[where].T
-
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
-        return rng.standard_normal((n, self.root.shape[1])) @ self.root.T
 
 
 @dataclass(frozen=True)
@@ -173,11 +150,18 @@ class Width:
 
 
 def find_width(
-    problem: Problem, post: Any, priors: Any, some: Problem, held: Held, rare: float
+    problem: Problem,
+    post: Any,
+    priors: Any,
+    some: Problem,
+    held: Held,
+    rare: float,
+    at: tuple[Array, Array] | None = None,
 ) -> Width | None:
     """The width of a posterior; ``held`` are moments of f without each of ``some`` rows.
 
-    ``rare`` is the weight of the rows of the rarer label, or of all rows with numbers.
+    ``rare`` is the weight of the rows of the rarer label, or of all rows with numbers; ``at`` are
+    moments of f at all rows, if they are known.
     """
     model = problem.model
     drawn_cells = model.is_latent and isinstance(post, DrawsPosterior)  # with the coefficients
@@ -193,7 +177,7 @@ def find_width(
     # a start of chains may have coefficients at zero, with precisions to match
     if plain and np.all(np.isfinite(P)) and not (model.is_latent or model.has_residual):
         try:
-            return matrices(problem, gaussian(post), P, rare)
+            return matrices(problem, gaussian(post), P, rare, at)
         except np.linalg.LinAlgError:
             pass
     m, v = some.moments(gaussian(post)) if isinstance(post, GaussianPosterior) else _at(some, post)
@@ -244,10 +228,16 @@ def tight(likelihood: Likelihood) -> Likelihood:
     return likelihood if isinstance(likelihood, Tight) else Tight(likelihood)
 
 
-def matrices(problem: Problem, coef: Coef, P: Array, rare: float) -> Width:
+def matrices(
+    problem: Problem,
+    coef: Coef,
+    P: Array,
+    rare: float,
+    at: tuple[Array, Array] | None = None,
+) -> Width:
     """Covariances of theta: of the estimate, and less what a link corrects.
 
-    ``rare`` as in :func:`find_width`.
+    ``rare`` and ``at`` as in :func:`find_width`.
     """
     is_tight = isinstance(problem.model.likelihood, Tight)
     problem = problem.with_likelihood(tight(problem.model.likelihood))
@@ -255,9 +245,13 @@ def matrices(problem: Problem, coef: Coef, P: Array, rare: float) -> Width:
     if not is_tight:  # the covariance of a bound is too small
         A = problem.slopes(coef).A.M
         coef = Coef(mean, _inverse(A, P))
-    sums = problem.slopes(coef)
+    if problem.single and is_tight and isinstance(coef.cov, FullCovariance):
+        sums = problem.slopes(coef, bent=False, at=at)  # the precision has the curvatures
+        sums = replace(sums, A=Dense(coef.cov.L @ coef.cov.L.T - np.diag(P)))
+    else:
+        sums = problem.slopes(coef)
     s, aim = _scaled(sums, mean, P)
-    for _ in range(PASSES if problem.n <= FEW_ROWS else 0):
+    for _ in range(PASSES if problem.n <= FEW_ROWS and np.any(s != 1.0) else 0):
         old, mean = s, np.linalg.solve(sums.A.M + np.diag(P / s), aim)
         sums = problem.slopes(Coef(mean, _inverse(sums.A.M, P / s)))
         s, aim = _scaled(sums, mean, P)
@@ -294,8 +288,13 @@ def _inverse(A: Array, P: Array) -> FullCovariance:
 
 def _root(A: Array, P: Array, M: Array) -> Array:
     """F with FF' the matrix (A + P)^-1 M (A + P)^-1."""
-    D, U = np.linalg.eigh(M)  # of the hinge, many rows have no slope
-    half, L = U * np.sqrt(np.maximum(D, 0.0)), scaled_cholesky(A + np.diag(P))[0]
+    L, half = scaled_cholesky(A + np.diag(P))[0], None
+    if M.shape[0] > EIGEN:
+        with suppress(np.linalg.LinAlgError):
+            half = np.linalg.cholesky(M)
+    if half is None:  # of the hinge, many rows have no slope
+        D, U = np.linalg.eigh(M)
+        half = U * np.sqrt(np.maximum(D, 0.0))
     out: Array = cho_solve((L, True), half, check_finite=False)
     return out
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..blocks import Blocks, DaskBlocks, balanced_rows
+from ..blocks import Blocks, DaskBlocks, balanced_rows, block_rows
 from ..core import arrays
 from ..core.arrays import joined
 from ..core.distributions import LOG_2PI
@@ -25,6 +25,7 @@ from ..gaussian.forms import sandwich
 from ..likelihoods import Likelihood
 from ..priors import Prior
 from .passes import (
+    Pull,
     Slopes,
     draw_block,
     expected,
@@ -32,6 +33,8 @@ from .passes import (
     group_slopes,
     moments,
     pass_block,
+    pull_block,
+    rounded,
     slope_block,
 )
 from .past import Past
@@ -230,6 +233,7 @@ class Problem:
     form: str = "dense"
     latents: Latents = ()
     past: Past | None = None  # sums over rows of a stream that are no longer stored
+    single: bool = False  # products of matrices in float32, see passes
 
     def at(self, latents: Latents) -> Problem:
         """The problem with these latent entries, if there are any."""
@@ -350,21 +354,42 @@ class Problem:
 
     def stats(self, coef: Coef, curved: bool = False) -> Stats:
         """Sums over all rows under a Gaussian of theta; with ``curved`` also H."""
-        read, lik, form = self.read, self.model.likelihood, self.form
+        read, lik, form, single = self.read, self.model.likelihood, self.form, self.single
         sums: Stats = self.engine.sum(
-            lambda b: pass_block(read(b), b.y, b.c, coef, lik, form, curved), self.blocks
+            lambda b: pass_block(read(b), b.y, b.c, coef, lik, form, curved, single), self.blocks
         )
         if curved and sums.left:  # more than a little if almost no row is near the margin
             share = float(sums.left / sums.weight)
             sums = replace(sums, H=sums.H + sums.S * share, left=0.0)
         return sums if self.past is None else sums + self.past.stats(coef, curved)
 
-    def slopes(self, coef: Coef) -> Slopes:
-        """Sums over all rows of curvatures and of squared slopes."""
-        read, lik, form = self.read, self.model.likelihood, self.form
-        sums: Slopes = self.engine.sum(
-            lambda b: slope_block(read(b), b.y, b.c, coef, lik, form), self.blocks
-        )
+    def pull(self, coef: Coef) -> Pull:
+        """Sums over all rows for the mean of theta alone."""
+        read, lik, blocks = self.read, self.model.likelihood, self.blocks
+        if blocks.in_memory and not self.engine.on_device and not blocks.remote:
+            # no matrix is summed: blocks need not be larger than the cache
+            blocks = replace(blocks, size=min(blocks.size, block_rows(self.model.width, sums=0)))
+        sums: Pull = self.engine.sum(lambda b: pull_block(read(b), b.y, b.c, coef, lik), blocks)
+        return sums
+
+    def slopes(
+        self, coef: Coef, bent: bool = True, at: tuple[Array, Array] | None = None
+    ) -> Slopes:
+        """Sums over all rows of squared slopes, and of curvatures if ``bent``.
+
+        ``at`` are moments of f at every row, if they are known.
+        """
+        read, lik, form, single = self.read, self.model.likelihood, self.form, self.single
+        size = self.blocks.size
+
+        def visit(b: Block) -> Slopes:
+            given, first = None, b.number * size
+            if at is not None:
+                m, v = (x[first : first + b.y.shape[0]] for x in at)
+                given = m, v
+            return slope_block(read(b), b.y, b.c, coef, lik, form, single, bent, given)
+
+        sums: Slopes = self.engine.sum(visit, self.blocks)
         return sums
 
     def slopes_by_group(self, coef: Coef) -> Array:
@@ -388,11 +413,11 @@ class Problem:
 
     def gram(self, weights: Array) -> Any:
         """S for given weights of rows."""
-        read, size, form = self.read, self.blocks.size, self.form
+        read, size, form, single = self.read, self.blocks.size, self.form, self.single
 
         def visit(b: Block) -> Any:
-            at = slice(b.number * size, b.number * size + b.y.shape[0])
-            return sandwich(read(b).C, weights[at], form)
+            at, C = slice(b.number * size, b.number * size + b.y.shape[0]), read(b).C
+            return sandwich(rounded(C) if single else C, weights[at], form)
 
         return self.engine.sum(visit, self.blocks)
 
@@ -433,10 +458,11 @@ class Problem:
 
     def moments(self, coef: Coef) -> tuple[Array, Array]:
         """Mean and variance of f at every row."""
-        read = self.read
+        read, single = self.read, self.single
 
         def visit(b: Block) -> tuple[Array, Array]:
-            m, v = moments(read(b), coef)
+            rows = read(b)
+            m, v = moments(rows, coef, rounded(rows.C) if single else None)
             return m, v + 0.0 * m  # an array in the library of m
 
         m, v = zip(*self.engine.collect(visit, self.blocks), strict=True)

@@ -4,7 +4,9 @@
 theta, and returns the sums that inference needs.  The form of S, the array library of the columns
 and the engine that adds up blocks can all be exchanged without changing it.  Columns may be
 float32, and products with them are computed in float32; likelihood contributions and sums are
-float64, and their size does not depend on the number of rows.
+float64, and their size does not depend on the number of rows.  Where only products of matrices are
+to be ``single``, variances of f and S are computed from columns rounded to float32, the mean of f
+and the gradient from the columns themselves: then the mean of theta is as exact as otherwise.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import numpy as np
 
 from ..core import arrays
 from ..core.arrays import double, like, pick
-from ..core.types import Array, Coef, Hidden, Local, Rows, Stats
+from ..core.types import Array, Coef, Columns, Hidden, Local, Rows, Stats
 from ..gaussian.columns import plain
 from ..gaussian.forms import corners, sandwich, summed_covariances
 from ..likelihoods import Likelihood
@@ -26,19 +28,46 @@ LEAST_REST = 0.02  # share of a row's variance that others leave, at least, for 
 
 
 def pass_block(
-    rows: Rows, y: Array, c: Array, coef: Coef, likelihood: Likelihood, form: str, curved: bool
+    rows: Rows,
+    y: Array,
+    c: Array,
+    coef: Coef,
+    likelihood: Likelihood,
+    form: str,
+    curved: bool,
+    single: bool = False,
 ) -> Stats:
     """Sums over a block of rows under a Gaussian of theta: for VB, EM and SVI."""
-    m, v = moments(rows, coef)  # of f at each row
+    short = rounded(rows.C) if single else rows.C
+    m, v = moments(rows, coef, short)  # of f at each row
     local = Local(*(c * x for x in likelihood.expected(y, m, v)))  # contribution of each row
-    return gather(rows, local, form, curved, coef.mean)
+    return gather(rows, local, form, curved, coef.mean, short)
+
+
+@dataclass(frozen=True)
+class Pull:
+    """Sums over rows for the mean alone; ``a + b`` joins two sets of rows."""
+
+    g: Array  # gradient
+    bound: Any
+    used: Any  # sum of w v: the trace of S Sigma
+
+    def __add__(self, other: Pull) -> Pull:
+        return Pull(self.g + other.g, self.bound + other.bound, self.used + other.used)
+
+
+def pull_block(rows: Rows, y: Array, c: Array, coef: Coef, likelihood: Likelihood) -> Pull:
+    """Sums over a block of rows without S: products with vectors if Sigma has a small rank."""
+    _, v, local = expected(rows, y, c, coef, likelihood)
+    g = double(rows.C.T @ like(local.g, rows.C))
+    return Pull(g, arrays.total(local.bound), arrays.total(local.w * v))
 
 
 @dataclass(frozen=True)
 class Slopes:
     """Sums over rows for the width of an estimate; ``a + b`` joins two sets of rows."""
 
-    A: Any  # of curvatures
+    A: Any  # of curvatures, if these are summed
     J: Any  # of squared slopes, each without the row itself
     g: Array  # of slopes
 
@@ -47,17 +76,27 @@ class Slopes:
 
 
 def slope_block(
-    rows: Rows, y: Array, c: Array, coef: Coef, likelihood: Likelihood, form: str
+    rows: Rows,
+    y: Array,
+    c: Array,
+    coef: Coef,
+    likelihood: Likelihood,
+    form: str,
+    single: bool = False,
+    bent: bool = True,
+    given: tuple[Array, Array] | None = None,
 ) -> Slopes:
     """Sums over a block of rows: curvatures, and squares of slopes with a copy of the row left out.
 
     For a quadratic loss the slope at moments of f without the row is :math:`g / (1 - hv)` (HC3).  A
-    row of weight two is two rows.
+    row of weight two is two rows.  Curvatures are summed if ``bent``; ``given`` are moments of f.
     """
-    m, v = moments(rows, coef)
+    short = rounded(rows.C) if single else rows.C
+    m, v = moments(rows, coef, short) if given is None else given
     local, xp = likelihood.expected(y, m, v), arrays.of(m)
     out = local.g / xp.clip(1.0 - xp.clip(c, None, 1.0) * local.h * v, LEAST_REST, None)
-    A, J = sandwich(rows.C, c * local.h, form), sandwich(rows.C, c * out * out, form)
+    A = sandwich(short, c * local.h, form) if bent else 0.0
+    J = sandwich(short, c * out * out, form)
     return Slopes(A, J, double(rows.C.T @ like(c * local.g, rows.C)))
 
 
@@ -97,28 +136,42 @@ def expected(
     return m, v, likelihood.expected(y, m, v).times(c)
 
 
-def moments(rows: Rows, coef: Coef) -> tuple[Array, Array | float]:
-    """Mean and variance of f at each row."""
-    m, v = double(rows.C @ like(coef.mean, rows.C)), coef.cov.quad(rows.C) + rows.extra
+def rounded(C: Columns) -> Columns:
+    """Columns in float32, for products of matrices."""
+    return (
+        C.astype(np.float32) if arrays.is_numpy(C) else arrays.of(C).astype(C, arrays.of(C).float32)
+    )
+
+
+def moments(rows: Rows, coef: Coef, short: Columns = None) -> tuple[Array, Array | float]:
+    """Mean and variance of f at each row; ``short`` are the columns for the variance."""
+    spread = coef.cov.quad(rows.C if short is None else short)
+    m, v = double(rows.C @ like(coef.mean, rows.C)), spread + rows.extra
     if rows.V:
         return m, v + latent_variance(rows, coef)
     return m, v if arrays.is_numpy(m) else v + 0.0 * m  # other libraries need an array
 
 
 def gather(
-    rows: Rows, local: Local, form: str, curved: bool = False, mean: Array | None = None
+    rows: Rows,
+    local: Local,
+    form: str,
+    curved: bool = False,
+    mean: Array | None = None,
+    short: Columns = None,
 ) -> Stats:
     """Sum likelihood contributions over rows: S, g and the bound; with ``curved`` also H.
 
-    Rows with latent entries need the ``mean`` of theta too.
+    Rows with latent entries need the ``mean`` of theta too; ``short`` are the columns for S and H.
     """
-    S, g = sandwich(rows.C, local.w, form), double(rows.C.T @ like(local.g, rows.C))
+    short = rows.C if short is None else short
+    S, g = sandwich(short, local.w, form), double(rows.C.T @ like(local.g, rows.C))
     H, left, weight = None, 0.0, 0.0
     if curved:
         # rows far from the margin, often most, have almost no curvature
         bent, xp = local.h > NEGLIGIBLE * local.w, arrays.of(local.h)
         some = xp.nonzero(bent)[0]
-        H = sandwich(pick(rows.C, some), pick(local.h, some), form)
+        H = sandwich(pick(short, some), pick(local.h, some), form)
         left = arrays.total(xp.where(bent, xp.zeros_like(local.h), local.h))
         weight = arrays.total(local.w)
     for where, cells in rows.V:
