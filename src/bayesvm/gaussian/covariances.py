@@ -21,7 +21,7 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.sparse.linalg import LinearOperator, cg
 
 from ..core import arrays
-from ..core.arrays import double, like
+from ..core.arrays import double, like, through_upper
 from ..core.precision import (
     Precision,
     add_precision,
@@ -34,8 +34,6 @@ from ..core.types import Array, Columns, Covariance
 from .arrow import ArrowCovariance
 from .columns import scaled, squared
 from .forms import Bordered, Dense, Factored
-
-PANEL = 128  # columns of a triangular root that are multiplied at a time
 
 
 @dataclass(frozen=True)
@@ -58,13 +56,8 @@ class FullCovariance(Covariance):
         return solve_triangular(self.L, eye, lower=True, check_finite=False).T
 
     def quad(self, C: Columns) -> Array:
-        F, K = like(self.root, C), self.L.shape[0]
-        if K < 2 * PANEL or not isinstance(C, np.ndarray):
-            out: Array = double(arrays.squares(C @ F))
-            return out
-        ends = range(PANEL, K + PANEL, PANEL)  # what is below the diagonal of F is left out
-        parts = (C[:, :end] @ F[:end, end - PANEL : end] for end in ends)
-        return double(sum(arrays.squares(T) for T in parts))
+        parts = through_upper(C, like(self.root, C))
+        return double(sum(arrays.squares(T) for _, T in parts))
 
     def block(self, where: slice) -> Array:
         return self.root[where] @ self.root[where].T
