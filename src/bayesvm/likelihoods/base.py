@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
@@ -20,6 +20,14 @@ MANY = 200
 
 NODES, WEIGHTS = hermegauss(24)  # averages over a standard normal
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
+
+
+class Derivatives(NamedTuple):
+    """A log likelihood at known f, its gradient, and minus its second derivative."""
+
+    value: Array
+    g: Array
+    h: Array
 
 
 class Likelihood(ABC):
@@ -56,6 +64,11 @@ class Likelihood(ABC):
     def dual(self, u: Array, eps: float) -> Array:
         """Derivative of the smoothed loss at ``u = 1 - y f``; only where EM has an exact mode."""
         raise NotImplementedError
+
+    def derivatives(self, y: Array, f: Array) -> Derivatives:
+        """Log likelihood of rows at known f, its gradient, and minus its second derivative."""
+        local = self.expected(y, f, 0.0)
+        return Derivatives(local.bound, local.g, local.h)
 
     def log_odds(self, m: Array, v: Array) -> Array:
         """Log odds of the two labels under f ~ N(m, v)."""

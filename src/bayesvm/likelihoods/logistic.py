@@ -13,7 +13,7 @@ from scipy.special import expit, log_expit, ndtr
 from ..core import arrays
 from ..core.distributions import LOG_2PI, polya_gamma, polya_gamma_cumulants, polya_gamma_part
 from ..core.types import Array, Local
-from .base import NODES, WEIGHTS, Likelihood, summed
+from .base import NODES, WEIGHTS, Derivatives, Likelihood, summed
 
 _at, _share = leggauss(64)  # on (-1, 1); quantiles of the logistic law
 LOGITS, SHARES = np.log1p(_at) - np.log1p(-_at), _share / 2.0
@@ -75,6 +75,15 @@ class Logistic(Likelihood):
         )
         h = w + m * m * slope
         return Local(w, 0.5 * y - w * m, 0.5 * (y * m - xi) + arrays.log_expit(xi), h)
+
+    def derivatives(self, y: Array, f: Array) -> Derivatives:
+        z = y * f
+        e = np.exp(-np.abs(z))
+        s = 1.0 / (1.0 + e)
+        h = e * s
+        g = y * np.where(z > 0.0, h, s)
+        h *= s
+        return Derivatives(np.minimum(z, 0.0) - np.log1p(e), g, h)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
         r"""Without augmentation, by :math:`\log p = -E(e - yf)^+` with a logistic variable *e*."""
