@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -23,7 +23,7 @@ from ..inference.em import Mode
 from ..inference.gibbs import Gibbs
 from ..inference.loop import State
 from ..inference.progress import Ascent, Watch, silent
-from ..inference.quadrature import integrate_groups
+from ..inference.quadrature import can_integrate, integrate_groups
 from ..inference.rotated import Basis, Rotation, bases
 from ..inference.slopes import integrate_slopes
 from ..inference.vb import VB, learned
@@ -52,6 +52,7 @@ from .width import Wider, Width, find_width
 CALIBRATION_ROWS = 50_000  # enough for five numbers,
 CLASSES_ROWS = 20_000  # and for those of all classes
 JUDGED = 4000  # draws of a chain that are sorted to see whether chains agree
+ROUGH_TOL = 1e-5  # of a variational fit from which groups are integrated out
 AGREED = 1.1  # largest R-hat at which chains are taken to agree
 
 
@@ -388,28 +389,43 @@ def find_posterior(
         small, near = tuned(small, start)
         start = near if isinstance(scheme, VB) or start is not None else None
         problem = with_priors(problem, small.model)
-    found = scheme.fit(small, rng, start=start, watch=watch, **options)
+    grouped = isinstance(scheme, VB) and scheme.bound == "auto" and bool(problem.model.grouped)
+    rough = scheme
+    if grouped and can_integrate(problem):  # which starts from the fit and goes further
+        rough = replace(scheme, tol=max(scheme.tol, ROUGH_TOL))
+    found = rough.fit(small, rng, start=start, watch=watch, **options)
     result = found if turn is None else turn.back(found, rng)
     if isinstance(result, Draws):
         problem = result.typical(problem)
         machine = from_draws(problem, result, disagreement(found))
-    elif isinstance(scheme, VB) and scheme.bound == "auto" and problem.model.grouped:
-        machine, problem = _with_groups(problem, result)
+    elif grouped:
+
+        def finished() -> Ascent:
+            more = scheme.fit(small, rng, start=found.state, watch=watch, **options)
+            whole = replace(more, path=found.path + more.path, n_iter=found.n_iter + more.n_iter)
+            return whole if turn is None else turn.back(whole, rng)
+
+        machine, problem = _with_groups(problem, result, None if rough is scheme else finished)
     else:
         machine = _from_ascent(problem, result)
     return machine, problem.at(machine.state.latents)
 
 
-def _with_groups(problem: Problem, ascent: Ascent) -> tuple[Machine, Problem]:
+def _with_groups(
+    problem: Problem, ascent: Ascent, finished: Callable[[], Ascent] | None
+) -> tuple[Machine, Problem]:
     """The machine with groups integrated out, where that can be done.
 
-    Its rows then contribute what they do without a bound.
+    Its rows then contribute what they do without a bound.  A rough fit is ``finished`` where it
+    cannot be done.
     """
     found = None
     if not ascent.stopped:
         several = problem.model.terms[-1].prior.is_blocked
         found = (integrate_slopes if several else integrate_groups)(problem, ascent.state)
     if found is None:
+        if finished is not None and not ascent.stopped:
+            ascent = finished()
         return _from_ascent(problem, ascent), problem
     likelihood = problem.model.likelihood
     if not isinstance(likelihood, Tight) and likelihood.implements("tight"):
