@@ -159,8 +159,8 @@ def _by_group(A: Array, codes: Array, G: int, x: Array) -> Array:
     """Sums over the rows of each group of the products of columns A and x, ``(G, p, nodes)``."""
     n, p = A.shape
     at = (codes[:, None] * p + np.arange(p)).ravel()
-    sums = sparse.csc_array((A.ravel(), at, np.arange(0, n * p + 1, p)), shape=(G * p, n))
-    out: Array = (sums @ x).reshape(G, p, -1)
+    sums = sparse.csc_array((A.ravel(), at, p * np.arange(n + 1)), shape=(G * p, n))
+    out: Array = (sums @ x).reshape(G, p, x.shape[1])
     return out
 
 
