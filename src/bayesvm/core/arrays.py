@@ -16,6 +16,8 @@ from scipy import sparse, special
 
 from .types import Array
 
+PANEL = 128  # columns of a triangular matrix that are multiplied at a time
+
 
 class Composite:
     """Rows held in several arrays, which are cut, moved and joined together.
@@ -220,6 +222,21 @@ def squares(A: Any) -> Any:
     if isinstance(A, np.ndarray):
         return np.einsum("ij,ij->i", A, A)  # without the array of all squares
     return of(A).sum(A * A, axis=1)
+
+
+def through_upper(C: Any, F: Any) -> Iterator[tuple[slice, Any]]:
+    """Columns of C F, some at a time, for F upper triangular: what is below its diagonal is left
+    out.
+
+    By products of NumPy, during which other threads run; the triangular ones of SciPy stop them.
+    """
+    K = F.shape[0]
+    if K < 2 * PANEL or C.shape[0] == 1 or not isinstance(C, np.ndarray):
+        yield slice(0, K), C @ F
+        return
+    for first in range(0, K, PANEL):
+        some = slice(first, min(first + PANEL, K))
+        yield some, C[:, : some.stop] @ F[: some.stop, some]
 
 
 def dot(A: Any, B: Any) -> float:

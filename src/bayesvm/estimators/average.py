@@ -177,7 +177,7 @@ def pulls_at(model: Any, X: Any, groups: Any) -> list[Array]:
     fit, n = model.fit_, 0
     link = fitted_link(fit)
     pull = [np.zeros(())] * (len(fit.machines) + (link is not None))
-    for rows in pieces(model, model._read_new(X, groups), PIECE):
+    for rows in pieces(model._read_new(X, groups), PIECE):
         m, v = (np.stack(x, axis=1) for x in zip(*fit.moments_at(rows), strict=True))
         n, first = n + len(m), 1 if fit.is_binary else 0
         for j, machine in enumerate(fit.machines):

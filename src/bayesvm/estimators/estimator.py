@@ -244,6 +244,12 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
         """Mean and variance of each machine's f at new rows, ``(n, machines)``."""
         return predictions.moments(self, X, groups, reported)
 
+    def _in_blocks(
+        self, X: Any, visit: Callable[[Any], tuple[Array, Array]], on_host: bool = False
+    ) -> tuple[Array, Array]:
+        """Two arrays with an entry for each row that was read, by a function of blocks of rows."""
+        return predictions.in_blocks(self, X, visit, on_host)
+
     def _on_device(self) -> bool:
         """Whether moments can be computed where the rows are."""
         return all(isinstance(m.posterior, GaussianPosterior) for m in self.machines_)

@@ -222,10 +222,10 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         X = super()._read_new(X, groups)
         return self._report.columns.scaled(X)
 
-    def _moments(self, X: Any, groups: Any = None, reported: bool = False) -> tuple[Array, Array]:
-        X = self._read_new(X)
-        pairs = [machine.moments(X) for machine in self.machines_]
-        return np.stack([m for m, _ in pairs], 1), np.stack([v for _, v in pairs], 1)
+    def _in_blocks(
+        self, X: Any, visit: Callable[[Any], tuple[Array, Array]], on_host: bool = False
+    ) -> tuple[Array, Array]:
+        return visit(X)
 
     def transform(self, X: Any, return_std: bool = False) -> Any:
         """Scores of rows, from their columns alone.

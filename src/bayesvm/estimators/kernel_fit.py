@@ -110,9 +110,11 @@ class Settings:
     def model(self, design: Whitened) -> Model:
         """The process as a linear model, with the likelihood whose bound is climbed."""
         tight = self.scheme.is_tight
-        return whitened_model(
+        model = whitened_model(
             design, self.level, Tight(self.likelihood) if tight else self.likelihood
         )
+        single = getattr(self.params["engine"], "dtype", "auto") == "float32"
+        return replace(model, dtype="float32") if single else model
 
     def engine(self, X: Any, K: int) -> Any:
         return choose_engine(self.params["engine"], X, K, self.params["n_jobs"])

@@ -23,7 +23,6 @@ from ..inputs.parameters import is_among
 from ..inputs.reading import is_source, kind_of
 from ..inputs.sources import is_dask
 from ..inputs.tables import blank_rows
-from ..machines.calibration import enclosing
 from ..machines.decisions import Decision, check_share, read_prevalence, reweighted
 from ..machines.prediction_sets import LeftOut
 from ..reports.tables import tails
@@ -32,35 +31,47 @@ from .posing import choose_engine
 PIECE = 1000  # rows at which f is drawn jointly, and held for all draws
 
 
-def moments(model: Any, X: Any, groups: Any = None, reported: bool = False) -> tuple[Array, Array]:
-    """Mean and variance of each machine's f at new rows, ``(n, machines)``."""
-    X, how = model._read_new(X, groups), model.engine
-    if not model._on_device():  # draws and exact processes are evaluated on the host
+Pair = tuple[Array, Array]
+
+
+def in_blocks(model: Any, X: Any, visit: Callable[[Any], Pair], on_host: bool = False) -> Pair:
+    """Two arrays with an entry for each row that was read, by a function of blocks of rows.
+
+    ``on_host`` where the function is of NumPy arrays only.
+    """
+    how = model.engine
+    if on_host or not model._on_device():  # draws and exact processes are evaluated on the host
         X = arrays.to_numpy(X)
         how = "auto" if is_among(how, ("gpu",)) or isinstance(how, Gpu) else how
-    fit, n, K = model.fit_, X.shape[0], model.machines_[0].model.width
+    n, K = X.shape[0], model.machines_[0].model.width
     engine, none = choose_engine(how, X, K, model.n_jobs), np.broadcast_to(0.0, (n,))
     blocks = cut(X, none, none, block_rows(K, 0, engine.block_bytes))
+    with blas_threads(K):
+        parts = list(engine.collect(lambda b: visit(b.X), blocks))
+    return np.concatenate([a for a, _ in parts]), np.concatenate([b for _, b in parts])
 
-    def visit(b: Any) -> tuple[Array, Array]:
-        pairs = fit.moments_at(b.X, reported)
+
+def moments(model: Any, X: Any, groups: Any = None, reported: bool = False) -> Pair:
+    """Mean and variance of each machine's f at new rows, ``(n, machines)``."""
+    rows, fit = model._read_new(X, groups), model.fit_
+
+    def visit(X: Any) -> Pair:
+        pairs = fit.moments_at(X, reported)
         xp = arrays.of(pairs[0][0])
         return xp.stack([m for m, _ in pairs], axis=1), xp.stack([v for _, v in pairs], axis=1)
 
-    with blas_threads(K):
-        parts = list(engine.collect(visit, blocks))
-    return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
+    found: Pair = model._in_blocks(rows, visit)
+    return found
 
 
-def pieces(model: Any, X: Any, size: int = 0) -> Iterator[Any]:
-    """Rows on the host, ``size`` at a time; by default all, or a block of a source."""
+def pieces(X: Any, size: int) -> Iterator[Any]:
+    """Rows on the host, ``size`` at a time."""
     if is_source(X):
         none = np.broadcast_to(0.0, X.shape[:1])
-        size = size or block_rows(model.machines_[0].model.width)
         yield from (b.X for b in cut(X, none, none, size))
     else:
         X = arrays.to_numpy(X)
-        yield from (X[i : i + size] for i in range(0, X.shape[0], size)) if size else (X,)
+        yield from (X[i : i + size] for i in range(0, X.shape[0], size))
 
 
 def decision(model: Any, X: Any, groups: Any = None, return_std: bool = False) -> Any:
@@ -176,16 +187,9 @@ def interval(model: Any, X: Any, groups: Any = None, level: float = 0.9) -> tupl
     if is_dask(X):
         return _lazy_pair(model, interval, X, groups, level=level)
     model._need_spread()
-    fit, moments = model.fit_, model._moments(X, groups)
-    parts = [fit.bands(rows, ends) for rows in pieces(model, model._read_new(X, groups))]
-    low, high = around(fit, moments, np.concatenate(parts, axis=1))
+    rows, fit = model._read_new(X, groups), model.fit_
+    low, high = model._in_blocks(rows, lambda X: fit.interval_at(X, ends), on_host=True)
     return arrays.back(low, X), arrays.back(high, X)
-
-
-def around(fit: Any, moments: tuple[Array, Array], bands: Array) -> tuple[Array, Array]:
-    """Ends of intervals that have the probabilities inside, from log odds of the ends of f."""
-    p, (low, high) = fit.proba(*moments), enclosing(fit.odds(*moments), *bands)
-    return np.minimum(low, p), np.maximum(high, p)
 
 
 def accuracy(model: Any, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> float:
@@ -241,7 +245,7 @@ def _draws_of_rows(
 ) -> Array:
     """Draws of f, a row for each row: ``(rows, draws * machines)``."""
     parts = []
-    for k, rows in enumerate(pieces(model, model._read_new(X, groups), PIECE)):
+    for k, rows in enumerate(pieces(model._read_new(X, groups), PIECE)):
         f = model._draws_at(rows, thetas, stream(seed, "rows of f", number, k))
         parts.append(np.stack(f, axis=1).reshape(-1, rows.shape[0]).T)
     return np.concatenate(parts)

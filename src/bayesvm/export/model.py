@@ -8,7 +8,6 @@ import numpy as np
 
 from ..core.types import Array
 from ..estimators.base import BayesianClassifier
-from ..estimators.predictions import around
 from ..inputs.encoding import Category, Encoding
 from ..reports.tables import tails
 from .graph import End, Graph
@@ -106,12 +105,11 @@ def _written(
             codes = [codes_of(graph, name, labels) for name, labels in each]
             groups = np.stack(codes, axis=1)
         new = model._read_new(X) if groups is None else model._read_new(X, groups)
-        pairs = fit.moments_at(new)
-        m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
-        P = fit.proba(m, v)
+        at = fit.at(new)
+        P = fit.proba(at.m, at.v)
         found = {"probabilities": P}
         if ends is not None:
-            low, high = around(fit, (m, v), fit.bands(new, ends))
+            low, high = fit.interval_at(new, ends, at)
             found |= {"lower": low, "upper": high}
         labels = _labels(fit.classes)
         best = np.take(Traced(graph, labels), np.argmax(P, axis=1))

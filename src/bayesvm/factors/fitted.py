@@ -316,9 +316,18 @@ class KernelFit:
         found, s = project(sheet, self.state.loadings), self._unit
         return found.mean / s, spread_of(found) / s
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"problem": self.problem, "state": self.state}
+
     @cached_property
     def _unit(self) -> float:
         return self.problem.spread(self.state.W)
+
+    @cached_property
+    def _collapsed(self) -> list[Any]:
+        """The kernel machine of each class at the training rows."""
+        K = self.problem.gram(self.state.kernel, self.state.W)
+        return [collapse(K, fit.sites) for fit in self.state.fits]
 
     def moments(self, sheet: Sheet, left_out: bool = False) -> Pair:
         """Moments of f at the mean scores, and to first order what their spread adds.
@@ -328,7 +337,8 @@ class KernelFit:
         problem, state = self.problem, self.state
         found = project(sheet, state.loadings)
         sites = [fit.sites for fit in state.fits]
-        m, v = kernel_moments(problem, state.kernel, found.mean, state.W, sites, left_out)
+        given = problem, state.kernel, found.mean, state.W, sites, left_out
+        m, v = kernel_moments(*given, self._collapsed)
         alphas = [fit.alpha for fit in state.fits]
         slopes, _ = kernel_slopes(problem, state.kernel, found.mean, state.W, alphas)
         return m, v + np.sum((slopes @ found.cov) * slopes, axis=2)
@@ -351,9 +361,8 @@ class KernelFit:
         """With the moments that are reported: at mean scores, their spread to first order."""
         problem, state = self.problem, self.state
         found = project(Sheet.of(X), state.loadings)
-        K = problem.gram(state.kernel, state.W)
-        parts = [collapse(K, fit.sites) for fit in state.fits]
-        f = kernel_functions(problem, state.kernel, found.mean, state.W, parts, n, rng)
+        given = problem, state.kernel, found.mean, state.W, self._collapsed
+        f = kernel_functions(*given, n, rng)
         alphas = [fit.alpha for fit in state.fits]
         slopes, _ = kernel_slopes(problem, state.kernel, found.mean, state.W, alphas)
         root, dice = np.linalg.cholesky(found.covs()), rng.standard_normal((n, *found.mean.shape))
@@ -365,7 +374,13 @@ class KernelFit:
 
 
 def kernel_moments(
-    problem: KernelFactors, kernel: Any, new: Array, W: Array, sites: Any, out: bool
+    problem: KernelFactors,
+    kernel: Any,
+    new: Array,
+    W: Array,
+    sites: Any,
+    out: bool,
+    parts: Sequence[Any] | None = None,
 ) -> Pair:
     r"""Moments of f at new scores; with ``out``, those of the training rows, each row's own site
     weakened by one copy.
@@ -374,11 +389,12 @@ def kernel_moments(
     to :math:`C_{ii}` and so takes :math:`\rho_i P_i P_i^\top` from *P*, with
     :math:`\rho_i = 1/(P_{ii} + w_i(c_i - 1)_+)`: all of row i where it counts once.
     """
-    K = problem.gram(kernel, W)
+    if parts is None:
+        K = problem.gram(kernel, W)
+        parts = [collapse(K, each) for each in sites]
     cross, diag = problem.cross(kernel, new, W)
     means, spreads = [], []
-    for each in sites:
-        part = collapse(K, each)
+    for each, part in zip(sites, parts, strict=True):
         T = cross @ part.inverse
         m, v = cross @ part.alpha, diag - np.einsum("ij,ij->i", T, cross)
         if out:
@@ -437,13 +453,27 @@ class KernelMachine:
         m, v = self.fitted.moments(Sheet.of(X))
         return m[:, self.number], v[:, self.number]
 
-    def quantiles(self, X: Array, levels: tuple[float, ...], rows: Rows | None = None) -> Array:
-        m, v = self.moments(X)
+    reported_moments = moments
+
+    def quantiles(
+        self,
+        X: Array,
+        levels: tuple[float, ...],
+        rows: Rows | None = None,
+        moments: Pair | None = None,
+    ) -> Array:
+        m, v = self.moments(X) if moments is None else moments
         return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
 
-    def band(self, X: Array, tails: tuple[float, float], rows: Rows | None = None) -> Array:
+    def band(
+        self,
+        X: Array,
+        tails: tuple[float, float],
+        rows: Rows | None = None,
+        moments: Pair | None = None,
+    ) -> Array:
         """Log odds at lower end, median and upper end of f, ``(3, n)``."""
-        f = self.quantiles(X, (tails[0], 0.5, tails[1]))
+        f = self.quantiles(X, (tails[0], 0.5, tails[1]), moments=moments)
         return self.link.logit(f, np.zeros_like(f))
 
     def proba(self, m: Array, v: Array) -> Array:

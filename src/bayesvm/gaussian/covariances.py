@@ -22,7 +22,7 @@ from scipy.linalg.lapack import dtrtri
 from scipy.sparse.linalg import LinearOperator, cg
 
 from ..core import arrays
-from ..core.arrays import double, like
+from ..core.arrays import double, like, through_upper
 from ..core.precision import (
     Precision,
     add_precision,
@@ -35,8 +35,6 @@ from ..core.types import Array, Columns, Covariance
 from .arrow import ArrowCovariance
 from .columns import scaled, squared
 from .forms import Bordered, Dense, Factored
-
-PANEL = 128  # columns of a triangular root that are multiplied at a time
 
 
 @dataclass(frozen=True)
@@ -82,13 +80,8 @@ class FullCovariance(Covariance):
         return inverse.T
 
     def quad(self, C: Columns) -> Array:
-        F, K = like(self.root, C), self.L.shape[0]
-        if K < 2 * PANEL or not isinstance(C, np.ndarray):
-            out: Array = double(arrays.squares(C @ F))
-            return out
-        ends = range(PANEL, K + PANEL, PANEL)  # what is below the diagonal of F is left out
-        parts = (C[:, :end] @ F[:end, end - PANEL : end] for end in ends)
-        return double(sum(arrays.squares(T) for T in parts))
+        parts = through_upper(C, like(self.root, C))
+        return double(sum(arrays.squares(T) for _, T in parts))
 
     def sketched(self, k: int) -> RootCovariance:
         """A covariance of rank k whose quadratic forms are right on average.

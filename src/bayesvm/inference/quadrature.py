@@ -34,9 +34,10 @@ from scipy.special import logsumexp
 
 from ..core import arrays
 from ..core.distributions import LOG_2PI
-from ..core.types import Array, Block, Coef, Local, Own
+from ..core.types import Array, Block, Coef, Own
 from ..gaussian.arrow import ArrowCovariance, Eliminated
 from ..likelihoods import Likelihood
+from ..likelihoods.base import Derivatives
 from ..likelihoods.tight import Tight
 from ..model.model import Problem
 from .loop import State
@@ -47,7 +48,7 @@ NODES = np.linspace(-1.0, 1.0, 25)  # of the trapezoidal rule
 TURN = 0.25  # width of the bend between nodes on either side of a mode
 TAIL = 12.0  # nats by which an integrand falls to its first and last node
 MOST_ENTRIES = 2**25  # of columns that are gathered
-HELD = 2**20  # entries, rows times nodes, held at once
+HELD = 2**17  # entries, rows times nodes, held at once: they should fit a core's cache
 KINK = 0.5  # a likelihood with a kink is smoothed over so much of the distance of nodes
 ROUNDS = 50  # of Newton's method, at most
 LONGEST = 25.0  # nats that a step of it may promise; longer ones are cut
@@ -118,17 +119,16 @@ class GroupRows:
             if own.is_kinked:
                 wide = KINK * (NODES[1] - NODES[0]) * density
                 v = np.square(z[:, None] * wide[codes])
-                local = own.tight(y, f, v if self.v is None else v + self.v[rows, None])
+                row = own.tight(y, f, v if self.v is None else v + self.v[rows, None])
+                local = Derivatives(row.bound, row.g, row.h)
             elif self.v is None:
-                local = own.expected(y, f, 0.0)
+                local = own.derivatives(y, f)
             else:  # two nodes are right to the third order
                 e = np.sqrt(self.v[rows, None])
-                pair = zip(own.expected(y, f - e, 0.0), own.expected(y, f + e, 0.0), strict=True)
-                local = Local(*(0.5 * (a + b) for a, b in pair))
-            ends = np.arange(codes.size + 1)
-            member = sparse.csr_array((c, codes, ends), shape=(codes.size, G)).T.tocsr()
+                pair = zip(own.derivatives(y, f - e), own.derivatives(y, f + e), strict=True)
+                local = Derivatives(*(0.5 * (a + b) for a, b in pair))
             q = 0.5 * u * u * np.exp(-t)
-            log_p = member @ local.bound - q
+            log_p = _by_group(c[:, None], codes, G, local.value)[:, 0] - q
             found[:, groups] = Reach.around(u, log_p)
             log_w = log_p + np.log(density)
             each = logsumexp(log_w, axis=1)
@@ -139,25 +139,31 @@ class GroupRows:
             gap = w * (u - m[:, None])
             var[groups] = np.einsum("gk,gk->g", gap, u)
             Eq = np.einsum("gk,gk->g", w, q)
-            cw = c[:, None] * w[codes]
-            h = np.einsum("nk,nk->n", cw, local.h)
+            h = c * np.einsum("nk,nk->n", w[codes], local.h)
             gram += (A * h[:, None]).T @ A
             # scores of the groups at each node, less their means, times the root of the weight
-            root = np.sqrt(w)
-            score = np.empty((G, NODES.size, p + 1))
-            for j in range(p):
-                score[..., j] = member @ (A[:, j, None] * local.g)
-            score[..., p] = q
-            lean[groups] = np.einsum("gk,gkj->gj", gap, score[..., :p])
-            scores[groups] = np.einsum("gk,gkj->gj", w, score)
-            score -= scores[groups, None]
-            score *= root[..., None]
-            flat = score.reshape(-1, p + 1)
-            bend -= flat.T @ flat
+            score = np.empty((G, p + 1, NODES.size))
+            score[:, :p] = _by_group(c[:, None] * A, codes, G, local.g)
+            score[:, p] = q
+            lean[groups] = (score[:, :p] @ gap[:, :, None])[..., 0]
+            centre = score @ w[:, :, None]
+            scores[groups] = centre[..., 0]
+            score -= centre
+            score *= np.sqrt(w)[:, None]
+            bend -= (score @ np.swapaxes(score, 1, 2)).sum(axis=0)
             bend[p, p] += float(Eq.sum())
         bend[:p, :p] += gram
         scores[:, p] -= 0.5
         return Sums(value, scores, bend, gram, mean, var, lean, Reach(*found))
+
+
+def _by_group(A: Array, codes: Array, G: int, x: Array) -> Array:
+    """Sums over the rows of each group of the products of columns A and x, ``(G, p, nodes)``."""
+    n, p = A.shape
+    at = (codes[:, None] * p + np.arange(p)).ravel()
+    sums = sparse.csc_array((A.ravel(), at, p * np.arange(n + 1)), shape=(G * p, n))
+    out: Array = (sums @ x).reshape(G, p, x.shape[1])
+    return out
 
 
 class Reach(NamedTuple):

@@ -95,10 +95,10 @@ class SlopeRows:
             root = about.root[some]
             u = about.mean[some, None] + np.einsum("kj,gij->gki", X, root)
             f = (A @ beta)[:, None] + sum(Z[:, j, None] * u[codes, :, j] for j in range(r))
-            local = self.likelihood.expected(y, f, 0.0)
+            local = self.likelihood.derivatives(y, f)
             at = np.arange(codes.size + 1)
             member = sparse.csr_array((c, codes, at), shape=(codes.size, G)).T.tocsr()
-            log_w = member @ local.bound - 0.5 * np.einsum("gki,ij,gkj->gk", u, Lambda, u)
+            log_w = member @ local.value - 0.5 * np.einsum("gki,ij,gkj->gk", u, Lambda, u)
             log_w += log_k + np.linalg.slogdet(root)[1][:, None] + half
             each = logsumexp(log_w, axis=1)
             w = np.exp(log_w - each[:, None])

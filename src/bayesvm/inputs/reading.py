@@ -186,7 +186,8 @@ def check_numbers(X: Any, reset: bool = True, columns: Sequence[int] | None = No
     if rows is None:
         return
     names, few = column_names(X), range(np.shape(rows)[1]) if columns is None else columns
-    if times := _columns_where(rows, few, _has_times):
+    kinds = [getattr(each, "kind", "O") for each in getattr(rows, "dtypes", ())]  # of pandas
+    if times := _columns_where(rows, [j for j in few if not _is_plain(kinds, j)], _has_times):
         raise ValueError(
             f"{in_words(times, names)} of X hold{'s' * (len(times) == 1)} dates or times, which "
             "are not numbers. Give numbers in a unit of your choice, for instance days since the "
@@ -262,6 +263,11 @@ def _columns_where(rows: Any, columns: Sequence[int], has: Callable[[Any], bool]
     if _kind(rows) != "O" and not has(rows):
         return []
     return [j for j in columns if has(column_of(rows, j))]
+
+
+def _is_plain(kinds: Sequence[str], j: int) -> bool:
+    """Whether a column of a frame holds numbers or truth values, by the letters of its columns."""
+    return len(kinds) > j and kinds[j] in "biuf"
 
 
 def _has_times(column: Any) -> bool:

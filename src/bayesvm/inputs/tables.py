@@ -36,6 +36,8 @@ def read_table(estimator: Any, X: Any, reset: bool, weights: Any = None) -> Any:
     With ``reset`` its columns become the estimator's, and their encoding is learned from the rows
     of positive weight.
     """
+    if not reset and (plain := plain_numbers(estimator, X)) is not None:
+        return estimator.encoding_.codes(plain, {}, ())
     X, pairwise = check_table(X, reset), get_tags(estimator).input_tags.pairwise
     complete = not estimator._allows_nan or pairwise or sparse.issparse(X)
     if not reset and estimator.encoding_.fill is None:  # means of columns are not known
@@ -67,6 +69,30 @@ def read_table(estimator: Any, X: Any, reset: bool, weights: Any = None) -> Any:
         kept = None if complete else estimator._kept_missing()
         estimator.encoding_ = Encoding.learn(X, cells, row_masses(weights, X.shape[0]), names, kept)
     return estimator.encoding_.codes(X, cells, names)
+
+
+def plain_numbers(estimator: Any, X: Any) -> Array | None:
+    """Rows of finite numbers in the columns of the fit, which need no further check.
+
+    ``None`` for all others: those are checked one thing after another, which takes longer than the
+    prediction of a row.
+    """
+    named = "feature_names_in_" in estimator.__dict__
+    if estimator.encoding_.categories:
+        return None
+    if named and hasattr(X, "iloc") and hasattr(X, "dtypes"):
+        known = estimator.feature_names_in_
+        if X.ndim != 2 or X.shape[1] != known.size or not np.array_equal(X.columns, known):
+            return None
+        if any(each not in FLOATS for each in X.dtypes):
+            return None
+        X = X.to_numpy()
+    elif named or type(X) is not np.ndarray:
+        return None
+    if X.ndim != 2 or X.shape[1] != estimator.n_features_in_ or not X.size or X.dtype not in FLOATS:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        return X if np.isfinite(X.sum()) else None
 
 
 def row_masses(sample_weight: Any, n: int) -> Array | None:

@@ -30,6 +30,14 @@ class Hinges(NamedTuple):
     c: Array  # weights
 
 
+class Derivatives(NamedTuple):
+    """A log likelihood at known f, its gradient, and minus its second derivative."""
+
+    value: Array
+    g: Array
+    h: Array
+
+
 class Likelihood(ABC):
     """Base of all likelihoods :math:`p(y \\mid f)` of a label *y* in {-1, +1}, or of a number.
 
@@ -65,6 +73,11 @@ class Likelihood(ABC):
     def hinges(self, y: Array, c: Array) -> Hinges:
         """Minus the log likelihood as a sum of hinges; only where EM has an exact mode."""
         raise NotImplementedError
+
+    def derivatives(self, y: Array, f: Array) -> Derivatives:
+        """Log likelihood of rows at known f, its gradient, and minus its second derivative."""
+        local = self.expected(y, f, 0.0)
+        return Derivatives(local.bound, local.g, local.h)
 
     def log_odds(self, m: Array, v: Array) -> Array:
         """Log odds of the two labels under f ~ N(m, v)."""

@@ -13,10 +13,11 @@ from scipy.special import expit, log_expit, ndtr
 from ..core import arrays
 from ..core.distributions import LOG_2PI, polya_gamma, polya_gamma_cumulants, polya_gamma_part
 from ..core.types import Array, Local
-from .base import NODES, WEIGHTS, Likelihood, summed
+from .base import NODES, WEIGHTS, Derivatives, Likelihood, summed
 
 _at, _share = leggauss(64)  # on (-1, 1); quantiles of the logistic law
 LOGITS, SHARES = np.log1p(_at) - np.log1p(-_at), _share / 2.0
+FEW = 256  # rows up to which values at all points are held at once
 # The logistic law is a Gaussian whose standard deviation is twice a Kolmogorov variable (Andrews &
 # Mallows 1974).  Gauss quadrature over its logarithm: with these twelve, E log p and its
 # derivatives are right to 2e-9 at any mean and variance of f, and derivatives of each other.
@@ -75,6 +76,15 @@ class Logistic(Likelihood):
         h = w + m * m * slope
         return Local(w, 0.5 * y - w * m, 0.5 * (y * m - xi) + arrays.log_expit(xi), h)
 
+    def derivatives(self, y: Array, f: Array) -> Derivatives:
+        z = y * f
+        e = np.exp(-np.abs(z))
+        s = 1.0 / (1.0 + e)
+        h = e * s
+        g = y * np.where(z > 0.0, h, s)
+        h *= s
+        return Derivatives(np.minimum(z, 0.0) - np.log1p(e), g, h)
+
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
         r"""Without augmentation, by :math:`\log p = -E(e - yf)^+` with a logistic variable *e*."""
         xp = arrays.of(m)
@@ -114,17 +124,35 @@ class Logistic(Likelihood):
         p = np.where(tail, np.exp(np.minimum(low + 0.5 * v, 0.0)) * body, body)
         return np.where(m > 0, 1.0 - p, p)
 
+    def log_odds(self, m: Array, v: Array) -> Array:
+        if arrays.is_symbolic(m) or arrays.is_symbolic(v) or np.any(v):
+            return super().log_odds(m, v)
+        return np.clip(m, np.log(np.finfo(float).tiny), -np.log(np.finfo(float).tiny))
+
     def _average(self, m: Array, v: Array) -> Array:
         s = np.sqrt(v)
-        narrow = _sum_at(m, lambda x: expit(m + x * s), NODES, WEIGHTS)
-        # wide: average the normal distribution function over a logistic variable instead
-        wide = _sum_at(m, lambda x: ndtr((m - x) / np.maximum(s, 1.0)), LOGITS, SHARES)
-        return np.clip(np.where(s < 2.0, narrow, wide), 0.0, 1.0)
+        if arrays.is_symbolic(m) or arrays.is_symbolic(v):
+            out = np.where(s < 2.0, _narrow(m, s), _wide(m, s))
+        elif np.all(near := s < 2.0):
+            out = _narrow(m, s)
+        else:
+            out = np.empty_like(m)
+            out[near], out[~near] = _narrow(m[near], s[near]), _wide(m[~near], s[~near])
+        return np.clip(out, 0.0, 1.0)
+
+
+def _narrow(m: Array, s: Array) -> Array:
+    return _sum_at(m, lambda x: expit(m + x * s), NODES, WEIGHTS)
+
+
+def _wide(m: Array, s: Array) -> Array:
+    """The average over a logistic variable of the normal distribution function."""
+    return _sum_at(m, lambda x: ndtr((m - x) / np.maximum(s, 1.0)), LOGITS, SHARES)
 
 
 def _sum_at(rows: Array, of: Callable[[Any], Array], points: Array, weights: Array) -> Array:
-    """Sum of weighted values at points: one after another, because rows may be many."""
-    if not arrays.is_symbolic(rows):
+    """Sum of weighted values at points: one after another where rows are many."""
+    if not arrays.is_symbolic(rows) and rows.size > FEW:
         return sum(k * of(x) for x, k in zip(points, weights, strict=True))
     ahead = (-1, *[1] * rows.ndim)
     return np.sum(weights.reshape(ahead) * of(points.reshape(ahead)), axis=0)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import expit, ndtri
 
 from ..core.arrays import logsumexp
 from ..core.types import Array, Rows
-from .calibration import decisive
+from .calibration import decisive, enclosing
 from .classes import ClassLink, Separate, class_bands, class_odds, normalised
 from .extrapolation import Extrapolation
 from .leave_one_out import Moments
@@ -20,6 +20,18 @@ from .prediction_sets import LeftOut
 
 DRAWS = 2000  # joint draws of several classes from which an interval is taken, about,
 HELD = 2**22  # and numbers of them that are held at a time
+
+
+class At(NamedTuple):
+    """Columns of a block of rows for each machine, and moments of f there, ``(n, machines)``."""
+
+    columns: list[Rows | None]
+    m: Array
+    v: Array
+
+    def each(self) -> Iterator[tuple[Rows | None, tuple[Array, Array]]]:
+        """Columns and moments of each machine."""
+        return ((C, (self.m[:, k], self.v[:, k])) for k, C in enumerate(self.columns))
 
 
 @dataclass(frozen=True)
@@ -169,6 +181,13 @@ class Fit:
         pairs = zip(self.machines, self.columns_at(X))
         return [m.reported_moments(X, C) if reported else m.moments(X, C) for m, C in pairs]
 
+    def at(self, X: Any) -> At:
+        """Columns and moments of f at a block of rows."""
+        columns = list(self.columns_at(X))
+        pairs = [m.moments(X, C) for m, C in zip(self.machines, columns, strict=True)]
+        m, v = (np.stack(part, axis=1) for part in zip(*pairs, strict=True))
+        return At(columns, m, v)
+
     def thetas(self, n: int, rng: np.random.Generator) -> list[Array]:
         """Draws of each machine's coefficients, ``(n, K)``; together if they were fitted so."""
         posts: list[Any] = [m.reported for m in self.machines]
@@ -243,20 +262,31 @@ class Fit:
             return logs
         return self.far.mixed(logs - logsumexp(logs, axis=-1, keepdims=True), v)
 
-    def bands(self, X: Any, tails: tuple[float, float]) -> Array:
+    def interval_at(
+        self, X: Any, tails: tuple[float, float], at: At | None = None
+    ) -> tuple[Array, Array]:
+        """Lower and upper probabilities of all classes at a block of rows, ``(n, classes)`` each.
+
+        They have the probabilities inside.
+        """
+        at = self.at(X) if at is None else at
+        p, odds = self.proba(at.m, at.v), self.odds(at.m, at.v)
+        low, high = enclosing(odds, *self.bands(X, tails, at))
+        return np.minimum(low, p), np.maximum(high, p)
+
+    def bands(self, X: Any, tails: tuple[float, float], at: At | None = None) -> Array:
         """Log odds of all classes at lower end, median and upper end of f, ``(3, n, classes)``.
 
         Of several classes see :func:`.class_bands`; draws of a joint likelihood are taken as they
         are.
         """
-        levels = (tails[0], 0.5, tails[1])
+        levels, at = (tails[0], 0.5, tails[1]), self.at(X) if at is None else at
         if self.is_binary:
-            machine, rows = self.machines[0], next(self.columns_at(X))
-            logit = machine.band(X, tails, rows)
+            logit = self.machines[0].band(X, tails, *next(at.each()))
             return np.stack([-logit[::-1], logit], axis=2)
         if not (self.is_joint and self.machines[0].draws is not None):
-            each = zip(self.machines, self.columns_at(X))
-            f = np.stack([self._spread(k, X, levels, rows) for k, rows in each], axis=-1)
+            each = zip(self.machines, at.each(), strict=True)
+            f = np.stack([self._spread(k, X, levels, *known) for k, known in each], axis=-1)
             return class_bands(self.over_classes.logs(f, np.zeros_like(f)))
         posts: list[Any] = [m.reported for m in self.machines]
         thetas = [post.flat[:: -(-len(post.flat) // DRAWS)] for post in posts]
@@ -268,14 +298,21 @@ class Fit:
             parts.append(np.quantile(odds, levels, axis=0))
         return np.concatenate(parts, axis=1)
 
-    def _spread(self, machine: Machine, X: Any, levels: tuple[float, ...], rows: Any) -> Array:
+    def _spread(
+        self,
+        machine: Machine,
+        X: Any,
+        levels: tuple[float, ...],
+        rows: Any,
+        moments: tuple[Array, Array],
+    ) -> Array:
         """Quantiles of a machine's f, ``(levels, n)``; of several classes those of independent f.
 
         Coefficients of a joint likelihood are reported less their mean, which is correlated.
         """
         if not self.is_joint:
-            return machine.quantiles(X, levels, rows)
-        m, v = machine.moments(X, rows)
+            return machine.quantiles(X, levels, rows, moments=moments)
+        m, v = moments
         return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from ..inference.em import Mode
 from ..inference.gibbs import Gibbs
 from ..inference.loop import State
 from ..inference.progress import Ascent, Watch, silent
-from ..inference.quadrature import integrate_groups
+from ..inference.quadrature import can_integrate, integrate_groups
 from ..inference.rotated import Basis, Rotation, bases
 from ..inference.slopes import integrate_slopes
 from ..inference.vb import VB, foretells, learned
@@ -46,11 +47,12 @@ from .posterior import (
     response,
 )
 from .skewed import fit_skewed
-from .width import Width, find_width
+from .width import Wider, Width, find_width
 
 CALIBRATION_ROWS = 50_000  # enough for five numbers,
 CLASSES_ROWS = 20_000  # and for those of all classes
 JUDGED = 4000  # draws of a chain that are sorted to see whether chains agree
+ROUGH_TOL = 1e-5  # of a variational fit from which groups are integrated out
 AGREED = 1.1  # largest R-hat at which chains are taken to agree
 
 
@@ -109,15 +111,25 @@ class Machine:
             m[some], v[some] = mixture(*by_pairs(self.model, X[some], post.pairs))
         return m, v + self.absent(X)
 
-    @property
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: self.__dict__[each.name] for each in fields(self)}
+
+    @cached_property
     def reported(self) -> Posterior:
         """The posterior as it is reported: as wide as the data say, unless the model's is asked."""
         return self.posterior if self.width is None else self.width.posterior(self.posterior)
 
-    def reported_moments(self, X: Any, rows: Rows | None = None) -> tuple[Array, Array]:
-        """Mean and variance of f at new rows, as they are reported."""
+    @cached_property
+    def _of_link(self) -> Posterior:
+        """The posterior as it is reported, without what the link corrects."""
+        return self.reported if self.width is None else self.width.posterior(self.posterior, True)
+
+    def reported_moments(
+        self, X: Any, rows: Rows | None = None, moments: tuple[Array, Array] | None = None
+    ) -> tuple[Array, Array]:
+        """Mean and variance of f at new rows, as they are reported; from moments if known."""
         rows = self.columns(X) if rows is None else rows
-        m, v = self.moments(X, rows)
+        m, v = self.moments(X, rows) if moments is None else moments
         if self.width is None:
             return m, v
         if not self.width.is_factor and rows is not None:
@@ -129,16 +141,22 @@ class Machine:
             rest = rest + latent_variance(predict_rows(self.model, X, self.params), known)
         return m, rest + self.width.by * (v - rest)
 
-    def band(self, X: Any, tails: tuple[float, float], rows: Rows | None = None) -> Array:
+    def band(
+        self,
+        X: Any,
+        tails: tuple[float, float],
+        rows: Rows | None = None,
+        moments: tuple[Array, Array] | None = None,
+    ) -> Array:
         """Log odds at lower end, centre and upper end of an interval, ``(3, n)``.
 
         By the data's width the centre is the prediction and the link's own uncertainty is added.
         """
         levels, rows = (tails[0], 0.5, tails[1]), self.columns(X) if rows is None else rows
-        f = self.quantiles(X, levels, rows, of_link=isinstance(self.link, Calibrated))
+        m, v = self.moments(X, rows) if moments is None else moments
+        f = self.quantiles(X, levels, rows, isinstance(self.link, Calibrated), (m, v))
         if self.width is None:
             return self.link.logit(f, np.zeros_like(f))
-        m, v = self.moments(X, rows)
         known = 1.0 - self.absent(X) / np.maximum(v, 1e-300)
         return self.link.band(f, m, v, levels, np.clip(known, 0.0, 1.0))
 
@@ -165,17 +183,21 @@ class Machine:
         levels: tuple[float, ...],
         rows: Rows | None = None,
         of_link: bool = False,
+        moments: tuple[Array, Array] | None = None,
     ) -> Array:
         """Of f at new rows, ``(levels, n)``; those of a Gaussian where entries are latent.
 
-        ``of_link``: without what the link corrects.
+        ``of_link``: without what the link corrects.  ``moments`` of f at the rows, if known.
         """
         if not self.model.is_latent:
-            rows, post = self.model.rows(X) if rows is None else rows, self.reported
-            if of_link and self.width is not None:
-                post = self.width.posterior(self.posterior, of_link)
-            return post.quantiles(rows.C, levels, rows.extra + self.absent(X))
-        m, v = self.reported_moments(X)
+            rows = self.model.rows(X) if rows is None else rows
+            post, rest = self._of_link if of_link else self.reported, rows.extra + self.absent(X)
+            if moments is None or not isinstance(post, Wider) or rows.V:
+                return post.quantiles(rows.C, levels, rest)
+            m, v = moments
+            v = rest + post.by * np.maximum(v - rest, 0.0)
+        else:
+            m, v = self.reported_moments(X, None, moments)
         return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
 
     def proba(self, m: Array, v: Array) -> Array:
@@ -375,28 +397,43 @@ def find_posterior(
         start = near if isinstance(scheme, VB) or start is not None else None
         problem = with_priors(problem, small.model)
         problem = replace(problem, single=small.single and turn is None)
-    found = scheme.fit(small, rng, start=start, watch=watch, **options)
+    grouped = isinstance(scheme, VB) and scheme.bound == "auto" and bool(problem.model.grouped)
+    rough = scheme
+    if grouped and can_integrate(problem):  # which starts from the fit and goes further
+        rough = replace(scheme, tol=max(scheme.tol, ROUGH_TOL))
+    found = rough.fit(small, rng, start=start, watch=watch, **options)
     result = found if turn is None else turn.back(found, rng)
     if isinstance(result, Draws):
         problem = result.typical(problem)
         machine = from_draws(problem, result, disagreement(found))
-    elif isinstance(scheme, VB) and scheme.bound == "auto" and problem.model.grouped:
-        machine, problem = _with_groups(problem, result)
+    elif grouped:
+
+        def finished() -> Ascent:
+            more = scheme.fit(small, rng, start=found.state, watch=watch, **options)
+            whole = replace(more, path=found.path + more.path, n_iter=found.n_iter + more.n_iter)
+            return whole if turn is None else turn.back(whole, rng)
+
+        machine, problem = _with_groups(problem, result, None if rough is scheme else finished)
     else:
         machine = _from_ascent(problem, result)
     return machine, problem.at(machine.state.latents)
 
 
-def _with_groups(problem: Problem, ascent: Ascent) -> tuple[Machine, Problem]:
+def _with_groups(
+    problem: Problem, ascent: Ascent, finished: Callable[[], Ascent] | None
+) -> tuple[Machine, Problem]:
     """The machine with groups integrated out, where that can be done.
 
-    Its rows then contribute what they do without a bound.
+    Its rows then contribute what they do without a bound.  A rough fit is ``finished`` where it
+    cannot be done.
     """
     found = None
     if not ascent.stopped:
         several = problem.model.terms[-1].prior.is_blocked
         found = (integrate_slopes if several else integrate_groups)(problem, ascent.state)
     if found is None:
+        if finished is not None and not ascent.stopped:
+            ascent = finished()
         return _from_ascent(problem, ascent), problem
     likelihood = problem.model.likelihood
     if not isinstance(likelihood, Tight) and likelihood.implements("tight"):

@@ -119,6 +119,8 @@ class Skewed(Calibrated):
 
 def _heavier(z: Array, share: float) -> Array:
     """Log odds with tails heavier by a share of the distance to the probit curve."""
+    if share == 0.0:
+        return z
     gap = to_probit(z)
     out: Array = z / np.where(gap * z > 0.0, 1.0 + share * gap / np.where(z == 0.0, 1.0, z), 1.0)
     return out

@@ -33,6 +33,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
+from scipy.special import ndtri
 
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Columns
@@ -65,7 +66,7 @@ MOST_FITTED = 0.5  # share of the rows that are not used up by a function, at le
 
 @dataclass(frozen=True)
 class Wider:
-    """A posterior with all variances multiplied by a number."""
+    """A Gaussian posterior with all variances multiplied by a number."""
 
     has_spread: ClassVar[bool] = True
 
@@ -100,10 +101,8 @@ class Wider:
         return m, self.by * v
 
     def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
-        f = self.base.quantiles(C, levels, extra / self.by)
-        m = self.base.moments(C)[0]
-        out: Array = m + np.sqrt(self.by) * (f - m)
-        return out
+        m, v = self.reported(C)
+        return m + np.sqrt(v + extra) * ndtri(np.array(levels))[:, None]
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         return self.mean + np.sqrt(self.by) * (self.base.sample(n, rng) - self.mean)

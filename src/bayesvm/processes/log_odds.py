@@ -35,8 +35,9 @@ LONGER = (1.0, 2.0)  # length scales of rough kernels, in the smooth one's; by c
 HELD = 2**25  # numbers in the factors of all classes; beyond, classes share one
 NEGLIGIBLE = 1e-3  # probability of a kernel that is left out
 ROWS = 2**22  # kernel values at a time
-STEPS = 50  # of a bisection: all digits,
+STEPS = 50  # of a search for a quantile: all digits, by halves alone,
 FEWER_STEPS = 28  # or eight, where each is part of a graph
+ROUNDING = 1e-13  # of a quantile, at which the search ends
 
 
 class Part(NamedTuple):
@@ -134,11 +135,30 @@ def rougher(kernel: Scaled) -> tuple[Scaled, ...]:
 
 
 def mixture_quantile(level: Array | float, share: Array, m: Array, sd: Array) -> Array:
-    """Quantiles of mixtures of Gaussians along the first axis, by bisection."""
+    """Quantiles of mixtures of Gaussians along the first axis.
+
+    By steps of Newton's method, and by halves where these would leave the interval that holds the
+    quantile; in a graph by halves alone.
+    """
     each = m + ndtri(level) * sd  # the mixture's is between them
+    if share.size == 1:
+        return each[0]
     low, high = each.min(axis=0), each.max(axis=0)
-    for _ in range(FEWER_STEPS if is_symbolic(m) else STEPS):
-        middle = 0.5 * (low + high)
-        below = np.tensordot(share, ndtr((middle - m) / sd), 1) < level
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return 0.5 * (low + high)
+    if is_symbolic(m):
+        for _ in range(FEWER_STEPS):
+            middle = 0.5 * (low + high)
+            below = np.tensordot(share, ndtr((middle - m) / sd), 1) < level
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return 0.5 * (low + high)
+    x, parts = 0.5 * (low + high), share.reshape(-1, *[1] * (each.ndim - 1))
+    for _ in range(STEPS):
+        z = (x - m) / sd
+        gap = np.sum(parts * ndtr(z), axis=0) - level
+        low, high = np.where(gap < 0.0, x, low), np.where(gap < 0.0, high, x)
+        density = np.sum(parts * np.exp(-0.5 * z * z) / sd, axis=0) / np.sqrt(2.0 * np.pi)
+        new = x - gap / np.maximum(density, 1e-300)
+        new = np.where((new >= low) & (new <= high), new, 0.5 * (low + high))
+        x, moved = new, np.max(np.abs(new - x) / (1.0 + np.abs(x)), initial=0.0)
+        if moved < ROUNDING:
+            break
+    return x

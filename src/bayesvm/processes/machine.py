@@ -16,6 +16,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import ndtr, ndtri
 
+from ..core.arrays import like
 from ..core.types import Array, Coef, Columns, Rows, Term
 from ..designs import Intercept
 from ..gaussian.covariances import DualCovariance, FullCovariance, Point
@@ -24,7 +25,7 @@ from ..inference.loop import State
 from ..inference.progress import Watch, silent
 from ..machines.calibration import fit_link, plain_link
 from ..machines.diagnostics import r_hat
-from ..machines.fit import Fit
+from ..machines.fit import At, Fit
 from ..machines.leave_one_out import leave_one_out_draws
 from ..machines.machine import AGREED, Machine
 from ..machines.posterior import DrawsPosterior, GaussianPosterior, PointPosterior, Posterior
@@ -50,15 +51,15 @@ class KernelFit(Fit):
     support: Array | None = None  # (n, machines), where all rows were in memory
     log_odds: LogOdds | None = None  # of intervals of probabilities
 
-    def bands(self, X: Any, tails: tuple[float, float]) -> Array:
+    def bands(self, X: Any, tails: tuple[float, float], at: At | None = None) -> Array:
         """Of an exact process about the prediction, from logistic processes."""
         if self.log_odds is None:
-            return super().bands(X, tails)
+            return super().bands(X, tails, at)
         low, high = self.log_odds.quantiles(X, tails)
         if self.is_binary:
             low, high = np.hstack([-high, low]), np.hstack([-low, high])
-        m, v = (np.stack(x, axis=1) for x in zip(*self.moments_at(X), strict=True))
-        odds = self.odds(m, v)
+        at = self.at(X) if at is None else at
+        odds = self.odds(at.m, at.v)
         return np.stack([np.minimum(low, odds), odds, np.maximum(high, odds)])
 
 
@@ -121,7 +122,8 @@ class SharedVariance:
     """
 
     def __init__(self, model: Model, predictor: Predictor) -> None:
-        self.model, self.alpha, self.predictor = model, predictor.alpha, predictor
+        self.model, self.alpha = model, predictor.alpha
+        self.predictor: Predictor | None = replace(predictor, single=model.dtype == "float32")
         self.w = np.zeros(predictor.alpha.size)
         self.w[predictor.on] = predictor.w
         self.last: tuple[Rows | None, Array] = (None, np.empty(0))
@@ -136,7 +138,8 @@ class SharedVariance:
         last = self.last  # another thread may replace it
         if last[0] is not rows:
             if self.predictor is None:
-                self.predictor = Predictor.of(gram_of(self.model).K, self.w, self.alpha)
+                single = self.model.dtype == "float32"
+                self.predictor = Predictor.of(gram_of(self.model).K, self.w, self.alpha, single)
             last = self.last = rows, self.predictor(rows.C, rows.extra)[1]
         return last[1]
 
@@ -149,18 +152,18 @@ class ExactMachine(Machine):
     w: Array = field(default_factory=lambda: np.empty(0))  # precisions of the sites
     variance: SharedVariance | None = None  # of all classes, where they have it in common
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "predictor"}
-
     @cached_property
     def predictor(self) -> Predictor:
-        return Predictor.of(gram_of(self.model).K, self.w, self.alpha)
+        single = self.model.dtype == "float32"
+        return Predictor.of(gram_of(self.model).K, self.w, self.alpha, single)
 
     def columns(self, X: Any) -> Rows:
         """Kernel values of rows with the points, and with themselves."""
         design, level = self.model.terms[-1].design, level_of(self.model)
-        diag = design.kernel.diag(design.inputs.columns(X))
-        return Rows(design.values(X) + level, diag + level)
+        inputs = design.inputs.columns(X)
+        cross = design.kernel(inputs, like(design.Z, inputs))
+        cross += level
+        return Rows(cross, design.kernel.diag(inputs) + level)
 
     def moments(self, X: Any, rows: Rows | None = None) -> tuple[Array, Array]:
         rows = self.columns(X) if rows is None else rows
@@ -174,8 +177,9 @@ class ExactMachine(Machine):
         levels: tuple[float, ...],
         rows: Rows | None = None,
         of_link: bool = False,
+        moments: tuple[Array, Array] | None = None,
     ) -> Array:
-        m, v = self.reported_moments(X, rows)
+        m, v = self.reported_moments(X, rows, moments)
         return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
 
 
@@ -267,7 +271,8 @@ def found_at(
         return Found(Machine(**what), support, left_out)
     machine = ExactMachine(**what, alpha=fit.alpha, w=fit.sites.w, variance=variance)
     if variance is None:
-        machine.__dict__["predictor"] = fit.predictor  # computed already
+        known = replace(fit.predictor, single=model.dtype == "float32")
+        machine.__dict__["predictor"] = known  # computed already
     return Found(machine, support, left_out)
 
 

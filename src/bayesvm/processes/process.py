@@ -239,7 +239,7 @@ class Gram:
                 alpha = weights(b)
                 return alpha, K @ alpha
             m = covariance() @ b.astype(held.dtype, copy=False)
-            return b - (sites.w * m.T).T, m
+            return b - (sites.w * m if b.ndim == 1 else sites.w[:, None] * m), m
 
         alpha, share = sites.b, np.zeros(diag.size)  # share of the variance that is gone
         if np.any(sites.b):

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from ..core import arrays
-from ..core.arrays import like
+from ..core.arrays import like, through_upper
 from ..core.types import Array, Columns, Design
 
 JITTER = 1e-6  # of the mean diagonal of K_mm
@@ -103,11 +103,15 @@ class Whitened(Design):
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         """In float64 whatever ``out`` holds: L^-1 would amplify the rounding of the kernel."""
         cross = self.values(X)
-        C = cross @ like(self.inverse.T, cross)
-        if out is None:
-            return C
-        out[:, :] = C if out.dtype == C.dtype else like(C, out)
-        return out
+        parts, F = [], like(self.inverse.T, cross)
+        for some, C in through_upper(cross, F):
+            if out is None:
+                parts.append(C)
+            else:
+                out[:, some] = C if out.dtype == C.dtype else like(C, out)
+        if out is not None:
+            return out
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
     def residual(self, X: Any, C: Array) -> Array:
         """Variance of f that the columns leave."""

@@ -1,0 +1,127 @@
+"""Predictions in blocks, in either precision, and of rows that need no long check."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.linalg import solve_triangular
+
+from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC
+from bayesvm.core.arrays import PANEL, through_upper
+from bayesvm.engines import Serial, Threads
+from bayesvm.estimators import predictions
+from bayesvm.kernels import RBF
+from bayesvm.likelihoods import Logistic
+from bayesvm.likelihoods.base import Likelihood
+from bayesvm.processes.matrices import factor
+from bayesvm.processes.predictor import Predictor
+
+RNG = np.random.default_rng(3)
+X = RNG.standard_normal((120, 3))
+Y = (X[:, 0] + X[:, 1] ** 2 + 0.5 * RNG.standard_normal(120) > 0.5).astype(int)
+NEW = RNG.standard_normal((150, 3))
+KERNEL = {"kernel": 3.0 * RBF(1.5), "tune": False, "random_state": 0}
+
+
+@pytest.mark.parametrize("K", [3, 2 * PANEL, 2 * PANEL + 37])
+def test_products_with_a_triangle_are_those_of_all_of_it(K):
+    F, C = np.triu(RNG.standard_normal((K, K))), RNG.standard_normal((5, K))
+    parts = [T for _, T in through_upper(C, F)]
+    np.testing.assert_allclose(np.concatenate(parts, axis=1), C @ F, atol=1e-12)
+    assert [at.stop for at, _ in through_upper(C, F)][-1] == K
+
+
+@pytest.mark.parametrize("off", [0, 7])
+def test_variances_of_an_exact_process_by_a_solve(off):
+    kernel, w = 2.0 * RBF(1.0), RNG.random(120)
+    w[:off] = 0.0
+    K, cross = kernel(X) + 1e-6 * np.eye(120), kernel(NEW, X)
+    alpha = RNG.standard_normal(120)
+    m, v = Predictor.of(K, w, alpha)(cross, kernel.diag(NEW))
+    on = np.arange(off, 120)
+    L = np.tril(factor(K, w[on], on))
+    T = solve_triangular(L, (cross[:, on] * np.sqrt(w[on])).T, lower=True)
+    np.testing.assert_allclose(v, 2.0 - np.square(T).sum(axis=0), rtol=1e-10)
+    np.testing.assert_allclose(m, cross @ alpha)
+    single = Predictor.of(K, w, alpha, single=True)
+    assert single.root.dtype == np.float32
+    np.testing.assert_allclose(single(cross, kernel.diag(NEW))[1], v, atol=2e-5)  # of a prior of 2
+    np.testing.assert_allclose(single(cross, kernel.diag(NEW))[0], m)
+
+
+@pytest.mark.parametrize("points", [None, 30])
+@pytest.mark.parametrize("engine", [Serial, Threads])
+def test_predictions_in_single_precision_are_those_in_double(points, engine):
+    plain = BayesianSVC(n_inducing=points, **KERNEL).fit(X, Y)
+    single = BayesianSVC(n_inducing=points, engine=engine(dtype="float32"), **KERNEL).fit(X, Y)
+    P = plain.predict_proba(NEW)
+    np.testing.assert_allclose(single.predict_proba(NEW), P, atol=1e-4)
+    np.testing.assert_allclose(pickle.loads(pickle.dumps(single)).predict_proba(NEW), P, atol=1e-4)
+
+
+@pytest.mark.parametrize("which", ["linear", "exact", "inducing", "mixed", "classes"])
+def test_intervals_are_the_same_in_any_blocks_and_enclose_probabilities(which, monkeypatch):
+    given = {}
+    if which == "linear":
+        model = BayesianLinearSVC().fit(X, Y)
+    elif which == "mixed":
+        model = MixedSVC().fit(X, Y, groups=np.arange(120) // 6)
+        given = {"groups": np.arange(150) // 6}  # five of them are new
+    elif which == "classes":
+        model = BayesianSVC(**KERNEL).fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
+    else:
+        model = BayesianSVC(n_inducing=20 if which == "inducing" else None, **KERNEL).fit(X, Y)
+    low, high = model.predict_interval(NEW, **given)
+    P = model.predict_proba(NEW, **given)
+    assert np.all((low <= P) & (high >= P) & (low < high))
+    monkeypatch.setattr(predictions, "block_rows", lambda *how: 11)
+    parts = model.predict_interval(NEW, **given)
+    np.testing.assert_allclose(parts, (low, high), atol=1e-9)
+    np.testing.assert_allclose(model.predict_proba(NEW, **given), P, atol=1e-12)
+
+
+def test_files_do_not_hold_what_is_computed_for_predictions():
+    model = MixedSVC().fit(X, Y, groups=np.arange(120) // 6)
+    before = len(pickle.dumps(model))
+    interval = model.predict_interval(NEW)
+    assert len(pickle.dumps(model)) == before
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_interval(NEW), interval)
+
+
+def test_rows_of_plain_numbers_are_read_as_all_others_are():
+    names = ["a", "b", "c"]
+    frame, new = pd.DataFrame(X, columns=names), pd.DataFrame(NEW, columns=names)
+    model = BayesianLinearSVC().fit(frame, Y)
+    P = model.predict_proba(new)
+    np.testing.assert_allclose(model.predict_proba(new.astype(object)), P)
+    np.testing.assert_allclose(model.predict_proba(new.astype({"a": np.float32})), P, atol=1e-6)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict_proba(new[["b", "a", "c"]])
+    with pytest.warns(UserWarning, match="valid feature names"):
+        np.testing.assert_allclose(model.predict_proba(NEW), P)
+    with pytest.raises(ValueError, match="infinity"):
+        model.predict_proba(new.where(new < 1.0, np.inf))
+    gone = new.copy()
+    gone.iloc[0, 0] = np.nan
+    means = new.copy()
+    means.iloc[0, 0] = X[:, 0].mean()
+    np.testing.assert_allclose(model.predict_proba(gone), model.predict_proba(means))
+    plain = BayesianLinearSVC().fit(X, Y)
+    for wrong in (NEW[:, :2], NEW[0], NEW[:0]):
+        with pytest.raises(ValueError):
+            plain.predict_proba(wrong)
+
+
+def test_derivatives_of_a_logistic_likelihood_are_those_of_its_bound():
+    f = np.array([-800.0, -30.0, -1.0, -1e-9, 0.0, 1e-9, 2.0, 40.0, 800.0])
+    for y in (-1.0, 1.0):
+        found, known = Logistic().derivatives(y, f), Likelihood.derivatives(Logistic(), y, f)
+        for a, b in zip(found, known, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-15)
+
+
+def test_log_odds_without_variance_are_f():
+    f = np.array([-800.0, -3.0, 0.0, 1e-8, 5.0, 30.0])
+    plain = Likelihood.log_odds(Logistic(), f, np.zeros_like(f))
+    np.testing.assert_allclose(Logistic().log_odds(f, np.zeros_like(f)), plain, atol=1e-7)
