@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 import numpy as np
 
-from . import words
+from . import effects, words
 from .figures import BOTTOM, LEFT, RIGHT, SMALL, TOP
 from .judged import MODEL
 
@@ -44,6 +44,7 @@ def render(report: Any) -> str:
         "extremes": extremes,
         "rates": rates,
         "clear": words.is_clear,
+        "columns_of": effects.columns_of,
     }
     made.globals["without_cells"] = lambda frame: frame.drop(columns=own_columns(frame))
     folds = report.folds
