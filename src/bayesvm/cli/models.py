@@ -177,13 +177,14 @@ def predict(
         float | None, typer.Option(min=0.0, max=1.0, help="Posterior mass of intervals.")
     ] = None,
     coverage: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of sets that hold the right label.")
+        float,
+        typer.Option(min=0.0, max=1.0, help="Least share of sets that hold the right label."),
     ] = 0.9,
 ) -> None:
     """Predict the rows of a table.
 
-    Label, probabilities and an interval for each, the set of labels that cannot be excluded, and
-    how unlike the training rows it is.
+    Label, probabilities and an interval for each, the set of labels that cannot be excluded (the
+    most probable one at least), and how unlike the training rows it is.
     """
     from ..files.storage import load_with_record
 
@@ -228,7 +229,7 @@ def predictions(
         if ends is not None:
             frame[f"p_{label}_low"], frame[f"p_{label}_high"] = (_digits(e[:, j]) for e in ends)
     if estimator.fit_.left_out is not None:
-        held = estimator.predict_set(rows, coverage=coverage, **told)
+        held = estimator.predict_set(rows, coverage=coverage, allow_empty=False, **told)
         names = np.array([str(label) for label in machine.classes_])
         frame["set"] = [";".join(names[inside]) for inside in held]
         if estimator.machines_[0].posterior.has_spread and estimator._knows_novelty:
