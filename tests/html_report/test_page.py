@@ -105,6 +105,13 @@ def test_leaks_and_useless_models_are_told():
     assert any(note.text.startswith("paid may give the label away") for note in report.notes)
 
 
+def test_separated_classes_are_told():
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(120, 2)).round(2), columns=["a", "b"])
+    y = X.sum(axis=1) > 0
+    page = bayesvm.report(BayesianLinearSVC().fit(X, y), X, y).to_html()
+    assert "A plane separates the classes" in page
+
+
 PROBE = """
 <script>
 var t = document.getElementById("threshold"), out = {};

@@ -12,9 +12,11 @@ from importlib.metadata import PackageNotFoundError, metadata
 from inspect import signature
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..inputs.parameters import is_among, of_svc
+from ..machines.width import is_separated
 from .nested import changed, flat, separated
 from .predictions import logs
 
@@ -26,6 +28,11 @@ MODEL_WIDTH = (
 FILLED = (
     "Missing cells were modelled by variational inference, whose intervals do not fully count the "
     "uncertainty of the cells and are too narrow. Use inference='gibbs'."
+)
+SEPARATED = (
+    "A plane separates the classes, or nearly: {wrong} of {n} training rows, each left out, {are} "
+    "on the wrong side of it. Such rows say how large coefficients are at least, not how large: "
+    "their size is set by the prior and varies with the rows. Read their signs and ratios."
 )
 
 
@@ -160,7 +167,7 @@ def _translate(model: Any, params: Collection[str], error: type[Exception]) -> N
 
 
 def with_note(self: Any, frame: Any) -> Any:
-    """A summary, with a note if its widths are not those of the data, or too narrow."""
+    """A summary, with a note if its widths are not those of the data, or classes are separated."""
     first, why = self.machines_[0], ""
     if first.model.has_gates:
         why = "under a prior that selects columns"
@@ -173,6 +180,11 @@ def with_note(self: Any, frame: Any) -> Any:
         notes.append(MODEL_WIDTH.format(why=why))
     if first.draws is None and any(each and each.cells for each in first.state.latents):
         notes.append(FILLED)
+    held = self.fit_.left_out
+    if held is not None and held.proba.size and is_separated(held.proba > 0.5, held.c):
+        wrong = int(np.count_nonzero(held.proba <= 0.5))
+        are = "is" if wrong == 1 else "are"
+        notes.append(SEPARATED.format(wrong=wrong or "none", n=held.proba.size, are=are))
     if notes:
         frame.attrs["note"] = " ".join(notes)
     return frame

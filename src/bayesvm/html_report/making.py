@@ -282,6 +282,7 @@ class Maker:
             "screened": self.screened,
             "novel_share": None if novel is None else float(np.mean(novel > UNLIKE)),
             "leaks": self.leaks(parts),
+            "parameters_note": parts["parameters"].attrs.get("note", ""),
             "converged": bool(model.converged_),
             "n_iter": int(model.n_iter_),
             "objective": float(model.fit_.bound),
