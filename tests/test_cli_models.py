@@ -1,5 +1,6 @@
 """Models of a user's own tables on the command line."""
 
+import re
 import sys
 
 import numpy as np
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 
 import bayesvm
 from bayesvm.cli import app
+from bayesvm.files.storage import load_with_record
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("skops")
@@ -68,6 +70,12 @@ def test_reports(table, tmp_path):
     model, page = table.with_suffix(".bayesvm"), tmp_path / "page.html"
     done = invoke("report", model, table, "-o", page, "--title", "<Cells>")
     assert done.exit_code == 0, done.output
+    assert "judged by its predictions of rows left out" in flat(done)
+    held = load_with_record(model)[1].left_out
+    rows = pd.Series(held.proba["model"].argmax(axis=1) == held.codes)
+    right = f"{100 * rows.mean():.1f}"
+    assert re.search(rf"{right}\s%", page.read_text(encoding="utf-8"))  # as the fit has printed
+    assert "Boosting" in page.read_text(encoding="utf-8")
     assert "On rows it had not seen it named the right class" in flat(done)
     text = page.read_text(encoding="utf-8")
     assert "&lt;Cells&gt;" in text

@@ -17,7 +17,7 @@ from ..reports.kernels import relevances
 from ..reports.tables import pandas_for
 from . import effects, figures, tables, words
 from . import scores as score
-from .judged import MODEL, Judged, Rows, as_frame, by_folds, on_new_rows
+from .judged import MODEL, Judged, Rows, as_frame, as_recorded, by_folds, on_new_rows
 
 OBJECTIVES = {
     "elbo": "lower bound on the log evidence",
@@ -70,11 +70,12 @@ class Maker:
 
     def judged(self) -> Judged | None:
         """Predictions of rows left out: of new rows, by folds, or as the record has them."""
+        held = getattr(self.record, "left_out", None)
         if self.data is not None:
             if self.held_out:
                 return on_new_rows(self.model, self.data, self.level)
-            return by_folds(self.model, self.data, self.level)
-        held = getattr(self.record, "left_out", None)
+            kept = as_recorded(self.model, self.data, held, self.level)
+            return kept or by_folds(self.model, self.data, self.level)
         if held is None:
             return None
         proba = {MODEL if name == "model" else name: P for name, P in held.proba.items()}

@@ -21,9 +21,9 @@ A calibrated link corrects the size of f and its level, and has an uncertainty o
 For probabilities the directions of both are therefore taken out of the covariance, and the penalty
 counts as far as it moves the estimate in other directions.
 
-Where a plane separates the rows (:func:`is_separated`) hardly any has a slope, and the sums say that
-the estimate would not vary.  Its size is that of the penalty, however, and other rows would give
-another penalty.  The covariance of the posterior is therefore added there.
+Where a plane separates the rows (:func:`is_separated`) hardly any has a slope, and the sums say
+that the estimate would not vary.  Its size is that of the penalty, however, and other rows would
+give another penalty.  The covariance of the posterior is therefore added there.
 
 Where there is no matrix to work with (kernels, groups, more columns than rows) all variances are
 multiplied by one number, :func:`factor`.
@@ -65,10 +65,10 @@ FREE = 1e-4  # precision, as a share of the rows', below which a coefficient cou
 GRID = np.linspace(-8.0, 8.0, 97)
 SPREAD = 6.0
 MOST = 9.0  # factor of variances: where classes are far apart curvatures vanish
-# Share of rows left out, and number, on the wrong side of a plane that (nearly) separates the others
+# Share of rows left out, and number, on the wrong side of a plane that separates the others
 WRONG, FEW_WRONG = 0.01, 2.0
 NARROW = (
-    0.25  # share of the posterior's variances: less is no width of the data, if so few are wrong
+    0.25  # share of the posterior's variances below which sums of separated rows say too little
 )
 MOST_FITTED = 0.5  # share of the rows that are not used up by a function, at least
 
