@@ -127,8 +127,8 @@ def test_the_model_is_chosen_by_rows_left_out(tmp_path):
         path = tmp_path / f"{name}.csv"
         table.to_csv(path, index=False)
         text = invoke("fit", path, "-t", "y", "--no-check")
-        kind = {"line": "linear machine: log loss", "ring": "kernel machine: log loss"}[name]
-        assert kind in text
+        kind = {"line": "linear", "ring": "kernel"}[name]
+        assert f"The {kind} machine is used: its log loss on rows left out is" in text
 
 
 def test_time_limit_ends_the_work(tmp_path):
@@ -199,8 +199,50 @@ def test_why_the_linear_machine_is_kept(monkeypatch):
     fitter = choosing.Fitter(type("Rows", (), {"y": range(9)}), None, choosing.Clock(None), 1.0)
     monkeypatch.setattr(fitter, "fit", lambda kind, model, guess: model)
     monkeypatch.setattr(fitter, "guess", lambda kind, model: None)
-    for loss, why in ((0.49, "kept: less than 3 % better"), (0.52, "0.520 of a kernel one\n")):
+    each = (
+        (0.49, "which is less than 3 % better"),
+        (0.52, "against 0.520 of the kernel machine ("),
+    )
+    for loss, why in each:
         losses["kernel"] = loss
         console = Console(record=True, width=200)
         assert fitter.better("linear", "kernel", console) == "linear"
         assert why in console.export_text()
+
+
+def many_rows(tmp_path, n=1200):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 2)).round(3)
+    y = np.where(X[:, 0] * X[:, 1] + 0.1 * rng.logistic(size=n) > 0, "yes", "no")
+    path = tmp_path / "many.csv"
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}).to_csv(path, index=False)
+    return path
+
+
+def test_many_rows_have_a_kernel_machine_if_it_is_better(tmp_path, monkeypatch):
+    from bayesvm.cli import choosing
+
+    monkeypatch.setattr(choosing, "MOST_ROWS", 500)
+    monkeypatch.setattr(choosing, "TRIAL", 300)
+    path = many_rows(tmp_path)
+    said = invoke("fit", path, "-t", "y", "--no-check")
+    assert "The kernel machine is used: its log loss on rows left out is" in said
+    assert "no better than" not in said  # the linear machine was tried and not used
+    monkeypatch.setattr(choosing, "LIMIT", 0.0)
+    said = invoke("fit", path, "-t", "y", "--no-check")
+    assert "a kernel machine would predict" in said
+    assert "To fit it: --model kernel" in said
+    assert "BayesianLinearSVC:" in said
+
+
+def test_useless_columns_are_told_once_in_the_words_of_the_command(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((200, 2)), columns=["a", "b"]).round(3)
+    table["y"] = rng.integers(0, 2, 200)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    said = invoke("fit", tmp_path / "t.csv", "-t", "y", "--no-check")
+    assert said.count("Warning") == 1
+    assert "neither the linear nor the kernel machine" in said
+    assert "BayesianSVC()" not in said
+    said = invoke("fit", tmp_path / "t.csv", "-t", "y", "--no-check", "-m", "linear")
+    assert "Try --model kernel" in said

@@ -138,6 +138,8 @@ def fit(
             model = fitter.fit(kind, each[0], fitter.guess(kind, each[0]))
         else:
             model = fitter.better(each[0], each[1], console)
+        used = next(k for k, name in KINDS.items() if name == type(model[1]).__name__)
+        fitter.tell_doubts(used, kinds, screen)
         if model[1].fit_.stopped:
             console.print("the fit was ended by --time-limit before it had converged")
         about: dict[str, Any] = {
