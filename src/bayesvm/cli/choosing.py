@@ -37,7 +37,7 @@ TRIAL, TRIAL_CLASSES = (
     1000,
 )  # rows of more, that both are tried on; the latter of 4 classes on
 TRIAL_SECONDS = 90.0  # after which a trial ends without an answer
-LIMIT = 120.0  # estimated seconds of a fit up to which a better kernel machine is used, by default
+LIMIT = 600.0  # estimated seconds, with the check, that a better kernel machine may take by default
 DOUBT = re.compile(r"each left out, (no better|worse) .*?log loss ([\d.]+) against ([\d.]+)")
 
 
@@ -45,7 +45,7 @@ def build(kind: str, options: dict[str, Any], grouped: bool) -> Any:
     """The estimator, with options that it has."""
     import bayesvm
 
-    from ..estimators.choices import SCHEMES
+    from ..estimators.choices import LIKELIHOODS, PRIORS, SCHEMES
 
     if kind not in KINDS:
         raise ValueError(f"--model {kind} is not known; choose one of auto, {', '.join(KINDS)}")
@@ -59,6 +59,9 @@ def build(kind: str, options: dict[str, Any], grouped: bool) -> Any:
     known = cls().get_params()
     if idle := [f"--{name}" for name in options if name not in known]:
         raise ValueError(f"{', '.join(idle)} has no meaning for --model {kind}")
+    for name, choices in (("prior", PRIORS), ("likelihood", LIKELIHOODS)):
+        if (value := options.get(name)) is not None and value not in choices:
+            raise ValueError(f"--{name} {value} is not known; choose one of {', '.join(choices)}")
     inference = options.get("inference", "vb")
     if inference not in SCHEMES:
         raise ValueError(
@@ -162,7 +165,7 @@ class Fitter:
     def time_for_one(self) -> float:
         """Seconds that a fit of a kernel machine to many rows may take."""
         limited = np.isfinite(self.clock.end)
-        return self.clock.left / (self.rounds + 1.0) if limited else LIMIT
+        return self.clock.left / (self.rounds + 1.0) if limited else LIMIT / self.rounds
 
     def tried(self, linear: Pipeline, kernel: Pipeline, console: Console) -> float | None:
         """Seconds that a kernel machine takes on all rows, if it is worth that; else ``None``.

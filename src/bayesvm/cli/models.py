@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import typer
 
+from ..cleaning.cleaner import lacking
 from ..reports.display import Inside
 from .choosing import KINDS, Fitter, build, prepared
 from .labelled import group_labels, training_rows
@@ -209,8 +210,7 @@ def predict(
         frame.to_csv(sys.stdout, index=False)
     else:
         write_table(frame, output)
-        screen = plain_console(stderr=True)
-        show_predictions(screen, frame["prediction"], machine, table, output)
+    show_predictions(plain_console(stderr=True), frame, machine, table, output)
 
 
 def predictions(
@@ -247,7 +247,7 @@ def plain_rows(machine: Any, table: pd.DataFrame) -> pd.DataFrame:
     """The columns that a model without a cleaner was fitted to, in its order."""
     wanted = list(machine.feature_names_in_)
     if absent := [name for name in wanted if name not in table]:
-        raise ValueError(f"the table lacks columns the model was fitted to: {', '.join(absent)}")
+        raise ValueError(lacking(absent, [str(name) for name in table]))
     return as_numbers(table[wanted])
 
 

@@ -241,7 +241,7 @@ class Maker:
         out: list[tuple[str, str, bool]] = []
         found, frame = parts.get("findings"), parts.get("columns")
         if found is not None:
-            some = found[found["kind"] == "leak"].itertuples()
+            some = found[found["kind"].isin(["leak", "near leak"])].itertuples()
             out += [(one.column, one.problem, one.action.startswith("left out")) for one in some]
         if frame is not None and self.data is not None and self.data.codes.size >= 50:
             named = {name for name, *_ in out}
