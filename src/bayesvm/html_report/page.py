@@ -46,7 +46,6 @@ def render(report: Any) -> str:
         "clear": words.is_clear,
         "columns_of": effects.columns_of,
     }
-    made.globals["without_cells"] = lambda frame: frame.drop(columns=own_columns(frame))
     folds = report.folds
     wide = None if folds is None else folds.pivot(index="model", columns="fold", values="log_loss")
     contents = {
@@ -64,10 +63,8 @@ def number(x: Any, digits: int = 3) -> str:
     """A number in few digits; other values as they are."""
     if isinstance(x, bool | np.bool_) or not isinstance(x, float | int | np.number):
         return words.plain(x, 40)
-    x = float(x)
-    if x.is_integer() and abs(x) < 1e6:
-        return f"{int(x):,}".replace("-", "−")
-    return "–" if np.isnan(x) else f"{x:.{digits}g}".replace("-", "−")
+    whole = float(x).is_integer() and abs(x) < 1e6
+    return f"{int(x):,}".replace("-", "−") if whole else words.short(x, digits)
 
 
 def signed(x: float, digits: int = 3) -> str:

@@ -15,6 +15,7 @@ from ..reports.tables import pandas_for
 from .effects import column
 from .judged import Judged, Rows, take, thinned
 from .scores import auc
+from .words import short
 
 SHOWN = 8  # rows in the tables of single rows
 ROWS = 20_000  # of which columns are described
@@ -79,7 +80,7 @@ def _words(seen: Any, number: bool) -> str:
     if number:
         values = seen.to_numpy(dtype=float)
         low, middle, high = np.quantile(values, [0.0, 0.5, 1.0])
-        return f"{low:.4g} to {high:.4g}, median {middle:.4g}"
+        return f"{short(low, 4)} to {short(high, 4)}, median {short(middle, 4)}"
     counts = seen.astype(str).value_counts()
     share = counts / len(seen)
     return ", ".join(f"{str(k)[:30]} ({100 * v:.0f} %)" for k, v in share.iloc[:3].items())

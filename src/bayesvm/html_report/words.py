@@ -57,7 +57,19 @@ def plain(name: Any, most: int = 60) -> str:
 
 
 def percent(x: float, digits: int = 1) -> str:
-    return f"{100 * x:.{digits}f} %"
+    return f"{100 * x:.{digits}f}\N{NO-BREAK SPACE}%"
+
+
+def short(x: float, digits: int = 3) -> str:
+    """A number in few significant digits, with separators of thousands and a proper minus."""
+    x = float(x)
+    if not np.isfinite(x):
+        return "–" if np.isnan(x) else f"{x}"
+    if x == 0 or not 1e-4 <= abs(x) < 1e12:
+        return f"{x:.{digits}g}".replace("-", "−")
+    places = digits - 1 - int(np.floor(np.log10(abs(x))))
+    text = f"{round(x, places):,.{max(places, 0)}f}".replace("-", "−")
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def points(x: float) -> str:
