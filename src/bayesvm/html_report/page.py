@@ -63,7 +63,8 @@ def number(x: Any, digits: int = 3) -> str:
     """A number in few digits; other values as they are."""
     if isinstance(x, bool | np.bool_) or not isinstance(x, float | int | np.number):
         return words.plain(x, 40)
-    whole = float(x).is_integer() and abs(x) < 1e6
+    x = float(x)
+    whole = x.is_integer() and abs(x) < 1e6
     return f"{int(x):,}".replace("-", "−") if whole else words.short(x, digits)
 
 
