@@ -102,7 +102,8 @@ def test_every_kind_takes_text_and_empty_cells(kind, table):
 def test_predictions_go_to_the_screen(table):
     invoke("fit", table, "-t", "diagnosis", "--no-check", "--inference", "em")
     done = invoke("predict", table.with_suffix(".bayesvm"), table)
-    assert done.output.startswith("prediction,p_benign,p_malignant")
+    assert done.stdout.startswith("prediction,p_benign,p_malignant")
+    assert "200 rows:" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_predictions_go_to_the_screen(table):
         (("-t", "nothing"), "there is no column 'nothing'"),
         (("-t", "diagnosis", "-m", "forest"), "choose one of auto, linear, kernel"),
         (("-t", "diagnosis", "-m", "kernel", "--prior", "lasso"), "no meaning for --model kernel"),
-        (("-t", "diagnosis", "--prior", "rigde"), "'rigde' is not known"),
+        (("-t", "diagnosis", "--prior", "rigde"), "--prior rigde is not known; choose one"),
         (("-t", "diagnosis", *sum((("--drop", c) for c in COLUMNS), ())), "no columns besides"),
     ],
 )

@@ -135,13 +135,13 @@ def show_model(console: Console, machine: Any, level: float = 0.9) -> None:
     console.print(f"{type(inner).__name__}: {inner.n_iter_} iterations, {state}")
     frame = inner.summary(level)
     total, note = len(frame), frame.attrs.get("note")
-    scales = length_scales(inside)
+    scales = length_scales(inside) if "mean" in frame else {}
     signed = not any("length_scale" in str(name) for name in frame.index)
     if scales:
         place = {name: j for j, name in enumerate(frame.index)}
         first = [name for name in frame.index if str(name) not in scales]
-        rest = sorted(scales, key=lambda k: (frame["mean"].get(k, np.inf), place.get(k, 0)))
-        frame = frame.loc[[*first, *(name for name in rest if name in place)]]
+        rest = sorted((name for name in scales if name in place), key=lambda k: frame["mean"][k])
+        frame = frame.loc[[*first, *rest]]
     if total > ROWS:
         if signed and {"mean", "sd"} <= set(frame.columns):
             surest = (frame["mean"].abs() / frame["sd"]).sort_values(ascending=False).index[:ROWS]

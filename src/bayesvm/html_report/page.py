@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from importlib.resources import files
 from typing import Any
 
 import jinja2
 import numpy as np
+from markupsafe import Markup, escape
 
 from . import effects, words
 from .figures import BOTTOM, LEFT, RIGHT, SMALL, TOP
@@ -37,7 +39,7 @@ def render(report: Any) -> str:
         loader=jinja2.FunctionLoader(read), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     made.filters |= {"plain": words.plain, "points": words.points, "percent": words.percent}
-    made.filters |= {"number": number, "pyrepr": repr, "shell": shlex.quote}
+    made.filters |= {"name": name_of, "number": number, "pyrepr": repr, "shell": shlex.quote}
     made.globals |= {"place": place, "extent": extent, "ranked": ranked, "signed": signed}
     made.globals |= {
         "own_columns": own_columns,
@@ -59,13 +61,18 @@ def render(report: Any) -> str:
     return made.get_template("page.html").render(**contents, **report.facts)
 
 
+def name_of(name: Any, most: int = 36) -> Markup:
+    """A name of a column that may break after signs between its words, and not inside them."""
+    return Markup(re.sub(r"([_./:-])(?=\w)", r"\1<wbr>", str(escape(words.plain(name, most)))))
+
+
 def number(x: Any, digits: int = 3) -> str:
     """A number in few digits; other values as they are."""
     if isinstance(x, bool | np.bool_) or not isinstance(x, float | int | np.number):
         return words.plain(x, 40)
     x = float(x)
     whole = x.is_integer() and abs(x) < 1e6
-    return f"{int(x):,}".replace("-", "−") if whole else words.short(x, digits)
+    return words.short(x, 6 if whole else digits)
 
 
 def signed(x: float, digits: int = 3) -> str:

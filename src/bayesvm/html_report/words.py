@@ -61,14 +61,18 @@ def percent(x: float, digits: int = 1) -> str:
 
 
 def short(x: float, digits: int = 3) -> str:
-    """A number in few significant digits, with separators of thousands and a proper minus."""
+    """A number in few significant digits, with a proper minus.
+
+    Thousands are separated from 10,000 on: smaller numbers may be years.
+    """
     x = float(x)
     if not np.isfinite(x):
         return "–" if np.isnan(x) else f"{x}"
     if x == 0 or not 1e-4 <= abs(x) < 1e12:
         return f"{x:.{digits}g}".replace("-", "−")
     places = digits - 1 - int(np.floor(np.log10(abs(x))))
-    text = f"{round(x, places):,.{max(places, 0)}f}".replace("-", "−")
+    comma = "," if abs(round(x, places)) >= 1e4 else ""
+    text = f"{round(x, places):{comma}.{max(places, 0)}f}".replace("-", "−")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
