@@ -124,7 +124,7 @@ def test_copies_leaks_and_rare_levels():
     cleaner = TableCleaner().fit(table, y)
     assert kinds(cleaner) == {
         ("again", "duplicate"), ("renamed", "duplicate"), ("kind", "rare"), ("score", "leak"),
-        ("ended", "leak"),
+        ("ended", "leak"), ("near", "near leak"),
     }  # fmt: skip
     assert list(cleaner.columns_) == ["x", "kind", "near"]
     kept = TableCleaner(use=["score"]).fit(table, y)
@@ -156,3 +156,25 @@ def test_hostile_names_stay_as_they_are():
 @parametrize_with_checks([TableCleaner()])
 def test_estimator_checks(estimator, check):
     check(estimator)
+
+
+def test_columns_that_are_nearly_the_label_are_kept_and_told():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    status = np.where(rng.random(400) < 0.97, y, 1 - y)
+    table = pd.DataFrame({"status": np.where(status, "paid", "open"), "x": rng.normal(size=400)})
+    cleaner = TableCleaner().fit(table, y)
+    assert kinds(cleaner) == {("status", "near leak")}
+    assert "status" in cleaner.columns_
+    assert "check that it is known" in cleaner.findings_[0].action
+
+
+def test_few_whole_numbers_may_be_codes():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"day": rng.integers(1, 8, 100), "flag": rng.integers(0, 2, 100),
+                          "age": rng.integers(20, 60, 100), "half": rng.integers(1, 8, 100) / 2,
+                          "scale": rng.integers(0, 5, 100) * 50})  # fmt: skip
+    (found,) = TableCleaner().fit(table).findings_
+    assert found[:2] == ("day", "7 whole numbers, 1 to 7")
+    assert "--categorical day" in found.action
+    assert TableCleaner(categorical=["day"]).fit(table).findings_ == []

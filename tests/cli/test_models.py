@@ -127,8 +127,8 @@ def test_the_model_is_chosen_by_rows_left_out(tmp_path):
         path = tmp_path / f"{name}.csv"
         table.to_csv(path, index=False)
         text = invoke("fit", path, "-t", "y", "--no-check")
-        kind = {"line": "linear machine: log loss", "ring": "kernel machine: log loss"}[name]
-        assert kind in text
+        kind = {"line": "linear", "ring": "kernel"}[name]
+        assert f"The {kind} machine is used: its log loss on rows left out is" in text
 
 
 def test_time_limit_ends_the_work(tmp_path):
@@ -171,7 +171,26 @@ def test_what_commands_say(messy, tmp_path):
     counts = pd.read_csv(out)["prediction"].value_counts().sort_index()
     assert "6 rows: " + ", ".join(f"{n} {k}" for k, n in counts.items()) in said
     assert f"written to {out}" in said
-    assert "new, or was rare in training: plan 2" in said
+    assert "cells with a level that no training row had: plan 2 (such as 'platinum')" in said
+
+
+def test_what_is_odd_about_predicted_rows(messy, tmp_path):
+    path, _ = messy
+    table = pd.read_csv(path, sep=";", dtype=str, keep_default_na=False)
+    model = bayesvm.load(path.with_suffix(".bayesvm"))
+    rare = sorted(set(table["city"]) - set(model[0].columns_["city"].levels) - {""})[0]
+    new = simulate_messy_table(6, np.random.default_rng(1)).astype(object)
+    new["city"] = ""
+    new.loc[0, "city"], new.loc[1, "income"], new.loc[2, "age"] = rare, "abc", 1e6
+    new.to_csv(tmp_path / "new.csv", index=False)
+    done = CliRunner().invoke(app, ["predict", str(path.with_suffix(".bayesvm")),
+                                    str(tmp_path / "new.csv")])  # fmt: skip
+    said = " ".join(done.stderr.split())
+    assert f"rare in training and pooled: city 1 (such as {rare!r})" in said
+    assert "not be read as numbers or dates, taken for missing: income 1 (such as 'abc')" in said
+    assert "1 row with a novelty above 0.99" in said
+    assert done.stdout.startswith("customer_id,")
+    assert rare not in str(model[0].columns_["city"].pooled)  # rare names may be those of people
 
 
 @pytest.mark.parametrize(
@@ -180,11 +199,17 @@ def test_what_commands_say(messy, tmp_path):
         (("predict", "TABLE", "TABLE"), "expected first a model file written by bayesvm fit"),
         (("report", "TABLE"), "expected first a model file written by bayesvm fit"),
         (("fit", "TABLE", "-t", "Canceled"), "did you mean 'cancelled'? The columns are"),
+        (
+            ("fit", "NOTHING", "-t", "y", "--prior", "foo"),
+            "--prior foo is not known; choose one of",
+        ),
         (("fit", "TABLE", "-t", "zzz"), "no column 'zzz' (--target); the columns are"),
     ],
 )
 def test_mistakes_are_told(messy, args, said):
-    done = CliRunner().invoke(app, [str(messy[0]) if a == "TABLE" else a for a in args])
+    files = {"TABLE": messy[0], "NOTHING": messy[0].with_name("nothing.csv")}
+    files["NOTHING"].write_text("a,y\n")  # what is asked for is looked at before the table is
+    done = CliRunner().invoke(app, [str(files.get(a, a)) for a in args])
     assert done.exit_code == 2
     assert said in " ".join(done.output.replace("│", " ").split())
 
@@ -199,8 +224,93 @@ def test_why_the_linear_machine_is_kept(monkeypatch):
     fitter = choosing.Fitter(type("Rows", (), {"y": range(9)}), None, choosing.Clock(None), 1.0)
     monkeypatch.setattr(fitter, "fit", lambda kind, model, guess: model)
     monkeypatch.setattr(fitter, "guess", lambda kind, model: None)
-    for loss, why in ((0.49, "kept: less than 3 % better"), (0.52, "0.520 of a kernel one\n")):
+    each = (
+        (0.49, "which is less than 3 % better"),
+        (0.52, "against 0.520 of the kernel machine ("),
+    )
+    for loss, why in each:
         losses["kernel"] = loss
         console = Console(record=True, width=200)
         assert fitter.better("linear", "kernel", console) == "linear"
         assert why in console.export_text()
+
+
+def many_rows(tmp_path, n=1200):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 2)).round(3)
+    y = np.where(X[:, 0] * X[:, 1] + 0.1 * rng.logistic(size=n) > 0, "yes", "no")
+    path = tmp_path / "many.csv"
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}).to_csv(path, index=False)
+    return path
+
+
+def test_many_rows_have_a_kernel_machine_if_it_is_better(tmp_path, monkeypatch):
+    from bayesvm.cli import choosing
+
+    monkeypatch.setattr(choosing, "MOST_ROWS", 500)
+    monkeypatch.setattr(choosing, "TRIAL", 300)
+    path = many_rows(tmp_path)
+    said = invoke("fit", path, "-t", "y", "--no-check")
+    assert "The kernel machine is used: its log loss on rows left out is" in said
+    assert "no better than" not in said  # the linear machine was tried and not used
+    monkeypatch.setattr(choosing, "LIMIT", 0.0)
+    said = invoke("fit", path, "-t", "y", "--no-check")
+    assert "a kernel machine would predict" in said
+    assert "To fit it: --model kernel" in said
+    assert "BayesianLinearSVC:" in said
+
+
+def test_useless_columns_are_told_once_in_the_words_of_the_command(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((200, 2)), columns=["a", "b"]).round(3)
+    table["y"] = rng.integers(0, 2, 200)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    said = invoke("fit", tmp_path / "t.csv", "-t", "y", "--no-check")
+    assert said.count("Warning") == 1
+    assert "neither the linear nor the kernel machine" in said
+    assert "BayesianSVC()" not in said
+    said = invoke("fit", tmp_path / "t.csv", "-t", "y", "--no-check", "-m", "linear")
+    assert "Try --model kernel" in said
+
+
+def failed(path, *args):
+    done = CliRunner().invoke(app, ["fit", str(path), *args])
+    assert done.exit_code == 2
+    return " ".join(done.output.replace("│", " ").split())
+
+
+def test_labels_that_a_classifier_cannot_learn(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n1,u\n2,v\n3,w\n")
+    assert "0 labels with at least 2 rows to learn from (3 with one row each" in failed(
+        path, "-t", "y"
+    )
+    path.write_text("a,y\n1,u\n2,v,3\n3,w\n")
+    assert "line 3 of" in failed(path, "-t", "y")
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(300)
+    table = pd.DataFrame({"x": x.round(3), "rooms": 4 * x + 40 + rng.normal(size=300)})
+    table["rooms"] = table["rooms"].astype(int)
+    table.to_csv(path, index=False)
+    invoke("fit", path, "-t", "rooms", "--no-check", "-m", "linear")
+    first = load_with_record(path.with_suffix(".bayesvm"))[1].findings[0]
+    assert "different numbers, such as" in first.problem
+    assert "is it a quantity? Then a regression is what is needed" in first.action
+
+
+def test_the_summary_of_a_kernel_begins_with_the_most_relevant_columns(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((150, 3)), columns=["noise", "weight", "b"]).round(3)
+    table["y"] = table["weight"] * table["b"] + 0.1 * rng.logistic(size=150) > 0
+    table.to_csv(tmp_path / "t.csv", index=False)
+    said = invoke("fit", tmp_path / "t.csv", "-t", "y", "-m", "kernel", "--no-check")
+    assert "variance of the kernel" in said
+    assert said.index("length scale of weight") < said.index("length scale of noise")
+    table[["b", "y"]].to_csv(tmp_path / "one.csv", index=False)
+    said = invoke("fit", tmp_path / "one.csv", "-t", "y", "-m", "linear", "--no-check")
+    assert "1 column, 1 of them used" in said
+    table.rename(columns={"b": "B"}).to_csv(tmp_path / "new.csv", index=False)
+    done = CliRunner().invoke(app, ["predict", str(tmp_path / "t.bayesvm"),
+                                    str(tmp_path / "new.csv")])  # fmt: skip
+    said = " ".join(done.output.replace("│", " ").split())
+    assert "did you mean 'B'? Names must be equal" in said

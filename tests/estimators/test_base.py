@@ -75,7 +75,8 @@ def test_a_fit_after_a_stopped_one_may_warn_again():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_summary_says_where_the_width_is_the_models():
     X = np.random.default_rng(0).standard_normal((90, 2))
-    y, three = X[:, 0] + 0.5 * X[:, 1] > 0, np.arange(90) % 3
+    noise = np.random.default_rng(1).logistic(size=90)
+    y, three = X[:, 0] + 0.5 * X[:, 1] + 0.3 * noise > 0, np.arange(90) % 3
     first = BayesianLinearSVC().partial_fit(X[:45], y[:45], classes=[False, True])
     fits = {
         "selects": BayesianLinearSVC("spike_slab", likelihood="hinge").fit(X, y),

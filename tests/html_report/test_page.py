@@ -80,6 +80,23 @@ def test_words():
     assert words.listed(["a", "b", "c"]) == "a, b and c"
 
 
+@pytest.mark.parametrize(
+    ("x", "digits", "text"),
+    [(120612.0, 4, "120,600"), (-3043.08, 3, "−3040"), (2021.0, 6, "2021"),
+     (0.012345, 3, "0.0123"), (0.0, 3, "0"),
+     (1e-9, 3, "1e−09"), (2.50, 3, "2.5"), (1200000, 6, "1,200,000"), (99999.9, 3, "100,000")],
+)  # fmt: skip
+def test_numbers_are_written_with_separators(x, digits, text):
+    assert words.short(x, digits) == text
+
+
+def test_convergence_has_ticks_that_differ():
+    drawn = figures.path([np.array([-3050.0, -3043.0805, -3043.0801, -3043.08])], [""], "bound")
+    names = re.findall(r'class="end">([^<]*)<', drawn.svg)
+    assert len(set(names)) == len(names) > 2
+    assert re.findall(r'class="mid">([^<]*)<', drawn.svg) == ["1", "2", "3", "4"]
+
+
 def test_small_or_unsure_differences_are_none():
     names = ["difference", "difference_lower", "difference_upper"]
     rows = {"a": (0.05, 0.01, 0.09), "b": (-0.05, -0.09, -0.01), "c": (0.005, 0.004, 0.006),
@@ -103,6 +120,13 @@ def test_leaks_and_useless_models_are_told():
     X["paid"] = np.where(y == 1, 2.0, -2.0) + 0.1 * rng.standard_normal(200)
     report = bayesvm.report(BayesianLinearSVC().fit(X, y), X, y)
     assert any(note.text.startswith("paid may give the label away") for note in report.notes)
+
+
+def test_separated_classes_are_told():
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(120, 2)).round(2), columns=["a", "b"])
+    y = X.sum(axis=1) > 0
+    page = bayesvm.report(BayesianLinearSVC().fit(X, y), X, y).to_html()
+    assert "A plane separates the classes" in page
 
 
 PROBE = """

@@ -143,6 +143,20 @@ def test_only_the_most_frequent_levels_have_indicators(monkeypatch):
     np.testing.assert_array_equal(X[[0, 3, 4, 6], 0], [0, 0.5, 0.5, 1])  # rare: as if unknown
 
 
+@pytest.mark.parametrize(
+    ("cells", "what"),
+    [
+        ([f"{k * 1234.5:,.2f}" for k in range(1, 201)], "numbers"),
+        ([f"{k} %" for k in range(200)], "numbers"),
+        ([f"{1 + k % 28:02d}.{1 + k % 12:02d}.{1900 + k}" for k in range(200)], "dates"),
+        ([f"2024-01-{1 + k % 28:02d} 10:{k % 60:02d}:00" for k in range(200)], "dates"),
+    ],
+)
+def test_numbers_and_dates_as_text_are_told(cells, what):
+    with pytest.warns(UserWarning, match=rf"looks like {what} as text.*TableCleaner\(\)"):
+        learned(np.empty((200, 0)), {0: cells}, names=["u"])
+
+
 def test_names_of_rows_are_warned_of():
     text = [f"row {i}" for i in range(200)]
     with pytest.warns(UserWarning, match="'u' has 200 different values in 200 rows: it names rows"):

@@ -268,3 +268,27 @@ def test_unknown_width():
     X, y, _, _ = simulated(30, 2, 7)
     with pytest.raises(ValueError, match="width='wide' is not known"):
         BayesianLinearSVC(width="wide").fit(X, y)
+
+
+@pytest.mark.parametrize("n", [100, 300])
+def test_separated_rows_do_not_say_how_large_coefficients_are(n):
+    """The size of coefficients differs by half between samples: an interval has to say so."""
+    found = []
+    for seed in range(4):
+        X = np.random.default_rng(seed).normal(size=(n, 2)).round(2)
+        y = X.sum(axis=1) > 0
+        model = BayesianLinearSVC().fit(X, y)
+        posterior = BayesianLinearSVC(width="model").fit(X, y)
+        assert np.all(model.coef_std_ >= posterior.coef_std_)
+        assert "A plane separates the classes" in model.summary().attrs["note"]
+        assert "A plane separates the classes" in posterior.summary().attrs["note"]
+        found.append((model.coef_[0, 0], model.coef_std_[0, 0]))
+    size, sd = np.array(found).T
+    assert sd.mean() > 0.5 * size.std()
+
+
+def test_rows_that_overlap_have_no_such_note():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    model = BayesianLinearSVC().fit(X, X.sum(axis=1) + 0.3 * rng.logistic(size=300) > 0)
+    assert "note" not in model.summary().attrs

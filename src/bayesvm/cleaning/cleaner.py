@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from ..core.types import Array
 from .columns import Date, Levels, Number
 from .findings import Finding
-from .learning import gives_away, learn_column, same_as, with_reference
+from .learning import GIVEN_AWAY, NEAR, errors_alone, learn_column, same_as, with_reference
 
 LEAST = 5  # rows of a level; fewer are pooled
 MOST = 50  # levels of a column
@@ -149,9 +149,15 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self, columns: dict[str, Any], values: dict[str, Array], y: Array, kept: list[str]
     ) -> list[Finding]:
         """Columns that give the label away, left out unless they are to be used or all there is."""
-        leaks = [name for name in columns if gives_away(values[name], y)]
+        errors = {name: errors_alone(values[name], y) for name in columns}
+        leaks = [name for name, share in errors.items() if share <= GIVEN_AWAY]
         out = len(leaks) < len(columns)
         found = []
+        for name, share in errors.items():
+            if GIVEN_AWAY < share <= NEAR:
+                text = f"suspiciously good: alone it avoids {100 * (1 - share):.0f} % of the errors"
+                how = "kept; check that it is known when new rows are predicted"
+                found.append(Finding(name, text, how, "near leak"))
         for name in leaks:
             action = "left out as a leak; to keep it, name it in use (--use)"
             if name in kept or not out:
@@ -179,9 +185,7 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "columns_")
         frame = frame_of(X, list(self.feature_names_in_))
         if missing := [name for name in self.columns_ if name not in frame]:
-            raise ValueError(
-                f"the table lacks columns the model was fitted to: {', '.join(missing)}"
-            )
+            raise ValueError(lacking(missing, list(frame)))
         made = [x for name, column in self.columns_.items() for x in column.made(frame[name])]
         return pd.DataFrame(dict(zip(self.get_feature_names_out(), made)), index=frame.index)
 
@@ -225,6 +229,14 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.transformer_tags.preserves_dtype = []
         tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
         return tags
+
+
+def lacking(missing: list[str], given: list[str]) -> str:
+    """What a table lacks, and names in it that differ only in capitals or spaces."""
+    lower = {"".join(name.lower().split()): name for name in given}
+    near = [lower[key] for name in missing if (key := "".join(name.lower().split())) in lower]
+    hint = f"; did you mean {', '.join(map(repr, near))}? Names must be equal" if near else ""
+    return f"the table lacks columns the model was fitted to: {', '.join(missing)}{hint}"
 
 
 def frame_of(X: Any, names: list[str] | None = None) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -82,10 +83,14 @@ class Levels:
         Of the levels, and of ``other`` and of missing cells after them, among the training rows;
         given if the column becomes indicators of all levels but the commonest.  Cells that are none
         of these have the shares for indicators.
+    pooled : tuple of str
+        Marks of levels that were rare in training and are pooled as ``other``: not their names,
+        which may be those of people.
     """
 
     levels: tuple[str, ...]
     shares: tuple[float, ...] = ()
+    pooled: tuple[str, ...] = ()
 
     @property
     def _all(self) -> list[str]:
@@ -119,6 +124,11 @@ class Levels:
         shares = np.array(self.shares)
         unknown = shares[codes] == 0
         return [np.where(unknown, shares[k], codes == k).astype(float) for k in self._shown]
+
+
+def mark(level: str) -> str:
+    """A short digest of a level, by which it can be known again."""
+    return blake2b(level.encode(), digest_size=6).hexdigest()
 
 
 def is_number(cells: Any) -> bool:

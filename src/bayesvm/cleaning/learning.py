@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.types import Array
 from .cells import DateStyle, NumberStyle, as_text, examples
-from .columns import OTHER, Date, Levels, Number, is_number
+from .columns import OTHER, Date, Levels, Number, is_number, mark
 from .findings import Finding
 
 Made: TypeAlias = Number | Date | Levels
@@ -20,9 +20,12 @@ NEARLY_ALL = 0.9  # share of rows with a text of their own from which on it name
 WORDS = 4.0  # a cell on average, from which on text is free
 FULL = 0.9  # share of a range of whole numbers that a list of rows has
 NAMED_ID = re.compile(r"(?i)(.*[_\W])?(id|uuid|guid|index|rowid|row_?number|unnamed: 0)|.*[a-z]ID")
+CODES, CODE_ROWS = 12, 50  # most whole numbers that may be codes, and fewest rows
+NEAR = 0.2  # errors of a suspiciously good column, relative to those of the commonest class
 GIVEN_AWAY = 0.01  # errors of a leaking column, relative to those of the commonest class
 LEAK_ROWS, LEAK_CLASS = 50, 10  # fewest rows, and of a class, that show a leak
 LEAF = 5  # rows of a value, or of an interval of numbers, that show one
+POOLED = 1000  # marks of rare levels that are kept, so that new ones can be told from them
 SAMPLE = 5000  # rows that leaks are looked for in
 
 
@@ -76,9 +79,24 @@ def learn_column(
         found.append(Finding(name, f"dates, such as {some}", f"read as {parts}", "date"))
     elif not kept and _is_list(name, x):
         return left_out("every row has its own whole number, as in a list of rows", "", "id")
+    elif not kept and (codes_found := _codes(name, x)):
+        found.append(codes_found)
     if gone:
         found.append(_missing(name, gone, x.size))
     return made, found
+
+
+def _codes(name: str, x: Array) -> Finding | None:
+    """Few whole numbers next to each other, which may be codes of categories."""
+    seen = np.unique(x[~np.isnan(x)])
+    whole = bool(np.all(seen == np.floor(seen))) and bool(seen[0] >= 0)
+    if x.size < CODE_ROWS or not 3 <= seen.size <= CODES or not whole:
+        return None
+    if seen[-1] - seen[0] >= 2 * seen.size:
+        return None
+    text = f"{seen.size} whole numbers, {seen[0]:.0f} to {seen[-1]:.0f}"
+    how = f"used as a number; if they are codes, name it in categorical (--categorical {name})"
+    return Finding(name, text, how, "codes")
 
 
 def _missing(name: str, gone: int, n: int) -> Finding:
@@ -173,7 +191,8 @@ def _learn_levels(
             problem += f", {rare} of them rare"
         how = f"pooled as {OTHER!r}, {_count(rows, 'row')}; {len(frequent)} kept"
         found.append(Finding(name, problem, how, "many levels" if many else "rare"))
-    return Levels(tuple(frequent)), found
+    pooled = [mark(texts[j]) for j in order if texts[j] not in frequent][:POOLED]
+    return Levels(tuple(frequent), pooled=tuple(pooled)), found
 
 
 def _count(number: int, what: str) -> str:
@@ -207,13 +226,16 @@ def same_as(columns: dict[str, Array]) -> dict[str, str]:
     return out
 
 
-def gives_away(values: Array, y: Array) -> bool:
-    """Whether a column alone gives (nearly) all labels, coded 0, 1, ..., of training rows."""
+def errors_alone(values: Array, y: Array) -> float:
+    """Errors of labels by a column alone, relative to those of the commonest class.
+
+    Labels are coded 0, 1, ..., of training rows; one if there are too few of them.
+    """
     from sklearn.tree import DecisionTreeClassifier
 
     masses = np.bincount(y)
     if y.size < LEAK_ROWS or np.sort(masses)[-2:].min() < LEAK_CLASS:
-        return False
+        return 1.0
     step = -(-y.size // SAMPLE)
     values, y = values[::step], y[::step]
     if values.dtype.kind == "O":
@@ -229,4 +251,4 @@ def gives_away(values: Array, y: Array) -> bool:
         x = np.where(np.isnan(values), low, values)[:, None]
         right = (tree.fit(x, y).predict(x) == y).sum()
     wrong = y.size - right
-    return bool(wrong <= GIVEN_AWAY * (y.size - np.bincount(y).max()))
+    return float(wrong / (y.size - np.bincount(y).max()))

@@ -30,7 +30,12 @@ def export(
         str, typer.Option(help="Type of rows and probabilities: float64 or float32.")
     ] = "float64",
 ) -> None:
-    """Write a model as an ONNX file, which predicts without bayesvm and without Python."""
+    """Write a model as an ONNX file, for programs in any language that has an ONNX runtime.
+
+    Its inputs are the columns that cleaning makes of the table, numbers together and each column of
+    text apart: rows that need cleaning (numbers as text, dates, rare levels) have to be prepared as
+    fit has done before they are sent to it.  The inputs are listed.
+    """
     from ..export import to_onnx
     from ..files.atomic import replace_file
     from ..files.storage import load
@@ -50,4 +55,8 @@ def export(
     console.print(table)
     if inside.before:
         names = ", ".join(map(str, inside.names(made=False)))
-        console.print(f"Rows are those that the steps before the model give, of columns {names}.")
+        console.print(
+            "The graph does not clean tables. Its rows are those that the steps before the model "
+            f"give, of columns {names}: bayesvm.load(MODEL)[0].transform(rows) makes them.",
+            soft_wrap=True,
+        )

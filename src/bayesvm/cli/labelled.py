@@ -13,6 +13,7 @@ from ..cleaning.findings import Finding
 from ..core.types import Array
 
 MOST_CLASSES = 50
+MANY_NUMBERS = 10  # different numbers, above which labels may be a quantity
 LEAST = 2  # rows of a class
 
 
@@ -73,6 +74,11 @@ def training_rows(
             f"column {target!r} has {len(texts)} different labels, such as {texts[0]!r}; a "
             f"classifier takes at most {MOST_CLASSES}. Is it a quantity or an identifier?"
         )
+    if len(texts) > MANY_NUMBERS and least > 1 and np.isfinite(NumberStyle().numbers(texts)).all():
+        how = "each is a class of its own; is it a quantity? Then a regression is what is needed"
+        text = f"the labels are {len(texts)} different numbers, such as {texts[0]!r}"
+        findings.append(Finding(target, text, how, "labels"))
+    lone = int(np.sum((masses > 0) & (masses < least)))
     for k in np.flatnonzero(masses < least):
         leave_out(codes == k, target, f"of the label {texts[k]!r}, which no other row has")
     weights = None
@@ -84,10 +90,11 @@ def training_rows(
     for name in groups:
         leave_out(as_text(frame[name])[0] < 0, name, "without a group")
     y = labels_of(codes[good], texts)
-    if np.unique(y).size < min(2, least):
+    if (count := np.unique(y).size) < min(2, least):
+        few = f" ({lone} with one row each, which are left out)" if lone else ""
         raise ValueError(
-            f"column {target!r} has {np.unique(y).size} label with rows to learn from; a "
-            "classifier needs two."
+            f"column {target!r} has {count} label{'s' * (count != 1)} with at least {least} rows "
+            f"to learn from{few}; a classifier needs two labels. Give more rows."
         )
     some = frame[good]
     drop = [name for name in dict.fromkeys((target, *groups, *apart)) if name in frame]

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import typer
 
+from ..cleaning.cleaner import lacking
 from ..reports.display import Inside
 from .choosing import KINDS, Fitter, build, prepared
 from .labelled import group_labels, training_rows
@@ -138,6 +139,8 @@ def fit(
             model = fitter.fit(kind, each[0], fitter.guess(kind, each[0]))
         else:
             model = fitter.better(each[0], each[1], console)
+        used = next(k for k, name in KINDS.items() if name == type(model[1]).__name__)
+        fitter.tell_doubts(used, kinds, screen)
         if model[1].fit_.stopped:
             console.print("the fit was ended by --time-limit before it had converged")
         about: dict[str, Any] = {
@@ -177,13 +180,14 @@ def predict(
         float | None, typer.Option(min=0.0, max=1.0, help="Posterior mass of intervals.")
     ] = None,
     coverage: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of sets that hold the right label.")
+        float,
+        typer.Option(min=0.0, max=1.0, help="Least share of sets that hold the right label."),
     ] = 0.9,
 ) -> None:
     """Predict the rows of a table.
 
-    Label, probabilities and an interval for each, the set of labels that cannot be excluded, and
-    how unlike the training rows it is.
+    Label, probabilities and an interval for each, the set of labels that cannot be excluded (the
+    most probable one at least), and how unlike the training rows it is.
     """
     from ..files.storage import load_with_record
 
@@ -206,8 +210,7 @@ def predict(
         frame.to_csv(sys.stdout, index=False)
     else:
         write_table(frame, output)
-        screen = plain_console(stderr=True)
-        show_predictions(screen, frame["prediction"], machine, table, output)
+    show_predictions(plain_console(stderr=True), frame, machine, table, output)
 
 
 def predictions(
@@ -228,7 +231,7 @@ def predictions(
         if ends is not None:
             frame[f"p_{label}_low"], frame[f"p_{label}_high"] = (_digits(e[:, j]) for e in ends)
     if estimator.fit_.left_out is not None:
-        held = estimator.predict_set(rows, coverage=coverage, **told)
+        held = estimator.predict_set(rows, coverage=coverage, allow_empty=False, **told)
         names = np.array([str(label) for label in machine.classes_])
         frame["set"] = [";".join(names[inside]) for inside in held]
         if estimator.machines_[0].posterior.has_spread and estimator._knows_novelty:
@@ -244,7 +247,7 @@ def plain_rows(machine: Any, table: pd.DataFrame) -> pd.DataFrame:
     """The columns that a model without a cleaner was fitted to, in its order."""
     wanted = list(machine.feature_names_in_)
     if absent := [name for name in wanted if name not in table]:
-        raise ValueError(f"the table lacks columns the model was fitted to: {', '.join(absent)}")
+        raise ValueError(lacking(absent, [str(name) for name in table]))
     return as_numbers(table[wanted])
 
 

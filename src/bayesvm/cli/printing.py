@@ -10,8 +10,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ..cleaning.cells import as_text
-from ..cleaning.columns import Levels
+from ..cleaning.cells import as_text, examples
+from ..cleaning.columns import Levels, mark
 from ..cleaning.findings import Finding
 from ..reports.display import Inside
 from ..reports.kernels import relevances
@@ -19,6 +19,8 @@ from .labelled import Labelled
 from .terminal import printable
 
 ROWS = 20  # of the summary of a model
+KERNEL = {"weight": "variance of the kernel", "intercept": "intercept"}
+UNLIKE = 0.99  # novelty above which predicted rows are counted
 
 
 def show_findings(
@@ -31,10 +33,9 @@ def show_findings(
 ) -> None:
     """The log: rows and columns, and everything found with what was done about it."""
     classes = ", ".join(printable(label) for label in np.unique(rows.y))
-    columns = f"{rows.X.shape[1]} columns, {len(cleaner.columns_)} of them used"
-    text = (
-        f"{printable(data)}: {total} rows, {len(rows.y)} of them used; {columns}; classes {classes}"
-    )
+    columns = f"{counted(rows.X.shape[1], 'column')}, {len(cleaner.columns_)} of them used"
+    used = f"{counted(total, 'row')}, {len(rows.y)} of them used"
+    text = f"{printable(data)}: {used}; {columns}; classes {classes}"
     console.print(text, soft_wrap=True)
     if not findings:
         return
@@ -70,22 +71,47 @@ def scores(proba: Any, codes: Any, weights: Any) -> tuple[float, float, float]:
     return error, loss, square
 
 
-def show_predictions(console: Console, labels: Any, machine: Any, table: Any, path: Path) -> None:
-    """How many rows were predicted, their labels, where they are, and levels unknown to it."""
-    names, counts = np.unique(labels, return_counts=True)
+def show_predictions(
+    console: Console, frame: Any, machine: Any, table: Any, path: Path | None
+) -> None:
+    """How many rows were predicted, their labels, where they are, and what is odd about them."""
+    names, counts = np.unique(frame["prediction"], return_counts=True)
     each = ", ".join(f"{count} {printable(name)}" for name, count in zip(names, counts))
-    console.print(f"{len(labels)} rows: {each}; written to {printable(path)}", soft_wrap=True)
+    where = "" if path is None else f"; written to {printable(path)}"
+    console.print(f"{counted(len(frame), 'row')}: {each}{where}", soft_wrap=True)
     cleaner = machine[0] if hasattr(machine, "steps") else None
-    unknown = []
+    said: dict[str, list[str]] = {
+        "cells with a level that no training row had": [],
+        "cells with a level that was rare in training and pooled": [],
+        "cells that could not be read as numbers or dates, taken for missing": [],
+    }
     for name, made in getattr(cleaner, "columns_", {}).items():
+        codes, texts = as_text(table[name])
         if isinstance(made, Levels):
-            codes, texts = as_text(table[name])
-            strange = [k for k, text in enumerate(texts) if text not in made.levels]
-            if count := int(np.isin(codes, strange).sum()):
-                unknown.append(f"{printable(name)} {count}")
-    if unknown:
-        text = f"rows with a level that is new, or was rare in training: {', '.join(unknown)}"
-        console.print(text, soft_wrap=True)
+            odd = [k for k, text in enumerate(texts) if text not in made.levels]
+            rare = [k for k in odd if mark(texts[k]) in made.pooled]
+            found = [[k for k in odd if k not in rare], rare, []]
+        else:
+            values = made.made(table[name])[0]
+            found = [[], [], np.unique(codes[np.isnan(values) & (codes >= 0)]).tolist()]
+        for few, some in zip(said.values(), found):
+            if count := int(np.isin(codes, some).sum()):
+                such = examples([texts[k] for k in some], 1)
+                few.append(f"{printable(name)} {count} (such as {printable(such)})")
+    for what, few in said.items():
+        if few:
+            console.print(f"{what}: {', '.join(few)}", soft_wrap=True)
+    if "novelty" in frame and (count := int((frame["novelty"] > UNLIKE).sum())):
+        console.print(
+            f"{counted(count, 'row')} with a novelty above {UNLIKE}, unlike nearly all training "
+            "rows",
+            soft_wrap=True,
+        )
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things: ``1 row``, ``2 rows``."""
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def length_scales(inside: Inside) -> dict[str, str]:
@@ -107,24 +133,35 @@ def show_model(console: Console, machine: Any, level: float = 0.9) -> None:
     inner = inside.model
     state = "converged" if inner.converged_ else "did not converge"
     console.print(f"{type(inner).__name__}: {inner.n_iter_} iterations, {state}")
-    frame, total = inner.summary(level), len(inner.summary(level))
+    frame = inner.summary(level)
+    total, note = len(frame), frame.attrs.get("note")
+    scales = length_scales(inside) if "mean" in frame else {}
     signed = not any("length_scale" in str(name) for name in frame.index)
+    if scales:
+        place = {name: j for j, name in enumerate(frame.index)}
+        first = [name for name in frame.index if str(name) not in scales]
+        rest = sorted((name for name in scales if name in place), key=lambda k: frame["mean"][k])
+        frame = frame.loc[[*first, *rest]]
     if total > ROWS:
         if signed and {"mean", "sd"} <= set(frame.columns):
             surest = (frame["mean"].abs() / frame["sd"]).sort_values(ascending=False).index[:ROWS]
             frame = frame[frame.index.isin(surest)]
         frame = frame.iloc[:ROWS]
     table = Table("name", *frame.columns, box=None, pad_edge=False)
-    scales = length_scales(inside)
     for name, row in frame.iterrows():
         label = " ".join(map(str, name)) if isinstance(name, tuple) else str(name)
-        label = scales.get(label, label)
+        label = scales.get(label, KERNEL.get(label, label) if not signed else label)
         table.add_row(printable(label), *(f"{value:.3g}" for value in row))
     console.print(table)
     if total > ROWS:
-        which = "those surest of their sign" if signed else "the first"
+        which = "those surest of their sign" if signed else "the most relevant columns"
         console.print(f"({len(frame)} of {total} rows, {which})")
-    if note := frame.attrs.get("note"):
+    if scales:
+        console.print(
+            "columns with short length scales are the most relevant, in standard deviations",
+            soft_wrap=True,
+        )
+    if note:
         console.print(note, soft_wrap=True)
     cleaner = machine[0] if hasattr(machine, "steps") else None
     levels = getattr(cleaner, "columns_", {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ import pandas as pd
 import typer
 
 from ..cleaning.cells import as_text
+from ..core.types import Array
 from ..reports.display import Inside
 from .labelled import Labelled, labels_of, training_rows
 from .models import Model, check_columns, plain_rows
@@ -55,7 +57,8 @@ def report(
 ) -> None:
     """Write a report on a model: one file of HTML that needs no network.
 
-    With the table of the fit the model is judged by folds of it, with another table on its rows.
+    With the table of the fit the model is judged by folds of it, whose predictions the file of the
+    model holds unless it was fitted with --no-check; with another table on its rows.
     """
     from ..files.storage import load_with_record
     from ..html_report.report import report as make
@@ -82,7 +85,11 @@ def report(
             told |= {"X": rows.X, "y": rows.y, "groups": rows.groups}
             told |= {"sample_weight": rows.weights}
             told["held_out"] = is_new(record, table, target) if new is None else new
+            kept = None if told["held_out"] else at_rows(record, rows.rows)
+            told["record"] = kept or record
             how = "judged on them" if told["held_out"] else "fitted again to folds of them"
+            if kept is not None and rows.groups is None:
+                how = "judged by its predictions of rows left out, which its file holds"
             text = f"{len(rows.y)} rows of {printable(data)}: the model is {how}; this may take a "
             screen.print(f"{text}minute or more", soft_wrap=True)
         made = make(machine, **told)
@@ -110,6 +117,14 @@ def labelled(machine: Any, record: Any, table: pd.DataFrame, target: str) -> Lab
     else:
         index = pd.Index(some.rows + 1)  # as lines of the table are counted
     return Labelled(X.set_axis(index, axis=0), some.y, some.rows, some.weights, some.groups)
+
+
+def at_rows(record: Any, rows: Array) -> Any:
+    """The record with positions of rows left out among ``rows``; ``None`` if it has none."""
+    held = getattr(record, "left_out", None)
+    if held is None or not np.isin(held.rows, rows).all():
+        return None
+    return replace(record, left_out=replace(held, rows=np.searchsorted(rows, held.rows)))
 
 
 def is_new(record: Any, table: pd.DataFrame, target: str) -> bool:

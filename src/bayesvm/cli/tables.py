@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,9 @@ def read_table(path: Path) -> pd.DataFrame:
         needs = "xlrd" if kind == ".xls" else "'bayesvm[tables]'"
         why = error.name or str(error)
         raise ImportError(f"to read {kind}: pip install {needs} ({why})") from error
-    except (pd.errors.ParserError, UnicodeError, json.JSONDecodeError) as error:
+    except pd.errors.ParserError as error:
+        raise ValueError(_ragged(path, str(error)) or f"{path} cannot be read: {error}") from error
+    except (UnicodeError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} cannot be read as {kind}: {error}") from error
     except pd.errors.EmptyDataError:
         frame = pd.DataFrame()
@@ -37,6 +40,18 @@ def read_table(path: Path) -> pd.DataFrame:
         raise ValueError(f"{path} has no rows; give a table with a header and rows.")
     frame.columns = [str(name).strip() for name in frame.columns]
     return frame.reset_index(drop=True)
+
+
+def _ragged(path: Path, error: str) -> str:
+    """What is wrong with a table whose lines have more cells than its header, else nothing."""
+    found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", error)
+    if found is None:
+        return ""
+    wide, line, cells = found.groups()
+    return (
+        f"line {line} of {path} has {cells} cells, but the lines before it have {wide}. A cell "
+        "that holds the separator has to be in quotes; mend the line or write the table anew."
+    )
 
 
 def write_table(frame: pd.DataFrame, path: Path) -> None:

@@ -104,13 +104,11 @@ class Contrast(NamedTuple):
     unit: float = 1.0  # of the column, by which a derivative is divided
 
 
-def average(
-    model: Any, X: Any, columns: Any, change: Any, level: float, groups: Any = None,
-    intervals: bool = True,
-) -> Any:  # fmt: skip
-    """Average effects; without intervals, which take most of the time, if they are not wanted."""
-    pd, ends = pandas_for("average_effects"), tails(level)
-    fit = model._fitted()
+def average(model: Any, X: Any, columns: Any, change: Any, level: float, groups: Any = None) -> Any:
+    """Average effects of the changes of columns."""
+    pd = pandas_for("average_effects")
+    tails(level)
+    model._fitted()
     if get_tags(model).input_tags.pairwise:
         raise ValueError("average_effects changes columns; a precomputed kernel has none.")
     X = editable(model._own_columns(X), pd)
@@ -118,22 +116,42 @@ def average(
     every = list(contrasts(model, X, columns, change))
     if not every:
         raise ValueError("average_effects has no column to change; name one in columns.")
+    return effects_of(model, X, every, level, groups)
+
+
+def effects_of(
+    model: Any, X: Any, every: Sequence[Contrast], level: float, groups: Any = None, total: int = 0
+) -> Any:
+    """Average effects of given changes.
+
+    If the rows are drawn at random from a table of ``total`` rows, whose average is meant,
+    intervals count what the average of all of them may differ by.
+    """
+    pd, ends, fit, n = pandas_for("average_effects"), tails(level), model._fitted(), X.shape[0]
     first = fit.machines[0]
-    spread = intervals and isinstance(first, Machine) and first.posterior.has_spread
+    spread = isinstance(first, Machine) and first.posterior.has_spread
     means, pulls, unit = [], [], np.array([one.unit for one in every])
+    errors, kept = [], {}  # variances of means by the draw of rows; the side below that many share
     for one in every:
-        low, high = (with_column(X, one.position, x) for x in (one.low, one.high))
-        rise = proba(model, high, groups) - proba(model, low, groups)
-        means.append(rise.mean(axis=0)[1 if len(fit.classes) == 2 else 0 :] / one.unit)
+        shared = (one.position, one.low) if np.ndim(one.low) == 0 else None
+        if shared is None or shared not in kept:
+            kept = {shared: _side(model, with_column(X, one.position, one.low), groups, spread)}
+        high = _side(model, with_column(X, one.position, one.high), groups, spread)
+        low = kept[shared]
+        rise = (high[0] - low[0])[:, 1 if len(fit.classes) == 2 else 0 :] / one.unit
+        means.append(rise.mean(axis=0))
+        errors.append(
+            max(1.0 - n / total, 0.0) * rise.var(axis=0) / n if total else 0.0 * means[-1]
+        )
         if spread:
-            pairs = zip(*(pulls_at(model, side, groups) for side in (low, high)), strict=True)
-            pulls.append([(b - a) / one.unit for a, b in pairs])
+            pulls.append([(b - a) / one.unit for a, b in zip(low[1], high[1], strict=True)])
     index = pd.MultiIndex.from_tuples([one[:2] for one in every], names=["name", "change"])
-    mean, frames = np.array(means), []  # (effects, classes)
+    mean, error, frames = np.array(means), np.array(errors), []  # (effects, classes)
     for k in range(mean.shape[1]):
         table = {"mean": mean[:, k]}
         if spread:
-            table |= _spread(fit, mean[:, k], [[x[k] for x in p] for p in pulls], ends)
+            each = [[x[k] for x in p] for p in pulls]
+            table |= _spread(fit, mean[:, k], each, ends, error[:, k])
             for end in ("lower", "upper"):
                 table[end] = np.clip(table[end], -1.0 / unit, 1.0 / unit)
         frames.append(pd.DataFrame(table, index=index))
@@ -141,6 +159,11 @@ def average(
     if spread and (note := note_of_width(model)):
         out.attrs["note"] = note
     return out
+
+
+def _side(model: Any, X: Any, groups: Any, spread: bool) -> tuple[Array, list[Array]]:
+    """Probabilities of rows and, where wanted, derivatives of their averages."""
+    return pulls_at(model, X, groups) if spread else (proba(model, X, groups), [])
 
 
 def average_at(
@@ -152,34 +175,36 @@ def average_at(
     posterior.  Intervals are those of :func:`average_effects`.
     """
     pd, ends, fit = pandas_for("average_at"), tails(level), model._fitted()
-    tables = [with_column(editable(X, pd), column, value) for value in values]
-    mean = np.array([proba(model, table, groups).mean(axis=0) for table in tables])
-    mean = mean[:, 1 if len(fit.classes) == 2 else 0 :]
     first, frames = fit.machines[0], []
-    pulls: list[list[Array]] = []
-    if isinstance(first, Machine) and first.posterior.has_spread:
-        pulls = [pulls_at(model, table, groups) for table in tables]
+    spread = isinstance(first, Machine) and first.posterior.has_spread
+    X = editable(X, pd)
+    sides = [_side(model, with_column(X, column, x), groups, spread) for x in values]
+    mean = np.array([P.mean(axis=0) for P, _ in sides])[:, 1 if len(fit.classes) == 2 else 0 :]
+    pulls = [pull for _, pull in sides if spread]
     for k in range(mean.shape[1]):
         frame = pd.DataFrame({"mean": mean[:, k]}, index=pd.Index(values, name="value"))
         if pulls:
-            found = _spread(fit, mean[:, k], [[x[k] for x in p] for p in pulls], ends)
+            each = [[x[k] for x in p] for p in pulls]
+            found = _spread(fit, mean[:, k], each, ends, np.zeros(len(sides)))
             frame["lower"], frame["upper"] = (np.clip(found[e], 0, 1) for e in ("lower", "upper"))
         frames.append(frame)
     return stacked(frames, fit.classes, pd)
 
 
-def pulls_at(model: Any, X: Any, groups: Any) -> list[Array]:
-    """Derivatives of average probabilities of rows in the coefficients of each machine.
+def pulls_at(model: Any, X: Any, groups: Any) -> tuple[Array, list[Array]]:
+    """Probabilities of rows, and derivatives of their averages in coefficients of each machine.
 
-    Each is a matrix ``(classes, K)``; of two classes only the second counts.  The last is that in
-    the numbers of a fitted link.
+    Each of these is a matrix ``(classes, K)``; of two classes only the second counts.  The last is
+    that in the numbers of a fitted link.
     """
     fit, n = model.fit_, 0
     link = fitted_link(fit)
     pull = [np.zeros(())] * (len(fit.machines) + (link is not None))
+    each = []
     for rows in pieces(model._read_new(X, groups), PIECE):
         m, v = (np.stack(x, axis=1) for x in zip(*fit.moments_at(rows), strict=True))
         n, first = n + len(m), 1 if fit.is_binary else 0
+        each.append(fit.proba(m, v))
         for j, machine in enumerate(fit.machines):
             step = np.zeros_like(m)
             step[:, j] = STEP * (1.0 + np.sqrt(v[:, j]))
@@ -187,10 +212,10 @@ def pulls_at(model: Any, X: Any, groups: Any) -> list[Array]:
             slope = rise / (2.0 * step[:, j, None])
             pull[j] = pull[j] + np.asarray(_columns(machine, rows).T @ slope).T
         if link is not None:
-            p = fit.proba(m, v)[:, 1]
+            p = each[-1][:, 1]
             slopes = link.slopes(m[:, 0], v[:, 0])  # (numbers, n)
             pull[-1] = pull[-1] + (slopes @ (p * (1.0 - p)))[None]
-    return [x / n for x in pull]
+    return np.concatenate(each), [x / n for x in pull]
 
 
 def fitted_link(fit: Any) -> Calibrated | None:
@@ -208,22 +233,25 @@ def _columns(machine: Any, rows: Any) -> Any:
 
 
 def _spread(
-    fit: Any, mean: Array, pulls: Sequence[Sequence[Array]], ends: tuple[float, float]
+    fit: Any, mean: Array, pulls: Sequence[Sequence[Array]], ends: tuple[float, float], error: Array
 ) -> dict[str, Array]:
-    """Standard deviations and intervals of effects with given derivatives."""
+    """Standard deviations and intervals of effects with given derivatives.
+
+    ``error`` are variances of the effects by what is no part of the fit.
+    """
     each = [np.stack(x) for x in zip(*pulls, strict=True)]  # (effects, K) for each machine
     z, link, machines = ndtri(np.array(ends))[:, None], fitted_link(fit), fit.machines
     if len(machines) > 1:
         pairs = zip(machines, each, strict=True)
-        sd = np.sqrt(sum(machine.reported.reported(C)[1] for machine, C in pairs))
+        sd = np.sqrt(error + sum(machine.reported.reported(C)[1] for machine, C in pairs))
         low, high = mean + sd * z
         return {"sd": sd, "lower": low, "upper": high}
-    (machine,), C, extra = machines, each[0], np.zeros(mean.shape)
+    (machine,), C, extra = machines, each[0], error
     post = machine.reported
     if link is not None:  # what it corrects is not counted twice
         post = machine.width.posterior(machine.posterior, of_link=True)
         cov: Any = link.uncertainty
-        extra = np.einsum("ei,ij,ej->e", each[-1], cov, each[-1])
+        extra = error + np.einsum("ei,ij,ej->e", each[-1], cov, each[-1])
     gap = post.quantiles(C, ends) - C @ post.mean
     low, high = mean + np.copysign(np.hypot(gap, z * np.sqrt(extra)), z)
     return {"sd": np.sqrt(post.reported(C)[1] + extra), "lower": low, "upper": high}

@@ -12,10 +12,12 @@ from importlib.metadata import PackageNotFoundError, metadata
 from inspect import signature
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..inputs.parameters import is_among, of_svc
 from ..machines.machine import Machine
+from ..machines.width import is_separated
 from .nested import changed, flat, separated
 from .predictions import logs
 
@@ -36,6 +38,11 @@ MEANS = (
     "Coefficients are those of the filled-in table: missing cells of {which} became means of "
     "their columns beside indicators, which is for predictions and biases coefficients of columns "
     "that are correlated with these. For coefficients use {instead}."
+)
+SEPARATED = (
+    "A plane separates the classes, or nearly: {wrong} of {n} training rows, each left out, {are} "
+    "on the wrong side of it. Such rows say how large coefficients are at least, not how large: "
+    "their size is set by the prior and varies with the rows. Read their signs and ratios."
 )
 
 
@@ -202,6 +209,11 @@ def with_note(self: Any, frame: Any) -> Any:
         if not self._has_imputer:
             instead = "a term Missing(Columns(...)) and inference='gibbs'"
         notes.append(MEANS.format(which=which + more, instead=instead))
+    held = self.fit_.left_out
+    if held is not None and held.proba.size and is_separated(held.proba > 0.5, held.c):
+        wrong = int(np.count_nonzero(held.proba <= 0.5))
+        are = "is" if wrong == 1 else "are"
+        notes.append(SEPARATED.format(wrong=wrong or "none", n=held.proba.size, are=are))
     if notes:
         frame.attrs["note"] = " ".join(notes)
     return frame

@@ -10,6 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from ..core.types import Array
+from .words import short
 
 LARGE, SMALL = (420, 310), (300, 230)  # sizes of figures, in units of their text
 LEFT, RIGHT, TOP, BOTTOM = 42, 14, 28, 42
@@ -146,7 +147,7 @@ def ticks(low: float, high: float, count: int = 5) -> Array:
 def _named(values: Any, percent: bool) -> list[tuple[float, str]]:
     if len(values) and isinstance(values[0], tuple):
         return list(values)
-    return [(float(v), f"{100 * v + 0.0:g} %" if percent else f"{v + 0.0:g}") for v in values]
+    return [(float(v), f"{100 * v + 0.0:g} %" if percent else short(v, 6)) for v in values]
 
 
 def _room(values: Any, share: float = 0.06) -> tuple[float, float]:
@@ -273,7 +274,7 @@ def partial(
             canvas.line(x, mean, f"curve k{k}")
     named = None
     if dots:
-        words = [f"{v:g}" if isinstance(v, float) else str(v) for v in values]
+        words = [short(v, 6) if isinstance(v, float) else str(v) for v in values]
         fits = max(3, 44 // len(words))
         named = [(float(a), w if len(w) <= fits else w[: fits - 1] + "…") for a, w in zip(x, words)]
     canvas.axes("", f"P({label})" if not several else "probability", named, None, (False, True))
@@ -313,12 +314,16 @@ def path(paths: list[Array], names: list[str], quantity: str) -> Figure | None:
     if not paths or max(p.size for p in paths) < 2:
         return None
     longest = max(p.size for p in paths)
+    paths = [p - p[-1] for p in paths]  # its size says nothing, how it settles does
     finite = np.concatenate([p[min(1, p.size - 1) :] for p in paths])
     canvas = Canvas((1.0, float(longest)), _room(finite, 0.1), SMALL)
     for k, values in enumerate(paths):
         some = _some(values.size)
         some = some[(values[some] >= canvas.y[0]) & (values[some] <= canvas.y[1])]
         canvas.line(some + 1.0, values[some], f"curve k{k}")
-    canvas.axes("pass over the rows", quantity)
+    whole = np.unique(np.r_[1.0, ticks(1.0, float(longest)).round()])
+    canvas.axes("pass over the rows", f"{quantity}, less the last", whole)
     legend = tuple(names[:CURVES]) if len(paths) > 1 else ()
-    return canvas.figure("Convergence", f"The {quantity} after each pass.", legend)
+    return canvas.figure(
+        "Convergence", f"The {quantity} after each pass, less that after the last.", legend
+    )

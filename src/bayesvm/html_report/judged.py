@@ -28,6 +28,7 @@ FOLDS, FOLDS_SLOW = 5, 3  # the latter of slow models
 FEWEST = 20  # rows, below which folds say nothing
 # Rows of the folds, so that a report of 5,000 rows and 50 columns takes less than 30 seconds:
 MOST = 10_000
+MOST_KEPT = 5_000  # of large models whose predictions of rows left out are at hand
 MOST_SLOW = 1_500  # of models whose cost grows with the cube of the rows, and of sampled ones
 
 
@@ -164,6 +165,38 @@ def by_folds(model: Any, data: Rows, level: float) -> Judged | None:
     weights = np.ones(some.size) if part.weights is None else part.weights
     given = (some, part.codes, folds, weights, units, proba, whole.codes.size, how)
     return Judged(*given, *ends, fitted=predicted(model, part, level))
+
+
+def as_recorded(model: Any, data: Rows, held: Any, level: float) -> Judged | None:
+    """Rows left out of fits of the past, beside boosting; ``None`` if they are not these rows.
+
+    ``held`` are predictions as ``bayesvm fit`` keeps them, with positions of rows in ``data``.
+    """
+    if held is None or data.groups is not None or not held.rows.size or sparse.issparse(data.X):
+        return None
+    n, inside = data.codes.size, Inside.of(model)
+    if held.rows.max() >= n or not np.array_equal(data.codes[held.rows], held.codes):
+        return None
+    most = MOST_KEPT if is_slow(inside.model) else MOST
+    some = thinned(held.codes, most)
+    part, folds = data.take(held.rows[some]), held.folds[some]
+    proba = {MODEL if name == "model" else name: P[some] for name, P in held.proba.items()}
+    boosted = np.zeros_like(proba[MODEL])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for k in np.unique(folds):
+            train, test = np.flatnonzero(folds != k), np.flatnonzero(folds == k)
+            inner, outer = part.take(train), part.take(test)
+            seen, new = inner.X, outer.X
+            for step in map(clone, inside.before):
+                seen = step.fit(seen, data.classes[inner.codes]).transform(seen)
+                new = step.transform(new)
+            seen, new = (as_frame(X, inside.model) for X in (seen, new))
+            boosted[test] = rivals(seen, new, inner, len(data.classes))[BOOSTING]
+    base = proba.pop(BASE)
+    proba |= {BOOSTING: boosted, BASE: base}
+    given = (held.rows[some], part.codes, folds, held.weights[some], np.arange(some.size), proba, n)
+    return Judged(*given, fitted=predicted(model, part, level))
 
 
 def on_new_rows(model: Any, data: Rows, level: float) -> Judged:

@@ -15,9 +15,9 @@ from sklearn.utils import get_tags
 from ..reports.display import Inside
 from ..reports.kernels import relevances
 from ..reports.tables import pandas_for
-from . import figures, tables, words
+from . import effects, figures, tables, words
 from . import scores as score
-from .judged import MODEL, Judged, Rows, as_frame, by_folds, on_new_rows
+from .judged import MODEL, Judged, Rows, as_frame, as_recorded, by_folds, on_new_rows
 
 OBJECTIVES = {
     "elbo": "lower bound on the log evidence",
@@ -70,11 +70,12 @@ class Maker:
 
     def judged(self) -> Judged | None:
         """Predictions of rows left out: of new rows, by folds, or as the record has them."""
+        held = getattr(self.record, "left_out", None)
         if self.data is not None:
             if self.held_out:
                 return on_new_rows(self.model, self.data, self.level)
-            return by_folds(self.model, self.data, self.level)
-        held = getattr(self.record, "left_out", None)
+            kept = as_recorded(self.model, self.data, held, self.level)
+            return kept or by_folds(self.model, self.data, self.level)
         if held is None:
             return None
         proba = {MODEL if name == "model" else name: P for name, P in held.proba.items()}
@@ -138,19 +139,19 @@ class Maker:
     def effects(self, parts: dict[str, Any]) -> dict[str, Any]:
         if self.data is None or self.is_pairwise:
             return {}
-        inside = self.inside
-        rows = tables.effect_rows(inside, self.data)
+        inside, total = self.inside, self.data.codes.size
+        rows = effects.sample(inside, self.data)
         frame, order = parts.get("columns"), None
-        if frame is not None and len(frame) == rows.X.shape[1]:
+        if frame is not None and len(frame) == rows.whole.X.shape[1]:
             order = np.argsort(-frame["auc"].fillna(0).to_numpy(), kind="stable")
-        found = tables.effects(inside, rows, order, self.level)
+        found = effects.effects(inside, rows, order, self.level, total)
         if found is None:
             return {}
-        self.averaged = rows.codes.size
+        self.averaged = rows.some.size
         names = self.top_columns({"effects": found})
-        total = len(self.input_names())
-        self.screened = total if len(names) < total else 0
-        curves = tables.partial_effects(inside, rows, names, self.level)
+        known = len(self.input_names())
+        self.screened = known if len(names) < known else 0
+        curves = effects.partial_effects(inside, rows, names, self.level)
         scale = figures.scale_of(list(curves.values())) if curves else (0.0, 1.0)
         for name, curve in curves.items():
             shown = words.plain(name, 40)
@@ -159,14 +160,27 @@ class Maker:
         return {"effects": found, "partial": curves}
 
     def top_columns(self, parts: dict[str, Any]) -> list[str]:
-        """Columns by the size of their effects, or of their own AUC."""
+        """Columns by how far they move probabilities, or by their own AUC."""
         if parts.get("effects") is not None:
-            frame = parts["effects"].sort_values("importance", ascending=False, kind="stable")
-            return list(dict.fromkeys(frame.index.get_level_values("name")))
+            return list(effects.columns_of(parts["effects"]).index)
         frame = parts.get("columns")
         if frame is None:
             return self.input_names()
         return list(frame["auc"].sort_values(ascending=False, kind="stable").index)
+
+    def top_effects(self, parts: dict[str, Any]) -> list[words.Effect]:
+        """The columns that move probabilities most, each with its largest average effect."""
+        frame = parts.get("effects")
+        if frame is None:
+            return []
+        out = []
+        for name, moved in effects.columns_of(frame)["importance"].head(50).items():
+            own = frame.xs(name, level="name", drop_level=False)
+            at = 0 if self.binary else int(own["mean"].abs().to_numpy().argmax())
+            key, row = own.index[at], own.iloc[at]
+            label = "" if self.binary else words.plain(key[0], 30)
+            out.append(words.Effect(str(name), str(key[-1]), row, float(moved), label))
+        return out
 
     # ----- the model
 
@@ -227,7 +241,7 @@ class Maker:
         out: list[tuple[str, str, bool]] = []
         found, frame = parts.get("findings"), parts.get("columns")
         if found is not None:
-            some = found[found["kind"] == "leak"].itertuples()
+            some = found[found["kind"].isin(["leak", "near leak"])].itertuples()
             out += [(one.column, one.problem, one.action.startswith("left out")) for one in some]
         if frame is not None and self.data is not None and self.data.codes.size >= 50:
             named = {name for name, *_ in out}
@@ -249,12 +263,6 @@ class Maker:
         shares = model.fit_.masses / model.fit_.masses.sum() if model.fit_.masses.size else None
         name = getattr(record, "data", "")
         about = f"{target} in {words.plain(name, 60)}" if name else type(model).__name__
-        top: list[Any] = []
-        of: list[Any] = []
-        if parts.get("effects") is not None:
-            frame = parts["effects"].sort_values("importance", ascending=False, kind="stable")
-            top = [(*key[-2:], row) for key, row in frame.head(200).iterrows()]
-            of = [key[0] for key, row in frame.iterrows() if words.is_clear(row)]
         params = model.get_params(deep=False)
         return {
             "title": words.plain(self.title or f"Model report: {about}", 120),
@@ -266,8 +274,7 @@ class Maker:
             "n_rows": fitted,
             "n_columns": self.n_columns(),
             "shares": shares,
-            "top": top,
-            "of": of,
+            "top": self.top_effects(parts),
             "how": None if judged is None else judged.how,
             "judged_rows": 0 if judged is None else judged.codes.size,
             "total_rows": 0 if judged is None else judged.total,
@@ -276,6 +283,7 @@ class Maker:
             "screened": self.screened,
             "novel_share": None if novel is None else float(np.mean(novel > UNLIKE)),
             "leaks": self.leaks(parts),
+            "parameters_note": parts["parameters"].attrs.get("note", ""),
             "converged": bool(model.converged_),
             "n_iter": int(model.n_iter_),
             "objective": float(model.fit_.bound),

@@ -27,7 +27,7 @@
   var box = data.box, across = function (x) { return box[0] + x * (box[1] - box[0]); };
   var up = function (y) { return box[3] - y * (box[3] - box[2]); };
   function share(a, b) { return b ? a / b : 0; }
-  function percent(x) { return (100 * x).toFixed(1) + " %"; }
+  function percent(x) { return (100 * x).toFixed(1) + "\u00a0%"; }
   function cost(k) {
     var fp = Math.max(0, +$("cost-fp").value || 0), fn = Math.max(0, +$("cost-fn").value || 0);
     return (fp * data.fp[k] + fn * data.fn[k]) / data.rows;

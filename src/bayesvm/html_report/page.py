@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from importlib.resources import files
 from typing import Any
 
 import jinja2
 import numpy as np
+from markupsafe import Markup, escape
 
-from . import words
+from . import effects, words
 from .figures import BOTTOM, LEFT, RIGHT, SMALL, TOP
 from .judged import MODEL
 
@@ -37,15 +39,15 @@ def render(report: Any) -> str:
         loader=jinja2.FunctionLoader(read), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     made.filters |= {"plain": words.plain, "points": words.points, "percent": words.percent}
-    made.filters |= {"number": number, "pyrepr": repr, "shell": shlex.quote}
+    made.filters |= {"name": name_of, "number": number, "pyrepr": repr, "shell": shlex.quote}
     made.globals |= {"place": place, "extent": extent, "ranked": ranked, "signed": signed}
     made.globals |= {
         "own_columns": own_columns,
         "extremes": extremes,
         "rates": rates,
         "clear": words.is_clear,
+        "columns_of": effects.columns_of,
     }
-    made.globals["without_cells"] = lambda frame: frame.drop(columns=own_columns(frame))
     folds = report.folds
     wide = None if folds is None else folds.pivot(index="model", columns="fold", values="log_loss")
     contents = {
@@ -59,14 +61,18 @@ def render(report: Any) -> str:
     return made.get_template("page.html").render(**contents, **report.facts)
 
 
+def name_of(name: Any, most: int = 36) -> Markup:
+    """A name of a column that may break after signs between its words, and not inside them."""
+    return Markup(re.sub(r"([_./:-])(?=\w)", r"\1<wbr>", str(escape(words.plain(name, most)))))
+
+
 def number(x: Any, digits: int = 3) -> str:
     """A number in few digits; other values as they are."""
     if isinstance(x, bool | np.bool_) or not isinstance(x, float | int | np.number):
         return words.plain(x, 40)
     x = float(x)
-    if x.is_integer() and abs(x) < 1e6:
-        return f"{int(x):,}".replace("-", "−")
-    return "–" if np.isnan(x) else f"{x:.{digits}g}".replace("-", "−")
+    whole = x.is_integer() and abs(x) < 1e6
+    return words.short(x, 6 if whole else digits)
 
 
 def signed(x: float, digits: int = 3) -> str:

@@ -45,7 +45,9 @@ class Report:
     reliability, roc, precision_recall, thresholds, confusion : pandas.DataFrame
         What the curves and the table of labels show.
     effects : pandas.DataFrame
-        Average effects on probabilities, the largest first.
+        Average effects on probabilities.  Its column ``importance`` is how far the probability of a
+        row moves on average, up or down, when the column takes the value of another row; the
+        largest is first.
     partial : dict of pandas.DataFrame
         Average probability as one column changes, of the columns that matter most.
     groups : dict of pandas.DataFrame

@@ -1,4 +1,4 @@
-"""Tables of the report: effects, columns of the data, rows, the fit."""
+"""Tables of the report: relevance, columns of the data, rows, the fit."""
 
 from __future__ import annotations
 
@@ -6,154 +6,20 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.exceptions import NotFittedError
 
 from ..core.types import Array
-from ..estimators.average import average, average_at
 from ..machines.diagnostics import ess, r_hat
 from ..reports.display import Inside
 from ..reports.kernels import relevances
 from ..reports.tables import pandas_for
+from .effects import column
 from .judged import Judged, Rows, take, thinned
 from .scores import auc
+from .words import short
 
-EFFECT_ROWS, EFFECT_COLUMNS = 500, 200  # that effects are averaged over, and shown of, at most
-FEWEST = 50  # rows that effects are averaged over if the model is large
-WORK = 4e9  # rows x columns x (coefficients of all classes)^2: five seconds on one core
-LARGE, FEW = 1500, 8  # coefficients, above which effects are those of few columns
-CURVES, POINTS, LEVELS = 6, 13, 8  # partial effects: columns, points of a curve, levels
-CURVES_LARGE, POINTS_LARGE = 4, 7  # the same of large models
 SHOWN = 8  # rows in the tables of single rows
 ROWS = 20_000  # of which columns are described
 GIVEN_AWAY = 0.99  # AUC of one column alone from which on it may hold the label
-
-
-# ---------------------------------------------------------------------------------------------
-# Effects
-
-
-def effect_rows(inside: Inside, data: Rows) -> Rows:
-    """Rows over which effects are averaged: as many as the model's size allows."""
-    columns = max(1, min(EFFECT_COLUMNS, data.X.shape[1]))
-    width = width_of(inside.model)
-    work = columns * (width * len(inside.model.machines_)) ** 2
-    most = int(np.clip(WORK / work, FEWEST, EFFECT_ROWS))
-    part = data.take(thinned(data.codes, most))
-    return Rows(inside.rows(part.X), part.codes, part.classes, part.groups)
-
-
-def width_of(model: Any) -> int:
-    """Number of coefficients of a machine; of a factor model, which has no such machine, small."""
-    return int(getattr(getattr(model.machines_[0], "model", None), "width", 100))
-
-
-def effects(inside: Inside, data: Rows, order: Array | None, level: float) -> Any:
-    """Average effects of columns on probabilities, those that move most first, or ``None``.
-
-    A column ``importance`` is what the effect moves the probability of a row on average.
-    ``order`` are columns from the most to the least telling, if there are too many for all.
-    Of a large model the means of all are computed first, and intervals only of the columns that
-    move most.
-    """
-    columns, width = None, data.X.shape[1]
-    if width > EFFECT_COLUMNS:
-        every = np.arange(width) if order is None else order
-        columns = [int(j) for j in every if varies(data.X, int(j))][:EFFECT_COLUMNS]
-    try:
-        if width_of(inside.model) > LARGE and (width if columns is None else len(columns)) > FEW:
-            columns = first_columns(inside, data, columns, level)
-        frame = average(inside.model, data.X, columns, "sd", level, data.groups).dropna()
-        return ranked(inside, data, frame)
-    except (ValueError, TypeError, NotFittedError):  # no column can be changed
-        return None
-
-
-def first_columns(inside: Inside, data: Rows, columns: list[int] | None, level: float) -> list[int]:
-    """The columns whose changes move the probabilities most, by position."""
-    frame = average(inside.model, data.X, columns, "sd", level, data.groups, intervals=False)
-    frame = ranked(inside, data, frame.dropna())
-    most = frame.groupby(level="name")["importance"].max().sort_values(kind="stable")[-FEW:]
-    known = inside.names(made=False)
-    return sorted(known.index(name) for name in most[most > 0].index)
-
-
-def varies(X: Any, j: int) -> bool:
-    """Whether a column has more than one value."""
-    cells = X[:, [j]].toarray().ravel() if sparse.issparse(X) else _column(X, j)
-    return len({str(cell) for cell in cells}) > 1
-
-
-def ranked(inside: Inside, data: Rows, frame: Any) -> Any:
-    """Effects with their importance, the largest first."""
-    given = dict(zip(inside.model._input_names(), inside.names(made=False)))
-    frame = frame.rename(index=lambda name: given.get(name, name), level="name")
-    positions = {name: j for j, name in enumerate(given.values())}
-    keys = zip(*(frame.index.get_level_values(k) for k in ("name", "change")))
-    frame["importance"] = frame["mean"].abs() * [
-        rate_of(data.X, positions.get(name), change) for name, change in keys
-    ]
-    frame = frame.assign(first=-frame["importance"]).sort_values(["first", "name", "change"])
-    if len(data.classes) > 2:
-        frame = frame.sort_index(level="class", sort_remaining=False, kind="stable")
-    return frame.drop(columns="first")
-
-
-def rate_of(X: Any, j: int | None, change: str) -> float:
-    """How far a column is from its mean on average, in units of a change.
-
-    0.8 standard deviations, as of a normal variable; 2 q (1 - q) of a value with share q.
-    """
-    if j is None or change == "+1 sd":
-        return 0.8
-    cells = X[:, [j]].toarray().ravel() if sparse.issparse(X) else _column(X, j)
-    if " against " in change:
-        hit = [change.startswith(f"{cell} against ") for cell in cells]
-    else:
-        hit = [f"{cell:g}" == change.rpartition(" to ")[2] for cell in cells]
-    share = float(np.mean(hit))
-    return 2.0 * share * (1.0 - share)
-
-
-def partial_effects(inside: Inside, data: Rows, names: list[str], level: float) -> dict[str, Any]:
-    """Average probability over rows as one column takes each of its values, for some columns.
-
-    A data frame for each, indexed by value (and class, for more than two): mean, lower, upper.
-    """
-    known = inside.names(made=False)
-    out: dict[str, Any] = {}
-    large = width_of(inside.model) > LARGE
-    for name in names[: CURVES_LARGE if large else CURVES]:
-        if name not in known:
-            continue
-        j = known.index(name)
-        values = grid_of(inside.model, data.X, j, POINTS_LARGE if large else POINTS)
-        if len(values) > 1:
-            out[name] = average_at(inside.model, data.X, j, values, level, data.groups)
-    return out
-
-
-def grid_of(model: Any, X: Any, j: int, points: int) -> list[Any]:
-    """Values of a column at which probabilities are averaged."""
-    levels = {category.column: category.levels for category in model.encoding_.categories}
-    if j in levels:
-        return [level for level in levels[j] if level is not None][:LEVELS]
-    cells = X[:, [j]].toarray().ravel() if sparse.issparse(X) else _column(X, j)
-    values = np.asarray(cells)
-    if values.dtype.kind not in "biuf":
-        try:
-            values = values.astype(float)
-        except (TypeError, ValueError):
-            return sorted({str(cell) for cell in cells})[:LEVELS]
-    seen = np.unique(values[~np.isnan(values.astype(float))])
-    if seen.size <= 5:
-        return list(seen.astype(float).tolist())
-    low, high = np.quantile(seen.astype(float), [0.02, 0.98])
-    low, high = np.nanquantile(values.astype(float), [0.02, 0.98]) if low == high else (low, high)
-    return list(np.linspace(low, high, points).tolist())
-
-
-def _column(X: Any, j: int) -> Any:
-    return X.iloc[:, j].to_numpy() if hasattr(X, "iloc") else np.asarray(X)[:, j]
 
 
 def relevance(inside: Inside) -> Any:
@@ -214,7 +80,7 @@ def _words(seen: Any, number: bool) -> str:
     if number:
         values = seen.to_numpy(dtype=float)
         low, middle, high = np.quantile(values, [0.0, 0.5, 1.0])
-        return f"{low:.4g} to {high:.4g}, median {middle:.4g}"
+        return f"{short(low, 4)} to {short(high, 4)}, median {short(middle, 4)}"
     counts = seen.astype(str).value_counts()
     share = counts / len(seen)
     return ", ".join(f"{str(k)[:30]} ({100 * v:.0f} %)" for k, v in share.iloc[:3].items())
@@ -296,7 +162,7 @@ def telling_rows(rows: Any, X: Any, judged: Judged, names: list[str], known: lis
 
 def _cells(X: Any, j: int, rows: Array) -> Array:
     some = take(X, rows)
-    cells = some[:, [j]].toarray().ravel() if sparse.issparse(some) else _column(some, j)
+    cells = some[:, [j]].toarray().ravel() if sparse.issparse(some) else column(some, j)
     return np.asarray(cells)
 
 

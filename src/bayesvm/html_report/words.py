@@ -19,6 +19,7 @@ KINDS = {
     "RVC": "a kernel model with few vectors",
 }
 EQUAL = 0.01  # log losses that differ by less are equal: 1 % in the probability of what came
+MOVES = 0.02  # of a probability, that a column with an effect moves on average at least
 RATIO = 1.01  # R-hat above which chains are said to differ
 
 
@@ -38,6 +39,16 @@ class Note(NamedTuple):
     text: str
 
 
+class Effect(NamedTuple):
+    """A column, its largest average effect, and how far it moves probabilities."""
+
+    name: str
+    change: str
+    row: Any  # mean and, where there is a posterior, lower and upper
+    moved: float
+    label: str = ""  # the class, if there are more than two
+
+
 def plain(name: Any, most: int = 60) -> str:
     """A name on one line, without control characters, cut if it is long."""
     text = "".join(c if c.isprintable() else " " for c in str(name))
@@ -46,7 +57,23 @@ def plain(name: Any, most: int = 60) -> str:
 
 
 def percent(x: float, digits: int = 1) -> str:
-    return f"{100 * x:.{digits}f} %"
+    return f"{100 * x:.{digits}f}\N{NO-BREAK SPACE}%"
+
+
+def short(x: float, digits: int = 3) -> str:
+    """A number in few significant digits, with a proper minus.
+
+    Thousands are separated from 10,000 on: smaller numbers may be years.
+    """
+    x = float(x)
+    if not np.isfinite(x):
+        return "–" if np.isnan(x) else f"{x}"
+    if x == 0 or not 1e-4 <= abs(x) < 1e12:
+        return f"{x:.{digits}g}".replace("-", "−")
+    places = digits - 1 - int(np.floor(np.log10(abs(x))))
+    comma = "," if abs(round(x, places)) >= 1e4 else ""
+    text = f"{round(x, places):{comma}.{max(places, 0)}f}".replace("-", "−")
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def points(x: float) -> str:
@@ -97,21 +124,32 @@ def sentences(facts: dict[str, Any]) -> list[str]:
                 parts.setdefault(against(scores, name), []).append(shown)
         each = [f"{how} those of {listed(names)}" for how, names in parts.items()]
         out.append(f"{text}, and its probabilities are {listed(each)}.")
-    clear = [one for one in facts["top"] if is_clear(one[2])]
+    better = scores is None or against(scores, BASE) == "better than"
+    clear = [e for e in facts["top"] if is_clear(e.row) or (better and e.moved >= MOVES)]
     if clear:
-        name, change, row = clear[0]
-        text = f"What matters most is {plain(name, 40)}: {_change(change)} changes the probability"
-        text += "" if len(classes) == 2 else f" of {plain(facts['of'][0], 30)}"
-        text += f" by {points(row['mean'])} points on average"
-        if "lower" in row:
-            ends = f"{points(row['lower'])} to {points(row['upper'])}"
-            text += f" ({facts['level']} interval {ends})"
-        rest = list(dict.fromkeys(plain(n, 40) for n, *_ in clear[1:] if n != name))[:2]
-        more = f"; then {'comes' if len(rest) == 1 else 'come'} {listed(rest)}" if rest else ""
-        out.append(f"{text}{more}.")
+        out.append(what_matters(clear, facts["level"]))
     elif facts["top"]:
         out.append("No column has a clear effect by itself: every interval holds zero.")
     return out
+
+
+def what_matters(effects: list[Effect], level: str) -> str:
+    """The column that moves probabilities most, by how much, and in which direction."""
+    name, change, row, moved, label = effects[0]
+    text = (
+        f"What matters most is {plain(name, 40)}: with the value of another row in its place the "
+        f"probability moves by {100 * moved:.1f} points on average, up or down"
+    )
+    of = f"that of {label}" if label else "it"
+    signed = f"{_change(change)} changes {of} by {points(row['mean'])} points on average"
+    if "lower" in row:
+        ends = f"{points(row['lower'])} to {points(row['upper'])}"
+        signed += f" ({level} interval {ends})"
+    if not is_clear(row):
+        signed += ", because its direction depends on the row"
+    rest = [plain(e.name, 40) for e in effects[1:3]]
+    more = f" Then {'comes' if len(rest) == 1 else 'come'} {listed(rest)}." if rest else ""
+    return f"{text}; {signed}.{more}"
 
 
 def is_clear(row: Any) -> bool:

@@ -8,6 +8,7 @@ are not rare.  All estimators read tables this way; what was learned of the trai
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +24,11 @@ from .parameters import warn
 FLAGGED = 0.01  # share of missing cells from which on a column of numbers has an indicator of them
 MOST_LEVELS = 100  # of a column, the most frequent; rarer ones are coded as unknown ones are
 NEARLY_ALL = 0.9  # share of rows with a text of their own from which on it names rows
+SAMPLE = 200  # levels that are looked at for numbers and dates
+A_NUMBER = re.compile(
+    r"[-+(]?[$€£¥]? ?(?!0\d)\d[\d.,' ]*(e[-+]?\d+)?( ?[^\W\d_]{1,3}| ?[%€$£¥°])?\)?"
+)
+A_DATE = re.compile(r"\d{1,4}([-/.])(\d{1,2}|[A-Za-z]{3,9})\1\d{2,4}([ T]\d{1,2}:\d\d.*)?")
 APART = 2.0  # squared distance of two levels; two rows of a standardised column are as far apart
 TRUTH = (bool, np.bool_)
 
@@ -248,7 +254,13 @@ def _levels(cells: Array, weights: Array | None, name: str) -> tuple[Any, ...]:
         mass[cell] = mass.get(cell, 0.0) + c
     levels = sorted(mass, key=_order)
     if len(levels) > MOST_LEVELS:
-        if len(levels) > NEARLY_ALL * some.sum():
+        if what := _written(levels):
+            warn(
+                f"column {name!r} looks like {what} as text, such as {levels[0]!r}: its "
+                f"{len(levels)} values are taken for categories. Put bayesvm.TableCleaner() before "
+                f"the estimator, which reads them as {what}, or convert the column."
+            )
+        elif len(levels) > NEARLY_ALL * some.sum():
             warn(
                 f"column {name!r} has {len(levels)} different values in {int(some.sum())} rows: it "
                 "names rows rather than kinds of rows, and cannot predict new ones. Leave it out."
@@ -256,6 +268,16 @@ def _levels(cells: Array, weights: Array | None, name: str) -> tuple[Any, ...]:
         frequent = set(sorted(levels, key=lambda k: -mass[k])[:MOST_LEVELS])
         levels = [level for level in levels if level in frequent]
     return (*levels, *([None] if np.any(gone & (weights > 0)) else []))
+
+
+def _written(levels: Sequence[Any]) -> str:
+    """What nearly all of some texts are: ``"numbers"``, ``"dates"``, or neither."""
+    step = max(len(levels) // SAMPLE, 1)
+    some = [level.strip() for level in levels[::step] if isinstance(level, str)]
+    for what, form in (("dates", A_DATE), ("numbers", A_NUMBER)):
+        if some and sum(form.fullmatch(text) is not None for text in some) > NEARLY_ALL * len(some):
+            return what
+    return ""
 
 
 def _order(level: Any) -> Any:

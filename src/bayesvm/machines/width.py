@@ -21,6 +21,10 @@ A calibrated link corrects the size of f and its level, and has an uncertainty o
 For probabilities the directions of both are therefore taken out of the covariance, and the penalty
 counts as far as it moves the estimate in other directions.
 
+Where a plane separates the rows (:func:`is_separated`) hardly any has a slope, and the sums say
+that the estimate would not vary.  Its size is that of the penalty, however, and other rows would
+give another penalty.  The covariance of the posterior is therefore added there.
+
 Where there is no matrix to work with (kernels, groups, more columns than rows) all variances are
 multiplied by one number, :func:`factor`.
 """
@@ -61,6 +65,11 @@ FREE = 1e-4  # precision, as a share of the rows', below which a coefficient cou
 GRID = np.linspace(-8.0, 8.0, 97)
 SPREAD = 6.0
 MOST = 9.0  # factor of variances: where classes are far apart curvatures vanish
+# Share of rows left out, and number, on the wrong side of a plane that separates the others
+WRONG, FEW_WRONG = 0.01, 2.0
+NARROW = (
+    0.25  # share of the posterior's variances below which sums of separated rows say too little
+)
 MOST_FITTED = 0.5  # share of the rows that are not used up by a function, at least
 
 
@@ -176,12 +185,33 @@ def find_width(
     # a start of chains may have coefficients at zero, with precisions to match
     if plain and np.all(np.isfinite(P)) and not (model.is_latent or model.has_residual):
         try:
-            return matrices(problem, gaussian(post), P, rare, at)
+            found = matrices(problem, gaussian(post), P, rare, at)
+            wide, cov = post.covariance(), found.cov
+            own = 1.0 if cov is None else float(np.min(cov.diag() / np.diag(wide)))
+            right = held[0] * held[1] > 0.0
+            are_labels = bool(np.all(np.abs(held[0]) == 1.0))
+            if own < NARROW and are_labels and is_separated(right, held[-1], 3.0):
+                return replace(found, cov=_sum(found.cov, wide))
+            return found
         except np.linalg.LinAlgError:
             pass
     m, v = some.moments(gaussian(post)) if isinstance(post, GaussianPosterior) else _at(some, post)
     y, centre, spread, c = held
     return Width(factor(model.likelihood, y, c, m, v, (centre, spread), some.outside()))
+
+
+def is_separated(right: Array, c: Array, times: float = 1.0) -> bool:
+    """Whether (nearly) all rows, each left out, are on the right side; ``c`` are their weights.
+
+    ``times`` as many as else may be on the wrong side: those of f before the link moves it.
+    """
+    return float(c @ ~right) <= times * max(FEW_WRONG, WRONG * float(c.sum()))
+
+
+def _sum(cov: Any, other: Array) -> RootCovariance:
+    """The sum of two covariances."""
+    D, U = np.linalg.eigh(other)
+    return RootCovariance(np.hstack([cov.root, U * np.sqrt(np.maximum(D, 0.0))]))
 
 
 def gaussian(post: Any) -> Coef:
