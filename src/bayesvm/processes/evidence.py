@@ -345,6 +345,13 @@ def first_scales(wide: Scaled, seen: LabelledPoints) -> list[tuple[Scaled, float
     return out
 
 
+def shared_evidence(kernel: Scaled, seen: LabelledPoints, site: Site, search: Search) -> float:
+    """Evidence of the best kernel with one length scale for all columns."""
+    prior = parameter_prior(kernel, seen.extent, START)
+    score = Evidence(Prior(kernel, seen.level), seen, site, prior)
+    return climb_evidence(score, prior, kernel.theta, 40, search).value
+
+
 def maximise_evidence(
     kernel: Scaled,
     seen: LabelledPoints,
