@@ -244,7 +244,8 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         std : array of the same shape
             Only with ``return_std``.
         """
-        scores, std = self._report.scores(self._read_new(X))
+        rows = self._read_new(X)
+        scores, std = self._report.scores(rows)
         if not return_std:
             return scores
         # of two arrays scikit-learn wraps the first as set_output demands
