@@ -164,6 +164,11 @@ class Standardised(Design):
         shift = self.center * self._factor
         return Centred(scaled, shift) if np.any(shift) else scaled
 
+    @property
+    def spans(self) -> list[tuple[int, int, int]]:
+        """Columns that have others beside them, and the first and last (excluded) of these."""
+        return []
+
     def with_units(self, units: Array | None) -> Self:
         """The columns on other scales where units are not NaN, as those of indicators are.
 

@@ -125,6 +125,9 @@ class BayesianSVC(BayesianClassifier):
     kernel_draws_ : array of shape (chains, draws, k)
         With ``tune="sample"``: log parameters in the order of ``kernel_.names`` (a list of such
         arrays, one a class, for more than two classes).
+    feature_importances_ : array of shape (n_features,)
+        How much f changes along each column of the input, in units of the column's spread, as
+        shares of the sum; of a column of categories that of its largest indicator.
     inducing_points_ : array of shape (m, n_features)
         On the scale of the input; numbers of training rows if precomputed.
     support_ : array of int
@@ -381,6 +384,18 @@ class BayesianSVC(BayesianClassifier):
     def kernel_(self) -> Any:
         """The kernel with its learned parameters, on the standardised scale."""
         return self._report.kernel
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Importance of each column of the input, independent of its unit, ``(n_features_in_,)``.
+
+        How much f changes along the column: the root mean square of its slope at the points, times
+        the standard deviation of the column (both on the scale of the kernel), averaged over
+        classes; of a column that became several, such as indicators of categories, the largest.
+        They sum to one.  Not defined for precomputed kernels, functions and kernels that were
+        drawn.
+        """
+        return self._report.importances(self.encoding_.made)
 
     @property
     def kernel_draws_(self) -> Any:
