@@ -16,6 +16,7 @@ from ..engines.threads import blas_threads
 from ..inference import SVI
 from ..inference.progress import Progress
 from ..inputs import reading
+from ..inputs.parameters import PAGE
 from ..likelihoods import SoftHinge
 from ..model.model import Problem
 from ..processes.machine import ExactMachine, KernelFit, far_variance, joint_draws
@@ -30,6 +31,19 @@ from .stream import Setup, advance, streamable, variational
 
 LEVEL = 3.0  # prior standard deviation of the level of f
 GROWTH = 1.05  # of a stream's rows, before kernel and points are chosen anew
+
+
+class Absent:
+    """An attribute of ``sklearn.svm.SVC`` that does not exist: the error says what does."""
+
+    def __init__(self, instead: str) -> None:
+        self.instead, self.name = instead, ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        raise AttributeError(f"BayesianSVC has no {self.name}. {self.instead} See {PAGE}.")
 
 
 class BayesianSVC(BayesianClassifier):
@@ -422,6 +436,13 @@ class BayesianSVC(BayesianClassifier):
     def support_(self) -> Array:
         """Rows whose margin is more likely violated than not."""
         return np.flatnonzero(self._support().max(axis=1) > 0.5)
+
+    support_vectors_ = Absent(
+        "All rows have a part in f; X[model.support_] are those whose margin is more likely "
+        "violated than not."
+    )
+    n_support_ = Absent("np.bincount(y[model.support_]) counts rows of support_ by class.")
+    dual_coef_ = Absent("f is known at inducing_points_, without weights of single rows.")
 
     @property
     def support_proba_(self) -> Array:
