@@ -165,18 +165,33 @@ def test_a_faint_column_is_not_a_constant_one(kind):
 
 
 @pytest.mark.parametrize("offset", [0.0, 10.0, 1e4, 1e8])
-def test_sparse_columns_are_scaled_as_dense_ones_and_not_centred(offset):
-    """The scale is that of the same numbers stored densely, whatever their level."""
+def test_sparse_columns_are_scaled_by_the_size_of_entries_and_not_centred(offset):
+    """The scale is that of the same numbers stored densely, over the root of their share."""
     full = X / [1.0, 30.0, 1e-3] + offset
     full[::4] = 0.0
     full[:, 1] = X[:, 1] / 30 + offset  # a column without a hole
     dense, thin = fitted(full, C), fitted(sparse.csr_array(full), C)
-    np.testing.assert_allclose(thin.scale, dense.scale, rtol=1e-6)
+    share = C @ (full != 0) / C.sum()
+    assert share[1] == pytest.approx(1.0)
+    np.testing.assert_allclose(thin.scale, dense.scale / np.sqrt(share), rtol=1e-6)
     assert not thin.center.any()
     columns = thin.columns(sparse.csr_array(full))
     assert sparse.issparse(columns)
     assert columns.nnz == np.count_nonzero(full)
     np.testing.assert_allclose(columns.toarray(), full / thin.scale, rtol=1e-14)
+
+
+def test_rare_indicators_and_words_have_the_scale_of_their_entries():
+    """Whatever their share, and whether zeros are stored or not."""
+    rows = np.zeros((1000, 3))
+    rows[:2, 0], rows[:50, 1], rows[:5, 2] = 1.0, 1.0, [2.0, 4.0, 2.0, 4.0, 3.0]
+    thin = sparse.csr_array(rows)
+    scale = fitted(thin, np.ones(1000)).scale
+    np.testing.assert_allclose(scale, [1.0, 1.0, np.sqrt(9.8)], rtol=0.03)
+    stored = sparse.csr_array(thin + sparse.csr_array(np.eye(1000, 3)[::-1]))
+    stored.data[stored.indptr[-4] :] = 0.0
+    assert stored.nnz == thin.nnz + 3
+    np.testing.assert_allclose(fitted(stored, np.ones(1000)).scale, scale)
 
 
 def test_scales_may_be_left_alone():

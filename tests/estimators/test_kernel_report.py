@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, make_moons
+from sklearn.feature_selection import RFE
 
 from bayesvm import BayesianSVC
 from bayesvm.inference import Gibbs
+from bayesvm.kernels import RBF
 from bayesvm.machines.posterior import NoPosterior
 
 X, Y = make_moons(60, noise=0.3, random_state=0)
@@ -58,3 +60,64 @@ def test_a_point_estimate_has_no_draws():
     model = BayesianSVC(tune=False, inference="em").fit(X, Y)
     with pytest.raises(NoPosterior, match="point estimate"):
         model.to_arviz()
+
+
+# ----- importances
+
+
+def sloped(n=80, seed=0):
+    """Three columns, of which the first matters most and the last not at all."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((n, 3)) * [1.0, 100.0, 0.01]
+    return A, (2.0 * A[:, 0] + 0.01 * A[:, 1] + 0.3 * rng.logistic(size=n) > 0).astype(int)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"kernel": RBF(2.0), "tune": False},
+        {"kernel": "linear", "tune": False},
+        {"kernel": RBF(2.0), "tune": False, "n_inducing": 20},
+        {"kernel": RBF(2.0), "tune": False, "inference": "em"},
+    ],
+    ids=str,
+)
+def test_importances_are_slopes_in_units_of_columns(given):
+    A, y = sloped()
+    model = BayesianSVC(random_state=0, **given).fit(A, y)
+    each = model.feature_importances_
+    assert each.sum() == pytest.approx(1.0)
+    assert each[0] > each[1] > 0.0
+    assert each[2] < 0.5 * each[0]
+    points, unit = model.inducing_points_, A.std(axis=0)
+    slopes = []
+    for j in range(3):
+        step = np.zeros(3)
+        step[j] = 1e-4 * unit[j]
+        ends = [model._moments(points + s * step)[0][:, 0] for s in (1, -1)]
+        slopes.append(np.sqrt(np.mean(np.square((ends[0] - ends[1]) / 2e-4))))
+    want = np.array(slopes) * points.std(axis=0) / unit
+    np.testing.assert_allclose(each, want / want.sum(), rtol=1e-3)
+
+
+def test_importances_are_of_columns_of_the_table_and_selectors_read_them():
+    pd = pytest.importorskip("pandas")
+    A, y = sloped(120)
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"a": A[:, 0], "text": rng.choice(list("uvw"), 120)})
+    frame["few"] = rng.integers(0, 4, 120)
+    model = BayesianSVC(random_state=0).fit(frame, y)
+    assert model.feature_importances_.argmax() == 0
+    assert model.feature_importances_.shape == (3,)
+    kept = RFE(BayesianSVC(kernel=RBF(2.0), tune=False), n_features_to_select=1).fit(A, y)
+    assert kept.support_.tolist() == [True, False, False]
+
+
+def test_kernels_without_columns_have_no_importances():
+    A, y = sloped()
+    K = A @ A.T
+    for given, rows in (({"kernel": "precomputed"}, K), ({"kernel": lambda a, b: a @ b.T}, A)):
+        model = BayesianSVC(tune=False, **given).fit(rows, y)
+        assert not hasattr(model, "feature_importances_")
+        with pytest.raises(AttributeError, match="average_effects"):
+            model.feature_importances_  # noqa: B018

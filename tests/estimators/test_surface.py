@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
@@ -34,6 +35,34 @@ def test_logs_are_those_of_the_probabilities(model):
     shares = {"<i>yes</i>": 0.1, "no": 0.9}
     logs = model.predict_log_proba(X, prevalence=shares)
     assert_allclose(np.exp(logs), model.predict_proba(X, prevalence=shares), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "model", [m for m in EVERY if "likelihood" in m.get_params()], ids=lambda m: type(m).__name__
+)
+def test_every_estimator_knows_its_own_likelihood(model):
+    chosen = clone(model).set_params(likelihood="auto", random_state=0).fit(X, Y)
+    given = clone(model).set_params(random_state=0).fit(X, Y)
+    assert_allclose(chosen.predict_proba(X), given.predict_proba(X))
+
+
+@pytest.mark.parametrize(
+    ("work", "error", "told"),
+    [
+        (lambda: BayesianSVC(warm_start=True), TypeError, "fit begins anew"),
+        (lambda: BayesianLinearSVC(solver="lbfgs"), TypeError, "inference chooses"),
+        (lambda: BayesianLinearSVC(l1_ratio=0.5), TypeError, "choose a prior"),
+        (lambda: BayesianSVC().fit(sparse.csr_array(X), Y), TypeError, "BayesianLinearSVC takes"),
+        (lambda: BayesianSVC().fit(sparse.csr_array(X), Y), TypeError, "sparse_output=False"),
+        (lambda: BayesianSVC().fit(X, np.ones((60, 3))), ValueError, "MultiOutputClassifier"),
+        (lambda: BayesianSVC().support_vectors_, AttributeError, "support_"),
+        (lambda: BayesianSVC().n_support_, AttributeError, "bincount"),
+        (lambda: BayesianSVC().dual_coef_, AttributeError, "inducing_points_"),
+    ],
+)
+def test_what_is_different_is_said_in_words(work, error, told):
+    with pytest.raises(error, match=told):
+        work()
 
 
 def test_logs_of_zero_are_finite():

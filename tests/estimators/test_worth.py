@@ -4,11 +4,12 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC
-from bayesvm.estimators.worth import logistic_losses
+from bayesvm.estimators.worth import WIDE, logistic_losses
 from bayesvm.inputs.labels import Training
 from bayesvm.kernels import RBF
 
@@ -51,6 +52,36 @@ def test_logistic_losses_are_those_of_fits_without_the_row(classes, weighted):
         exact[i] = -np.log(each[y[i]] / np.sum(each))
     assert np.average(found, weights=c) == pytest.approx(np.average(exact, weights=c), abs=2e-3)
     np.testing.assert_allclose(found, exact, rtol=0.05, atol=0.01)
+
+
+@pytest.mark.parametrize("thin", [False, True])
+def test_logistic_losses_of_many_columns_are_those_of_fits_without_the_row(thin):
+    n, p = 100, 150
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((n, p)) < 0.2, rng.exponential(size=(n, p)), 0.0)
+    f = X @ rng.standard_normal(p)
+    y = (f + rng.logistic(size=n) > np.median(f)).astype(int)
+    given = sparse.csr_array(X) if thin else X
+    found = logistic_losses(Training.of(given, y, np.ones(n), None), y)[1]
+    Z = (X - X.mean(axis=0)) / (1.0 if thin else X.std(axis=0))
+    C = WIDE / np.square(Z).sum(axis=1).mean()
+    exact = np.empty(n)
+    for i in range(n):
+        rest = np.arange(n) != i
+        one = LogisticRegression(C=C, tol=1e-8, max_iter=1000).fit(Z[rest], y[rest])
+        exact[i] = -np.log(one.predict_proba(Z[i : i + 1])[0, y[i]])
+    assert found.mean() == pytest.approx(exact.mean(), abs=0.02)
+    np.testing.assert_allclose(found, exact, atol=0.1)
+
+
+def test_a_fit_to_sparse_rows_that_cannot_use_them_says_so():
+    """Its penalty is far too large, and columns are more than rows."""
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((150, 400), density=0.1, rng=rng, format="csr")
+    y = (X[:, :40].sum(axis=1) > np.median(X[:, :40].sum(axis=1))).astype(int)
+    X = sparse.csr_array(sparse.hstack([20.0 * X[:, :40], X[:, 40:]]))
+    (text,) = told(BayesianLinearSVC(), X, y)
+    assert WORSE in text
 
 
 @pytest.mark.parametrize("model", [BayesianLinearSVC(), BayesianSVC(random_state=0), MixedSVC()])

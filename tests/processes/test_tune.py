@@ -5,6 +5,7 @@ import pytest
 from scipy.special import expit
 from sklearn.datasets import make_moons
 
+from bayesvm import BayesianSVC
 from bayesvm.kernels import (
     RBF,
     Linear,
@@ -20,6 +21,8 @@ from bayesvm.machines.calibration import score_link
 from bayesvm.processes import tune as tuning
 from bayesvm.processes.amplitude import FoldedAmplitude
 from bayesvm.processes.evidence import (
+    OWN_SCALES,
+    SPREAD,
     Evidence,
     LabelledPoints,
     Search,
@@ -96,7 +99,8 @@ def test_gradient_of_the_evidence(kernel, name, monkeypatch):
 def test_prior_ties_length_scales_together():
     kernel = with_columns(2.0 * RBF(1.0), 4)
     prior = parameter_prior(kernel, 4, 16.0)
-    cov = np.linalg.inv(prior.precision)
+    root = np.stack([prior.step(e) for e in np.eye(5)])
+    cov = root @ root
     np.testing.assert_allclose(np.diag(cov)[1:], 2.0)
     np.testing.assert_allclose(cov[1, 2], 1.0)
     np.testing.assert_allclose(prior.mean[1:], np.log(2.0))
@@ -127,14 +131,15 @@ def test_a_climb_takes_its_shape_from_the_last():
         Prior(kernel, seen.level), seen, Logistic().tight, parameter_prior(kernel, 2, 16.0)
     )
     top = climb_evidence(evidence, evidence.prior, kernel.theta, 40, Search())
-    shape, eps = top.root / np.sqrt(np.mean(top.root**2)), 0.05
+    root = np.stack([top.round.forward(e) for e in np.eye(2)], axis=1)
+    shape, eps = root / np.sqrt(np.mean(root**2)), 0.05
     slopes = [evidence(top.theta + sign * eps * way)[1] for way in shape.T for sign in (1.0, -1.0)]
     bend = -np.array([shape.T @ (a - b) for a, b in zip(slopes[::2], slopes[1::2])]) / (2 * eps)
     values = np.linalg.eigvalsh(0.5 * (bend + bend.T))
-    plain = np.linalg.cholesky(np.linalg.inv(evidence.prior.precision))
+    plain = np.stack([evidence.prior.step(e) for e in np.eye(2)], axis=1)
     assert values[0] > 0
     start = top.theta + 0.5 * plain @ np.ones(2)
-    again = climb_evidence(evidence, evidence.prior, start, 40, Search(), root=top.root)
+    again = climb_evidence(evidence, evidence.prior, start, 40, Search(), steps=top.round)
     assert again.value == pytest.approx(top.value, abs=0.1)
     assert values[-1] / values[0] < 4.0
 
@@ -443,3 +448,36 @@ def test_of_two_valleys_the_amplitude_takes_the_lower():
         return min((t + 0.7) ** 2, (t - 3.0) ** 2 - 1.0)
 
     assert best_amplitude(score, 1.0) == pytest.approx(3.0, abs=0.7)
+
+
+# ----- many columns
+
+
+def test_the_prior_of_length_scales_is_the_gaussian_of_its_covariance():
+    kernel = Scaled(2.0, RBF((1.0, 2.0, 4.0)))
+    prior, rng = parameter_prior(kernel, 3.0, 16.0), np.random.default_rng(0)
+    cov = np.diag([SPREAD**2, *[OWN_SCALES**2] * 3])
+    cov[1:, 1:] += 1.0
+    gap, z = rng.standard_normal((2, 4))
+    value, slope = prior(prior.mean + gap)
+    np.testing.assert_allclose(slope, -np.linalg.solve(cov, gap))
+    assert value == pytest.approx(0.5 * gap @ slope)
+    root = np.stack([prior.step(e) for e in np.eye(4)])
+    np.testing.assert_allclose(root, root.T)
+    np.testing.assert_allclose(root @ root, cov)
+    np.testing.assert_allclose(prior.step(z), root @ z)
+
+
+def test_few_rows_of_very_many_columns_build_no_matrix_of_columns(monkeypatch):
+    """Separate length scales could not add the evidence that they must."""
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    X = rng.standard_normal((40, 1500)) + y[:, None] * (np.arange(1500) < 300)
+
+    def too_large(*shape, **how):
+        assert np.prod(shape) < 1500**2
+        return eye(*shape, **how)
+
+    eye = np.eye
+    monkeypatch.setattr(np, "eye", too_large)
+    assert BayesianSVC(random_state=0).fit(X, y).kernel_.theta.size == 2

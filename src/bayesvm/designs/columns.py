@@ -164,6 +164,11 @@ class Standardised(Design):
         shift = self.center * self._factor
         return Centred(scaled, shift) if np.any(shift) else scaled
 
+    @property
+    def spans(self) -> list[tuple[int, int, int]]:
+        """Columns that have others beside them, and the first and last (excluded) of these."""
+        return []
+
     def with_units(self, units: Array | None) -> Self:
         """The columns on other scales where units are not NaN, as those of indicators are.
 
@@ -284,6 +289,29 @@ def _powers(X: Any) -> Array:
     return np.where((largest > 0) & (np.abs(power) > SAFE), power, 0)
 
 
+@dataclass(frozen=True)
+class Present:
+    """Weight of all rows, and of those in which a sparse column is not zero."""
+
+    n: float
+    each: Array
+
+    def __add__(self, other: Present) -> Present:
+        return Present(self.n + other.n, self.each + other.each)
+
+    @property
+    def share(self) -> Array:
+        """Share of entries that are not zero; one where there are none."""
+        share = self.each / self.n if self.n else self.each
+        return np.where(share > 0, np.minimum(share, 1.0), 1.0)
+
+
+def _present(block: Block) -> Present:
+    X, c = arrays.inner(block.X), np.asarray(block.c)
+    each = np.repeat(c, np.diff(X.indptr)) * (X.data != 0)
+    return Present(float(c.sum()), np.bincount(X.indices, each, X.shape[1]))
+
+
 def column_moments(blocks: Any, engine: Engine) -> tuple[Array, Array, Array]:
     """Mean and standard deviation of each column, and whether it is constant.
 
@@ -299,14 +327,21 @@ def fit_columns(
     """Centre and scale of the columns, weighted by the rows' weights; NaN are left out.
 
     Without an intercept columns are not ``centred``: f is then zero at the origin.  Nor are sparse
-    ones, which would be filled in.  A constant column gets scale 1, unless it is very large, and is
-    still if its centre is that constant.
+    ones, which would be filled in; their scale is the standard deviation over the square root of
+    the share of entries that are not zero: that of a column without zeros is the standard
+    deviation, that of a word or level which is rare is the usual size of its entries.  Divided by
+    the standard deviation alone, words that occur in one row or two would outweigh all others.  A
+    constant column gets scale 1, unless it is very large, and is still if its centre is that
+    constant.
     """
     if not standardize:
         return Standardised(np.zeros(blocks.width), np.ones(blocks.width), RAW_FAR)
     mean, sd, constant = column_moments(blocks, engine)
+    is_sparse = sparse.issparse(blocks.X)
+    if is_sparse:
+        sd = sd / np.sqrt(engine.sum(_present, blocks).share)
     scale = np.where(constant, np.where(np.abs(mean) > FAR, np.abs(mean), 1.0), sd)
-    centred = centred and not sparse.issparse(blocks.X)
+    centred = centred and not is_sparse
     center = mean if centred else np.zeros(scale.size)
     still = constant & (center == mean)
     return Standardised(center, scale, still=still if still.any() else None)

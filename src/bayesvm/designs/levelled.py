@@ -37,6 +37,12 @@ class Levelled(Warped):
             parts.append(xp.where(gap <= near, xp.ones_like(gap), xp.zeros_like(gap)))
         return xp.concat(parts, axis=1) if xp is not np else np.concatenate(parts, axis=1)
 
+    @property
+    def spans(self) -> list[tuple[int, int, int]]:
+        ends = self.width + np.cumsum([0, *(values.size for _, values in self.levels)])
+        first, last = ends[:-1].tolist(), ends[1:].tolist()
+        return list(zip([j for j, _ in self.levels], first, last, strict=True))
+
     def groups(self, given: tuple[int, ...] | None) -> tuple[int, ...]:
         """Groups of columns that share a length scale: indicators are in that of their number."""
         own = tuple(range(self.width)) if given is None else given

@@ -26,6 +26,7 @@ LIKELIHOODS: Mapping[str, Any] = {
     "probit": Probit(),
 }
 NO_MORE: Mapping[str, Any] = {}
+AUTO: Mapping[str, Any] = {"auto": Logistic()}  # the likelihood that most estimators choose
 SCHEMES: Mapping[str, Any] = {"vb": VB(), "em": EM(), "svi": SVI(), "gibbs": Gibbs()}
 TIGHT = VB(bound="tight")
 KERNELS: Mapping[str, Any] = {"rbf": RBF, "matern": Matern, "linear": Linear, "poly": Polynomial}
@@ -139,7 +140,7 @@ def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:
 
 def choose_likelihood(value: Any, scheme: Any, more: Mapping[str, Any] = NO_MORE) -> Any:
     """The likelihood; ``more`` are names that one estimator knows."""
-    likelihood = choose("likelihood", value, {**more, **LIKELIHOODS}, Likelihood)
+    likelihood = choose("likelihood", value, {**AUTO, **more, **LIKELIHOODS}, Likelihood)
     if isinstance(likelihood, SoftHinge) and likelihood.softness == 0:
         likelihood = Hinge()
     if not likelihood.implements("proba"):

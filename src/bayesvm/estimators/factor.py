@@ -51,7 +51,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         stands for ``VB(max_iter=500, tol=1e-5)`` (linear) and ``VB(max_iter=200, tol=1e-5)``.
         ``"gibbs"`` draws everything, in two chains of 900 sweeps (linear) or 300 (kernel, of whose
         draws about a hundred at most are kept, evenly spaced).
-    likelihood : {"hinge", "logistic", "probit"} or an object, default="hinge"
+    likelihood : {"auto", "hinge", "logistic", "probit"} or an object, default="hinge"
         The density of a label given f.
     kernel : str or object of :mod:`bayesvm.kernels`, default="rbf"
         Of scores in units of their spread; a name starts from a length scale of
@@ -244,7 +244,8 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         std : array of the same shape
             Only with ``return_std``.
         """
-        scores, std = self._report.scores(self._read_new(X))
+        rows = self._read_new(X)
+        scores, std = self._report.scores(rows)
         if not return_std:
             return scores
         # of two arrays scikit-learn wraps the first as set_output demands

@@ -21,6 +21,7 @@ from ..factors.sheet import Sheet
 from ..inference import VB, Gibbs
 from ..inputs.labels import Training
 from ..inputs.parameters import is_among
+from ..likelihoods import Hinge
 from ..machines.diagnostics import r_hat
 from ..machines.leave_one_out import Moments
 from ..machines.machine import AGREED, Machine
@@ -98,7 +99,7 @@ def prepare(params: dict[str, Any]) -> Settings:
             "other fits are short. Leave checkpoint out."
         )
     # whether or not this classifier has them
-    likelihood = check.choose_likelihood(params["likelihood"], scheme)
+    likelihood = check.choose_likelihood(params["likelihood"], scheme, {"auto": Hinge()})
     check.choose_prior(params["coef_prior"], scheme, "coef_prior")
     check.choose_kernel(kernel, 1.0)
     check.check_positive("label_weight", params["label_weight"], 1e-6, 1e6)

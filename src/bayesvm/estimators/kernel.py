@@ -16,6 +16,7 @@ from ..engines.threads import blas_threads
 from ..inference import SVI
 from ..inference.progress import Progress
 from ..inputs import reading
+from ..inputs.parameters import PAGE
 from ..likelihoods import SoftHinge
 from ..model.model import Problem
 from ..processes.machine import ExactMachine, KernelFit, far_variance, joint_draws
@@ -30,6 +31,19 @@ from .stream import Setup, advance, streamable, variational
 
 LEVEL = 3.0  # prior standard deviation of the level of f
 GROWTH = 1.05  # of a stream's rows, before kernel and points are chosen anew
+
+
+class Absent:
+    """An attribute of ``sklearn.svm.SVC`` that does not exist: the error says what does."""
+
+    def __init__(self, instead: str) -> None:
+        self.instead, self.name = instead, ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        raise AttributeError(f"BayesianSVC has no {self.name}. {self.instead} See {PAGE}.")
 
 
 class BayesianSVC(BayesianClassifier):
@@ -99,7 +113,8 @@ class BayesianSVC(BayesianClassifier):
     standardize : bool, default=True
         Centre and scale columns inside; length scales are then in units of a column's spread.  For
         a kernel given by name and rows in memory, columns of numbers that are far from Gaussian are
-        bent towards their ranks as well.
+        bent towards their ranks as well; but eight or more columns of comparable ranges (up to a
+        factor of 50) are all divided by the same number where that has more evidence, as of pixels.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities: three numbers fitted on leave-one-out moments (of more
         than two classes a softmax of all, with an offset for each), the pseudo-likelihood
@@ -124,6 +139,9 @@ class BayesianSVC(BayesianClassifier):
     kernel_draws_ : array of shape (chains, draws, k)
         With ``tune="sample"``: log parameters in the order of ``kernel_.names`` (a list of such
         arrays, one a class, for more than two classes).
+    feature_importances_ : array of shape (n_features,)
+        How much f changes along each column of the input, in units of the column's spread, as
+        shares of the sum; of a column of categories that of its largest indicator.
     inducing_points_ : array of shape (m, n_features)
         On the scale of the input; numbers of training rows if precomputed.
     support_ : array of int
@@ -382,6 +400,18 @@ class BayesianSVC(BayesianClassifier):
         return self._report.kernel
 
     @property
+    def feature_importances_(self) -> Array:
+        """Importance of each column of the input, independent of its unit, ``(n_features_in_,)``.
+
+        How much f changes along the column: the root mean square of its slope at the points, times
+        the standard deviation of the column (both on the scale of the kernel), averaged over
+        classes; of a column that became several, such as indicators of categories, the largest.
+        They sum to one.  Not defined for precomputed kernels, functions and kernels that were
+        drawn.
+        """
+        return self._report.importances(self.encoding_.made)
+
+    @property
     def kernel_draws_(self) -> Any:
         """Draws of the kernel's log parameters, with ``tune="sample"``."""
         draws = self._report.log_draws
@@ -406,6 +436,13 @@ class BayesianSVC(BayesianClassifier):
     def support_(self) -> Array:
         """Rows whose margin is more likely violated than not."""
         return np.flatnonzero(self._support().max(axis=1) > 0.5)
+
+    support_vectors_ = Absent(
+        "All rows have a part in f; X[model.support_] are those whose margin is more likely "
+        "violated than not."
+    )
+    n_support_ = Absent("np.bincount(y[model.support_]) counts rows of support_ by class.")
+    dual_coef_ = Absent("f is known at inducing_points_, without weights of single rows.")
 
     @property
     def support_proba_(self) -> Array:

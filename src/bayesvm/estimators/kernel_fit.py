@@ -14,6 +14,7 @@ from ..blocks.memory import Plan, keep_what_is_freed
 from ..core import arrays
 from ..core.types import Array, Coef, Rows
 from ..designs import Standardised, fit_columns
+from ..designs.common import in_one_unit
 from ..designs.levelled import Levelled, levelled
 from ..designs.warped import warped
 from ..engines import Serial, Threads
@@ -28,11 +29,21 @@ from ..inputs.labels import Training, check_positive_weights
 from ..inputs.sources import is_dask
 from ..kernels import Precomputed, Scaled, groups_of, with_groups
 from ..kernels.precomputed import check_gram
+from ..likelihoods import Logistic
 from ..likelihoods.tight import Tight
 from ..machines.classes import Softmax, fit_softmax
 from ..machines.leave_one_out import Moments
 from ..model.model import Model, Problem
-from ..processes.evidence import START, LabelledPoints, Search, extent_of, parameter_prior
+from ..processes.evidence import (
+    FEW,
+    NATS_AT_LEAST,
+    START,
+    LabelledPoints,
+    Search,
+    extent_of,
+    parameter_prior,
+    shared_evidence,
+)
 from ..processes.gibbs import Sampled
 from ..processes.growth import better_kernel, grow
 from ..processes.log_odds import LogOdds
@@ -126,6 +137,30 @@ class Settings:
     def seen(self, points: Array, machines: tuple[Labels, ...]) -> LabelledPoints:
         return LabelledPoints(points, machines, self.level, self.extent(points))
 
+    def alike(self, inputs: Standardised, X: Array) -> Standardised | None:
+        """Columns in one unit, where the evidence may prefer them."""
+        numbers = self.is_open and self.rule == "evidence" and self.units is None
+        return in_one_unit(inputs, X) if numbers else None
+
+    def in_one_unit(
+        self, points: Array, seen: LabelledPoints, rng: np.random.Generator, watch: Watch
+    ) -> LabelledPoints | None:
+        """Points of columns in one unit if they have clearly more evidence than others.
+
+        Both have one length scale, and the same few rows judge them.
+        """
+        guide = self.likelihood if self.likelihood.normalised else Logistic()
+        whole, seed, found = replace(self, groups=None), int(rng.integers(2**32)), []
+        alike = whole.seen(points, seen.machines)
+        with blas_threads(len(points)):
+            for settings, rows in ((self, seen), (whole, alike)):
+                kernel, search = Scaled(START, settings.start(rows.X)[0]), Search(watch)
+                few = rows.by_digits().thinned(FEW, np.random.default_rng(seed))
+                found.append(shared_evidence(kernel, few, guide.tight, search))
+                if search.stopped:
+                    return None
+        return alike if found[1] - found[0] > NATS_AT_LEAST else None
+
     def tuned(
         self, kernel: Any, seen: LabelledPoints, rng: np.random.Generator, **how: Any
     ) -> Tuned:
@@ -200,6 +235,7 @@ def prepare(
     keep_what_is_freed()
     kept = np.flatnonzero(c > 0)
     data, params = merge(X[kept], codes[kept], c[kept]), settings.params
+    other = None
     if settings.is_precomputed:
         K = check_gram(X)
         # rows with the same kernel values are the same row; from here on a row is its number
@@ -213,6 +249,7 @@ def prepare(
         rows = Blocks(data.X[data.at], np.empty(data.c.size), data.c, block_rows(X.shape[1]))
         inputs = fit_columns(rows, Serial(), params["standardize"]).with_units(settings.units)
         if settings.is_open:
+            other = settings.alike(inputs, data.X)
             inputs = levelled(warped(inputs, data.X[data.at], data.c), data.X)
         if isinstance(inputs, Levelled):
             settings = replace(settings, groups=inputs.groups(settings.groups))
@@ -249,6 +286,12 @@ def prepare(
     # a class that a stream has no rows of yet has no part in the choice
     met, sites, amplitude = tuple(m for m in machines if np.ptp(m.y) > 0), None, None
     seen = settings.seen(points, met)
+    if other is not None and met:
+        taken = settings.in_one_unit(other.columns(data.X), seen, rng, watch)
+        if taken is not None:
+            settings, inputs, seen = replace(settings, groups=None), other, taken
+            points = seen.X
+            kernel, named = settings.start(points)
     moves, grows = (
         settings.moves and len(met) > 0,
         settings.grows and len(met) > 0 and not in_stream,
@@ -448,6 +491,10 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
 
     each = arrays.one_against_rest(sample.codes, data.n_classes)
     seen = settings.seen(points, tuple(Labels(y, sample.c, sample.at, len(points)) for y in each))
+    if (other := settings.alike(inputs, sample.X)) is not None:
+        taken = settings.in_one_unit(other.columns(sample.X), seen, rng, run)
+        if taken is not None:
+            inputs, seen, points = other, taken, taken.X
     some, moved = seen.thinned(MOVED, rng) if settings.moves else seen, None
 
     def design_of(kernel: Any) -> Whitened:

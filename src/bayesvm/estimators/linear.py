@@ -59,10 +59,10 @@ class BayesianLinearSVC(BayesianClassifier):
         How the posterior is found.  ``"vb"`` climbs the tight bound where the prior is ``"auto"``,
         else the augmented one, whose standard deviations are too small.
     likelihood : str or an object of :mod:`bayesvm.likelihoods`, default="logistic"
-        Distribution (or pseudo-likelihood) of a label given f: ``"logistic"``, ``"probit"``,
-        ``"hinge"``, ``"soft_hinge"`` or ``"skewed_laplace"``.  With more than two classes
-        ``"logistic"`` is the multinomial likelihood of all of them, by ``"vb"``, ``"em"`` or
-        ``"gibbs"``; with others, and with ``"svi"``, missing cells, a selection prior, more
+        Distribution (or pseudo-likelihood) of a label given f: ``"logistic"`` (and ``"auto"``),
+        ``"probit"``, ``"hinge"``, ``"soft_hinge"`` or ``"skewed_laplace"``.  With more than two
+        classes ``"logistic"`` is the multinomial likelihood of all of them, by ``"vb"``, ``"em"``
+        or ``"gibbs"``; with others, and with ``"svi"``, missing cells, a selection prior, more
         columns than a covariance is kept for or ``probability="probit"``, each class has a machine
         against the rest.
     formula : str, optional
@@ -83,8 +83,10 @@ class BayesianLinearSVC(BayesianClassifier):
         missing cells replaced by their expectation; with no cell missing in training, those of new
         rows are filled in by the mean of their column.
     standardize : bool, default=True
-        Centre and scale columns inside (sparse ones are only scaled).  The margin is 1, so the
-        scale of the columns matters; results are reported on the scale of the input.
+        Centre and scale columns inside.  Sparse ones are only scaled, by the usual size of entries
+        that are not zero (the standard deviation over the square root of their share): a rare word
+        would outweigh all others if it were divided by its standard deviation.  The margin is 1, so
+        the scale of the columns matters; results are reported on the scale of the input.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities: five numbers fitted on leave-one-out moments (slope,
         offset, weight of the variance, skewness and tail; the boundary stays linear), the
@@ -322,7 +324,13 @@ class BayesianLinearSVC(BayesianClassifier):
 
     @property
     def coef_(self) -> Array:
-        """Posterior means (the estimate itself under EM), on the scale of the input."""
+        """Posterior means (the estimate itself under EM), on the scale of the input.
+
+        They are per unit of their column.  ``SelectFromModel`` and ``RFE`` of scikit-learn read
+        them before ``feature_importances_`` and so rank columns by their units; give them
+        ``importance_getter="feature_importances_"``, or the estimator in a
+        :class:`bayesvm.Pipeline`, which has no ``coef_``.
+        """
         return self._coefficients.coef
 
     @property

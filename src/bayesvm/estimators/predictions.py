@@ -153,6 +153,7 @@ def prediction_set(
 
 def novelty(model: Any, X: Any, groups: Any = None) -> Any:
     """Share of the training rows at which f is more certain, each left out."""
+    model._fitted()
     if not model._knows_novelty:
         raise ValueError(
             f"{type(model).__name__} has no novelty: the variance of its f does not grow away from "
@@ -183,6 +184,7 @@ def _left_out(model: Any, method: str) -> LeftOut:
 
 def interval(model: Any, X: Any, groups: Any = None, level: float = 0.9) -> tuple[Any, Any]:
     """Lower and upper class probabilities."""
+    model._fitted()
     ends = tails(level)
     if is_dask(X):
         return _lazy_pair(model, interval, X, groups, level=level)
@@ -194,6 +196,7 @@ def interval(model: Any, X: Any, groups: Any = None, level: float = 0.9) -> tupl
 
 def accuracy(model: Any, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> float:
     """Share of rows predicted right."""
+    model._fitted()
     y, found, c = computed(labels_of(X, y), labels(model, X, groups), sample_weight)
     return float(accuracy_score(y, found, sample_weight=c))
 

@@ -6,6 +6,9 @@ better than either says so once, in words.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from scipy.special import expit
 
@@ -18,6 +21,10 @@ from ..machines.fit import Fit
 FEWEST = 100  # rows, by weight: fewer tell little about a log loss
 # the logistic fit: most passes, multiplications in each, rows, and columns; fewest rows a column
 PASSES, WORK, MOST_ROWS, MOST_COLUMNS, ROWS_EACH = 6, 2e6, 1000, 300, 3
+WIDE_ROWS = 400  # most, where columns are more: the fit is one of a matrix of rows then,
+WIDE = 16.0  # whose prior variances are so large on average, about a level of variance
+LEVEL = 100.0
+MOST_CLASSES = 10  # of which each has a fit to as many rows
 LINK = 2.0  # nats that a link with two coefficients gains on the rows that it is fitted to, by AIC
 CERTAIN = 3.0  # standard errors by which it must be better, and
 CLEARLY = 0.02  # the share of the log loss
@@ -74,7 +81,7 @@ def logistic_losses(data: Training, codes: Array) -> tuple[Array | None, Array] 
     """Log losses of rows, each left out, by a logistic regression; and which rows of a fit.
 
     These are ``None`` if the fit has another order of rows than the data.  No losses if the rows
-    are not in memory, or too few for their columns.
+    are not in memory.  Columns are standardised; many columns of sparse rows are as given.
     """
     X = data.X.numbers if isinstance(data.X, arrays.Composite) else data.X
     if kind_of(X) != "memory" or X.ndim != 2:
@@ -82,24 +89,63 @@ def logistic_losses(data: Training, codes: Array) -> tuple[Array | None, Array] 
     (n, p), K = X.shape, data.n_classes
     fewest = max(FEWEST, ROWS_EACH * p)
     rows = int(min(n, MOST_ROWS, max(fewest, WORK / ((p + 1) ** 2 * (K if K > 2 else 1)))))
-    if rows < fewest or p > MOST_COLUMNS:
-        return None
+    wide = rows < fewest or p > MOST_COLUMNS
+    if wide:
+        rows = min(n, WIDE_ROWS if K <= MOST_CLASSES else WIDE_ROWS // 2)
     own = np.asarray(data.codes)
     at = np.linspace(0, n - 1, rows).astype(np.intp)  # rows may be sorted
-    some = X[at].toarray() if is_sparse(X) else np.asarray(X[at], dtype=float)
-    if not np.all(np.isfinite(some)):
+    thin = wide and is_sparse(X)
+    some = X[at] if thin or not is_sparse(X) else X[at].toarray()
+    some = some if thin else np.asarray(some, dtype=float)
+    if not np.all(np.isfinite(some.data if thin else some)):
         return None
     y, c = own[at], np.asarray(data.c, dtype=float)[at]
     if np.unique(y).size < K:
         return None
-    mean = np.average(some, axis=0, weights=c)
-    sd = np.sqrt(np.average((some - mean) ** 2, axis=0, weights=c))
-    A = np.column_stack([np.ones(rows), (some - mean) / np.where(sd > 0, sd, 1.0)])
-    f = [_left_out_f(A, (y == k).astype(float), c) for k in (range(K) if K > 2 else (1,))]
+    A = some if thin else _standardised(some, c)
+    left_out: Callable[..., Array] = _left_out_f
+    if wide:
+        A, left_out = _products(A, c), _left_out_of_products
+    else:
+        A = np.column_stack([np.ones(rows), A])
+    f = [left_out(A, (y == k).astype(float), c) for k in (range(K) if K > 2 else (1,))]
     p_all = np.stack([expit(x) for x in f] if K > 2 else [expit(-f[0]), expit(f[0])], axis=1)
     chance = p_all[np.arange(rows), y] / p_all.sum(axis=1)
     same = codes.shape == own.shape and np.array_equal(codes, own)
     return at if same else None, -np.log(np.maximum(chance, 1e-300))
+
+
+def _standardised(X: Array, c: Array) -> Array:
+    mean = np.average(X, axis=0, weights=c)
+    sd = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=c))
+    return np.asarray((X - mean) / np.where(sd > 0, sd, 1.0))
+
+
+def _products(A: Any, c: Array) -> Array:
+    """Prior covariance of f at rows with many columns: centred products and a level."""
+    K = A @ A.T
+    K = np.asarray(K.toarray() if is_sparse(K) else K, dtype=float)
+    share = c / c.sum()
+    K = K - share @ K
+    K -= (K @ share)[:, None]
+    size = float(share @ np.diag(K))
+    return K * (WIDE / size if size > 0 else 1.0) + LEVEL
+
+
+def _left_out_of_products(K: Array, y: Array, c: Array) -> Array:
+    """As :func:`_left_out_f`, from the prior covariance K of f at the rows."""
+    f, eye = np.zeros(y.size), np.eye(y.size)
+    for _ in range(PASSES):
+        p = expit(f)
+        w = np.maximum(p * (1.0 - p), 1e-4)
+        root, b = np.sqrt(c * w), c * (w * f + y - p)
+        B = eye + root[:, None] * K * root
+        new = K @ (b - root * np.linalg.solve(B, root * (K @ b)))
+        moved, f = np.max(np.abs(new - f)), new
+        if moved < 0.01:
+            break
+    v = np.diag(K) - np.einsum("ij,ij->j", K * root[:, None], np.linalg.solve(B, root[:, None] * K))
+    return _without(f, v, w, y, c)
 
 
 def _left_out_f(A: Array, y: Array, c: Array) -> Array:
@@ -116,7 +162,12 @@ def _left_out_f(A: Array, y: Array, c: Array) -> Array:
         if np.max(np.abs(A @ step)) < 0.01:
             break
     v = np.einsum("ij,ij->i", A, np.linalg.solve(H, A.T).T)
-    f, share = A @ theta, np.minimum(c, 1.0)
+    return _without(A @ theta, v, w, y, c)
+
+
+def _without(f: Array, v: Array, w: Array, y: Array, c: Array) -> Array:
+    """f at rows, each left out to second order."""
+    share = np.minimum(c, 1.0)
     rest = np.maximum(1.0 - share * w * v, 0.05)
     left: Array = f - share * v * (y - expit(f)) / rest
     return left

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from .atomic import check_archive, replace_file
 from .record import Record
@@ -61,7 +62,7 @@ def _steps(model: Any) -> str:
 
 
 def save(model: Any, path: str | Path, record: Record | None = None) -> None:
-    """Write a model to a file from which :func:`load` reads it back.
+    """Write a fitted model to a file from which :func:`load` reads it back.
 
     The file holds arrays and names of classes, no code.  It is meant for the version of the package
     that wrote it and its neighbours; keep the data to fit anew.
@@ -94,6 +95,7 @@ def save(model: Any, path: str | Path, record: Record | None = None) -> None:
             "save takes an estimator of bayesvm or a pipeline around one; got an object of type "
             f"{type(model).__name__}."
         )
+    check_is_fitted(model)
     try:
         held = {"format": FORMAT, "version": __version__, "model": model, "record": record}
         data = skops_io().dumps(held)

@@ -161,10 +161,23 @@ def page_of(watch: Watch) -> Page:
 # Callbacks and the terminal
 
 
+WORDS = {  # stages as the terminal shows them; others as they are
+    "kernel": "kernel search",
+    "amplitude": "amplitude of the kernel",
+    "points": "inducing points",
+    "start": "start of the fit",
+    "vb": "fit by vb",
+    "em": "fit by em",
+    "svi": "fit by svi",
+}
+
+
 class Reporter:
     """Passes progress to callbacks and, if ``verbose``, to the terminal.
 
-    ``stopped`` is whether a callback has ended the fit; none is called after that.
+    A stage whose count begins anew has another part; the line at the end has the time of each
+    stage, that of the link being what is left.  ``stopped`` is whether a callback has ended the
+    fit; none is called after that.
     """
 
     def __init__(self, callbacks: Sequence[Callable[[Progress], Any]] | None, verbose: int) -> None:
@@ -172,6 +185,10 @@ class Reporter:
         self.bar: Any = terminal_bar() if verbose else None
         self.tasks: dict[str, Any] = {}
         self.printed, self.stopped = 0.0, False
+        self.begun = self.last = time.monotonic()
+        self.parts: dict[str, int] = {}
+        self.counts: dict[str, int] = {}
+        self.seconds: dict[str, float] = {}
 
     @property
     def is_active(self) -> bool:
@@ -185,19 +202,36 @@ class Reporter:
     def __exit__(self, *error: object) -> None:
         if self.bar is not None:
             self.bar.stop()
+        if self.verbose and not any(error):
+            now = time.monotonic()
+            self.seconds["link and reports"] = now - self.last
+            parts = ", ".join(f"{name} {s:.1f}" for name, s in self.seconds.items())
+            print(f"[bayesvm] done in {now - self.begun:.1f} s: {parts}")
+
+    def _label(self, stage: str, iteration: int) -> str:
+        """The name of a stage and the number of its part, its time being added up."""
+        name, now = WORDS.get(stage, stage), time.monotonic()
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - self.last
+        self.last = now
+        if iteration <= self.counts.get(stage, iteration):  # it begins, or begins anew
+            self.parts[stage] = self.parts.get(stage, 0) + 1
+        self.counts[stage] = iteration
+        return name if self.parts[stage] == 1 else f"{name}, part {self.parts[stage]}"
 
     def __call__(self, progress: Progress, state: Any = None) -> bool:
         if self.stopped:
             return True
         stage, iteration, total, bound, _ = progress
+        new = stage not in self.counts
+        label = self._label(stage, iteration) if self.verbose else stage
         if self.bar is not None:
             if stage not in self.tasks:
                 self.tasks[stage] = self.bar.add_task(stage, total=total)
-            text = f"{stage}  bound {bound:.6g}"
+            text = f"{label}  bound {bound:.6g}"
             self.bar.update(self.tasks[stage], completed=iteration, description=text)
-        elif self.verbose and time.monotonic() - self.printed > 1.0:
-            self.printed = time.monotonic()
-            print(f"[bayesvm] {stage}: {iteration} of at most {total}, bound {bound:.6g}")
+        elif self.verbose and (new or self.last - self.printed > 1.0):
+            self.printed = self.last
+            print(f"[bayesvm] {label}: {iteration} of at most {total}, bound {bound:.6g}")
         # every callback gets the last step, even when an earlier one has ended the fit
         returned = [callback(progress) for callback in self.callbacks]
         self.stopped = any(isinstance(x, bool | np.bool_) and bool(x) for x in returned)

@@ -74,6 +74,12 @@ OF_SVC = {  # parameters of sklearn.svm that have no place here, and what has th
     "loss": "choose a likelihood: 'hinge' is the loss of SVC",
     "dual": "it has no meaning here",
     "multi_class": "more than two classes need no setting",
+    "warm_start": "fit begins anew. BayesianLinearSVC and MixedSVC have it, and partial_fit learns "
+    "from further rows",
+    "solver": "inference chooses how the posterior is found: 'vb', 'em', 'svi' or 'gibbs'",
+    "l1_ratio": "choose a prior: 'auto' or 'ridge' for l2, 'lasso' with inference='em' for l1; "
+    "none is a mixture of both",
+    "intercept_scaling": "the intercept has a prior of its own, intercept_scale",
 }
 LINEAR = {  # the same of estimators without a kernel
     "C": "prior='auto' chooses it from the data. To set it, give prior=Fixed(2 / C), a precision",

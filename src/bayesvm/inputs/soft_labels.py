@@ -38,7 +38,9 @@ class SoftLabels(NamedTuple):
         if P.ndim != 2 or np.any(np.abs(P.sum(axis=1) - 1.0) > ROUNDING):
             raise ValueError(
                 f"y of shape {tuple(shape)} must hold the probability of each class in its column, "
-                "numbers of at least 0 that sum to one in each row; labels go into one column."
+                "numbers of at least 0 that sum to one in each row; labels go into one column. Of "
+                "several labels for each row, fit one model a column: "
+                "sklearn.multioutput.MultiOutputClassifier around the estimator."
             )
         if len(set(names)) < len(names):
             raise ValueError(f"columns of y are classes and must differ; got {names[:10]}.")

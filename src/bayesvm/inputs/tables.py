@@ -36,6 +36,13 @@ def read_table(estimator: Any, X: Any, reset: bool, weights: Any = None) -> Any:
     With ``reset`` its columns become the estimator's, and their encoding is learned from the rows
     of positive weight.
     """
+    if sparse.issparse(X) and not estimator._accept_sparse:
+        raise TypeError(
+            f"Sparse data was passed for X, but {type(estimator).__name__} takes dense rows. "
+            "BayesianLinearSVC takes sparse ones; or make them dense: X.toarray(), and "
+            "sparse_output=False of OneHotEncoder and others (sparse_threshold=0 of "
+            "ColumnTransformer)."
+        )
     if not reset and (plain := plain_numbers(estimator, X)) is not None:
         return estimator.encoding_.codes(plain, {}, ())
     X, pairwise = check_table(X, reset), get_tags(estimator).input_tags.pairwise

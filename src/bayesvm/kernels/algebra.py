@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -16,8 +16,10 @@ from ..core.types import Array
 
 Scale = float | tuple[float, ...]
 
+MOST_SHOWN, ENDS = 6, 3  # length scales that a representation has, and of more those at both ends
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Kernel:
     """A positive definite function of two rows.
 
@@ -38,6 +40,11 @@ class Kernel:
                 raise ValueError(
                     f"{type(self).__name__}({name}) must be a positive number; got {given!r}."
                 )
+
+    def __repr__(self) -> str:
+        shown = (f for f in fields(self) if f.repr)
+        given = ", ".join(f"{f.name}={_short(getattr(self, f.name))}" for f in shown)
+        return f"{type(self).__name__}({given})"
 
     @abstractmethod
     def __call__(self, A: Array, B: Array | None = None) -> Array:
@@ -104,6 +111,25 @@ class Kernel:
         return Scaled(float(other), self) if isinstance(other, Real) else Product(self, other)
 
     __rmul__ = __mul__
+
+
+def _short(value: Any) -> str:
+    """A number with four digits, the ends of a long list, anything else as it is."""
+    if isinstance(value, Real) and not isinstance(value, bool):
+        return f"{float(value):.4g}"
+    if isinstance(value, tuple):
+        each = [_short(x) for x in value]
+        if len(each) > MOST_SHOWN:
+            each = [*each[:ENDS], "...", *each[-ENDS:]]
+        return f"({', '.join(each)}{',' if len(each) == 1 else ''})"
+    if isinstance(value, np.ndarray):
+        return f"array of shape {value.shape}"
+    return repr(value)
+
+
+def _factor(kernel: Any) -> str:
+    """A kernel in a product."""
+    return f"({kernel})" if isinstance(kernel, Sum) else f"{kernel}"
 
 
 def _as_kernel(value: Any) -> Any:
@@ -181,7 +207,7 @@ def by_group(kernel: Any, per_column: Array) -> Array:
 # Kernels of kernels
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scaled(Kernel):
     """A kernel times a positive weight, its variance: ``4.0 * RBF()``.
 
@@ -199,6 +225,9 @@ class Scaled(Kernel):
 
     weight: float
     kernel: Any
+
+    def __repr__(self) -> str:
+        return f"{_short(self.weight)} * {_factor(self.kernel)}"
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         return self.weight * self.kernel(A, B)
@@ -220,7 +249,7 @@ class Scaled(Kernel):
         return out
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Pair(Kernel):
     """Two kernels; a member gives the gradient in the values of either."""
 
@@ -247,9 +276,12 @@ class _Pair(Kernel):
         return one[0] + two[0], one[1] + two[1]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sum(_Pair):
     """The sum of two kernels, that of two independent functions: ``RBF() + Linear()``."""
+
+    def __repr__(self) -> str:
+        return f"{self.left} + {self.right}"
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         return self.left(A, B) + self.right(A, B)
@@ -261,7 +293,7 @@ class Sum(_Pair):
         return G, G
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SmoothLocal(Sum):
     """The sum of a smooth kernel and a local one, whose parameters are named for what they are.
 
@@ -285,9 +317,12 @@ class SmoothLocal(Sum):
         return smooth + tuple(f"local.{name}" for name in self.right.names)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Product(_Pair):
     """The product of two kernels: rows are similar if they are by both."""
+
+    def __repr__(self) -> str:
+        return f"{_factor(self.left)} * {_factor(self.right)}"
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         return self.left(A, B) * self.right(A, B)
@@ -316,7 +351,7 @@ class _Level(Kernel):
         return np.zeros(A.shape), np.zeros((A if B is None else B).shape)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Constant(_Level):
     """The same value everywhere: an unknown level.
 
@@ -337,7 +372,7 @@ class Constant(_Level):
         return self.pull_diag(G, A)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class White(_Level):
     """Independent noise: its variance for a row with itself, zero for any two rows.
 
@@ -363,7 +398,7 @@ class White(_Level):
         return np.array([self.variance * np.trace(G) if B is None else 0.0])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Function(Kernel):
     """Any function ``k(A, B)`` that returns a matrix; it has no parameters to learn.
 

@@ -13,7 +13,7 @@ from .algebra import Kernel, by_group, scale_of
 from .stationary import divided
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Linear(Kernel):
     r"""Inner product :math:`\sum_d a_d b_d/\ell_d^2`: a linear function without intercept.
 
@@ -67,7 +67,7 @@ class Linear(Kernel):
         return G @ B / scale, G.T @ A / scale
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Polynomial(Kernel):
     r"""Polynomials of inputs, :math:`\big(o + \sum_d a_d b_d/\ell_d^2\big)^{degree}`.
 

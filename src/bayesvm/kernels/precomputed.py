@@ -12,7 +12,7 @@ from ..core.types import Array
 from .algebra import Kernel
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Precomputed(Kernel):
     """Kernel values of *n* training rows, of which no parameter can be learned but a weight.
 

@@ -50,7 +50,7 @@ def squared_distances(A: Array, B: Array | None = None) -> Array:
     return rho
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Stationary(Kernel):
     r""":math:`k = g(\rho)`, :math:`\rho = \sum_d (a_d - b_d)^2/\ell_d^2`, with unit variance.
 
@@ -109,7 +109,7 @@ class _Stationary(Kernel):
         return to_A, to_B
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RBF(_Stationary):
     r"""Gaussian kernel :math:`e^{-r^2/2}`, :math:`r^2 = \sum_d (a_d - b_d)^2/\ell_d^2`.
 
@@ -137,7 +137,7 @@ class RBF(_Stationary):
     slope = profile
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Matern(_Stationary):
     r"""Matern kernel of smoothness 1/2, 3/2 or 5/2, for rougher functions than :class:`RBF`'s.
 

@@ -151,16 +151,32 @@ class LabelledPoints:
 
 @dataclass(frozen=True, eq=False)
 class LogNormal:
-    """Prior of log parameters: Gaussian with a mean and a precision matrix."""
+    """Prior of log parameters: Gaussian with a mean and variances; those of a set share a part.
+
+    The covariance of a set of m parameters is ``v I + 1 1'``, whose inverse and root are known: no
+    matrix of as many rows as there are columns is built.
+    """
 
     mean: Array
-    precision: Array
+    variance: Array  # of each by itself
+    shared: tuple[Array, ...] = ()  # sets of parameters that share a part of variance one
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """Log density up to a constant, and its gradient."""
         gap = theta - self.mean
-        slope = -self.precision @ gap
+        slope = -gap / self.variance
+        for where in self.shared:
+            v = self.variance[where[0]]
+            slope[where] += gap[where].sum() / (v * (v + where.size))
         return 0.5 * float(gap @ slope), slope
+
+    def step(self, z: Array) -> Array:
+        """Steps in which the prior is round, as steps of the parameters: a symmetric root."""
+        out: Array = np.sqrt(self.variance) * z
+        for where in self.shared:
+            v, m = self.variance[where[0]], where.size
+            out[where] += (np.sqrt(v + m) - np.sqrt(v)) / m * z[where].sum()
+        return out
 
 
 def extent_of(X: Array, standardised: bool, groups: Sequence[int] | None = None) -> float:
@@ -194,15 +210,16 @@ def parameter_prior(kernel: Scaled, extent: float, amplitude: float) -> LogNorma
     mean = kernel.theta.copy()
     mean[0] = np.log(amplitude)
     mean[[name == "local.weight" for name in kernel.names]] = 0.0
-    cov = np.diag(np.full(mean.size, SPREAD**2))
+    variance, shared = np.full(mean.size, SPREAD**2), []
     stems = np.array([name.split("[")[0] for name in kernel.names])
     for stem in {s for s in stems if s.endswith("length_scale")}:
         where = np.flatnonzero(stems == stem)
         mean[where] = 0.5 * np.log(extent) + is_local(stem) * np.log(LOCAL_SCALE)
-        cov[np.ix_(where, where)] = 1.0
+        variance[where] = 1.0
         if where.size > 1:
-            cov[where, where] += OWN_SCALES**2
-    return LogNormal(mean, np.linalg.inv(cov))
+            variance[where] = OWN_SCALES**2
+            shared.append(where)
+    return LogNormal(mean, variance, tuple(shared))
 
 
 class Ended(Exception):
@@ -253,12 +270,36 @@ class Evidence:
         return value + sum(fit.bound for fit in fits), slope + process.slope(fits)
 
 
+class Steps(NamedTuple):
+    """Steps of a search: those in which a prior is round, after a factor F if there is one."""
+
+    prior: LogNormal
+    factor: Array | None = None
+
+    def forward(self, z: Array) -> Array:
+        return self.prior.step(z if self.factor is None else self.factor @ z)
+
+    def back(self, slope: Array) -> Array:
+        """The transpose."""
+        out = self.prior.step(slope)
+        return out if self.factor is None else self.factor.T @ out
+
+
 class Summit(NamedTuple):
-    """Where a climb ended: parameters, value, and steps in which the top is round."""
+    """Where a climb ended: parameters, value, and the curvature that it has met."""
 
     theta: Array
     value: float
-    root: Array
+    steps: Steps
+    met: Any = None
+
+    @property
+    def round(self) -> Steps:
+        """Steps in which the top is round."""
+        if self.met is None:
+            return self.steps
+        root, before = _curvature_root(self.met), self.steps.factor
+        return self.steps._replace(factor=root if before is None else before @ root)
 
 
 def climb_evidence(
@@ -268,25 +309,24 @@ def climb_evidence(
     evaluations: int,
     search: Search,
     early: float = -np.inf,
-    root: Array | None = None,
+    steps: Steps | None = None,
     small: float = SMALL_GAIN,
 ) -> Summit:
     """Climb by L-BFGS until a step gains a ``small`` share.
 
-    It is given up where the eighth evaluation has not reached ``early``.  Steps are ``root`` times
-    those of the search.  By default the prior is round in them, so that a length scale shared by
+    It is given up where the eighth evaluation has not reached ``early``.  By default the prior is
+    round in the ``steps``, so that a length scale shared by
     many columns moves as easily as one column's own; a climb that follows another takes its shape
     from that one.
     """
-    if root is None:
-        root = np.linalg.cholesky(np.linalg.inv(prior.precision))
+    steps = Steps(prior) if steps is None else steps
     unit, values, best = 0.0, [-np.inf], theta
 
     def minus(z: Array) -> tuple[float, Array]:
         nonlocal unit, best
-        here = np.clip(theta + root @ z, prior.mean - FARTHEST, prior.mean + FARTHEST)
+        here = np.clip(theta + steps.forward(z), prior.mean - FARTHEST, prior.mean + FARTHEST)
         value, slope = score(here)
-        slope = root.T @ slope
+        slope = steps.back(slope)
         gain = value - max(values)
         best = here if gain > 0 else best
         values.append(value)
@@ -302,9 +342,9 @@ def climb_evidence(
     try:
         found = minimize(minus, np.zeros(theta.size), jac=True, method="L-BFGS-B", options=options)
     except Ended:
-        return Summit(best, max(values), root)
+        return Summit(best, max(values), steps)
     # not where it ended: a line search that fails leaves a place and a value of another
-    return Summit(best, max(values), root @ _curvature_root(found.hess_inv))
+    return Summit(best, max(values), steps, found.hess_inv)
 
 
 def _curvature_root(met: Any) -> Array:
@@ -317,9 +357,10 @@ def _curvature_root(met: Any) -> Array:
     if not len(met.sk):
         return eye
     H = eye * (met.sk[-1] @ met.yk[-1]) / (met.yk[-1] @ met.yk[-1])
-    for s, y in zip(met.sk, met.yk, strict=True):
-        A = eye - np.outer(s, y) / (s @ y)
-        H = A @ H @ A.T + np.outer(s, s) / (s @ y)
+    for s, y in zip(met.sk, met.yk, strict=True):  # A H A' + s s'/s'y with A = I - s y'/s'y
+        Hy, ys = H @ y, s @ y
+        cross = np.outer(s, Hy) / ys
+        H += np.outer(s, s) * (1.0 + y @ Hy / ys) / ys - cross - cross.T
     return np.linalg.cholesky(H)
 
 
@@ -343,6 +384,13 @@ def first_scales(wide: Scaled, seen: LabelledPoints) -> list[tuple[Scaled, float
         theta[scales] += shift
         out.append((wide.with_theta(theta), max(NATS_A_SCALE * count, NATS_AT_LEAST)))
     return out
+
+
+def shared_evidence(kernel: Scaled, seen: LabelledPoints, site: Site, search: Search) -> float:
+    """Evidence of the best kernel with one length scale for all columns."""
+    prior = parameter_prior(kernel, seen.extent, START)
+    score = Evidence(Prior(kernel, seen.level), seen, site, prior)
+    return climb_evidence(score, prior, kernel.theta, 40, search).value
 
 
 def maximise_evidence(
@@ -382,6 +430,8 @@ def maximise_evidence(
     least, hint = (1.0, 0.2) if many is few else (HINTED, 0.5 * HINTED)
     tried = []
     for start, needed in first_scales(wide, seen):
+        if least * needed > -low.value:  # labels have a probability of one at most
+            continue
         wide, high = climb(start, few, 40, early=low.value + hint * needed)
         if high.value - low.value >= least * needed:
             tried.append((wide, high, needed))
@@ -393,10 +443,10 @@ def maximise_evidence(
     gain = high.value - low.value
     if many is few or search.stopped:
         return wide if gain >= needed else shared
-    wide, high = climb(wide, many, 20, root=high.root)
+    wide, high = climb(wide, many, 20, steps=high.round)
     if gain >= SHOWN * needed:
         return wide
     if search.stopped:
         return shared
-    low = climb(shared, many, 20, root=low.root)[1]
+    low = climb(shared, many, 20, steps=low.round)[1]
     return wide if high.value - low.value >= needed else shared

@@ -74,14 +74,18 @@ def move(
     score, search = Movable(process, seen, site, prior), search or Search()
     start, (m, p) = score.place, process.Z.shape
     steps = STEP * np.tile(column_scales(process.kernel, p), m)
-    root = np.empty((0, 0)) if prior is None else np.linalg.cholesky(np.linalg.inv(prior.precision))
-    k, unit, values, best = len(root), 0.0, [-np.inf], start
+    k = 0 if prior is None else prior.mean.size
+    unit, values, best = 0.0, [-np.inf], start
+
+    def own(z: Array) -> Array:
+        """Steps of the kernel's parameters, in which their prior is round; symmetric."""
+        return z if prior is None else prior.step(z)
 
     def minus(z: Array) -> tuple[float, Array]:
         nonlocal unit, best
-        here = start + np.concatenate([root @ z[:k], steps * z[k:]])
+        here = start + np.concatenate([own(z[:k]), steps * z[k:]])
         value, slope = score(here)
-        slope = np.concatenate([root.T @ slope[:k], steps * slope[k:]])
+        slope = np.concatenate([own(slope[:k]), steps * slope[k:]])
         gain = value - max(values)
         best = here if gain > 0 else best
         values.append(value)

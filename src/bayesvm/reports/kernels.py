@@ -15,6 +15,8 @@ from ..machines.machine import Machine
 from .display import Inside
 from .tables import Draws, pandas_for, stacked, tails
 
+MOST_SLOPES = 1000  # points at which slopes are computed
+
 
 @dataclass(frozen=True, eq=False)
 class KernelReport:
@@ -48,6 +50,41 @@ class KernelReport:
         if isinstance(kernel.kernel if isinstance(kernel, Scaled) else kernel, Precomputed):
             return np.asarray(design.Z[:, 0], dtype=int)
         return np.asarray(design.inputs.to_input(design.Z))
+
+    def importances(self, made: Sequence[Sequence[int]]) -> Array:
+        """Importance of each column of a table, which becomes the columns ``made``; sum one.
+
+        The root mean square of the slope of f along a column, at points spread over all, times the
+        standard deviation of the column, averaged over machines.
+        """
+        design, kernel = self.design, self.design.kernel
+        inner = kernel.kernel if isinstance(kernel, Scaled) else kernel
+        if self.log_draws or isinstance(inner, Precomputed):
+            what = "kernels that were drawn" if self.log_draws else "precomputed kernels"
+            raise AttributeError(
+                f"feature_importances_ needs one kernel of columns; {what} have no slopes along "
+                "them. average_effects(X) compares columns for any kernel of columns."
+            )
+        Z = design.Z
+        at = Z[np.unique(np.linspace(0, len(Z) - 1, MOST_SLOPES).astype(int))]
+        size, spread = np.zeros(Z.shape[1]), Z.std(axis=0)
+        for machine in self.machines:
+            weights = getattr(machine, "alpha", None)  # of kernel values, of an exact process
+            if weights is None or not weights.size:
+                weights = design.inverse.T @ machine.posterior.mean[-len(Z) :]
+            try:
+                slopes = kernel.pull_points(np.tile(weights, (len(at), 1)), at, Z)[0]
+            except (AttributeError, TypeError) as error:
+                raise AttributeError(
+                    f"feature_importances_ needs slopes along columns, which {inner} does not "
+                    "have; use a kernel of bayesvm.kernels or average_effects(X)."
+                ) from error
+            size += spread * np.sqrt(np.mean(np.square(slopes), axis=0))
+        owner = np.arange(size.size)
+        for j, first, last in design.inputs.spans:
+            owner[first:last] = j
+        each = np.array([size[np.isin(owner, list(columns))].max() for columns in made])
+        return each / (each.sum() or 1.0)
 
     def summary(self, level: float = 0.9) -> Any:
         """Parameters of the kernel, as a data frame."""
