@@ -110,7 +110,7 @@ def test_candidates_have_all_of_a_rare_class(kind, monkeypatch):
 class TwoHills:
     """A start near the top of one hill, with slope 0.9, and a hill ten lower farther on."""
 
-    prior = LogNormal(np.zeros(1), np.eye(1))
+    prior = LogNormal(np.zeros(1), np.ones(1))
 
     def __call__(self, theta):
         near = 15.0 * np.exp(-0.5 * (theta / 0.2) ** 2)

@@ -18,7 +18,7 @@ X = frozen(np.array([[0.0], [0.8]]))
 Y = frozen(np.array([1.0, -1.0]))
 LABELS = Labels(Y, np.ones(2), np.arange(2), 2)
 BIAS = 0.5
-PRIOR = LogNormal(np.array([-0.3]), np.array([[1.0]]))
+PRIOR = LogNormal(np.array([-0.3]), np.ones(1))
 
 
 def setting(likelihood, fitc=False, prior=PRIOR, points=X, labels=LABELS):
