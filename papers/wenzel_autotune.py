@@ -57,7 +57,7 @@ def found(rule: str, X: Array, y: Array) -> float:
     A = StandardScaler().fit_transform(X)
     n, p = A.shape
     labels = Labels(np.where(y > 0, 1.0, -1.0), np.ones(n), np.arange(n), n)
-    prior = LogNormal(np.array([0.5 * np.log(p)]), np.array([[SPREAD**-2]]))
+    prior = LogNormal(np.array([0.5 * np.log(p)]), np.array([SPREAD**2]))
     start = RBF(float(np.sqrt(p)))
     seen = LabelledPoints(A, (labels,), BIAS**2, p)
     score = Evidence(Prior(start, BIAS**2), seen, RULES[rule], prior)

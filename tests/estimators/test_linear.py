@@ -480,7 +480,7 @@ def bad(x, value):
         ({"prior": Ridge}, (X, Y), r"did you mean Ridge\(\)"),
         ({"prior": Fixed([1.0, 2.0])}, (X, Y), "2 entries but the term has 5"),
         ({"inference": "mcmc"}, (X, Y), "choose one of 'vb'"),
-        ({"likelihood": "hing"}, (X, Y), "choose one of 'hinge'"),
+        ({"likelihood": "hing"}, (X, Y), "choose one of 'auto', 'hinge'"),
         ({"engine": "spark"}, (X, Y), "choose one of 'serial'"),
         ({"probability": "platt"}, (X, Y), "one of 'calibrated'"),
         ({"class_weight": "even"}, (X, Y), "balanced"),

@@ -71,7 +71,7 @@ def test_names_labels_and_paths_are_printed_as_they_are(odd, tmp_path):
     assert done.exit_code == 0, done.output
     assert str(page) in done.output
     done = invoke("predict", model, path)
-    assert done.output.startswith(f"prediction,p_no{odd}")
+    assert done.stdout.startswith(f"prediction,p_no{odd}")
 
 
 def test_paths_of_the_demonstration_are_printed_as_they_are(tmp_path, monkeypatch):

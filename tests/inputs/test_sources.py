@@ -149,8 +149,8 @@ def test_labels_that_come_with_rows_are_coded_as_those_at_hand(labels):
     cuts = [0, 3, 350, 351, 700]  # some chunks have one label only
     source = from_iterable(lambda: ((X[a:b], labels[a:b]) for a, b in itertools.pairwise(cuts)))
     want, have = encode(labels), encode(None, source)
-    np.testing.assert_allclose(have[0], want[0], rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(have[1], want[1], rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(have[0], want[0])
+    np.testing.assert_array_equal(have[1], want[1])
     assert have[0].dtype == labels.dtype
     assert have[1].dtype == want[1].dtype == (np.int8 if len(want[0]) < 128 else np.int16)
 

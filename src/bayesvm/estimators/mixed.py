@@ -223,12 +223,6 @@ class MixedSVC(BayesianClassifier):
             formula.check(self.random, self.fit_intercept)
             y = X[formula.response] if y is None else y
             (X, groups), random = formula.rows(X), formula.random or "intercept"
-        if groups is None:
-            what = "the formula has none" if formula else "fit(X, y, groups=...) was given none"
-            warn(
-                f"MixedSVC has effects of groups, and {what}: it is fitted without any, as "
-                "BayesianLinearSVC would be. Name groups, or use that."
-            )
         chosen, missing = check.choose_parts(self), self._missing()
         check.check_full(chosen.scheme, type(self).__name__)
         scheme = chosen.scheme
@@ -240,6 +234,12 @@ class MixedSVC(BayesianClassifier):
             if groups is not None and (data is not whole or whole.is_repeated):
                 groups = some_of(groups, data.rows, whole.n_given)
             levels, table = learn_groups(data.X, groups)
+            if not levels.names:
+                what = "the formula has none" if formula else "fit(X, y, groups=...) was given none"
+                warn(
+                    f"MixedSVC has effects of groups, and {what}: it is fitted without any, as "
+                    "BayesianLinearSVC would be. Name groups, or use that."
+                )
             data = data._replace(X=table)
             problem = self._problem(data, levels, random, chosen)
             starts = self._warm_starts(problem, data) if self.warm_start else []

@@ -157,7 +157,8 @@ class Fit:
             return f", of an effect of the groups {term.name!r}"
         if term.name == "intercept":
             return ", of the intercept"
-        labels = design.labels(columns) if design.has_labels and columns else list(columns)
+        own = design.has_labels and columns and len(columns) != width
+        labels = design.labels(columns) if own else list(columns)
         if len(labels) == width:
             return f", of {str(labels[j - where.start])!r}"
         return f", of a coefficient of the term {term.name!r}"
