@@ -175,7 +175,8 @@ class VB:
 
         if problem.single and not problem.model.likelihood.is_kinked:
             coef, _ = approach(problem, start.coef, start.priors, STEADY)
-            start = State(coef, start.priors)
+            if np.all(np.isfinite(coef.mean)):
+                start = State(coef, start.priors)
 
         def settled(gain: float, bound: float, *_: Any) -> bool:
             return gain < self.tol * max(1.0, abs(bound))
