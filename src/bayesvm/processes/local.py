@@ -27,8 +27,6 @@ from .evidence import (
 from .process import Prior, Site, Sites
 
 POINTS = 1000  # most that judge the local part,
-FEW = 400  # or so many, where these show clearly less evidence with it (22 tabular sets, fold 0),
-CLEARLY = 2.5  # by so many nats,
 TOGETHER = 4  # in neighbourhoods of so many
 LONGER = 2.0  # start of the smooth part's length scale, in units of that found without a local one,
 SHORTER = 1.0 / 3.0  # and of the local part's
@@ -65,26 +63,18 @@ def judge_local(
     search: Search,
 ) -> tuple[Found, Found]:
     """Climb the evidence without and with a local part, from the kernel that few points chose."""
-    reach = column_scales(kernel, seen.X.shape[1])
+    near = seen.neighbourhoods(POINTS, TOGETHER, column_scales(kernel, seen.X.shape[1]), rng)
+    digits = near.by_digits()
+    sites: list[Sites | None] = [None] * len(digits.machines)
 
-    def judged(most: int) -> tuple[Found, Found]:
-        digits = seen.neighbourhoods(most, TOGETHER, reach, rng).by_digits()
-        sites: list[Sites | None] = [None] * len(digits.machines)
+    def climb(kernel: Scaled) -> Found:
+        prior = parameter_prior(kernel, seen.extent, amplitude)
+        score = Evidence(Prior(kernel, seen.level), digits, site, prior)
+        score.fits.sites = [*sites]
+        top = climb_evidence(score, prior, kernel.theta, EVALUATIONS, search)
+        sites[:] = score.fits.sites
+        return kernel.with_theta(top.theta), top.value
 
-        def climb(kernel: Scaled) -> Found:
-            prior = parameter_prior(kernel, seen.extent, amplitude)
-            score = Evidence(Prior(kernel, seen.level), digits, site, prior)
-            score.fits.sites = [*sites]
-            top = climb_evidence(score, prior, kernel.theta, EVALUATIONS, search)
-            sites[:] = score.fits.sites
-            return kernel.with_theta(top.theta), top.value
-
-        plain = climb(kernel)
-        rough = roughened(plain[0])
-        return plain, (rough, -np.inf) if search.stopped else climb(rough)
-
-    if seen.X.shape[0] > FEW:
-        plain, rough = judged(FEW)
-        if rough[1] <= plain[1] - CLEARLY or search.stopped:
-            return plain, rough
-    return judged(POINTS)
+    plain = climb(kernel)
+    rough = roughened(plain[0])
+    return plain, (rough, -np.inf) if search.stopped else climb(rough)
