@@ -76,8 +76,7 @@ def test_logistic_losses_of_many_columns_are_those_of_fits_without_the_row(thin)
 
 def test_a_fit_to_sparse_rows_that_cannot_use_them_says_so():
     """Its penalty is far too large, and columns are more than rows."""
-    rng = np.random.default_rng(0)
-    X = sparse.random_array((150, 400), density=0.1, rng=rng, format="csr")
+    X = sparse.csr_array(sparse.random(150, 400, density=0.1, random_state=0))
     y = (X[:, :40].sum(axis=1) > np.median(X[:, :40].sum(axis=1))).astype(int)
     X = sparse.csr_array(sparse.hstack([20.0 * X[:, :40], X[:, 40:]]))
     (text,) = told(BayesianLinearSVC(), X, y)

@@ -6,8 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
+from sklearn.datasets import make_moons
 from tests.papers import exact
 
+from bayesvm import BayesianSVC
+from bayesvm.inference import VB
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.processes.process import Gram, Labels, Sites, best_mean, fit_sites, target_sites
@@ -264,3 +267,11 @@ def test_other_potentials_have_the_mean_of_the_same_covariance(single, none):
     strong = np.arange(40) != none
     np.testing.assert_allclose(m[strong], (V @ b)[strong], atol=5e-3 if single else 1e-6)
     np.testing.assert_allclose(alpha, b - w[:, None] * (V @ b), atol=2e-2 if single else 1e-5)
+
+
+def test_a_search_of_the_bound_may_pass_kernels_close_to_zero():
+    """Products of such a kernel are zero, and so is the curvature along a step."""
+    X, y = make_moons(400, noise=0.2, random_state=0)
+    augmented = VB(bound="augmented")
+    model = BayesianSVC(tune="bound", inference=augmented, n_inducing=20, random_state=0)
+    assert model.fit(X, y).score(X, y) > 0.95

@@ -66,7 +66,10 @@ def _newton_step(r: Array, h: Array, solve: Callable[[Array], tuple[Array, Array
         if not size > most:
             break
         q = h * Kp + p
-        length = size / float(Kp @ q)
+        bend = float(Kp @ q)
+        if not bend > 0.0:  # a kernel so small that its products are zero
+            break
+        length = size / bend
         step, r = step + length * p, r - length * q
         z, Kz = solve(r)
         old, size = size, float(r @ Kz)
