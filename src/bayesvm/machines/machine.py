@@ -52,7 +52,8 @@ from .width import Wider, Width, find_width
 CALIBRATION_ROWS = 50_000  # enough for five numbers,
 CLASSES_ROWS = 20_000  # and for those of all classes
 JUDGED = 4000  # draws of a chain that are sorted to see whether chains agree
-ROUGH_TOL = 1e-5  # of a variational fit from which groups are integrated out
+ROUGH_TOL = 1e-5  # of a variational fit from which groups are integrated out,
+ROUGH_ROWS = 20_000  # with so many rows or more
 AGREED = 1.1  # largest R-hat at which chains are taken to agree
 
 
@@ -399,7 +400,8 @@ def find_posterior(
         problem = replace(problem, single=small.single and turn is None)
     grouped = isinstance(scheme, VB) and scheme.bound == "auto" and bool(problem.model.grouped)
     rough = scheme
-    if grouped and can_integrate(problem):  # which starts from the fit and goes further
+    # which starts from the fit and goes further; small problems are cheap and are fitted well
+    if grouped and problem.n >= ROUGH_ROWS and can_integrate(problem):
         rough = replace(scheme, tol=max(scheme.tol, ROUGH_TOL))
     found = rough.fit(small, rng, start=start, watch=watch, **options)
     result = found if turn is None else turn.back(found, rng)
