@@ -41,7 +41,7 @@ MEANS = (
 )
 SEPARATED = (
     "A plane separates the classes, or nearly: {wrong} of {n} training rows, each left out, {are} "
-    "on the wrong side of it. Such rows say how large coefficients are at least, not how large: "
+    "on the wrong side of it. Such rows bound the size of coefficients from below only: "
     "their size is set by the prior and varies with the rows. Read their signs and ratios."
 )
 

@@ -67,9 +67,7 @@ SPREAD = 6.0
 MOST = 9.0  # factor of variances: where classes are far apart curvatures vanish
 # Share of rows left out, and number, on the wrong side of a plane that separates the others
 WRONG, FEW_WRONG = 0.01, 2.0
-NARROW = (
-    0.25  # share of the posterior's variances below which sums of separated rows say too little
-)
+NARROW = 0.25  # share of the posterior's variances below which separated rows are too uninformative
 MOST_FITTED = 0.5  # share of the rows that are not used up by a function, at least
 
 
