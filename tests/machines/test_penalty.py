@@ -140,7 +140,7 @@ def test_a_weight_of_two_is_the_row_twice():
 
 @pytest.mark.parametrize("engine", ["serial", "threads"])
 def test_of_many_rows_some_choose(engine, monkeypatch):
-    monkeypatch.setattr(penalty, "ROWS", 500)
+    monkeypatch.setattr("bayesvm.inference.vb.START_ROWS", 500)
     rng = np.random.default_rng(0)
     A = rng.standard_normal((3000, 4))
     y = A[:, 0] + rng.logistic(size=3000) > 0

@@ -124,11 +124,13 @@ class Stats:
     H: Any = None
     left: Any = 0.0
     weight: Any = 0.0
+    J: Any = None  # of squared slopes, for widths, where it is asked for
 
     def __add__(self, other: Stats) -> Stats:
-        H = None if self.H is None else self.H + other.H
+        H, J = (None if a is None else a + b for a, b in ((self.H, other.H), (self.J, other.J)))
         left, weight = self.left + other.left, self.weight + other.weight
-        return Stats(self.S + other.S, self.g + other.g, self.bound + other.bound, H, left, weight)
+        sums = self.S + other.S, self.g + other.g, self.bound + other.bound
+        return Stats(*sums, H, left, weight, J)
 
 
 class Term(NamedTuple):

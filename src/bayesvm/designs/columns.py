@@ -15,6 +15,8 @@ from ..gaussian.columns import Centred
 
 FAR = 2.0**50  # largest distance from the centre in standard deviations: squares fit into float32,
 RAW_FAR = 2.0**330  # and where columns are as given: squares, and sums of them, into float64
+MOST_CENTRES = 8.0  # standard deviations from zero, and
+MOST_SCALE = 1e9  # size of columns that may be squared as they are
 SAFE = 300  # exponents of two whose squares, and sums of these, neither overflow nor vanish
 
 
@@ -98,9 +100,15 @@ class Standardised(Design):
         object.__setattr__(self, "width", int(self.scale.size))
 
     @property
-    def _factor(self) -> Array:
+    def factor(self) -> Array:
         """What columns less their centre are multiplied by."""
         return 1.0 / self.scale if self.still is None else np.where(self.still, 0.0, 1 / self.scale)
+
+    @property
+    def is_near(self) -> bool:
+        """Whether squares of the columns as given, summed in float32, keep enough digits."""
+        sizes = (self.scale > 1.0 / MOST_SCALE) & (self.scale < MOST_SCALE)
+        return bool(np.all(sizes) and np.all(np.abs(self.center) <= MOST_CENTRES * self.scale))
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         X = arrays.inner(X)
@@ -110,7 +118,7 @@ class Standardised(Design):
             out = np.empty(X.shape) if out is None else out
             with np.errstate(over="ignore"):
                 np.subtract(X, self.center, out=out)  # first: exact for columns far from zero
-                out *= self._factor
+                out *= self.factor
                 size = np.einsum("ij,ij->", out, out)
             return out if size <= self.far**2 else self._near(X, out)
         else:
@@ -155,13 +163,13 @@ class Standardised(Design):
         """Scaled sparse rows, the centre beside them where there is one."""
         with np.errstate(over="ignore"):
             scaled = sparse.csr_array(X, dtype=float, copy=True)
-            scaled.data *= self._factor[scaled.indices]
+            scaled.data *= self.factor[scaled.indices]
             size = scaled.data @ scaled.data
         if not size <= self.far**2:
             row, none = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), np.zeros(self.width)
             x = X.data.astype(float)
             scaled.data = self._shrunk(x, none, scaled.indices, row, X.shape[0])
-        shift = self.center * self._factor
+        shift = self.center * self.factor
         return Centred(scaled, shift) if np.any(shift) else scaled
 
     @property
@@ -228,6 +236,10 @@ def _spread(block: Block) -> Spread:
     """Moments of a block; missing entries (NaN) are left out."""
     X, c = arrays.inner(block.X), block.c
     n: Any = float(arrays.total(c))
+    if n > 0 and arrays.is_numpy(X) and not sparse.issparse(X):
+        found = _plain_spread(arrays.double(X), c, n)
+        if found is not None:
+            return found
     power = _powers(X)
     if n == 0:
         return Spread(0.0, np.zeros(X.shape[1]), np.zeros(X.shape[1]), power)
@@ -257,6 +269,21 @@ def _spread(block: Block) -> Spread:
     if not isinstance(X, np.ndarray):
         mean, square = arrays.to_numpy(mean), arrays.to_numpy(square)
     return Spread(n, mean, square, power)
+
+
+def _plain_spread(X: Array, c: Array, n: float) -> Spread | None:
+    """Moments of a block by few products; ``None`` where entries are missing, or squares unsafe."""
+    mean = c @ X / n
+    gap = X - mean
+    equal = bool(np.all(c == c[0]))
+    square = c[0] * np.einsum("ij,ij->j", gap, gap) if equal else c @ (gap * gap)
+    low, high = np.ldexp(1.0, -2 * SAFE), np.ldexp(1.0, 2 * SAFE)
+    if not np.all((square > low) & (square < high)):
+        return None
+    shift = c @ gap / n  # rounding error of the first mean
+    return Spread(
+        n, mean + shift, np.maximum(square - n * shift**2, 0.0), np.zeros(X.shape[1], dtype=int)
+    )
 
 
 def _sparse_sums(X: Any, c: Array, n: float, power: Array) -> tuple[Array, Array]:

@@ -22,7 +22,7 @@ from scipy.linalg.lapack import dtrtri
 from scipy.sparse.linalg import LinearOperator, cg
 
 from ..core import arrays
-from ..core.arrays import double, like, through_upper
+from ..core.arrays import double, like, pick, through_upper
 from ..core.precision import (
     Precision,
     add_precision,
@@ -33,8 +33,10 @@ from ..core.precision import (
 from ..core.tree import DATA
 from ..core.types import Array, Columns, Covariance
 from .arrow import ArrowCovariance
-from .columns import scaled, squared
+from .columns import Folded, scaled, squared
 from .forms import Bordered, Dense, Factored
+
+FAR = 3.0  # times the mean variance of f, beyond which a row is not sketched
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class RootCovariance(Covariance):
     root: Array
 
     def quad(self, C: Columns) -> Array:
+        if isinstance(C, Folded):
+            return C.quad(self.root)
         out: Array = double(arrays.squares(C @ like(self.root, C)))
         return out
 
@@ -58,6 +62,26 @@ class RootCovariance(Covariance):
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         return rng.standard_normal((n, self.root.shape[1])) @ self.root.T
+
+
+@dataclass(frozen=True)
+class Sketch(RootCovariance):
+    """A covariance of rank k whose quadratic forms are right on average.
+
+    The error of each is a share of about sqrt(2 / k); over many rows it averages out.  Rows that
+    have far more variance than others are computed exactly: their weights in S depend on it, and
+    S along them on their weights.
+    """
+
+    whole: FullCovariance
+
+    def quad(self, C: Columns) -> Array:
+        out = super().quad(C)
+        if arrays.is_numpy(out) and out.size:
+            far = np.flatnonzero(out > FAR * np.mean(out))
+            if far.size:
+                out[far] = self.whole.quad(pick(C, far))
+        return out
 
 
 @dataclass(frozen=True)
@@ -80,16 +104,15 @@ class FullCovariance(Covariance):
         return inverse.T
 
     def quad(self, C: Columns) -> Array:
+        if isinstance(C, Folded):
+            return C.quad(self.root, upper=True)
         parts = through_upper(C, like(self.root, C))
         return double(sum(arrays.squares(T) for _, T in parts))
 
-    def sketched(self, k: int) -> RootCovariance:
-        """A covariance of rank k whose quadratic forms are right on average.
-
-        The error of each is a share of about sqrt(2 / k); over many rows it averages out.
-        """
+    def sketched(self, k: int) -> Sketch:
+        """A covariance of rank k whose quadratic forms are right on average."""
         signs = np.random.default_rng(0).choice([-1.0, 1.0], (self.L.shape[0], k))
-        return RootCovariance(self.root @ (signs / np.sqrt(k)))
+        return Sketch(self.root @ (signs / np.sqrt(k)), self)
 
     def block(self, where: slice) -> Array:
         return self.root[where] @ self.root[where].T

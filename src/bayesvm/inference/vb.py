@@ -16,19 +16,25 @@ from ..inputs.parameters import is_among
 from ..likelihoods.tight import Tight
 from ..model.latent import start_latents, sum_latents, update_latents
 from ..model.model import Problem
-from .loop import Pace, State, Step, ascend, climb, newton_mean, require
+from .loop import Pace, State, Step, ascend, climb, newton_mean, require, shift
 from .progress import Ascent, Watch, silent
 
 THIN_ROWS = 20_000  # below this a full pass is cheaper than arranging a smaller one
 THIN_BY = 10
 WIDE = 256  # columns beyond which products of matrices take most of the time
 SKETCH = 8  # columns for each of a sketch of variances,
+SKETCHED_ROWS = 25  # rows a column, from which on the last S is by a sketch too
 FEWEST = 16  # and columns of one where only the mean is found,
 MOST_PULLS = 6  # in at most so many passes,
 MOST_ROUNDS = 4  # after each of at most so many matrices S,
 NEAR = 1e-4  # or until a step gains less than so much for each coefficient
 CLOSE = 3e-3  # gain of a step for each coefficient after which no further S is sketched,
+MORE = 4  # rows for each that is known, from which a tenth of all is fitted first
+LAST_SHIFT = 0.1  # standard deviations by which the last step may move a coefficient
+SURE = 0.01  # what a step may leave of its gain if the covariance is known well
 STEADY = 0.05  # if the covariance was scaled by no more than this
+START_ROWS = 2000  # rows that choose a penalty, at least; ten for each coefficient if that is more
+ROWS_A_COEFFICIENT = 10
 MOST_THIN = 10**6  # rows that are gathered for a start,
 MOST_ENTRIES = 2**25  # and entries of them
 FEW_TOL = 1e-6  # tolerance of a fit to them,
@@ -166,23 +172,38 @@ class VB:
         """Natural-gradient steps, after a few sweeps of the augmented bound."""
         # near the top a full step overshoots, where the likelihood has a kink
         pace = Pace(0.5, 0.5) if problem.model.likelihood.is_kinked else Pace()
+        rough = replace(self, tol=max(self.tol, FEW_TIGHT_TOL))
         if start is None and self.warm_rows:
-            rough = replace(self, tol=max(self.tol, FEW_TIGHT_TOL))
             start, pace = from_few(rough, problem, rng, watch), Pace()
         if start is None or start.coef.cov.is_point:
-            rough = replace(self, bound="augmented", max_iter=min(self.max_iter, FIRST_PASSES))
-            start, pace = rough.fit(problem, rng, start).state, Pace()
-
+            first = replace(self, bound="augmented", max_iter=min(self.max_iter, FIRST_PASSES))
+            start, pace = first.fit(problem, rng, start).state, Pace()
         if problem.single and not problem.model.likelihood.is_kinked:
-            coef, _ = approach(problem, start.coef, start.priors, STEADY)
-            if np.all(np.isfinite(coef.mean)):
-                start = State(coef, start.priors)
+            start = self._approached(problem, start, rough, watch)
 
         def settled(gain: float, bound: float, *_: Any) -> bool:
             return gain < self.tol * max(1.0, abs(bound))
 
-        step = partial(tight_step, problem)
+        step = partial(tight_step, problem, last=min(1e3 * np.sqrt(self.tol), LAST_SHIFT))
         return climb(step, start, settled, pace, max_iter=self.max_iter, watch=watch)
+
+    def _approached(self, problem: Problem, start: State, rough: VB, watch: Watch) -> State:
+        """A state so close to the top that one more S is enough.
+
+        With very many rows a tenth of them is fitted first.  Then the mean is found by products
+        with vectors, with the S of fewer rows in place of the present one.
+        """
+        K, P = problem.model.width, problem.model.precision(start.priors)
+        known = float(start_rows(K))
+        if self.warm_rows and problem.n // THIN_BY >= MORE * known:
+            few = from_few(rough, problem, np.random.default_rng(0), watch, start)
+            if few is not None:
+                start, known = few, problem.n / THIN_BY
+        if problem.n < THIN_ROWS:
+            coef, _ = approach(problem, start.coef, start.priors, STEADY)
+        else:
+            coef, _ = settled_mean(problem, start.coef, P, CLOSE, min(1.0, 2.0 * K / known))
+        return State(coef, start.priors) if np.all(np.isfinite(coef.mean)) else start
 
     def _search(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:
         """Gates make local optima: the best of several rough climbs, and of searches from it."""
@@ -202,23 +223,38 @@ class VB:
                 return state
 
 
-def from_few(scheme: VB, problem: Problem, rng: np.random.Generator, watch: Watch) -> State | None:
+def start_rows(K: int) -> int:
+    """Rows that choose a penalty, and give a start, for K coefficients."""
+    return max(START_ROWS, ROWS_A_COEFFICIENT * K)
+
+
+def from_few(
+    scheme: VB,
+    problem: Problem,
+    rng: np.random.Generator,
+    watch: Watch,
+    start: State | None = None,
+) -> State | None:
     """Where a fit to a tenth of the rows ends, its spread that of all; ``None`` for few rows.
 
     The fit to a tenth begins with a fit to a tenth of those: subsets grow until all rows are in.
-    Of a rare label all rows are in, those of the other weighted by how many they represent.
+    Of a rare label all rows are in, those of the other weighted by how many they represent.  The
+    fit to fewest rows begins at ``start``, whose spread is that of all rows.
     """
     widest = max(problem.model.width, problem.blocks.width)
     keep = min(problem.n // THIN_BY, MOST_THIN, MOST_ENTRIES // widest)
     if problem.n < THIN_ROWS or keep < 10 * problem.model.width:
         return None
-    few = problem.thinned(keep, rng)
+    few = replace(problem.thinned(keep, rng), squares=False)
     positive = int(arrays.total(few.blocks.y > 0))
     if min(positive, keep - positive) < RARE:
         few, share = problem.balanced(keep, rng)
-        few = replace(few, blocks=replace(few.blocks, c=few.blocks.c * share))
-        return scheme.fit(few, rng, watch=watch).state._replace(latents=())
-    coef, priors, _ = scheme.fit(few, rng, watch=watch).state
+        few = replace(few, blocks=replace(few.blocks, c=few.blocks.c * share), squares=False)
+        return scheme.fit(few, rng, start, watch).state._replace(latents=())
+    if start is not None:
+        coef = Coef(start.coef.mean, start.coef.cov.shrunk(keep / problem.n))
+        start = State(coef, start.priors)
+    coef, priors, _ = scheme.fit(few, rng, start, watch).state
     return State(Coef(coef.mean, coef.cov.shrunk(problem.n / keep)), priors)
 
 
@@ -261,14 +297,19 @@ def sweep(
     return Step(bound, reach, reach if curved else None, coef.cov.patched)
 
 
-def tight_step(problem: Problem, state: State) -> Step:
+def tight_step(problem: Problem, state: State, last: float = 0.0) -> Step:
     """A natural-gradient step of the tight bound.
 
     With many rows or columns, where a pass that only confirms is dear, the gain of the step is
-    foretold.
+    foretold.  With many rows a step is the last one, and nothing is left after it, if it moves no
+    coefficient by more than ``last`` standard deviations, and no logarithm of a variance by more
+    than half of that: Newton's steps leave a small share of such an error, and a hundredth of a
+    standard deviation is far below what other rows of the same kind would change.
     """
     model, (coef, priors, _) = problem.model, state
-    stats, P = problem.stats(coef), model.precision(priors)
+    many = problem.n >= max(THIN_ROWS, SKETCHED_ROWS * model.width)
+    seen = sketch(coef) if problem.single and model.width >= WIDE and many else coef
+    stats, P = problem.stats(seen, squares=problem.squares), model.precision(priors)
 
     @cache
     def step(rate: float) -> Coef:
@@ -278,20 +319,30 @@ def tight_step(problem: Problem, state: State) -> Step:
         return State(step(rate), model.update(priors, step(rate)))
 
     def left() -> float:
-        return foretold_gain(coef, step(1.0), stats.g - P * coef.mean)
+        new = step(1.0)
+        own = np.log(new.cov.diag() / coef.cov.diag())
+        still = shift(coef, new) < last and float(np.max(np.abs(own))) < 0.5 * last
+        if problem.n >= THIN_ROWS and still:
+            return 0.0
+        return foretold_gain(coef, new, stats.g - P * coef.mean)
 
     bound = float(stats.bound + model.bound(*state))
     return Step(bound, bold=move, left=left if foretells(problem) else None, sums=stats)
 
 
-def sketched(problem: Problem, coef: Coef) -> Stats:
-    """Sums over rows with variances of f from a sketch of the covariance.
+def sketch(coef: Coef) -> Coef:
+    """Coefficients with a sketch of their covariance.
 
-    Its errors at single rows average out in the sums.
+    Errors of variances of f at single rows average out in sums over rows.
     """
-    if not coef.cov.is_point:
-        coef = Coef(coef.mean, coef.cov.sketched(problem.model.width // SKETCH))
-    return problem.stats(coef)
+    if coef.cov.is_point:
+        return coef
+    return Coef(coef.mean, coef.cov.sketched(coef.mean.size // SKETCH))
+
+
+def sketched(problem: Problem, coef: Coef) -> Stats:
+    """Sums over rows with variances of f from a sketch of the covariance."""
+    return problem.stats(sketch(coef))
 
 
 def approach(
@@ -317,30 +368,40 @@ def approach(
     return new, stats
 
 
-def settled_mean(problem: Problem, coef: Coef, P: Any) -> tuple[Coef, float]:
+def settled_mean(
+    problem: Problem, coef: Coef, P: Any, enough: float = NEAR, rate: float = 1.0
+) -> tuple[Coef, float]:
     r"""The mean at the top for a given covariance, by products with vectors; and a scale.
+
+    It ends when the next step would gain less than ``enough`` nats for each coefficient; ``rate``
+    is what the first step is expected to leave of its gain.  If that is little, the covariance is
+    not scaled.
 
     The covariance takes the place of the inverse curvature; it is scaled so that
     :math:`\mathrm{tr}((S + P)\Sigma) = K`, which holds at the top.  Steps are combined so that the
     gradient left by the last few is least (Anderson 1965), as conjugate gradients would do.
     """
     K, mean, scale, last = problem.model.width, coef.mean, 1.0, np.inf
-    small, own = coef.cov.sketched(FEWEST), float(P @ coef.cov.diag())
+    is_scaled = rate > SURE
+    small = coef.cov.sketched(FEWEST if is_scaled else FEWEST // 4)
+    own = float(P @ coef.cov.diag())
     held: list[tuple[Array, Array, Array]] = []  # means, slopes and steps
     for _ in range(MOST_PULLS):
         pull = problem.pull(Coef(mean, small))
-        slope, scale = pull.g - P * mean, (float(pull.used) + own) / K
+        slope = pull.g - P * mean
+        scale = (float(pull.used) + own) / K if is_scaled else 1.0
         step = coef.cov.solve(slope) / scale
         gain = 0.5 * float(step @ slope)
         if not gain < 2.0 * last:
             break
+        rate = min(1.0, gain / last) if held else rate
         held, last, target = [*held, (mean, slope, step)], gain, mean + step
-        if len(held) > 1 and gain >= NEAR * K:
+        if len(held) > 1 and gain >= enough * K:
             means, slopes, steps = (np.diff(x, axis=0) for x in zip(*held, strict=True))
             share = np.linalg.lstsq(slopes @ steps.T, slopes @ step, rcond=None)[0]
             target = target - share @ (means + steps)
         mean = target
-        if gain < NEAR * K:
+        if gain * rate < enough * K:
             break
     return Coef(mean, coef.cov.shrunk(scale)), scale
 

@@ -17,6 +17,8 @@ from .base import NODES, WEIGHTS, Derivatives, Likelihood, summed
 
 _at, _share = leggauss(64)  # on (-1, 1); quantiles of the logistic law
 LOGITS, SHARES = np.log1p(_at) - np.log1p(-_at), _share / 2.0
+NARROW = 0.015  # largest variance of f for which expectations are expanded in it
+NARROWEST = 1e-4  # and up to which the first term is enough: others are below 1e-9
 FEW = 256  # rows up to which values at all points are held at once
 # The logistic law is a Gaussian whose standard deviation is twice a Kolmogorov variable (Andrews &
 # Mallows 1974).  Gauss quadrature over its logarithm: with these twelve, E log p and its
@@ -89,6 +91,8 @@ class Logistic(Likelihood):
         r"""Without augmentation, by :math:`\log p = -E(e - yf)^+` with a logistic variable *e*."""
         xp = arrays.of(m)
         z = y * m
+        if arrays.is_numpy(z) and np.max(v, initial=0.0) <= NARROW:
+            return _expanded(y, z, v)
         w = slope = value = 0.0 * z
         for part, spread in zip(PARTS.tolist(), SPREADS.tolist(), strict=True):
             sd = xp.sqrt(v + spread**2 + 0.0 * z)
@@ -139,6 +143,29 @@ class Logistic(Likelihood):
             out = np.empty_like(m)
             out[near], out[~near] = _narrow(m[near], s[near]), _wide(m[~near], s[~near])
         return np.clip(out, 0.0, 1.0)
+
+
+def _expanded(y: Array, z: Array, v: Array | float) -> Local:
+    r"""Expectations of log p and its derivatives for small variances of f, where z = ym.
+
+    With :math:`\phi` one of them, :math:`E\phi = \phi + \frac v2\phi^{(2)} +
+    \frac{v^2}8\phi^{(4)} + \frac{v^3}{48}\phi^{(6)}`; the next term is below 1e-9.  Derivatives of
+    the logistic function are polynomials in :math:`q = \sigma(1 - \sigma)`, even ones times
+    :math:`1 - 2\sigma`.
+    """
+    e = np.exp(-np.abs(z))
+    s = 1.0 / (1.0 + e)
+    wrong, q = np.where(z > 0.0, e * s, s), e * s * s
+    a, odd, third = 0.5 * v, q * (2.0 * wrong - 1.0), 1.0 - 6.0 * q
+    w, slope, value = 1.0 + a * third, a, a
+    if np.max(v, initial=0.0) > NARROWEST:
+        b, c = 0.5 * a * a, a**3 / 6.0
+        fifth = 1.0 + q * (120.0 * q - 30.0)
+        w = w + b * fifth + c * (1.0 + q * (q * (1680.0 - 5040.0 * q) - 126.0))
+        slope = slope + b * (1.0 - 12.0 * q) + c * (1.0 + q * (360.0 * q - 60.0))
+        value = value + b * third + c * fifth
+    w = q * w
+    return Local(w, y * (wrong - odd * slope), np.minimum(z, 0.0) - np.log1p(e) - q * value, w)
 
 
 def _narrow(m: Array, s: Array) -> Array:

@@ -315,18 +315,13 @@ def fit_machine(
     its own link: a link fitted to rows whose groups are known would not hold for new groups, whose
     effects vary much more.
     """
+    problem = replace(problem, squares=width == "data")
     machine, problem = find_posterior(problem, scheme, rng, start, watch, rotation, **options)
     likelihood, fitted = problem.model.likelihood, probability == "calibrated"
     if fitted and problem.model.grouped and likelihood.normalised and machine.posterior.has_spread:
         fitted, probability = False, "normalised"
     some, share = problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
-    at = None  # moments of f that serve two ends
-    if problem.single and isinstance(machine.posterior, GaussianPosterior):
-        at = some.moments(machine.posterior.coef)
-        held = some.blocks.y, *machine.posterior.left_out(some, at), some.blocks.c * share
-        at = at if some is problem else None
-    else:
-        held = some.blocks.y, *machine.posterior.left_out(some), some.blocks.c * share
+    held = some.blocks.y, *machine.posterior.left_out(some), some.blocks.c * share
     link = None if fitted else plain_link(probability, likelihood)
     if link is None:
         link = (fit_skewed if curved else fit_link)(*_with_new_groups(machine, some, held))
@@ -334,7 +329,7 @@ def fit_machine(
     if width == "data":
         known = machine.posterior, machine.state.priors
         rare = float(masses(held[0], held[-1]).min())
-        found = clustered(problem, *known, find_width(problem, *known, some, held, rare, at))
+        found = clustered(problem, *known, find_width(problem, *known, some, held, rare))
     return replace(machine, link=link, width=found), held
 
 
@@ -383,7 +378,7 @@ def find_posterior(
 ) -> tuple[Machine, Problem]:
     """Run a scheme on a problem, in the columns of its rotation.
 
-    Returns a machine without a link, and the problem with its final latent entries.
+    Returns a machine without a link, and the problem with its final latent entries and sums.
     """
     rotation = bases(problem, scheme) if rotation is None else rotation
     turn = Rotation(problem, rotation) if any(B is not None for B in rotation) else None
@@ -397,7 +392,8 @@ def find_posterior(
         small, near = tuned(small, start)
         start = near if isinstance(scheme, VB) or start is not None else None
         problem = with_priors(problem, small.model)
-        problem = replace(problem, single=small.single and turn is None)
+        alike = turn is None
+        problem = replace(problem, single=small.single and alike, folded=small.folded and alike)
     grouped = isinstance(scheme, VB) and scheme.bound == "auto" and bool(problem.model.grouped)
     rough = scheme
     # which starts from the fit and goes further; small problems are cheap and are fitted well
@@ -418,6 +414,7 @@ def find_posterior(
         machine, problem = _with_groups(problem, result, None if rough is scheme else finished)
     else:
         machine = _from_ascent(problem, result)
+        problem = replace(problem, sums=result.sums if turn is None else None)
     return machine, problem.at(machine.state.latents)
 
 

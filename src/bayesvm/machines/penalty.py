@@ -19,14 +19,23 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+from scipy.sparse import issparse as is_sparse
 
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Stats
 from ..engines import Serial
 from ..gaussian.covariances import FullCovariance, covariance, mode
 from ..inference.loop import BoundFell, State
-from ..inference.vb import VB, WIDE, approach, natural, settled_mean, sketched
+from ..inference.vb import (
+    THIN_ROWS,
+    VB,
+    WIDE,
+    approach,
+    natural,
+    settled_mean,
+    sketched,
+    start_rows,
+)
 from ..likelihoods import Likelihood, Logistic
 from ..likelihoods.tight import Tight
 from ..model.model import Model, Problem
@@ -34,9 +43,6 @@ from ..priors import Prior, Ridge, TunedRidge
 from .calibration import masses, score_link
 from .posterior import GaussianPosterior, response
 
-# Rows that choose a penalty, at least; ten for each coefficient if that is more.
-ROWS = 2000
-ROWS_A_COEFFICIENT = 10
 SOUND_ROWS_A_COEFFICIENT = 4  # for products in float32, at least
 # Prior of the log factor, chosen on folds 0 and 1 of the tabular sets and realisations 0 to 4 of
 # Raetsch's: log loss and error were lower than without a factor, and than with a fixed one.
@@ -68,8 +74,11 @@ def tuned(problem: Problem, start: State | None = None) -> tuple[Problem, State 
     Of a stream, rows that have gone count in the posterior, and those kept are left out.
     """
     some = _sample(problem)
-    if is_sound(some):
-        some, problem = replace(some, single=True), replace(problem, single=True)
+    is_wide = problem.model.width >= WIDE
+    is_tall = problem.n >= THIN_ROWS and not problem.model.likelihood.is_kinked
+    if (is_wide or is_tall) and is_sound(some):
+        some = replace(some, single=is_wide)
+        problem = replace(problem, single=True, folded=problem.model.folds)
     try:
         search = Search(some)
         starts, most = ((*STARTS, FAR), FARTHEST) if search.is_far else (STARTS, NEAR)
@@ -81,12 +90,14 @@ def tuned(problem: Problem, start: State | None = None) -> tuple[Problem, State 
     if start is not None:
         return problem, State(start.coef, problem.model.init())
     coef, sums = search.near(problem.model, t)
+    share, P = (
+        problem.blocks.weight / some.blocks.weight,
+        problem.model.precision(problem.model.init()),
+    )
     if some.n == problem.n:
         return problem, State(coef, problem.model.init())
     if problem.form != "dense":  # its covariance is one of rows
         return problem, None
-    share = problem.blocks.weight / some.blocks.weight
-    P = problem.model.precision(problem.model.init())
     cov = coef.cov.shrunk(share) if sums is None else covariance(sums.S * share, P)
     return problem, State(Coef(coef.mean, cov), problem.model.init())
 
@@ -132,14 +143,21 @@ class Search:
         self.ends[t] = found.state.coef, found.sums
         return GaussianPosterior(found.state.coef, response(one, found.state, found.sums))
 
+    def posed(self, some: Problem, t: float) -> Problem:
+        """The problem of rows with the penalty of ``t``."""
+        one = with_variances(some, self.variances(t))
+        return one.with_likelihood(Tight(self.likelihood))
+
+    def score(self, one: Problem, post: GaussianPosterior, t: float) -> float:
+        """The loss of a posterior at rows left out, less the log prior of ``t``."""
+        m, v = post.left_out(one)
+        loss, prior = score_link(one.blocks.y, m, v, one.blocks.c)[1], -0.5 * (t - CENTRE) ** 2
+        return loss - float(np.logaddexp(prior, -ANYWHERE) if self.is_far else prior)
+
     def __call__(self, t: float) -> float:
         if t not in self.scores:
-            one = with_variances(self.some, self.variances(t))
-            one = one.with_likelihood(Tight(self.likelihood))
-            m, v = self.fit(one, t).left_out(one)
-            loss = score_link(one.blocks.y, m, v, one.blocks.c)[1]
-            prior = -0.5 * (t - CENTRE) ** 2
-            self.scores[t] = loss - (np.logaddexp(prior, -ANYWHERE) if self.is_far else prior)
+            one = self.posed(self.some, t)
+            self.scores[t] = self.score(one, self.fit(one, t), t)
         return self.scores[t]
 
 
@@ -221,11 +239,11 @@ def with_variances(problem: Problem, variances: list[float]) -> Problem:
 def is_sound(some: Problem) -> bool:
     """Whether products of matrices may be in float32.
 
-    That saves half the time of wide models.  It needs columns that are far from dependent: rounding
+    That saves half the time of large fits.  It needs columns that are far from dependent: rounding
     of 1e-6 of S is multiplied by at most the sum of the columns' variance inflation factors.
     """
-    wide = some.form == "dense" and WIDE <= some.model.width <= some.n // SOUND_ROWS_A_COEFFICIENT
-    if not wide or some.past is not None or sparse.issparse(some.blocks.X):
+    many = some.form == "dense" and some.model.width <= some.n // SOUND_ROWS_A_COEFFICIENT
+    if not many or some.past is not None or some.model.is_latent or is_sparse(some.blocks.X):
         return False
     M = some.gram(some.blocks.c).M
     size = np.sqrt(np.diag(M))
@@ -243,12 +261,10 @@ def _sample(problem: Problem) -> Problem:
     Those of the label of which fewer are left out count once, those of the other as often as keeps
     the share of the labels.
     """
-    most = max(ROWS, ROWS_A_COEFFICIENT * problem.model.width)
-    if problem.past is not None:
-        most = problem.n
+    most = problem.n if problem.past is not None else start_rows(problem.model.width)
     some, share = problem.balanced(most, np.random.default_rng(0))
     c: Array = some.blocks.c * (share / share.min())
     blocks, model = replace(some.blocks, c=c), replace(some.model, dtype="float64")
-    some = replace(some, model=model, blocks=blocks, engine=Serial())
+    some = replace(some, model=model, blocks=blocks, engine=Serial(), squares=False)
     held = blocks.ready or some.n * model.width > HELD
     return some if held else some.assembled()

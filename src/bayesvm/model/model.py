@@ -18,10 +18,10 @@ from ..core.distributions import LOG_2PI
 from ..core.precision import Blocked, Precision
 from ..core.random import stream
 from ..core.types import Array, Block, Cells, Coef, Engine, Hidden, Own, Rows, Stats, Term
-from ..designs.columns import Assembled
-from ..gaussian.columns import Arrow, Centred
+from ..designs.columns import Assembled, Intercept, Standardised
+from ..gaussian.columns import Arrow, Centred, Folded
 from ..gaussian.covariances import Point
-from ..gaussian.forms import sandwich
+from ..gaussian.forms import finished, sandwich
 from ..likelihoods import Likelihood
 from ..priors import Prior
 from .passes import (
@@ -42,6 +42,7 @@ from .past import Past
 States = tuple[Any, ...]
 Latents = tuple[Any, ...]  # a Latent for each term with latent entries, None for the others
 Product = Callable[[Array], Array]
+FOLDED = (np.float32, np.float64)  # kinds of rows whose columns need not be written out
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,21 @@ class Model:
     def held(self, block: Block) -> Rows:
         """Columns at a block: those it holds, or new ones."""
         return block.rows if block.rows is not None else self.rows(block.X)
+
+    @property
+    def folds(self) -> bool:
+        """Whether centre and scale of the columns may be applied to sums over rows instead."""
+        kinds = [type(t.design) for t in self.terms]
+        plain = kinds in ([Standardised], [Intercept, Standardised])
+        return plain and bool(self.terms[-1].design.is_near)
+
+    def folded(self, block: Block) -> Rows:
+        """Columns at a block, which are not written out where rows are plain arrays."""
+        X = block.X
+        if block.rows is not None or type(X) is not np.ndarray or X.dtype not in FOLDED:
+            return self.held(block)
+        design = self.terms[-1].design
+        return Rows(Folded(X, design.center, design.factor, len(self.terms) - 1))
 
     # ----- coefficients: each term has a prior, and the prior a state
 
@@ -234,6 +250,9 @@ class Problem:
     latents: Latents = ()
     past: Past | None = None  # sums over rows of a stream that are no longer stored
     single: bool = False  # products of matrices in float32, see passes
+    squares: bool = False  # whether a fit sums squares of slopes too, for widths
+    sums: Stats | None = None  # over all rows, at the end of such a fit
+    folded: bool = False  # columns are not written out, see gaussian.columns.Folded
 
     def at(self, latents: Latents) -> Problem:
         """The problem with these latent entries, if there are any."""
@@ -262,7 +281,9 @@ class Problem:
         Without latent entries this refers to the model only: engines may send it to other
         processes.
         """
-        return self.rows if self.latents else self.model.held
+        if self.latents:
+            return self.rows
+        return self.model.folded if self.folded else self.model.held
 
     def rows(self, block: Block) -> Rows:
         """Columns of a block, with latent entries filled in."""
@@ -352,12 +373,16 @@ class Problem:
 
     # ----- passes over all rows
 
-    def stats(self, coef: Coef, curved: bool = False) -> Stats:
-        """Sums over all rows under a Gaussian of theta; with ``curved`` also H."""
+    def stats(self, coef: Coef, curved: bool = False, squares: bool = False) -> Stats:
+        """Sums over all rows under a Gaussian of theta; with ``curved`` also H.
+
+        With ``squares`` also those of squared slopes.
+        """
         read, lik, form, single = self.read, self.model.likelihood, self.form, self.single
-        sums: Stats = self.engine.sum(
-            lambda b: pass_block(read(b), b.y, b.c, coef, lik, form, curved, single), self.blocks
-        )
+        how = coef, lik, form, curved, single, squares
+        sums: Stats = self.engine.sum(lambda b: pass_block(read(b), b.y, b.c, *how), self.blocks)
+        if self.folded:
+            sums = replace(sums, S=finished(sums.S), H=finished(sums.H), J=finished(sums.J))
         if curved and sums.left:  # more than a little if almost no row is near the margin
             share = float(sums.left / sums.weight)
             sums = replace(sums, H=sums.H + sums.S * share, left=0.0)
@@ -372,25 +397,13 @@ class Problem:
         sums: Pull = self.engine.sum(lambda b: pull_block(read(b), b.y, b.c, coef, lik), blocks)
         return sums
 
-    def slopes(
-        self, coef: Coef, bent: bool = True, at: tuple[Array, Array] | None = None
-    ) -> Slopes:
-        """Sums over all rows of squared slopes, and of curvatures if ``bent``.
-
-        ``at`` are moments of f at every row, if they are known.
-        """
+    def slopes(self, coef: Coef) -> Slopes:
+        """Sums over all rows of curvatures and of squared slopes."""
         read, lik, form, single = self.read, self.model.likelihood, self.form, self.single
-        size = self.blocks.size
-
-        def visit(b: Block) -> Slopes:
-            given, first = None, b.number * size
-            if at is not None:
-                m, v = (x[first : first + b.y.shape[0]] for x in at)
-                given = m, v
-            return slope_block(read(b), b.y, b.c, coef, lik, form, single, bent, given)
-
-        sums: Slopes = self.engine.sum(visit, self.blocks)
-        return sums
+        sums: Slopes = self.engine.sum(
+            lambda b: slope_block(read(b), b.y, b.c, coef, lik, form, single), self.blocks
+        )
+        return replace(sums, A=finished(sums.A), J=finished(sums.J)) if self.folded else sums
 
     def slopes_by_group(self, coef: Coef) -> Array:
         """Sums of slopes over the rows of each group, ``(groups, p)``."""
@@ -419,7 +432,7 @@ class Problem:
             at, C = slice(b.number * size, b.number * size + b.y.shape[0]), read(b).C
             return sandwich(rounded(C) if single else C, weights[at], form)
 
-        return self.engine.sum(visit, self.blocks)
+        return finished(self.engine.sum(visit, self.blocks))
 
     def products(self, coef: Coef) -> tuple[Product, Product]:
         """Multiplication by S and by H at ``coef``, without computing either matrix."""

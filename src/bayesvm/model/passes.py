@@ -19,7 +19,7 @@ import numpy as np
 from ..core import arrays
 from ..core.arrays import double, like, pick
 from ..core.types import Array, Coef, Columns, Hidden, Local, Rows, Stats
-from ..gaussian.columns import plain
+from ..gaussian.columns import Folded, plain
 from ..gaussian.forms import corners, sandwich, summed_covariances
 from ..likelihoods import Likelihood
 
@@ -36,12 +36,18 @@ def pass_block(
     form: str,
     curved: bool,
     single: bool = False,
+    squares: bool = False,
 ) -> Stats:
-    """Sums over a block of rows under a Gaussian of theta: for VB, EM and SVI."""
+    """Sums over a block of rows under a Gaussian of theta: for VB, EM and SVI.
+
+    With ``squares`` also those of squared slopes, see :func:`slope_block`.
+    """
     short = rounded(rows.C) if single else rows.C
     m, v = moments(rows, coef, short)  # of f at each row
-    local = Local(*(c * x for x in likelihood.expected(y, m, v)))  # contribution of each row
-    return gather(rows, local, form, curved, coef.mean, short)
+    each = likelihood.expected(y, m, v)
+    local = Local(*(c * x for x in each))  # contribution of each row
+    sums = gather(rows, local, form, curved, coef.mean, short)
+    return replace(sums, J=squared_slopes(short, each, v, c, form)) if squares else sums
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ def pull_block(rows: Rows, y: Array, c: Array, coef: Coef, likelihood: Likelihoo
 class Slopes:
     """Sums over rows for the width of an estimate; ``a + b`` joins two sets of rows."""
 
-    A: Any  # of curvatures, if these are summed
+    A: Any  # of curvatures
     J: Any  # of squared slopes, each without the row itself
     g: Array  # of slopes
 
@@ -83,21 +89,24 @@ def slope_block(
     likelihood: Likelihood,
     form: str,
     single: bool = False,
-    bent: bool = True,
-    given: tuple[Array, Array] | None = None,
 ) -> Slopes:
     """Sums over a block of rows: curvatures, and squares of slopes with a copy of the row left out.
 
     For a quadratic loss the slope at moments of f without the row is :math:`g / (1 - hv)` (HC3).  A
-    row of weight two is two rows.  Curvatures are summed if ``bent``; ``given`` are moments of f.
+    row of weight two is two rows.
     """
     short = rounded(rows.C) if single else rows.C
-    m, v = moments(rows, coef, short) if given is None else given
-    local, xp = likelihood.expected(y, m, v), arrays.of(m)
-    out = local.g / xp.clip(1.0 - xp.clip(c, None, 1.0) * local.h * v, LEAST_REST, None)
-    A = sandwich(short, c * local.h, form) if bent else 0.0
-    J = sandwich(short, c * out * out, form)
+    m, v = moments(rows, coef, short)
+    local = likelihood.expected(y, m, v)
+    A, J = sandwich(short, c * local.h, form), squared_slopes(short, local, v, c, form)
     return Slopes(A, J, double(rows.C.T @ like(c * local.g, rows.C)))
+
+
+def squared_slopes(C: Columns, local: Local, v: Any, c: Array, form: str) -> Any:
+    """The sum over rows of squares of slopes, each with a copy of the row left out."""
+    xp = arrays.of(local.g)
+    out = local.g / xp.clip(1.0 - xp.clip(c, None, 1.0) * local.h * v, LEAST_REST, None)
+    return sandwich(C, c * out * out, form)
 
 
 def group_slopes(rows: Rows, y: Array, c: Array, coef: Coef, likelihood: Likelihood) -> Array:
@@ -138,9 +147,11 @@ def expected(
 
 def rounded(C: Columns) -> Columns:
     """Columns in float32, for products of matrices."""
-    return (
-        C.astype(np.float32) if arrays.is_numpy(C) else arrays.of(C).astype(C, arrays.of(C).float32)
-    )
+    if isinstance(C, Folded):
+        return C.rounded
+    if arrays.is_numpy(C):
+        return C.astype(np.float32, copy=False)
+    return arrays.of(C).astype(C, arrays.of(C).float32)
 
 
 def moments(rows: Rows, coef: Coef, short: Columns = None) -> tuple[Array, Array | float]:
