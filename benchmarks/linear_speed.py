@@ -21,8 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from problems import Problem
-from scale_problem import held_out, simulate
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -32,6 +30,8 @@ from threadpoolctl import threadpool_limits
 
 from bayesvm import BayesianLinearSVC
 from bayesvm.model import model as passes
+from problems import Problem
+from scale_problem import held_out, simulate
 
 COUNTED = ("stats", "pull", "slopes", "gram", "products")
 
