@@ -50,6 +50,7 @@ T = TypeVar("T")
 
 FEWEST, MOST = 11, 25  # nodes of the trapezoidal rule
 APART = 1.3 / np.pi  # distance of nodes, as a share of that from the real axis to a singularity
+STEADY = 0.15  # change of t over which few nodes stay where integrands are
 TURN = 3.0  # width of the bend between nodes on either side of a mode, in their distances
 TAIL = 12.0  # nats by which an integrand falls to its first and last node
 MOST_ENTRIES = 2**25  # of columns that are gathered
@@ -70,7 +71,8 @@ ROUGH = 0.1  # and, for each coefficient, by that in a sample
 FEW = 0.02  # columns a row from which the variance of beta given the groups matters
 FLAT, STEEPEST = 0.25, 1e12  # least and largest curvature of t that is believed
 RANGE = (-14.0, 10.0)  # of t
-NARROW = 0.05  # standard deviation of t up to which three points are enough,
+LOOSE = 0.3  # standard deviation of t up to which no variational fit is needed as a start,
+NARROW = 0.05  # and up to which three points are enough:
 THREE, THREE_SHARES = np.sqrt(3.0) * np.arange(-1.0, 2.0), np.array([1.0, 4.0, 1.0]) / 6.0
 FAR = 4.5  # standard deviations from the outer two as far as quantiles of t may be
 SPACING = 1.0  # of the grid, in standard deviations of t
@@ -182,7 +184,7 @@ class GroupRows:
         wide = np.sqrt(2.0 * TAIL / curvature)
         return Reach(mode - wide, mode, mode + wide)
 
-    def at(self, beta: Array, t: float, reach: Reach) -> Sums:
+    def at(self, beta: Array, t: float, reach: Reach, fewest: int = FEWEST) -> Sums:
         """The log likelihood of (beta, t) and its derivatives, by nodes in ``reach``."""
         p, own = beta.size, self.likelihood
         value, bend, gram = 0.0, np.zeros((p + 1, p + 1)), np.zeros((p, p))
@@ -191,7 +193,7 @@ class GroupRows:
         for rows, groups, codes, sum_of, sum_of_A in self.parts:
             A, z, c, G = self.A[rows], self.z[rows, None], self.c[rows], groups.stop - groups.start
             near = Reach(*(x[groups] for x in reach))
-            x = near.axis(self.scale)
+            x = near.axis(self.scale, fewest)
             u, density = near.nodes(x)  # (G, nodes)
             f = u.take(codes, axis=0)
             f *= z
@@ -248,13 +250,13 @@ class Reach(NamedTuple):
     mode: Array
     high: Array
 
-    def axis(self, scale: float) -> Array:
+    def axis(self, scale: float, fewest: int) -> Array:
         """Even nodes on (-1, 1): as many as make them one apart, once u is multiplied by a scale.
 
         Beyond that they would change no more than rounding.
         """
         wide = scale * float(np.max(self.high - self.low, initial=0.0))
-        return np.linspace(-1.0, 1.0, int(np.clip(np.ceil(wide) + 1.0, FEWEST, MOST)))
+        return np.linspace(-1.0, 1.0, int(np.clip(np.ceil(wide) + 1.0, fewest, MOST)))
 
     def nodes(self, x: Array) -> tuple[Array, Array]:
         """Nodes of each group, as many on either side of its mode, and du/dx: ``(G, nodes)``."""
@@ -364,7 +366,8 @@ def integrate_groups(
 ) -> Integrated | None:
     """The posterior with the groups integrated out, from a variational state if one is given.
 
-    ``None`` where that cannot be done, or leaves no finite one.
+    ``None`` where that cannot be done, or leaves no finite one, or where there is no state to begin
+    with and the rows tell too little of the variance to do without.
     """
     if not can_integrate(problem):
         return None
@@ -396,6 +399,7 @@ class Top(NamedTuple):
     sums: Sums
     ahead: tuple[float, Array]  # t and beta after the step
     sd: float  # of t
+    is_narrow: bool  # whether three points of t are enough
     way: Array  # how beta follows t
     climb: Ascent
 
@@ -416,24 +420,27 @@ class _Search:
         if state is None:
             self.state = State(self.model.start(), self.model.init())
             self.t, self.beta = self._from_samples()
-            self.reach = self.rows.modes(self.beta, self.t)
+            self.reach, self.reached = self.rows.modes(self.beta, self.t), self.t
         else:
             self.state, coef = state, state.coef
             self.t, self.beta = float(np.log(state.priors[-1].variance)), coef.mean[: self.p]
             mean, wide = coef.mean[self.p :], 5.0 * np.sqrt(coef.cov.diag()[self.p :])
-            self.reach = Reach(mean - wide, mean, mean + wide)
+            self.reach, self.reached = Reach(mean - wide, mean, mean + wide), np.nan
 
-    def run(self) -> Integrated:
+    def run(self) -> Integrated | None:
         top = self._top(self.t, self.beta)
         climb, known = top.climb, None
-        if self.is_large:  # what is known suffices
-            first = self._point(top.t, top.beta, top.sums)
+        if self.is_large and top.sd > LOOSE and not climb.stopped:
+            return None
+        if self.is_large:
             known = self._derivatives(top.t, top.beta, top.sums)
+        if climb.stopped or (self.is_large and top.is_narrow):  # what is known suffices
+            first = self._point(top.t, top.beta, top.sums)
         else:
             first = self._settle(*top.ahead)
         if climb.stopped:
             points, share = [first], np.ones(1)
-        elif top.sd < NARROW:
+        elif top.is_narrow:
             points, share = self._around(first, top), np.exp(0.5 * THREE**2) * THREE_SHARES
         else:
             points = self._walk(first, top)
@@ -443,14 +450,19 @@ class _Search:
         state = self._mixed(points, share / share.sum())
         quantiles = np.repeat(t, QUANTILES)
         if not climb.stopped:
-            far = FAR * top.sd if top.sd < NARROW else 0.0
+            far = FAR * top.sd if top.is_narrow else 0.0
             quantiles = _quantiles(t, log_density, t[0] - far, t[-1] + far)
         variances = np.exp(quantiles)[:, None, None]
         return Integrated(state, variances, known, climb)
 
     def marginal(self) -> Marginal:
         t, beta = self._top(self.t, self.beta).ahead
-        return self._derivatives(t, beta, self.rows.at(beta, t, self.reach))
+        return self._derivatives(t, beta, self._at(t, beta))
+
+    def _at(self, t: float, beta: Array) -> Sums:
+        """Sums at a place, by few nodes if the integrands are known for nearly the same t."""
+        fewest = FEWEST if abs(t - self.reached) < STEADY else MOST
+        return self.rows.at(beta, t, self.reach, fewest)
 
     def _from_samples(self) -> tuple[float, Array]:
         """Close to the mode, by samples of more and more rows."""
@@ -460,7 +472,7 @@ class _Search:
         t, beta = 0.0, np.zeros(self.p)
         for size in reversed(sizes):
             self.rows = whole.sample(size)
-            self.reach = self.rows.modes(beta, t)
+            self.reach, self.reached = self.rows.modes(beta, t), t
             t, beta = self._top(t, beta, is_sample=True).ahead
         self.rows = whole
         return t, beta
@@ -470,7 +482,8 @@ class _Search:
         points, step = [first], SPACING * top.sd
         for sign, furthest in ((-1.0, first.t - FURTHEST[0]), (1.0, first.t + FURTHEST[1])):
             edge = points[:1] if sign < 0 else points[-1:]
-            ahead, self.reach = edge[0].beta + sign * step * top.way, edge[0].reach
+            ahead = edge[0].beta + sign * step * top.way
+            self.reach, self.reached = edge[0].reach, edge[0].t
             while sign * (furthest - edge[-1].t) > 0:
                 edge.append(self._settle(edge[-1].t + sign * step, ahead))
                 ahead = 2.0 * edge[-1].beta - edge[-2].beta  # by the last two points
@@ -484,7 +497,7 @@ class _Search:
         """Points of Gauss-Hermite quadrature."""
         sides = []
         for x in THREE[::2]:
-            self.reach = first.reach
+            self.reach, self.reached = first.reach, first.t
             sides.append(self._settle(first.t + x * top.sd, first.beta + x * top.sd * top.way))
         return [sides[0], first, sides[1]]
 
@@ -514,12 +527,12 @@ class _Search:
     def _top(self, t: float, beta: Array, is_sample: bool = False) -> Top:
         """The mode of t and beta together, in all rows or in a sample of them."""
         p, e, stopped, gain = self.p, 1e-3, False, np.inf
-        small, most = MANY_SMALL if self.is_large else SMALL, min(ROUNDS, self.max_iter)
-        small, most = (ROUGH * p, ROUNDS) if is_sample else (small, most)
+        is_smooth, most = not self.rows.likelihood.is_kinked, min(ROUNDS, self.max_iter)
+        most = ROUNDS if is_sample else most
         for k in range(1, most + 1):
             P = self._precision()
-            found = self.rows.at(beta, t, self.reach)
-            self._spread_out(found, P)
+            found = self._at(t, beta)
+            self._spread_out(t, found, P)
             low, mid, high = (self._log_prior(t + d) for d in (-e, 0.0, e))
             inner = np.linalg.inv(found.bend[:p, :p] + np.diag(P))
             pull, cross = found.slope[:p] - P * beta, found.bend[:p, p]
@@ -532,6 +545,10 @@ class _Search:
             last, gain = gain, 0.5 * float(pull @ step) + 0.5 * move**2 * max(rest, FLAT)
             step = step * min(1.0, np.sqrt(self._longest / max(gain, 1e-300))) + move * way
             here, t, beta = (t, beta), t + move, beta + step
+            sd = float(1.0 / np.sqrt(np.clip(rest, FLAT, STEEPEST)))
+            is_narrow = sd < NARROW and is_smooth
+            small = MANY_SMALL if self.is_large and is_narrow else SMALL
+            small = ROUGH * p if is_sample else small
             spread = np.diag(inner) + way**2 / max(rest, FLAT)
             self.state = self.state._replace(priors=self._updated(beta, spread))
             if not is_sample:
@@ -540,21 +557,20 @@ class _Search:
             if gain < small or stopped:
                 break
         climb = Ascent(None, np.nan, [], k, gain < small, gain, stopped)
-        sd = float(1.0 / np.sqrt(np.clip(rest, FLAT, STEEPEST)))
-        return Top(*here, found, (t, beta), sd, way, climb)
+        return Top(*here, found, (t, beta), sd, is_narrow, way, climb)
 
     @property
     def _longest(self) -> float:
         """Nats that a Newton step may promise."""
         return max(LONGEST, SHARE * self.rows.y.size)
 
-    def _spread_out(self, found: Sums, P: Array) -> None:
+    def _spread_out(self, t: float, found: Sums, P: Array) -> None:
         """Nodes for the next step, and where it matters the variance of beta given the groups.
 
         It does with few rows a column, and with kinks.  Rows then contribute their mean over beta,
         as in a variational fit, so that the Gaussian of beta is about its mean, not its mode.
         """
-        self.reach, rows = found.reach, self.rows
+        self.reach, self.reached, rows = found.reach, t, self.rows
         cov = np.linalg.inv(found.gram + np.diag(P))
         if rows.likelihood.is_kinked or np.sum(cov * found.gram) > FEW * rows.c.sum():
             self.rows = rows.spread(np.einsum("ij,jk,ik->i", rows.A, cov, rows.A))
@@ -568,9 +584,9 @@ class _Search:
     def _settle(self, t: float, beta: Array) -> Point:
         """beta given t by Newton's method, and the log density of t."""
         for _ in range(ROUNDS):
-            found = self.rows.at(beta, t, self.reach)
+            found = self._at(t, beta)
             point = self._point(t, beta, found)
-            self._spread_out(found, self._precision())
+            self._spread_out(t, found, self._precision())
             if point.gain < NEAR:
                 break
             beta = beta + (point.beta - beta) * min(1.0, np.sqrt(self._longest / point.gain))
