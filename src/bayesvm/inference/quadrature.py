@@ -256,7 +256,7 @@ class Reach(NamedTuple):
         Beyond that they would change no more than rounding.
         """
         wide = scale * float(np.max(self.high - self.low, initial=0.0))
-        return np.linspace(-1.0, 1.0, int(np.clip(np.ceil(wide) + 1.0, fewest, MOST)))
+        return np.linspace(-1.0, 1.0, int(np.clip(np.ceil(wide) + 1.0, fewest, max(fewest, MOST))))
 
     def nodes(self, x: Array) -> tuple[Array, Array]:
         """Nodes of each group, as many on either side of its mode, and du/dx: ``(G, nodes)``."""
