@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
@@ -61,6 +61,8 @@ class Logistic(Likelihood):
     0.25
     """
 
+    strip: ClassVar[float] = np.pi
+
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
         xp = arrays.of(m)
         xi = xp.sqrt(m * m + v)
@@ -78,12 +80,19 @@ class Logistic(Likelihood):
 
     def derivatives(self, y: Array, f: Array) -> Derivatives:
         z = y * f
-        e = np.exp(-np.abs(z))
-        s = 1.0 / (1.0 + e)
+        e = np.abs(z)  # and then exp(-|z|), in place as all that follows
+        np.exp(np.negative(e, out=e), out=e)
+        s = e + 1.0
+        np.divide(1.0, s, out=s)
+        value = np.log(s)
+        value += np.minimum(z, 0.0)
+        e *= s
         h = e * s
-        g = y * np.where(z > 0.0, h, s)
-        h *= s
-        return Derivatives(np.minimum(z, 0.0) - np.log1p(e), g, h)
+        s -= 0.5
+        g = np.copysign(s, z, out=z)
+        np.subtract(0.5, g, out=g)
+        g *= y
+        return Derivatives(value, g, h)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
         r"""Without augmentation, by :math:`\log p = -E(e - yf)^+` with a logistic variable *e*."""
