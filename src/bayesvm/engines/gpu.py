@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import reduce
 from importlib import import_module
@@ -122,7 +123,25 @@ class Gpu(Serial):
         return (_home(fn(self._move(b))) for b in blocks)
 
     def sum(self, fn: Callable[[Block], Any], blocks: Iterable[Block]) -> Any:
-        return _home(reduce(add, (fn(self._move(b)) for b in blocks)))
+        with self._tensor_cores():
+            return _home(reduce(add, (fn(self._move(b)) for b in blocks)))
+
+    @contextmanager
+    def _tensor_cores(self) -> Iterator[None]:
+        """Let torch round the factors of float32 products of matrices to eleven bits.
+
+        Those are S and variances of f.  Gradients, by which the mean is found, are products with
+        vectors and are not rounded; errors of variances average out over rows.
+        """
+        if self.backend != "torch" or not self.device.startswith("cuda"):
+            yield
+            return
+        flags = import_module("torch").backends.cuda.matmul
+        before, flags.allow_tf32 = flags.allow_tf32, True
+        try:
+            yield
+        finally:
+            flags.allow_tf32 = before
 
 
 def _home(x: Any) -> Any:

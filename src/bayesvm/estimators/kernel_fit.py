@@ -69,7 +69,7 @@ from ..processes.points import (
     merge,
 )
 from ..processes.process import Gram, Labels, LowRank, Prior, Sites, fit_sites
-from ..processes.streamed import ROWS, guided, refine
+from ..processes.streamed import ROWS, guided, refine, refine_sites
 from ..processes.tune import Tuned, kernel_prior, tune
 from ..processes.whitened import Projected, Whitened
 from . import choices as check
@@ -151,7 +151,7 @@ class Settings:
         """
         guide = self.likelihood if self.likelihood.normalised else Logistic()
         whole, seed, found = replace(self, groups=None), int(rng.integers(2**32)), []
-        alike = whole.seen(points, seen.machines)
+        alike = replace(whole.seen(points, seen.machines), place=seen.place)
         with blas_threads(len(points)):
             for settings, rows in ((self, seen), (whole, alike)):
                 kernel, search = Scaled(START, settings.start(rows.X)[0]), Search(watch)
@@ -491,6 +491,7 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
 
     each = arrays.one_against_rest(sample.codes, data.n_classes)
     seen = settings.seen(points, tuple(Labels(y, sample.c, sample.at, len(points)) for y in each))
+    seen = replace(seen, place=engine.place)
     if (other := settings.alike(inputs, sample.X)) is not None:
         taken = settings.in_one_unit(other.columns(sample.X), seen, rng, run)
         if taken is not None:
@@ -498,7 +499,8 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     some, moved = seen.thinned(MOVED, rng) if settings.moves else seen, None
 
     def design_of(kernel: Any) -> Whitened:
-        Z = settings.inducing(points, kernel, inputs, rng) if moved is None else moved
+        how = (rng, ALL_ROWS, engine.place)
+        Z = settings.inducing(points, kernel, inputs, *how) if moved is None else moved
         return Whitened(kernel, Z, inputs)
 
     def improve(kernel: Any, guide: Any, search: Any) -> Any:
@@ -507,23 +509,30 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
         if settings.moves:
             kernel, moved = settings.together(kernel, design_of(kernel).Z, some, guide, search)
             return kernel
-        model = whitened_model(design_of(kernel), settings.level, guide)
-        rows, place = blocks.take(rows_of_all_classes(codes, ROWS, rng)), engine
-        labels = arrays.to_numpy(rows.y)
+        design, rows = design_of(kernel), blocks.take(rows_of_all_classes(codes, ROWS, rng))
         if engine.on_device:
-            rows = replace(rows, X=engine.place(rows.X), c=engine.place(rows.c))
-            labels = engine.place(labels)
-        else:
-            rows, place = rows.on_host(), Threads(params["n_jobs"])
+            return refine_there(kernel, design.Z, rows, search, guide)
+        model, rows = whitened_model(design, settings.level, guide), rows.on_host()
+        place = Threads(params["n_jobs"])
         rows = replace(rows, size=block_rows(model.width - 1, 0, place.block_bytes))
         problem = guided(Problem(model, rows, place), guide)
-        each = arrays.one_against_rest(labels, data.n_classes)
+        each = arrays.one_against_rest(rows.y, data.n_classes)
         problems = [replace(problem, blocks=replace(rows, y=y)) for y in each]
-        return refine(kernel, problems, settings.extent(points), START, search)
+        return refine(kernel, problems, seen.extent, START, search)
+
+    def refine_there(kernel: Any, Z: Array, rows: Any, search: Any, guide: Any) -> Any:
+        """The same by sites of the rows: algebra as large as the points is on the device too."""
+        X, at = inputs.columns(engine.place(rows.X)), engine.place(np.arange(rows.n))
+        each = arrays.one_against_rest(engine.place(rows.y), data.n_classes)
+        c = engine.place(rows.c)
+        machines = tuple(Labels(y, c, at, rows.n) for y in each)
+        many = LabelledPoints(X, machines, settings.level, seen.extent)
+        return refine_sites(Prior(kernel, settings.level, Z), many, guide.tight, START, search)
 
     with blas_threads(points.shape[0]):
         if settings.rule is not None:
             how: dict[str, Any] = {"per_column": named, "refine": improve, "watch": run}
+            how["in_blocks"] = True
             kernel = settings.tuned(kernel, seen, rng, **how).kernel
         if settings.moves:
             moved = settings.settled(kernel, design_of(kernel).Z, some, run)

@@ -25,7 +25,7 @@ MOST_JITTER = 1e-2
 
 def jitter(K: Array) -> float:
     """The number that is added to the diagonal of a kernel matrix: part of the model."""
-    return JITTER * float(np.mean(np.diag(K)))
+    return JITTER * float(arrays.of(K).mean(arrays.diagonal(K)))
 
 
 def kernel_factor(kernel: Any, Z: Array) -> tuple[Array, float]:
@@ -34,15 +34,17 @@ def kernel_factor(kernel: Any, Z: Array) -> tuple[Array, float]:
     The jitter grows tenfold until the factorisation succeeds.
     """
     K = kernel(Z)
-    if not np.all(np.isfinite(K)):
+    if not bool(arrays.of(K).all(arrays.of(K).isfinite(K))):
         raise ValueError(
             f"the kernel {kernel} is not finite at the data; check its parameters and the inputs."
         )
     added, most = jitter(K), MOST_JITTER / JITTER * jitter(K)
     while added <= most:
-        propped = K.copy()
-        propped[np.diag_indices_from(propped)] += added
+        propped = K + 0.0
+        arrays.add_to_diagonal(propped, added)
         try:
+            if not arrays.is_numpy(K):
+                return arrays.lower_factor(propped), added
             return cholesky(propped, lower=True, overwrite_a=True, check_finite=False), added
         except np.linalg.LinAlgError:
             added *= 10.0
