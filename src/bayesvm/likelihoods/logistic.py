@@ -102,7 +102,7 @@ class Logistic(Likelihood):
         return Local(w, y * slope, value, w)
 
     def _tight_at_once(self, y: Array, z: Array, v: Array) -> Local:
-        """The same on a device, where a few large operations take less time than many small ones."""
+        """The same on a device, where few large operations take less time than many small ones."""
         xp = arrays.of(z)
         part, spread = (arrays.like(x[:, None], z) for x in (PARTS, SPREADS))
         sd = xp.sqrt(v + spread**2)
