@@ -146,7 +146,8 @@ def main() -> None:
     new = torch.as_tensor(X_new, device=device)
     blas = [k["num_threads"] for k in threadpool_info() if k["user_api"] == "blas"]
     name = torch.cuda.get_device_name() if device.startswith("cuda") else device
-    note = f"{name}, torch {torch.__version__}, BLAS threads {max(blas, default=1)} of {os.cpu_count()}"
+    cores = f"BLAS threads {max(blas, default=1)} of {os.cpu_count()}"
+    note = f"{name}, torch {torch.__version__}, {cores}"
 
     def loss(p: np.ndarray) -> float:
         return float(log_loss(y_new, p))

@@ -91,6 +91,16 @@ def like(x: Any, rows: Any) -> Any:
     return xp.asarray(np.ascontiguousarray(x), dtype=dtype, device=compat.device(numbers))
 
 
+def sent(held: dict[Any, Any], name: str, x: Any, rows: Any) -> Any:
+    """``like(x, rows)``, which is held for the next rows on the same device."""
+    if is_numpy(rows):
+        return like(x, rows)
+    key = (name, str(rows.dtype), str(compat.device(inner(rows))))
+    if key not in held:
+        held[key] = like(x, rows)
+    return held[key]
+
+
 def index(x: Array, rows: Any) -> Any:
     """Whole numbers, codes of groups, where ``rows`` are."""
     if is_numpy(rows):
@@ -113,7 +123,9 @@ def pick(x: Any, rows: Any) -> Any:
     if not is_foreign(x):
         return x[rows]
     xp = compat.array_namespace(x)
-    return xp.take(x, xp.asarray(rows, device=compat.device(x)), axis=0)
+    rows = xp.asarray(rows, device=compat.device(x))
+    # the other way looks for negative numbers first
+    return x[rows] if compat.is_torch_array(x) else xp.take(x, rows, axis=0)
 
 
 def part(x: Any, rows: slice) -> Any:

@@ -162,11 +162,18 @@ class Settings:
         return alike if found[1] - found[0] > NATS_AT_LEAST else None
 
     def tuned(
-        self, kernel: Any, seen: LabelledPoints, rng: np.random.Generator, **how: Any
+        self,
+        kernel: Any,
+        seen: LabelledPoints,
+        rng: np.random.Generator,
+        local: bool = True,
+        **how: Any,
     ) -> Tuned:
-        """The kernel with its parameters learned."""
+        """The kernel with its parameters learned; ``local`` is whether it may have a local part."""
         weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
-        how["local"] = isinstance(self.params["kernel"], str) and self.params["kernel"] == "auto"
+        how["local"] = local and (
+            isinstance(self.params["kernel"], str) and self.params["kernel"] == "auto"
+        )
         return tune(self.rule or "", weighted, seen, self.likelihood, rng, **how)
 
     def link(self, moments: Moments) -> Softmax | None:
@@ -522,10 +529,10 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
 
     def refine_there(kernel: Any, Z: Array, rows: Any, search: Any, guide: Any) -> Any:
         """The same by sites of the rows: algebra as large as the points is on the device too."""
-        X, at = inputs.columns(engine.place(rows.X)), engine.place(np.arange(rows.n))
+        X, at = inputs.columns(engine.place(rows.X)), np.arange(rows.n)
         each = arrays.one_against_rest(engine.place(rows.y), data.n_classes)
         c = engine.place(rows.c)
-        machines = tuple(Labels(y, c, at, rows.n) for y in each)
+        machines = tuple(Labels(y, c, at, rows.n, one_each=True) for y in each)
         many = LabelledPoints(X, machines, settings.level, seen.extent)
         return refine_sites(Prior(kernel, settings.level, Z), many, guide.tight, START, search)
 
@@ -533,6 +540,8 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
         if settings.rule is not None:
             how: dict[str, Any] = {"per_column": named, "refine": improve, "watch": run}
             how["in_blocks"] = True
+            # given points are too few for a local part; without one too few would be chosen
+            how["local"] = isinstance(params["n_inducing"], str)
             kernel = settings.tuned(kernel, seen, rng, **how).kernel
         if settings.moves:
             moved = settings.settled(kernel, design_of(kernel).Z, some, run)

@@ -18,6 +18,7 @@ from .base import NODES, WEIGHTS, Derivatives, Likelihood, summed
 _at, _share = leggauss(64)  # on (-1, 1); quantiles of the logistic law
 LOGITS, SHARES = np.log1p(_at) - np.log1p(-_at), _share / 2.0
 FEW = 256  # rows up to which values at all points are held at once
+SENT: dict[Any, Any] = {}  # what of these is on devices
 AT_ONCE = 2**17  # rows on a device up to which all parts of a value are computed at once
 # The logistic law is a Gaussian whose standard deviation is twice a Kolmogorov variable (Andrews &
 # Mallows 1974).  Gauss quadrature over its logarithm: with these twelve, E log p and its
@@ -91,7 +92,7 @@ class Logistic(Likelihood):
         xp = arrays.of(m)
         z = y * m
         if z.ndim == 1 and z.shape[0] <= AT_ONCE and arrays.is_foreign(z):
-            return self._tight_at_once(y, z, v + 0.0 * z)
+            return self._tight_at_once(y, z, v)
         w = slope = value = 0.0 * z
         for part, spread in zip(PARTS.tolist(), SPREADS.tolist(), strict=True):
             sd = xp.sqrt(v + spread**2 + 0.0 * z)
@@ -101,11 +102,11 @@ class Logistic(Likelihood):
             w, slope, value = w + bell / sd, slope + wrong, value + z * wrong - sd * bell
         return Local(w, y * slope, value, w)
 
-    def _tight_at_once(self, y: Array, z: Array, v: Array) -> Local:
+    def _tight_at_once(self, y: Array, z: Array, v: Array | float) -> Local:
         """The same on a device, where few large operations take less time than many small ones."""
         xp = arrays.of(z)
-        part, spread = (arrays.like(x[:, None], z) for x in (PARTS, SPREADS))
-        sd = xp.sqrt(v + spread**2)
+        part = arrays.sent(SENT, "parts", PARTS[:, None], z)
+        sd = xp.sqrt(v + arrays.sent(SENT, "squares", SPREADS[:, None] ** 2, z))
         u = z / sd
         wrong, bell = arrays.ndtr(-u) * part, xp.exp(-0.5 * u * u - 0.5 * LOG_2PI) * part
         w, slope = xp.sum(bell / sd, axis=0), xp.sum(wrong, axis=0)

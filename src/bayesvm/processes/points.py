@@ -222,32 +222,35 @@ def means_there(X: Any, m: int, seed: int) -> Any:
     xp, draws, n = arrays.of(X), np.random.RandomState(seed), X.shape[0]
     centre = xp.mean(X, axis=0)
     X = X - centre
-    size = arrays.squares(X)
     tol = 1e-4 * float(xp.mean(xp.var(X, axis=0)))
 
-    def gaps(A: Any) -> Any:
-        """Squared distances of points to all rows."""
-        return xp.clip(arrays.squares(A)[:, None] - 2.0 * (A @ X.T) + size, 0.0, None)
+    def sides(A: Any) -> tuple[Any, Any]:
+        """Columns whose product is all squared distances: (a, 1, |a|^2) and (-2a, |a|^2, 1)."""
+        size, one = arrays.squares(A)[:, None], arrays.constant(A, 1.0, 1)
+        return xp.concat([A, one, size], axis=1), xp.concat([-2.0 * A, size, one], axis=1)
 
+    own, other = sides(X)
+    other = other.T
     first = draws.choice(n, p=np.full(n, 1.0 / n))
-    some = [X[first : first + 1, :]]
+    some = [own[first : first + 1, :]]
     looks = 2 + int(np.log(m))
     shares = arrays.like(draws.uniform(size=(m - 1, looks)), X)
-    near = gaps(some[0])[0, :]
+    near = xp.clip(some[0] @ other, 0.0, None)[0, :]
     for k in range(m - 1):  # the best of a few rows drawn by their squared distances
         sums = xp.cumulative_sum(near)
         at = xp.clip(xp.searchsorted(sums, shares[k, :] * sums[-1]), None, n - 1)
-        tried = xp.take(X, at, axis=0)
-        after = xp.minimum(gaps(tried), near)
+        tried = arrays.pick(own, at)
+        after = xp.minimum(xp.clip(tried @ other, 0.0, None), near)
         best = xp.reshape(xp.argmin(xp.sum(after, axis=1)), (1,))
-        near = xp.take(after, best, axis=0)[0, :]
-        some.append(xp.take(tried, best, axis=0))
-    Z = xp.concat(some)
+        near = arrays.pick(after, best)[0, :]
+        some.append(arrays.pick(tried, best))
+    Z = xp.concat(some)[:, : X.shape[1]]
     every = arrays.index(np.arange(m)[:, None], X)
     for _ in range(KMEANS_PASSES):
-        own = xp.astype(xp.argmin(gaps(Z), axis=0) == every, xp.float64)  # by products, in order
-        count = xp.sum(own, axis=1)[:, None]
-        new = xp.where(count > 0.0, own @ X / xp.clip(count, 1.0, None), Z)
+        nearest = xp.argmin(sides(Z)[0] @ other, axis=0)
+        theirs = xp.astype(nearest == every, xp.float64)  # products add up in a fixed order
+        count = xp.sum(theirs, axis=1)[:, None]
+        new = xp.where(count > 0.0, theirs @ X / xp.clip(count, 1.0, None), Z)
         moved, Z = float(xp.sum((new - Z) ** 2)), new
         if moved <= tol:
             break

@@ -92,16 +92,25 @@ class Labels:
     c: Array
     at: Array
     points: int
+    one_each: bool = False  # known: row i is at point i
 
     def total(self, x: Array) -> Array:
         """Sums over the rows at each point."""
+        if self.one_each:
+            return x
         if not arrays.is_numpy(x):
             return arrays.sums_by(self.at, x[:, None], self.points)[:, 0]
         return np.bincount(self.at, x, self.points)
 
+    def each(self, x: Array) -> Array:
+        """Values at the points of the rows."""
+        return x if self.one_each else x[self.at]
+
     def placed(self, place: Callable[[Array], Array]) -> Labels:
         """The same in another memory."""
-        return Labels(place(self.y), place(self.c), place(self.at), self.points)
+        at = self.at
+        one_each = self.one_each or np.array_equal(at, np.arange(self.points))
+        return Labels(place(self.y), place(self.c), place(at), self.points, one_each)
 
     def take(self, rows: Array) -> tuple[Labels, Array]:
         """Chosen rows, and the numbers of their points."""
@@ -454,7 +463,7 @@ class LowRank:
 
 def target_sites(m: Array, v: Array, labels: Labels, site: Site) -> Sites:
     """The sites that touch the bound where f has such moments at the points."""
-    local = site(labels.y, m[labels.at], v[labels.at]).times(labels.c)
+    local = site(labels.y, labels.each(m), labels.each(v)).times(labels.c)
     w = labels.total(local.w)
     return Sites(w, labels.total(local.g) + w * m)
 
@@ -463,10 +472,10 @@ def best_mean(
     process: Gram | LowRank, now: SiteMoments, labels: Labels, site: Site, **until: float
 ) -> tuple[Array, Array]:
     """Weights alpha and mean of f that maximise the bound at fixed variances."""
-    v = now.v[labels.at]
+    v = labels.each(now.v)
 
     def rows(m: Array) -> tuple[float, Array, Array]:
-        local = site(labels.y, m[labels.at], v).times(labels.c)
+        local = site(labels.y, labels.each(m), v).times(labels.c)
         return float(arrays.total(local.bound)), labels.total(local.g), labels.total(local.h)
 
     return climb_mean(rows, process.times, now.solve, now.m, now.alpha, **until)
@@ -508,7 +517,7 @@ def fit_sites(
         except np.linalg.LinAlgError:  # digits of single precision are too few
             now = process.moments(sites)
         m, v, alpha, R, on, kl, _ = now
-        local = site(labels.y, m[labels.at], v[labels.at]).times(labels.c)
+        local = site(labels.y, labels.each(m), labels.each(v)).times(labels.c)
         bound = float(arrays.total(local.bound)) - kl
         fit = SiteFit(sites, m, v, alpha, R, on, local, process.outside, bound)
         best = fit if best is None or bound >= best.bound else best

@@ -280,9 +280,9 @@ def tune(
     through them, and where rows are many the amplitude is that which suits them.  Length scales
     and folds use some of the rows, exactly.  ``refine(kernel, guide, search)`` may improve the
     kernel of most evidence with more rows.  With ``local``, the kernel of an exact process may have
-    a local part.  Rows that are read ``in_blocks`` are many times those that are seen here: the
-    kernel is refined with more of them, and no process is exact.  Where ``watch`` ends the search,
-    the best kernel so far is taken.
+    a local part.  Rows that are read ``in_blocks`` are many times those that are seen here, and the
+    kernel is refined with more of them.  Where ``watch`` ends the search, the best kernel so far is
+    taken.
     """
     search, site = Search(watch), likelihood.expected
     if rule == "cv":
@@ -302,7 +302,7 @@ def tune(
     if refine is not None and not search.stopped:
         found = refine(found, guide, search)
     Z = inducing(found)
-    if local and Z is None and not (in_blocks or search.stopped):
+    if local and Z is None and not search.stopped:
         found = earned(found, *judge_local(found, seen, guide.tight, START, rng, search))
     if likelihood.normalised:
         return Tuned(found, amplitude=found.weight if isinstance(guide, Logistic) else None)

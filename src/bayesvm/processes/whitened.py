@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from ..core import arrays
-from ..core.arrays import like, through_upper
+from ..core.arrays import like, sent, through_upper
 from ..core.types import Array, Columns, Design
 
 JITTER = 1e-6  # of the mean diagonal of K_mm
@@ -99,13 +99,18 @@ class Whitened(Design):
     def values(self, X: Any) -> Array:
         """Kernel values of rows with the points."""
         inputs = self.inputs.columns(X)
-        out: Array = self.kernel(inputs, like(self.Z, inputs))
+        out: Array = self.kernel(inputs, sent(self._sent, "points", self.Z, inputs))
         return out
+
+    @cached_property
+    def _sent(self) -> dict[Any, Any]:
+        """Points and L^-1 on devices: blocks of rows are many, and these are large."""
+        return {}
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         """In float64 whatever ``out`` holds: L^-1 would amplify the rounding of the kernel."""
         cross = self.values(X)
-        parts, F = [], like(self.inverse.T, cross)
+        parts, F = [], sent(self._sent, "inverse", self.inverse.T, cross)
         for some, C in through_upper(cross, F):
             if out is None:
                 parts.append(C)
