@@ -135,7 +135,7 @@ def main() -> None:
     parser.add_argument("--points", type=int, nargs="+", default=[64, 256, 1024])
     parser.add_argument("--beside", type=int, nargs="*", default=[64, 256], help="points of SVGP")
     parser.add_argument("--batches", type=int, nargs="*", default=[8192, 32768, 131072])
-    parser.add_argument("--rates", type=float, nargs="*", default=[0.03, 0.1])
+    parser.add_argument("--rates", type=float, nargs="*", default=[0.01, 0.03, 0.1])
     parser.add_argument("--device", default="cuda")
     a = parser.parse_args()
     device, table, n = a.device, Table(a.out), a.rows

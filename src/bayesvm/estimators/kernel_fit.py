@@ -18,7 +18,7 @@ from ..designs.common import in_one_unit
 from ..designs.levelled import Levelled, levelled
 from ..designs.warped import warped
 from ..engines import Serial, Threads
-from ..engines.threads import blas_threads
+from ..engines.threads import blas_threads, one_blas_thread
 from ..gaussian.covariances import covariance
 from ..gaussian.forms import sandwich
 from ..inference import EM, SVI, VB, Gibbs
@@ -152,7 +152,7 @@ class Settings:
         guide = self.likelihood if self.likelihood.normalised else Logistic()
         whole, seed, found = replace(self, groups=None), int(rng.integers(2**32)), []
         alike = replace(whole.seen(points, seen.machines), place=seen.place)
-        with blas_threads(len(points)):
+        with one_blas_thread():  # of few rows
             for settings, rows in ((self, seen), (whole, alike)):
                 kernel, search = Scaled(START, settings.start(rows.X)[0]), Search(watch)
                 few = rows.by_digits().thinned(FEW, np.random.default_rng(seed))
@@ -471,8 +471,15 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     """Fit to rows that are read in blocks.
 
     Scaling takes one pass; kernel parameters and inducing points come from a sample; the posterior
-    takes a few passes more, begun where ever larger samples have led.
+    takes a few passes more, begun where ever larger samples have led.  Rows are shared between
+    threads, and BLAS has one in each: its own would wait for each other in the many small products
+    of the tuning.
     """
+    with one_blas_thread():
+        return _fit_blocks(data, settings, run)
+
+
+def _fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     params, scheme, rng = settings.params, settings.scheme, run.generator("places")
     if settings.rule == "sample" or settings.fitc:
         what = "approximation='fitc'" if settings.fitc else "tune='sample'"
@@ -536,17 +543,16 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
         many = LabelledPoints(X, machines, settings.level, seen.extent)
         return refine_sites(Prior(kernel, settings.level, Z), many, guide.tight, START, search)
 
-    with blas_threads(points.shape[0]):
-        if settings.rule is not None:
-            how: dict[str, Any] = {"per_column": named, "refine": improve, "watch": run}
-            how["in_blocks"] = True
-            # given points are too few for a local part; without one too few would be chosen
-            how["local"] = isinstance(params["n_inducing"], str)
-            kernel = settings.tuned(kernel, seen, rng, **how).kernel
-        if settings.moves:
-            moved = settings.settled(kernel, design_of(kernel).Z, some, run)
-        design = design_of(kernel)
-        design.check()
+    if settings.rule is not None:
+        how: dict[str, Any] = {"per_column": named, "refine": improve, "watch": run}
+        how["in_blocks"] = True
+        # given points are too few for a local part; without one too few would be chosen
+        how["local"] = isinstance(params["n_inducing"], str)
+        kernel = settings.tuned(kernel, seen, rng, **how).kernel
+    if settings.moves:
+        moved = settings.settled(kernel, design_of(kernel).Z, some, run)
+    design = design_of(kernel)
+    design.check()
     # an exact mode needs more than a posterior
     dtype = "float64" if isinstance(scheme, EM) else "float32"
     dtype = dtype if engine.dtype == "auto" else engine.dtype

@@ -292,7 +292,7 @@ def _minimise(
         with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be far too long
             a = float(np.exp(x[0]))
             z = (a * m + float(x[1])) / xp.sqrt(1.0 + float(np.exp(x[2])) * a * a * v)
-            fit = -float(c @ (t * arrays.log_expit(z) + (1.0 - t) * arrays.log_expit(-z)))
+            fit = -float(c @ log_score(z, t))
         return fit + 0.5 * float(PRIOR_PRECISION @ (x - prior) ** 2)
 
     x = prior.copy() if start is None else start.copy()
@@ -311,6 +311,13 @@ def _minimise(
         if np.max(np.abs(step)) < 1e-10:
             break
     return x, value
+
+
+def log_score(z: Array, t: Array) -> Array:
+    """Log score of log odds z for target probabilities t: the log of p, or of 1 - p."""
+    xp = arrays.of(z)
+    out: Array = t * z - xp.clip(z, 0.0, None) - xp.log1p(xp.exp(-xp.abs(z)))
+    return out
 
 
 def _derivatives(x: Array, t: Array, m: Array, v: Array, c: Array) -> tuple[Array, Array, Array]:
