@@ -26,8 +26,9 @@ class Gpu(Serial):
     """Process blocks on a device; those on the host are sent to it, one at a time.
 
     Columns are computed in float64, kept and multiplied in the precision ``dtype``, and summed in
-    float64 on the device; the results are as large as the model.  Variational Bayes only: a sampler
-    draws on the host.
+    float64 on the device; the results are as large as the model.  Products of matrices in float32
+    are made by tensor cores (TF32).  Kernels are tuned and links are fitted on the device in
+    float64.  Variational Bayes only: a sampler draws on the host.
 
     Parameters
     ----------
