@@ -93,7 +93,7 @@ def like(x: Any, rows: Any) -> Any:
 
 def sent(held: dict[Any, Any], name: str, x: Any, rows: Any) -> Any:
     """``like(x, rows)``, which is held for the next rows on the same device."""
-    if is_numpy(rows):
+    if is_numpy(rows) or is_symbolic(rows):  # a graph has constants of its own
         return like(x, rows)
     key = (name, str(rows.dtype), str(compat.device(inner(rows))))
     if key not in held:
