@@ -22,7 +22,7 @@ from scipy.linalg.lapack import dtrtri
 from scipy.sparse.linalg import LinearOperator, cg
 
 from ..core import arrays
-from ..core.arrays import double, like, through_upper
+from ..core.arrays import double, like, sent, through_upper
 from ..core.precision import (
     Precision,
     add_precision,
@@ -79,8 +79,13 @@ class FullCovariance(Covariance):
         inverse: Array = dtrtri(self.L, lower=1)[0]
         return inverse.T
 
+    @cached_property
+    def _sent(self) -> dict[Any, Any]:
+        """The root on devices: blocks of rows are many, and it is large."""
+        return {}
+
     def quad(self, C: Columns) -> Array:
-        parts = through_upper(C, like(self.root, C))
+        parts = through_upper(C, sent(self._sent, "root", self.root, C))
         return double(sum(arrays.squares(T) for _, T in parts))
 
     def sketched(self, k: int) -> RootCovariance:

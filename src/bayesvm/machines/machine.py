@@ -336,7 +336,8 @@ def fit_machine(
         held = some.blocks.y, *machine.posterior.left_out(some), some.blocks.c * share
     link = None if fitted else plain_link(probability, likelihood)
     if link is None:
-        link = (fit_skewed if curved else fit_link)(*_with_new_groups(machine, some, held))
+        rows = map(problem.engine.place, _with_new_groups(machine, some, held))
+        link = (fit_skewed if curved else fit_link)(*rows)
     wide = None
     if width == "data":
         known = machine.posterior, machine.state.priors

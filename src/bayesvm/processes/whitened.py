@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from ..core import arrays
-from ..core.arrays import like, through_upper
+from ..core.arrays import like, sent, through_upper
 from ..core.types import Array, Columns, Design
 
 JITTER = 1e-6  # of the mean diagonal of K_mm
@@ -25,7 +25,7 @@ MOST_JITTER = 1e-2
 
 def jitter(K: Array) -> float:
     """The number that is added to the diagonal of a kernel matrix: part of the model."""
-    return JITTER * float(np.mean(np.diag(K)))
+    return JITTER * float(arrays.of(K).mean(arrays.diagonal(K)))
 
 
 def kernel_factor(kernel: Any, Z: Array) -> tuple[Array, float]:
@@ -34,15 +34,17 @@ def kernel_factor(kernel: Any, Z: Array) -> tuple[Array, float]:
     The jitter grows tenfold until the factorisation succeeds.
     """
     K = kernel(Z)
-    if not np.all(np.isfinite(K)):
+    if not bool(arrays.of(K).all(arrays.of(K).isfinite(K))):
         raise ValueError(
             f"the kernel {kernel} is not finite at the data; check its parameters and the inputs."
         )
     added, most = jitter(K), MOST_JITTER / JITTER * jitter(K)
     while added <= most:
-        propped = K.copy()
-        propped[np.diag_indices_from(propped)] += added
+        propped = K + 0.0
+        arrays.add_to_diagonal(propped, added)
         try:
+            if not arrays.is_numpy(K):
+                return arrays.lower_factor(propped), added
             return cholesky(propped, lower=True, overwrite_a=True, check_finite=False), added
         except np.linalg.LinAlgError:
             added *= 10.0
@@ -97,13 +99,18 @@ class Whitened(Design):
     def values(self, X: Any) -> Array:
         """Kernel values of rows with the points."""
         inputs = self.inputs.columns(X)
-        out: Array = self.kernel(inputs, like(self.Z, inputs))
+        out: Array = self.kernel(inputs, sent(self._sent, "points", self.Z, inputs))
         return out
+
+    @cached_property
+    def _sent(self) -> dict[Any, Any]:
+        """Points and L^-1 on devices: blocks of rows are many, and these are large."""
+        return {}
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         """In float64 whatever ``out`` holds: L^-1 would amplify the rounding of the kernel."""
         cross = self.values(X)
-        parts, F = [], like(self.inverse.T, cross)
+        parts, F = [], sent(self._sent, "inverse", self.inverse.T, cross)
         for some, C in through_upper(cross, F):
             if out is None:
                 parts.append(C)
