@@ -4,8 +4,8 @@ The same tasks, solved by the same functions, as ``python -m papers run`` of che
 chen-table3 and chen-tests, for a machine that has neither typer, rich nor pandas.  Every result is
 a line of a CSV file as soon as it is known; lines already there are not computed again, so a
 stopped run can be resumed, and ``python -m papers run ... --output FOLDER`` reads the same files.
-What is tuned once per set (the soft-margin machine, k of the neighbours) is tuned first, a part of
-a set per process, instead of once in every process.
+What is tuned once per set (the support vector machines, k of the neighbours) is tuned first, a
+part of a set per process, instead of once in every process.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def best(method: str, name: str, number: int) -> dict[str, float]:
 def tune(sets: tuple[str, ...], methods: tuple[str, ...], path: Path, jobs: int) -> None:
     """Parameters of the tuned methods on every set, into a file."""
     held = json.loads(path.read_text()) if path.exists() else {}
-    tuned = [m for m in methods if m in ("SVC", "kNN")]
+    tuned = [m for m in methods if m in ("SVC", "SVC hard", "kNN")]
     order = [*(s for s in COSTLY if s in sets), *(s for s in sets if s not in COSTLY)]
     todo = [(m, s) for s in order for m in tuned if f"{m} {s}" not in held]
     found = Parallel(jobs, batch_size=1, pre_dispatch="all")(

@@ -26,9 +26,20 @@ class Machine(ClassifierMixin, BaseEstimator):
     """Stands in for a sparse probabilistic machine: some rows, weights, a logistic link."""
 
     def __init__(
-        self, kernel="rbf", weight_prior="laplace", rate=None, norm_penalty=None, random_state=None
+        self,
+        kernel="rbf",
+        weight_prior="laplace",
+        rate=None,
+        norm_penalty=None,
+        likelihood="probit",
+        solver="sequential",
+        max_iter=None,
+        random_state=None,
     ):
+        self.max_iter = max_iter
         self.kernel = kernel
+        self.likelihood = likelihood
+        self.solver = solver
         self.weight_prior = weight_prior
         self.rate = rate
         self.norm_penalty = norm_penalty
@@ -141,11 +152,11 @@ def test_printed_numbers():
 
 def test_tasks():
     full, quick = chen_table1.tasks(False, 0), chen_table1.tasks(True, 0)
-    assert len(quick) == 13 * 3 * 10
-    assert len(full) == 10 * (11 * 100 + 2 * 20)
+    assert len(quick) == 13 * 3 * 12
+    assert len(full) == 10 * (11 * 100 + 2 * 20) + 2 * 13 * 20  # two methods on 20 divisions only
     assert [t for t in quick if t["method"] in chen.SPARSE] == chen_table3.tasks(True, 0)
-    assert chen.parts_of(full[3]) == 5
-    assert chen.parts_of(quick[3]) == 1
+    assert [chen.parts_of(full[k]) for k in (4, 5)] == [5, 5]  # soft and hard margins
+    assert chen.parts_of(quick[4]) == 1
     assert chen.parts_of(quick[0]) == 0
 
 
@@ -278,4 +289,4 @@ def test_command(home, monkeypatch):
         "chen-table1.png",
         "chen-table3.png",
     ]
-    assert (out / "chen-table1.csv").read_text().count("\n") == 1 + 3 * 10
+    assert (out / "chen-table1.csv").read_text().count("\n") == 1 + 3 * 12
