@@ -67,9 +67,8 @@ def compare(
     A = np.column_stack([np.exp(-square / width**2) * y[chosen], np.ones(len(y))])
     Q = np.append(np.full(len(chosen), precision), bias)
     given = (A, y, np.ones(len(y)), np.zeros(Q.size), Q)
-    x = {
-        s: PenalisedLikelihood(*given, signed=s).newton(np.zeros(Q.size), 1e-12)[0] for s in (0, 1)
-    }
+    start = np.zeros(Q.size)
+    x = [PenalisedLikelihood(*given, signed=s).newton(start, 1e-12)[0] for s in (False, True)]
     wrong = x[0][:-1] < -SAME
     margin = [y * (2 * ndtr(A @ mode) - 1) for mode in x]
     gap = margin[1] - margin[0]

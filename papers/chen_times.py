@@ -1,8 +1,9 @@
 """Chen, Tiňo & Yao (2009), Tables VII and VIII: how long a fit and its predictions take.
 
-CPU seconds on the first divisions of each set (three; one for the slow power prior): the soft-margin machine has
-C = 1 and scikit-learn's width (its grid search is not counted, as in the paper), kNN its
-tenfold cross-validation over 1 to 20, the vector machines all that they tune.
+CPU seconds on the first three divisions of each set (the first for the slow power prior).  The
+soft-margin machine has C = 1 and scikit-learn's width (its grid search is not counted, as in the
+paper); kNN is timed with its tenfold cross-validation over 1 to 20, the vector machines with all
+that they tune.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Chen, Tiňo & Yao (2009), eqs 10, 21 and 22: variants of the paper's prior on four small sets.
 
-``ran`` is the prior of Appendix C (c = -1/4) with a flat bias, ``printed`` has c = 0, ``Student`` c =
-1/2 and d = 1/20, ``bias`` the prior of the bias of Appendix C (e = -1/4, f = 0).  The last two begin
-with a length scale for every column, all moved by one factor or each by its own gradient.
+``ran`` is the prior of Appendix C (c = -1/4) with a flat bias, ``printed`` has c = 0, ``Student``
+c = 1/2 and d = 1/20, ``bias`` the prior of the bias of Appendix C (e = -1/4, f = 0).  The last two
+begin with a length scale for every column, all moved by one factor or each by its own gradient.
 """
 
 from __future__ import annotations
