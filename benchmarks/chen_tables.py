@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bayesvm.compare.tasks import Task, complete
-from papers import chen, chen_paper, chen_table1, chen_tests
+from papers import chen, chen_paper, chen_table1, chen_tests, record
 
 EXPERIMENTS = {"table1": chen_table1.EXPERIMENT, "tests": chen_tests.EXPERIMENT}
 # the costly first, so that the last processes do not wait for one
@@ -57,7 +57,7 @@ class Work:
 
     def __init__(self, name: str, path: Path) -> None:
         self.name, self.path = name, path
-        self.measured = EXPERIMENTS[name].measured
+        self.measured = (*EXPERIMENTS[name].measured, "cpu_seconds")
 
     def solve(self, task: Task) -> dict[str, float]:
         held = json.loads(self.path.read_text())
@@ -66,7 +66,7 @@ class Work:
             return held.get(f"{method} {name}", {}) if parts else {}
 
         chen.tuned = tuned  # type: ignore[assignment]
-        return EXPERIMENTS[self.name].solve(task)
+        return record.timed(EXPERIMENTS[self.name].solve, task)
 
 
 def main() -> None:
@@ -96,12 +96,14 @@ def main() -> None:
     tune(sets, methods, parameters, args.jobs)
     print(f"tuned after {time.perf_counter() - start:.0f} s", flush=True)
     path = args.output / f"{experiment.name}.csv"
-    work = Work(args.experiment, parameters)
+    work, before = Work(args.experiment, parameters), record.tally(path)
     for count in complete(work.solve, work.measured, tasks, path, args.jobs):
         if count % 500 == 0:
             print(f"{count} of {len(tasks)}, {time.perf_counter() - start:.0f} s", flush=True)
         if time.perf_counter() - start > args.seconds:
             break
+    wall = time.perf_counter() - start
+    record.note(args.output, experiment.name, False, args.seed, before, record.tally(path), wall)
     print(f"{count} of {len(tasks)} done, {time.perf_counter() - start:.0f} s", flush=True)
 
 
