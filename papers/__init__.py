@@ -14,10 +14,14 @@ from .experiment import Experiment
 
 # name -> module, what it shows
 REGISTRY = {
+    "chen-margin": ("chen_margin", "Chen et al. (2009), section IV: signs and margins"),
+    "chen-prior": ("chen_prior", "Chen et al. (2009), Fig. 3, Appendix A: priors of a weight"),
     "chen-synthetic": ("chen_synthetic", "Chen et al. (2009), Figs 1, 2, 4: two-dimensional sets"),
     "chen-table1": ("chen_table1", "Chen et al. (2009), Table I: error, AUC, RMSE on 13 sets"),
     "chen-table3": ("chen_table3", "Chen et al. (2009), Table III: numbers of vectors"),
     "chen-tests": ("chen_tests", "Chen et al. (2009), Tables IV-VI: tests on 13 sets"),
+    "chen-times": ("chen_times", "Chen et al. (2009), Tables VII-VIII: times on 13 sets"),
+    "chen-variants": ("chen_variants", "Chen et al. (2009), eqs 10, 21, 22: variants of the prior"),
     "henao-genes": ("henao_genes", "Henao et al. (2014), Table 3, on other gene sets"),
     "henao-table1": ("henao_table1", "Henao et al. (2014), Table 1: error on six sets"),
     "henao-table2": ("henao_table2", "Henao et al. (2014), Table 2: FITC and variational"),
