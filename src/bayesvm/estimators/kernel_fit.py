@@ -18,7 +18,7 @@ from ..designs.common import in_one_unit
 from ..designs.levelled import Levelled, levelled
 from ..designs.warped import warped
 from ..engines import Serial, Threads
-from ..engines.threads import blas_threads
+from ..engines.threads import blas_threads, one_blas_thread, openmp_threads
 from ..gaussian.covariances import covariance
 from ..gaussian.forms import sandwich
 from ..inference import EM, SVI, VB, Gibbs
@@ -73,7 +73,7 @@ from ..processes.streamed import ROWS, guided, refine
 from ..processes.tune import Tuned, kernel_prior, tune
 from ..processes.whitened import Projected, Whitened
 from . import choices as check
-from .posing import choose_engine, in_blocks
+from .posing import choose_engine, in_blocks, is_fast, rows_of_blocks
 from .run import Run
 
 DISTANCES = ("auto", "rbf", "matern")  # kernels of the distance
@@ -152,7 +152,7 @@ class Settings:
         guide = self.likelihood if self.likelihood.normalised else Logistic()
         whole, seed, found = replace(self, groups=None), int(rng.integers(2**32)), []
         alike = whole.seen(points, seen.machines)
-        with blas_threads(len(points)):
+        with one_blas_thread():  # of few rows
             for settings, rows in ((self, seen), (whole, alike)):
                 kernel, search = Scaled(START, settings.start(rows.X)[0]), Search(watch)
                 few = rows.by_digits().thinned(FEW, np.random.default_rng(seed))
@@ -297,7 +297,8 @@ def prepare(
         settings.grows and len(met) > 0 and not in_stream,
     )
     some = seen.thinned(MOVED, rng) if moves else seen
-    with blas_threads(len(points)):
+    # matrices are of all rows where these are inducing points, else of a few hundred
+    with blas_threads(len(points) if len(points) <= ALL_ROWS else 0):
         if settings.rule is not None and met:
             how: dict[str, Any] = {"inducing": apart, "fitc": settings.fitc, "watch": watch}
             how["refine"] = improve if moves or (grows and not settings.is_precomputed) else None
@@ -464,8 +465,15 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     """Fit to rows that are read in blocks.
 
     Scaling takes one pass; kernel parameters and inducing points come from a sample; the posterior
-    takes a few passes more, begun where ever larger samples have led.
+    takes a few passes more, begun where ever larger samples have led.  Rows are shared between
+    threads, and BLAS has one in each: its own would wait for each other in the many small products
+    of the tuning.
     """
+    with one_blas_thread():
+        return _fit_blocks(data, settings, run)
+
+
+def _fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     params, scheme, rng = settings.params, settings.scheme, run.generator("places")
     if settings.rule == "sample" or settings.fitc:
         what = "approximation='fitc'" if settings.fitc else "tune='sample'"
@@ -498,7 +506,8 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     some, moved = seen.thinned(MOVED, rng) if settings.moves else seen, None
 
     def design_of(kernel: Any) -> Whitened:
-        Z = settings.inducing(points, kernel, inputs, rng) if moved is None else moved
+        with openmp_threads(getattr(engine, "workers", None)):  # k-means
+            Z = settings.inducing(points, kernel, inputs, rng) if moved is None else moved
         return Whitened(kernel, Z, inputs)
 
     def improve(kernel: Any, guide: Any, search: Any) -> Any:
@@ -521,14 +530,13 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
         problems = [replace(problem, blocks=replace(rows, y=y)) for y in each]
         return refine(kernel, problems, settings.extent(points), START, search)
 
-    with blas_threads(points.shape[0]):
-        if settings.rule is not None:
-            how: dict[str, Any] = {"per_column": named, "refine": improve, "watch": run}
-            kernel = settings.tuned(kernel, seen, rng, **how).kernel
-        if settings.moves:
-            moved = settings.settled(kernel, design_of(kernel).Z, some, run)
-        design = design_of(kernel)
-        design.check()
+    if settings.rule is not None:
+        how: dict[str, Any] = {"per_column": named, "refine": improve, "watch": run}
+        kernel = settings.tuned(kernel, seen, rng, **how).kernel
+    if settings.moves:
+        moved = settings.settled(kernel, design_of(kernel).Z, some, run)
+    design = design_of(kernel)
+    design.check()
     # an exact mode needs more than a posterior
     dtype = "float64" if isinstance(scheme, EM) else "float32"
     dtype = dtype if engine.dtype == "auto" else engine.dtype
@@ -537,8 +545,10 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     if not isinstance(scheme, VB | SVI):
         level, gp = model.terms
         fitted = replace(model, terms=(level, gp._replace(design=Projected(design))))
-    blocks = cut(blocks.X, data.codes, blocks.c, block_rows(model.width, 0, engine.block_bytes))
-    problem = Problem(fitted, blocks, engine)
+    size = rows_of_blocks(engine, scheme, n, model.width)
+    blocks = cut(blocks.X, data.codes, blocks.c, size)
+    fast = is_fast(engine, blocks, model.width, scheme)
+    problem = Problem(fitted, blocks, engine, fast=fast)
     allowed = engine.available() if engine.memory is None else engine.memory
     plan = Plan(n, model.width, model.dtype, allowed)
     if params["verbose"]:

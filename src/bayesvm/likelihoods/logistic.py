@@ -13,7 +13,7 @@ from scipy.special import expit, log_expit, ndtr
 from ..core import arrays
 from ..core.distributions import LOG_2PI, polya_gamma, polya_gamma_cumulants, polya_gamma_part
 from ..core.types import Array, Local
-from .base import NODES, WEIGHTS, Derivatives, Likelihood, summed
+from .base import NODES, WEIGHTS, Derivatives, HingeAverage, Likelihood, summed
 
 _at, _share = leggauss(64)  # on (-1, 1); quantiles of the logistic law
 LOGITS, SHARES = np.log1p(_at) - np.log1p(-_at), _share / 2.0
@@ -85,18 +85,9 @@ class Logistic(Likelihood):
         h *= s
         return Derivatives(np.minimum(z, 0.0) - np.log1p(e), g, h)
 
-    def tight(self, y: Array, m: Array, v: Array | float) -> Local:
-        r"""Without augmentation, by :math:`\log p = -E(e - yf)^+` with a logistic variable *e*."""
-        xp = arrays.of(m)
-        z = y * m
-        w = slope = value = 0.0 * z
-        for part, spread in zip(PARTS.tolist(), SPREADS.tolist(), strict=True):
-            sd = xp.sqrt(v + spread**2 + 0.0 * z)
-            u = z / sd
-            wrong = arrays.ndtr(-u) * part
-            bell = xp.exp(-0.5 * u * u - 0.5 * LOG_2PI) * part
-            w, slope, value = w + bell / sd, slope + wrong, value + z * wrong - sd * bell
-        return Local(w, y * slope, value, w)
+    def hinge_average(self) -> HingeAverage:
+        r""":math:`\log p = -E(e - yf)^+` with a logistic variable *e*."""
+        return HingeAverage(0.0, PARTS, SPREADS**2)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
         # PG(c, f) is a sum of independent PG(1, f), and of one for what c has beyond a whole number
