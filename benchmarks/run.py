@@ -23,10 +23,10 @@ import yaml
 from rich.console import Console
 from sklearn.model_selection import StratifiedKFold
 
-import interval_coverage as covering
 import coverage_tables
 import genes
 import grouped
+import interval_coverage as covering
 import kernel as kernels
 import machine
 import pool

@@ -11,6 +11,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 # entries of all columns from which on the seconds of compiling, once on a machine, are worth it
 MANY_ENTRIES = 2**25
 
@@ -24,6 +26,12 @@ def loops(name: str) -> Any:
         return None if config.DISABLE_JIT else import_module(f"{__name__}.{name}")
     except Exception:  # whatever numba lacks here, NumPy has
         return None
+
+
+def plain(X: Any) -> Any:
+    """Rows as loops take them, one after another in float32 or float64; ``None`` for others."""
+    ordinary = isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype.char in "fd"
+    return np.asarray(X) if ordinary else None  # a file in memory is an array too
 
 
 def pays(n: int, K: int) -> bool:

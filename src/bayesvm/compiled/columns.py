@@ -1,4 +1,4 @@
-"""From rows to columns in compiled code: moments of columns, and whitened values of an RBF kernel."""
+"""From rows to columns in compiled code: moments of columns, whitened values of an RBF kernel."""
 
 from __future__ import annotations
 
@@ -8,16 +8,24 @@ from .jit import compiled
 from .passes import SMALL, exponential, multiplied
 
 Array = Any
-__all__ = ["SMALL", "column_sums", "largest", "whitened"]
+__all__ = ["SMALL", "column_sums", "largest", "totals", "whitened"]
 
 
 @compiled()
 def largest(X: Array, most: Array) -> None:
-    """Largest size of the entries of each column; NaN where one is missing."""
+    """Largest size of the entries of each column; those that are missing are not counted."""
     for i in range(X.shape[0]):
         for j in range(X.shape[1]):
             x = abs(X[i, j])
-            most[j] = most[j] if most[j] >= x else x
+            most[j] = x if x > most[j] else most[j]
+
+
+@compiled()
+def totals(X: Array, out: Array) -> None:
+    """Add the sum of each column to ``out``."""
+    for i in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            out[j] += X[i, j]
 
 
 @compiled()

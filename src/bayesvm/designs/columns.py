@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
-from ..compiled import loops, pays
+from ..compiled import loops, pays, plain
 from ..core import arrays
 from ..core.types import Array, Block, Columns, Design, Engine
 from ..gaussian.columns import Centred
@@ -227,16 +227,16 @@ class Spread:
 
 def _fast_spread(block: Block) -> Spread:
     """The same by compiled loops, where entries are numbers of ordinary size."""
-    X, fast = arrays.inner(block.X), loops("columns")
-    plain = isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype.char in "fd"
+    X, fast = plain(arrays.inner(block.X)), loops("columns")
     c = np.ascontiguousarray(block.c, dtype=float)
     n = float(c.sum())
-    if plain and fast is not None and n > 0:
+    if X is not None and fast is not None and n > 0:
         most, mean, shift, square = np.zeros((4, X.shape[1]))
         fast.largest(X, most)
-        if not np.isnan(most).any() and not _powers_of(most).any():
+        if not _powers_of(most).any():
             fast.column_sums(X, c, n, mean, shift, square)
-            return Spread(n, mean + shift, square, np.zeros(X.shape[1], dtype=int))
+            if not np.isnan(square).any():
+                return Spread(n, mean + shift, square, np.zeros(X.shape[1], dtype=int))
     return _spread(block)
 
 

@@ -32,9 +32,9 @@ class Hinges(NamedTuple):
 
 
 class HingeAverage(NamedTuple):
-    r"""Numbers of :math:`\log p = -\sum_j k_j E(o + \sqrt{q_j}\,\epsilon - yf)^+`, Gaussian epsilon.
+    r"""Numbers of :math:`\log p = -\sum_j k_j E(o + \sqrt{q_j}\,\epsilon - yf)^+`.
 
-    A loss of f that is convex has such a form; with Gaussian f it has closed expectations.
+    With a normal :math:`\epsilon`, and f Gaussian, expectations have a closed form.
     """
 
     offset: float

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit, log_ndtr
 
 from ..core import arrays
-from ..core.distributions import LOG_2PI, inverse_gaussian
+from ..core.distributions import inverse_gaussian
 from ..core.types import Array, Local
 from .base import HingeAverage, Hinges, Likelihood, log_half_mean
 

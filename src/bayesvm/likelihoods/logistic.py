@@ -11,7 +11,7 @@ from numpy.polynomial.legendre import leggauss
 from scipy.special import expit, log_expit, ndtr
 
 from ..core import arrays
-from ..core.distributions import LOG_2PI, polya_gamma, polya_gamma_cumulants, polya_gamma_part
+from ..core.distributions import polya_gamma, polya_gamma_cumulants, polya_gamma_part
 from ..core.types import Array, Local
 from .base import NODES, WEIGHTS, Derivatives, HingeAverage, Likelihood, summed
 

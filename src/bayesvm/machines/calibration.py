@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, log_expit, log_ndtr, ndtr, ndtri
+from scipy.special import expit, log_ndtr, ndtr, ndtri
 
 from ..core.types import Array
 from ..likelihoods import Likelihood
@@ -287,7 +287,7 @@ def _minimise(
         with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be far too long
             a = np.exp(x[0])
             z = (a * m + x[1]) / np.sqrt(1.0 + np.exp(x[2]) * a * a * v)
-            fit = -float(c @ (t * log_expit(z) + (1.0 - t) * log_expit(-z)))
+            fit = -float(c @ log_score(z, t))
         return fit + 0.5 * float(PRIOR_PRECISION @ (x - prior) ** 2)
 
     x = prior.copy() if start is None else start.copy()
@@ -306,6 +306,12 @@ def _minimise(
         if np.max(np.abs(step)) < 1e-10:
             break
     return x, value
+
+
+def log_score(z: Array, t: Array) -> Array:
+    """Log score of log odds z for target probabilities t: the log of p, or of 1 - p."""
+    out: Array = t * z - np.maximum(z, 0.0) - np.log1p(np.exp(-np.abs(z)))
+    return out
 
 
 def _derivatives(x: Array, t: Array, m: Array, v: Array, c: Array) -> tuple[Array, Array, Array]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..compiled import loops
+from ..compiled import loops, plain
 from ..core.types import Array, Block, Coef, Stats
 from ..designs.columns import Intercept, Standardised
 from ..gaussian.covariances import FullCovariance, Point, RootCovariance
@@ -50,9 +50,8 @@ class FastPass:
         fast, likelihood = loops("passes"), self.model.likelihood
         average = likelihood.hinge_average() if isinstance(likelihood, Tight) else None
         root, least = _root(coef.cov)
-        rows = block.X if block.rows is None else block.rows.C
-        plain = isinstance(rows, np.ndarray) and rows.flags.c_contiguous
-        if fast is None or average is None or root is None or not plain or rows.dtype.char not in "fd":
+        rows = plain(block.X if block.rows is None else block.rows.C)
+        if fast is None or average is None or root is None or rows is None:
             return None
         scaled = None if block.rows is not None else _scaled(self.model)
         if block.rows is None and scaled is None:
@@ -68,12 +67,27 @@ class FastPass:
             least, extra = least + extra, np.empty(0)
         empty = np.empty((step, K), kind)
         rounded = empty if kept != kind and not triangular else empty[:0]
-        T = empty if root.shape[1] == K and rounded is not empty else np.empty((step, root.shape[1]), kind)
+        T = (
+            empty
+            if root.shape[1] == K and rounded is not empty
+            else np.empty((step, root.shape[1]), kind)
+        )
         S, J = (np.zeros((K, K) if wanted else (0, 0)) for wanted in (precisions, slopes))
         g, c = np.zeros(K), np.ascontiguousarray(block.c, dtype=np.float64)
         sizes = np.array([K, step, root.shape[1]], dtype=np.int32)
         how = (
-            *(block.y, c, extra, step, coef.mean, F, triangular, float(least), tuple(average), LEAST_REST),
+            *(
+                block.y,
+                c,
+                extra,
+                step,
+                coef.mean,
+                F,
+                triangular,
+                float(least),
+                tuple(average),
+                LEAST_REST,
+            ),
             *(np.empty((5, step)), rounded, T, empty, np.empty((K, K), kind), S, J, g),
             *(sizes, np.array([1.0, 0.0], dtype=kind)),
         )

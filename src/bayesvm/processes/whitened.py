@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from ..compiled import loops
+from ..compiled import loops, plain
 from ..core import arrays
 from ..core.arrays import like, through_upper
 from ..core.types import Array, Columns, Design
@@ -123,11 +123,11 @@ class Whitened(Design):
         fast, kernel, inputs = loops("columns"), self.kernel, self.inputs
         weight = kernel.weight if isinstance(kernel, Scaled) else 1.0
         kernel = kernel.kernel if isinstance(kernel, Scaled) else kernel
-        plain = isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype.char in "fd"
+        rows = plain(X)
         same = type(kernel) is RBF and type(inputs) is Standardised and self.has_residual
-        if fast is None or not plain or not same:
+        if fast is None or rows is None or not same:
             return None
-        (n, p), m = X.shape, self.width
+        (n, p), m = rows.shape, self.width
         scale, points = np.broadcast_to(scale_of(kernel), p).copy(), divided(self.Z, kernel)
         shift = np.median(points, axis=0)
         points = points - shift
@@ -136,7 +136,7 @@ class Whitened(Design):
         held = (np.empty((step, p)), np.empty((step, m)), np.empty((step, m)), np.empty(step))
         sizes = (np.array([p, step, m], np.int32), np.array([m, step, m], np.int32))
         size = fast.whitened(
-            *(X, inputs.center, inputs.factor, scale, shift, *how, m > fast.SMALL),
+            *(rows, inputs.center, inputs.factor, scale, shift, *how, m > fast.SMALL),
             *(out, left, step, *held, *sizes, np.array([1.0, 0.0])),
         )
         return left if size <= inputs.far**2 else None
