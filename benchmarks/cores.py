@@ -46,6 +46,7 @@ from bayesvm.model.model import Problem
 from scale_problem import COLUMNS, simulate
 
 SCALE = float(np.sqrt(COLUMNS))
+FEW_PRODUCTS = 3e10  # multiplications of a product, for each thread, that are timed
 HELD = 2**28  # bytes of columns that products are taken of, again and again
 SPIN = "while True: pass"
 
@@ -158,7 +159,9 @@ def products(case: Case, threads: int) -> float:
         A = block * block[:, :1]
         A.T @ A
 
-    return shared(visit, range(0, case.rows, size), threads)
+    # a part of them, where they would take long; at least one block for each thread
+    part = min(case.rows, max(int(threads * FEW_PRODUCTS / K**2), 2 * threads * size))
+    return shared(visit, range(0, part, size), threads) * case.rows / part
 
 
 def reading(case: Case, X: np.ndarray, threads: int) -> float:

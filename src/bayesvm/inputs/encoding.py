@@ -288,11 +288,9 @@ def _order(level: Any) -> Any:
 def _means(numbers: Array, weights: Array | None) -> tuple[Array, Array, Array]:
     """Means of the cells that are not missing, zero where all are; shares and places of others."""
     n = numbers.shape[0]
-    if not has_missing(numbers):
-        none = np.zeros((n, 0), dtype=bool)
-        if weights is not None:
-            return _average(numbers, weights, weights.sum()), np.zeros(numbers.shape[1]), none
-        return _average(numbers, None, n), np.zeros(numbers.shape[1]), none
+    means = _average(numbers, weights, n if weights is None else weights.sum())
+    if not np.isnan(means).any():  # no cell is missing
+        return means, np.zeros(numbers.shape[1]), np.zeros((n, 0), dtype=bool)
     gone = np.isnan(numbers)
     weights = np.ones(n) if weights is None else weights
     mass = weights @ ~gone
