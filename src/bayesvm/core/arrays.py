@@ -120,6 +120,8 @@ def pick(x: Any, rows: Any) -> Any:
     """Chosen rows; ``rows`` are whole numbers, in NumPy or where ``x`` is."""
     if isinstance(x, Composite):
         return x.mapped(lambda each: pick(each, rows))
+    if isinstance(x, np.ndarray) and x.flags.c_contiguous and isinstance(rows, np.ndarray):
+        return np.take(x, rows, axis=0) if rows.dtype.kind in "iu" else x[rows]
     if not is_foreign(x):
         return x[rows]
     xp = compat.array_namespace(x)
@@ -206,7 +208,10 @@ def one_against_rest(codes: Any, n_classes: int, kind: Any = np.float64) -> Iter
     """
     for j in [1] if n_classes == 2 else range(n_classes):
         if not is_foreign(codes):
-            yield np.where(codes == j, kind(1), kind(-1))
+            y = (codes == j).astype(kind)
+            y *= 2
+            y -= 1
+            yield y
         else:
             xp = compat.array_namespace(codes)
             yield 2.0 * xp.astype(codes == j, xp.float64) - 1.0

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
+from ..compiled import loops, pays, plain
 from ..core import arrays
 from ..core.types import Array, Block, Columns, Design, Engine
 from ..gaussian.columns import Centred
@@ -98,7 +99,7 @@ class Standardised(Design):
         object.__setattr__(self, "width", int(self.scale.size))
 
     @property
-    def _factor(self) -> Array:
+    def factor(self) -> Array:
         """What columns less their centre are multiplied by."""
         return 1.0 / self.scale if self.still is None else np.where(self.still, 0.0, 1 / self.scale)
 
@@ -110,7 +111,7 @@ class Standardised(Design):
             out = np.empty(X.shape) if out is None else out
             with np.errstate(over="ignore"):
                 np.subtract(X, self.center, out=out)  # first: exact for columns far from zero
-                out *= self._factor
+                out *= self.factor
                 size = np.einsum("ij,ij->", out, out)
             return out if size <= self.far**2 else self._near(X, out)
         else:
@@ -155,13 +156,13 @@ class Standardised(Design):
         """Scaled sparse rows, the centre beside them where there is one."""
         with np.errstate(over="ignore"):
             scaled = sparse.csr_array(X, dtype=float, copy=True)
-            scaled.data *= self._factor[scaled.indices]
+            scaled.data *= self.factor[scaled.indices]
             size = scaled.data @ scaled.data
         if not size <= self.far**2:
             row, none = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), np.zeros(self.width)
             x = X.data.astype(float)
             scaled.data = self._shrunk(x, none, scaled.indices, row, X.shape[0])
-        shift = self.center * self._factor
+        shift = self.center * self.factor
         return Centred(scaled, shift) if np.any(shift) else scaled
 
     @property
@@ -222,6 +223,21 @@ class Spread:
         """Mean and standard deviation."""
         sd = np.sqrt(self.square / self.n)
         return np.ldexp(self.mean, self.power), np.ldexp(sd, self.power)
+
+
+def _fast_spread(block: Block) -> Spread:
+    """The same by compiled loops, where entries are numbers of ordinary size."""
+    X, fast = plain(arrays.inner(block.X)), loops("columns")
+    c = np.ascontiguousarray(block.c, dtype=float)
+    n = float(c.sum())
+    if X is not None and fast is not None and n > 0:
+        most, mean, shift, square = np.zeros((4, X.shape[1]))
+        fast.largest(X, most)
+        if not _powers_of(most).any():
+            fast.column_sums(X, c, n, mean, shift, square)
+            if not np.isnan(square).any():
+                return Spread(n, mean + shift, square, np.zeros(X.shape[1], dtype=int))
+    return _spread(block)
 
 
 def _spread(block: Block) -> Spread:
@@ -285,6 +301,10 @@ def _powers(X: Any) -> Array:
             largest = np.fmax.reduce(np.abs(X), axis=0, initial=0.0)
     else:
         largest = arrays.to_numpy(arrays.of(X).max(abs(X), axis=0))
+    return _powers_of(largest)
+
+
+def _powers_of(largest: Array) -> Array:
     power = np.frexp(np.asarray(largest, dtype=float))[1]
     return np.where((largest > 0) & (np.abs(power) > SAFE), power, 0)
 
@@ -317,7 +337,8 @@ def column_moments(blocks: Any, engine: Engine) -> tuple[Array, Array, Array]:
 
     A column is constant if its spread is rounding error of its level, or has underflowed.
     """
-    mean, sd = engine.sum(_spread, blocks).moments()
+    many = not blocks.remote and pays(blocks.n, blocks.width)
+    mean, sd = engine.sum(_fast_spread if many else _spread, blocks).moments()
     return mean, sd, (sd <= 1e-12 * np.abs(mean)) | (sd < np.finfo(float).tiny)
 
 

@@ -18,7 +18,7 @@ from ..designs.common import in_one_unit
 from ..designs.levelled import Levelled, levelled
 from ..designs.warped import warped
 from ..engines import Serial, Threads
-from ..engines.threads import blas_threads, one_blas_thread
+from ..engines.threads import blas_threads, one_blas_thread, openmp_threads
 from ..gaussian.covariances import covariance
 from ..gaussian.forms import sandwich
 from ..inference import EM, SVI, VB, Gibbs
@@ -73,7 +73,7 @@ from ..processes.streamed import ROWS, guided, refine, refine_sites
 from ..processes.tune import Tuned, kernel_prior, tune
 from ..processes.whitened import Projected, Whitened
 from . import choices as check
-from .posing import choose_engine, in_blocks
+from .posing import choose_engine, in_blocks, is_fast, rows_of_blocks
 from .run import Run
 
 DISTANCES = ("auto", "rbf", "matern")  # kernels of the distance
@@ -304,7 +304,8 @@ def prepare(
         settings.grows and len(met) > 0 and not in_stream,
     )
     some = seen.thinned(MOVED, rng) if moves else seen
-    with blas_threads(len(points)):
+    # matrices are of all rows where these are inducing points, else of a few hundred
+    with blas_threads(len(points) if len(points) <= ALL_ROWS else 0):
         if settings.rule is not None and met:
             how: dict[str, Any] = {"inducing": apart, "fitc": settings.fitc, "watch": watch}
             how["refine"] = improve if moves or (grows and not settings.is_precomputed) else None
@@ -514,7 +515,8 @@ def _fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
 
     def design_of(kernel: Any) -> Whitened:
         how = (rng, ALL_ROWS, engine.place)
-        Z = settings.inducing(points, kernel, inputs, *how) if moved is None else moved
+        with openmp_threads(getattr(engine, "workers", None)):  # k-means
+            Z = settings.inducing(points, kernel, inputs, *how) if moved is None else moved
         return Whitened(kernel, Z, inputs)
 
     def improve(kernel: Any, guide: Any, search: Any) -> Any:
@@ -561,8 +563,10 @@ def _fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     if not isinstance(scheme, VB | SVI):
         level, gp = model.terms
         fitted = replace(model, terms=(level, gp._replace(design=Projected(design))))
-    blocks = cut(blocks.X, data.codes, blocks.c, block_rows(model.width, 0, engine.block_bytes))
-    problem = Problem(fitted, blocks, engine)
+    size = rows_of_blocks(engine, scheme, n, model.width)
+    blocks = cut(blocks.X, data.codes, blocks.c, size)
+    fast = is_fast(engine, blocks, model.width, scheme)
+    problem = Problem(fitted, blocks, engine, fast=fast)
     allowed = engine.available() if engine.memory is None else engine.memory
     plan = Plan(n, model.width, model.dtype, allowed)
     if params["verbose"]:

@@ -13,7 +13,7 @@ from scipy.special import expit, log_expit, ndtr
 from ..core import arrays
 from ..core.distributions import LOG_2PI, polya_gamma, polya_gamma_cumulants, polya_gamma_part
 from ..core.types import Array, Local
-from .base import NODES, WEIGHTS, Derivatives, Likelihood, summed
+from .base import NODES, WEIGHTS, Derivatives, HingeAverage, Likelihood, summed
 
 _at, _share = leggauss(64)  # on (-1, 1); quantiles of the logistic law
 LOGITS, SHARES = np.log1p(_at) - np.log1p(-_at), _share / 2.0
@@ -97,19 +97,13 @@ class Logistic(Likelihood):
         return Derivatives(value, g, h)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
-        r"""Without augmentation, by :math:`\log p = -E(e - yf)^+` with a logistic variable *e*."""
-        xp = arrays.of(m)
-        z = y * m
-        if z.ndim == 1 and z.shape[0] <= AT_ONCE and arrays.is_foreign(z):
-            return self._tight_at_once(y, z, v)
-        w = slope = value = 0.0 * z
-        for part, spread in zip(PARTS.tolist(), SPREADS.tolist(), strict=True):
-            sd = xp.sqrt(v + spread**2 + 0.0 * z)
-            u = z / sd
-            wrong = arrays.ndtr(-u) * part
-            bell = xp.exp(-0.5 * u * u - 0.5 * LOG_2PI) * part
-            w, slope, value = w + bell / sd, slope + wrong, value + z * wrong - sd * bell
-        return Local(w, y * slope, value, w)
+        if m.ndim == 1 and m.shape[0] <= AT_ONCE and arrays.is_foreign(m):
+            return self._tight_at_once(y, y * m, v)
+        return super().tight(y, m, v)
+
+    def hinge_average(self) -> HingeAverage:
+        r""":math:`\log p = -E(e - yf)^+` with a logistic variable *e*."""
+        return HingeAverage(0.0, PARTS, SPREADS**2)
 
     def _tight_at_once(self, y: Array, z: Array, v: Array | float) -> Local:
         """The same on a device, where few large operations take less time than many small ones."""
