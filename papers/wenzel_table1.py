@@ -55,7 +55,7 @@ def tasks(quick: bool, seed: int) -> list[Task]:
     folds = range(tenfold.QUICK_FOLDS if quick else tenfold.FOLDS)
     return [
         {"set": name, "method": method, "fold": fold, "seed": seed}
-        for name, n in sorted(SIZES.items(), key=lambda item: item[1])
+        for name, n in sorted(SIZES.items(), key=lambda item: -item[1])  # the longest first
         for method in METHODS
         for fold in folds
         if not (quick and n > tenfold.QUICK_ROWS)
