@@ -28,16 +28,21 @@ BATCH = 10
 
 
 def stochastic(
-    points: int, inducing: str, seed: int, passes: int = 8, adaptive: bool = True
+    points: int,
+    inducing: str,
+    seed: int,
+    passes: int = 8,
+    adaptive: bool = True,
+    batch: int = BATCH,
 ) -> Any:
-    """S-BSVM, Algorithm 1: minibatches of ten, the adaptive rate, points by k-means or moving."""
+    """S-BSVM, Algorithm 1: minibatches, the adaptive rate, points by k-means or moving."""
     from bayesvm import BayesianSVC
 
     return BayesianSVC(
         KERNEL,
         points,
         inducing,
-        inference=SVI(BATCH, passes, adaptive=adaptive),
+        inference=SVI(batch, passes, adaptive=adaptive),
         likelihood="hinge",
         tune=False,
         intercept_scale=1e-6,
