@@ -94,16 +94,6 @@ def test_the_gradient_after_a_few_moves(site, monkeypatch):
     assert np.abs(slope - exact).max() < 1e-3 * np.abs(exact).max()
 
 
-def test_bounds_along_a_climb_are_those_of_new_fits():
-    """Sites of other columns once gave bounds far above zero, which no such bound can be."""
-    score = Movable(start(5), SEEN, Hinge().expected, None)
-    rng, place = np.random.default_rng(0), score.place
-    for size in (0.1, 5.0, 0.1, 10.0, 0.3, 20.0, 0.1):
-        here = place + size * rng.standard_normal(place.size)
-        value = score(here)[0]
-        assert value == pytest.approx(bound(score.at(here), Hinge().expected), abs=N * 1e-4)
-
-
 def test_a_callback_ends_the_climb_with_the_best_so_far():
     seen = []
 
