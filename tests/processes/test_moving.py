@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_moons
+from sklearn.datasets import load_breast_cancer, make_moons
 from tests.problems import frozen
 
 from bayesvm import BayesianSVC
+from bayesvm.inference import VB
 from bayesvm.kernels import RBF, Function, Scaled
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.processes.evidence import LabelledPoints, Search, parameter_prior
@@ -115,6 +116,17 @@ def test_moved_points_of_the_estimator_lift_its_bound():
     # what moved is an ordinary set of points
     given = BayesianSVC(inducing=few.inducing_points_, **options).fit(X, y)
     np.testing.assert_allclose(given.predict_proba(X), few.predict_proba(X), atol=1e-3)
+
+
+@pytest.mark.parametrize("scheme", [VB(bound="tight"), VB(bound="augmented")], ids=str)
+def test_moved_points_on_measurements(scheme):
+    """569 tumours: m points that moved have the bound of 2m by k-means, or more."""
+    A, b = load_breast_cancer(return_X_y=True)
+    options = {"inference": scheme, "likelihood": "hinge", "tune": False, "random_state": 0}
+    for m in (5, 20):
+        few = BayesianSVC(Scaled(4.0, RBF(5.0)), m, "optimise", **options).fit(A, b)
+        more = BayesianSVC(Scaled(4.0, RBF(5.0)), 2 * m, **options).fit(A, b)
+        assert few.elbo_ > more.elbo_
 
 
 @pytest.mark.parametrize("options", [{}, {"tune": "bound"}], ids=str)
