@@ -39,9 +39,9 @@ def tasks(quick: bool, seed: int) -> list[Task]:
     folds = range(tenfold.QUICK_FOLDS if quick else FOLDS)
     return [
         {"method": method, "passes": k, "fold": fold, "seed": seed}
+        for fold in folds
         for method, passes in PASSES.items()
         for k in (passes[:1] if quick else passes)
-        for fold in folds
     ]
 
 
