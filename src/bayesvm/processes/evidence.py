@@ -253,8 +253,20 @@ class WarmFits:
             fit_sites(process, labels, self.site, near, self.tol)
             for labels, near in zip(self.machines, self.sites, strict=True)
         ]
+        if isinstance(process, LowRank):
+            fits = [own_gradient(*pair) for pair in zip(fits, self.machines, strict=True)]
         self.sites = [fit.sites for fit in fits]
         return fits
+
+
+def own_gradient(fit: SiteFit, labels: Labels) -> SiteFit:
+    """The fit with alpha from the likelihood, which it equals at the optimum.
+
+    The part of alpha that the columns do not see has no effect on a fit and converges late; but it
+    is part of the gradient in kernel and points, and the columns of the next fit see it.
+    """
+    g, w = labels.total(fit.local.g), fit.sites.w
+    return replace(fit, alpha=g, sites=Sites(w, g + w * fit.m))
 
 
 class Evidence:
