@@ -18,14 +18,17 @@ METHODS = ("FM+L", "FM+N", "LDFM", "VLDFM", "LDFM+N", "VLDFM+N", "NDFM", "VNDFM"
 DRAWN = ("LDFM", "LDFM+N", "NDFM")  # the others have no randomness
 MEASURED = ("error", "log_loss", "seconds", "cpu")
 CHAINS = {
-    "linear": Gibbs(draws=600, burn_in=300, chains=1),
-    "kernel": Gibbs(draws=300, burn_in=100, chains=1),
+    "linear": Gibbs(draws=400, burn_in=200, chains=1),
+    "kernel": Gibbs(draws=200, burn_in=100, chains=1),
 }
 QUICK = {"linear": Gibbs(draws=60, burn_in=30, chains=1), "kernel": Gibbs(20, 10, 1)}
 
 
 def build(method: str, K: int, seed: int, select: bool, quick: bool, **options: Any) -> Any:
-    """A classifier of the table; ``select`` lets machines choose among factors."""
+    """A classifier of the table; ``select`` lets machines choose among factors.
+
+    All columns are in the model, as in the paper.
+    """
     from bayesvm import BayesianSVC, FactorSVC
 
     chains = QUICK if quick else CHAINS

@@ -3,8 +3,8 @@
 3 against 5 in the resampled division (767 and 773 images), 4 against the rest in the usual one
 (7291 and 2007).  FITC-BSVM has the hinge, FITC-GPC the probit likelihood (by variational
 inference, not by expectation propagation), kernel and pseudo-inputs both moved by the bound, as in
-the paper, or pseudo-inputs where k-means puts them.  Beside them the package's own: variational, and
-with the kernel tuned by evidence.  Repetitions differ in where k-means begins.  Other numbers of
+the paper, or pseudo-inputs where k-means puts them.  Beside them: variational inference, and also
+a kernel tuned by evidence.  Repetitions differ in where k-means begins.  Other numbers of
 pseudo-inputs, on 3 against 5, are for the claim that more of them err less.
 """
 
