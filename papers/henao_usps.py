@@ -1,7 +1,7 @@
 """Henao, Yuan & Carin (2014), Table 3, upper half: threes and fives, ten factors.
 
 767 images to learn from, 773 to test on, the division of Rasmussen & Williams.  Pixels are centred
-but not scaled.  Below the table: other numbers of factors, and a length scale for each factor (ARD),
+but not scaled.  Below the table: other numbers of factors, and one length scale a factor (ARD),
 which by the paper "did not substantially change the results".
 """
 
