@@ -50,7 +50,8 @@ def draw_scales(
     """Latent variables, gamma and, if it is drawn, gamma0, given the residuals u = 1 - yf."""
     a0, b0 = PRIOR
     size = np.maximum(np.abs(u), 1e-10)
-    lam = 1.0 / inverse_gaussian(np.sqrt(1 + 2 * gamma0 / gamma) / size, gamma + 2 * gamma0, rng)
+    k = np.sqrt(1 + 2 * gamma0 / gamma)
+    lam = 1.0 / inverse_gaussian(size / k, gamma + 2 * gamma0, rng)  # takes the inverse mean
     lam = np.maximum(lam, 1e-12)
     gamma = rng.gamma(a0 + 0.5 * u.size) / (b0 + 0.5 * np.sum((u + lam) ** 2 / lam))
     if drawn:
