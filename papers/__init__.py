@@ -1,8 +1,9 @@
 """The experiments of the five papers: one file each, and one line in ``REGISTRY``.
 
 A file defines ``EXPERIMENT``, an :class:`~papers.experiment.Experiment`.  ``python -m papers list``
-lists them, ``python -m papers run NAME`` runs one: tasks in parallel, a file of results from which
-an interrupted run resumes, tables and a figure.
+lists them, ``python -m papers run NAME`` runs one, or ``all``: tasks in parallel, a file of results
+from which an interrupted run resumes, a line in ``record.csv``, tables and a figure.  What the
+pages of the papers quote is in ``papers/results``; ``python -m papers show NAME`` prints it.
 """
 
 from __future__ import annotations

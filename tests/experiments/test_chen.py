@@ -277,5 +277,6 @@ def test_command(home, monkeypatch):
         "chen-table1.csv",
         "chen-table1.png",
         "chen-table3.png",
+        "record.csv",
     ]
     assert (out / "chen-table1.csv").read_text().count("\n") == 1 + 3 * 10
