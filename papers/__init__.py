@@ -33,6 +33,7 @@ REGISTRY = {
     "polson-spam": ("polson_spam", "Polson & Scott (2011), Figs 1, 3-5: path, ECME, draws"),
     "wenzel-autotune": ("wenzel_autotune", "Wenzel et al. (2017), Fig. 2: length scales"),
     "wenzel-inducing": ("wenzel_inducing", "Wenzel et al. (2017), Fig. 3: inducing points"),
+    "wenzel-moving": ("wenzel_moving", "Wenzel et al. (2017), section 4.2: points that move"),
     "wenzel-runtime": ("wenzel_runtime", "Wenzel et al. (2017), Fig. 1: error against time"),
     "wenzel-susy": ("wenzel_susy", "Wenzel et al. (2017), section 5.2: SUSY, all rows or a sample"),
     "wenzel-table1": ("wenzel_table1", "Wenzel et al. (2017), Table 1: error, Brier, time"),

@@ -1,4 +1,4 @@
-"""The tables of Wenzel and of Henao on small sets."""
+"""Henao's first table on small sets."""
 
 import io
 
@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from sklearn.datasets import make_moons
 
-from papers import find, henao_table1, tenfold, wenzel_table1
+from papers import find, henao_table1, tenfold
 
 
 def moons(name):
@@ -17,11 +17,10 @@ def moons(name):
     return X, 2 * y - 1
 
 
-@pytest.mark.parametrize("paper", ["wenzel", "henao"])
-def test_tasks(paper):
-    experiment = find(f"{paper}-table1")
+def test_tasks():
+    experiment = find("henao-table1")
     every, quick = experiment.tasks(False, 3), experiment.tasks(True, 3)
-    sizes = {"wenzel": wenzel_table1, "henao": henao_table1}[paper].SIZES
+    sizes = henao_table1.SIZES
     assert {t["set"] for t in every} == set(sizes)
     assert {t["fold"] for t in every} == set(range(10))
     assert len({tuple(t.values()) for t in every}) == len(every)
@@ -33,12 +32,11 @@ def test_tasks(paper):
 
 
 def test_what_is_printed_is_in_units_of_ours():
-    for module in (wenzel_table1, henao_table1):
-        for metric, sets in module.PRINTED.items():
-            assert set(sets) == set(module.SIZES), metric
-            for row in sets.values():
-                assert set(row) == set(tenfold.METHODS)
-                assert all(0 < value < 0.5 for value in row.values())
+    for metric, sets in henao_table1.PRINTED.items():
+        assert set(sets) == set(henao_table1.SIZES), metric
+        for row in sets.values():
+            assert set(row) == set(tenfold.METHODS)
+            assert all(0 < value < 0.5 for value in row.values())
 
 
 @pytest.mark.parametrize("method", tenfold.METHODS)

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from ..blocks import block_rows, cut
 from ..core.arrays import inner
+from ..core.precision import Blocked, flat
 from ..engines import Dask, Gpu, Serial, Threads
 from ..inference import EM, SVI, VB, Gibbs
 from ..inputs.reading import is_source, kind_of
@@ -82,8 +83,15 @@ def pose(model: Model, blocks: Any, engine: Any, scheme: Any, covariance: str = 
     form = form_of(model, blocks.n, scheme, covariance, is_sparse)
     if model.has_gates:
         model = model.sized(blocks.weight)
-    if form == "factored" and np.any(model.precision(model.init()) == 0):
+    P = model.precision(model.init())
+    if form == "factored" and flat(P, np.ones(model.width, bool)):
         form = "dense"  # the dual form divides by prior precisions
+    if form == "diagonal" and isinstance(P, Blocked):
+        raise ValueError(
+            "a prior with a precision matrix is for fits that keep the covariance of all "
+            "coefficients, up to 5,000 columns (1,000 sparse ones); give one precision per column, "
+            "or leave out covariance='diagonal'."
+        )
     if not tunable(model, form, scheme):
         model = closed(model)
     tight = isinstance(scheme, VB) and (scheme.is_tight or climbs_tight(model, scheme))

@@ -53,8 +53,11 @@ class Movable:
         process = self.at(place)
         lower = process.at(self.X)
         fits = self.fits(lower)
-        theta, to_Z = lower.slopes(fits)  # type: ignore[union-attr]
         value = sum(fit.bound for fit in fits)
+        # at the optimum alpha is the gradient; before, its part that columns do not see is not
+        pairs = zip(fits, self.fits.machines, strict=True)
+        fits = [replace(fit, alpha=labels.total(fit.local.g)) for fit, labels in pairs]
+        theta, to_Z = lower.slopes(fits)  # type: ignore[union-attr]
         if self.prior is None:
             return value, to_Z.ravel()
         more, slope = self.prior(process.kernel.theta)
