@@ -47,6 +47,10 @@ def build(method: str, K: int, seed: int, select: bool, quick: bool, **options: 
         "VLDFM+N": lambda: make_pipeline(FactorSVC(**linear), machine),
         "NDFM": lambda: FactorSVC(**kernel, inference=chains["kernel"]),
         "VNDFM": lambda: FactorSVC(**kernel),
+        "NDFM, probit": lambda: FactorSVC(
+            **kernel, inference=chains["kernel"], likelihood="probit"
+        ),
+        "VNDFM, probit": lambda: FactorSVC(**kernel, likelihood="probit"),
     }
     return makers[method]()
 
