@@ -31,7 +31,7 @@ RATES = ("0.001", "0.01", "0.1", "1", "drawn")  # gamma0
 METHODS = ("eq. 7", "integrated")
 PRIOR = 1.0, 1.0
 SWEEPS, ROWS = 2000, 200
-MEASURED = ("gamma", "gamma0", "ess_gamma", "ess_f", "cpu")
+MEASURED = ("gamma_mean", "gamma0_mean", "ess_gamma", "ess_f", "cpu")
 
 
 def tasks(quick: bool, seed: int) -> list[Task]:
@@ -114,8 +114,8 @@ def solve(task: Task) -> dict[str, float]:
         gamma0 = numbers[:, 1] if rate == "drawn" else np.full(sweeps, float(rate))
     cpu, half = time.process_time() - start, slice(sweeps // 4, None)
     return {
-        "gamma": float(gamma[half].mean()),
-        "gamma0": float(gamma0[half].mean()),
+        "gamma_mean": float(gamma[half].mean()),
+        "gamma0_mean": float(gamma0[half].mean()),
         "ess_gamma": float(ess(np.log(gamma[half])[None, :, None])[0]),
         "ess_f": float(ess(level[half][None, :, None])[0]),
         "cpu": cpu,
@@ -134,8 +134,8 @@ def draw(frame: Any) -> Any:
 
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     for (name, method), part in frame.groupby(["set", "method"]):
-        axes[0].plot(part["gamma0"].rank(), part["ess_gamma"], "o-", label=f"{name}, {method}")
-        axes[1].plot(part["gamma0"].rank(), part["gamma"], "o-")
+        axes[0].plot(part["gamma0_mean"].rank(), part["ess_gamma"], "o-", label=f"{name}, {method}")
+        axes[1].plot(part["gamma0_mean"].rank(), part["gamma_mean"], "o-")
     axes[0].set(yscale="log", ylabel=r"effective draws of $\log\gamma$")
     axes[1].set(yscale="log", ylabel=r"mean of $\gamma$")
     for ax in axes:
