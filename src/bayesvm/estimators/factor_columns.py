@@ -68,8 +68,9 @@ def choose(data: Training, sizes: tuple[int, ...], fitter: Fitter) -> Choice:
     """The number of columns by cross-validation.
 
     Fewer columns than all are taken where the log loss of rows left out is lower by more than two
-    standard errors of the difference: the best of several numbers is better by chance.  ``fitter(data, m)`` fits with the m columns most related to
-    the labels of these rows, and gives a function from rows to moments of f.
+    standard errors of the difference: the best of several numbers is better by chance.
+    ``fitter(data, m)`` fits with the m columns most related to the labels of these rows, and gives
+    a function from rows to moments of f.
     """
     d, c = data.X.shape[1], data.c
     count = min(FOLDS, int(np.bincount(data.codes).min()))
