@@ -70,7 +70,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         How many columns the factors are of: so many that differ most between the classes (by the
         share of their variance that is between classes), or all.  ``"auto"``: all, unless there
         are more columns than rows and five folds predict rows left out better with 10, 30, 100, 300
-        or 1000 of them, by more than two standard errors.  Columns are chosen anew in every fold,
+        or 1000 of them, by more than a standard error.  Columns are chosen anew in every fold,
         and probabilities are calibrated on the rows left out.  Factors of few columns among
         thousands cannot be found without the labels.
     intercept_scale : float, optional

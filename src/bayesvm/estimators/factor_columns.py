@@ -26,7 +26,6 @@ from ..machines.leave_one_out import Moments
 
 SIZES = (10, 30, 100, 300, 1000)  # numbers of columns that are tried, beside all
 FOLDS = 5
-CLEARLY = 2.0  # standard errors by which fewer columns have to be better than all
 FEWEST = 10  # rows of each class: with fewer no number of columns can be chosen
 
 Fitter = Callable[[Training, int | None], Callable[[Array], tuple[Array, Array]]]
@@ -67,8 +66,8 @@ def sizes_of(columns: Any, data: Training) -> tuple[int, ...]:
 def choose(data: Training, sizes: tuple[int, ...], fitter: Fitter) -> Choice:
     """The number of columns by cross-validation.
 
-    Fewer columns than all are taken where the log loss of rows left out is lower by more than two
-    standard errors of the difference: the best of several numbers is better by chance.
+    Fewer columns than all are taken where the log loss of rows left out is lower by more than a
+    standard error of the difference.
     ``fitter(data, m)`` fits with the m columns most related to the labels of these rows, and gives
     a function from rows to moments of f.
     """
@@ -87,7 +86,7 @@ def choose(data: Training, sizes: tuple[int, ...], fitter: Fitter) -> Choice:
     if d in mean:
         gap, gain = found[d][1] - found[best][1], mean[d] - mean[best]
         error = float(np.sqrt(np.average((gap - gain) ** 2, weights=c) / gap.size))
-        best = best if gain > CLEARLY * error else d
+        best = best if gain > error else d
     return Choice(best if best < d else None, {0: base} | mean, found[best][0])
 
 
