@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -124,6 +124,14 @@ class Likelihood(ABC):
 
     def with_scale(self, scale: float) -> Likelihood:
         raise NotImplementedError
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """All numbers that chains draw, the scale first."""
+        return (self.scale,)
+
+    def with_numbers(self, numbers: Sequence[float]) -> Likelihood:
+        return self.with_scale(numbers[0])
 
     def update(self, fit: float, residual: float, n: float) -> Likelihood:
         """The likelihood with the scale of highest density given sums over rows.
