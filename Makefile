@@ -56,7 +56,7 @@ docs: $(VENV)/.docs-stamp ## build the documentation into docs/_build/html
 	MPLBACKEND=Agg $(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 papers: $(VENV)/.demo-stamp ## run the experiments of the papers (ARGS="--quick", PAPER=luts-simulation for one)
-	MPLBACKEND=Agg $(BIN)/python -m papers run $(PAPER) --output papers/results $(ARGS)
+	MPLBACKEND=Agg $(BIN)/python -m papers run $(PAPER) $(ARGS)
 
 bench: $(BENCH)/.stamp ## run one benchmark: make bench NAME=linear (ARGS= is passed on)
 	PYTHONPATH=. $(BENCH)/bin/python benchmarks/run.py $(NAME) $(ARGS)

@@ -4,8 +4,8 @@ The same tasks, solved by the same functions, as ``python -m papers run`` of che
 chen-table3 and chen-tests, for a machine that has neither typer, rich nor pandas.  Every result is
 a line of a CSV file as soon as it is known; lines already there are not computed again, so a
 stopped run can be resumed, and ``python -m papers run ... --output FOLDER`` reads the same files.
-What is tuned once per set (the soft-margin machine, k of the neighbours) is tuned first, a part of
-a set per process, instead of once in every process.
+What is tuned once per set (the support vector machines, k of the neighbours) is tuned first, a
+part of a set per process, instead of once in every process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bayesvm.compare.tasks import Task, complete
-from papers import chen, chen_paper, chen_table1, chen_tests
+from papers import chen, chen_paper, chen_table1, chen_tests, record
 
 EXPERIMENTS = {"table1": chen_table1.EXPERIMENT, "tests": chen_tests.EXPERIMENT}
 # the costly first, so that the last processes do not wait for one
@@ -40,7 +40,7 @@ def best(method: str, name: str, number: int) -> dict[str, float]:
 def tune(sets: tuple[str, ...], methods: tuple[str, ...], path: Path, jobs: int) -> None:
     """Parameters of the tuned methods on every set, into a file."""
     held = json.loads(path.read_text()) if path.exists() else {}
-    tuned = [m for m in methods if m in ("SVC", "kNN")]
+    tuned = [m for m in methods if m in ("SVC", "SVC hard", "kNN")]
     order = [*(s for s in COSTLY if s in sets), *(s for s in sets if s not in COSTLY)]
     todo = [(m, s) for s in order for m in tuned if f"{m} {s}" not in held]
     found = Parallel(jobs, batch_size=1, pre_dispatch="all")(
@@ -57,7 +57,7 @@ class Work:
 
     def __init__(self, name: str, path: Path) -> None:
         self.name, self.path = name, path
-        self.measured = EXPERIMENTS[name].measured
+        self.measured = (*EXPERIMENTS[name].measured, "cpu_seconds")
 
     def solve(self, task: Task) -> dict[str, float]:
         held = json.loads(self.path.read_text())
@@ -66,7 +66,7 @@ class Work:
             return held.get(f"{method} {name}", {}) if parts else {}
 
         chen.tuned = tuned  # type: ignore[assignment]
-        return EXPERIMENTS[self.name].solve(task)
+        return record.timed(EXPERIMENTS[self.name].solve, task)
 
 
 def main() -> None:
@@ -96,12 +96,14 @@ def main() -> None:
     tune(sets, methods, parameters, args.jobs)
     print(f"tuned after {time.perf_counter() - start:.0f} s", flush=True)
     path = args.output / f"{experiment.name}.csv"
-    work = Work(args.experiment, parameters)
+    work, before = Work(args.experiment, parameters), record.tally(path)
     for count in complete(work.solve, work.measured, tasks, path, args.jobs):
         if count % 500 == 0:
             print(f"{count} of {len(tasks)}, {time.perf_counter() - start:.0f} s", flush=True)
         if time.perf_counter() - start > args.seconds:
             break
+    wall = time.perf_counter() - start
+    record.note(args.output, experiment.name, False, args.seed, before, record.tally(path), wall)
     print(f"{count} of {len(tasks)} done, {time.perf_counter() - start:.0f} s", flush=True)
 
 

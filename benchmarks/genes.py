@@ -32,6 +32,7 @@ from bayesvm.priors import LaplaceZero
 SETS = ("metabric", "gravier", "subramanian")
 FACTORS = 10
 TOP = 20  # genes that a method would show
+LINEAR = {"classifier": "linear", "coef_prior": "lasso"}
 FOLDS = StratifiedKFold(5, shuffle=True, random_state=0)
 
 
@@ -91,10 +92,12 @@ def factors(**options: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
 
 
 METHODS: dict[str, Callable[[Any, Any], tuple[Any, Any]]] = {
-    "factors, kernel": factors(),
-    "factors, linear": factors(classifier="linear", prior="lasso"),
-    "two steps, kernel": factors(joint=False),
-    "two steps, linear": factors(classifier="linear", prior="lasso", joint=False),
+    "factors, kernel, columns chosen": factors(),
+    "factors, linear, columns chosen": factors(**LINEAR),
+    "factors, kernel": factors(columns="all"),
+    "factors, linear": factors(columns="all", **LINEAR),
+    "two steps, kernel": factors(columns="all", joint=False),
+    "two steps, linear": factors(columns="all", joint=False, **LINEAR),
     "pca + svc, tuned": pca_svc,
     "pls-da": pls_da,
     "logistic l1, cv": l1,

@@ -41,6 +41,7 @@ import torch
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from bayesvm import BayesianSVC
+from bayesvm.blocks import block_rows
 from bayesvm.engines import Gpu
 from bayesvm.kernels import RBF
 from bayesvm.model.model import Problem
@@ -107,7 +108,7 @@ def scores(model: BayesianSVC, X: object, y: np.ndarray) -> dict[str, float]:
 
 def floor(n: int, m: int, device: str, passes: int = 10) -> float:
     """Seconds of the bare products of so many passes, in float32, in the engine's blocks."""
-    K, size = m + 1, min(n, Gpu(device).rows(m + 1))
+    K, size = m + 1, min(n, block_rows(m + 1, 0, Gpu.block_bytes))
     C = torch.rand((size, K), dtype=torch.float32, device=device)
     R = torch.rand((K, K), dtype=torch.float32, device=device)
     w = torch.rand(size, dtype=torch.float32, device=device)

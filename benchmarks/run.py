@@ -23,10 +23,10 @@ import yaml
 from rich.console import Console
 from sklearn.model_selection import StratifiedKFold
 
-import coverage as covering
 import coverage_tables
 import genes
 import grouped
+import interval_coverage as covering
 import kernel as kernels
 import machine
 import pool
@@ -168,6 +168,13 @@ def scale(book: Book, args: argparse.Namespace) -> None:
     command = [sys.executable, str(HERE / "scale.py"), "--out", str(book.folder)]
     command += ["--rows", "200000"] if args.quick else []
     command += ["--parts", "table", "growth", "susy", "figures"]
+    subprocess.run(command, check=True)
+
+
+def cores(book: Book, args: argparse.Namespace) -> None:
+    """Whole fits on one to all cores beside their bare products; has its own ``cores.csv``."""
+    command = [sys.executable, str(HERE / "cores.py"), "--out", str(book.folder), "--busy"]
+    command += ["--rows", "200000"] if args.quick else ["--repeats", str(args.repeats)]
     subprocess.run(command, check=True)
 
 
@@ -399,6 +406,7 @@ BENCHMARKS = {
     "gibbs": gibbs,
     "mixed": mixed,
     "scaling": scaling,
+    "cores": cores,
     "selection": selection,
     "vector": vector,
     "wide": wide,

@@ -1,8 +1,9 @@
 """The experiments of the five papers: one file each, and one line in ``REGISTRY``.
 
 A file defines ``EXPERIMENT``, an :class:`~papers.experiment.Experiment`.  ``python -m papers list``
-lists them, ``python -m papers run NAME`` runs one: tasks in parallel, a file of results from which
-an interrupted run resumes, tables and a figure.
+lists them, ``python -m papers run NAME`` runs one, or ``all``: tasks in parallel, a file of results
+from which an interrupted run resumes, a line in ``record.csv``, tables and a figure.  What the
+pages of the papers quote is in ``papers/results``; ``python -m papers show NAME`` prints it.
 """
 
 from __future__ import annotations
@@ -13,14 +14,22 @@ from .experiment import Experiment
 
 # name -> module, what it shows
 REGISTRY = {
+    "chen-margin": ("chen_margin", "Chen et al. (2009), section IV: signs and margins"),
+    "chen-prior": ("chen_prior", "Chen et al. (2009), Fig. 3, Appendix A: priors of a weight"),
     "chen-synthetic": ("chen_synthetic", "Chen et al. (2009), Figs 1, 2, 4: two-dimensional sets"),
     "chen-table1": ("chen_table1", "Chen et al. (2009), Table I: error, AUC, RMSE on 13 sets"),
     "chen-table3": ("chen_table3", "Chen et al. (2009), Table III: numbers of vectors"),
     "chen-tests": ("chen_tests", "Chen et al. (2009), Tables IV-VI: tests on 13 sets"),
+    "chen-times": ("chen_times", "Chen et al. (2009), Tables VII-VIII: times on 13 sets"),
+    "chen-variants": ("chen_variants", "Chen et al. (2009), eqs 10, 21, 22: variants of the prior"),
+    "henao-figure1": ("henao_figure1", "Henao et al. (2014), Fig. 1: the augmented likelihood"),
+    "henao-gamma": ("henao_gamma", "Henao et al. (2014), eq. 7: gamma and gamma0 drawn"),
     "henao-genes": ("henao_genes", "Henao et al. (2014), Table 3, on other gene sets"),
+    "henao-stability": ("henao_stability", "Henao et al. (2014), section 6: which genes load"),
     "henao-table1": ("henao_table1", "Henao et al. (2014), Table 1: error on six sets"),
     "henao-table2": ("henao_table2", "Henao et al. (2014), Table 2: FITC and variational"),
     "henao-usps": ("henao_usps", "Henao et al. (2014), Table 3: factors of threes and fives"),
+    "henao-wide": ("henao_wide", "Henao et al. (2014), section 6: few rows of many columns"),
     "luts-cardiac": ("luts_cardiac", "Luts & Ormerod (2014), Fig. 4: missing predictors"),
     "luts-simulation": ("luts_simulation", "Luts & Ormerod (2014), Fig. 1: simulated data"),
     "luts-spam": ("luts_spam", "Luts & Ormerod (2014), Fig. 3: variables selected for spam"),
@@ -28,6 +37,7 @@ REGISTRY = {
     "polson-spam": ("polson_spam", "Polson & Scott (2011), Figs 1, 3-5: path, ECME, draws"),
     "wenzel-autotune": ("wenzel_autotune", "Wenzel et al. (2017), Fig. 2: length scales"),
     "wenzel-inducing": ("wenzel_inducing", "Wenzel et al. (2017), Fig. 3: inducing points"),
+    "wenzel-moving": ("wenzel_moving", "Wenzel et al. (2017), section 4.2: points that move"),
     "wenzel-runtime": ("wenzel_runtime", "Wenzel et al. (2017), Fig. 1: error against time"),
     "wenzel-susy": ("wenzel_susy", "Wenzel et al. (2017), section 5.2: SUSY, all rows or a sample"),
     "wenzel-table1": ("wenzel_table1", "Wenzel et al. (2017), Table 1: error, Brier, time"),

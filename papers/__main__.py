@@ -1,16 +1,21 @@
-"""``python -m papers list`` and ``python -m papers run NAME``."""
+"""``python -m papers list``, ``python -m papers run NAME`` and ``python -m papers show NAME``."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bayesvm.compare.tasks import complete, results
 
-from . import REGISTRY, find, listing
+from . import REGISTRY, find, listing, record
 from .experiment import Experiment
+
+HERE = Path(__file__).parent
+RECORDED, RUNS = HERE / "results", HERE / "runs"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -21,14 +26,21 @@ def main(argv: list[str] | None = None) -> int:
     run = commands.add_parser(
         "run",
         help="run one experiment, or all",
-        description="Run one experiment: a table, a figure and a file of all results. "
-        "A run that was interrupted resumes from that file.",
+        description="Run experiments: tables, a figure and a file of all results for each. "
+        "A run that was interrupted resumes from these files; record.csv beside them has a line "
+        "for every run, with its commit, seed and time.",
     )
-    run.add_argument("name", metavar="NAME", help="a name that `list` shows, or `all`")
-    run.add_argument("--quick", action="store_true", help="fewer data sets, shorter chains")
-    run.add_argument("-o", "--output", type=Path, default=Path(), help="folder of the results")
+    show = commands.add_parser("show", help="print the tables of recorded results; solves nothing")
+    for command in (run, show):
+        command.add_argument("name", metavar="NAME", help="a name that `list` shows, or `all`")
+        command.add_argument("--quick", action="store_true", help="fewer sets, shorter chains")
+        command.add_argument("--seed", type=int, default=0, help="seed of all random numbers")
+    where = "folder of the results (default: papers/{})"
+    run.add_argument("-o", "--output", type=Path, default=RUNS, help=where.format(RUNS.name))
+    show.add_argument(
+        "-o", "--output", type=Path, default=RECORDED, help=where.format(RECORDED.name)
+    )
     run.add_argument("-j", "--jobs", type=int, help="processes; by default one per core")
-    run.add_argument("--seed", type=int, default=0, help="seed of all random numbers")
     given = parser.parse_args(argv)
     if given.command == "list":
         print(listing())
@@ -38,17 +50,25 @@ def main(argv: list[str] | None = None) -> int:
     except LookupError as error:
         print(error.args[0], file=sys.stderr)
         return 2
-    try:
-        given.output.mkdir(parents=True, exist_ok=True)
-        for experiment in chosen:
-            run_one(experiment, given.quick, given.seed, given.output, given.jobs)
-    except KeyboardInterrupt:
-        print("Interrupted; the same command resumes.", file=sys.stderr)
-        return 130
-    except (OSError, ValueError) as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    failed = []
+    for k, experiment in enumerate(chosen, 1):
+        if len(chosen) > 1:
+            print(f"{k} of {len(chosen)}: {experiment.name}")
+        try:
+            if given.command == "show":
+                show_one(experiment, given.quick, given.seed, given.output)
+            else:
+                given.output.mkdir(parents=True, exist_ok=True)
+                run_one(experiment, given.quick, given.seed, given.output, given.jobs)
+        except KeyboardInterrupt:
+            print("Interrupted; the same command resumes.", file=sys.stderr)
+            return 130
+        except (OSError, ValueError) as error:  # the other experiments are run all the same
+            print(f"Error: {error}", file=sys.stderr)
+            failed.append(experiment.name)
+    if failed and len(chosen) > 1:
+        print(f"Not complete: {', '.join(failed)}", file=sys.stderr)
+    return int(bool(failed))
 
 
 def run_one(
@@ -60,11 +80,17 @@ def run_one(
 
     console = Console(highlight=False)
     tasks = experiment.tasks(quick, seed)
-    path = output / f"{experiment.results or experiment.name}.csv"
+    path = results_of(experiment, output)
     console.print(experiment.title, style="bold")
-    done = complete(experiment.solve, experiment.measured, tasks, path, jobs)
-    for _ in track(done, "fits", total=len(tasks) + 1, console=console, transient=True):
-        pass
+    solve, measured = partial(record.timed, experiment.solve), (*experiment.measured, "cpu_seconds")
+    before, start = record.tally(path), time.perf_counter()
+    try:
+        done = complete(solve, measured, tasks, path, jobs)
+        for _ in track(done, "fits", total=len(tasks) + 1, console=console, transient=True):
+            pass
+    finally:  # a run that was stopped is recorded too
+        wall = time.perf_counter() - start
+        record.note(output, experiment.name, quick, seed, before, record.tally(path), wall)
     frame = results(tasks, path)
     experiment.report(frame, console)
     console.print(f"Results: {path}", soft_wrap=True)
@@ -76,6 +102,25 @@ def run_one(
     figure.savefig(picture := output / f"{experiment.name}.png", dpi=120)
     console.print(f"Figure: {picture}", soft_wrap=True)
     return frame
+
+
+def show_one(experiment: Experiment, quick: bool, seed: int, output: Path) -> None:
+    """Print the tables of what has been solved."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    tasks = experiment.tasks(quick, seed)
+    path = results_of(experiment, output)
+    frame = results(tasks, path)
+    console.print(experiment.title, style="bold")
+    console.print(f"{len(frame)} of {len(tasks)} tasks, {path}", soft_wrap=True)
+    if len(frame):
+        experiment.report(frame, console)
+
+
+def results_of(experiment: Experiment, output: Path) -> Path:
+    """File of the results."""
+    return output / f"{experiment.results or experiment.name}.csv"
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ class Experiment:
     solve : callable
         ``solve(task)`` gives the measurements, a flat dictionary of ``measured``.
     measured : tuple of str
-        Names of the measurements.
+        Names of the measurements.  The CPU time of a task, ``cpu_seconds``, is added to them.
     report : callable
         ``report(frame, console)`` prints tables; the frame has one row per task.
     draw : callable

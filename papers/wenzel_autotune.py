@@ -1,8 +1,9 @@
 """Wenzel et al. (2017), Fig. 2: the length scale that the bound finds, against a grid of them.
 
 The paper does not name its data set; three of Rätsch's are taken.  Its kernel has weight one, and
-so has this one.  Beside the bound of the hinge stands the evidence of a logistic model, by which
-``BayesianSVC`` tunes.
+so has this one.  The bound is climbed to its end, and for five evaluations of it and its gradient,
+the number of steps that the paper needs.  Beside the bound of the hinge stands the evidence of a
+logistic model, by which ``BayesianSVC`` tunes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
+from bayesvm.inference import Progress
 from bayesvm.kernels import RBF, Scaled
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.processes.evidence import (
@@ -33,9 +35,14 @@ from .wenzel_table1 import load
 
 SETS = ("breast_cancer", "diabetis", "heart")
 GRID = tuple(float(x) for x in np.round(2.0 ** np.linspace(-3.0, 4.0, 22), 4))  # over sqrt(p)
-RULES = {"bound": Hinge().expected, "evidence": Logistic().tight}
+RULES = {  # what is climbed, evaluations at most
+    "bound": (Hinge().expected, 40),
+    "bound, 5 steps": (Hinge().expected, 5),
+    "evidence": (Logistic().tight, 40),
+}
 BIAS = 3.0
-MEASURED = (*tenfold.MEASURED, "length_scale")
+MEASURED = (*tenfold.MEASURED, "length_scale", "steps")
+PRINTED = "5 steps, 0.3 s, at the optimum of a grid of 1000 that takes 188 s"
 
 
 def tasks(quick: bool, seed: int) -> list[Task]:
@@ -52,16 +59,27 @@ def tasks(quick: bool, seed: int) -> list[Task]:
     ]
 
 
-def found(rule: str, X: Array, y: Array) -> float:
-    """The length scale of most bound at weight one, from the square root of the columns."""
+def found(rule: str, X: Array, y: Array) -> tuple[float, int]:
+    """The length scale of most bound at weight one, from the square root of the columns.
+
+    And the number of evaluations of the bound and its gradient.
+    """
     A = StandardScaler().fit_transform(X)
     n, p = A.shape
     labels = Labels(np.where(y > 0, 1.0, -1.0), np.ones(n), np.arange(n), n)
     prior = LogNormal(np.array([0.5 * np.log(p)]), np.array([SPREAD**2]))
     start = RBF(float(np.sqrt(p)))
     seen = LabelledPoints(A, (labels,), BIAS**2, p)
-    score = Evidence(Prior(start, BIAS**2), seen, RULES[rule], prior)
-    return float(np.exp(climb_evidence(score, prior, start.theta, 40, Search()).theta[0]))
+    site, most = RULES[rule]
+    score, steps = Evidence(Prior(start, BIAS**2), seen, site, prior), 0
+
+    def watch(progress: Progress, state: Any) -> bool:
+        nonlocal steps
+        steps = progress.iteration
+        return steps >= most
+
+    summit = climb_evidence(score, prior, start.theta, most, Search(watch))
+    return float(np.exp(summit.theta[0])), steps
 
 
 def solve(task: Task) -> dict[str, float]:
@@ -70,11 +88,11 @@ def solve(task: Task) -> dict[str, float]:
 
     X, y = load(task["set"])
     train, test = tenfold.fold_of(X, y, task)
-    start, p = time.perf_counter(), X.shape[1]
-    scale = task["scale"] * np.sqrt(p)
+    start, p = time.process_time(), X.shape[1]
+    scale, steps = task["scale"] * np.sqrt(p), 0
     if task["method"] in RULES:
-        scale = found(task["method"], X[train], y[train])
-    kernel, searching = Scaled(1.0, RBF(scale)), time.perf_counter() - start
+        scale, steps = found(task["method"], X[train], y[train])
+    kernel, searching = Scaled(1.0, RBF(scale)), time.process_time() - start
 
     def fit() -> Any:
         how: dict[str, Any] = {"likelihood": "hinge", "inference": VB(bound="augmented")}
@@ -83,12 +101,12 @@ def solve(task: Task) -> dict[str, float]:
 
     scores, _ = tenfold.scored(fit, X[test], y[test])
     scores["seconds"] += searching
-    return {**scores, "length_scale": float(scale / np.sqrt(p))}
+    return {**scores, "length_scale": float(scale / np.sqrt(p)), "steps": float(steps)}
 
 
 def report(frame: Any, console: Any) -> None:
     keys = ["set", "method", "scale"]
-    table = tenfold.rows_of(frame, keys, ("error", "log_loss", "seconds", "length_scale"))
+    table = tenfold.rows_of(frame, keys, ("error", "log_loss", "seconds", "length_scale", "steps"))
     for name, part in table.groupby(("set", ""), sort=False):
         grid = part[part[("method", "")] == "grid"]
         best = grid[grid[("log_loss", "mean")] == grid[("log_loss", "mean")].min()]
@@ -99,6 +117,7 @@ def report(frame: Any, console: Any) -> None:
             f"scale of {best[('scale', '')].iloc[0]:.3g} square roots of the columns"
         )
         tenfold.print_rows(console, f"{name}: length scales found", rows, keys)
+    console.print(f"The paper: {PRINTED}.")
 
 
 def draw(frame: Any) -> Any:

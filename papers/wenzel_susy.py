@@ -2,7 +2,7 @@
 
 All rows are fetched where there is a network and a folder to keep them in (``BAYESVM_DATA``); the
 last 500,000 are then the test set.  Otherwise the sample of 10,000 rows in the folder is used, by
-five folds.
+five folds.  S-BSVM is the paper's: its kernel, 64 points, minibatches of 100.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from bayesvm.compare.tasks import Task
 from bayesvm.datasets import fetch_susy, load_susy
 
 from .experiment import Experiment
+from .wenzel_methods import stochastic
 
-METHODS = ("BayesianSVC", "BayesianSVC, 64 points", "LogisticRegression", "boosting")
+METHODS = ("S-BSVM", "BayesianSVC", "BayesianSVC, 64 points", "LogisticRegression", "boosting")
 MEASURED = ("auc", "brier", "log_loss", "seconds")
 FOLDS, TEST = 5, 500_000
 PAPER = {"auc": 0.84, "brier": 0.22, "seconds": 600.0}  # 64 inducing points, all rows
@@ -65,6 +66,9 @@ def fit(method: str, X: Any, y: Any, seed: int) -> Any:
         return make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
     if method == "boosting":
         return HistGradientBoostingClassifier(random_state=seed).fit(X, y)
+    if method == "S-BSVM":
+        machine = stochastic(64, "optimise", seed, batch=100)
+        return make_pipeline(StandardScaler(), machine).fit(X, y)
     from bayesvm import BayesianSVC
 
     points: Any = 64 if method.endswith("points") else "auto"
@@ -74,9 +78,9 @@ def fit(method: str, X: Any, y: Any, seed: int) -> Any:
 
 def solve(task: Task) -> dict[str, float]:
     X, y, X_test, y_test = split(task)
-    start = time.perf_counter()
+    start = time.process_time()
     model = fit(task["method"], X, y, task["seed"])
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     p, hit = model.predict_proba(X_test)[:, 1], y_test > 0
     return {
         "auc": float(roc_auc_score(hit, p)),

@@ -21,6 +21,7 @@ RNG = np.random.default_rng(3)
 X = RNG.standard_normal((N, P))
 Y = (RNG.random(N) < 1 / (1 + np.exp(-2 * (np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2])))).astype(int)
 KERNEL = 3.0 * RBF((1.5, 2.0, 2.0, 3.0)) + 0.5 * Matern(2.0) * Linear()
+MOVING = {"inducing": "optimise", "n_inducing": 6}
 
 
 def dasked(cut=(500, 900, 1000)):
@@ -87,6 +88,8 @@ def reference():
     held = {
         "linear": BayesianLinearSVC(engine=Serial(), random_state=0).fit(X, Y),
         "kernel": kernel_fit(X, Y, engine=Serial()),
+        "moving": kernel_fit(X, Y, engine=Serial(), **MOVING),
+        "still": kernel_fit(X, Y, engine=Serial(), **(MOVING | {"inducing": "kmeans"})),
     }
     patch.undo()
     return held
@@ -118,6 +121,17 @@ def test_kernel_models(way, reference):
         check_left_out(have, want)
         widths = [m.machines_[0].width.by for m in (have, want)]
         np.testing.assert_allclose(*widths, rtol=1e-8)
+
+
+@ways
+def test_points_that_move(way, reference):
+    """A sample in memory moves them, so that they end in the same places."""
+    data, labels, options = WAYS[way]()
+    have, want = kernel_fit(data, labels, **MOVING, **options), reference["moving"]
+    assert want.elbo_ > reference["still"].elbo_ + 10
+    np.testing.assert_allclose(have.inducing_points_, want.inducing_points_, rtol=1e-7)
+    np.testing.assert_allclose(have.elbo_, want.elbo_, rtol=1e-9)
+    np.testing.assert_allclose(have.predict_proba(X), want.predict_proba(X), rtol=1e-6)
 
 
 @ways

@@ -13,7 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 
 from bayesvm import BayesianSVC, FactorSVC
+from bayesvm.estimators.factor_columns import relation
 from bayesvm.factors.fitted import match
+from bayesvm.factors.sheet import Sheet
 from bayesvm.inference import EM, Gibbs
 from bayesvm.kernels import RBF, Scaled
 
@@ -343,7 +345,8 @@ def test_the_number_is_found_for_few_columns():
         ({"nu": None}, "cannot be learned with scores at a point"),
         ({"nu": -1.0}, "nu must be a positive number"),
         ({"intercept_scale": 0.0}, "intercept_scale must be a positive number"),
-        ({"label_weight": 0.0}, "label_weight must be a positive number"),
+        ({"columns": 0}, "columns must be 'auto', 'all' or a whole number"),
+        ({"columns": "some"}, "columns must be 'auto', 'all' or a whole number"),
         ({"probability": "sure"}, "choose one of"),
     ],
 )
@@ -351,6 +354,62 @@ def test_errors_say_what_to_do(options, message):
     X, y = simulate()
     with pytest.raises(ValueError, match=message):
         FactorSVC(**({"n_factors": 2} | options)).fit(X, y)
+
+
+def few_of_many(n, d=600, seed=0):
+    """Ten columns carry the label; three factors of all columns do not."""
+    rng = np.random.default_rng(seed)
+    y = rng.choice([-1, 1], n)
+    X = rng.standard_normal((n, 3)) @ rng.standard_normal((3, d)) + rng.standard_normal((n, d))
+    X[:, :10] += 1.5 * y[:, None]
+    return X, y
+
+
+@pytest.mark.parametrize("classifier", ["linear", pytest.param("kernel", marks=pytest.mark.slow)])
+def test_columns_of_the_labels_are_found_among_many(classifier):
+    """With all columns errors are near a half: factors are those of the other variation."""
+    X, y = few_of_many(260, 400)
+    some, new = slice(60), slice(60, None)
+    options = {"n_factors": 3, "random_state": 0, "classifier": classifier}
+    plain = FactorSVC(columns="all", **options).fit(X[some], y[some])
+    model = FactorSVC(**options).fit(X[some], y[some])
+    assert plain.score(X[new], y[new]) < 0.7
+    assert model.score(X[new], y[new]) > 0.85
+    assert np.isin(np.arange(10), model.columns_).sum() >= 8
+    losses = model.columns_loss_
+    assert set(losses) == {0, 10, 30, 100, 400}
+    assert losses[len(model.columns_)] < 0.5 * losses[400]
+    # calibrated on rows left out: not surer than it is right
+    p = model.predict_proba(X[new])
+    loss = -np.mean(np.log(p[np.arange(200), (y[new] > 0).astype(int)]))
+    assert loss < 1.3 * losses[len(model.columns_)] + 0.1
+    rest = np.setdiff1d(np.arange(400), model.columns_)
+    assert not model.loadings_[rest].any()
+    assert np.isnan(model.noise_precision_[rest]).all()
+    assert np.isfinite(model.noise_precision_[model.columns_]).all()
+    back = model.inverse_transform(model.transform(X[new]))
+    np.testing.assert_allclose(back[:, rest], np.tile(model.mean_[rest], (200, 1)))
+
+
+def test_all_columns_are_kept_where_few_are_no_better():
+    X, y = simulate(60, 90)
+    model, plain = fit("linear", X=X, y=y), fit("linear", X=X, y=y, columns="all")
+    assert len(model.columns_) == 90
+    assert set(model.columns_loss_) == {0, 10, 30, 90}
+    assert plain.columns_loss_ == {}
+    np.testing.assert_array_equal(model.predict_proba(X), plain.predict_proba(X))
+    assert fit().columns_loss_ == {}  # more rows than columns
+
+
+def test_a_number_of_columns_can_be_given():
+    X, y = few_of_many(40, 200)
+    for inference in ("vb", "gibbs"):
+        model = fit("linear", inference, X, y, columns=15)
+        assert len(model.columns_) == 15
+        assert list(model.columns_loss_) == [0, 15]
+    flat = relation(Sheet.of(X - X.mean(axis=0)), (y > 0).astype(int), np.ones(40), 2)
+    share = [np.corrcoef(x, y)[0, 1] ** 2 for x in X.T]  # for two classes that is R^2
+    np.testing.assert_allclose(flat, share, rtol=1e-10)
 
 
 def test_columns_that_say_nothing_are_refused():

@@ -310,6 +310,8 @@ def test_priors_of_effects():
     by_factor = {"group": InverseWishart(2, scale=0.1)}
     found = MixedSVC(random=[0], random_prior=by_factor).fit(X, Y, groups=G)
     assert found.machines_[0].model.terms[-1].prior is by_factor["group"]
+    known = MixedSVC(random=[0], random_prior=Fixed(1e9 * np.eye(2))).fit(X, Y, groups=G)
+    np.testing.assert_allclose(known.coef_, plain.coef_, atol=1e-3)
     with pytest.raises(ValueError, match=r"use InverseWishart\(2\)"):
         MixedSVC(random=[0], random_prior=InverseWishart(3)).fit(X, Y, groups=G)
     with pytest.raises(ValueError, match="cannot be the prior of the effects"):

@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 from bayesvm import PCVC, RVC, BayesianSVC
 from bayesvm.kernels import RBF, Linear
 from bayesvm.vectors import Power, pcvm_power, rvm
-from bayesvm.vectors.newton import PenalisedProbit
+from bayesvm.vectors.newton import PenalisedLikelihood
 
 X, Y = make_moons(150, noise=0.25, random_state=0)
 X.flags.writeable = Y.flags.writeable = False
@@ -438,6 +438,7 @@ def test_all_pruned_keeps_the_bias_and_says_so():
         (RVC(random_state=0, n_folds=1), "n_folds must be a whole number of at least 2"),
         (RVC(random_state=0, tune="evidence"), "tune must be True or False; got 'evidence'"),
         (RVC(random_state=0, kernel="tanh"), "kernel='tanh' is not known"),
+        (RVC(random_state=0, likelihood="hinge"), "choose one of 'probit', 'logistic'"),
     ],
 )
 def test_what_is_wrong_is_said(model, text):
@@ -452,6 +453,11 @@ def test_what_is_wrong_is_said(model, text):
         ({"shape": -0.5}, "shape must be a number above -0.5"),
         ({"shape": "c"}, "shape must be a number above -0.5"),
         ({"n_starts": -1}, "n_starts must be a whole number of at least 0; got -1"),
+        ({"rate": -1.0}, "rate must be a number of at least 0; got -1.0"),
+        ({"bias_shape": -1}, "bias_shape must be a number above -0.5; got -1"),
+        ({"bias_shape": 0.0, "bias_rate": "f"}, "bias_rate must be a number of at least 0"),
+        ({"bias_rate": 0.1}, "bias_rate has no effect without bias_shape"),
+        ({"widths": "all"}, "choose one of 'together', 'each'"),
     ],
 )
 def test_what_is_wrong_in_a_power_prior_is_said(given, text):
@@ -471,6 +477,29 @@ def test_the_scale_of_the_bias_is_its_prior_deviation():
         assert abs(narrow) < 1e-3 < abs(flat)
         with pytest.raises(ValueError, match="intercept_scale must be a positive number"):
             clone(model).set_params(intercept_scale=0.0).fit(X, y)
+
+
+def test_the_logistic_machine_has_logistic_probabilities():
+    """Those of the model: the logistic curve averaged over f, by quadrature."""
+    model = RVC(RBF(0.7), likelihood="logistic", tune=False, probability="normalised").fit(X, Y)
+    m, sd = model.decision_function(X[:5], return_std=True)
+    at, weight = np.polynomial.hermite_e.hermegauss(60)
+    curve = 1 / (1 + np.exp(-(m[:, None] + sd[:, None] * at)))
+    expected = curve @ weight / weight.sum()
+    assert_allclose(model.predict_proba(X[:5])[:, 1], expected, atol=1e-5)
+    probit = RVC(RBF(0.7), tune=False).fit(X, Y)
+    assert np.mean(model.predict(X) == probit.predict(X)) > 0.95
+
+
+def test_a_student_prior_keeps_more_vectors_and_all_signs():
+    power = PCVC(RBF(0.7), weight_prior=Power(n_starts=0), tune=False, random_state=0).fit(X, Y)
+    prior = Power(shape=0.5, rate=0.05, bias_shape=0.0, bias_rate=1.0, n_starts=0)
+    model = clone(power).set_params(weight_prior=prior).fit(X, Y)
+    signs = np.where(Y[model.support_] == model.classes_[1], 1, -1)
+    assert np.all(model.dual_coef_[0] * signs > 0)
+    assert model.n_vectors_ > power.n_vectors_
+    with pytest.warns(UserWarning, match="intercept_scale=2.0 has no effect where the prior has"):
+        model.set_params(intercept_scale=2.0).fit(X, Y)
 
 
 def test_linear_kernel():
@@ -645,7 +674,7 @@ def test_a_fit_goes_on_from_its_checkpoint(name, tmp_path):
             pcvm_power,
             "fit",
         ),
-        (PCVC(random_state=0, norm_penalty=0), PenalisedProbit, "maximise"),
+        (PCVC(random_state=0, norm_penalty=0), PenalisedLikelihood, "maximise"),
         (RVC(random_state=0), rvm.SOLVERS, "sequential"),
     ],
     ids=["power", "plain", "rvc"],

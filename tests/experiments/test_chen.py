@@ -10,14 +10,19 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
+from bayesvm.compare import bonferroni_dunn, critical_difference, friedman
 from bayesvm.datasets import load_raetsch, simulate_chen
 from papers import (
     chen,
+    chen_margin,
     chen_paper,
+    chen_prior,
     chen_synthetic,
     chen_table1,
     chen_table3,
     chen_tests,
+    chen_times,
+    chen_variants,
 )
 from papers.__main__ import main
 
@@ -26,9 +31,20 @@ class Machine(ClassifierMixin, BaseEstimator):
     """Stands in for a sparse probabilistic machine: some rows, weights, a logistic link."""
 
     def __init__(
-        self, kernel="rbf", weight_prior="laplace", rate=None, norm_penalty=None, random_state=None
+        self,
+        kernel="rbf",
+        weight_prior="laplace",
+        rate=None,
+        norm_penalty=None,
+        likelihood="probit",
+        solver="sequential",
+        max_iter=None,
+        random_state=None,
     ):
+        self.max_iter = max_iter
         self.kernel = kernel
+        self.likelihood = likelihood
+        self.solver = solver
         self.weight_prior = weight_prior
         self.rate = rate
         self.norm_penalty = norm_penalty
@@ -141,11 +157,11 @@ def test_printed_numbers():
 
 def test_tasks():
     full, quick = chen_table1.tasks(False, 0), chen_table1.tasks(True, 0)
-    assert len(quick) == 13 * 3 * 10
-    assert len(full) == 10 * (11 * 100 + 2 * 20)
+    assert len(quick) == 13 * 3 * 12
+    assert len(full) == 10 * (11 * 100 + 2 * 20) + 2 * 13 * 20  # two methods on 20 divisions only
     assert [t for t in quick if t["method"] in chen.SPARSE] == chen_table3.tasks(True, 0)
-    assert chen.parts_of(full[3]) == 5
-    assert chen.parts_of(quick[3]) == 1
+    assert [chen.parts_of(full[k]) for k in (4, 5)] == [5, 5]  # soft and hard margins
+    assert chen.parts_of(quick[4]) == 1
     assert chen.parts_of(quick[0]) == 0
 
 
@@ -235,6 +251,119 @@ def test_tests(home):
     assert "was not run" in without.text()
 
 
+def test_tables_v_and_vi_follow_from_table_i_but_for_one_cell():
+    """Mean ranks of the printed errors are those printed with 23.82 for 32.82, and only so."""
+    nine = {name: mean for name, (mean, _) in chen_paper.TABLE1["Error"].items()}
+    printed = pd.DataFrame(nine, index=chen_paper.SETS)
+    right = printed.copy()
+    right.at["diabetis", "SVM PCVM"] = 23.82
+    for scores, agrees in ((printed, False), (right, True)):
+        ranks = friedman(scores, lower_is_better=True)
+        found = dict(zip(ranks.names, ranks.ranks, strict=True))
+        same = [
+            np.floor(10 * round(found[m], 2) + 0.5 + 1e-9) == round(10 * rank)  # rounded twice
+            for m, rank in chen_paper.TABLE5["Error"].items()
+        ]
+        assert all(same) == agrees
+        dunn = bonferroni_dunn(scores[list(chen_paper.FIVE)], "PCVM", 0.1, lower_is_better=True)
+        assert np.allclose(
+            dunn.differences, list(chen_paper.TABLE6["Error"].values()), atol=0.005
+        ) == (agrees)
+    assert dunn.critical_difference == pytest.approx(1.390, abs=5e-4)  # printed 1.38
+    at_stake = [
+        gap for row in chen_paper.TABLE6.values() for gap in row.values() if 1.38 <= gap < 1.39
+    ]
+    assert len(at_stake) == 2
+
+
+def test_baselines_are_scored_by_their_labels_in_the_paper():
+    """Both classes of ringnorm and twonorm are half: the AUC of labels is one less the error."""
+    for name in ("1NN", "kNN", "LDA", "QDA"):
+        for at in (7, 11):
+            error, auc, rmse = (chen_paper.TABLE1[m][name][0][at] for m in chen.METRICS)
+            assert auc == pytest.approx(100 - error, abs=0.35)
+            assert rmse == pytest.approx(100 - 10 * np.sqrt(error), abs=0.1)
+
+
+def test_table6_is_among_five():
+    """The other methods do not count: the ranks are 1 to 5, in the order of the scores."""
+    order = [*chen_tests.FIVE, "1NN", "LDA"]
+    rows = [
+        {"set": name, "split": split, "method": method, "error": k, "auc": -k, "rmse": k}
+        for name in SETS
+        for split in range(1, 11)
+        for k, method in enumerate(reversed(order))
+    ]
+    said = Saying()
+    chen_tests.report(pd.DataFrame(rows), said.console)
+    text = " ".join(said.text().split())
+    assert "SVC -1.00 (1.35), SVC hard -2.00 (2.69), SVC same kernel -3.00 (0.85)" in text
+    assert f"{critical_difference(5, 3, 0.1, 'bonferroni-dunn'):.3f}" in text
+    assert chen.build("SVC hard", {}, 0)[-1].C == 1e6
+
+
+def test_margins():
+    """A row between two of the other class takes their sign; one far away sets the bias."""
+    X, y = np.array([[0.0], [0.0], [0.1], [9.0]]), np.array([1.0, 1.0, -1.0, -1.0])
+    found = chen_margin.compare(X, y, np.arange(4), 1.0, 1.0)
+    assert found["wrong_signs"] == 0.25
+    assert found["lower_margins"] >= 0.5
+    assert found["least_gap"] < -0.01
+    apart = chen_margin.compare(X[[0, 3]], y[[0, 3]], np.arange(2), 1.0, 1.0)
+    assert apart["wrong_signs"] == apart["lower_margins"] == 0
+    assert abs(apart["least_gap"]) < 1e-9
+
+
+def test_margin_experiment(home):
+    frame = solved(chen_margin.EXPERIMENT, chen_margin.tasks(True, 0))
+    said = Saying()
+    chen_margin.report(frame, said.console)
+    assert f"of {len(frame)} cases" in said.text()
+    assert len(chen_margin.draw(frame).axes) == 1
+
+
+def test_priors_of_a_weight():
+    frame = solved(chen_prior.EXPERIMENT, chen_prior.tasks(True, 0))
+    proper = frame[frame["d"] > 0]
+    np.testing.assert_allclose(proper["by_eq21"], proper["by_quadrature"], rtol=1e-6)
+    np.testing.assert_allclose(proper["mass"], 1.0, rtol=1e-6)
+    w = np.linspace(0.01, 5.0, 5000)
+    for c, z in zip(frame["c"][:2], frame["least_kept"][:2], strict=True):
+        for near, kept in ((z - 0.01, False), (z + 0.01, True)):
+            height = np.log(chen_prior.density(w, c, 0.0)) - (w - near) ** 2 / 2
+            assert bool(np.any(np.diff(height) > 0)) == kept
+    said = Saying()
+    chen_prior.report(frame, said.console)
+    assert "1.4142" in said.text()
+    assert len(chen_prior.draw(frame).axes) == 3
+
+
+def test_times(home):
+    frame = solved(chen_times.EXPERIMENT, chen_times.tasks(True, 0, sets=("heart", "titanic")))
+    table = chen_times.seconds(frame)
+    assert list(table.columns) == list(chen_times.METHODS)
+    ranks = chen_times.mean_ranks(table)
+    assert sum(ranks.values()) == pytest.approx(7 * 8 / 2)
+    said = Saying()
+    chen_times.report(frame, said.console)
+    assert "(6.5)" in said.text()  # mean rank of the RVM in the paper
+    assert len(chen_times.draw(frame).axes) == 1
+    # Table VIII is that of Table VII
+    printed = pd.DataFrame(chen_paper.TABLE7)
+    means = printed.rank(axis=1).mean()
+    for name, rank in chen_paper.TABLE8.items():
+        assert means[name] == pytest.approx(rank, abs=0.051)
+
+
+def test_variants(home):
+    tasks = [t | {"set": "heart"} for t in chen_variants.tasks(True, 0)]
+    frame = solved(chen_variants.EXPERIMENT, tasks)
+    said = Saying()
+    chen_variants.report(frame, said.console)
+    assert "columns each" in said.text()
+    assert len(chen_variants.draw(frame).axes) == 1
+
+
 def test_synthetic(home):
     tasks = [t for t in chen_synthetic.tasks(True, 0) if t["set"] in ("overlap", "bumpy")]
     frame = solved(chen_synthetic.EXPERIMENT, tasks)
@@ -277,5 +406,6 @@ def test_command(home, monkeypatch):
         "chen-table1.csv",
         "chen-table1.png",
         "chen-table3.png",
+        "record.csv",
     ]
-    assert (out / "chen-table1.csv").read_text().count("\n") == 1 + 3 * 10
+    assert (out / "chen-table1.csv").read_text().count("\n") == 1 + 3 * 12

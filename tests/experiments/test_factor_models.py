@@ -31,11 +31,12 @@ def test_every_method_is_built_and_judged(method):
 
 
 def test_tasks():
-    every = find("henao-usps").tasks(False, 5)
-    count = pd.DataFrame(every).groupby("method").size()
-    assert all(count[m] == (3 if m in factor_models.DRAWN else 1) for m in factor_models.METHODS)
-    genes = find("henao-genes").tasks(False, 0)
-    assert len(genes) == 3 * 10 * 8
+    every = pd.DataFrame(find("henao-usps").tasks(False, 5))
+    count = every[(every.factors == 10) & ~every.ard].groupby("method").size()
+    assert all(count[m] == (2 if m in factor_models.DRAWN else 1) for m in factor_models.METHODS)
+    assert set(every.factors) == {10, 20, 30}
+    genes = pd.DataFrame(find("henao-genes").tasks(False, 0))
+    assert set(genes.groupby(["set", "method"]).size()) == {5, 10}
     assert len(find("henao-genes").tasks(True, 0)) == 16
 
 

@@ -63,5 +63,7 @@ def test_it_runs_reports_and_draws(key, toy):
 
 def test_the_rules_find_a_length_scale_near_the_best_of_the_grid(toy):
     X, y = moons("")
-    for rule in wenzel_autotune.RULES:
-        assert 0.1 < wenzel_autotune.found(rule, X, y) < 5.0
+    for rule, (_, most) in wenzel_autotune.RULES.items():
+        scale, steps = wenzel_autotune.found(rule, X, y)
+        assert 0.1 < scale < 5.0
+        assert 1 < steps <= most

@@ -112,4 +112,8 @@ def test_command(tmp_path, monkeypatch):
     fewer = {"tasks": lambda quick, seed: luts_spam.tasks(quick, seed, sweeps=(10, 20))}
     monkeypatch.setattr(luts_spam, "EXPERIMENT", type(whole)(**(vars(whole) | fewer)))
     assert main(["run", "luts-spam", "--quick", "--jobs", "1", "--output", str(tmp_path)]) == 0
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["luts-spam.csv", "luts-spam.png"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "luts-spam.csv",
+        "luts-spam.png",
+        "record.csv",
+    ]

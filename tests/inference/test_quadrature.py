@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.special import expit, logsumexp
 
 from bayesvm import MixedSVC
-from bayesvm.inference import VB
+from bayesvm.inference import VB, quadrature
 from bayesvm.inference.quadrature import GroupRows, Reach
 from bayesvm.likelihoods import Hinge, Logistic, Probit, SoftHinge
 from bayesvm.priors import Fixed, Ridge
@@ -153,3 +153,106 @@ def test_groups_that_labels_do_not_tell_about_are_survived():
         model = MixedSVC(random_prior=Ridge(a=1.0, b=1.0)).fit(X, labels, groups=groups)
         assert np.all(np.isfinite(model.predict_proba(X, groups=groups)))
         assert np.all(np.isfinite(model.variance_components_.iloc[:, :3].to_numpy(float)))
+
+
+def simulated_rows(G, size, variance, seed=0):
+    """Groups of about so many rows with a binary outcome, their coefficients and log variance."""
+    rng = np.random.default_rng(seed)
+    codes = np.repeat(np.arange(G), rng.poisson(size - 1, G) + 1)
+    A = np.column_stack([np.ones(codes.size), rng.standard_normal(codes.size)])
+    beta, u = np.array([-0.5, 1.0]), np.sqrt(variance) * rng.standard_normal(G)
+    y = np.where(rng.random(codes.size) < expit(A @ beta + u[codes]), 1.0, -1.0)
+    one = np.ones(codes.size)
+    return GroupRows(A, one, y, one, codes, G, Logistic()), beta, np.log(variance)
+
+
+@pytest.mark.parametrize("variance", [0.1, 1.0, 4.0, 16.0])
+@pytest.mark.parametrize("size", [3, 10, 50])
+def test_few_nodes_are_as_good_as_very_many(size, variance, monkeypatch):
+    """The mode would move by less than a thousandth of a standard error."""
+    rows, beta, t = simulated_rows(300, size, variance)
+    reach = rows.modes(beta, t)
+    for _ in range(2):
+        few = rows.at(beta, t, reach)
+        reach = few.reach
+    monkeypatch.setattr(quadrature, "TAIL", 20.0)
+    wide = rows.at(beta, t, reach).reach
+    many = rows.at(beta, t, rows.at(beta, t, wide, 201).reach, 201)
+    cov = np.linalg.inv(many.bend)
+    shift = cov @ (few.slope - many.slope) / np.sqrt(np.diag(cov))
+    assert np.max(np.abs(shift)) < 1e-3
+    assert few.value == pytest.approx(many.value, abs=1e-3)
+    np.testing.assert_allclose(few.mean, many.mean, atol=2e-4)
+    np.testing.assert_allclose(few.var, many.var, rtol=1e-3)
+    # that of t is a small difference of large sums where groups tell little
+    np.testing.assert_allclose(np.diag(few.bend), np.diag(many.bend), rtol=1e-3, atol=3e-3)
+
+
+def test_samples_are_of_whole_groups_or_of_rows_of_large_ones():
+    rows = simulated_rows(400, 10, 1.0)[0]
+    some = rows.sample(1000)
+    assert abs(some.y.size - 1000) < 250
+    whole = {tuple(rows.y[rows.codes == g]) for g in range(rows.G)}
+    assert all(tuple(some.y[some.codes == g]) in whole for g in range(some.G))
+    large = simulated_rows(20, 500, 1.0)[0].sample(800)
+    assert large.G == 20
+    assert np.all(np.abs(np.bincount(large.codes) - 40) <= 10)
+
+
+def posed(n=6000, G=1500, variance=2.0, **options):
+    rng = np.random.default_rng(0)
+    X, g = rng.standard_normal((n, 2)), rng.integers(G, size=n)
+    f = X[:, 0] - 0.5 + np.sqrt(variance) * rng.standard_normal(G)[g]
+    y = np.where(rng.random(n) < expit(f), 1, -1)
+    return MixedSVC(**options).fit(X, y, groups=g)
+
+
+def summarised(model):
+    """Means and standard deviations of coefficients, groups and t; widths of the coefficients."""
+    machine = model.machines_[0]
+    post, (variances,) = machine.posterior, machine.variances.values()
+    t, sd = np.log(variances[:, 0, 0]), np.sqrt(post.variance())
+    return post.mean, sd, np.array([t.mean(), t.std(), *np.quantile(t, [0.05, 0.95])]), model
+
+
+def test_a_search_from_samples_ends_where_one_from_a_variational_fit_does(monkeypatch):
+    mean, sd, t, slow = summarised(posed())
+    monkeypatch.setattr(quadrature, "MANY_ROWS", 1000)
+    mean_, sd_, t_, fast = summarised(posed())
+    assert fast.n_iter_ < 6
+    assert fast.converged_
+    np.testing.assert_allclose(mean_ / sd, mean / sd, atol=3e-3)
+    np.testing.assert_allclose(sd_, sd, rtol=3e-3)
+    np.testing.assert_allclose(t_ / t[1], t / t[1], atol=5e-3)
+    np.testing.assert_allclose(fast.coef_std_, slow.coef_std_, rtol=3e-3)
+    assert fast.elbo_ == pytest.approx(slow.elbo_, rel=1e-3)
+
+
+def test_three_points_of_a_narrow_variance_do_what_a_grid_does(monkeypatch):
+    mean, sd, t, _ = summarised(posed(variance=4.0))
+    monkeypatch.setattr(quadrature, "NARROW", 1.0)
+    mean_, sd_, t_, _ = summarised(posed(variance=4.0))
+    assert t[1] > 0.05  # a wider one than would be taken for narrow
+    np.testing.assert_allclose(mean_ / sd, mean / sd, atol=3e-3)
+    np.testing.assert_allclose(sd_, sd, rtol=3e-3)
+    np.testing.assert_allclose(t_ / t[1], t / t[1], atol=0.03)
+
+
+def test_a_search_from_samples_can_be_stopped_and_cut_short(monkeypatch):
+    monkeypatch.setattr(quadrature, "MANY_ROWS", 1000)
+    seen = []
+    stopped = posed(callbacks=[lambda progress: bool(seen.append(progress)) or len(seen) == 1])
+    assert len(seen) == stopped.n_iter_ == 1
+    assert np.all(np.isfinite(stopped.coef_))
+    with pytest.warns(UserWarning, match="stopped after 1 iterations"):
+        short = posed(max_iter=1)
+    assert not short.converged_
+
+
+@pytest.mark.slow
+def test_variances_that_rows_tell_little_of_start_from_a_variational_fit(monkeypatch):
+    plain = posed(variance=0.01)
+    monkeypatch.setattr(quadrature, "MANY_ROWS", 1000)
+    again = posed(variance=0.01)
+    assert again.n_iter_ == plain.n_iter_
+    np.testing.assert_array_equal(again.coef_, plain.coef_)

@@ -174,3 +174,24 @@ def test_a_mask_that_hides_nothing_is_no_offence(frame):
 @pytest.mark.filterwarnings("ignore:A column-vector y was passed")
 def test_labels_keep_their_kind(y, kind):
     assert plain_labels(y).dtype.kind == kind
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array([3, -2, 3, 7, -2]),
+        np.array([127, -128, 5], dtype=np.int8),
+        np.array([True, False, True]),
+        np.array([255, 0, 4], dtype=np.uint8),
+        np.array([10**12, 10**12 + 5, 10**12]),
+        np.array([0, 10**6, 3]),  # too far apart for a table
+        np.array([2**64 - 1, 2**64 - 3], dtype=np.uint64),
+    ],
+    ids=str,
+)
+def test_classes_of_whole_numbers_are_the_sorted_distinct_ones(y):
+    classes, codes = encode(y)
+    want, places = np.unique(y, return_inverse=True)
+    assert classes.dtype == y.dtype
+    assert classes.tolist() == want.tolist()
+    assert codes.tolist() == places.tolist()

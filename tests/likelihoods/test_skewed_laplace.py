@@ -68,7 +68,9 @@ def test_a_scale_that_cannot_be_learned_is_refused_with_the_reason():
         SkewedLaplace(gamma=None, gamma0=0.0)
     with pytest.raises(ValueError, match=r"gamma\) must be a positive number or None; got 0"):
         SkewedLaplace(gamma=0)
-    with pytest.raises(ValueError, match=r"gamma0\) must be a number of at least 0; got -1"):
+    with pytest.raises(
+        ValueError, match=r"gamma0\) must be a number of at least 0 or None; got -1"
+    ):
         SkewedLaplace(gamma0=-1)
 
 
@@ -110,6 +112,50 @@ def test_the_redraw_follows_the_density_of_the_scale():
     mean = float(weight @ t[::20])
     assert abs(z_score(kept, mean)) < Z
     assert abs(z_score((kept - mean) ** 2, float(weight @ (t[::20] - mean) ** 2))) < Z
+
+
+def test_scale_and_rate_are_drawn_as_a_grid_has_them():
+    """Residuals given, gamma, gamma0 ~ Ga(2, 0.5): every 10th of 15,000 draws against a grid of
+    300 x 300; five means, |z| < 4.5."""
+    u = np.array([-2.0, -0.7, -0.3, 0.2, 0.9, -1.4, 0.1, -0.2])
+    n, lean = float(u.size), float(u.sum())
+    t = np.linspace(-9, 6, 300)
+    logs = np.empty((300, 300))
+    for i, gamma in enumerate(np.exp(t)):
+        for j, rate in enumerate(np.exp(t)):
+            k = np.sqrt(1 + 2 * rate / gamma)
+            logs[i, j] = n * np.log(rate / k) - gamma * (k * np.abs(u).sum() + lean)  # eq. 4
+            logs[i, j] += 2 * (t[i] + t[j]) - 0.5 * (gamma + rate)  # of the logarithms
+    weight = np.exp(logs - logsumexp(logs))
+    lik, rng, draws = SkewedLaplace(None, None, a0=2.0, b0=0.5), np.random.default_rng(0), []
+    for _ in range(15_000):
+        fit = float(lik.log_prob(np.ones(u.size), 1 - u).sum())
+        lik = lik.redraw(fit, lean, n, rng)
+        draws.append(np.log(lik.numbers))
+    a, b = np.array(draws)[::10].T
+    across, down = weight.sum(axis=0), weight.sum(axis=1)
+    for got, value in (
+        (a, down @ t), (b, across @ t), (a**2, down @ t**2), (b**2, across @ t**2),
+        (a * b, t @ weight @ t),
+    ):  # fmt: skip
+        assert abs(z_score(got, float(value))) < Z
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("Machine", [BayesianLinearSVC, BayesianSVC])
+def test_machines_draw_the_rate(Machine):
+    X, y, _ = simulate(60, 2, 9, noise=0.3)
+    options = {} if Machine is BayesianLinearSVC else {"tune": False, "n_inducing": 20}
+    lik = SkewedLaplace(gamma0=None)
+    chains = Gibbs(60, 30, chains=2)
+    fit = Machine(inference=chains, likelihood=lik, random_state=0, **options).fit(X, y)
+    drawn = fit.machines_[0].draws.hyper["likelihood"]
+    assert drawn.shape == (2, 60, 2)
+    assert np.all(np.ptp(drawn, axis=1) > 0)
+    final = fit.machines_[0].model.likelihood
+    np.testing.assert_allclose(final.numbers, np.exp(np.log(drawn).mean(axis=(0, 1))))
+    with pytest.raises(ValueError, match="drawn by inference='gibbs'"):
+        Machine(likelihood=lik).fit(X, y)
 
 
 @pytest.mark.parametrize(

@@ -357,9 +357,9 @@ def test_vector_and_back(prior):
     assert (prior.precisions(back, P) > 0).all()
 
 
-@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf, [1.0, -2.0], [[1.0]], "much"])
+@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf, [1.0, -2.0], [[[1.0]]], "much"])
 def test_fixed_refuses(value):
-    with pytest.raises(ValueError, match=r"Fixed\(precision\) needs.*finite and at least 0; got"):
+    with pytest.raises(ValueError, match=r"Fixed\(precision\) needs.*finite and at least 0, or"):
         Fixed(value)
 
 

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from scipy.special import log_ndtr
 from tests.papers import chen
 
-from bayesvm.vectors.newton import FLAT, PenalisedProbit, largest_rate
+from bayesvm.vectors.newton import FLAT, PenalisedLikelihood, largest_rate
 from bayesvm.vectors.pcvm_laplace import convex_model, fit
 
 
@@ -32,7 +32,7 @@ def norm(A, y, weight):
 def with_precision(A, y, c, rate, alpha):
     """A rate and precisions of the weights, and a nearly flat bias."""
     t = np.append(np.full(alpha.size, rate), 0.0)
-    return PenalisedProbit(A, y, c, t, np.append(alpha, FLAT))
+    return PenalisedLikelihood(A, y, c, t, np.append(alpha, FLAT))
 
 
 @settings(max_examples=500, deadline=None)
@@ -162,7 +162,7 @@ def test_the_penalty_is_that_of_its_matrix():
     h = p.local(A @ x).h
     assert_allclose(p.of(kept).curvature(h), p.curvature(h)[np.ix_(kept, kept)], atol=1e-14)
     diagonal = with_precision(A, y, c, 0.4, np.linspace(0, 1, 12))
-    square = PenalisedProbit(A, y, c, diagonal.t, np.diag(diagonal.Q))
+    square = PenalisedLikelihood(A, y, c, diagonal.t, np.diag(diagonal.Q))
     assert diagonal.value(x) == pytest.approx(square.value(x), rel=1e-14)
     assert_allclose(diagonal.gradient(x), square.gradient(x), atol=1e-13)
     assert_allclose(diagonal.curvature(h), square.curvature(h), atol=1e-14)
@@ -171,7 +171,7 @@ def test_the_penalty_is_that_of_its_matrix():
 def test_free_coefficients_have_either_sign():
     A, y, c = problem(30, 7)
     A = np.column_stack([A[:, :2] * y[:2], -A[:, 2:3] * y[2], np.ones(30)])
-    p = PenalisedProbit(A, y, c, np.zeros(4), np.full(4, 0.5), signed=False)
+    p = PenalisedLikelihood(A, y, c, np.zeros(4), np.full(4, 0.5), signed=False)
     x, _ = p.newton(np.zeros(4), 1e-14)
     assert x.min() < 0 < x.max()
     assert np.abs(p.gradient(x)).max() < 1e-6

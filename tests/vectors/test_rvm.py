@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import approx_fprime, minimize
+from scipy.special import log_expit
 from tests.papers import chen
 
+from bayesvm.likelihoods import Logistic
 from bayesvm.vectors import rvm
 from bayesvm.vectors.newton import FLAT
 
@@ -38,6 +41,53 @@ def test_mode_and_evidence_are_those_of_the_transcript():
     assert mode.evidence == pytest.approx(
         chen.relevance_evidence(C, y, np.append(alpha, FLAT)), abs=1e-8
     )
+
+
+def test_the_logistic_mode_and_evidence_by_brute_force():
+    """Mode by quasi-Newton from zero, Hessian by differences of the plain log posterior."""
+    Phi, y, c = problem(30, 0, weighted=True)
+    alpha = np.array([0.5, 2.0, 1.0])
+    full = np.full(30, np.inf)
+    full[[3, 8, 20]] = alpha
+    columns = rvm.Columns(Phi, y, c, bias=0.2, likelihood=Logistic())
+    mode = columns.mode(rvm.Start(full, np.zeros(31)))
+    C, P = np.column_stack([Phi[:, [3, 8, 20]], np.ones(30)]), np.append(alpha, 0.2)
+
+    def log_joint(theta):
+        prior = 0.5 * np.log(P / (2 * np.pi)).sum() - 0.5 * (P * theta**2).sum()
+        return c @ log_expit(y * (C @ theta)) + prior
+
+    def slope(theta):
+        return approx_fprime(theta, log_joint, 1e-6)
+
+    got = mode.at.theta[[3, 8, 20, -1]]
+    assert_allclose(got, minimize(lambda t: -log_joint(t), np.zeros(4), tol=1e-10).x, atol=1e-5)
+    H = np.stack([(slope(got + d) - slope(got - d)) / 2e-3 for d in 1e-3 * np.eye(4)])
+    assert_allclose(mode.precision, -H, atol=1e-3)
+    # exact precision of the Gaussian at the mode, from the closed form of the curvature
+    p = 1 / (1 + np.exp(-C @ got))
+    Q = (C * (c * p * (1 - p))[:, None]).T @ C + np.diag(P)
+    laplace = log_joint(got) + 2 * np.log(2 * np.pi) - 0.5 * np.linalg.slogdet(Q)[1]
+    assert mode.evidence == pytest.approx(laplace, abs=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_logistic_machine_by_either_solver(seed):
+    """Evidence rises, both ends are level, and precisions solve MacKay's equation."""
+    Phi, y, c = problem(80, seed, width=0.7)
+    columns = rvm.Columns(Phi[:, :6], y, c, likelihood=Logistic())
+    one = rvm.sequential(columns, tol=1e-9)
+    other = rvm.em(columns, tol=1e-9, max_iter=20000)
+    assert np.diff(one.path).min() >= 0
+    assert one.value == pytest.approx(other.value, abs=0.02)
+    assert set(one.columns) <= set(other.columns)
+    C = np.column_stack([Phi[:, other.columns], np.ones(80)])
+    p = 1 / (1 + np.exp(-C @ other.mean))
+    alpha = np.diag(other.precision - C.T @ np.diag(p * (1 - p)) @ C)[:-1]
+    variance = np.diag(np.linalg.inv(other.precision))[:-1]
+    large = alpha < 1e3  # the others are on their way out
+    wanted = (1 - alpha * variance) / other.mean[:-1] ** 2
+    assert_allclose(alpha[large], wanted[large], rtol=0.01)
 
 
 def test_weights_are_copies():

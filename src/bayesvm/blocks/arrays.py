@@ -16,16 +16,21 @@ from ..core.types import Array, Block, Rows
 
 PIECE = 2**20  # labels looked at in one go
 CACHE_BYTES = 2**21  # a block's columns should fit a core's share of the cache
+# unless there are many: threads that take turns at Python's lock need long calls.  A fit has so
+# many blocks then, more than cores, of at most so many bytes
+PARTS, MOST_BYTES = 64, 2**24
 
 
-def block_rows(K: int, wide: int = 0, least: int = 0, sums: int = 2) -> int:
+def block_rows(K: int, wide: int = 0, least: int = 0, sums: int = 2, n: int = 0) -> int:
     """Rows per block: columns in cache, but enough rows that adding S up costs little.
 
     Sums over groups are ``wide``; the K columns take ``least`` bytes or more.  There are ``sums``
-    rows for each column of S.
+    rows for each column of S.  Blocks of very many rows ``n`` are larger; the number of threads has
+    no part in it, so that sums over blocks do not depend on it.
     """
     W = max(K, wide, 1)
-    return max(CACHE_BYTES // (8 * W), sums * W, 64, least // (8 * max(K, 1)))
+    long = min(n // PARTS, MOST_BYTES // (8 * W))
+    return max(CACHE_BYTES // (8 * W), sums * W, 64, least // (8 * max(K, 1)), long)
 
 
 @dataclass(frozen=True, eq=False)

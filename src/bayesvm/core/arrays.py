@@ -64,6 +64,11 @@ def of(x: Any) -> Any:
     return np if is_numpy(x) else compat.array_namespace(inner(x))
 
 
+def functions(x: Any) -> Any:
+    """The namespace of an array's functions: NumPy also for rows that are not known yet."""
+    return np if is_symbolic(x) else of(x)
+
+
 def is_symbolic(x: Any) -> bool:
     """Whether an array stands for rows that are not known yet, see :mod:`bayesvm.export`."""
     return getattr(inner(x), "is_symbolic", False)
@@ -86,6 +91,16 @@ def like(x: Any, rows: Any) -> Any:
     return xp.asarray(np.ascontiguousarray(x), dtype=dtype, device=compat.device(numbers))
 
 
+def sent(held: dict[Any, Any], name: str, x: Any, rows: Any) -> Any:
+    """``like(x, rows)``, which is held for the next rows on the same device."""
+    if is_numpy(rows) or is_symbolic(rows):  # a graph has constants of its own
+        return like(x, rows)
+    key = (name, str(rows.dtype), str(compat.device(inner(rows))))
+    if key not in held:
+        held[key] = like(x, rows)
+    return held[key]
+
+
 def index(x: Array, rows: Any) -> Any:
     """Whole numbers, codes of groups, where ``rows`` are."""
     if is_numpy(rows):
@@ -105,10 +120,14 @@ def pick(x: Any, rows: Any) -> Any:
     """Chosen rows; ``rows`` are whole numbers, in NumPy or where ``x`` is."""
     if isinstance(x, Composite):
         return x.mapped(lambda each: pick(each, rows))
+    if isinstance(x, np.ndarray) and x.flags.c_contiguous and isinstance(rows, np.ndarray):
+        return np.take(x, rows, axis=0) if rows.dtype.kind in "iu" else x[rows]
     if not is_foreign(x):
         return x[rows]
     xp = compat.array_namespace(x)
-    return xp.take(x, xp.asarray(rows, device=compat.device(x)), axis=0)
+    rows = xp.asarray(rows, device=compat.device(x))
+    # the other way looks for negative numbers first
+    return x[rows] if compat.is_torch_array(x) else xp.take(x, rows, axis=0)
 
 
 def part(x: Any, rows: slice) -> Any:
@@ -189,7 +208,10 @@ def one_against_rest(codes: Any, n_classes: int, kind: Any = np.float64) -> Iter
     """
     for j in [1] if n_classes == 2 else range(n_classes):
         if not is_foreign(codes):
-            yield np.where(codes == j, kind(1), kind(-1))
+            y = (codes == j).astype(kind)
+            y *= 2
+            y -= 1
+            yield y
         else:
             xp = compat.array_namespace(codes)
             yield 2.0 * xp.astype(codes == j, xp.float64) - 1.0
@@ -237,6 +259,51 @@ def through_upper(C: Any, F: Any) -> Iterator[tuple[slice, Any]]:
     for first in range(0, K, PANEL):
         some = slice(first, min(first + PANEL, K))
         yield some, C[:, : some.stop] @ F[: some.stop, some]
+
+
+def as_it_is(x: Any) -> Any:
+    """An array where it is."""
+    return x
+
+
+def diagonal(A: Any) -> Any:
+    """The diagonal of a matrix."""
+    return np.diag(A) if is_numpy(A) else of(A).linalg.diagonal(A)
+
+
+def add_to_diagonal(A: Any, x: Any) -> None:
+    """Add a number to the diagonal of a matrix, which is changed."""
+    if is_numpy(A):
+        A[np.diag_indices_from(A)] += x
+    else:
+        xp = of(A)
+        A += x * xp.eye(A.shape[0], dtype=A.dtype, device=compat.device(A))
+
+
+def lower_factor(A: Any) -> Any:
+    """The Cholesky factor of a matrix on a device; LinAlgError where there is none."""
+    if compat.is_torch_array(A):
+        import torch
+
+        L, failed = torch.linalg.cholesky_ex(A)
+        if int(failed):
+            raise np.linalg.LinAlgError("the matrix is not positive definite")
+        return L
+    L = of(A).linalg.cholesky(A)
+    if not bool(of(A).all(of(A).isfinite(L))):  # CuPy raises nothing
+        raise np.linalg.LinAlgError("the matrix is not positive definite")
+    return L
+
+
+def lower_inverse(L: Any) -> Any:
+    """The inverse of a lower triangle on a device."""
+    xp = of(L)
+    if not compat.is_torch_array(L):
+        return xp.linalg.inv(L)
+    import torch
+
+    eye = torch.eye(L.shape[0], dtype=L.dtype, device=L.device)
+    return torch.linalg.solve_triangular(L, eye, upper=False)
 
 
 def dot(A: Any, B: Any) -> float:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
+from ..compiled import loops, pays, plain
 from ..core import arrays
 from ..core.types import Array, Block, Columns, Design, Engine
 from ..gaussian.columns import Centred
@@ -232,12 +233,28 @@ class Spread:
         return np.ldexp(self.mean, self.power), np.ldexp(sd, self.power)
 
 
+def _fast_spread(block: Block) -> Spread:
+    """The same by compiled loops, where entries are numbers of ordinary size."""
+    X, fast = plain(arrays.inner(block.X)), loops("columns")
+    c = np.ascontiguousarray(block.c, dtype=float)
+    n = float(c.sum())
+    if X is not None and fast is not None and n > 0:
+        most, mean, shift, square = np.zeros((4, X.shape[1]))
+        fast.largest(X, most)
+        if not _powers_of(most).any():
+            fast.column_sums(X, c, n, mean, shift, square)
+            if not np.isnan(square).any():
+                return Spread(n, mean + shift, square, np.zeros(X.shape[1], dtype=int))
+    return _spread(block)
+
+
 def _spread(block: Block) -> Spread:
     """Moments of a block; missing entries (NaN) are left out."""
     X, c = arrays.inner(block.X), block.c
     n: Any = float(arrays.total(c))
     if n > 0 and arrays.is_numpy(X) and not sparse.issparse(X):
-        found = _plain_spread(arrays.double(X), c, n)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = _plain_spread(arrays.double(X), c, n)
         if found is not None:
             return found
     power = _powers(X)
@@ -312,6 +329,10 @@ def _powers(X: Any) -> Array:
             largest = np.fmax.reduce(np.abs(X), axis=0, initial=0.0)
     else:
         largest = arrays.to_numpy(arrays.of(X).max(abs(X), axis=0))
+    return _powers_of(largest)
+
+
+def _powers_of(largest: Array) -> Array:
     power = np.frexp(np.asarray(largest, dtype=float))[1]
     return np.where((largest > 0) & (np.abs(power) > SAFE), power, 0)
 
@@ -344,7 +365,8 @@ def column_moments(blocks: Any, engine: Engine) -> tuple[Array, Array, Array]:
 
     A column is constant if its spread is rounding error of its level, or has underflowed.
     """
-    mean, sd = engine.sum(_spread, blocks).moments()
+    many = not blocks.remote and pays(blocks.n, blocks.width)
+    mean, sd = engine.sum(_fast_spread if many else _spread, blocks).moments()
     return mean, sd, (sd <= 1e-12 * np.abs(mean)) | (sd < np.finfo(float).tiny)
 
 

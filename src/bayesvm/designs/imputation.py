@@ -64,22 +64,22 @@ class Wishart:
     df: float
 
     @cached_property
-    def _factor(self) -> Array:
+    def factor(self) -> Array:
         return cholesky(self.scale, lower=True, check_finite=False)
 
     @cached_property
     def R(self) -> Array:
         eye = np.eye(self.mean.size)
-        out: Array = self.df * cho_solve((self._factor, True), eye, check_finite=False)
+        out: Array = self.df * cho_solve((self.factor, True), eye, check_finite=False)
         return 0.5 * (out + out.T)
 
     def vector(self) -> Array:
         """Mean and scale; the covariance of the mean is left to the next update."""
-        return np.concatenate([self.mean, FullCovariance(self._factor).vector()])
+        return np.concatenate([self.mean, FullCovariance(self.factor).vector()])
 
     def restore(self, vector: Array) -> Wishart:
         d = self.mean.size
-        L = FullCovariance(self._factor).restore(vector[d:]).L
+        L = FullCovariance(self.factor).restore(vector[d:]).L
         return replace(self, mean=vector[:d], scale=L @ L.T)
 
     def times(self, Z: Array) -> Array:
@@ -149,7 +149,7 @@ class Unstructured:
 
     def bound(self, q: Wishart, sums: RowSums) -> float:
         n, d, nu = sums.n, q.mean.size, q.mean.size + self.extra_df
-        logdet = 2.0 * np.log(np.diag(q._factor)).sum()
+        logdet = 2.0 * np.log(np.diag(q.factor)).sum()
         of_mean = (
             np.linalg.slogdet(q.mean_cov)[1]
             - (q.mean @ q.mean + np.trace(q.mean_cov)) / self.mean_variance

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import reduce
 from importlib import import_module
@@ -25,8 +26,9 @@ class Gpu(Serial):
     """Process blocks on a device; those on the host are sent to it, one at a time.
 
     Columns are computed in float64, kept and multiplied in the precision ``dtype``, and summed in
-    float64 on the device; the results are as large as the model.  Variational Bayes only: a sampler
-    draws on the host.
+    float64 on the device; the results are as large as the model.  Products of matrices in float32
+    are made by tensor cores (TF32).  Kernels are tuned and links are fitted on the device in
+    float64.  Variational Bayes only: a sampler draws on the host.
 
     Parameters
     ----------
@@ -122,7 +124,25 @@ class Gpu(Serial):
         return (_home(fn(self._move(b))) for b in blocks)
 
     def sum(self, fn: Callable[[Block], Any], blocks: Iterable[Block]) -> Any:
-        return _home(reduce(add, (fn(self._move(b)) for b in blocks)))
+        with self._tensor_cores():
+            return _home(reduce(add, (fn(self._move(b)) for b in blocks)))
+
+    @contextmanager
+    def _tensor_cores(self) -> Iterator[None]:
+        """Let torch round the factors of float32 products of matrices to eleven bits.
+
+        Those are S and variances of f.  Gradients, by which the mean is found, are products with
+        vectors and are not rounded; errors of variances average out over rows.
+        """
+        if self.backend != "torch" or not self.device.startswith("cuda"):
+            yield
+            return
+        flags = import_module("torch").backends.cuda.matmul
+        before, flags.allow_tf32 = flags.allow_tf32, True
+        try:
+            yield
+        finally:
+            flags.allow_tf32 = before
 
 
 def _home(x: Any) -> Any:

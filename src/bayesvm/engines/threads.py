@@ -110,6 +110,13 @@ def _limit(libraries: list[Any], limits: list[int]) -> list[int]:
 one_blas_thread = _OneThread()
 
 
+def openmp_threads(workers: int | None) -> AbstractContextManager[Any]:
+    """So many threads at most for what this thread runs by OpenMP; ``None`` changes nothing."""
+    if workers is None:
+        return nullcontext()
+    return ThreadpoolController().limit(limits=workers, user_api="openmp")
+
+
 def blas_threads(K: int, form: str = "dense") -> AbstractContextManager[None]:
     """One thread for BLAS where K-sized algebra is too small to share.
 

@@ -148,6 +148,12 @@ def choose_likelihood(value: Any, scheme: Any, more: Mapping[str, Any] = NO_MORE
             f"{type(likelihood).__name__} is a likelihood of numbers, not of labels; BayesianSVR "
             "fits it."
         )
+    together = is_sampler(scheme) and getattr(likelihood, "gamma", None) is None
+    if isinstance(likelihood, SkewedLaplace) and likelihood.gamma0 is None and not together:
+        raise ValueError(
+            "SkewedLaplace(gamma0=None) is drawn by inference='gibbs', together with "
+            "gamma=None; give gamma0 a number."
+        )
     if is_sampler(scheme) and not likelihood.implements("draw"):
         raise ValueError(f"{type(likelihood).__name__} has no draw(), which Gibbs needs.")
     if scheme.is_tight and not likelihood.implements("tight"):

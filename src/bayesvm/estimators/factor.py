@@ -12,15 +12,13 @@ from sklearn.utils import check_array
 from sklearn.utils._set_output import _wrap_data_with_container
 
 from ..core.types import Array
-from ..engines.threads import blas_threads
-from ..factors.sheet import ColumnScale, Sheet
 from ..inference.progress import Progress
 from ..inputs import reading
 from ..inputs.labels import whole
 from ..machines.fit import Fit
 from ..reports.factors import FactorReport
 from .base import BayesianClassifier
-from .factor_fit import learn_machines, merged, prepare
+from .factor_fit import choose_columns, cross_fitted, learn_table, merged, prepare
 
 
 class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClassifier):  # type: ignore[misc]
@@ -68,9 +66,13 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
     joint : bool, default=True
         ``False`` is the two-step procedure, for comparison: factors from the columns alone, then
         the machine on their scores.
-    label_weight : float, default=1.0
-        How often each label counts.  Raising it to make up for many columns moves training scores
-        to fit labels and does not help new rows.
+    columns : {"auto", "all"} or int, default="auto"
+        How many columns the factors are of: so many that differ most between the classes (by the
+        share of their variance that is between classes), or all.  ``"auto"``: all, unless there
+        are more columns than rows and five folds predict rows left out better with 10, 30, 100, 300
+        or 1000 of them, by more than a standard error.  Columns are chosen anew in every fold,
+        and probabilities are calibrated on the rows left out.  Factors of few columns among
+        thousands cannot be found without the labels.
     intercept_scale : float, optional
         Prior standard deviation of the intercept, the level of f; 3 if not given.
     missing : {"auto", "error"}, default="auto"
@@ -98,11 +100,18 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         Number of factors of each machine: ``n_factors``, or the rank of the table if that is less.
     loadings_, loadings_std_ : arrays of shape (n_features, n_factors)
         Posterior mean and standard deviation on the scale of the input; zero for columns that were
-        constant in training, which are left out.  Factors are ordered by the variance they explain;
+        constant in training or not chosen.  Factors are ordered by the variance they explain;
         the largest loading of each is positive.  The linear machine of more than two classes has
         separate factors for each class, one after another.
     noise_precision_ : array of shape (n_features,)
-        Of each column, on the scale of the input; infinite for constant columns.
+        Of each column, on the scale of the input; infinite for constant columns, NaN for columns
+        that the model does not have.
+    columns_ : array of int
+        Numbers of the columns of the model.
+    columns_loss_ : dict
+        Mean log loss of rows left out by number of columns tried, 0 for the shares of the classes;
+        empty if none was tried.  With more than two classes summed over them, each against the
+        rest.
     mean_, scale_ : arrays of shape (n_features,)
         Of the columns; the scale is one for constant columns and if columns are not standardised.
     factor_relevance_ : array of shape (n_factors,)
@@ -157,7 +166,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         coef_prior: Any = "fixed",
         nu: float | None = 1.0,
         joint: bool = True,
-        label_weight: float = 1.0,
+        columns: Any = "auto",
         intercept_scale: float | None = None,
         categorical: Any = "auto",
         missing: Any = "auto",
@@ -200,21 +209,23 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         with self._run() as run:
             data = self._read_training(X, y, sample_weight).weighted()
             data = data._replace(X=data.X.astype(float))
+            distinct = merged(data)
+            choice = choose_columns(settings, distinct)
             if settings.is_drawn:  # the scores of each copy of a row are drawn
                 at = np.repeat(np.arange(len(data.c)), whole(data.copies))
                 data = data._replace(c=data.c / data.copies, copies=np.ones_like(data.copies))
                 data = data.take(at)
             else:
-                data = merged(data)
-            columns = ColumnScale.of(data.X, data.copies, self.standardize, self._names())
-            sheet = Sheet.of(columns.scaled(data.X), data.copies)
-            c = self.label_weight * data.c
-            with blas_threads(sheet.n):
-                machines, parts, moments = learn_machines(settings, run, sheet, data, c)
-        self._report = FactorReport(parts, columns)
-        self._n_features_out = sum(part.loadings()[0].shape[1] for part in parts)
-        fit = Fit(machines, data.classes, data.masses, data.rows, run.stopped)
-        return self._keep(fit.judged(moments), data)
+                data = distinct
+            m = settings.n_columns if choice is None else choice.m
+            found = learn_table(settings, run, data, m, self._names())
+        if choice is not None:
+            found = cross_fitted(settings, found, choice, data.n_classes)
+        self.columns_loss_ = {} if choice is None else choice.losses
+        self._report = FactorReport(found.parts, found.columns)
+        self._n_features_out = sum(part.loadings()[0].shape[1] for part in found.parts)
+        fit = Fit(found.machines, data.classes, data.masses, data.rows, run.stopped)
+        return self._keep(fit.judged(found.moments), data)
 
     # ----- predictions
 
@@ -282,6 +293,9 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
     )
     noise_precision_ = property(
         attrgetter("_report.noise_precision"), doc="Noise precision of each column."
+    )
+    columns_ = property(
+        attrgetter("_report.columns.kept"), doc="Numbers of the columns of the model."
     )
     mean_ = property(attrgetter("_report.columns.mean"), doc="Means of the columns.")
     scale_ = property(attrgetter("_report.columns.scale"), doc="Scales of the columns.")

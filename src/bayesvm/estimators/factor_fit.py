@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,15 +14,17 @@ from ..core.arrays import one_against_rest
 from ..core.types import Array, Term
 from ..designs import Intercept
 from ..engines import Serial
+from ..engines.threads import blas_threads
 from ..factors.design import FactorScores
 from ..factors.fitted import LinearDraws, LinearFit, ProjectedScores
 from ..factors.learn import choose_size, fit_kernel
 from ..factors.loadings import FactorPrior, learn, rank
-from ..factors.sheet import Sheet
+from ..factors.sheet import ColumnScale, Sheet
 from ..inference import VB, Gibbs
 from ..inputs.labels import Training
 from ..inputs.parameters import is_among
 from ..likelihoods import Hinge
+from ..machines.calibration import fit_link, plain_link
 from ..machines.diagnostics import r_hat
 from ..machines.leave_one_out import Moments
 from ..machines.machine import AGREED, Machine
@@ -30,6 +33,7 @@ from ..priors import Fixed
 from ..priors.intercept import intercept_prior
 from ..processes.points import merge
 from . import choices as check
+from .factor_columns import Choice, choose, related, sizes_of
 from .run import Run
 
 CHAINS = {"linear": Gibbs(draws=600, burn_in=300, chains=2), "kernel": Gibbs(200, 100, 2)}
@@ -53,11 +57,17 @@ class Settings:
     def is_linear(self) -> bool:
         return bool(self.params["classifier"] == "linear")
 
+    @property
+    def n_columns(self) -> int | None:
+        """The number of columns asked for, if it is a number."""
+        columns = self.params["columns"]
+        return None if isinstance(columns, str) else int(columns)
+
     def n_factors(self, sheet: Sheet, prior: FactorPrior) -> int:
         K = self.params["n_factors"]
         if isinstance(K, str) and K == "auto":
             return choose_size(prior, sheet)
-        if not isinstance(K, Integral) or isinstance(K, bool) or int(K) < 1:
+        if not _is_count(K):
             raise ValueError(f"n_factors must be a whole number, 1 or more, or 'auto'; got {K!r}.")
         return min(int(K), rank(sheet))
 
@@ -102,7 +112,11 @@ def prepare(params: dict[str, Any]) -> Settings:
     likelihood = check.choose_likelihood(params["likelihood"], scheme, {"auto": Hinge()})
     check.choose_prior(params["coef_prior"], scheme, "coef_prior")
     check.choose_kernel(kernel, 1.0)
-    check.check_positive("label_weight", params["label_weight"], 1e-6, 1e6)
+    columns = params["columns"]
+    if not is_among(columns, ("auto", "all")) and not _is_count(columns):
+        raise ValueError(
+            f"columns must be 'auto', 'all' or a whole number, 1 or more; got {columns!r}."
+        )
     scale = params["intercept_scale"]
     if classifier == "kernel" and scale is not None:
         check.check_positive("intercept_scale", scale, 1e-6, 1e6)
@@ -110,6 +124,65 @@ def prepare(params: dict[str, Any]) -> Settings:
     if nu is not None:
         check.check_positive("nu", nu, 1e-6, 1e6)
     return Settings(params, scheme, likelihood, level)
+
+
+class Learned(NamedTuple):
+    """Machines, the factor models they belong to and their columns, moments at rows left out."""
+
+    machines: list[Any]
+    parts: list[Any]
+    columns: ColumnScale
+    moments: Moments | None
+
+
+def learn_table(
+    settings: Settings, run: Run, data: Training, m: int | None, names: Sequence[str] = ()
+) -> Learned:
+    """The model of all columns, or of the m that are most related to the labels."""
+    columns = ColumnScale.of(data.X, data.copies, settings.params["standardize"], names)
+    sheet = Sheet.of(columns.scaled(data.X), data.copies)
+    if m is not None and m < sheet.d:
+        columns = columns.only(related(sheet, data.codes, data.c, data.n_classes, m))
+        sheet = Sheet.of(columns.scaled(data.X), data.copies)
+    with blas_threads(sheet.n):
+        machines, parts, moments = learn_machines(settings, run, sheet, data, data.c)
+    return Learned(machines, parts, columns, moments)
+
+
+def choose_columns(settings: Settings, data: Training) -> Choice | None:
+    """How many columns, by variational fits to parts of the rows; ``None``: all."""
+    sizes = sizes_of(settings.params["columns"], data)
+    if not sizes:
+        return None
+    plain = settings.params | {"checkpoint": None, "callbacks": None, "verbose": 0}
+    if settings.is_drawn:
+        plain |= {"inference": "vb", "max_iter": None, "tol": None}
+        plain["nu"] = 1.0 if plain["nu"] is None else plain["nu"]
+    quick = prepare(plain)
+
+    def fitter(some: Training, m: int | None) -> Callable[[Array], tuple[Array, Array]]:
+        found = learn_table(quick, Run("FactorSVC", plain), some, m)
+
+        def moments(X: Array) -> tuple[Array, Array]:
+            each = (machine.moments(found.columns.scaled(X)) for machine in found.machines)
+            mean, v = zip(*each, strict=True)
+            return np.stack(mean, axis=1), np.stack(v, axis=1)
+
+        return moments
+
+    return choose(data, sizes, fitter)
+
+
+def cross_fitted(settings: Settings, found: Learned, choice: Choice, classes: int) -> Learned:
+    """Links fitted to rows that had no part in the choice of the columns, where one was made."""
+    if choice.m is None:
+        return found
+    codes, m, v, c = choice.moments
+    machines = found.machines
+    if plain_link(settings.params["probability"], settings.likelihood) is None:
+        each = zip(machines, one_against_rest(codes, classes), m.T, v.T, strict=True)
+        machines = [replace(one, link=fit_link(y, mj, vj, c)) for one, y, mj, vj in each]
+    return found._replace(machines=machines, moments=choice.moments)
 
 
 def learn_machines(
@@ -148,6 +221,10 @@ def learn_machines(
         return machines, [LinearFit(machine) for machine in machines], moments
     machines = [_judged(machine) for machine in machines]
     return machines, [LinearDraws(machine) for machine in machines], moments
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
 def merged(data: Training) -> Training:

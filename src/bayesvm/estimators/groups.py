@@ -110,7 +110,8 @@ def prior_of(value: Any, r: int, factor: str, scheme: Any) -> Any:
             f"{type(prior).__name__} cannot be the prior of the effects of {factor!r}: it has "
             "no variance of new groups. Use Ridge, Fixed or InverseWishart."
         )
-    if isinstance(prior, Fixed) and not np.all(np.asarray(prior.precision) > 0):
+    flat = isinstance(prior, Fixed) and not prior.is_blocked
+    if flat and not np.all(np.asarray(prior.precision) > 0):
         raise ValueError(
             f"Fixed({prior.precision!r}) cannot be the prior of the effects of {factor!r}: with a "
             "precision of 0 groups not seen would vary without bound. Give a precision above 0, "
@@ -118,8 +119,8 @@ def prior_of(value: Any, r: int, factor: str, scheme: Any) -> Any:
         )
     if prior.is_blocked and prior.size != r:
         raise ValueError(
-            f"InverseWishart(size={prior.size}) cannot be the prior of the effects of {factor!r}, "
-            f"which are {r} to a group; use InverseWishart({r})."
+            f"{type(prior).__name__} of size {prior.size} cannot be the prior of the effects of "
+            f"{factor!r}, which are {r} to a group; use InverseWishart({r})."
         )
     return prior
 

@@ -18,7 +18,7 @@ from ..designs.common import in_one_unit
 from ..designs.levelled import Levelled, levelled
 from ..designs.warped import warped
 from ..engines import Serial, Threads
-from ..engines.threads import blas_threads
+from ..engines.threads import blas_threads, one_blas_thread, openmp_threads
 from ..gaussian.covariances import covariance
 from ..gaussian.forms import sandwich
 from ..inference import EM, SVI, VB, Gibbs
@@ -69,11 +69,11 @@ from ..processes.points import (
     merge,
 )
 from ..processes.process import Gram, Labels, LowRank, Prior, Sites, fit_sites
-from ..processes.streamed import ROWS, guided, refine
+from ..processes.streamed import ROWS, guided, refine, refine_sites
 from ..processes.tune import Tuned, kernel_prior, tune
 from ..processes.whitened import Projected, Whitened
 from . import choices as check
-from .posing import choose_engine, in_blocks
+from .posing import choose_engine, in_blocks, is_fast, rows_of_blocks
 from .run import Run
 
 DISTANCES = ("auto", "rbf", "matern")  # kernels of the distance
@@ -151,8 +151,8 @@ class Settings:
         """
         guide = self.likelihood if self.likelihood.normalised else Logistic()
         whole, seed, found = replace(self, groups=None), int(rng.integers(2**32)), []
-        alike = whole.seen(points, seen.machines)
-        with blas_threads(len(points)):
+        alike = replace(whole.seen(points, seen.machines), place=seen.place)
+        with one_blas_thread():  # of few rows
             for settings, rows in ((self, seen), (whole, alike)):
                 kernel, search = Scaled(START, settings.start(rows.X)[0]), Search(watch)
                 few = rows.by_digits().thinned(FEW, np.random.default_rng(seed))
@@ -162,11 +162,18 @@ class Settings:
         return alike if found[1] - found[0] > NATS_AT_LEAST else None
 
     def tuned(
-        self, kernel: Any, seen: LabelledPoints, rng: np.random.Generator, **how: Any
+        self,
+        kernel: Any,
+        seen: LabelledPoints,
+        rng: np.random.Generator,
+        local: bool = True,
+        **how: Any,
     ) -> Tuned:
-        """The kernel with its parameters learned."""
+        """The kernel with its parameters learned; ``local`` is whether it may have a local part."""
         weighted = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
-        how["local"] = isinstance(self.params["kernel"], str) and self.params["kernel"] == "auto"
+        how["local"] = local and (
+            isinstance(self.params["kernel"], str) and self.params["kernel"] == "auto"
+        )
         return tune(self.rule or "", weighted, seen, self.likelihood, rng, **how)
 
     def link(self, moments: Moments) -> Softmax | None:
@@ -297,7 +304,8 @@ def prepare(
         settings.grows and len(met) > 0 and not in_stream,
     )
     some = seen.thinned(MOVED, rng) if moves else seen
-    with blas_threads(len(points)):
+    # matrices are of all rows where these are inducing points, else of a few hundred
+    with blas_threads(len(points) if len(points) <= ALL_ROWS else 0):
         if settings.rule is not None and met:
             how: dict[str, Any] = {"inducing": apart, "fitc": settings.fitc, "watch": watch}
             how["refine"] = improve if moves or (grows and not settings.is_precomputed) else None
@@ -464,8 +472,15 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     """Fit to rows that are read in blocks.
 
     Scaling takes one pass; kernel parameters and inducing points come from a sample; the posterior
-    takes a few passes more, begun where ever larger samples have led.
+    takes a few passes more, begun where ever larger samples have led.  Rows are shared between
+    threads, and BLAS has one in each: its own would wait for each other in the many small products
+    of the tuning.
     """
+    with one_blas_thread():
+        return _fit_blocks(data, settings, run)
+
+
+def _fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     params, scheme, rng = settings.params, settings.scheme, run.generator("places")
     if settings.rule == "sample" or settings.fitc:
         what = "approximation='fitc'" if settings.fitc else "tune='sample'"
@@ -491,6 +506,7 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
 
     each = arrays.one_against_rest(sample.codes, data.n_classes)
     seen = settings.seen(points, tuple(Labels(y, sample.c, sample.at, len(points)) for y in each))
+    seen = replace(seen, place=engine.place)
     if (other := settings.alike(inputs, sample.X)) is not None:
         taken = settings.in_one_unit(other.columns(sample.X), seen, rng, run)
         if taken is not None:
@@ -498,7 +514,9 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     some, moved = seen.thinned(MOVED, rng) if settings.moves else seen, None
 
     def design_of(kernel: Any) -> Whitened:
-        Z = settings.inducing(points, kernel, inputs, rng) if moved is None else moved
+        how = (rng, ALL_ROWS, engine.place)
+        with openmp_threads(getattr(engine, "workers", None)):  # k-means
+            Z = settings.inducing(points, kernel, inputs, *how) if moved is None else moved
         return Whitened(kernel, Z, inputs)
 
     def improve(kernel: Any, guide: Any, search: Any) -> Any:
@@ -507,28 +525,36 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
         if settings.moves:
             kernel, moved = settings.together(kernel, design_of(kernel).Z, some, guide, search)
             return kernel
-        model = whitened_model(design_of(kernel), settings.level, guide)
-        rows, place = blocks.take(rows_of_all_classes(codes, ROWS, rng)), engine
-        labels = arrays.to_numpy(rows.y)
+        design, rows = design_of(kernel), blocks.take(rows_of_all_classes(codes, ROWS, rng))
         if engine.on_device:
-            rows = replace(rows, X=engine.place(rows.X), c=engine.place(rows.c))
-            labels = engine.place(labels)
-        else:
-            rows, place = rows.on_host(), Threads(params["n_jobs"])
+            return refine_there(kernel, design.Z, rows, search, guide)
+        model, rows = whitened_model(design, settings.level, guide), rows.on_host()
+        place = Threads(params["n_jobs"])
         rows = replace(rows, size=block_rows(model.width - 1, 0, place.block_bytes))
         problem = guided(Problem(model, rows, place), guide)
-        each = arrays.one_against_rest(labels, data.n_classes)
+        each = arrays.one_against_rest(rows.y, data.n_classes)
         problems = [replace(problem, blocks=replace(rows, y=y)) for y in each]
-        return refine(kernel, problems, settings.extent(points), START, search)
+        return refine(kernel, problems, seen.extent, START, search)
 
-    with blas_threads(points.shape[0]):
-        if settings.rule is not None:
-            how: dict[str, Any] = {"per_column": named, "refine": improve, "watch": run}
-            kernel = settings.tuned(kernel, seen, rng, **how).kernel
-        if settings.moves:
-            moved = settings.settled(kernel, design_of(kernel).Z, some, run)
-        design = design_of(kernel)
-        design.check()
+    def refine_there(kernel: Any, Z: Array, rows: Any, search: Any, guide: Any) -> Any:
+        """The same by sites of the rows: algebra as large as the points is on the device too."""
+        X, at = inputs.columns(engine.place(rows.X)), np.arange(rows.n)
+        each = arrays.one_against_rest(engine.place(rows.y), data.n_classes)
+        c = engine.place(rows.c)
+        machines = tuple(Labels(y, c, at, rows.n, one_each=True) for y in each)
+        many = LabelledPoints(X, machines, settings.level, seen.extent)
+        return refine_sites(Prior(kernel, settings.level, Z), many, guide.tight, START, search)
+
+    if settings.rule is not None:
+        how: dict[str, Any] = {"per_column": named, "refine": improve, "watch": run}
+        how["in_blocks"] = True
+        # given points are too few for a local part; without one too few would be chosen
+        how["local"] = isinstance(params["n_inducing"], str)
+        kernel = settings.tuned(kernel, seen, rng, **how).kernel
+    if settings.moves:
+        moved = settings.settled(kernel, design_of(kernel).Z, some, run)
+    design = design_of(kernel)
+    design.check()
     # an exact mode needs more than a posterior
     dtype = "float64" if isinstance(scheme, EM) else "float32"
     dtype = dtype if engine.dtype == "auto" else engine.dtype
@@ -537,8 +563,10 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     if not isinstance(scheme, VB | SVI):
         level, gp = model.terms
         fitted = replace(model, terms=(level, gp._replace(design=Projected(design))))
-    blocks = cut(blocks.X, data.codes, blocks.c, block_rows(model.width, 0, engine.block_bytes))
-    problem = Problem(fitted, blocks, engine)
+    size = rows_of_blocks(engine, scheme, n, model.width)
+    blocks = cut(blocks.X, data.codes, blocks.c, size)
+    fast = is_fast(engine, blocks, model.width, scheme)
+    problem = Problem(fitted, blocks, engine, fast=fast)
     allowed = engine.available() if engine.memory is None else engine.memory
     plan = Plan(n, model.width, model.dtype, allowed)
     if params["verbose"]:

@@ -11,6 +11,7 @@ from sklearn.utils.metaestimators import available_if
 
 from ..core.types import Array, Term
 from ..designs import Intercept, fit_columns
+from ..engines.threads import blas_threads
 from ..inference import SVI
 from ..inference.progress import Progress
 from ..likelihoods import Logistic
@@ -235,7 +236,8 @@ class BayesianLinearSVC(BayesianClassifier):
             machines = missing.attached(machines, problem, data.X)
         self._stream = None
         fit = Fit(machines, data.classes, data.masses, data.rows, run.stopped, **joint)
-        return self._keep(fit.judged(moments, None if missing else np.inf), data)
+        with blas_threads(problem.model.width, problem.form):
+            return self._keep(fit.judged(moments, None if missing else np.inf), data)
 
     def _problem(
         self, X: Any, c: Array, parts: check.Parts, copies: Array | float = 1.0

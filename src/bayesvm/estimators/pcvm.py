@@ -47,6 +47,7 @@ class PCVC(BayesianClassifier):
     weight_prior : "laplace", "power" or bayesvm.vectors.Power, default="laplace"
         The one-sided prior of weights.  ``"power"`` is that of the paper, ``Power()``:
         :math:`p(w) \propto |w|^{-(2c+1)}`, sparser, with local maxima, so several starts are tried.
+        The object also has the paper's Student prior and its prior of the bias.
     rate : float, optional
         The rate :math:`\tau`, which then alone leaves vectors out; chosen if not given.
     norm_penalty : float, optional
@@ -179,9 +180,12 @@ class PCVC(BayesianClassifier):
         return Power() if self.weight_prior == "power" else None
 
     def _idle(self) -> dict[str, str]:
-        if self._power() is not None:
+        if (power := self._power()) is not None:
             names = ("rate", "norm_penalty", "selection")
-            return dict.fromkeys(names, "under weight_prior='power'")
+            idle = dict.fromkeys(names, "under weight_prior='power'")
+            if power.bias_shape is not None:
+                idle["intercept_scale"] = "where the prior has a bias_shape"
+            return idle
         why = "under weight_prior='laplace', a convex problem; 'power' uses such settings"
         idle = dict.fromkeys(("max_iter", "tol"), why)
         if self.rate is not None:

@@ -9,7 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from ..blocks import block_rows, cut
+from ..compiled import pays
 from ..core.arrays import inner
+from ..core.precision import Blocked, flat
 from ..engines import Dask, Gpu, Serial, Threads
 from ..inference import EM, SVI, VB, Gibbs
 from ..inputs.reading import is_source, kind_of
@@ -73,7 +75,18 @@ def in_blocks(
         if not (isinstance(rows, np.ndarray) and rows.nbytes > engine.available()):
             X, c = engine.place(X), engine.place(c)  # else block by block
     y = np.broadcast_to(0.0, (X.shape[0],)) if y is None else y
-    return engine, cut(X, y, c, block_rows(K, wide, engine.block_bytes))
+    return engine, cut(X, y, c, rows_of_blocks(engine, scheme, X.shape[0], K, wide))
+
+
+def rows_of_blocks(engine: Any, scheme: Any, n: int, K: int, wide: int = 0) -> int:
+    """Rows per block of a fit to n rows; the draws of a sampler depend on it, so its rule stays."""
+    return block_rows(K, wide, engine.block_bytes, n=0 if isinstance(scheme, Gibbs) else n)
+
+
+def is_fast(engine: Any, blocks: Any, K: int, scheme: Any) -> bool:
+    """Whether passes over rows are by compiled loops."""
+    here = not engine.on_device and not blocks.remote
+    return here and isinstance(scheme, VB) and pays(blocks.n, K)
 
 
 def pose(model: Model, blocks: Any, engine: Any, scheme: Any, covariance: str = "auto") -> Problem:
@@ -82,8 +95,15 @@ def pose(model: Model, blocks: Any, engine: Any, scheme: Any, covariance: str = 
     form = form_of(model, blocks.n, scheme, covariance, is_sparse)
     if model.has_gates:
         model = model.sized(blocks.weight)
-    if form == "factored" and np.any(model.precision(model.init()) == 0):
+    P = model.precision(model.init())
+    if form == "factored" and flat(P, np.ones(model.width, bool)):
         form = "dense"  # the dual form divides by prior precisions
+    if form == "diagonal" and isinstance(P, Blocked):
+        raise ValueError(
+            "a prior with a precision matrix is for fits that keep the covariance of all "
+            "coefficients, up to 5,000 columns (1,000 sparse ones); give one precision per column, "
+            "or leave out covariance='diagonal'."
+        )
     if not tunable(model, form, scheme):
         model = closed(model)
     tight = isinstance(scheme, VB) and (scheme.is_tight or climbs_tight(model, scheme))
@@ -93,7 +113,8 @@ def pose(model: Model, blocks: Any, engine: Any, scheme: Any, covariance: str = 
     single = engine.dtype == "float32" and form in ("dense", "arrow") and not model.is_latent
     model = replace(model, dtype="float32") if single else model
     blocks = replace(blocks, size=blocks.n) if form == "factored" else blocks
-    problem = Problem(model, blocks, engine, form)
+    fast = is_fast(engine, blocks, model.width, scheme)
+    problem = Problem(model, blocks, engine, form, fast=fast)
     # the factored form keeps its columns; sparse columns are joined with the intercept's once
     keep = (is_sparse or form == "factored") and not blocks.ready
     return problem.assembled() if keep else problem

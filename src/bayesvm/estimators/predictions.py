@@ -45,7 +45,7 @@ def in_blocks(model: Any, X: Any, visit: Callable[[Any], Pair], on_host: bool = 
         how = "auto" if is_among(how, ("gpu",)) or isinstance(how, Gpu) else how
     n, K = X.shape[0], model.machines_[0].model.width
     engine, none = choose_engine(how, X, K, model.n_jobs), np.broadcast_to(0.0, (n,))
-    blocks = cut(X, none, none, block_rows(K, 0, engine.block_bytes))
+    blocks = cut(X, none, none, block_rows(K, 0, engine.block_bytes, n=n))
     with blas_threads(K):
         parts = list(engine.collect(lambda b: visit(b.X), blocks))
     return np.concatenate([a for a, _ in parts]), np.concatenate([b for _, b in parts])

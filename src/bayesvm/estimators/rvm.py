@@ -8,9 +8,13 @@ from typing import Any
 from ..inference.progress import Progress
 from ..inputs import reading
 from ..inputs.parameters import is_among
+from ..likelihoods import Logistic, Probit
 from ..vectors import rvm
 from . import vectors
 from .base import BayesianClassifier
+from .choices import choose
+
+LIKELIHOODS = {"probit": Probit(), "logistic": Logistic()}
 
 
 class RVC(BayesianClassifier):
@@ -37,6 +41,9 @@ class RVC(BayesianClassifier):
         ``"sequential"`` adds, re-estimates and deletes one vector at a time (Tipping & Faul 2003),
         from none and from up to 100 that span the others, and takes the end of more evidence;
         ``"em"`` begins with all and prunes (Tipping 2001), which is what Chen et al. compare with.
+    likelihood : {"probit", "logistic"} or an object of these, default="probit"
+        :math:`\Phi(yf)`, which Chen et al. use, or Tipping's :math:`1/(1 + e^{-yf})`; they differ
+        little.
     tune : bool, default=True
         Learn the length scales, by the evidence of a logistic Gaussian process with the same
         kernel.  (That of the machine itself, with a precision for every weight, prefers scales that
@@ -54,8 +61,8 @@ class RVC(BayesianClassifier):
         Centre and scale columns inside; length scales are then in units of a column's spread.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities: three numbers fitted on held-out rows (leave-one-out
-        moments where nothing is tuned), or the model's own :math:`\Phi(m/\sqrt{1+v})`, by either of
-        the other names.
+        moments where nothing is tuned); the likelihood averaged over f; or
+        :math:`\Phi(m/\sqrt{1+v})`, the same where the likelihood is probit.
     intercept_scale : float, optional
         Prior standard deviation of the bias; 1e4, nearly flat, by default.
     max_iter, tol : int and float, optional
@@ -114,6 +121,7 @@ class RVC(BayesianClassifier):
         kernel: Any = "rbf",
         *,
         solver: str = "sequential",
+        likelihood: Any = "probit",
         tune: bool = True,
         n_folds: int = 5,
         n_candidates: Any = "auto",
@@ -164,6 +172,7 @@ class RVC(BayesianClassifier):
             The fitted estimator.
         """
         vectors.check_settings(self.get_params(deep=False), {"solver": rvm.SOLVERS})
+        likelihood = choose("likelihood", self.likelihood, LIKELIHOODS, Probit, Logistic)
         reading.check_served(X, "RVC")
         run = self._run()
         data = self._read_training(X, y, sample_weight)
@@ -178,11 +187,12 @@ class RVC(BayesianClassifier):
                 task.rng,
                 n_folds=self.n_folds if self.tune and self.probability == "calibrated" else 0,
                 bias=task.bias_precision,
+                likelihood=likelihood,
                 solver=self.solver,
                 max_iter=1000 if self.max_iter is None else self.max_iter,
                 tol=1e-3 if self.tol is None else self.tol,
             )
-        fit, attributes = task.result(found, "log_evidence")
+        fit, attributes = task.result(found, "log_evidence", likelihood)
         self.__dict__.update(attributes)
         return self._keep(fit, task.training)
 

@@ -307,7 +307,7 @@ class Stream:
         if problem.past is None and np.ptp(problem.blocks.y) == 0:
             machine = _unmet(problem, weight)
             return machine, problem.moments(machine.state.coef)
-        machine, problem = find_posterior(problem, scheme, self.rng, self.states[j])
+        machine, problem, _ = find_posterior(problem, scheme, self.rng, self.states[j])
         left_out = machine.posterior.left_out(problem)
         link = plain_link(probability, problem.model.likelihood)
         if link is None:

@@ -24,7 +24,7 @@ from ..inputs.labels import Training
 from ..inputs.parameters import SWITCH, Rule, check_rule, is_among, warn
 from ..kernels import Scaled, with_columns, with_groups
 from ..kernels.precomputed import check_square, skew
-from ..likelihoods import Probit
+from ..likelihoods import Likelihood
 from ..machines.calibration import ProbitLink, fit_link, plain_link
 from ..machines.fit import Fit
 from ..machines.leave_one_out import Moments
@@ -39,6 +39,7 @@ from ..reports.tables import Draws
 from ..reports.vectors import VectorReport
 from ..vectors.candidates import MergedRows, choose_candidates, has_length_scale, tune_kernel
 from ..vectors.journal import Journal
+from ..vectors.newton import PROBIT
 from ..vectors.sparse import Found
 from . import choices as check
 from .predictions import draw_f
@@ -162,7 +163,9 @@ class VectorTask:
         how = (self.rows, self.run.params["standardize"], self.rng, journal)
         return tune_kernel(self.kernel, self.per_column, *how)
 
-    def result(self, found: Found, objective: str) -> tuple[Fit, dict[str, Any]]:
+    def result(
+        self, found: Found, objective: str, likelihood: Likelihood = PROBIT
+    ) -> tuple[Fit, dict[str, Any]]:
         """A machine for each class, of its vectors among those of all; attributes of the vectors.
 
         Warns if a machine has no vectors.
@@ -174,7 +177,7 @@ class VectorTask:
         if self.inputs is not None:
             design = Basis(self.inputs, found.kernel, self.rows.points[self.rows.at[rows]])
         terms = (Term("bias", Intercept(), self.bias), Term("vectors", design, Fixed(1.0)))
-        model, machines = Model(terms, Probit()), []
+        model, machines = Model(terms, likelihood), []
         for sparse, held in zip(found.sparse, found.held, strict=True):
             columns = np.append(1 + np.searchsorted(used, sparse.columns), 0)
             coef = sparse.among(columns, 1 + used.size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -117,14 +117,15 @@ class Sheet:
 
 @dataclass(frozen=True, eq=False)
 class ColumnScale:
-    """Centre and scale of the columns of the input, and which of them vary.
+    """Centre and scale of the columns of the input, and which of them the factor model has.
 
-    A factor model has the columns that vary; loadings on the others are zero.
+    It has columns that vary; loadings on the others are zero.
     """
 
     mean: Array
     scale: Array  # one for constant columns
     varies: Array
+    kept: Array  # numbers of the columns of the model, all of which vary
     far: float  # cells further than this from the centre are moved nearer
 
     @staticmethod
@@ -145,22 +146,29 @@ class ColumnScale:
                 "Give columns that vary."
             )
         scale = np.where(~constant & standardize, spread, 1.0)
-        return ColumnScale(mean, scale, ~constant, FAR if standardize else RAW_FAR)
+        far = FAR if standardize else RAW_FAR
+        return ColumnScale(mean, scale, ~constant, np.flatnonzero(~constant), far)
+
+    def only(self, at: Array) -> ColumnScale:
+        """A model of some of its columns."""
+        return replace(self, kept=self.kept[at])
 
     def scaled(self, X: Array) -> Array:
-        """Columns that vary, centred and scaled."""
+        """Columns of the model, centred and scaled."""
         columns = Standardised(self.mean, self.scale, self.far).columns(X)
-        out: Array = columns[:, np.flatnonzero(self.varies)]
+        out: Array = columns[:, self.kept]
         return out
 
     def widened(self, A: Array) -> Array:
-        """Loadings ``(..., columns that vary, K)`` on the scale of the input, zero for others."""
+        """Loadings ``(..., columns kept, K)`` on the scale of the input, zero for others."""
         out = np.zeros((*A.shape[:-2], self.scale.size, A.shape[-1]))
-        out[..., self.varies, :] = A * self.scale[self.varies, None]
+        out[..., self.kept, :] = A * self.scale[self.kept, None]
         return out
 
     def precision(self, psi: Any) -> Array:
         """Noise precisions ``(..., n_features)`` on the scale of the input."""
         with np.errstate(over="ignore"):  # of columns in tiny units it may be too large a number
             found = np.asarray(psi)[..., None] / self.scale / self.scale
-        return np.where(self.varies, found, np.inf)
+        out = np.where(self.varies, np.nan, np.inf) + np.zeros_like(found)
+        out[..., self.kept] = found[..., self.kept]
+        return np.asarray(out)

@@ -22,7 +22,7 @@ from scipy.linalg.lapack import dtrtri
 from scipy.sparse.linalg import LinearOperator, cg
 
 from ..core import arrays
-from ..core.arrays import double, like, pick, through_upper
+from ..core.arrays import double, like, sent, through_upper
 from ..core.precision import (
     Precision,
     add_precision,
@@ -35,8 +35,6 @@ from ..core.types import Array, Columns, Covariance
 from .arrow import ArrowCovariance
 from .columns import Folded, scaled, squared
 from .forms import Bordered, Dense, Factored
-
-FAR = 3.0  # times the mean variance of f, beyond which a row is not sketched
 
 
 @dataclass(frozen=True)
@@ -65,26 +63,6 @@ class RootCovariance(Covariance):
 
 
 @dataclass(frozen=True)
-class Sketch(RootCovariance):
-    """A covariance of rank k whose quadratic forms are right on average.
-
-    The error of each is a share of about sqrt(2 / k); over many rows it averages out.  Rows that
-    have far more variance than others are computed exactly: their weights in S depend on it, and
-    S along them on their weights.
-    """
-
-    whole: FullCovariance
-
-    def quad(self, C: Columns) -> Array:
-        out = super().quad(C)
-        if arrays.is_numpy(out) and out.size:
-            far = np.flatnonzero(out > FAR * np.mean(out))
-            if far.size:
-                out[far] = self.whole.quad(pick(C, far))
-        return out
-
-
-@dataclass(frozen=True)
 class FullCovariance(Covariance):
     """Covariance held as the Cholesky factor of the precision, ``L L' = Sigma^-1``."""
 
@@ -103,16 +81,24 @@ class FullCovariance(Covariance):
         inverse: Array = dtrtri(self.L, lower=1)[0]
         return inverse.T
 
+    @cached_property
+    def _sent(self) -> dict[Any, Any]:
+        """The root on devices: blocks of rows are many, and it is large."""
+        return {}
+
     def quad(self, C: Columns) -> Array:
         if isinstance(C, Folded):
             return C.quad(self.root, upper=True)
-        parts = through_upper(C, like(self.root, C))
+        parts = through_upper(C, sent(self._sent, "root", self.root, C))
         return double(sum(arrays.squares(T) for _, T in parts))
 
-    def sketched(self, k: int) -> Sketch:
-        """A covariance of rank k whose quadratic forms are right on average."""
+    def sketched(self, k: int) -> RootCovariance:
+        """A covariance of rank k whose quadratic forms are right on average.
+
+        The error of each is a share of about sqrt(2 / k); over many rows it averages out.
+        """
         signs = np.random.default_rng(0).choice([-1.0, 1.0], (self.L.shape[0], k))
-        return Sketch(self.root @ (signs / np.sqrt(k)), self)
+        return RootCovariance(self.root @ (signs / np.sqrt(k)))
 
     def block(self, where: slice) -> Array:
         return self.root[where] @ self.root[where].T

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from ..core.tree import filled, leaves
 from ..core.types import Array
 from ..model.model import Latents, Model, Problem, States
 
-LIKELIHOOD = "likelihood"  # under which draws of its scale are kept
+LIKELIHOOD = "likelihood"  # under which draws of its scale and other numbers are kept
 PAIRS = 400  # draws kept for rows with latent entries
 
 
@@ -84,12 +84,12 @@ class Draws(NamedTuple):
     cells: Array | None = None  # of one chain: count, sum and sum of squares of latent entries
 
     def typical(self, problem: Problem) -> Problem:
-        """The problem with the scale of its likelihood, where that was drawn, at its mean."""
+        """The problem with the numbers of its likelihood, where they were drawn, at their means."""
         drawn = self.hyper.get(LIKELIHOOD)
         if drawn is None:
             return problem
-        scale = float(np.exp(np.log(drawn).mean()))
-        return problem.with_likelihood(problem.model.likelihood.with_scale(scale))
+        numbers = np.exp(np.log(drawn).mean(axis=(0, 1))).tolist()
+        return problem.with_likelihood(problem.model.likelihood.with_numbers(numbers))
 
     @classmethod
     def joined(cls, chains: list[Draws], start: Any) -> Draws:
@@ -174,7 +174,7 @@ class Record:
         self.pairs: list[Pair] = []
         self.cells: Array | None = None
         self.every = thin * -(-draws // max(1, PAIRS // chains))  # draws from one pair to the next
-        self.scales: list[float] = []  # of the likelihood, where drawn: one a sweep
+        self.scales: list[Sequence[float]] = []  # numbers of the likelihood, where drawn, a sweep
 
     @property
     def count(self) -> int:
@@ -202,7 +202,7 @@ class Record:
         """Keep the chances by which a sweep decided, the scale that it drew, and now and then its
         latent entries."""
         if at.likelihood is not None:
-            self.scales.append(at.likelihood.scale)
+            self.scales.append(at.likelihood.numbers)
         if self.t <= self.burn_in:
             return
         if at.latents:
@@ -232,7 +232,7 @@ class Record:
         hyper = {name: h[first:count] for name, h in self.hyper.items()}
         if self.scales:
             kept = self.scales[first :: self.thin][: count - first] or self.scales[-1:]
-            hyper[LIKELIHOOD] = np.array(kept)[:, None]
+            hyper[LIKELIHOOD] = np.array(kept)
         chance = self.chances / self.decided if self.decided else last.inclusion
         pairs = tuple(self.pairs) or ((last.pair,) if last.latents else ())
         theta, fit = self.theta[first:count], self.fit[first:count]
@@ -261,6 +261,6 @@ class Record:
         self.scales = held["scales"].tolist()
         for name, rows in self._rows().items():
             rows[...] = held[name]
-        likelihood = at.likelihood and at.likelihood.with_scale(self.scales[-1])
+        likelihood = at.likelihood and at.likelihood.with_numbers(self.scales[-1])
         found: Position = filled(at._replace(latents=(), likelihood=None), held, "at")
         return found._replace(likelihood=likelihood)

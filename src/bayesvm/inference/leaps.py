@@ -143,7 +143,8 @@ def tight_gaussian(problem: Problem, coef: Coef, P: Array, passes: int = 40) -> 
 def can_leap(problem: Problem) -> bool:
     """Whether likelihood and priors offer what leaps need; groups are too many, cells latent."""
     model = problem.model
-    proposes = all(t.prior.implements("propose") for t in model.terms)
+    priors = [t.prior for t in model.terms]
+    proposes = all(p.implements("propose") and not p.is_blocked for p in priors)
     plain = problem.form != "arrow" and not model.is_latent
     return plain and proposes and model.likelihood.implements("tight")
 

@@ -8,10 +8,13 @@ Groups with one effect each, :math:`u_g \sim N(0, \sigma^2)`, have likelihoods t
         \prod_{i \in g} p(y_i \mid a_i^\top\beta + z_i u)^{c_i}\, du,
 
 one-dimensional integrals which the trapezoidal rule does to many digits, with nodes that follow
-each group's integrand.  A Gaussian :math:`q(u_g)` cannot follow the skewed posterior of a group
-whose labels are all the same, and the variational bound then favours variances that are too small.
+each group's integrand: eleven of them for all but widely spread groups.  A Gaussian :math:`q(u_g)`
+cannot follow the skewed posterior of a group whose labels are all the same, and the variational
+bound then favours variances that are too small.
 
-The posterior of :math:`t = \log\sigma^2` is computed on an even grid.  At each of its points
+With many rows the mode of the coefficients and of :math:`t = \log\sigma^2` is found from growing
+samples of the rows.  The posterior of *t* is computed on an even grid, or, where many groups make
+it narrow, at three points as of Gauss-Hermite quadrature.  At each of these points
 :math:`\beta` has the Gaussian of Laplace's approximation, and the groups have the moments of the
 quadrature, linear in :math:`\beta`.  Mean and covariance of the mixture over the grid are those of
 :math:`\beta`, of each group, and between the two: the shape of an arrow.
@@ -23,14 +26,14 @@ Rue, Martino & Chopin (2009), section 3, for the grid.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy import sparse
 from scipy.interpolate import CubicSpline
-from scipy.special import logsumexp
 
 from ..core import arrays
 from ..core.distributions import LOG_2PI
@@ -41,26 +44,51 @@ from ..likelihoods.base import Derivatives
 from ..likelihoods.tight import Tight
 from ..model.model import Problem
 from .loop import State
+from .progress import Ascent, Progress, Watch, silent
 
 T = TypeVar("T")
 
-NODES = np.linspace(-1.0, 1.0, 25)  # of the trapezoidal rule
-TURN = 0.25  # width of the bend between nodes on either side of a mode
+FEWEST, MOST = 11, 25  # nodes of the trapezoidal rule
+APART = 1.3 / np.pi  # distance of nodes, as a share of that from the real axis to a singularity
+STEADY = 0.15  # change of t over which few nodes stay where integrands are
+TURN = 3.0  # width of the bend between nodes on either side of a mode, in their distances
 TAIL = 12.0  # nats by which an integrand falls to its first and last node
 MOST_ENTRIES = 2**25  # of columns that are gathered
 HELD = 2**17  # entries, rows times nodes, held at once: they should fit a core's cache
+MANY_ROWS = 20_000  # from here on a search begins with samples of rows
+GROWTH = 5  # each has so many times the rows of the one before,
+LEAST, EACH = 2_000, 100  # the first at least so many, and so many for each column;
+LARGE = 30  # if a group has more, of groups of up to so many, and of whole groups if not
 KINK = 0.5  # a likelihood with a kink is smoothed over so much of the distance of nodes
 ROUNDS = 50  # of Newton's method, at most
-LONGEST = 25.0  # nats that a step of it may promise; longer ones are cut
+LONGEST = 25.0  # nats that a step of it may promise, or, if that is more,
+SHARE = 1e-2  # so many for each row; longer ones are cut
 SMALL = 1e-4  # nats promised by the last step to the top,
-NEAR = 1e-3  # and by that at another point of the grid
+MANY_SMALL = 1e-2  # with many rows, whose curvature hardly changes over such a step,
+NEAR = 1e-3  # by that at another point of t,
+CLOSE = 1e-2  # by that to the mode of a group,
+ROUGH = 0.1  # and, for each coefficient, by that in a sample
 FEW = 0.02  # columns a row from which the variance of beta given the groups matters
-FLAT = 0.25  # least curvature of t that is believed
+FLAT, STEEPEST = 0.25, 1e12  # least and largest curvature of t that is believed
 RANGE = (-14.0, 10.0)  # of t
+LOOSE = 0.3  # standard deviation of t up to which no variational fit is needed as a start,
+NARROW = 0.05  # and up to which three points are enough:
+THREE, THREE_SHARES = np.sqrt(3.0) * np.arange(-1.0, 2.0), np.array([1.0, 4.0, 1.0]) / 6.0
+FAR = 4.5  # standard deviations from the outer two as far as quantiles of t may be
 SPACING = 1.0  # of the grid, in standard deviations of t
 DEPTH = 8.0  # nats below the top at which the grid ends,
 FURTHEST = (8.0, 4.0)  # or so far from it: under a heavy upper tail there would be no mean
 QUANTILES = 2000  # of the variance that are kept
+
+
+class Part(NamedTuple):
+    """Some groups, and matrices by which to sum over their rows."""
+
+    rows: slice
+    groups: slice
+    codes: Array  # of the rows, from zero
+    weights: Any  # sparse (G, n)
+    columns: Any  # sparse (G p, n), weights times the shared columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,30 +123,85 @@ class GroupRows:
         A, z, y, c = (np.asarray(x[order], dtype=float) for x in (A, z, y, c))
         return cls(A, z, y, c, codes[order], G, plain)
 
-    def parts(self) -> Iterator[tuple[slice, slice]]:
-        """Rows and groups, few at a time."""
-        ends = np.searchsorted(self.codes, np.arange(self.G + 1))
-        first, most = 0, max(1, HELD // NODES.size)
+    @cached_property
+    def parts(self) -> list[Part]:
+        """A few groups at a time."""
+        p, ends = self.A.shape[1], np.searchsorted(self.codes, np.arange(self.G + 1))
+        each, starts = np.arange(p, dtype=np.int32), np.arange(HELD, dtype=np.int32)
+        out, first, most = [], 0, HELD // FEWEST
         while first < self.G:
             last = max(first + 1, int(np.searchsorted(ends, ends[first] + most, "right")) - 1)
-            yield slice(int(ends[first]), int(ends[last])), slice(first, last)
+            rows, groups, G = slice(ends[first], ends[last]), slice(first, last), last - first
+            codes, c = (self.codes[rows] - first).astype(np.int32), self.c[rows]
+            n, at = codes.size, (codes[:, None] * np.int32(p) + each).ravel()
+            starts = starts if n < starts.size else np.arange(n + 1, dtype=np.int32)
+            A = self.A[rows] if np.all(c == 1.0) else c[:, None] * self.A[rows]
+            ones = sparse.csc_array((c, codes, starts[: n + 1]), shape=(G, n))
+            A = sparse.csc_array((A.ravel(), at, p * starts[: n + 1]), shape=(G * p, n))
+            out.append(Part(rows, groups, codes, ones, A))
             first = last
+        return out
 
-    def at(self, beta: Array, t: float, reach: Reach) -> Sums:
+    @cached_property
+    def scale(self) -> float:
+        """What distances of nodes are multiplied by to be in units of their largest."""
+        return float(np.max(np.abs(self.z))) / (APART * max(self.likelihood.strip, 1e-300))
+
+    def spread(self, v: Array) -> GroupRows:
+        """With a variance of beta given the groups."""
+        out = replace(self, v=v)
+        out.__dict__["parts"] = self.parts
+        return out
+
+    def sample(self, rows: float) -> GroupRows:
+        """About so many rows: some of all groups where these are large, and then some groups."""
+        n, rng = self.codes.size, np.random.default_rng(0)
+        sizes = np.bincount(self.codes, minlength=self.G)
+        step = np.ceil(sizes / max(LARGE, rows / self.G)).astype(np.intp)
+        first = np.cumsum(sizes) - sizes
+        keep = (np.arange(n) - first[self.codes]) % np.maximum(step, 1)[self.codes] == 0
+        keep &= (rng.random(self.G) < rows / np.count_nonzero(keep))[self.codes]
+        A, z, y, c = (x[keep] for x in (self.A, self.z, self.y, self.c))
+        names, codes = np.unique(self.codes[keep], return_inverse=True)
+        return GroupRows(A, z, y, c, codes, names.size, self.likelihood)
+
+    def modes(self, beta: Array, t: float) -> Reach:
+        """Where integrands are, by their modes and curvatures there."""
+        mode, curvature = np.zeros(self.G), np.empty(self.G)
+        longest = 2.0 / max(float(np.max(np.abs(self.z))), 1e-300)  # in units of f
+        for rows, groups, codes, _, _ in self.parts:
+            z, c, y, G = self.z[rows], self.c[rows], self.y[rows], groups.stop - groups.start
+            a, u = self.A[rows] @ beta, mode[groups]
+            for _ in range(ROUNDS):
+                local = self.likelihood.derivatives(y, a + z * u[codes])
+                slope = np.bincount(codes, c * z * local.g, G) - u * np.exp(-t)
+                bend = np.bincount(codes, c * z * z * local.h, G) + np.exp(-t)
+                step = slope / bend
+                u += np.clip(step, -longest, longest)
+                if np.all(step * slope < CLOSE):
+                    break
+            curvature[groups] = bend
+        wide = np.sqrt(2.0 * TAIL / curvature)
+        return Reach(mode - wide, mode, mode + wide)
+
+    def at(self, beta: Array, t: float, reach: Reach, fewest: int = FEWEST) -> Sums:
         """The log likelihood of (beta, t) and its derivatives, by nodes in ``reach``."""
-        p = beta.size
-        value, bend = 0.0, np.zeros((p + 1, p + 1))
+        p, own = beta.size, self.likelihood
+        value, bend, gram = 0.0, np.zeros((p + 1, p + 1)), np.zeros((p, p))
         mean, var, lean = np.empty(self.G), np.empty(self.G), np.empty((self.G, p))
-        found, gram, scores = np.empty((3, self.G)), np.zeros((p, p)), np.empty((self.G, p + 1))
-        for rows, groups in self.parts():
-            A, z, c = self.A[rows], self.z[rows], self.c[rows]
-            codes, G = self.codes[rows] - groups.start, groups.stop - groups.start
-            u, density = Reach(*(x[groups] for x in reach)).nodes()  # (G, nodes)
-            f = (A @ beta)[:, None] + z[:, None] * u[codes]
-            y, own = self.y[rows, None], self.likelihood
+        found, scores = np.empty((3, self.G)), np.empty((self.G, p + 1))
+        for rows, groups, codes, sum_of, sum_of_A in self.parts:
+            A, z, c, G = self.A[rows], self.z[rows, None], self.c[rows], groups.stop - groups.start
+            near = Reach(*(x[groups] for x in reach))
+            x = near.axis(self.scale, fewest)
+            u, density = near.nodes(x)  # (G, nodes)
+            f = u.take(codes, axis=0)
+            f *= z
+            f += (A @ beta)[:, None]
+            y = self.y[rows, None]
             if own.is_kinked:
-                wide = KINK * (NODES[1] - NODES[0]) * density
-                v = np.square(z[:, None] * wide[codes])
+                wide = KINK * (x[1] - x[0]) * density
+                v = np.square(z * wide[codes])
                 row = own.tight(y, f, v if self.v is None else v + self.v[rows, None])
                 local = Derivatives(row.bound, row.g, row.h)
             elif self.v is None:
@@ -128,42 +211,36 @@ class GroupRows:
                 pair = zip(own.derivatives(y, f - e), own.derivatives(y, f + e), strict=True)
                 local = Derivatives(*(0.5 * (a + b) for a, b in pair))
             q = 0.5 * u * u * np.exp(-t)
-            log_p = _by_group(c[:, None], codes, G, local.value)[:, 0] - q
+            log_p = sum_of @ local.value
+            log_p -= q
             found[:, groups] = Reach.around(u, log_p)
-            log_w = log_p + np.log(density)
-            each = logsumexp(log_w, axis=1)
-            w = np.exp(log_w - each[:, None])
-            value += float(each.sum()) + G * (np.log(NODES[1] - NODES[0]) - 0.5 * (t + LOG_2PI))
+            top = log_p.max(axis=1, keepdims=True)
+            w = np.exp(log_p - top) * density
+            mass = w.sum(axis=1, keepdims=True)
+            w /= mass
+            value += float(np.sum(top) + np.sum(np.log(mass)))
+            value += G * (np.log(x[1] - x[0]) - 0.5 * (t + LOG_2PI))
 
             mean[groups] = m = np.einsum("gk,gk->g", w, u)
             gap = w * (u - m[:, None])
             var[groups] = np.einsum("gk,gk->g", gap, u)
-            Eq = np.einsum("gk,gk->g", w, q)
-            h = c * np.einsum("nk,nk->n", w[codes], local.h)
-            gram += (A * h[:, None]).T @ A
-            # scores of the groups at each node, less their means, times the root of the weight
-            score = np.empty((G, p + 1, NODES.size))
-            score[:, :p] = _by_group(c[:, None] * A, codes, G, local.g)
+            h = c * np.einsum("nk,nk->n", w.take(codes, axis=0), local.h)
+            root = A * np.sqrt(np.maximum(h, 0.0))[:, None]
+            gram += root.T @ root
+            # scores of the groups at each node
+            score = np.empty((G, p + 1, x.size))
+            score[:, :p] = (sum_of_A @ local.g).reshape(G, p, x.size)
             score[:, p] = q
-            lean[groups] = (score[:, :p] @ gap[:, :, None])[..., 0]
-            centre = score @ w[:, :, None]
-            scores[groups] = centre[..., 0]
-            score -= centre
+            both = score @ np.stack([w, gap], axis=2)
+            scores[groups], lean[groups] = both[..., 0], both[:, :p, 1]
+            score -= both[..., :1]
             score *= np.sqrt(w)[:, None]
-            bend -= (score @ np.swapaxes(score, 1, 2)).sum(axis=0)
-            bend[p, p] += float(Eq.sum())
+            flat = score.swapaxes(0, 1).reshape(p + 1, -1)
+            bend -= flat @ flat.T
         bend[:p, :p] += gram
+        bend[p, p] += float(scores[:, p].sum())
         scores[:, p] -= 0.5
         return Sums(value, scores, bend, gram, mean, var, lean, Reach(*found))
-
-
-def _by_group(A: Array, codes: Array, G: int, x: Array) -> Array:
-    """Sums over the rows of each group of the products of columns A and x, ``(G, p, nodes)``."""
-    n, p = A.shape
-    at = (codes[:, None] * p + np.arange(p)).ravel()
-    sums = sparse.csc_array((A.ravel(), at, p * np.arange(n + 1)), shape=(G * p, n))
-    out: Array = (sums @ x).reshape(G, p, x.shape[1])
-    return out
 
 
 class Reach(NamedTuple):
@@ -173,13 +250,22 @@ class Reach(NamedTuple):
     mode: Array
     high: Array
 
-    def nodes(self) -> tuple[Array, Array]:
+    def axis(self, scale: float, fewest: int) -> Array:
+        """Even nodes on (-1, 1): as many as make them one apart, once u is multiplied by a scale.
+
+        Beyond that they would change no more than rounding.
+        """
+        wide = scale * float(np.max(self.high - self.low, initial=0.0))
+        return np.linspace(-1.0, 1.0, int(np.clip(np.ceil(wide) + 1.0, fewest, max(fewest, MOST))))
+
+    def nodes(self, x: Array) -> tuple[Array, Array]:
         """Nodes of each group, as many on either side of its mode, and du/dx: ``(G, nodes)``."""
-        bend, most = np.hypot(NODES, TURN), np.hypot(1.0, TURN)
+        turn = TURN * (x[1] - x[0])
+        bend, most = np.hypot(x, turn), np.hypot(1.0, turn)
         half, middle = 0.5 * (self.high - self.low), 0.5 * (self.high + self.low)
-        lean = np.clip((middle - self.mode) / (most - TURN), -0.95 * half, 0.95 * half)[:, None]
-        u = middle[:, None] + half[:, None] * NODES + lean * (bend - most)
-        return u, half[:, None] + lean * NODES / bend
+        lean = np.clip((middle - self.mode) / (most - turn), -0.95 * half, 0.95 * half)[:, None]
+        u = middle[:, None] + half[:, None] * x + lean * (bend - most)
+        return u, half[:, None] + lean * x / bend
 
     @staticmethod
     def around(u: Array, log_p: Array) -> tuple[Array, Array, Array]:
@@ -242,6 +328,7 @@ class Point(NamedTuple):
     var: Array
     lean: Array
     reach: Reach
+    gain: float  # nats by which the log density of beta was below its mode before the last step
 
 
 class Integrated(NamedTuple):
@@ -252,6 +339,8 @@ class Integrated(NamedTuple):
 
     state: State
     variances: Array  # (m, r, r)
+    marginal: Marginal | None = None  # at the mode
+    climb: Ascent | None = None  # to the mode, by passes over all rows
 
 
 def can_integrate(problem: Problem, effects: tuple[int, ...] = (1,)) -> bool:
@@ -265,12 +354,24 @@ def can_integrate(problem: Problem, effects: tuple[int, ...] = (1,)) -> bool:
     return kind and term.prior.is_learned and not wide and problem.past is None
 
 
-def integrate_groups(problem: Problem, state: State) -> Integrated | None:
-    """The posterior with the groups integrated out, from a variational state.
+def needs_no_start(problem: Problem) -> bool:
+    """Whether groups can be integrated out without a variational fit: samples of rows will do."""
+    model = problem.model
+    many = problem.n >= max(MANY_ROWS, GROWTH * EACH * model.slices[-1].start)
+    return many and not model.likelihood.is_kinked and can_integrate(problem)
 
-    ``None`` where that cannot be done, or leaves no finite one.
+
+def integrate_groups(
+    problem: Problem, state: State | None = None, watch: Watch = silent, max_iter: int = 2000
+) -> Integrated | None:
+    """The posterior with the groups integrated out, from a variational state if one is given.
+
+    ``None`` where that cannot be done, or leaves no finite one, or where there is no state to begin
+    with and the rows tell too little of the variance to do without.
     """
-    return finite(lambda: _Search(problem, state).run()) if can_integrate(problem) else None
+    if not can_integrate(problem):
+        return None
+    return finite(lambda: _Search(problem, state, watch, max_iter).run())
 
 
 def marginal(problem: Problem, state: State) -> Marginal | None:
@@ -290,22 +391,99 @@ def finite(search: Callable[[], T | None]) -> T | None:
         return None
 
 
+class Top(NamedTuple):
+    """A place close to the mode of t and beta together, and the Newton step from there."""
+
+    t: float
+    beta: Array
+    sums: Sums
+    ahead: tuple[float, Array]  # t and beta after the step
+    sd: float  # of t
+    is_narrow: bool  # whether three points of t are enough
+    way: Array  # how beta follows t
+    climb: Ascent
+
+
 class _Search:
-    """The grid of t, walked from its top."""
+    """The posterior of t, from its top."""
 
-    def __init__(self, problem: Problem, state: State) -> None:
-        self.model, self.rows, self.state = problem.model, GroupRows.of(problem), state
-        self.p = self.model.slices[-1].start
-        mean, wide = state.coef.mean[self.p :], 5.0 * np.sqrt(state.coef.cov.diag()[self.p :])
-        self.reach = Reach(mean - wide, mean, mean + wide)
+    def __init__(
+        self,
+        problem: Problem,
+        state: State | None,
+        watch: Watch = silent,
+        max_iter: int = ROUNDS,
+    ) -> None:
+        self.model, self.rows = problem.model, GroupRows.of(problem)
+        self.p, self.watch, self.max_iter = self.model.slices[-1].start, watch, max_iter
+        self.is_large = state is None
+        if state is None:
+            self.state = State(self.model.start(), self.model.init())
+            self.t, self.beta = self._from_samples()
+            self.reach, self.reached = self.rows.modes(self.beta, self.t), self.t
+        else:
+            self.state, coef = state, state.coef
+            self.t, self.beta = float(np.log(state.priors[-1].variance)), coef.mean[: self.p]
+            mean, wide = coef.mean[self.p :], 5.0 * np.sqrt(coef.cov.diag()[self.p :])
+            self.reach, self.reached = Reach(mean - wide, mean, mean + wide), np.nan
 
-    def run(self) -> Integrated:
-        top, beta, sd, way = self._top()
-        step = SPACING * sd
-        points = [self._settle(top, beta)]
-        for sign, furthest in ((-1.0, top - FURTHEST[0]), (1.0, top + FURTHEST[1])):
+    def run(self) -> Integrated | None:
+        top = self._top(self.t, self.beta)
+        climb, known = top.climb, None
+        if self.is_large and top.sd > LOOSE and not climb.stopped:
+            return None
+        if self.is_large:
+            known = self._derivatives(top.t, top.beta, top.sums)
+        if climb.stopped or (self.is_large and top.is_narrow):  # what is known suffices
+            first = self._point(top.t, top.beta, top.sums)
+        else:
+            first = self._settle(*top.ahead)
+        if climb.stopped:
+            points, share = [first], np.ones(1)
+        elif top.is_narrow:
+            points, share = self._around(first, top), np.exp(0.5 * THREE**2) * THREE_SHARES
+        else:
+            points = self._walk(first, top)
+            share = np.ones(len(points))
+        t, log_density = np.array([x.t for x in points]), np.array([x.log_density for x in points])
+        share = share * np.exp(log_density - log_density.max())
+        state = self._mixed(points, share / share.sum())
+        quantiles = np.repeat(t, QUANTILES)
+        if not climb.stopped:
+            far = FAR * top.sd if top.is_narrow else 0.0
+            quantiles = _quantiles(t, log_density, t[0] - far, t[-1] + far)
+        variances = np.exp(quantiles)[:, None, None]
+        return Integrated(state, variances, known, climb)
+
+    def marginal(self) -> Marginal:
+        t, beta = self._top(self.t, self.beta).ahead
+        return self._derivatives(t, beta, self._at(t, beta))
+
+    def _at(self, t: float, beta: Array) -> Sums:
+        """Sums at a place, by few nodes if the integrands are known for nearly the same t."""
+        fewest = FEWEST if abs(t - self.reached) < STEADY else MOST
+        return self.rows.at(beta, t, self.reach, fewest)
+
+    def _from_samples(self) -> tuple[float, Array]:
+        """Close to the mode, by samples of more and more rows."""
+        whole, sizes = self.rows, [self.rows.y.size / GROWTH]
+        while sizes[-1] >= GROWTH * max(LEAST, EACH * self.p):
+            sizes.append(sizes[-1] / GROWTH)
+        t, beta = 0.0, np.zeros(self.p)
+        for size in reversed(sizes):
+            self.rows = whole.sample(size)
+            self.reach, self.reached = self.rows.modes(beta, t), t
+            t, beta = self._top(t, beta, is_sample=True).ahead
+        self.rows = whole
+        return t, beta
+
+    def _walk(self, first: Point, top: Top) -> list[Point]:
+        """An even grid, as far as the density of t is more than its tails."""
+        points, step = [first], SPACING * top.sd
+        for sign, furthest in ((-1.0, first.t - FURTHEST[0]), (1.0, first.t + FURTHEST[1])):
             edge = points[:1] if sign < 0 else points[-1:]
-            ahead, self.reach = edge[0].beta + sign * step * way, edge[0].reach
+            ahead = edge[0].beta + sign * step * top.way
+            self.reach, self.reached = edge[0].reach, edge[0].t
             while sign * (furthest - edge[-1].t) > 0:
                 edge.append(self._settle(edge[-1].t + sign * step, ahead))
                 ahead = 2.0 * edge[-1].beta - edge[-2].beta  # by the last two points
@@ -313,13 +491,19 @@ class _Search:
                 if edge[-1].log_density < best - DEPTH:
                     break
             points = edge[:0:-1] + points if sign < 0 else points + edge[1:]
-        return self._mixed(points)
+        return points
 
-    def marginal(self) -> Marginal:
-        """Derivatives in beta and t; in beta alone where the rows tell too little of t."""
-        t, beta, _, _ = self._top()
+    def _around(self, first: Point, top: Top) -> list[Point]:
+        """Points of Gauss-Hermite quadrature."""
+        sides = []
+        for x in THREE[::2]:
+            self.reach, self.reached = first.reach, first.t
+            sides.append(self._settle(first.t + x * top.sd, first.beta + x * top.sd * top.way))
+        return [sides[0], first, sides[1]]
+
+    def _derivatives(self, t: float, beta: Array, found: Sums) -> Marginal:
+        """Those in beta and t; in beta alone where the rows tell too little of t."""
         P, p, e = self._precision(), self.p, 1e-2
-        found = self.rows.at(beta, t, self.reach)
         low, mid, high = (self._log_prior(t + d) for d in (-e, 0.0, e))
         own = max(0.0, -(high - 2 * mid + low) / e**2)
         cross = found.bend[:p, p]
@@ -340,14 +524,15 @@ class _Search:
         s = self.state.priors[-1]._replace(variance=float(np.exp(t)))
         return float(prior.log_prob(s, Own(none, none))) - t
 
-    def _top(self) -> tuple[float, Array, float, Array]:
-        """The mode of t and beta together; standard deviation of t, and how beta follows t."""
-        p, e = self.p, 1e-3
-        beta, t = self.state.coef.mean[:p], float(np.log(self.state.priors[-1].variance))
-        for _ in range(ROUNDS):
+    def _top(self, t: float, beta: Array, is_sample: bool = False) -> Top:
+        """The mode of t and beta together, in all rows or in a sample of them."""
+        p, e, stopped, gain = self.p, 1e-3, False, np.inf
+        is_smooth, most = not self.rows.likelihood.is_kinked, min(ROUNDS, self.max_iter)
+        most = ROUNDS if is_sample else most
+        for k in range(1, most + 1):
             P = self._precision()
-            found = self.rows.at(beta, t, self.reach)
-            self._spread_out(found, P)
+            found = self._at(t, beta)
+            self._spread_out(t, found, P)
             low, mid, high = (self._log_prior(t + d) for d in (-e, 0.0, e))
             inner = np.linalg.inv(found.bend[:p, :p] + np.diag(P))
             pull, cross = found.slope[:p] - P * beta, found.bend[:p, p]
@@ -357,26 +542,38 @@ class _Search:
             move = float(np.clip(uphill / rest if rest > FLAT else np.sign(uphill), -1.0, 1.0))
             move = float(np.clip(t + move, *RANGE)) - t
             step = inner @ pull
-            gain = 0.5 * float(pull @ step) + 0.5 * move**2 * max(rest, FLAT)
-            step = step * min(1.0, np.sqrt(LONGEST / max(gain, 1e-300))) + move * way
-            beta, t = beta + step, t + move
+            last, gain = gain, 0.5 * float(pull @ step) + 0.5 * move**2 * max(rest, FLAT)
+            step = step * min(1.0, np.sqrt(self._longest / max(gain, 1e-300))) + move * way
+            here, t, beta = (t, beta), t + move, beta + step
+            sd = float(1.0 / np.sqrt(np.clip(rest, FLAT, STEEPEST)))
+            is_narrow = sd < NARROW and is_smooth
+            small = MANY_SMALL if self.is_large and is_narrow else SMALL
+            small = ROUGH * p if is_sample else small
             spread = np.diag(inner) + way**2 / max(rest, FLAT)
             self.state = self.state._replace(priors=self._updated(beta, spread))
-            if gain < SMALL:
+            if not is_sample:
+                value = found.value - 0.5 * float(P @ here[1] ** 2) + mid
+                stopped = self.watch(Progress("vb", k, self.max_iter, value, last), None)
+            if gain < small or stopped:
                 break
-        return t, beta, float(1.0 / np.sqrt(np.clip(rest, FLAT, 1e4))), way
+        climb = Ascent(None, np.nan, [], k, gain < small, gain, stopped)
+        return Top(*here, found, (t, beta), sd, is_narrow, way, climb)
 
-    def _spread_out(self, found: Sums, P: Array) -> None:
+    @property
+    def _longest(self) -> float:
+        """Nats that a Newton step may promise."""
+        return max(LONGEST, SHARE * self.rows.y.size)
+
+    def _spread_out(self, t: float, found: Sums, P: Array) -> None:
         """Nodes for the next step, and where it matters the variance of beta given the groups.
 
         It does with few rows a column, and with kinks.  Rows then contribute their mean over beta,
         as in a variational fit, so that the Gaussian of beta is about its mean, not its mode.
         """
-        self.reach, rows = found.reach, self.rows
+        self.reach, self.reached, rows = found.reach, t, self.rows
         cov = np.linalg.inv(found.gram + np.diag(P))
         if rows.likelihood.is_kinked or np.sum(cov * found.gram) > FEW * rows.c.sum():
-            v = np.einsum("ij,jk,ik->i", rows.A, cov, rows.A)
-            self.rows = replace(rows, v=v)
+            self.rows = rows.spread(np.einsum("ij,jk,ik->i", rows.A, cov, rows.A))
 
     def _updated(self, mean: Array, var: Array) -> tuple[Any, ...]:
         """Factors of the hyperparameters of all terms but the groups."""
@@ -386,28 +583,28 @@ class _Search:
 
     def _settle(self, t: float, beta: Array) -> Point:
         """beta given t by Newton's method, and the log density of t."""
-        p, P = self.p, self._precision()
         for _ in range(ROUNDS):
-            found = self.rows.at(beta, t, self.reach)
-            self._spread_out(found, P)
-            slope = found.slope[:p] - P * beta
-            cov = np.linalg.inv(found.bend[:p, :p] + np.diag(P))
-            step = cov @ slope
-            gain = 0.5 * float(slope @ step)
-            if gain < NEAR:
+            found = self._at(t, beta)
+            point = self._point(t, beta, found)
+            self._spread_out(t, found, self._precision())
+            if point.gain < NEAR:
                 break
-            beta = beta + step * min(1.0, np.sqrt(LONGEST / gain))
-        # the last step by the derivatives that are known
-        mean, value = found.mean + found.lean @ step, found.value - 0.5 * float(P @ beta**2) + gain
-        log_density = value + 0.5 * np.linalg.slogdet(cov)[1] + self._log_prior(t)
-        return Point(t, log_density, beta + step, cov, mean, found.var, found.lean, found.reach)
+            beta = beta + (point.beta - beta) * min(1.0, np.sqrt(self._longest / point.gain))
+        return point
 
-    def _mixed(self, points: list[Point]) -> Integrated:
-        """Moments of the mixture over the grid."""
-        t = np.array([x.t for x in points])
-        log_density = np.array([x.log_density for x in points])
-        share = np.exp(log_density - log_density.max())
-        share /= share.sum()
+    def _point(self, t: float, beta: Array, found: Sums) -> Point:
+        """From sums close to the mode of beta: a last step by the derivatives that are known."""
+        p, P = self.p, self._precision()
+        slope, cov = found.slope[:p] - P * beta, np.linalg.inv(found.bend[:p, :p] + np.diag(P))
+        step = cov @ slope
+        gain = 0.5 * float(slope @ step)
+        value = found.value - 0.5 * float(P @ beta**2) + gain
+        log_density = value + 0.5 * np.linalg.slogdet(cov)[1] + self._log_prior(t)
+        mean, rest = found.mean + found.lean @ step, (found.var, found.lean, found.reach)
+        return Point(t, log_density, beta + step, cov, mean, *rest, gain)
+
+    def _mixed(self, points: list[Point], share: Array) -> State:
+        """Moments of the mixture over points of t."""
         pairs = list(zip(share, points, strict=True))
         beta = sum(k * x.beta for k, x in pairs)
         u = sum(k * x.mean for k, x in pairs)
@@ -423,15 +620,14 @@ class _Search:
         groups = Eliminated(R, -R * lean[:, None], None)
         L = np.linalg.cholesky(np.linalg.inv(cov))
         coef = Coef(np.concatenate([beta, u]), ArrowCovariance(L, groups))
-        variance = 1.0 / float(share @ np.exp(-t))
+        variance = 1.0 / sum(k * float(np.exp(-x.t)) for k, x in pairs)
         last = self.state.priors[-1]._replace(variance=variance)
-        state = self.state._replace(coef=coef, priors=(*self.state.priors[:-1], last))
-        return Integrated(state, np.exp(_quantiles(t, log_density))[:, None, None])
+        return self.state._replace(coef=coef, priors=(*self.state.priors[:-1], last))
 
 
-def _quantiles(t: Array, log_density: Array) -> Array:
-    """Evenly spaced quantiles of t, from its log density on a grid."""
-    fine = np.linspace(t[0], t[-1], 40 * t.size)
+def _quantiles(t: Array, log_density: Array, low: float, high: float) -> Array:
+    """Evenly spaced quantiles of t, from its log density at some points."""
+    fine = np.linspace(low, high, 40 * max(t.size, 9))
     density = np.exp(CubicSpline(t, log_density)(fine) - log_density.max())
     mass = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]))])
     level = (np.arange(QUANTILES) + 0.5) / QUANTILES

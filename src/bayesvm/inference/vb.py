@@ -23,7 +23,6 @@ THIN_ROWS = 20_000  # below this a full pass is cheaper than arranging a smaller
 THIN_BY = 10
 WIDE = 256  # columns beyond which products of matrices take most of the time
 SKETCH = 8  # columns for each of a sketch of variances,
-SKETCHED_ROWS = 25  # rows a column, from which on the last S is by a sketch too
 FEWEST = 16  # and columns of one where only the mean is found,
 MOST_PULLS = 6  # in at most so many passes,
 MOST_ROUNDS = 4  # after each of at most so many matrices S,
@@ -171,15 +170,20 @@ class VB:
     ) -> Ascent:
         """Natural-gradient steps, after a few sweeps of the augmented bound."""
         # near the top a full step overshoots, where the likelihood has a kink
-        pace = Pace(0.5, 0.5) if problem.model.likelihood.is_kinked else Pace()
+        is_kinked = problem.model.likelihood.is_kinked
+        pace = Pace(0.5, 0.5) if is_kinked else Pace()
         rough = replace(self, tol=max(self.tol, FEW_TIGHT_TOL))
         if start is None and self.warm_rows:
             start, pace = from_few(rough, problem, rng, watch), Pace()
         if start is None or start.coef.cov.is_point:
             first = replace(self, bound="augmented", max_iter=min(self.max_iter, FIRST_PASSES))
             start, pace = first.fit(problem, rng, start).state, Pace()
-        if problem.single and not problem.model.likelihood.is_kinked:
-            start = self._approached(problem, start, rough, watch)
+        if is_tall(problem):
+            start = self._near(problem, start, rough, watch)
+        elif problem.single and problem.model.width >= WIDE and not is_kinked:
+            coef, _ = approach(problem, start.coef, start.priors, STEADY)
+            if np.all(np.isfinite(coef.mean)):
+                start = State(coef, start.priors)
 
         def settled(gain: float, bound: float, *_: Any) -> bool:
             return gain < self.tol * max(1.0, abs(bound))
@@ -187,8 +191,8 @@ class VB:
         step = partial(tight_step, problem, last=min(1e3 * np.sqrt(self.tol), LAST_SHIFT))
         return climb(step, start, settled, pace, max_iter=self.max_iter, watch=watch)
 
-    def _approached(self, problem: Problem, start: State, rough: VB, watch: Watch) -> State:
-        """A state so close to the top that one more S is enough.
+    def _near(self, problem: Problem, start: State, rough: VB, watch: Watch) -> State:
+        """A state of a tall problem so close to the top that one more S is enough.
 
         With very many rows a tenth of them is fitted first.  Then the mean is found by products
         with vectors, with the S of fewer rows in place of the present one.
@@ -199,10 +203,7 @@ class VB:
             few = from_few(rough, problem, np.random.default_rng(0), watch, start)
             if few is not None:
                 start, known = few, problem.n / THIN_BY
-        if problem.n < THIN_ROWS:
-            coef, _ = approach(problem, start.coef, start.priors, STEADY)
-        else:
-            coef, _ = settled_mean(problem, start.coef, P, CLOSE, min(1.0, 2.0 * K / known))
+        coef, _ = settled_mean(problem, start.coef, P, CLOSE, min(1.0, 2.0 * K / known))
         return State(coef, start.priors) if np.all(np.isfinite(coef.mean)) else start
 
     def _search(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:
@@ -221,6 +222,11 @@ class VB:
             if run.stopped or not better:
                 state: State = best.state
                 return state
+
+
+def is_tall(problem: Problem) -> bool:
+    """Whether passes over all rows take most of the time, and their matrices are in float32."""
+    return problem.single and problem.n >= THIN_ROWS and problem.model.width < WIDE
 
 
 def start_rows(K: int) -> int:
@@ -301,15 +307,15 @@ def tight_step(problem: Problem, state: State, last: float = 0.0) -> Step:
     """A natural-gradient step of the tight bound.
 
     With many rows or columns, where a pass that only confirms is dear, the gain of the step is
-    foretold.  With many rows a step is the last one, and nothing is left after it, if it moves no
-    coefficient by more than ``last`` standard deviations, and no logarithm of a variance by more
+    foretold.  Of a tall problem a step is the last one, and nothing is left after it, if it moves
+    no coefficient by more than ``last`` standard deviations, and no logarithm of a variance by more
     than half of that: Newton's steps leave a small share of such an error, and a hundredth of a
     standard deviation is far below what other rows of the same kind would change.
     """
     model, (coef, priors, _) = problem.model, state
-    many = problem.n >= max(THIN_ROWS, SKETCHED_ROWS * model.width)
-    seen = sketch(coef) if problem.single and model.width >= WIDE and many else coef
-    stats, P = problem.stats(seen, squares=problem.squares), model.precision(priors)
+    tall = is_tall(problem)
+    stats = problem.stats(coef, squares=tall and problem.squares)
+    P = model.precision(priors)
 
     @cache
     def step(rate: float) -> Coef:
@@ -320,29 +326,24 @@ def tight_step(problem: Problem, state: State, last: float = 0.0) -> Step:
 
     def left() -> float:
         new = step(1.0)
-        own = np.log(new.cov.diag() / coef.cov.diag())
-        still = shift(coef, new) < last and float(np.max(np.abs(own))) < 0.5 * last
-        if problem.n >= THIN_ROWS and still:
-            return 0.0
+        if tall and shift(coef, new) < last:
+            by = np.abs(np.log(new.cov.diag() / coef.cov.diag()))
+            if float(np.max(by)) < 0.5 * last:
+                return 0.0
         return foretold_gain(coef, new, stats.g - P * coef.mean)
 
     bound = float(stats.bound + model.bound(*state))
     return Step(bound, bold=move, left=left if foretells(problem) else None, sums=stats)
 
 
-def sketch(coef: Coef) -> Coef:
-    """Coefficients with a sketch of their covariance.
-
-    Errors of variances of f at single rows average out in sums over rows.
-    """
-    if coef.cov.is_point:
-        return coef
-    return Coef(coef.mean, coef.cov.sketched(coef.mean.size // SKETCH))
-
-
 def sketched(problem: Problem, coef: Coef) -> Stats:
-    """Sums over rows with variances of f from a sketch of the covariance."""
-    return problem.stats(sketch(coef))
+    """Sums over rows with variances of f from a sketch of the covariance.
+
+    Its errors at single rows average out in the sums.
+    """
+    if not coef.cov.is_point:
+        coef = Coef(coef.mean, coef.cov.sketched(problem.model.width // SKETCH))
+    return problem.stats(coef)
 
 
 def approach(

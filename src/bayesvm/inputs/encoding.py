@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from ..compiled import loops, pays, plain
 from ..core.types import Array
 from .levels import absent
 from .parameters import warn
@@ -287,11 +288,9 @@ def _order(level: Any) -> Any:
 def _means(numbers: Array, weights: Array | None) -> tuple[Array, Array, Array]:
     """Means of the cells that are not missing, zero where all are; shares and places of others."""
     n = numbers.shape[0]
-    if not has_missing(numbers):
-        none = np.zeros((n, 0), dtype=bool)
-        if weights is not None:
-            return _average(numbers, weights, weights.sum()), np.zeros(numbers.shape[1]), none
-        return _average(numbers, None, n), np.zeros(numbers.shape[1]), none
+    means = _average(numbers, weights, n if weights is None else weights.sum())
+    if not np.isnan(means).any():  # no cell is missing
+        return means, np.zeros(numbers.shape[1]), np.zeros((n, 0), dtype=bool)
     gone = np.isnan(numbers)
     weights = np.ones(n) if weights is None else weights
     mass = weights @ ~gone
@@ -305,9 +304,18 @@ def has_missing(numbers: Array) -> bool:
         return bool(np.isnan(numbers.sum())) and bool(np.isnan(numbers).any())
 
 
+def _totals(numbers: Array) -> Array:
+    rows = plain(numbers)
+    if rows is None or not pays(*numbers.shape):
+        return np.asarray(numbers.sum(axis=0, dtype=float))
+    out = np.zeros(numbers.shape[1])
+    loops("columns").totals(rows, out)
+    return out
+
+
 def _average(numbers: Array, weights: Array | None, mass: Any) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
-        total = numbers.sum(axis=0, dtype=float) if weights is None else weights @ numbers
+        total = _totals(numbers) if weights is None else weights @ numbers
         if not np.all(np.isfinite(total)):  # each share is finite where the sum is not
             share = 1.0 / mass if weights is None else weights[:, None] / mass
             return np.asarray((numbers * share).sum(axis=0, dtype=float))

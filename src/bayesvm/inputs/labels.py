@@ -18,6 +18,7 @@ from .levels import absent
 from .reading import kind_of
 from .sources import DaskRows, Source, is_dask
 
+NEAR = 4096  # difference of labels that are whole numbers up to which a table has all of them
 LEAST_WEIGHT, MOST_WEIGHT = 1e-15, 1e15  # of a row: sums of their squares keep their digits
 
 
@@ -178,12 +179,29 @@ def encode(y: Any, X: Any = None) -> tuple[Any, Any]:
         return _encode_dask(y)
     if y is None:
         return _encode_chunks(X)
+    if y.dtype.kind in "iub" and y.dtype != np.uint64 and y.size:
+        low = int(y.min())
+        if int(y.max()) - low < NEAR:
+            return _encode_near(y, low)
     # a few at a time, so that no array of all rows is made but the codes
     classes = np.unique(np.concatenate([y[:0], *(np.unique(y[at]) for at in _pieces(y.size))]))
     codes = np.empty(y.size, dtype=np.min_scalar_type(-len(classes)))
     for at in _pieces(y.size):
         codes[at] = np.searchsorted(classes, y[at])
     return classes, codes
+
+
+def _encode_near(y: Array, low: int) -> tuple[Array, Array]:
+    """The same for whole numbers from ``low`` that are near each other, by a table of them."""
+    met = np.zeros(NEAR, dtype=bool)
+    for at in _pieces(y.size):
+        met[y[at].astype(np.intp) - low] = True
+    found = np.flatnonzero(met)
+    places = (np.cumsum(met) - 1).astype(np.min_scalar_type(-found.size))
+    codes = np.empty(y.size, dtype=places.dtype)
+    for at in _pieces(y.size):
+        codes[at] = places[y[at].astype(np.intp) - low]
+    return (low + found).astype(y.dtype), codes
 
 
 def _pieces(n: int) -> Iterator[slice]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
-from scipy.special import erfcx, log_ndtr
+from scipy.special import erfcx, log_ndtr, ndtr
 
 from ..core import arrays
 from ..core.types import Array, Local
@@ -18,6 +18,7 @@ from ..core.types import Array, Local
 # over 24 * 200, about 1e-3.
 MANY = 200
 
+BELL = 1.0 / float(np.sqrt(2.0 * np.pi))  # standard normal density at zero
 NODES, WEIGHTS = hermegauss(24)  # averages over a standard normal
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
@@ -28,6 +29,17 @@ class Hinges(NamedTuple):
     s: Array  # signs
     t: Array  # margins
     c: Array  # weights
+
+
+class HingeAverage(NamedTuple):
+    r"""Numbers of :math:`\log p = -\sum_j k_j E(o + \sqrt{q_j}\,\epsilon - yf)^+`.
+
+    With a normal :math:`\epsilon`, and f Gaussian, expectations have a closed form.
+    """
+
+    offset: float
+    k: Array
+    q: Array
 
 
 class Derivatives(NamedTuple):
@@ -49,6 +61,7 @@ class Likelihood(ABC):
 
     normalised: ClassVar[bool] = True  # the values of the two labels sum to one
     is_kinked: ClassVar[bool] = False  # not differentiable somewhere: EM smooths it first
+    strip: ClassVar[float] = 0.0  # distance from the real axis to where log p(y | f) is singular
 
     @abstractmethod
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
@@ -64,7 +77,14 @@ class Likelihood(ABC):
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
         """E log p(y | f) itself, without augmentation, and its derivatives."""
-        raise NotImplementedError
+        average = self.hinge_average()
+        if average is None:
+            raise NotImplementedError
+        return averaged_hinges(y, m, v, average)
+
+    def hinge_average(self) -> HingeAverage | None:
+        """The log likelihood as an average of hinges with Gaussian margins, if it is one."""
+        return None
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
         """Draw the mixing variables of rows with weights ``c``, given f."""
@@ -94,7 +114,8 @@ class Likelihood(ABC):
     @classmethod
     def implements(cls, method: str) -> bool:
         """Whether an optional method is implemented."""
-        return getattr(cls, method) is not getattr(Likelihood, method)
+        names = (method, "hinge_average") if method == "tight" else (method,)
+        return any(getattr(cls, name) is not getattr(Likelihood, name) for name in names)
 
     # ----- a scale that can be learned; most likelihoods have none
 
@@ -103,6 +124,14 @@ class Likelihood(ABC):
 
     def with_scale(self, scale: float) -> Likelihood:
         raise NotImplementedError
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """All numbers that chains draw, the scale first."""
+        return (self.scale,)
+
+    def with_numbers(self, numbers: Sequence[float]) -> Likelihood:
+        return self.with_scale(numbers[0])
 
     def update(self, fit: float, residual: float, n: float) -> Likelihood:
         """The likelihood with the scale of highest density given sums over rows.
@@ -114,6 +143,44 @@ class Likelihood(ABC):
     def redraw(self, fit: float, residual: float, n: float, rng: np.random.Generator) -> Likelihood:
         """The likelihood with a scale drawn given the same sums."""
         raise NotImplementedError
+
+
+def averaged_hinges(y: Array, m: Array, v: Any, average: HingeAverage) -> Local:
+    """E log p(y | f) and its derivatives for an average of hinges."""
+    if isinstance(m, np.ndarray):
+        return _averaged_in_place(y, m, v, average)
+    xp, t = arrays.of(m), average.offset - y * m
+    w = slope = loss = 0.0 * t
+    for share, square in zip(average.k.tolist(), average.q.tolist(), strict=True):
+        sd = (v + square) ** 0.5  # may have one value for many of t
+        z = t / sd
+        bell = xp.exp(-0.5 * z * z) * (share * BELL)
+        w, loss, slope = w + bell / sd, loss + sd * bell, slope + arrays.ndtr(z) * share
+    return Local(w, y * slope, -(loss + t * slope), w)
+
+
+def _averaged_in_place(y: Array, m: Array, v: Array | float, average: HingeAverage) -> Local:
+    """The same in NumPy, with as many arrays as are needed and no more."""
+    t, own = np.asarray(average.offset - y * m), np.asarray(v, dtype=float)
+    shape, sd = np.broadcast_shapes(t.shape, own.shape), np.empty(own.shape)
+    w, slope, loss = (np.zeros(shape) for _ in range(3))
+    z, bell, some = (np.empty(shape) for _ in range(3))
+    for share, square in zip(average.k.tolist(), average.q.tolist(), strict=True):
+        np.sqrt(np.add(own, square, out=sd), out=sd)
+        np.divide(t, sd, out=z)
+        ndtr(z, out=some)
+        some *= share
+        slope += some
+        np.multiply(z, z, out=bell)
+        bell *= -0.5
+        np.exp(bell, out=bell)
+        bell *= share * BELL
+        np.divide(bell, sd, out=some)
+        w += some
+        bell *= sd
+        loss += bell
+    loss += np.multiply(t, slope, out=z)
+    return Local(w, np.multiply(y, slope, out=slope), np.negative(loss, out=loss), w)
 
 
 def by_quadrature(

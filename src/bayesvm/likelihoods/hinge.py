@@ -9,9 +9,9 @@ import numpy as np
 from scipy.special import expit, log_ndtr
 
 from ..core import arrays
-from ..core.distributions import LOG_2PI, inverse_gaussian
+from ..core.distributions import inverse_gaussian
 from ..core.types import Array, Local
-from .base import Hinges, Likelihood, log_half_mean
+from .base import HingeAverage, Hinges, Likelihood, log_half_mean
 
 FLOOR = 1e-20  # smallest E[u^2]: keeps the weight of a row on the margin finite
 CEILING = 1e12  # largest drawn weight: beyond it a factorisation loses all other rows
@@ -65,17 +65,8 @@ class Hinge(Likelihood):
         loss = xp.where(u > 0, u + root, v / (root + xp.abs(u)))
         return Local(w, y * (1.0 + u * w), -loss, v * w**3)
 
-    def tight(self, y: Array, m: Array, v: Array | float) -> Local:
-        r"""Without augmentation: :math:`\ell = E\log L = -(\bar u + E|u|)`."""
-        xp = arrays.of(m)
-        u = 1.0 - y * m
-        s = xp.sqrt(xp.clip(v, FLOOR, None))
-        z = u / s
-        below = 2.0 * arrays.ndtr(z)
-        bell = xp.exp(-0.5 * z * z - 0.5 * LOG_2PI)
-        w = 2.0 * bell / s
-        size = 2.0 * s * bell + u * (below - 1.0)  # E|u|
-        return Local(w, y * below, -(u + size), w)
+    def hinge_average(self) -> HingeAverage:
+        return HingeAverage(1.0, np.array([2.0]), np.array([FLOOR]))
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
         u = 1.0 - y * f

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
@@ -13,13 +13,15 @@ from scipy.special import expit, log_expit, ndtr
 from ..core import arrays
 from ..core.distributions import LOG_2PI, polya_gamma, polya_gamma_cumulants, polya_gamma_part
 from ..core.types import Array, Local
-from .base import NODES, WEIGHTS, Derivatives, Likelihood, summed
+from .base import NODES, WEIGHTS, Derivatives, HingeAverage, Likelihood, summed
 
 _at, _share = leggauss(64)  # on (-1, 1); quantiles of the logistic law
 LOGITS, SHARES = np.log1p(_at) - np.log1p(-_at), _share / 2.0
 NARROW = 0.015  # largest variance of f for which expectations are expanded in it
 NARROWEST = 1e-4  # and up to which the first term is enough: others are below 1e-9
 FEW = 256  # rows up to which values at all points are held at once
+SENT: dict[Any, Any] = {}  # what of these is on devices
+AT_ONCE = 2**17  # rows on a device up to which all parts of a value are computed at once
 # The logistic law is a Gaussian whose standard deviation is twice a Kolmogorov variable (Andrews &
 # Mallows 1974).  Gauss quadrature over its logarithm: with these twelve, E log p and its
 # derivatives are right to 2e-9 at any mean and variance of f, and derivatives of each other.
@@ -63,6 +65,8 @@ class Logistic(Likelihood):
     0.25
     """
 
+    strip: ClassVar[float] = np.pi
+
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
         xp = arrays.of(m)
         xi = xp.sqrt(m * m + v)
@@ -80,27 +84,40 @@ class Logistic(Likelihood):
 
     def derivatives(self, y: Array, f: Array) -> Derivatives:
         z = y * f
-        e = np.exp(-np.abs(z))
-        s = 1.0 / (1.0 + e)
+        e = np.abs(z)  # and then exp(-|z|), in place as all that follows
+        np.exp(np.negative(e, out=e), out=e)
+        s = e + 1.0
+        np.divide(1.0, s, out=s)
+        value = np.log(s)
+        value += np.minimum(z, 0.0)
+        e *= s
         h = e * s
-        g = y * np.where(z > 0.0, h, s)
-        h *= s
-        return Derivatives(np.minimum(z, 0.0) - np.log1p(e), g, h)
+        s -= 0.5
+        g = np.copysign(s, z, out=z)
+        np.subtract(0.5, g, out=g)
+        g *= y
+        return Derivatives(value, g, h)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
-        r"""Without augmentation, by :math:`\log p = -E(e - yf)^+` with a logistic variable *e*."""
-        xp = arrays.of(m)
-        z = y * m
-        if arrays.is_numpy(z) and np.max(v, initial=0.0) <= NARROW:
-            return _expanded(y, z, v)
-        w = slope = value = 0.0 * z
-        for part, spread in zip(PARTS.tolist(), SPREADS.tolist(), strict=True):
-            sd = xp.sqrt(v + spread**2 + 0.0 * z)
-            u = z / sd
-            wrong = arrays.ndtr(-u) * part
-            bell = xp.exp(-0.5 * u * u - 0.5 * LOG_2PI) * part
-            w, slope, value = w + bell / sd, slope + wrong, value + z * wrong - sd * bell
-        return Local(w, y * slope, value, w)
+        if m.ndim == 1 and m.shape[0] <= AT_ONCE and arrays.is_foreign(m):
+            return self._tight_at_once(y, y * m, v)
+        if arrays.is_numpy(m) and np.max(v, initial=0.0) <= NARROW:
+            return _expanded(y, y * m, v)
+        return super().tight(y, m, v)
+
+    def hinge_average(self) -> HingeAverage:
+        r""":math:`\log p = -E(e - yf)^+` with a logistic variable *e*."""
+        return HingeAverage(0.0, PARTS, SPREADS**2)
+
+    def _tight_at_once(self, y: Array, z: Array, v: Array | float) -> Local:
+        """The same on a device, where few large operations take less time than many small ones."""
+        xp = arrays.of(z)
+        part = arrays.sent(SENT, "parts", PARTS[:, None], z)
+        sd = xp.sqrt(v + arrays.sent(SENT, "squares", SPREADS[:, None] ** 2, z))
+        u = z / sd
+        wrong, bell = arrays.ndtr(-u) * part, xp.exp(-0.5 * u * u - 0.5 * LOG_2PI) * part
+        w, slope = xp.sum(bell / sd, axis=0), xp.sum(wrong, axis=0)
+        return Local(w, y * slope, z * slope - xp.sum(sd * bell, axis=0), w)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
         # PG(c, f) is a sum of independent PG(1, f), and of one for what c has beyond a whole number

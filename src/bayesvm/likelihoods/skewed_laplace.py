@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -19,7 +19,6 @@ from .hinge import Hinge
 
 HINGE = Hinge()
 FARTHEST = 14.0  # largest |log gamma| that is tried
-PRIOR_RATE = 1.0  # of the exponential prior of gamma
 
 
 @dataclass(frozen=True)
@@ -48,12 +47,15 @@ class SkewedLaplace(Likelihood):
     gamma : float, optional
         Scale :math:`\gamma` of the loss; ``C`` of a support vector machine is
         :math:`2\gamma`.  ``None``: learned, by the bound under VB, SVI and EM, drawn
-        by Gibbs, with an exponential prior of mean one.  (Where classes can be separated the
+        by Gibbs, with the prior :math:`\mathrm{Ga}(a_0, b_0)`.  (Where classes can be separated the
         likelihood alone would let it grow without end.)
-    gamma0 : float, default=0.1
+    gamma0 : float or None, default=0.1
         Rate :math:`\gamma_0` of the latent scales.  Zero is the hinge to the power
         :math:`\gamma`, from which no data can learn :math:`\gamma`: the function has no mass to
-        compare, and the estimate falls to zero.
+        compare, and the estimate falls to zero.  ``None``: drawn, by Gibbs, with
+        :math:`\gamma` and with the same prior.
+    a0, b0 : float, default=1.0
+        Shape and rate of the prior.
 
     References
     ----------
@@ -72,17 +74,25 @@ class SkewedLaplace(Likelihood):
     is_kinked: ClassVar[bool] = True
 
     gamma: float | None = None
-    gamma0: float = 0.1
+    gamma0: float | None = 0.1
+    a0: float = 1.0
+    b0: float = 1.0
+    rate: float = field(default=0.1, repr=False)  # where gamma0 is, if it is drawn
 
     def __post_init__(self) -> None:
         if self.gamma is not None and not (_is_number(self.gamma) and self.gamma > 0):
             raise ValueError(
                 f"SkewedLaplace(gamma) must be a positive number or None; got {self.gamma!r}."
             )
-        if not (_is_number(self.gamma0) and self.gamma0 >= 0):
+        if self.gamma0 is not None and not (_is_number(self.gamma0) and self.gamma0 >= 0):
             raise ValueError(
-                f"SkewedLaplace(gamma0) must be a number of at least 0; got {self.gamma0!r}."
+                f"SkewedLaplace(gamma0) must be a number of at least 0 or None; got "
+                f"{self.gamma0!r}."
             )
+        for name in ("a0", "b0"):
+            value = getattr(self, name)
+            if not (_is_number(value) and value > 0):
+                raise ValueError(f"SkewedLaplace({name}) must be a positive number; got {value!r}.")
         if self.gamma is None and self.gamma0 == 0:
             raise ValueError(
                 "gamma cannot be learned with gamma0=0: that is the hinge, which is no density, so "
@@ -90,17 +100,27 @@ class SkewedLaplace(Likelihood):
                 "is the hinge itself) and let the scale of f be learned."
             )
         scale = 1.0 if self.gamma is None else float(self.gamma)
-        self.__dict__.update(is_learned=self.gamma is None, scale=scale)
+        rate = self.rate if self.gamma0 is None else float(self.gamma0)
+        self.__dict__.update(is_learned=self.gamma is None, scale=scale, rate=rate)
 
     def with_scale(self, scale: float) -> SkewedLaplace:
         return replace(self, gamma=float(scale))
 
-    def _parts(self, gamma: float) -> tuple[float, float, float]:
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        return (self.scale,) if self.gamma0 is not None else (self.scale, self.rate)
+
+    def with_numbers(self, numbers: Sequence[float]) -> SkewedLaplace:
+        gamma, rate = (*numbers, self.rate)[:2]
+        return replace(self, gamma=float(gamma), rate=float(rate))
+
+    def _parts(self, gamma: float, rate: float | None = None) -> tuple[float, float, float]:
         """Weight of the hinge, slope of the line, and the constant."""
-        k = math.sqrt(1.0 + 2.0 * self.gamma0 / gamma)
+        rate = self.rate if rate is None else rate
+        k = math.sqrt(1.0 + 2.0 * rate / gamma)
         # k - 1 without a difference of near equals
-        line = 2.0 * self.gamma0 / (k + 1.0)
-        return gamma * k, line, math.log(self.gamma0 / k) if self.gamma0 > 0 else 0.0
+        line = 2.0 * rate / (k + 1.0)
+        return gamma * k, line, math.log(rate / k) if rate > 0 else 0.0
 
     def _bent(self, row: Local, y: Array, m: Array) -> Local:
         """The contribution of the hinge times a number, and the straight line added."""
@@ -141,19 +161,27 @@ class SkewedLaplace(Likelihood):
 
     # ----- learning the scale
 
-    def _profile(self, fit: float, residual: float, n: float) -> Callable[[float], float]:
-        r"""Log density of :math:`\gamma`, as a function of :math:`\log\gamma`.
+    def _log_prior(self, t: float) -> float:
+        """Of gamma or gamma0, at the exponential of t."""
+        return (self.a0 - 1.0) * t - self.b0 * math.exp(t)
+
+    def _size(self, fit: float, residual: float, n: float) -> float:
+        """Sum of E|u| over rows."""
+        times, line, constant = self._parts(self.scale)
+        return (n * constant - fit + line * residual) / times - residual
+
+    def _profile(self, fit: float, residual: float, n: float) -> Callable[..., float]:
+        r"""Log likelihood of :math:`\gamma`, as a function of :math:`\log\gamma`, and its prior.
 
         ``fit`` is the weighted sum of :math:`\ell_i` over rows, ``residual`` that of
-        :math:`\bar u_i` and ``n`` that of one.
+        :math:`\bar u_i` and ``n`` that of one.  A second argument is :math:`\gamma_0`.
         """
-        times, line, constant = self._parts(self.scale)
-        size = (n * constant - fit + line * residual) / times - residual  # sum of E|u|
+        size = self._size(fit, residual, n)
 
-        def value(t: float) -> float:
-            times, line, constant = self._parts(math.exp(t))
+        def value(t: float, rate: float | None = None) -> float:
+            times, line, constant = self._parts(math.exp(t), rate)
             loss = times * (size + residual) - line * residual
-            return n * constant - loss - PRIOR_RATE * math.exp(t)
+            return n * constant - loss + self._log_prior(t)
 
         return value
 
@@ -172,12 +200,22 @@ class SkewedLaplace(Likelihood):
     def redraw(
         self, fit: float, residual: float, n: float, rng: np.random.Generator
     ) -> SkewedLaplace:
-        """A draw of the scale given f, with the mixing variables integrated out."""
+        """A draw of the scale given f, with the mixing variables integrated out; and of the rate,
+        where that is drawn."""
         value = self._profile(fit, residual, n)
         t = slice_sample(
             lambda t: value(t) + t if abs(t) < FARTHEST else -np.inf, math.log(self.scale), rng
         )
-        return self.with_scale(math.exp(t))
+        if self.gamma0 is not None:
+            return self.with_scale(math.exp(t))
+
+        def of_rate(r: float) -> float:
+            if abs(r) >= FARTHEST:
+                return -np.inf
+            return value(t, math.exp(r)) + self._log_prior(r) + r
+
+        r = slice_sample(of_rate, math.log(self.rate), rng)
+        return self.with_numbers((math.exp(t), math.exp(r)))
 
 
 def _is_number(value: Any) -> bool:

@@ -12,7 +12,7 @@ from scipy.special import expit
 from ..core import arrays
 from ..core.distributions import LOG_2PI, inverse_gaussian
 from ..core.types import Array, Local
-from .base import Likelihood
+from .base import HingeAverage, Likelihood
 
 # sqrt(x^2 + 1) = E|x + e| for a Student variable e of two degrees of freedom, over sqrt(2).  That
 # is a mixture of Gaussians; these ten, with weights and standard deviations by least squares, give
@@ -31,7 +31,6 @@ SPREADS = np.array(
         *(3.062748480872, 5.972583278958, 13.502823404337, 40.079874563663, 242.02095786438),
     ]
 )
-TWICE_BELL = 2.0 / float(np.sqrt(2.0 * np.pi))
 GRID = 161  # points of an average over f
 REACH = 9.0  # standard deviations that it covers on either side
 SHARPEST = 1e-6  # softness below which nothing changes
@@ -96,21 +95,9 @@ class SoftHinge(Likelihood):
         slope = xp.where(u > 0, 1.0 + u * w, rest * w * w / (1.0 + xp.abs(u) * w))
         return Local(w, y * slope, -loss, rest * w**3)
 
-    def tight(self, y: Array, m: Array, v: Array | float) -> Local:
-        r"""Without augmentation: :math:`\ell = E\log L = -(\bar u + E\sqrt{u^2 + s^2})`.
-
-        An average of the hinge's :math:`E|u|` over ten Gaussians in place of a Student variable.
-        """
-        xp = arrays.of(m)
-        u = 1.0 - y * m
-        w = slope = loss = 0.0 * u
-        for share, spread in zip(SHARES.tolist(), SPREADS.tolist(), strict=True):
-            sd = (v + (self._s * spread) ** 2) ** 0.5  # may have one value for many of u
-            z = u / sd
-            bell = xp.exp(-0.5 * z * z)
-            w, loss = w + bell * (share * TWICE_BELL / sd), loss + bell * (share * TWICE_BELL * sd)
-            slope = slope + arrays.ndtr(z) * (2.0 * share)
-        return Local(w, y * slope, -(loss + u * slope), w)
+    def hinge_average(self) -> HingeAverage:
+        """Ten Gaussians in place of a Student variable."""
+        return HingeAverage(1.0, 2.0 * SHARES, (self._s * SPREADS) ** 2)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
         u = 1.0 - y * f

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, log_expit, log_ndtr, ndtr, ndtri
+from scipy.special import expit, log_ndtr, ndtr, ndtri
 
+from ..core import arrays
+from ..core.arrays import to_numpy
 from ..core.types import Array
 from ..likelihoods import Likelihood
 
@@ -166,8 +168,8 @@ class ProbitLink(Link):
 
 def to_probit(z: Array) -> Array:
     """From log odds to those of the probit curve that is nearest to the logistic one."""
-    other = log_ndtr(z / PROBIT_SLOPE) - log_ndtr(-z / PROBIT_SLOPE)
-    out: Array = np.clip(other - z, -HUGE, HUGE)
+    other = arrays.log_ndtr(z / PROBIT_SLOPE) - arrays.log_ndtr(-z / PROBIT_SLOPE)
+    out: Array = arrays.functions(z).clip(other - z, -HUGE, HUGE)
     return out
 
 
@@ -196,8 +198,9 @@ def posterior_mode(
 ) -> tuple[Array, float, LinkRows]:
     """Parameters of the link, the loss that they reach, and the rows to which it was fitted."""
     scale, start = Scale.of(m, c), None
-    if y.size > FIRST_ROWS:  # most steps on a part of the rows, the last few on all
-        some = slice(None, None, -(-y.size // FIRST_ROWS))
+    n = y.shape[0]
+    if n > FIRST_ROWS:  # most steps on a part of the rows, the last few on all
+        some = slice(None, None, -(-n // FIRST_ROWS))
         start = _minimise(targets(y, c)[some], m[some], v[some], c[some], scale, None)[0]
     t = targets(y, c)
     if earlier is not None:
@@ -233,8 +236,9 @@ class Scale(NamedTuple):
 
     @staticmethod
     def of(m: Array, c: Array) -> Scale:
-        mean = float(c @ m / c.sum())
-        sd = float(np.sqrt(c @ np.square(m - mean) / c.sum()))
+        weight = arrays.total(c)
+        mean = float(c @ m / weight)
+        sd = float(c @ (m - mean) ** 2 / weight) ** 0.5
         return Scale(mean, sd if sd > 0 else 1.0)
 
     def link(self, x: Array, cov: Array | None = None) -> Calibrated:
@@ -259,21 +263,22 @@ class LinkRows(NamedTuple):
 
     def prior_mean(self) -> Array:
         """The mean of the prior of the parameters; that of b is the log odds of the targets."""
-        share = float(self.c @ self.t / self.c.sum())
+        share = float(self.c @ self.t / arrays.total(self.c))
         return PRIOR_MEAN + np.array([0.0, np.log(share) - np.log1p(-share), 0.0])
 
 
 def masses(y: Array, c: Array) -> Array:
     """Weight of the rows of either label, positive ones first."""
-    return np.array([c[y > 0].sum(), c[~(y > 0)].sum()])
+    positive = float(arrays.total(c[y > 0]))
+    return np.array([positive, float(arrays.total(c[~(y > 0)]))])
 
 
 def targets(y: Array, c: Array) -> Array:
     """Target probabilities of rows: their labels, softened where rows are few."""
-    positive, negative = masses(y, c)
+    positive, negative = map(float, masses(y, c))
     soft = SOFTENED * min(1.0, FEW_ROWS / max(positive + negative, 1.0))
     high, low = (positive + soft) / (positive + 2.0 * soft), soft / (negative + 2.0 * soft)
-    return np.where(y > 0, high, low)
+    return arrays.double(y > 0) * (high - low) + low
 
 
 def _minimise(
@@ -281,13 +286,13 @@ def _minimise(
 ) -> tuple[Array, float]:
     """Parameters (log a, b, log kappa) of least loss for targets ``t``, and the loss."""
     rows = LinkRows(t, m, v, c, scale)
-    (m, v), prior = rows.standardised(), rows.prior_mean()
+    (m, v), prior, xp = rows.standardised(), rows.prior_mean(), arrays.of(m)
 
     def loss(x: Array) -> float:
         with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be far too long
-            a = np.exp(x[0])
-            z = (a * m + x[1]) / np.sqrt(1.0 + np.exp(x[2]) * a * a * v)
-            fit = -float(c @ (t * log_expit(z) + (1.0 - t) * log_expit(-z)))
+            a = float(np.exp(x[0]))
+            z = (a * m + float(x[1])) / xp.sqrt(1.0 + float(np.exp(x[2])) * a * a * v)
+            fit = -float(c @ log_score(z, t))
         return fit + 0.5 * float(PRIOR_PRECISION @ (x - prior) ** 2)
 
     x = prior.copy() if start is None else start.copy()
@@ -308,26 +313,34 @@ def _minimise(
     return x, value
 
 
+def log_score(z: Array, t: Array) -> Array:
+    """Log score of log odds z for target probabilities t: the log of p, or of 1 - p."""
+    xp = arrays.of(z)
+    out: Array = t * z - xp.clip(z, 0.0, None) - xp.log1p(xp.exp(-xp.abs(z)))
+    return out
+
+
 def _derivatives(x: Array, t: Array, m: Array, v: Array, c: Array) -> tuple[Array, Array, Array]:
     """Gradient of the log loss; its Hessian and expected Hessian with the prior's added."""
-    a = np.exp(x[0])
-    q = 1.0 + np.exp(x[2]) * a * a * v
+    a, xp = float(np.exp(x[0])), arrays.of(m)
+    q = 1.0 + float(np.exp(x[2])) * a * a * v
     r = 1.0 - 1.0 / q
-    part, inverse = a * m / np.sqrt(q), 1.0 / np.sqrt(q)
-    z = part + x[1] * inverse
-    D = np.stack([part - z * r, inverse, -0.5 * z * r])  # of z in log a, b, log kappa
-    p = expit(z)
+    part, inverse = a * m / xp.sqrt(q), 1.0 / xp.sqrt(q)
+    z = part + float(x[1]) * inverse
+    D = xp.stack([part - z * r, inverse, -0.5 * z * r])  # of z in log a, b, log kappa
+    p = arrays.expit(z)
     e = c * (p - t)
-    fisher = (D * (c * p * (1.0 - p))) @ D.T + np.diag(PRIOR_PRECISION)
-    er, turn = e * r, e @ (z * r / q)
+    fisher = to_numpy((D * (c * p * (1.0 - p))) @ D.T) + np.diag(PRIOR_PRECISION)
+    er, turn = e * r, float(e @ (z * r / q))
+    by = to_numpy(D @ er)  # of log a, b, log kappa
     bend = np.empty((3, 3))  # sums of e times the second derivatives of z
-    bend[0, 0] = e @ (part / q) - er @ D[0] - 2.0 * turn
-    bend[0, 1] = bend[1, 0] = -er @ inverse
-    bend[0, 2] = bend[2, 0] = -0.5 * (er @ D[0]) - turn
+    bend[0, 0] = float(e @ (part / q)) - by[0] - 2.0 * turn
+    bend[0, 1] = bend[1, 0] = -by[1]
+    bend[0, 2] = bend[2, 0] = -0.5 * by[0] - turn
     bend[1, 1] = 0.0
-    bend[1, 2] = bend[2, 1] = -0.5 * (er @ inverse)
-    bend[2, 2] = -0.5 * (er @ D[2] + turn)
-    return D @ e, fisher + bend, fisher
+    bend[1, 2] = bend[2, 1] = -0.5 * by[1]
+    bend[2, 2] = -0.5 * (by[2] + turn)
+    return to_numpy(D @ e), fisher + bend, fisher
 
 
 def enclosing(odds: Array, low: Array, middle: Array, high: Array) -> tuple[Array, Array]:

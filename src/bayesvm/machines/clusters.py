@@ -70,8 +70,17 @@ class ClusteredWidth(Width):
         return GaussianPosterior(Coef(post.mean, ArrowCovariance(L, groups)))
 
 
-def clustered(problem: Problem, post: Any, priors: Any, width: Width | None) -> Width | None:
-    """A width by one factor, with that of the shared coefficients by groups where it can be."""
+def clustered(
+    problem: Problem,
+    post: Any,
+    priors: Any,
+    width: Width | None,
+    found: Marginal | None = None,
+) -> Width | None:
+    """A width by one factor, with that of the shared coefficients by groups where it can be.
+
+    ``found`` are derivatives with the groups integrated out, if they are known.
+    """
     model, drawn = problem.model, isinstance(post, DrawsPosterior)
     if width is None or problem.form != "arrow" or problem.past is not None or model.is_latent:
         return width
@@ -80,9 +89,10 @@ def clustered(problem: Problem, post: Any, priors: Any, width: Width | None) -> 
     few = problem.weight < model.width or (drawn and post.flat.shape[0] <= 2 * model.width)
     if few or not 0 < p <= EIGEN or sum(sizes) * p > HELD or not np.all(np.isfinite(split(P)[0])):
         return width
-    state = State(gaussian(post), priors)
-    several = model.terms[-1].prior.is_blocked
-    found = (marginal_of_slopes if several else marginal)(problem, state)
+    if found is None:
+        several = model.terms[-1].prior.is_blocked
+        state = State(gaussian(post), priors)
+        found = (marginal_of_slopes if several else marginal)(problem, state)
     V = _approximate(problem, post, P, p, sizes) if found is None else _exact(found)
     W = post.covariance(slice(0, p))
     V = _at_least(V, width.by * np.diag(W))

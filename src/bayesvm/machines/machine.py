@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -23,7 +23,13 @@ from ..inference.em import Mode
 from ..inference.gibbs import Gibbs
 from ..inference.loop import State
 from ..inference.progress import Ascent, Watch, silent
-from ..inference.quadrature import can_integrate, integrate_groups
+from ..inference.quadrature import (
+    Integrated,
+    Marginal,
+    can_integrate,
+    integrate_groups,
+    needs_no_start,
+)
 from ..inference.rotated import Basis, Rotation, bases
 from ..inference.slopes import integrate_slopes
 from ..inference.vb import VB, foretells, learned
@@ -316,21 +322,30 @@ def fit_machine(
     effects vary much more.
     """
     problem = replace(problem, squares=width == "data")
-    machine, problem = find_posterior(problem, scheme, rng, start, watch, rotation, **options)
+    found = find_posterior(problem, scheme, rng, start, watch, rotation, **options)
+    machine, problem, marginal = found
     likelihood, fitted = problem.model.likelihood, probability == "calibrated"
     if fitted and problem.model.grouped and likelihood.normalised and machine.posterior.has_spread:
         fitted, probability = False, "normalised"
     some, share = problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
-    held = some.blocks.y, *machine.posterior.left_out(some), some.blocks.c * share
+    at = None  # moments of f that serve two ends
+    if problem.single and isinstance(machine.posterior, GaussianPosterior):
+        at = some.moments(machine.posterior.coef)
+        held = some.blocks.y, *machine.posterior.left_out(some, at), some.blocks.c * share
+        at = at if some is problem else None
+    else:
+        held = some.blocks.y, *machine.posterior.left_out(some), some.blocks.c * share
     link = None if fitted else plain_link(probability, likelihood)
     if link is None:
-        link = (fit_skewed if curved else fit_link)(*_with_new_groups(machine, some, held))
-    found = None
+        rows = map(problem.engine.place, _with_new_groups(machine, some, held))
+        link = (fit_skewed if curved else fit_link)(*rows)
+    wide = None
     if width == "data":
         known = machine.posterior, machine.state.priors
         rare = float(masses(held[0], held[-1]).min())
-        found = clustered(problem, *known, find_width(problem, *known, some, held, rare))
-    return replace(machine, link=link, width=found), held
+        wide = find_width(problem, *known, some, held, rare, at)
+        wide = clustered(problem, *known, wide, marginal)
+    return replace(machine, link=link, width=wide), held
 
 
 def _with_new_groups(machine: Machine, problem: Problem, held: Held) -> Held:
@@ -367,6 +382,14 @@ def moments_of_classes(machines: Sequence[Machine], problem: Problem, codes: Arr
     return Moments(some, m, v, problem.blocks.c * share[some])
 
 
+class Found(NamedTuple):
+    """A machine without a link, and the problem with its final latent entries and sums."""
+
+    machine: Machine
+    problem: Problem
+    marginal: Marginal | None = None  # derivatives with the groups integrated out, if they were
+
+
 def find_posterior(
     problem: Problem,
     scheme: Any,
@@ -375,10 +398,10 @@ def find_posterior(
     watch: Watch = silent,
     rotation: tuple[Basis | None, ...] | None = None,
     **options: Any,
-) -> tuple[Machine, Problem]:
+) -> Found:
     """Run a scheme on a problem, in the columns of its rotation.
 
-    Returns a machine without a link, and the problem with its final latent entries and sums.
+    With many rows in groups that can be integrated out, no scheme is run before that is done.
     """
     rotation = bases(problem, scheme) if rotation is None else rotation
     turn = Rotation(problem, rotation) if any(B is not None for B in rotation) else None
@@ -395,6 +418,10 @@ def find_posterior(
         alike = turn is None
         problem = replace(problem, single=small.single and alike, folded=small.folded and alike)
     grouped = isinstance(scheme, VB) and scheme.bound == "auto" and bool(problem.model.grouped)
+    if grouped and start is None and needs_no_start(problem):
+        whole = integrate_groups(problem, None, watch, scheme.max_iter)
+        if whole is not None:
+            return _integrated(problem, whole)
     rough = scheme
     # which starts from the fit and goes further; small problems are cheap and are fitted well
     if grouped and problem.n >= ROUGH_ROWS and can_integrate(problem):
@@ -411,35 +438,46 @@ def find_posterior(
             whole = replace(more, path=found.path + more.path, n_iter=found.n_iter + more.n_iter)
             return whole if turn is None else turn.back(whole, rng)
 
-        machine, problem = _with_groups(problem, result, None if rough is scheme else finished)
+        return _with_groups(problem, result, None if rough is scheme else finished)
     else:
         machine = _from_ascent(problem, result)
         problem = replace(problem, sums=result.sums if turn is None else None)
-    return machine, problem.at(machine.state.latents)
+    return Found(machine, problem.at(machine.state.latents))
 
 
-def _with_groups(
-    problem: Problem, ascent: Ascent, finished: Callable[[], Ascent] | None
-) -> tuple[Machine, Problem]:
+def _with_groups(problem: Problem, ascent: Ascent, finished: Callable[[], Ascent] | None) -> Found:
     """The machine with groups integrated out, where that can be done.
 
-    Its rows then contribute what they do without a bound.  A rough fit is ``finished`` where it
-    cannot be done.
+    A rough fit is ``finished`` where it cannot be done.
     """
     found = None
     if not ascent.stopped:
         several = problem.model.terms[-1].prior.is_blocked
         found = (integrate_slopes if several else integrate_groups)(problem, ascent.state)
-    if found is None:
-        if finished is not None and not ascent.stopped:
-            ascent = finished()
-        return _from_ascent(problem, ascent), problem
-    likelihood = problem.model.likelihood
+    if found is not None:
+        return _integrated(problem, found, ascent)
+    if finished is not None and not ascent.stopped:
+        ascent = finished()
+    machine = _from_ascent(problem, ascent)
+    return Found(machine, problem.at(machine.state.latents))
+
+
+def _integrated(problem: Problem, found: Integrated, ascent: Ascent | None = None) -> Found:
+    """The machine with groups integrated out, whose rows contribute what they do without a bound.
+
+    ``ascent`` is the variational fit from which that began, if there was one.
+    """
+    likelihood, sums = problem.model.likelihood, None
     if not isinstance(likelihood, Tight) and likelihood.implements("tight"):
         problem = problem.with_likelihood(Tight(likelihood))
-    machine = _from_ascent(problem, replace(ascent, state=found.state, sums=None))
+    if ascent is None:
+        assert found.climb is not None
+        sums = problem.stats(found.state.coef)
+        bound = float(sums.bound + problem.model.bound(*found.state))
+        ascent = replace(found.climb, bound=bound, path=[bound])
+    machine = _from_ascent(problem, replace(ascent, state=found.state, sums=sums))
     name = problem.model.terms[-1].name
-    return replace(machine, variances={name: found.variances}), problem
+    return Found(replace(machine, variances={name: found.variances}), problem, found.marginal)
 
 
 def disagreement(draws: Draws) -> float:

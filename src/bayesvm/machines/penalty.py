@@ -75,10 +75,11 @@ def tuned(problem: Problem, start: State | None = None) -> tuple[Problem, State 
     """
     some = _sample(problem)
     is_wide = problem.model.width >= WIDE
-    is_tall = problem.n >= THIN_ROWS and not problem.model.likelihood.is_kinked
+    is_tall = not is_wide and problem.n >= THIN_ROWS and not problem.model.likelihood.is_kinked
     if (is_wide or is_tall) and is_sound(some):
         some = replace(some, single=is_wide)
-        problem = replace(problem, single=True, folded=problem.model.folds)
+        folded = is_tall and problem.blocks.in_memory and problem.model.folds
+        problem = replace(problem, single=True, folded=folded)
     try:
         search = Search(some)
         starts, most = ((*STARTS, FAR), FARTHEST) if search.is_far else (STARTS, NEAR)
@@ -90,14 +91,12 @@ def tuned(problem: Problem, start: State | None = None) -> tuple[Problem, State 
     if start is not None:
         return problem, State(start.coef, problem.model.init())
     coef, sums = search.near(problem.model, t)
-    share, P = (
-        problem.blocks.weight / some.blocks.weight,
-        problem.model.precision(problem.model.init()),
-    )
     if some.n == problem.n:
         return problem, State(coef, problem.model.init())
     if problem.form != "dense":  # its covariance is one of rows
         return problem, None
+    share = problem.blocks.weight / some.blocks.weight
+    P = problem.model.precision(problem.model.init())
     cov = coef.cov.shrunk(share) if sums is None else covariance(sums.S * share, P)
     return problem, State(Coef(coef.mean, cov), problem.model.init())
 
@@ -143,21 +142,14 @@ class Search:
         self.ends[t] = found.state.coef, found.sums
         return GaussianPosterior(found.state.coef, response(one, found.state, found.sums))
 
-    def posed(self, some: Problem, t: float) -> Problem:
-        """The problem of rows with the penalty of ``t``."""
-        one = with_variances(some, self.variances(t))
-        return one.with_likelihood(Tight(self.likelihood))
-
-    def score(self, one: Problem, post: GaussianPosterior, t: float) -> float:
-        """The loss of a posterior at rows left out, less the log prior of ``t``."""
-        m, v = post.left_out(one)
-        loss, prior = score_link(one.blocks.y, m, v, one.blocks.c)[1], -0.5 * (t - CENTRE) ** 2
-        return loss - float(np.logaddexp(prior, -ANYWHERE) if self.is_far else prior)
-
     def __call__(self, t: float) -> float:
         if t not in self.scores:
-            one = self.posed(self.some, t)
-            self.scores[t] = self.score(one, self.fit(one, t), t)
+            one = with_variances(self.some, self.variances(t))
+            one = one.with_likelihood(Tight(self.likelihood))
+            m, v = self.fit(one, t).left_out(one)
+            loss = score_link(one.blocks.y, m, v, one.blocks.c)[1]
+            prior = -0.5 * (t - CENTRE) ** 2
+            self.scores[t] = loss - (np.logaddexp(prior, -ANYWHERE) if self.is_far else prior)
         return self.scores[t]
 
 

@@ -130,7 +130,7 @@ def choose_epsilon(problem: Problem, rng: np.random.Generator) -> float:
     if problem.n > keep:
         problem = problem.thinned(keep, rng)
     given = plain(problem.model.likelihood)
-    machine, problem = find_posterior(problem.with_likelihood(Tight(given)), ROUGH, rng)
+    machine, problem, _ = find_posterior(problem.with_likelihood(Tight(given)), ROUGH, rng)
     y, c = problem.blocks.y, problem.blocks.c
     r = np.abs(y - machine.posterior.left_out(problem)[0])
     order = np.argsort(r)
@@ -161,7 +161,7 @@ def fit_numbers(
     **options: Any,
 ) -> tuple[Machine, LeftOutResiduals]:
     """Run a scheme on a problem whose y are numbers, and find width and residuals left out."""
-    machine, problem = find_posterior(problem, scheme, rng, start, watch, rotation, **options)
+    machine, problem, _ = find_posterior(problem, scheme, rng, start, watch, rotation, **options)
     some, share = problem, 1.0
     if problem.n > ROWS:
         some, share = problem.thinned(ROWS, np.random.default_rng(0)), problem.n / ROWS

@@ -8,14 +8,24 @@ link may follow that without another boundary.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import expit, log_expit, ndtri
+from scipy.special import log_expit, ndtri
 
+from ..core import arrays
+from ..core.arrays import to_numpy
 from ..core.types import Array
-from .calibration import PRIOR_PRECISION, Calibrated, Link, LinkRows, posterior_mode, to_probit
+from .calibration import (
+    PRIOR_PRECISION,
+    Calibrated,
+    Link,
+    LinkRows,
+    log_score,
+    posterior_mode,
+    to_probit,
+)
 
 # Standard deviations of the priors of skewness and tail, chosen on folds 0 and 1 of 36 tabular sets
 # and realisations 0 to 4 of Raetsch's sets.
@@ -127,21 +137,30 @@ def _heavier(z: Array, share: float) -> Array:
     return out
 
 
+def halves(x: Array | float) -> tuple[Any, Any]:
+    """The even and the odd part of exp(x), as numbers of Python for one of them."""
+    even, odd = np.cosh(x), np.sinh(x)
+    return (even, odd) if np.ndim(x) else (float(even), float(odd))
+
+
 def bent(s: Array, skew: Array | float) -> Array:
     """Log odds of a skewed link without variance and tails."""
-    out: Array = np.cosh(skew) * s + 2.0 * np.sinh(skew) * log_cosh(s)
+    even, odd = halves(skew)
+    out: Array = s * even + log_cosh(s) * (2.0 * odd)
     return out
 
 
 def rise_of(s: Array, skew: float) -> Array:
     """Derivative of :func:`bent` in s."""
-    out: Array = np.cosh(skew) + np.sinh(skew) * np.tanh(0.5 * s)
+    even, odd = halves(skew)
+    out: Array = arrays.functions(s).tanh(0.5 * s) * odd + even
     return out
 
 
 def turn_of(s: Array, skew: float) -> Array:
     """Derivative of :func:`bent` in the skewness."""
-    out: Array = np.sinh(skew) * s + 2.0 * np.cosh(skew) * log_cosh(s)
+    even, odd = halves(skew)
+    out: Array = s * odd + log_cosh(s) * (2.0 * even)
     return out
 
 
@@ -149,21 +168,30 @@ def stretched(r: Array, tail: Array | float) -> Array:
     """Log odds with tails."""
     if np.all(tail == 0.0):
         return r
-    out: Array = np.sinh(np.clip(np.exp(tail) * np.arcsinh(r), -LARGE, LARGE))
+    xp, power = arrays.functions(r), np.exp(tail) if np.ndim(tail) else float(np.exp(tail))
+    out: Array = xp.sinh(xp.clip(arsinh(r) * power, -LARGE, LARGE))
+    return out
+
+
+def arsinh(r: Array) -> Array:
+    """The inverse of sinh."""
+    xp = arrays.functions(r)
+    out: Array = (np.arcsinh if xp is np else xp.asinh)(r)
     return out
 
 
 def tail_slopes(r: Array, tail: float) -> tuple[Array, Array]:
     """Derivatives of :func:`stretched` in r and in the tail."""
-    far, power = np.arcsinh(r), np.exp(tail)
-    last = power * np.cosh(np.clip(power * far, -LARGE, LARGE))
-    return last / np.hypot(1.0, r), last * far
+    xp, far, power = arrays.functions(r), arsinh(r), float(np.exp(tail))
+    last = power * xp.cosh(xp.clip(power * far, -LARGE, LARGE))
+    return last / xp.hypot(1.0 + 0.0 * r, r), last * far
 
 
 def log_cosh(s: Array) -> Array:
     """log cosh(s / 2)."""
-    size = np.abs(s)
-    out: Array = 0.5 * size + np.log1p(np.exp(-size)) - np.log(2.0)
+    xp = arrays.functions(s)
+    size = xp.abs(s)
+    out: Array = 0.5 * size + xp.log1p(xp.exp(-size)) - float(np.log(2.0))
     return out
 
 
@@ -180,7 +208,8 @@ def fit_skewed(
     prior, precision = rows.prior_mean(), np.append(PRIOR_PRECISION, CURVE_SD**-2)
     centre = np.append(prior, [0.0, 0.0])
     flat = prior + FLAT / np.sqrt(PRIOR_PRECISION)
-    constant = -float(rows.c @ (rows.t * log_expit(flat[1]) + (1.0 - rows.t) * log_expit(-flat[1])))
+    up, down = float(log_expit(flat[1])), float(log_expit(-flat[1]))
+    constant = -float(rows.c @ (rows.t * up + (1.0 - rows.t) * down))
     if constant < value - USELESS:
         plain = rows.scale.link(flat)
         known = _spread(np.append(x, [0.0, 0.0]), rows, centre, precision)
@@ -207,13 +236,14 @@ def _spread(x: Array, rows: LinkRows, centre: Array, precision: Array) -> Spread
     by as much as their posterior second moments around its mean say.
     """
     z, D = _slopes(x, *rows.standardised())
-    p, gap = expit(z), to_probit(z)
+    p, gap = arrays.expit(z), to_probit(z)
     weight, pull = rows.c * p * (1.0 - p), np.diag(precision)
-    own = (D * weight) @ D.T
+    own = to_numpy((D * weight) @ D.T)
     V = np.linalg.inv(own + pull)
     cov = V @ (own + pull @ (np.outer(x - centre, x - centre) + V) @ pull) @ V
-    both = D @ (weight * gap)  # one step of a sixth number, the share of the probit curve
-    share = float(gap @ (rows.c * (rows.t - p)) / (weight @ gap**2 - both @ V @ both + HEAVIER**-2))
+    both = to_numpy(D @ (weight * gap))  # one step of a sixth number, the share of the probit curve
+    bend = float(weight @ gap**2) - float(both @ V @ both) + HEAVIER**-2
+    share = float(gap @ (rows.c * (rows.t - p))) / bend
     numbers = x - np.append(np.log(rows.scale.sd), np.zeros(4))
     return Spread(numbers, rows.scale.mean, cov, min(share, 0.0))
 
@@ -226,24 +256,27 @@ class Slopes(NamedTuple):
 
 
 def _slopes(x: Array, m: Array, v: Array) -> Slopes:
-    a = np.exp(x[0])
-    return _derivatives(a * m, a * m + x[1], 1.0 + np.exp(x[2]) * a * a * v, x[3], x[4])
+    log_a, b, log_kappa, skew, tail = map(float, x)
+    a = float(np.exp(log_a))
+    q = 1.0 + float(np.exp(log_kappa)) * a * a * v
+    return _derivatives(a * m, a * m + b, q, skew, tail)
 
 
 def _derivatives(own: Array, s: Array, q: Array, skew: float, tail: float) -> Slopes:
     """At am, measured from the centre of the rows, s = am + b and q = 1 + cv."""
-    root, part = np.sqrt(q), 1.0 - 1.0 / q
+    xp, part = arrays.of(q), 1.0 - 1.0 / q
+    root = xp.sqrt(q)
     r = bent(s, skew) / root
     steep, last = tail_slopes(r, tail)
     rise, turn = rise_of(s, skew) / root, turn_of(s, skew) / root
-    each = steep * np.stack([rise * own - r * part, rise, -0.5 * r * part, turn])
-    return Slopes(stretched(r, tail), np.concatenate([each, last[None]]))
+    each = [rise * own - r * part, rise, -0.5 * r * part, turn]
+    return Slopes(stretched(r, tail), xp.stack([*(steep * x for x in each), last]))
 
 
 def loss_of(x: Array, rows: LinkRows, centre: Array, precision: Array) -> tuple[float, Array]:
     """Log loss, minus the log prior, at x = (log a, b, log kappa, delta, tau), and its gradient."""
     t, c = rows.t, rows.c
     z, D = _slopes(x, *rows.standardised())
-    e, gap = c * (expit(z) - t), x - centre
-    value = -float(c @ (t * log_expit(z) + (1.0 - t) * log_expit(-z)))
-    return value + 0.5 * float(precision @ gap**2), D @ e + precision * gap
+    e, gap = c * (arrays.expit(z) - t), x - centre
+    value = -float(c @ log_score(z, t))
+    return value + 0.5 * float(precision @ gap**2), to_numpy(D @ e) + precision * gap

@@ -42,6 +42,7 @@ from scipy.special import ndtri
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Columns
 from ..gaussian.covariances import FullCovariance, RootCovariance
+from ..gaussian.forms import Dense
 from ..inference.draws import Pair
 from ..likelihoods import Likelihood
 from ..likelihoods.tight import Tight
@@ -161,10 +162,12 @@ def find_width(
     some: Problem,
     held: Held,
     rare: float,
+    at: tuple[Array, Array] | None = None,
 ) -> Width | None:
     """The width of a posterior; ``held`` are moments of f without each of ``some`` rows.
 
-    ``rare`` is the weight of the rows of the rarer label, or of all rows with numbers.
+    ``rare`` is the weight of the rows of the rarer label, or of all rows with numbers; ``at`` are
+    moments of f at all rows, if they are known.
     """
     model = problem.model
     drawn_cells = model.is_latent and isinstance(post, DrawsPosterior)  # with the coefficients
@@ -180,7 +183,7 @@ def find_width(
     # a start of chains may have coefficients at zero, with precisions to match
     if plain and np.all(np.isfinite(P)) and not (model.is_latent or model.has_residual):
         try:
-            found = matrices(problem, gaussian(post), P, rare)
+            found = matrices(problem, gaussian(post), P, rare, at)
             wide, cov = post.covariance(), found.cov
             own = 1.0 if cov is None else float(np.min(cov.diag() / np.diag(wide)))
             right = held[0] * held[1] > 0.0
@@ -252,10 +255,16 @@ def tight(likelihood: Likelihood) -> Likelihood:
     return likelihood if isinstance(likelihood, Tight) else Tight(likelihood)
 
 
-def matrices(problem: Problem, coef: Coef, P: Array, rare: float) -> Width:
+def matrices(
+    problem: Problem,
+    coef: Coef,
+    P: Array,
+    rare: float,
+    at: tuple[Array, Array] | None = None,
+) -> Width:
     """Covariances of theta: of the estimate, and less what a link corrects.
 
-    ``rare`` as in :func:`find_width`.
+    ``rare`` and ``at`` as in :func:`find_width`.
     """
     is_tight = isinstance(problem.model.likelihood, Tight)
     problem = problem.with_likelihood(tight(problem.model.likelihood))
@@ -265,6 +274,9 @@ def matrices(problem: Problem, coef: Coef, P: Array, rare: float) -> Width:
         coef = Coef(mean, _inverse(A, P))
     if is_tight and problem.sums is not None and problem.sums.J is not None:
         sums = Slopes(problem.sums.S, problem.sums.J, P * mean)  # which is the gradient at the top
+    elif problem.single and is_tight and isinstance(coef.cov, FullCovariance):
+        sums = problem.slopes(coef, bent=False, at=at)  # the precision has the curvatures
+        sums = replace(sums, A=Dense(coef.cov.L @ coef.cov.L.T - np.diag(P)))
     else:
         sums = problem.slopes(coef)
     s, aim = _scaled(sums, mean, P)

@@ -24,6 +24,7 @@ from ..gaussian.covariances import Point
 from ..gaussian.forms import finished, sandwich
 from ..likelihoods import Likelihood
 from ..priors import Prior
+from .fast import FastPass
 from .passes import (
     Pull,
     Slopes,
@@ -90,8 +91,11 @@ class Model:
         pairs = zip(self.terms, self.slices, strict=True)
         return next((t, where) for t, where in pairs if t.name == name)
 
-    def rows(self, X: Any, out: Any = None) -> Rows:
-        """Columns of all terms at a block of input, written to ``out`` if that is given."""
+    def rows(self, X: Any, out: Any = None, fast: bool = False) -> Rows:
+        """Columns of all terms at a block of input, written to ``out`` if that is given.
+
+        By compiled loops where they are to be ``fast``, and can be.
+        """
         if sparse.issparse(X):
             return Rows(Centred.beside([t.design.columns(X) for t in self.terms]))
         plain = self.terms[: len(self.terms) - len(self.grouped)]
@@ -99,6 +103,10 @@ class Model:
         C = arrays.empty(X, width, self.dtype) if out is None else out
         extra: Array | float = 0.0
         for term, where in zip(plain, self.slices, strict=False):
+            left = term.design.fast_columns(X, C[:, where]) if fast else None
+            if left is not None:
+                extra = extra + left
+                continue
             term.design.columns(X, out=C[:, where])
             if term.design.has_residual:
                 extra = extra + term.design.residual(X, C[:, where])
@@ -253,6 +261,7 @@ class Problem:
     squares: bool = False  # whether a fit sums squares of slopes too, for widths
     sums: Stats | None = None  # over all rows, at the end of such a fit
     folded: bool = False  # columns are not written out, see gaussian.columns.Folded
+    fast: bool = False  # passes by compiled loops, where these can
 
     def at(self, latents: Latents) -> Problem:
         """The problem with these latent entries, if there are any."""
@@ -283,7 +292,7 @@ class Problem:
         """
         if self.latents:
             return self.rows
-        return self.model.folded if self.folded else self.model.held
+        return self.model.folded if self.folded and not self.fast else self.model.held
 
     def rows(self, block: Block) -> Rows:
         """Columns of a block, with latent entries filled in."""
@@ -319,10 +328,11 @@ class Problem:
         empty = self.engine.empty  # where the engine computes, wherever the rows are
         C = empty(blocks.X, model.width, model.dtype)
         extra = empty(blocks.X, 1, model.dtype)[:, 0] if model.has_residual else 0.0
+        fast = self.fast
 
         def fill(b: Block) -> None:
             at = slice(b.number * blocks.size, b.number * blocks.size + b.X.shape[0])
-            left = model.rows(b.X, arrays.part(C, at)).extra
+            left = model.rows(b.X, arrays.part(C, at), fast).extra
             if not isinstance(extra, float):
                 extra[at] = arrays.like(left, extra)
 
@@ -348,10 +358,17 @@ class Problem:
         """The problem with another likelihood."""
         return replace(self, model=replace(self.model, likelihood=likelihood))
 
+    def _cut(self, blocks: Blocks) -> Blocks:
+        """Fewer rows in smaller blocks, so that there is one for every thread."""
+        if self.engine.on_device or self.form == "factored":
+            return blocks
+        size = block_rows(self.model.width, n=blocks.n)
+        return replace(blocks, size=min(blocks.size, size))
+
     def some(self, rows: Array) -> Problem:
         """Chosen rows, in ascending order."""
         latents = tuple(each and each.take(rows) for each in self.latents)
-        return replace(self, blocks=self.blocks.take(rows), latents=latents)
+        return replace(self, blocks=self._cut(self.blocks.take(rows)), latents=latents)
 
     def thinned(self, keep: int, rng: np.random.Generator) -> Problem:
         """A random subset of ``keep`` rows: one of each of as many stretches of equal length."""
@@ -367,11 +384,16 @@ class Problem:
             return replace(self, blocks=blocks.on_host()) if moved else self, np.ones(blocks.n)
         if not self.latents:
             blocks, share = blocks.balanced(most, rng)
-            return replace(self, blocks=blocks), share
+            return replace(self, blocks=self._cut(blocks)), share
         rows, share = balanced_rows(self.blocks.y, most, rng)
         return (self if rows.size == self.n else self.some(rows)), share
 
     # ----- passes over all rows
+
+    @property
+    def _fast(self) -> FastPass | None:
+        able = self.fast and self.form == "dense" and not self.latents
+        return FastPass(self.model, self.single) if able else None
 
     def stats(self, coef: Coef, curved: bool = False, squares: bool = False) -> Stats:
         """Sums over all rows under a Gaussian of theta; with ``curved`` also H.
@@ -379,8 +401,15 @@ class Problem:
         With ``squares`` also those of squared slopes.
         """
         read, lik, form, single = self.read, self.model.likelihood, self.form, self.single
-        how = coef, lik, form, curved, single, squares
-        sums: Stats = self.engine.sum(lambda b: pass_block(read(b), b.y, b.c, *how), self.blocks)
+        fast = None if curved else self._fast
+
+        def visit(b: Block) -> Stats:
+            found = None if fast is None else fast.stats(b, coef, squares)
+            if found is not None:
+                return found
+            return pass_block(read(b), b.y, b.c, coef, lik, form, curved, single, squares)
+
+        sums: Stats = self.engine.sum(visit, self.blocks)
         if self.folded:
             sums = replace(sums, S=finished(sums.S), H=finished(sums.H), J=finished(sums.J))
         if curved and sums.left:  # more than a little if almost no row is near the margin
@@ -391,18 +420,36 @@ class Problem:
     def pull(self, coef: Coef) -> Pull:
         """Sums over all rows for the mean of theta alone."""
         read, lik, blocks = self.read, self.model.likelihood, self.blocks
+        if self.folded:  # also where matrices are summed by compiled loops
+            read = self.model.folded
         if blocks.in_memory and not self.engine.on_device and not blocks.remote:
             # no matrix is summed: blocks need not be larger than the cache
-            blocks = replace(blocks, size=min(blocks.size, block_rows(self.model.width, sums=0)))
+            rows = block_rows(self.model.width, sums=0, n=self.n)
+            blocks = replace(blocks, size=min(blocks.size, rows))
         sums: Pull = self.engine.sum(lambda b: pull_block(read(b), b.y, b.c, coef, lik), blocks)
         return sums
 
-    def slopes(self, coef: Coef) -> Slopes:
-        """Sums over all rows of curvatures and of squared slopes."""
+    def slopes(
+        self, coef: Coef, bent: bool = True, at: tuple[Array, Array] | None = None
+    ) -> Slopes:
+        """Sums over all rows of squared slopes, and of curvatures if ``bent``.
+
+        ``at`` are moments of f at every row, if they are known.
+        """
         read, lik, form, single = self.read, self.model.likelihood, self.form, self.single
-        sums: Slopes = self.engine.sum(
-            lambda b: slope_block(read(b), b.y, b.c, coef, lik, form, single), self.blocks
-        )
+        size, fast = self.blocks.size, self._fast if at is None else None
+
+        def visit(b: Block) -> Slopes:
+            given, first = None, b.number * size
+            found = None if fast is None else fast.slopes(b, coef, bent)
+            if found is not None:
+                return found
+            if at is not None:
+                m, v = (x[first : first + b.y.shape[0]] for x in at)
+                given = m, v
+            return slope_block(read(b), b.y, b.c, coef, lik, form, single, bent, given)
+
+        sums: Slopes = self.engine.sum(visit, self.blocks)
         return replace(sums, A=finished(sums.A), J=finished(sums.J)) if self.folded else sums
 
     def slopes_by_group(self, coef: Coef) -> Array:

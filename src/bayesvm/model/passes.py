@@ -73,7 +73,7 @@ def pull_block(rows: Rows, y: Array, c: Array, coef: Coef, likelihood: Likelihoo
 class Slopes:
     """Sums over rows for the width of an estimate; ``a + b`` joins two sets of rows."""
 
-    A: Any  # of curvatures
+    A: Any  # of curvatures, if these are summed
     J: Any  # of squared slopes, each without the row itself
     g: Array  # of slopes
 
@@ -89,16 +89,19 @@ def slope_block(
     likelihood: Likelihood,
     form: str,
     single: bool = False,
+    bent: bool = True,
+    given: tuple[Array, Array] | None = None,
 ) -> Slopes:
     """Sums over a block of rows: curvatures, and squares of slopes with a copy of the row left out.
 
     For a quadratic loss the slope at moments of f without the row is :math:`g / (1 - hv)` (HC3).  A
-    row of weight two is two rows.
+    row of weight two is two rows.  Curvatures are summed if ``bent``; ``given`` are moments of f.
     """
     short = rounded(rows.C) if single else rows.C
-    m, v = moments(rows, coef, short)
+    m, v = moments(rows, coef, short) if given is None else given
     local = likelihood.expected(y, m, v)
-    A, J = sandwich(short, c * local.h, form), squared_slopes(short, local, v, c, form)
+    A = sandwich(short, c * local.h, form) if bent else 0.0
+    J = squared_slopes(short, local, v, c, form)
     return Slopes(A, J, double(rows.C.T @ like(c * local.g, rows.C)))
 
 

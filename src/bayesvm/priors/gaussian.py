@@ -17,26 +17,31 @@ from .base import Prior, check_positive
 
 @dataclass(frozen=True, eq=False)
 class Fixed(Prior):
-    r"""Gaussian prior with a given precision, :math:`\theta_j \sim N(0, 1/P_j)`.
+    r"""Gaussian prior with a given precision, :math:`\theta \sim N(0, P^{-1})`.
 
-    A precision of zero is a flat prior.  In the usual parametrisation of a support vector machine,
+    In the usual parametrisation of a support vector machine,
     :math:`\frac12\|\beta\|^2 + C\sum_i u_i^+`, the precision is :math:`2/C`.
 
     Parameters
     ----------
-    precision : float or array of shape (p,)
-        Prior precision, at least zero, on the scale on which the model is fitted (standardised
-        columns unless ``standardize=False``).
+    precision : float or array of shape (p,), (p, p) or (r, r)
+        Prior precision, on the scale on which the model is fitted (standardised columns unless
+        ``standardize=False``): one number, one for each coefficient, or a positive definite matrix.
+        A matrix of *r* rows, r dividing p, is that of each consecutive group of r coefficients.
+        A number of zero is a flat prior.
 
     References
     ----------
-    Luts & Ormerod (2014), Algorithm 1, with precision :math:`4\alpha`.
+    Luts & Ormerod (2014), Algorithm 1, with precision :math:`4\alpha`; Wenzel et al. (2017),
+    section 3, with the matrix :math:`\Sigma^{-1}`.
 
     Examples
     --------
     >>> from bayesvm.priors import Fixed
     >>> Fixed(2.0).precisions((), 3)
     array([2., 2., 2.])
+    >>> Fixed([[2.0, -1.0], [-1.0, 2.0]]).precisions((), 4)
+    array([2., 2., 2., 2.])
     """
 
     is_learned = False
@@ -48,24 +53,50 @@ class Fixed(Prior):
             value = np.asarray(self.precision, dtype=float)
         except (TypeError, ValueError):
             value = np.array(np.nan)
-        if value.ndim > 1 or not np.all(np.isfinite(value)) or np.any(value < 0):
+        if value.ndim > 2 or not np.all(np.isfinite(value)):
+            good = False
+        elif value.ndim == 2:
+            good = value.shape[0] == value.shape[1] > 0 and np.allclose(value, value.T)
+            good = good and bool(np.linalg.eigvalsh(value)[0] > 0)
+        else:
+            good = bool(np.all(value >= 0))
+        if not good:
             raise ValueError(
                 "Fixed(precision) needs a number or a vector of numbers that are finite and at "
-                f"least 0; got {self.precision!r}."
+                f"least 0, or a positive definite matrix; got {self.precision!r}."
             )
-        self.__dict__["is_isotropic"] = value.ndim == 0
+        more = {"is_isotropic": value.ndim == 0, "is_blocked": value.ndim == 2}
+        self.__dict__.update(more, size=len(value) if value.ndim == 2 else 1)
 
     def init(self, p: int) -> tuple[()]:
+        if self.is_blocked and p % self.size:
+            raise ValueError(
+                f"Fixed(precision) is a matrix of {self.size} rows but the term has {p} columns; "
+                "give a matrix of as many rows as columns, or of a number that divides them."
+            )
         size = np.size(self.precision)
-        if np.ndim(self.precision) and size != p:
+        if np.ndim(self.precision) == 1 and size != p:
             raise ValueError(
                 f"Fixed(precision) has {size} entries but the term has {p} columns; give one "
                 "number or one per column."
             )
         return ()
 
+    def matrix(self, s: Any) -> Array:
+        return np.asarray(self.precision, dtype=float)
+
     def precisions(self, s: Any, p: int) -> Array:
+        """The precisions, or the diagonal of their matrix."""
+        if self.is_blocked:
+            return np.tile(np.diag(self.matrix(s)), p // self.size)
         return np.full(p, self.precision, dtype=float)
+
+    def _square(self, theta: Array) -> Array:
+        """theta' P theta of vectors ``(..., p)``."""
+        if not self.is_blocked:
+            return np.square(theta) @ self.precisions((), theta.shape[-1])
+        u = theta.reshape(*theta.shape[:-1], -1, self.size)
+        return np.sum((u @ self.matrix(())) * u, axis=(-2, -1))
 
     def update(self, s: Any, own: Own) -> Any:
         return s
@@ -79,12 +110,18 @@ class Fixed(Prior):
         return ()
 
     def log_weight(self, s: Any, theta: Array) -> Array:
-        return -0.5 * np.square(theta) @ self.precisions(s, theta.shape[-1])
+        return -0.5 * self._square(theta)
 
     def bound(self, s: Any, own: Own) -> float:
-        P = self.precisions(s, own.mean.size)
-        proper = P > 0  # a flat direction has density one
-        return float(0.5 * np.sum(np.log(P[proper]) - LOG_2PI) - 0.5 * P @ (own.mean**2 + own.var))
+        if self.is_blocked:
+            r, P = self.size, self.matrix(s)
+            logdet = own.mean.size // r * np.linalg.slogdet(P)[1] - own.mean.size * LOG_2PI
+            spread = 0.0 if own.blocks is None else np.sum(own.blocks * P)
+        else:
+            P = self.precisions(s, own.mean.size)
+            logdet = np.sum(np.log(P[P > 0]) - LOG_2PI)  # a flat direction has density one
+            spread = P @ own.var
+        return float(0.5 * (logdet - self._square(own.mean) - spread))
 
     def log_prob(self, s: Any, own: Own) -> float:
         return self.bound(s, Own(own.mean, np.zeros_like(own.mean)))
@@ -93,17 +130,20 @@ class Fixed(Prior):
         return Fixed(np.asarray(self.precision) / temperature)
 
     def stretch(self, s: Any, own: Own) -> Callable[[float], float]:
-        square, p = float(self.precisions(s, own.mean.size) @ own.mean**2), own.mean.size
+        square, p = float(self._square(own.mean)), own.mean.size
         return lambda t: -0.5 * math.exp(2 * t) * square + p * t
 
     def stretched(self, s: Any, t: float) -> Any:
         return s
 
-    def spread(self, s: Any, p: int) -> float:
+    def spread(self, s: Any, p: int) -> Any:
+        if self.is_blocked:
+            return np.linalg.inv(self.matrix(s))
         return 1.0 / float(np.mean(self.precision))
 
     def scatter(self, s: Any, p: int, n: int, rng: np.random.Generator) -> Array:
-        return np.full(n, self.spread(s, p))
+        spread = np.asarray(self.spread(s, p))
+        return np.broadcast_to(spread, (n, *spread.shape)).copy()
 
 
 def _squares(own: Own) -> float:

@@ -16,6 +16,7 @@ from scipy.optimize import minimize
 from scipy.special import ndtri
 
 from ..blocks import rows_of_all_classes
+from ..core.arrays import as_it_is
 from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
 from ..kernels import Scaled, groups_of, squared_distances, with_columns
@@ -47,6 +48,7 @@ class LabelledPoints:
     machines: tuple[Labels, ...]
     level: float
     extent: float  # squared size of the cloud of points: one a column, if they are standardised
+    place: Callable[[Array], Any] = as_it_is  # into the memory where the evidence is computed
 
     def by_digits(self) -> LabelledPoints:
         """With a machine for each binary digit of the classes' numbers, in the order of their size.
@@ -251,18 +253,32 @@ class WarmFits:
             fit_sites(process, labels, self.site, near, self.tol)
             for labels, near in zip(self.machines, self.sites, strict=True)
         ]
+        if isinstance(process, LowRank):
+            fits = [own_gradient(*pair) for pair in zip(fits, self.machines, strict=True)]
         self.sites = [fit.sites for fit in fits]
         return fits
+
+
+def own_gradient(fit: SiteFit, labels: Labels) -> SiteFit:
+    """The fit with alpha from the likelihood, which it equals at the optimum.
+
+    The part of alpha that the columns do not see has no effect on a fit and converges late; but it
+    is part of the gradient in kernel and points, and the columns of the next fit see it.
+    """
+    g, w = labels.total(fit.local.g), fit.sites.w
+    return replace(fit, alpha=g, sites=Sites(w, g + w * fit.m))
 
 
 class Evidence:
     """Bound of all machines plus log prior, as a function of log parameters, and its gradient."""
 
     def __init__(self, process: Prior, seen: LabelledPoints, site: Site, prior: LogNormal) -> None:
-        self.process, self.X, self.prior = process, seen.X, prior
+        self.process, self.X, self.prior, machines = process, seen.X, prior, seen.machines
+        shared = len(machines) > 1 and process.Z is None
+        if not shared:  # fits that share a covariance are made on the host
+            self.X, machines = seen.place(seen.X), tuple(k.placed(seen.place) for k in machines)
         tol = 1e-4 if process.Z is None else 1e-5
-        kind = WarmFits if len(seen.machines) == 1 or process.Z is not None else SharedFits
-        self.fits: Any = kind(seen.machines, site, tol)
+        self.fits: Any = (SharedFits if shared else WarmFits)(machines, site, tol)
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         process = self.process.with_theta(theta).at(self.X)
@@ -401,11 +417,13 @@ def maximise_evidence(
     rng: np.random.Generator,
     per_column: bool = False,
     search: Search | None = None,
+    refined: bool = False,
 ) -> Scaled:
     """The kernel of most evidence; with ``per_column``, a length scale a column if that has more.
 
     A few points determine a scale that all columns share, and whether columns have separate ones;
-    more are used to find these, and to decide where the few do not.
+    more are used to find these, and to decide where the few do not.  A kernel that is to be
+    ``refined`` with many more rows is found by the few alone, if they decide.
     """
     few, p, search = seen.thinned(FEW, rng), seen.X.shape[1], search or Search()
     sites: list[Sites | None] = [None] * len(seen.machines)
@@ -443,8 +461,11 @@ def maximise_evidence(
     gain = high.value - low.value
     if many is few or search.stopped:
         return wide if gain >= needed else shared
+    clear = gain >= SHOWN * needed
+    if clear and refined:
+        return wide
     wide, high = climb(wide, many, 20, steps=high.round)
-    if gain >= SHOWN * needed:
+    if clear:
         return wide
     if search.stopped:
         return shared

@@ -82,7 +82,7 @@ class Chains(NamedTuple):
 
     theta: Array  # (chains, draws, k)
     z: Array  # (chains, draws, 1 + m)
-    scale: Array  # (chains, draws), of the likelihood; empty if not drawn
+    scale: Array  # (chains, draws, k), numbers of the likelihood; empty if not drawn
     f: Array  # (chains, some, points)
     fit: Array  # (chains, draws), log pseudo-likelihood
 
@@ -174,7 +174,7 @@ def run_chain(
             kept["z"].append(at.z)
             kept["fit"].append(value)
             if what.likelihood.is_learned:
-                kept["scale"].append(at.likelihood.scale)
+                kept["scale"].append(at.likelihood.numbers)
         if stop:
             break
     return Chains(**{name: np.array(x) for name, x in kept.items()}), stop

@@ -377,8 +377,8 @@ def machine_from_chains(
     chains = sample_process(what, scheme, rng, start, watch, n_jobs)
     hyper = {"kernel": chains.theta}
     if likelihood.is_learned:
-        hyper[LIKELIHOOD] = chains.scale[..., None]
-        likelihood = likelihood.with_scale(np.exp(np.log(chains.scale).mean()))
+        hyper[LIKELIHOOD] = chains.scale
+        likelihood = likelihood.with_numbers(np.exp(np.log(chains.scale).mean(axis=(0, 1))))
     model = replace(model, likelihood=likelihood)
     if what.prior is None:
         theta = chains.z.copy()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import blas, cholesky, lapack, solve_triangular
 
+from ..core import arrays
 from ..core.types import Array
 from .whitened import JITTER
 
@@ -16,7 +17,7 @@ ROUNDING = 5e3  # of a factorisation, as a share of the diagonal, in units of th
 def covariance_of(values: Array, level: float) -> Array:
     """Covariance of f at points from their kernel values: jitter and the level added."""
     K = values + level
-    K[np.diag_indices_from(K)] += JITTER * np.mean(np.diag(values))
+    arrays.add_to_diagonal(K, JITTER * arrays.of(K).mean(arrays.diagonal(values)))
     return K
 
 
@@ -29,6 +30,8 @@ def pull_places(kernel: Any, cross: Array, among: Array, X: Array, Z: Array) -> 
 
 def over(A: Array, L: Array) -> Array:
     """``A L^-1``."""
+    if not arrays.is_numpy(A):
+        return A @ arrays.lower_inverse(L)
     return solve_triangular(L, A.T, lower=True, trans=1, check_finite=False).T
 
 
@@ -40,9 +43,14 @@ def through_factor(L: Array, product: Array) -> Array:
     :math:`\bar K_{mm} = -\tfrac12 L^{-\top}\bar\Phi^\top\Phi L^{-1}`.
     """
     inner = over(over(product + product.T, L).T, L)
-    K_bar = -0.125 * (inner + inner.T)
-    K_bar[np.diag_indices_from(K_bar)] += JITTER * np.trace(K_bar) / len(L)
-    return np.asarray(K_bar)
+    K_bar: Array = -0.125 * (inner + inner.T)
+    jittered(K_bar)
+    return K_bar
+
+
+def jittered(G: Array) -> None:
+    """Add to a gradient in a kernel matrix what comes through the jitter, a mean diagonal."""
+    arrays.add_to_diagonal(G, JITTER * arrays.total(arrays.diagonal(G)) / G.shape[0])
 
 
 def factor(K: Array, w: Array, on: Array) -> Array:
@@ -68,11 +76,15 @@ def factor(K: Array, w: Array, on: Array) -> Array:
 
 def factor_in_place(B: Array) -> Array:
     """The factor of a symmetric matrix: its transpose is in LAPACK's order, so none is copied."""
+    if not arrays.is_numpy(B):
+        return arrays.lower_factor(B)
     return cholesky(B.T, lower=True, overwrite_a=True, check_finite=False)
 
 
 def invert(L: Array) -> Array:
     """The inverse of a factor, which it takes the place of."""
+    if not arrays.is_numpy(L):
+        return arrays.lower_inverse(L)
     if not L.size:  # no point has precision; LAPACK would print a complaint
         return L
     solve = lapack.dtrtri if L.dtype == np.float64 else lapack.strtri
@@ -105,9 +117,23 @@ def posterior_covariance(R: Array, s: Array, v: Array) -> Array:
 
 def lower_times(R: Array, A: Array) -> Array:
     """The product of a lower triangle and a matrix."""
+    if not arrays.is_numpy(R):
+        return R @ A
     times = blas.dtrmm if R.dtype == np.float64 else blas.strmm
     out: Array = times(1.0, R, A, lower=1)
     return out
+
+
+def by_rows(w: Array, x: Array) -> Array:
+    """The product of a diagonal matrix and a vector, or columns."""
+    return w * x if x.ndim == 1 else w[:, None] * x
+
+
+def column_squares(T: Array) -> Array:
+    """Sum of the squares of each column."""
+    if arrays.is_numpy(T):
+        return np.einsum("ij,ij->j", T, T, dtype=float)
+    return arrays.squares(T.T)
 
 
 def square(on: Array, K: Array) -> Any:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from ..core.types import Array
 
 STEPS = 20  # of Newton's method, at most
@@ -58,7 +56,7 @@ def climb_mean(
 
 def _newton_step(r: Array, h: Array, solve: Callable[[Array], tuple[Array, Array]]) -> Array:
     """The solution of (I + H K) delta = r."""
-    step = np.zeros_like(r)
+    step = 0.0 * r
     p, Kp = solve(r)
     size = float(r @ Kp)
     most = CG_TOL * size

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.cluster import KMeans
 
+from ..core import arrays
 from ..core.types import Array
 from ..kernels import Precomputed, Scaled, column_scales
 from .process import LowRank
@@ -131,10 +133,11 @@ def inducing_points(
     inputs: Any,
     rng: np.random.Generator,
     every: int = ALL_ROWS,
+    place: Callable[[Array], Any] = arrays.as_it_is,
 ) -> Array:
     """Inducing points on the standardised scale; ``X`` itself where every row is one.
 
-    By default that is up to ``every`` rows.
+    By default that is up to ``every`` rows.  K-means are computed where ``place`` puts rows.
     """
     if not isinstance(inducing, str):
         return _given_points(inducing, inputs)
@@ -152,11 +155,11 @@ def inducing_points(
     if m is None or (auto and n <= every):
         return X
     if not auto:
-        return choose_points(X, int(m), inducing, kernel, rng)
+        return choose_points(X, int(m), inducing, kernel, rng, place)
     m, sample = FIRST_INDUCING, X[rng.choice(n, min(n, 1000), replace=False)]
     allowed = min(RESIDUAL, RESIDUAL_SHARE * kernel.diag(sample).mean())
     while True:
-        Z = choose_points(X, m, inducing, kernel, rng)
+        Z = choose_points(X, m, inducing, kernel, rng, place)
         left = LowRank.of(kernel, Z, sample, 0.0, False).rest.mean()
         if 2 * m > MOST_INDUCING or left < allowed:
             return Z
@@ -180,7 +183,14 @@ def _given_points(points: Any, inputs: Any) -> Array:
     return np.asarray(inputs.columns(np.unique(Z, axis=0)))
 
 
-def choose_points(X: Array, m: int, how: str, kernel: Any, rng: np.random.Generator) -> Array:
+def choose_points(
+    X: Array,
+    m: int,
+    how: str,
+    kernel: Any,
+    rng: np.random.Generator,
+    place: Callable[[Array], Any] = arrays.as_it_is,
+) -> Array:
     """Inducing points among distinct rows ``X``: all of them if no more than ``m``.
 
     By k-means in units of the kernel's length scale along each column, from where points that are
@@ -197,8 +207,54 @@ def choose_points(X: Array, m: int, how: str, kernel: Any, rng: np.random.Genera
     if X.shape[0] > most:
         some = some[np.sort(rng.choice(X.shape[0], most, replace=False))]
     seed = int(rng.integers(2**31 - 1))
+    if arrays.is_foreign(there := place(some)):
+        return np.asarray(arrays.to_numpy(means_there(there, m, seed)) * reach)
     means = KMeans(m, n_init=1, max_iter=KMEANS_PASSES, random_state=seed).fit(some)
     return np.asarray(means.cluster_centers_ * reach)
+
+
+def means_there(X: Any, m: int, seed: int) -> Any:
+    """K-means of rows on a device, by the steps of scikit-learn's ``KMeans`` from the same draws.
+
+    No number is brought to the host while first means are drawn.  A mean that loses all its rows
+    stays where it is.
+    """
+    xp, draws, n = arrays.of(X), np.random.RandomState(seed), X.shape[0]
+    centre = xp.mean(X, axis=0)
+    X = X - centre
+    tol = 1e-4 * float(xp.mean(xp.var(X, axis=0)))
+
+    def sides(A: Any) -> tuple[Any, Any]:
+        """Columns whose product is all squared distances: (a, 1, |a|^2) and (-2a, |a|^2, 1)."""
+        size, one = arrays.squares(A)[:, None], arrays.constant(A, 1.0, 1)
+        return xp.concat([A, one, size], axis=1), xp.concat([-2.0 * A, size, one], axis=1)
+
+    own, other = sides(X)
+    other = other.T
+    first = draws.choice(n, p=np.full(n, 1.0 / n))
+    some = [own[first : first + 1, :]]
+    looks = 2 + int(np.log(m))
+    shares = arrays.like(draws.uniform(size=(m - 1, looks)), X)
+    near = xp.clip(some[0] @ other, 0.0, None)[0, :]
+    for k in range(m - 1):  # the best of a few rows drawn by their squared distances
+        sums = xp.cumulative_sum(near)
+        at = xp.clip(xp.searchsorted(sums, shares[k, :] * sums[-1]), None, n - 1)
+        tried = arrays.pick(own, at)
+        after = xp.minimum(xp.clip(tried @ other, 0.0, None), near)
+        best = xp.reshape(xp.argmin(xp.sum(after, axis=1)), (1,))
+        near = arrays.pick(after, best)[0, :]
+        some.append(arrays.pick(tried, best))
+    Z = xp.concat(some)[:, : X.shape[1]]
+    every = arrays.index(np.arange(m)[:, None], X)
+    for _ in range(KMEANS_PASSES):
+        nearest = xp.argmin(sides(Z)[0] @ other, axis=0)
+        theirs = xp.astype(nearest == every, xp.float64)  # products add up in a fixed order
+        count = xp.sum(theirs, axis=1)[:, None]
+        new = xp.where(count > 0.0, theirs @ X / xp.clip(count, 1.0, None), Z)
+        moved, Z = float(xp.sum((new - Z) ** 2)), new
+        if moved <= tol:
+            break
+    return Z + centre
 
 
 def pivots(kernel: Any, X: Array, m: int, rng: np.random.Generator) -> Array:

@@ -49,16 +49,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from ..core import arrays
 from ..core.types import Array, Local
 from ..inference.loop import Pace, SinglePace, Step, climb
 from ..inference.progress import Watch, silent
 from ..machines.leave_one_out import leave_one_out
 from .matrices import (
+    by_rows,
+    column_squares,
     covariance_of,
     factor,
     factor_in_place,
     inverse_of,
     invert,
+    jittered,
     lower_times,
     over,
     posterior_covariance,
@@ -68,7 +72,7 @@ from .matrices import (
 )
 from .newton import climb_mean
 from .predictor import NEGLIGIBLE, Predictor
-from .whitened import JITTER, kernel_factor
+from .whitened import kernel_factor
 
 Site = Callable[[Array, Array, Array], Local]
 
@@ -88,10 +92,25 @@ class Labels:
     c: Array
     at: Array
     points: int
+    one_each: bool = False  # known: row i is at point i
 
     def total(self, x: Array) -> Array:
         """Sums over the rows at each point."""
+        if self.one_each:
+            return x
+        if not arrays.is_numpy(x):
+            return arrays.sums_by(self.at, x[:, None], self.points)[:, 0]
         return np.bincount(self.at, x, self.points)
+
+    def each(self, x: Array) -> Array:
+        """Values at the points of the rows."""
+        return x if self.one_each else x[self.at]
+
+    def placed(self, place: Callable[[Array], Array]) -> Labels:
+        """The same in another memory."""
+        at = self.at
+        one_each = self.one_each or np.array_equal(at, np.arange(self.points))
+        return Labels(place(self.y), place(self.c), place(at), self.points, one_each)
 
     def take(self, rows: Array) -> tuple[Labels, Array]:
         """Chosen rows, and the numbers of their points."""
@@ -113,7 +132,7 @@ class SiteMoments(NamedTuple):
     v: Array
     alpha: Array
     R: Array  # lower, R' R is the inverse of B
-    on: Array  # points that are in B
+    on: Any  # points that are in B
     kl: float
     solve: Callable[[Array], tuple[Array, Array]]  # alpha and m for other potentials, or columns
 
@@ -127,7 +146,7 @@ class SiteFit:
     v: Array
     alpha: Array
     R: Array
-    on: Array
+    on: Any
     local: Local  # likelihood contributions of the rows, each counted c times
     outside: Array | float  # part of v that no row can reduce
     bound: float
@@ -167,7 +186,7 @@ class Prior:
     def at(self, X: Array) -> Gram | LowRank:
         """The process at points, on the scale of the kernel."""
         if self.Z is not None:
-            return LowRank.of(self.kernel, self.Z, X, self.level, self.fitc)
+            return LowRank.of(self.kernel, arrays.like(self.Z, X), X, self.level, self.fitc)
         values = self.kernel(X)
         return Gram(covariance_of(values, self.level), self.kernel, X, values, self.level)
 
@@ -197,8 +216,8 @@ class Gram:
 
     def _single(self, least: int) -> Gram:
         """The process in single precision if it has so many points."""
-        few = self.K.shape[0] < least or self.single is not None
-        return self if few else replace(self, single=self.K.astype(np.float32))
+        whole = self.K.shape[0] < least or self.single is not None or not arrays.is_numpy(self.K)
+        return self if whole else replace(self, single=self.K.astype(np.float32))
 
     @property
     def exact(self) -> Gram:
@@ -219,6 +238,8 @@ class Gram:
         precision the mean is corrected in double.  Means for other potentials are products with V,
         which is computed at the first of them; entries at sites of low precision are rounded to 0.
         """
+        if not arrays.is_numpy(self.K):
+            return self._moments_there(sites)
         K, diag, held = self.K, np.diag(self.K), self.K if self.single is None else self.single
         on = np.flatnonzero(sites.w * diag > NEGLIGIBLE)
         s, exact = np.sqrt(sites.w[on]), held is K
@@ -239,24 +260,47 @@ class Gram:
                 alpha = weights(b)
                 return alpha, K @ alpha
             m = covariance() @ b.astype(held.dtype, copy=False)
-            return b - (sites.w * m if b.ndim == 1 else sites.w[:, None] * m), m
+            return b - by_rows(sites.w, m), m
 
         alpha, share = sites.b, np.zeros(diag.size)  # share of the variance that is gone
         if np.any(sites.b):
             alpha = weights(sites.b)
             for _ in range(0 if exact else CORRECTIONS):
                 alpha += weights(sites.b - alpha - sites.w * (K @ alpha))
-        share[on] = 1.0 - np.einsum("ij,ij->j", R, R, dtype=float)
+        share[on] = 1.0 - column_squares(R)
         v = share / np.maximum(sites.w, 1e-300)
         weak = np.flatnonzero(share < strong)
         if weak.size and on.size:
             T = lower_times(R, held[np.ix_(on, weak)] * s[:, None].astype(held.dtype))
-            v[weak] = diag[weak] - np.einsum("ij,ij->j", T, T, dtype=float)
+            v[weak] = diag[weak] - column_squares(T)
         elif weak.size:
             v = diag.copy()
         m, v = K @ alpha, np.maximum(v, 1e-12 * diag)
         kl = 0.5 * float(alpha @ m - sites.w @ v) - np.log(np.diag(R), dtype=float).sum()
         return SiteMoments(m, v, alpha, R, on, float(kl), solve)
+
+    def _moments_there(self, sites: Sites) -> SiteMoments:
+        """The same on a device, in double precision and with every point in B.
+
+        V is computed at once: products of matrices take less time there than decisions.
+        """
+        K, xp = self.K, arrays.of(self.K)
+        diag, s = arrays.diagonal(K), xp.sqrt(sites.w)
+        B = s[:, None] * K * s
+        arrays.add_to_diagonal(B, 1.0)
+        R = invert(factor_in_place(B))
+        T = R @ (s[:, None] * K)
+        V = K - T.T @ T
+        v = xp.maximum(arrays.diagonal(V), 1e-12 * diag)
+
+        def solve(b: Array) -> tuple[Array, Array]:
+            m = V @ b
+            return b - by_rows(sites.w, m), m
+
+        alpha = sites.b - s * (R.T @ (T @ sites.b))
+        m = K @ alpha
+        kl = 0.5 * (alpha @ m - sites.w @ v) - arrays.total(xp.log(arrays.diagonal(R)))
+        return SiteMoments(m, v, alpha, R, slice(None), float(kl), solve)
 
     def times(self, alpha: Array) -> Array:
         """The mean at the points: K alpha."""
@@ -268,11 +312,14 @@ class Gram:
 
         Fits that share a covariance have the same part in common.
         """
-        A = np.stack([fit.alpha for fit in fits], axis=1)
+        A = arrays.of(fits[0].alpha).stack([fit.alpha for fit in fits], axis=1)
         out = A @ A.T
         roots = {id(fit.R): fit for fit in fits}
         for fit in roots.values():
-            if fit.on.size:  # else LAPACK would print a complaint
+            if not arrays.is_numpy(out):
+                root = fit.R * arrays.of(out).sqrt(fit.sites.w)
+                out -= (len(fits) / len(roots)) * (root.T @ root)
+            elif fit.on.size:  # else LAPACK would print a complaint
                 inverse = inverse_of(fit.R)
                 s = np.sqrt(fit.sites.w[fit.on])
                 inverse *= s[:, None]
@@ -284,7 +331,7 @@ class Gram:
     def slope(self, fits: Sequence[SiteFit]) -> Array:
         """Gradient in the kernel's log parameters of the bounds at their optima over sites."""
         G = self.gradient(fits)
-        G[np.diag_indices_from(G)] += JITTER * np.trace(G) / len(G)  # the jitter is a mean diagonal
+        jittered(G)
         return np.asarray(self.kernel.pull(G, self.X, None, self.values))
 
 
@@ -310,11 +357,15 @@ class LowRank:
     @staticmethod
     def of(kernel: Any, Z: Array, X: Array, level: float, fitc: bool) -> LowRank:
         L, _ = kernel_factor(kernel, Z)
-        cross = kernel(Z, X)
-        C = np.empty((X.shape[0], Z.shape[0] + 1))
-        C[:, 0] = np.sqrt(level)
-        C[:, 1:] = solve_triangular(L, cross, lower=True, overwrite_b=True, check_finite=False).T
-        rest = np.maximum(kernel.diag(X) - np.einsum("ij,ij->i", C[:, 1:], C[:, 1:]), 0.0)
+        C, xp = arrays.empty(X, Z.shape[0] + 1, "float64"), arrays.of(X)
+        C[:, 0] = float(np.sqrt(level))
+        if arrays.is_numpy(X):
+            cross = kernel(Z, X)
+            given = {"lower": True, "overwrite_b": True, "check_finite": False}
+            C[:, 1:] = solve_triangular(L, cross, **given).T
+        else:
+            C[:, 1:] = kernel(X, Z) @ arrays.lower_inverse(L).T
+        rest = xp.clip(kernel.diag(X) - arrays.squares(C[:, 1:]), 0.0, None)
         return LowRank(kernel, X, Z, L, C, rest, fitc)
 
     @property
@@ -323,49 +374,49 @@ class LowRank:
 
     def scaled(self, amplitude: float) -> LowRank:
         """The process with its kernel times a number."""
-        C = self.C.copy()
+        C = self.C + 0.0
         C[:, 1:] *= np.sqrt(amplitude)
         return replace(self, C=C, rest=amplitude * self.rest)
 
     def through(self, sites: Sites) -> tuple[Sites, Array]:
         """Sites of the columns' part of f, and tau."""
-        tau = 1.0 + self.rest * sites.w if self.fitc else np.ones_like(sites.w)
+        tau = 1.0 + self.rest * sites.w if self.fitc else 1.0 + 0.0 * sites.w
         return Sites(sites.w / tau, sites.b / tau), tau
 
     def factor(self, w: Array) -> Array:
         """The factor of B for precisions of the columns' part of f."""
-        A = self.C * np.sqrt(w)[:, None]
+        A = self.C * arrays.of(w).sqrt(w)[:, None]
         B = A.T @ A
-        B[np.diag_indices_from(B)] += 1.0
+        arrays.add_to_diagonal(B, 1.0)
         return factor_in_place(B)
 
     def moments(self, sites: Sites) -> SiteMoments:
-        own, tau = self.through(sites)
+        (own, tau), xp = self.through(sites), arrays.of(self.C)
         R = invert(self.factor(own.w))
         T = lower_times(R, self.C.T)  # R C'
-        s = np.einsum("ij,ij->j", T, T)
-        half = 0.5 * np.log(tau).sum() - np.log(np.diag(R)).sum()
+        s = column_squares(T)
+        half = 0.5 * float(xp.sum(xp.log(tau))) - float(xp.sum(xp.log(arrays.diagonal(R))))
         v, spread = s + self.rest, s
         if self.fitc:
             spread = v = s / tau**2 + self.rest / tau
 
         def mean(b: Array) -> Array:
-            a: Array = (R @ (self.C.T @ (b.T / tau).T)).T @ T
-            return ((a + self.rest * b.T) / tau if self.fitc else a).T
+            a: Array = T.T @ (R @ (self.C.T @ by_rows(1.0 / tau, b)))
+            return by_rows(1.0 / tau, a + by_rows(self.rest, b)) if self.fitc else a
 
         def solve(b: Array) -> tuple[Array, Array]:
             m = mean(b)
-            return b - (sites.w * m.T).T, m
+            return b - by_rows(sites.w, m), m
 
         alpha, m = solve(sites.b)
         kl = half + 0.5 * float(alpha @ m - sites.w @ spread)
-        on = np.arange(m.size)
-        return SiteMoments(m, np.maximum(v, 1e-300), alpha, R, on, float(kl), solve)
+        on = np.arange(m.shape[0])
+        return SiteMoments(m, xp.clip(v, 1e-300, None), alpha, R, on, float(kl), solve)
 
     def times(self, alpha: Array) -> Array:
         """The mean at the points for weights alpha of them."""
         m: Array = self.C @ (self.C.T @ alpha)
-        return m + (self.rest * alpha.T).T if self.fitc else m
+        return m + by_rows(self.rest, alpha) if self.fitc else m
 
     def slope(self, fits: Sequence[SiteFit]) -> Array:
         """Gradient in the kernel's log parameters of the bounds at their optima over sites."""
@@ -389,20 +440,21 @@ class LowRank:
         :math:`\bar K_{nm} = 2 G \Phi L^{-1}` and
         :math:`\bar K_{mm} = -L^{-\top}\Phi^\top G \Phi L^{-1}`.
         """
-        Phi, own = self.C[:, 1:], np.zeros(self.C.shape[0])
-        product = np.zeros_like(Phi)  # G Phi
+        Phi, own = self.C[:, 1:], 0.0 * self.rest
+        product = 0.0 * Phi  # G Phi
         for fit in fits:
             w = self.through(fit.sites)[0].w
             inverse = self.C @ (fit.R.T @ fit.R)  # Phi B^-1
             if self.fitc:
-                diag = w - w**2 * np.einsum("ij,ij->i", inverse, self.C)
+                diag = w - w**2 * arrays.of(w).sum(inverse * self.C, axis=1)
                 delta = -0.5 * (fit.alpha**2 - diag)
             else:
                 delta = 0.5 * fit.sites.w
-            product += 0.5 * (np.outer(fit.alpha, fit.alpha @ Phi) - w[:, None] * inverse[:, 1:])
+            alpha = fit.alpha
+            product += 0.5 * (alpha[:, None] * (alpha @ Phi) - w[:, None] * inverse[:, 1:])
             product += delta[:, None] * Phi
             own -= delta
-        return 2.0 * over(product, self.L), own, through_factor(self.L, 2.0 * Phi.T @ product)
+        return 2.0 * over(product, self.L), own, through_factor(self.L, 2.0 * (Phi.T @ product))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -411,7 +463,7 @@ class LowRank:
 
 def target_sites(m: Array, v: Array, labels: Labels, site: Site) -> Sites:
     """The sites that touch the bound where f has such moments at the points."""
-    local = site(labels.y, m[labels.at], v[labels.at]).times(labels.c)
+    local = site(labels.y, labels.each(m), labels.each(v)).times(labels.c)
     w = labels.total(local.w)
     return Sites(w, labels.total(local.g) + w * m)
 
@@ -420,11 +472,11 @@ def best_mean(
     process: Gram | LowRank, now: SiteMoments, labels: Labels, site: Site, **until: float
 ) -> tuple[Array, Array]:
     """Weights alpha and mean of f that maximise the bound at fixed variances."""
-    v = now.v[labels.at]
+    v = labels.each(now.v)
 
     def rows(m: Array) -> tuple[float, Array, Array]:
-        local = site(labels.y, m[labels.at], v).times(labels.c)
-        return float(local.bound.sum()), labels.total(local.g), labels.total(local.h)
+        local = site(labels.y, labels.each(m), v).times(labels.c)
+        return float(arrays.total(local.bound)), labels.total(local.g), labels.total(local.h)
 
     return climb_mean(rows, process.times, now.solve, now.m, now.alpha, **until)
 
@@ -450,13 +502,13 @@ def fit_sites(
     """
     if start is None:
         share = labels.total(labels.c * labels.y) / labels.total(labels.c)
-        start = target_sites(FIRST * share, np.ones(labels.points), labels, site)
+        start = target_sites(FIRST * share, 0.0 * share + 1.0, labels, site)
 
     best: SiteFit | None = None
-    rough = process.rough
+    rough, weight = process.rough, float(arrays.total(labels.c))
 
     def enough(bound: float) -> float:
-        return tol * (max(1.0, abs(bound)) if final else float(labels.c.sum()))
+        return tol * (max(1.0, abs(bound)) if final else weight)
 
     def evaluate(sites: Sites, by: Gram | LowRank) -> tuple[SiteFit, SiteMoments]:
         nonlocal best
@@ -465,8 +517,8 @@ def fit_sites(
         except np.linalg.LinAlgError:  # digits of single precision are too few
             now = process.moments(sites)
         m, v, alpha, R, on, kl, _ = now
-        local = site(labels.y, m[labels.at], v[labels.at]).times(labels.c)
-        bound = float(local.bound.sum() - kl)
+        local = site(labels.y, labels.each(m), labels.each(v)).times(labels.c)
+        bound = float(arrays.total(local.bound)) - kl
         fit = SiteFit(sites, m, v, alpha, R, on, local, process.outside, bound)
         best = fit if best is None or bound >= best.bound else best
         return fit, now

@@ -29,15 +29,24 @@ from ..kernels import Scaled
 from ..likelihoods.tight import Tight
 from ..model.model import Model, Problem
 from ..model.passes import expected
-from .evidence import LogNormal, Search, climb_evidence, parameter_prior
+from .evidence import (
+    Evidence,
+    LabelledPoints,
+    LogNormal,
+    Search,
+    climb_evidence,
+    parameter_prior,
+)
 from .matrices import through_factor
+from .process import Prior, Site
 from .whitened import Whitened
 
 EVALUATIONS = 16  # of the bound and its gradient,
 SMALL_GAIN = 1e-4  # and relative gain of a step that ends them: there are many more rows than seen
 ROWS = 30_000  # that are seen: three times as many gain a tenth of what these do
 PASSES = 40  # at most, for each
-SETTLED = 1e-6  # relative change of the bound at which a gradient is taken
+SETTLED = 1e-6  # relative change of the bound at which a gradient is taken,
+SETTLED_SITES = 1e-5  # and gain a row of a pass by sites, each of which makes the mean's best
 
 
 @dataclass(frozen=True)
@@ -99,10 +108,26 @@ def refine(
 ) -> Scaled:
     """A few ascent steps from a kernel chosen on a sample."""
     prior = parameter_prior(kernel, extent, amplitude)
-    score = StreamedEvidence(kernel, problems, prior)
+    return _climbed(kernel, StreamedEvidence(kernel, problems, prior), prior, search)
+
+
+def refine_sites(
+    process: Prior,
+    rows: LabelledPoints,
+    site: Site,
+    amplitude: float,
+    search: Search | None = None,
+) -> Scaled:
+    """The same ascent of the same bound, with q by the sites of rows that are one array."""
+    prior = parameter_prior(process.kernel, rows.extent, amplitude)
+    score = Evidence(process, rows, site, prior)
+    score.fits.tol = SETTLED_SITES
+    return _climbed(process.kernel, score, prior, search)
+
+
+def _climbed(kernel: Scaled, score: Any, prior: LogNormal, search: Search | None) -> Scaled:
     how: dict[str, Any] = {"search": search or Search(), "small": SMALL_GAIN}
-    top = climb_evidence(score, prior, kernel.theta, EVALUATIONS, **how)
-    return kernel.with_theta(top.theta)
+    return kernel.with_theta(climb_evidence(score, prior, kernel.theta, EVALUATIONS, **how).theta)
 
 
 def guided(problem: Problem, guide: Any) -> Problem:

@@ -271,6 +271,7 @@ def tune(
     refine: Callable[[Scaled, Any, Search], Scaled] | None = None,
     watch: Watch = silent,
     local: bool = False,
+    in_blocks: bool = False,
 ) -> Tuned:
     """The kernel with its parameters learned by one of the three rules.
 
@@ -279,7 +280,9 @@ def tune(
     through them, and where rows are many the amplitude is that which suits them.  Length scales
     and folds use some of the rows, exactly.  ``refine(kernel, guide, search)`` may improve the
     kernel of most evidence with more rows.  With ``local``, the kernel of an exact process may have
-    a local part.  Where ``watch`` ends the search, the best kernel so far is taken.
+    a local part.  Rows that are read ``in_blocks`` are many times those that are seen here, and the
+    kernel is refined with more of them.  Where ``watch`` ends the search, the best kernel so far is
+    taken.
     """
     search, site = Search(watch), likelihood.expected
     if rule == "cv":
@@ -295,7 +298,7 @@ def tune(
     guide = likelihood if likelihood.normalised else Logistic()
     start = Scaled(START, kernel.kernel)
     digits = seen.by_digits()
-    found = maximise_evidence(start, digits, guide.tight, START, rng, per_column, search)
+    found = maximise_evidence(start, digits, guide.tight, START, rng, per_column, search, in_blocks)
     if refine is not None and not search.stopped:
         found = refine(found, guide, search)
     Z = inducing(found)

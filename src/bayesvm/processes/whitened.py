@@ -15,17 +15,23 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
+from ..compiled import loops, plain
 from ..core import arrays
-from ..core.arrays import like, through_upper
+from ..core.arrays import like, sent, through_upper
 from ..core.types import Array, Columns, Design
+from ..designs.columns import Standardised
+from ..kernels import RBF, Scaled
+from ..kernels.algebra import scale_of
+from ..kernels.stationary import divided
 
 JITTER = 1e-6  # of the mean diagonal of K_mm
 MOST_JITTER = 1e-2
+STEP = 1024  # rows whose columns are made at once by compiled loops
 
 
 def jitter(K: Array) -> float:
     """The number that is added to the diagonal of a kernel matrix: part of the model."""
-    return JITTER * float(np.mean(np.diag(K)))
+    return JITTER * float(arrays.of(K).mean(arrays.diagonal(K)))
 
 
 def kernel_factor(kernel: Any, Z: Array) -> tuple[Array, float]:
@@ -34,15 +40,17 @@ def kernel_factor(kernel: Any, Z: Array) -> tuple[Array, float]:
     The jitter grows tenfold until the factorisation succeeds.
     """
     K = kernel(Z)
-    if not np.all(np.isfinite(K)):
+    if not bool(arrays.of(K).all(arrays.of(K).isfinite(K))):
         raise ValueError(
             f"the kernel {kernel} is not finite at the data; check its parameters and the inputs."
         )
     added, most = jitter(K), MOST_JITTER / JITTER * jitter(K)
     while added <= most:
-        propped = K.copy()
-        propped[np.diag_indices_from(propped)] += added
+        propped = K + 0.0
+        arrays.add_to_diagonal(propped, added)
         try:
+            if not arrays.is_numpy(K):
+                return arrays.lower_factor(propped), added
             return cholesky(propped, lower=True, overwrite_a=True, check_finite=False), added
         except np.linalg.LinAlgError:
             added *= 10.0
@@ -97,13 +105,18 @@ class Whitened(Design):
     def values(self, X: Any) -> Array:
         """Kernel values of rows with the points."""
         inputs = self.inputs.columns(X)
-        out: Array = self.kernel(inputs, like(self.Z, inputs))
+        out: Array = self.kernel(inputs, sent(self._sent, "points", self.Z, inputs))
         return out
+
+    @cached_property
+    def _sent(self) -> dict[Any, Any]:
+        """Points and L^-1 on devices: blocks of rows are many, and these are large."""
+        return {}
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         """In float64 whatever ``out`` holds: L^-1 would amplify the rounding of the kernel."""
         cross = self.values(X)
-        parts, F = [], like(self.inverse.T, cross)
+        parts, F = [], sent(self._sent, "inverse", self.inverse.T, cross)
         for some, C in through_upper(cross, F):
             if out is None:
                 parts.append(C)
@@ -112,6 +125,28 @@ class Whitened(Design):
         if out is not None:
             return out
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def fast_columns(self, X: Any, out: Array) -> Array | None:
+        fast, kernel, inputs = loops("columns"), self.kernel, self.inputs
+        weight = kernel.weight if isinstance(kernel, Scaled) else 1.0
+        kernel = kernel.kernel if isinstance(kernel, Scaled) else kernel
+        rows = plain(X)
+        same = type(kernel) is RBF and type(inputs) is Standardised and self.has_residual
+        if fast is None or rows is None or not same:
+            return None
+        (n, p), m = rows.shape, self.width
+        scale, points = np.broadcast_to(scale_of(kernel), p).copy(), divided(self.Z, kernel)
+        shift = np.median(points, axis=0)
+        points = points - shift
+        step, left = min(STEP, n), np.empty(n)
+        how = (points.T.copy(), 0.5 * arrays.squares(points), float(weight), self.inverse.T.copy())
+        held = (np.empty((step, p)), np.empty((step, m)), np.empty((step, m)), np.empty(step))
+        sizes = (np.array([p, step, m], np.int32), np.array([m, step, m], np.int32))
+        size = fast.whitened(
+            *(rows, inputs.center, inputs.factor, scale, shift, *how, m > fast.SMALL),
+            *(out, left, step, *held, *sizes, np.array([1.0, 0.0])),
+        )
+        return left if size <= inputs.far**2 else None
 
     def residual(self, X: Any, C: Array) -> Array:
         """Variance of f that the columns leave."""

@@ -1,4 +1,4 @@
-"""Penalised probit regression: EM step, Newton's method and working sets of columns."""
+"""Penalised likelihood: EM step, Newton's method and working sets of columns."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.types import Array, Local
-from ..likelihoods import Probit
+from ..core.types import Array
+from ..likelihoods import Likelihood, Probit
+from ..likelihoods.base import Derivatives
 from .nnls import nnls
 
 PROBIT = Probit()
@@ -17,16 +18,17 @@ FLOOR = 1e-10  # least curvature; it vanishes where all rows are far on their la
 
 
 @dataclass(frozen=True, eq=False)
-class PenalisedProbit:
-    r"""Log posterior density of the coefficients of a probit model.
+class PenalisedLikelihood:
+    r"""Log posterior density of the coefficients of a model of labels, here a probit one.
 
     .. math::
 
         \sum_i c_i\log\Phi(y_i z_i) - t^\top x - \tfrac12 x^\top Q x, \qquad z = Ax .
 
-    The last column is the constant, and its coefficient, the bias, is free.  The others are
-    nonnegative if ``signed``: the columns of a probabilistic classification vector machine are
-    multiplied by the label of their vector, :math:`A = [K\,\mathrm{diag}(y), 1]`.
+    Another ``likelihood`` takes the place of :math:`\Phi`, but for EM.  The last column is the
+    constant, and its coefficient, the bias, is free.  The others are nonnegative if ``signed``: the
+    columns of a probabilistic classification vector machine are multiplied by the label of their
+    vector, :math:`A = [K\,\mathrm{diag}(y), 1]`.
     """
 
     A: Array  # (n, K)
@@ -35,27 +37,29 @@ class PenalisedProbit:
     t: Array  # (K,)
     Q: Array  # (K, K), or its diagonal (K,)
     signed: bool = True
+    likelihood: Likelihood = PROBIT
 
     @property
     def free(self) -> Array:
         return np.arange(self.t.size) == self.t.size - 1 if self.signed else self.t == self.t
 
-    def of(self, columns: Array) -> PenalisedProbit:
+    def of(self, columns: Array) -> PenalisedLikelihood:
         """The model with some of the columns, the bias among them."""
         Q = self.Q[columns] if self.Q.ndim == 1 else self.Q[np.ix_(columns, columns)]
         return replace(self, A=self.A[:, columns], t=self.t[columns], Q=Q)
 
-    def with_rate(self, rate: float) -> PenalisedProbit:
+    def with_rate(self, rate: float) -> PenalisedLikelihood:
         """The model with the linear penalty ``rate`` on all coefficients but the bias."""
         return replace(self, t=np.append(np.full(self.t.size - 1, rate), 0.0))
 
-    def local(self, z: Array) -> Local:
-        """Gradient g and curvature h of the log-likelihood of each row in z."""
-        return PROBIT.expected(self.y, z, 0.0).times(self.c)
+    def local(self, z: Array) -> Derivatives:
+        """Value, gradient g and curvature h of the log-likelihood of each row in z."""
+        each = self.likelihood.derivatives(self.y, z)
+        return Derivatives(self.c * each.value, self.c * each.g, self.c * each.h)
 
     def value(self, x: Array, z: Array | None = None) -> float:
         z = self.A @ x if z is None else z
-        fit = float(self.c @ PROBIT.log_prob(self.y, z))
+        fit = float(self.c @ self.likelihood.log_prob(self.y, z))
         return fit - float((self.t + 0.5 * self._times(x)) @ x)
 
     def gradient(self, x: Array) -> Array:
@@ -150,7 +154,7 @@ class PenalisedProbit:
         return float(max(part.max(initial=0.0), -part.min(initial=0.0)))
 
 
-def largest_rate(model: PenalisedProbit) -> float:
+def largest_rate(model: PenalisedLikelihood) -> float:
     """The least rate at which all weights are zero: the largest gradient at the bias alone."""
     bias = model.of(np.array([model.t.size - 1]))
     x, _ = bias.newton(np.zeros(1), 1e-12)

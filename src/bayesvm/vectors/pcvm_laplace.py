@@ -44,7 +44,7 @@ from ..processes.process import Labels
 from .candidates import MergedRows, is_positive
 from .folds import Fold, Held, row_losses
 from .journal import SILENT, Journal
-from .newton import FLAT, PenalisedProbit, largest_rate
+from .newton import FLAT, PenalisedLikelihood, largest_rate
 from .process_mode import ProcessMode, choose_norm_penalty, find_process_mode
 from .sparse import Found, Sparse
 
@@ -84,37 +84,37 @@ def signed_columns(K: Array, y: Array, candidates: Array) -> Array:
 
 def convex_model(
     A: Array, y: Array, c: Array, rate: float, Q: Array | None = None, bias: float = FLAT
-) -> PenalisedProbit:
+) -> PenalisedLikelihood:
     """The log posterior; ``Q`` is the norm's matrix, ``lambda y K y``, and ``bias`` a precision."""
     m = A.shape[1] - 1
     t = np.append(np.full(m, rate), 0.0)
     if Q is None:
-        return PenalisedProbit(A, y, c, t, np.append(np.zeros(m), bias))
+        return PenalisedLikelihood(A, y, c, t, np.append(np.zeros(m), bias))
     full = np.zeros((m + 1, m + 1))
     full[:-1, :-1], full[-1, -1] = Q, bias
-    return PenalisedProbit(A, y, c, t, full)
+    return PenalisedLikelihood(A, y, c, t, full)
 
 
-def fit(model: PenalisedProbit) -> Sparse:
+def fit(model: PenalisedLikelihood) -> Sparse:
     """Maximise; with a norm, find the weights again without the rate."""
     x, steps = model.maximise(np.zeros(model.t.size))
     return approximate(model, x, steps) if model.Q.ndim == 1 else relax(model, x, steps)
 
 
-def relax(model: PenalisedProbit, x: Array, steps: int = 0) -> Sparse:
+def relax(model: PenalisedLikelihood, x: Array, steps: int = 0) -> Sparse:
     """The machine of the vectors that have a weight, found again without the rate."""
     x, more = relaxed_weights(model, x)
     return approximate(model.with_rate(0.0), x, steps + more)
 
 
-def relaxed_weights(model: PenalisedProbit, x: Array, tol: float = 1e-9) -> tuple[Array, int]:
+def relaxed_weights(model: PenalisedLikelihood, x: Array, tol: float = 1e-9) -> tuple[Array, int]:
     work = np.flatnonzero(np.append(x[:-1] > 0, True))
     out = np.zeros_like(x)
     out[work], steps = model.with_rate(0.0).of(work).newton(x[work], tol)
     return out, steps
 
 
-def approximate(model: PenalisedProbit, x: Array, steps: int = 0) -> Sparse:
+def approximate(model: PenalisedLikelihood, x: Array, steps: int = 0) -> Sparse:
     r"""Laplace's approximation at the weights that are not zero.
 
     The second derivative of a Laplace prior is zero; without a norm, that of the Gaussian in its
@@ -130,7 +130,9 @@ def approximate(model: PenalisedProbit, x: Array, steps: int = 0) -> Sparse:
     return Sparse(columns, x, precision, value, [value], steps)
 
 
-def rate_path(model: PenalisedProbit, last: float | None, ratio: float, length: int) -> list[float]:
+def rate_path(
+    model: PenalisedLikelihood, last: float | None, ratio: float, length: int
+) -> list[float]:
     """Falling rates, from just above the ``last`` or the largest power of two with a vector."""
     if last is not None:
         first = last / ratio
@@ -219,7 +221,7 @@ class Path(NamedTuple):
 
 
 def follow_rates(
-    model: PenalisedProbit,
+    model: PenalisedLikelihood,
     rates: Sequence[float],
     target: ProcessMode | None = None,
     watch: Watch = silent,
@@ -356,10 +358,10 @@ class FoldSearch:
     """Machines of falling rate, each fitted to all folds but one, and their held-out log loss."""
 
     def __init__(
-        self, model: PenalisedProbit, folds: Sequence[Fold], journal: Journal = SILENT
+        self, model: PenalisedLikelihood, folds: Sequence[Fold], journal: Journal = SILENT
     ) -> None:
         self.journal, self.stopped, self.tried = journal, False, list[Tried]()
-        self.models, self.columns = list[PenalisedProbit](), list[Array]()
+        self.models, self.columns = list[PenalisedLikelihood](), list[Array]()
         for f in folds:
             part = model.of(np.append(f.keep, model.t.size - 1))
             self.models.append(replace(part, A=part.A[f.rows], y=part.y[f.rows], c=f.left))

@@ -1,9 +1,12 @@
 r"""The machine of Chen, Tino & Yao: EM under the power prior, several starts, the kernel's width.
 
-The weights are truncated Gaussians whose precisions have Gamma(c, 0) priors, so that
-:math:`p(w) \propto |w|^{-(2c + 1)}` on the label's side and :math:`\bar\alpha = (2c + 1)/w^2`.  The
-density is unbounded at zero: what is found is a local maximum, reached from large weights, and it
-depends on the start.
+The weights are truncated Gaussians whose precisions have Gamma(c, d) priors, so that on the label's
+side
+
+.. math:: p(w) \propto (w^2 + 2d)^{-(c + 1/2)}, \qquad \bar\alpha = \frac{2c + 1}{w^2 + 2d} .
+
+With d = 0 the density is unbounded at zero: what is found is a local maximum, reached from large
+weights, and it depends on the start.  A weight that becomes zero is then removed for good.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from . import rvm
 from .candidates import MergedRows, has_length_scale, is_positive, keeps_size, stretched
 from .folds import Fold, Held, row_losses
 from .journal import Journal
-from .newton import FLAT, PROBIT, PenalisedProbit
+from .newton import FLAT, PROBIT, PenalisedLikelihood
 from .sparse import Found, Sparse
 
 SMALL = 1e-6  # |w| / sqrt(2c + 1) below which a weight is zero: alpha above 1e12
@@ -38,7 +41,9 @@ RAISED = 1e-2  # first weight where another machine's is zero or on the wrong si
 class Power:
     r"""The prior of Chen et al., :math:`p(w) \propto |w|^{-(2c+1)}` on the label's side.
 
-    Sparser than the Laplace prior, with local maxima: several starts are tried.
+    Sparser than the Laplace prior, with local maxima: several starts are tried.  With a rate
+    :math:`d > 0` it is half a Student density, :math:`p(w) \propto (w^2 + 2d)^{-(c+1/2)}`, bounded
+    and less sparse.
 
     Parameters
     ----------
@@ -50,6 +55,14 @@ class Power:
     n_starts : int, default=6
         Random starts, besides the solutions of a support vector and a relevance vector machine;
         chosen by held-out log loss.
+    rate : float, default=0.0
+        The *d*, for kernel values of at most one.
+    bias_shape, bias_rate : float, optional, and float, default=0.0
+        *e* and *f* of the prior of the bias, :math:`p(b) \propto (b^2 + 2f)^{-(e+1/2)}`.  By
+        default it is Gaussian, with the ``intercept_scale`` of the estimator.
+    widths : {"together", "each"}, default="together"
+        Whether the length scales of a kernel that has several keep their ratios while they move
+        with the weights, or each moves by its own gradient.
 
     Examples
     --------
@@ -62,18 +75,59 @@ class Power:
     shape: float = -0.25
     solver: str = "newton"
     n_starts: int = 6
+    rate: float = 0.0
+    bias_shape: float | None = None
+    bias_rate: float = 0.0
+    widths: str = "together"
 
     def __post_init__(self) -> None:
-        real = isinstance(self.shape, Real) and not isinstance(self.shape, bool)
-        if not (real and -0.5 < self.shape < np.inf):
-            raise ValueError(f"shape must be a number above -0.5; got {self.shape!r}.")
-        if self.solver not in ("newton", "em"):
-            raise ValueError(f"solver={self.solver!r} is not known; choose one of 'newton', 'em'.")
+        shapes: dict[str, Any] = {"shape": self.shape, "bias_shape": self.bias_shape}
+        for name, value in shapes.items():
+            free = name == "bias_shape" and value is None
+            if not free and not (_is_number(value) and -0.5 < value < np.inf):
+                raise ValueError(f"{name} must be a number above -0.5; got {value!r}.")
+        for name, value in {"rate": self.rate, "bias_rate": self.bias_rate}.items():
+            if not (_is_number(value) and 0.0 <= value < np.inf):
+                raise ValueError(f"{name} must be a number of at least 0; got {value!r}.")
+        if self.bias_shape is None and self.bias_rate:
+            raise ValueError("bias_rate has no effect without bias_shape; give both.")
+        for name, known in {"solver": ("newton", "em"), "widths": ("together", "each")}.items():
+            if (chosen := getattr(self, name)) not in known:
+                words = ", ".join(map(repr, known))
+                raise ValueError(f"{name}={chosen!r} is not known; choose one of {words}.")
         whole = isinstance(self.n_starts, Integral) and not isinstance(self.n_starts, bool)
         if not (whole and self.n_starts >= 0):
             raise ValueError(
                 f"n_starts must be a whole number of at least 0; got {self.n_starts!r}."
             )
+
+    @property
+    def removes(self) -> bool:
+        """Whether a weight that has become zero stays there: the density is infinite at zero."""
+        return self.rate == 0.0
+
+    def precision(self, x: Array, bias: float) -> Array:
+        r"""Means of the precisions given weights and bias, eqs 24 and 25 of the paper, corrected.
+
+        ``bias`` is the precision of a Gaussian prior of the bias.
+        """
+        Q = np.append((2.0 * self.shape + 1.0) / (x[:-1] ** 2 + 2.0 * self.rate), bias)
+        if self.bias_shape is not None:
+            weight = 2.0 * self.bias_shape + 1.0
+            Q[-1] = weight / max(x[-1] ** 2 + 2.0 * self.bias_rate, weight * SMALL**2)
+        return Q
+
+    def log_density(self, x: Array, bias: float) -> float:
+        """Log prior density of weights and bias up to constants, eqs 21 and 22."""
+        out = -(self.shape + 0.5) * float(np.log(x[:-1] ** 2 + 2.0 * self.rate).sum())
+        if self.bias_shape is None:
+            return out - 0.5 * bias * float(x[-1]) ** 2
+        square = max(float(x[-1]) ** 2 + 2.0 * self.bias_rate, SMALL**2)
+        return out - (self.bias_shape + 0.5) * float(np.log(square))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 class Rows(NamedTuple):
@@ -156,74 +210,88 @@ def fit(
     sparse : Sparse
         The machine, its weights signed.
     """
-    weight = 2.0 * prior.shape + 1.0
     moving = rows.K is None and has_length_scale(kernel)
     if isinstance(start, Start):
         kernel = stretched(kernel, start.log_width)
         x = np.append(start.weights(rows.signed(kernel), rows), 0.0)
     else:
         x = start
-    columns = np.flatnonzero(x[:-1] > 0)
+    columns = np.flatnonzero((x[:-1] > 0) | (not prior.removes))
     x, A = x[np.append(columns, x.size - 1)], rows.signed(kernel, columns)
+    zero = SMALL * np.sqrt(2.0 * prior.shape + 1.0)
     path: list[float] = []
     converged, change, n_iter = False, np.inf, 0
 
-    def model(precision: Array) -> PenalisedProbit:
-        Q = np.append(precision, bias)
-        return PenalisedProbit(A, rows.y, rows.c, np.zeros(Q.size), Q)
+    def model(Q: Array) -> PenalisedLikelihood:
+        return PenalisedLikelihood(A, rows.y, rows.c, np.zeros(Q.size), Q)
 
     for n_iter in range(1, max_iter + 1):
-        given = model(weight / x[:-1] ** 2)  # eq. 21, corrected: see the errata
-        new = given.em_step(x) if prior.solver == "em" else given.newton(x, 1e-10)[0]
-        alive = np.append(new[:-1] > SMALL * np.sqrt(weight), True)
+        Q = prior.precision(x, bias)
+        if n_iter == 1 and x[-1] == 0.0:
+            Q[-1] = bias  # at zero the prior of the bias may be infinite
+        new = model(Q).em_step(x) if prior.solver == "em" else model(Q).newton(x, 1e-10)[0]
+        alive = np.append((new[:-1] > zero) | (not prior.removes), True)
         change = float(np.max(np.abs(new - x)[alive] / np.maximum(1.0, np.abs(new[alive]))))
         x, A, columns = new[alive], A[:, alive], columns[alive[:-1]]
         if moving and n_iter > WIDTH_AFTER and columns.size:
-            step = width_step(kernel, rows, columns, x)
-            moving = abs(step) >= SETTLED
-            if step != 0.0:
-                kernel = stretched(kernel, step)
+            step = width_step(kernel, rows, columns, x, prior.widths)
+            moving = bool(np.max(np.abs(step)) >= SETTLED)
+            if np.any(step):
+                kernel = kernel.with_theta(kernel.theta + step)
                 A = rows.signed(kernel, columns)
-        log_prior = -weight * float(np.log(x[:-1]).sum())  # up to a constant of each weight
-        path.append(model(np.zeros(columns.size)).value(x) + log_prior)
+        path.append(model(np.zeros(x.size)).value(x) + prior.log_density(x, bias))
         if alive.all() and change < tol:
             converged = True
             break
         if watch(Progress("iterations", n_iter, max_iter, path[-1], change), x):
             break
-    last = model(weight / x[:-1] ** 2)
+    on = np.append(x[:-1] > 0, True)
+    x, A, columns = x[on], A[:, on], columns[on[:-1]]
+    last = model(prior.precision(x, bias))
     precision = last.curvature(last.local(A @ x).h)
     return kernel, Sparse(columns, x, precision, path[-1], path, n_iter, converged, change)
 
 
-def width_step(kernel: Any, rows: Rows, columns: Array, x: Array) -> float:
-    r"""A Gauss-Newton step of the log width that raises the likelihood, or zero.
+def width_step(
+    kernel: Any, rows: Rows, columns: Array, x: Array, widths: str = "together"
+) -> Array:
+    r"""A Gauss-Newton step of the log length scales that raises the likelihood, or zeros.
 
-    The gradient is :math:`\sum_{ij} g_i w_j\,\partial\phi_{ij}/\partial\log\ell`: Chen et al.,
+    The gradient is :math:`\sum_{ij} g_i w_j\,\partial\phi_{ij}/\partial\log\ell_k`: Chen et al.,
     eq. 10, with its sign and bias corrected.
-    """
 
-    def predictor(step: float) -> Array:
-        out: Array = rows.signed(stretched(kernel, step), columns) @ x
+    Returns
+    -------
+    step : array of shape (n_theta,)
+        Change of ``kernel.theta``.
+    """
+    scales = is_scale(kernel)
+    ways = np.diag(scales)[scales > 0] if widths == "each" else scales[None]
+
+    def predictor(step: Array) -> Array:
+        moved = kernel.with_theta(kernel.theta + step)
+        out: Array = rows.signed(moved, columns) @ x
         return out
 
     def log_lik(z: Array) -> float:
         return float(rows.c @ PROBIT.log_prob(rows.y, z))
 
-    z, e = predictor(0.0), 1e-4
+    z, e = rows.signed(kernel, columns) @ x, 1e-4
     row = PROBIT.expected(rows.y, z, 0.0).times(rows.c)
     w = x[:-1] * rows.sign[columns]
-    pull = kernel.pull(np.outer(row.g, w), rows.X, rows.Z[columns])
-    slope = float(pull @ is_scale(kernel))
-    curvature = float(row.h @ ((predictor(e) - predictor(-e)) / (2 * e)) ** 2)
-    if not curvature > 0:
-        return 0.0
-    step, value = float(np.clip(slope / curvature, -WIDTH_STEP, WIDTH_STEP)), log_lik(z)
+    slope = ways @ kernel.pull(np.outer(row.g, w), rows.X, rows.Z[columns])
+    J = np.stack([(predictor(e * way) - predictor(-e * way)) / (2 * e) for way in ways])
+    G, none = (J * row.h) @ J.T, np.zeros(scales.size)
+    if not np.trace(G) > 0:
+        return none
+    part = np.linalg.lstsq(G, slope, rcond=1e-3)[0]  # of a scale without effect, nothing
+    step = ways.T @ (part * min(1.0, WIDTH_STEP / max(float(np.max(np.abs(part))), 1e-300)))
+    value = log_lik(z)
     for _ in range(10):
         if log_lik(predictor(step)) > value:
-            return step
-        step *= 0.5
-    return 0.0
+            return np.asarray(step)
+        step = 0.5 * step
+    return none
 
 
 def choose_start(

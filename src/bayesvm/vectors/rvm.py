@@ -8,7 +8,7 @@ precisions are infinite: those weights are zero.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -16,13 +16,14 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from ..core.precision import scaled_cholesky
-from ..core.types import Array
+from ..core.types import Array, Local
 from ..inference.progress import Progress, Watch, silent
+from ..likelihoods import Likelihood
 from ..machines.leave_one_out import leave_one_out
 from .candidates import MergedRows
 from .folds import Fold, Held
 from .journal import SILENT, Journal
-from .newton import FLAT, PROBIT, PenalisedProbit
+from .newton import FLAT, PROBIT, PenalisedLikelihood
 from .sparse import Found, Sparse
 
 PRUNED = 1e9  # precision from which a weight is zero, with columns of unit size
@@ -63,12 +64,16 @@ class Mode(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Columns of about unit size, labels and weights of the rows, prior precision of the bias."""
+    """Columns of about unit size, labels and weights of the rows, prior precision of the bias.
+
+    The likelihood is probit or, Tipping's own, logistic.
+    """
 
     Phi: Array  # (n, m)
     y: Array
     c: Array
     bias: float = FLAT
+    likelihood: Likelihood = PROBIT
 
     def mode(self, start: Start) -> Mode:
         r"""Mode and :math:`\log Z = \log p(y | w) - \frac12 w^\top Aw + \frac12\log|A\Sigma|`."""
@@ -76,7 +81,8 @@ class Columns:
         kept = np.append(active, start.alpha.size)
         C = np.column_stack([self.Phi[:, active], np.ones(self.y.size)])
         P = np.append(start.alpha[active], self.bias)
-        model = PenalisedProbit(C, self.y, self.c, np.zeros(P.size), P, signed=False)
+        given = (C, self.y, self.c, np.zeros(P.size), P)
+        model = PenalisedLikelihood(*given, signed=False, likelihood=self.likelihood)
         theta = np.zeros_like(start.theta)
         theta[kept], _ = model.newton(start.theta[kept], 1e-10)
         z = C @ theta[kept]
@@ -264,6 +270,7 @@ def fit_machines(
     n_folds: int,
     bias: float,
     tol: float,
+    likelihood: Likelihood = PROBIT,
     **how: Any,
 ) -> Found:
     """The machines of all classes, and moments of f at rows held out by folds.
@@ -277,7 +284,7 @@ def fit_machines(
     found: list[Sparse] = []
     held: list[Held | None] = []
     for j, y in enumerate(data.labels):
-        columns = Columns(K, y, data.c, bias)
+        columns = Columns(K, y, data.c, bias, likelihood)
         sparse = best_of_starts(columns, journal=journal, key=f"machine{j}/", tol=tol, **how)
         moments = leave_one_out_moments(columns, sparse)
         if folds and not journal.stopped:
@@ -301,7 +308,7 @@ def held_out_moments(
         rows, out, keep = fold.rows, fold.out, fold.keep
         held = journal.recall(f"fold{k}")
         if not held:
-            inside = Columns(K[np.ix_(rows, keep)], y[rows], fold.left, columns.bias)
+            inside = replace(columns, Phi=K[np.ix_(rows, keep)], y=y[rows], c=fold.left)
             sparse = best_of_starts(inside, **how)
             held = dict(zip("mv", sparse.moments(K[np.ix_(out, keep)]), strict=True))
             journal.note(f"fold{k}", **held)
@@ -315,6 +322,6 @@ def held_out_moments(
 def leave_one_out_moments(columns: Columns, sparse: Sparse) -> Held:
     """Leave-one-out moments of f from the fit itself, in closed form."""
     m, v = sparse.moments(columns.Phi)
-    row = PROBIT.expected(columns.y, m, 0.0)
-    m, v = leave_one_out(m, v, row._replace(w=row.h), columns.c)
+    value, g, h = columns.likelihood.derivatives(columns.y, m)
+    m, v = leave_one_out(m, v, Local(h, g, value, h), columns.c)
     return columns.y, m, v, columns.c

@@ -1,7 +1,7 @@
 """Coverage of 90 % intervals on simulated sets: one row a cell, method and batch of sets.
 
-    python benchmarks/coverage.py --jobs 16 --seconds 280
-    python benchmarks/coverage.py --first 0 --sets 100 --parts kernel    # development seeds
+    python benchmarks/interval_coverage.py --jobs 16 --seconds 280
+    python benchmarks/interval_coverage.py --first 0 --sets 100 --parts kernel  # development seeds
 
 The tables of docs/how_sure.md are drawn from the file by coverage_tables.py.
 

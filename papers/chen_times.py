@@ -1,0 +1,124 @@
+"""Chen, Tiňo & Yao (2009), Tables VII and VIII: how long a fit and its predictions take.
+
+CPU seconds on the first three divisions of each set (the first for the slow power prior).  The
+soft-margin machine has C = 1 and scikit-learn's width (its grid search is not counted, as in the
+paper); kNN is timed with its tenfold cross-validation over 1 to 20, the vector machines with all
+that they tune.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+
+from bayesvm.compare.tasks import Task
+from bayesvm.datasets import load_raetsch
+
+from . import chen, chen_paper
+from .experiment import Experiment
+
+METHODS = ("PCVC", "PCVC power", "SVC", "RVC", "LDA", "QDA", "1NN", "kNN")
+RANKED = tuple(m for m in METHODS if m != "PCVC power")  # one machine for each of the paper's
+
+
+def tasks(quick: bool, seed: int, sets: tuple[str, ...] = chen_paper.SETS) -> list[Task]:
+    """Set by division by method; three divisions, ``quick`` the first of three small sets."""
+    from bayesvm import __version__
+
+    sets = tuple(s for s in sets if s in ("heart", "thyroid", "titanic")) if quick else sets
+    common = {"version": __version__, "seed": seed}
+    return [
+        common | {"set": name, "split": split, "method": method}
+        for name in sets
+        for split in range(1, 2 if quick else 4)
+        for method in METHODS
+        if split == 1 or method != "PCVC power"
+    ]
+
+
+def solve(task: Task) -> dict[str, float]:
+    """CPU seconds to fit, and to predict the test rows."""
+    bunch = load_raetsch(task["set"], task["split"])
+    model = chen.build(task["method"], {}, task["seed"])
+    if task["method"] == "kNN":
+        grid = {"kneighborsclassifier__n_neighbors": chen.NEIGHBOURS}
+        folds = StratifiedKFold(10, shuffle=True, random_state=0)
+        model = GridSearchCV(model, grid, cv=folds)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        start = time.process_time()
+        model.fit(bunch.data, bunch.target)
+        fitted = time.process_time()
+        model.predict(bunch.data_test)
+    return {"fit": fitted - start, "predict": time.process_time() - fitted}
+
+
+def seconds(frame: Any) -> Any:
+    """Mean seconds of fit and prediction together: sets by methods."""
+    total = frame.assign(total=frame["fit"] + frame["predict"])
+    table = total.groupby(["set", "method"])["total"].mean().unstack()
+    sets = [s for s in chen_paper.SETS if s in table.index]
+    return table.loc[sets, [m for m in METHODS if m in table.columns]]
+
+
+def mean_ranks(table: Any) -> dict[str, float]:
+    """Table VIII: mean ranks of the paper's seven, 1 the fastest."""
+    names = [m for m in RANKED if m in table.columns]
+    return dict(zip(names, rankdata(table[names], axis=1).mean(axis=0)))
+
+
+def report(frame: Any, console: Any) -> None:
+    """Table VII, ours and in brackets the paper's; then Table VIII."""
+    from rich.table import Table
+
+    times = seconds(frame)
+    table = Table(
+        title="CPU seconds of a fit and its predictions (the paper's, Core 2 Duo, 1.66 GHz)"
+    )
+    table.add_column("set")
+    for method in times.columns:
+        table.add_column(method, justify="right")
+    for name in times.index:
+        at = chen_paper.SETS.index(name)
+        table.add_row(name, *(f"{times.at[name, m]:.3f} ({_printed(m)[at]:g})" for m in times))
+    console.print(table)
+    cells = [
+        f"{m} {rank:.1f} ({chen_paper.TABLE8[str(chen.METHODS[m])]:g})"
+        for m, rank in mean_ranks(times).items()
+    ]
+    console.print(f"Table VIII, mean ranks: {', '.join(cells)}")
+
+
+def _printed(method: str) -> list[float]:
+    return chen_paper.TABLE7[str(chen.METHODS[method])]
+
+
+def draw(frame: Any) -> Any:
+    """Ours against the paper's, a point per set and method."""
+    import matplotlib.pyplot as plt
+
+    times = seconds(frame)
+    figure, ax = plt.subplots(figsize=(5.5, 4.5), layout="constrained")
+    for method in times.columns:
+        printed = [_printed(method)[chen_paper.SETS.index(s)] for s in times.index]
+        ax.loglog(printed, np.maximum(times[method], 1e-4), "o", ms=4, label=method)
+    ax.set(xlabel="seconds in the paper", ylabel="CPU seconds here")
+    ax.legend(fontsize="small")
+    ax.grid(alpha=0.3)
+    return figure
+
+
+EXPERIMENT = Experiment(
+    name="chen-times",
+    title="Chen, Tiňo & Yao (2009), Tables VII and VIII: times",
+    tasks=tasks,
+    solve=solve,
+    measured=("fit", "predict"),
+    report=report,
+    draw=draw,
+)

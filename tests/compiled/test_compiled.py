@@ -1,0 +1,146 @@
+"""Compiled loops equal what NumPy computes; they are used where numba is, and never needed."""
+
+import importlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import erfcx
+
+from bayesvm import BayesianLinearSVC, BayesianSVC, compiled
+from bayesvm.blocks import Blocks
+from bayesvm.core.types import Block, Coef, Term
+from bayesvm.designs import columns
+from bayesvm.designs.columns import Assembled, Intercept, Standardised
+from bayesvm.engines import Serial, Threads
+from bayesvm.gaussian.covariances import FullCovariance, Point
+from bayesvm.kernels import RBF
+from bayesvm.likelihoods import Hinge, Logistic, Probit, SoftHinge
+from bayesvm.likelihoods.tight import Tight
+from bayesvm.model.model import Model, Problem
+from bayesvm.priors import Fixed
+from bayesvm.processes.whitened import Whitened
+
+RNG = np.random.default_rng(5)
+N, P = 3000, 5
+X = (2.0 + RNG.standard_normal((N, P))).astype(np.float32)
+Y = np.where(X[:, 0] + RNG.standard_normal(N) > 2.0, 1.0, -1.0)
+WEIGHTS = RNG.choice([0.5, 1.0, 3.0], N)
+SCALED = Standardised(X.mean(axis=0, dtype=float), X.std(axis=0, dtype=float))
+
+
+@pytest.fixture
+def numba(monkeypatch):
+    pytest.importorskip("numba")
+    # both sides then sum the same hinges: the series of NumPy differs by 3e-9
+    monkeypatch.setattr("bayesvm.likelihoods.logistic.NARROW", 0.0)
+    return compiled.loops
+
+
+def coef(K, size=200.0):
+    A = RNG.standard_normal((2 * K, K))
+    return Coef(RNG.standard_normal(K), FullCovariance(np.linalg.cholesky(size * (A.T @ A) / K)))
+
+
+def problem(likelihood=None, held=False, **how):
+    """Rows in three blocks, with columns made on each pass or ``held`` in float32."""
+    terms = (Term("level", Intercept(), Fixed(1.0)), Term("coef", SCALED, Fixed(1.0)))
+    if held:
+        extra, rows = np.abs(RNG.standard_normal(N)), RNG.standard_normal((N, 60))
+        blocks = Blocks(rows.astype(np.float32), Y, WEIGHTS, 1100, True, extra.astype(np.float32))
+        terms = (Term("coef", Assembled(60), Fixed(1.0)),)
+    else:
+        blocks = Blocks(X, Y, WEIGHTS, 1100)
+    model = Model(terms, Tight(likelihood or Logistic()), "float32" if held else "float64")
+    return Problem(model, blocks, Serial(), **how)
+
+
+def close(found, expected, rtol):
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * np.abs(b).max())
+
+
+def test_exponential_and_tail(numba):
+    loops = numba("passes")
+    for x in (-708.0, -300.3, -20.0, -1.0, -0.3, -1e-9, 0.0):
+        assert loops.exponential.py_func(x) == pytest.approx(np.exp(x), rel=1e-15)
+    for x in (0.0, 1e-9, 0.1, 1.0, 3.75, 10.0, 27.0, 500.0, 1e8):
+        assert loops.scaled_tail.py_func(x) == pytest.approx(erfcx(x), rel=1e-14)
+
+
+@pytest.mark.parametrize("likelihood", [Logistic(), SoftHinge(0.3), Hinge()], ids=str)
+@pytest.mark.parametrize("held", [False, True])
+def test_passes_are_those_of_numpy(likelihood, held, numba):
+    plain = problem(likelihood, held)
+    fast, q = replace(plain, fast=True), coef(plain.model.width)
+    rtol = 2e-6 if held else 1e-13  # products in float32, or float64
+    for at in (q, Coef(q.mean, Point(q.mean.size, 0.1))):
+        assert fast._fast.stats(plain.blocks[0], at) is not None
+        a, b = fast.stats(at), plain.stats(at)
+        close((a.S.M, a.g, a.bound), (b.S.M, b.g, b.bound), rtol)
+    a, b = fast.slopes(q), plain.slopes(q)
+    close((a.A.M, a.J.M, a.g), (b.A.M, b.J.M, b.g), rtol)
+    for each in (fast, plain):
+        close((each.stats(q, squares=True).J.M,), (b.J.M,), rtol)
+    a, b = fast.slopes(q, bent=False), plain.slopes(q, bent=False)
+    close((a.J.M, a.g), (b.J.M, b.g), rtol)
+
+
+def test_workers_change_nothing(numba):
+    q = coef(P + 1)
+    a, b = (replace(problem(fast=True), engine=Threads(k)).stats(q) for k in (1, 3))
+    np.testing.assert_array_equal(a.S.M, b.S.M)
+    np.testing.assert_array_equal(a.g, b.g)
+    assert a.bound == b.bound
+
+
+def test_rows_and_likelihoods_that_loops_do_not_know_are_left_to_numpy(numba):
+    q, one = coef(P + 1), problem(fast=True)
+    block = one.blocks[0]
+    assert one._fast.stats(block._replace(X=np.asfortranarray(block.X)), q) is None
+    far = block.X.copy()
+    far[3, 2] = 1e30
+    assert one._fast.stats(block._replace(X=far), q) is None
+    assert problem(Probit(), fast=True)._fast.stats(block, q) is None
+    assert replace(one, form="diagonal")._fast is None
+    for other in (replace(one, blocks=replace(one.blocks, X=np.asfortranarray(X))), one):
+        close((other.stats(q).S.M,), (problem().stats(q).S.M,), 1e-13)
+
+
+def test_moments_of_columns(numba):
+    for rows in (X, X.astype(float), np.where(X > 4, np.nan, X), X * np.float32(1e30)):
+        block = Block(rows, Y, WEIGHTS)
+        a, b = columns._fast_spread(block), columns._spread(block)
+        close((a.n, a.mean, a.square, a.power), (b.n, b.mean, b.square, b.power), 1e-13)
+
+
+@pytest.mark.parametrize("kernel", [RBF(2.0), 3.0 * RBF((1.0, 2.0, 3.0, 4.0, 5.0))], ids=str)
+def test_whitened_columns(kernel, numba):
+    design = Whitened(kernel, SCALED.columns(X[:60]), SCALED)
+    found = np.empty((N, 61))[:, 1:]
+    left = design.fast_columns(X, found)
+    expected = design.columns(X)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(left, design.residual(X, expected), atol=1e-12)
+
+
+def test_whole_fits(numba, monkeypatch):
+    monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 1000)
+    how = {"random_state": 0, "engine": Threads(2)}
+    models = BayesianLinearSVC(**how), BayesianSVC(3.0 * RBF(2.0), tune=False, n_inducing=30, **how)
+    expected = [model.fit(X, Y).predict_proba(X[:50]) for model in models]
+    monkeypatch.setattr(compiled, "MANY_ENTRIES", 0)
+    assert compiled.pays(N, P)
+    for model, p, tol in zip(models, expected, (1e-8, 1e-5), strict=True):
+        np.testing.assert_allclose(model.fit(X, Y).predict_proba(X[:50]), p, rtol=tol)
+
+
+def test_without_numba(monkeypatch):
+    def missing(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(compiled, "import_module", missing)
+    monkeypatch.setattr(compiled, "loops", compiled.loops.__wrapped__)
+    assert compiled.loops("passes") is None
+    assert not compiled.pays(10**6, 10**3)
+    assert importlib.import_module("bayesvm.compiled").plain(X[:, ::2]) is None

@@ -1,0 +1,140 @@
+"""The experiments of Henao et al. on small sets."""
+
+import io
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+from scipy.optimize import minimize
+from scipy.spatial.distance import cdist
+from sklearn.datasets import make_moons
+from sklearn.utils import Bunch
+from tests.problems import Z, z_score
+
+from bayesvm.likelihoods import SkewedLaplace
+from papers import find, henao_gamma, henao_stability, henao_table1, henao_wide, tenfold
+from papers.henao_ecm import fit_ecm
+
+
+def moons(name):
+    X, y = make_moons(80, noise=0.3, random_state=len(name))
+    return X, 2 * y - 1
+
+
+def genes(name):
+    rng = np.random.default_rng(0)
+    W = rng.standard_normal((120, 4))
+    X = W @ rng.laplace(size=(4, 140)) + rng.standard_normal((120, 140))
+    return Bunch(data=X, target=np.where(W[:, 0] > 0, 1, -1))
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    monkeypatch.setattr(henao_table1, "load", moons)
+    monkeypatch.setattr(henao_gamma, "load", moons)
+    monkeypatch.setattr(henao_wide, "load_gene_expression", genes)
+    monkeypatch.setattr(henao_stability, "load_gene_expression", genes)
+    monkeypatch.setattr(henao_stability, "FACTORS", 4)
+
+
+KEYS = ("henao-table1", "henao-wide", "henao-stability", "henao-gamma", "henao-figure1")
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_quick_run_reports_and_draws(key, toy):
+    experiment = find(key)
+    full, quick = experiment.tasks(False, 3), experiment.tasks(True, 3)
+    assert len({tuple(t.values()) for t in full}) == len(full)
+    assert {tuple(t) for t in full} == {tuple(t) for t in quick}
+    some = quick[: len(henao_table1.METHODS)] if key == "henao-table1" else quick
+    frame = pd.DataFrame([task | experiment.solve(task) for task in some])
+    assert set(experiment.measured) <= set(frame.columns)
+    if "error" in frame:
+        assert frame["error"].max() < 0.5
+    console = Console(file=io.StringIO(), width=200)
+    experiment.report(frame, console)
+    assert len(console.file.getvalue()) > 200
+    assert experiment.draw(frame).axes
+    plt.close("all")
+
+
+def test_the_first_table_has_all_cells():
+    tasks = pd.DataFrame(henao_table1.tasks(False, 0))
+    count = tasks.groupby(["set", "method"]).size().unstack()
+    assert set(count.columns) == set(henao_table1.METHODS)
+    assert count.loc["usps"].to_dict() == {"BayesianSVC": 10, "ECM": 10, "SVC": 5, "GPC": 5}
+    assert (count.drop("usps") == 10).all(axis=None)
+
+
+def test_folds_are_fixed_by_the_seed(toy):
+    task = {"set": "moons", "method": "ECM", "fold": 1, "seed": 0}
+    one, two = (henao_table1.solve(task)["log_loss"] for _ in range(2))
+    assert one == two
+    assert henao_table1.solve(task | {"seed": 1})["log_loss"] != one
+    X, y = moons("moons")
+    train, test = tenfold.fold_of(X, y, task)
+    assert np.array_equal(np.sort(np.concatenate([train, test])), np.arange(80))
+
+
+def test_ecm_ends_at_the_support_vector_machine():
+    """Its f is the mode at C = 2 gamma: primal value against the dual by L-BFGS-B in a box."""
+    X, y = moons("")
+    model = fit_ecm(X, y)
+    K = np.exp(-cdist(model.X, model.X, "sqeuclidean") / model.theta**2)
+    f, s = K @ model.alpha, y.astype(float)
+    primal = 2 * model.gamma * np.maximum(1 - s * f, 0).sum() + 0.5 * model.alpha @ f
+    Q = s[:, None] * K * s
+
+    def dual(a):
+        return 0.5 * a @ Q @ a - a.sum(), Q @ a - 1
+
+    box = [(0.0, 2 * model.gamma)] * len(s)
+    best = -minimize(dual, np.full(80, 0.1), jac=True, bounds=box, options={"maxiter": 5000}).fun
+    assert best <= primal < 1.01 * best
+    hinge = np.maximum(1 - s * f, 0).sum()
+    assert model.gamma == pytest.approx(40.0 / (1.0 + 2.0 * hinge), rel=1e-2)
+
+
+def test_equation_7_draws_what_the_package_draws():
+    """Residuals given: log gamma and log gamma0 by eq. 7, and with lambda integrated out; |z| of
+    the difference of two means, every 20th of 16,000 draws each."""
+    u = np.array([-2.0, -0.7, -0.3, 0.2, 0.9, -1.4, 0.1, -0.2])
+    rng, kept = np.random.default_rng(0), []
+    gamma, gamma0, lik = 1.0, 0.1, SkewedLaplace(None, None)
+    for _ in range(16_000):
+        gamma, gamma0, _ = henao_gamma.draw_scales(u, gamma, gamma0, True, rng)
+        fit = float(lik.log_prob(np.ones(u.size), 1 - u).sum())
+        lik = lik.redraw(fit, float(u.sum()), float(u.size), rng)
+        kept.append(np.log([gamma, gamma0, *lik.numbers]))
+    a, a0, b, b0 = np.array(kept)[::20].T
+    assert abs(z_score(a - b, 0.0)) < Z
+    assert abs(z_score(a0 - b0, 0.0)) < Z
+
+
+def test_simulated_rows_have_the_label_in_few_columns():
+    X, y, new, y_new = henao_wide.rows("simulated", 0, 0)
+    assert X.shape == (79, 4000)
+    gap = new[y_new > 0].mean(axis=0) - new[y_new < 0].mean(axis=0)
+    sd = 2 * new.std(axis=0) / np.sqrt(len(new))
+    assert np.all(np.abs(gap[:15] - 1.2) < 5 * sd[:15])
+    assert np.all(np.abs(gap[15:]) < 5.5 * sd[15:])
+    # the share of the labels' direction in a space that has it, and in one at random
+    rng = np.random.default_rng(0)
+    own = np.zeros((4000, 2))
+    own[:15, 0] = 1.0
+    own[:, 1] = rng.standard_normal(4000)
+    assert henao_wide.span(own) == pytest.approx(1.0)
+    assert henao_wide.span(rng.standard_normal((4000, 10))) < 0.02
+
+
+def test_shared_genes_are_counted_against_chance():
+    rng = np.random.default_rng(0)
+    A, r = rng.standard_normal((1000, 6)), np.full(6, 1 / 6)
+    same = henao_stability.compare((A, r), (-A[:, ::-1], r))
+    assert same["shared"] == same["machine"] == 1.0
+    other = henao_stability.compare((A, r), (rng.standard_normal((1000, 6)), r))
+    assert abs(other["shared"] - other["chance"]) < 0.06
+    assert other["stable"] <= 2

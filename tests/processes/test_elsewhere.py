@@ -1,0 +1,97 @@
+"""Evidence, inducing points and links are computed where arrays are, to the same numbers."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+
+from bayesvm import BayesianSVC
+from bayesvm.engines import Gpu
+from bayesvm.kernels import RBF, Matern, Scaled
+from bayesvm.likelihoods import Hinge, Logistic, Probit
+from bayesvm.machines.calibration import fit_link
+from bayesvm.machines.skewed import fit_skewed
+from bayesvm.processes.evidence import Evidence, LabelledPoints, parameter_prior
+from bayesvm.processes.points import means_there
+from bayesvm.processes.process import Labels, Prior
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((50, 3))
+AT = np.concatenate([np.arange(50), [3, 3, 7]])  # some points have several rows
+Y = np.where(X[AT, 0] * X[AT, 1] + 0.5 * RNG.standard_normal(AT.size) > 0, 1.0, -1.0)
+C = np.linspace(0.5, 2.0, AT.size)
+KERNELS = [Scaled(16.0, RBF((1.0, 2.0, 3.0))), Scaled(4.0, RBF(1.5) + 0.3 * Matern(2.0))]
+
+
+def engine(library):
+    if library == "torch":
+        pytest.importorskip("torch")
+    return Gpu("cpu" if library == "torch" else "default", library)
+
+
+libraries = pytest.mark.parametrize("library", ["array_api_strict", "torch"])
+
+
+@libraries
+@pytest.mark.parametrize("one_each", [True, False])
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("likelihood", [Logistic(), Hinge(), Probit()], ids=str)
+def test_evidence_and_its_gradient(library, one_each, exact, likelihood):
+    rows = slice(0, 50) if one_each else slice(None)
+    labels = Labels(Y[rows], C[rows], AT[rows], 50)
+    seen = LabelledPoints(X, (labels,), 9.0, 3.0)
+    for kernel in KERNELS:
+        prior = parameter_prior(kernel, 3.0, 16.0)
+        process = Prior(kernel, 9.0, None if exact else X[:10])
+        found = []
+        for points in (seen, replace(seen, place=engine(library).place)):
+            score = Evidence(process, points, likelihood.tight, prior)
+            score.fits.tol = 1e-6
+            found.append(score(kernel.theta))
+        (value, slope), (there, slope_there) = found
+        assert there == pytest.approx(value, rel=1e-10)
+        assert isinstance(slope_there, np.ndarray)
+        np.testing.assert_allclose(slope_there, slope, atol=1e-7 * np.abs(slope).max())
+
+
+@libraries
+def test_k_means_are_those_of_scikit_learn(library):
+    rows = RNG.standard_normal((500, 6)) + 5.0
+    want = KMeans(30, n_init=1, max_iter=5, random_state=7).fit(rows).cluster_centers_
+    have = np.asarray(means_there(engine(library).place(rows), 30, 7))
+    np.testing.assert_allclose(have, want, rtol=1e-10)
+
+
+@libraries
+@pytest.mark.parametrize("fit", [fit_link, fit_skewed])
+def test_links(library, fit):
+    n = 6000  # more than the rows of the first steps
+    m, v, c = 2.0 * RNG.standard_normal(n), RNG.random(n), RNG.random(n) + 0.5
+    y = np.where(RNG.random(n) < 1 / (1 + np.exp(-1.3 * m - 0.04 * m * m)), 1.0, -1.0)
+    here = fit(y, m, v, c)
+    there = fit(*map(engine(library).place, (y, m, v, c)))
+    for name in ("a", "b", "c", "centre"):
+        assert getattr(there, name) == pytest.approx(getattr(here, name), rel=1e-8, abs=1e-10)
+    grid = np.linspace(-6.0, 6.0, 7)
+    np.testing.assert_allclose(
+        there.variance(grid, 0.5 + 0.0 * grid), here.variance(grid, 0.5 + 0.0 * grid), rtol=1e-6
+    )
+
+
+def test_a_local_part_is_judged_where_points_are_not_given(monkeypatch):
+    """Given points are too few to represent one, see the page of benchmarks."""
+    monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 300)
+    monkeypatch.setattr("bayesvm.estimators.kernel_fit.SAMPLED", 200)
+    monkeypatch.setattr("bayesvm.estimators.kernel_fit.ROWS", 200)
+    asked = []
+    monkeypatch.setattr(
+        "bayesvm.processes.tune.judge_local",
+        lambda kernel, *_: asked.append(kernel) or ((kernel, 0.0), (kernel, -np.inf)),
+    )
+    rows = RNG.standard_normal((330, 2))
+    labels = rows[:, 0] > 0.3 * RNG.standard_normal(330)
+    BayesianSVC(n_inducing=10, random_state=0).fit(rows, labels)
+    assert not asked
+    BayesianSVC(random_state=0).fit(rows, labels)
+    assert len(asked) == 1
