@@ -216,6 +216,10 @@ class Record:
             self.chances += at.inclusion
             self.decided += 1
 
+    def early(self) -> Array:
+        """Draws of the second quarter of the burn-in."""
+        return self.theta[self.burn_in // 4 : self.burn_in // 2]
+
     def burnt(self, like: States) -> Run:
         """The second half of the burn-in, for priors whose states are nothing but numbers."""
         rows = slice(self.burn_in // 2, self.burn_in)

@@ -20,6 +20,7 @@ from ..likelihoods import Likelihood
 from ..model.latent import draw_latents, rotate_latents, sample_latents, start_latents
 from ..model.model import Problem, States
 from .draws import Draws, Position, Record, Run, run_chains
+from .indicators import Guide, can_move, move_indicators
 from .leaps import Proposal, can_leap, leap, learn
 from .loop import State, require
 from .progress import Monitor, Progress, Watch, silent
@@ -127,14 +128,17 @@ class Gibbs:
         record = Record(model, start.priors, *sizes)
         total = self.burn_in + self.draws * self.thin
         leaps = self.leaps if likelihood is None and can_leap(problem) else 0
+        moves, guide = can_move(problem), None
         proposal, stop, key = None, False, f"gibbs/chain{k}"
         held = store.get(key) if store is not None else {}
         if held:
             at, proposal = record.load(held, at, rng), Proposal.restore(held)
         while record.t < total and not stop:
             ahead = (self.burn_in - record.t) % CYCLE  # draws before the next sweep is due
+            if moves and guide is None and record.t >= self.burn_in // 2:
+                guide = Guide.learn(problem.at(at.latents), record.early())
             if proposal is None or ahead == 0:
-                at = self.sweep(problem, at, rng, (seed, k, record.t))
+                at = self.sweep(problem, at, rng, (seed, k, record.t), guide)
                 record.add(Run.of(at))
                 record.note(at)
             else:
@@ -150,9 +154,14 @@ class Gibbs:
         return record.draws(at), stop
 
     def sweep(
-        self, problem: Problem, at: Position, rng: np.random.Generator, key: tuple[int, ...]
+        self,
+        problem: Problem,
+        at: Position,
+        rng: np.random.Generator,
+        key: tuple[int, ...],
+        guide: Guide | None = None,
     ) -> Position:
-        """One sweep."""
+        """One sweep; a ``guide`` moves indicators of selection priors once more."""
         if at.likelihood is not None:
             problem = problem.with_likelihood(at.likelihood)
         model, problem = problem.model, problem.at(at.latents)
@@ -163,6 +172,8 @@ class Gibbs:
             theta = at.theta + cov.solve(stats.g - P * at.theta) + cov.sample(1, rng)[0]
         else:
             theta, inclusion = draw_subset(stats, P, odds, at.theta, rng)
+            if guide is not None:
+                theta = move_indicators(problem, guide, theta, at.priors, rng)
         priors, latents, likelihood = at.priors, at.latents, at.likelihood
         if self.scale_move:
             theta, priors = stretch(problem, theta, priors, rng)
