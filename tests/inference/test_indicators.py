@@ -43,7 +43,7 @@ def test_the_moves_alone_visit_models_as_often_as_enumeration_has_them(form):
 
 
 def unequal():
-    """Two columns, each with its own prior probability of inclusion; the posterior ones, exactly."""
+    """Two columns, each with its own prior probability; the posterior ones, exactly."""
     two = X[:, 1:]
     slab = exact_selection.gaussian_slab(np.ones(2))
     model = exact_selection.bernoulli_model(np.array(UNEQUAL))

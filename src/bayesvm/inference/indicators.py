@@ -98,15 +98,6 @@ class Line(NamedTuple):
     logs: Array  # of the density at knots, exponential in between
     mass: Array  # between them
 
-    @classmethod
-    def through(cls, *line: Any, knots: Array, logs: Array) -> Line:
-        logs = logs - logs.max()
-        first, last = logs[:-1], logs[1:]
-        rise = np.where(np.abs(last - first) < 1e-8, 1e-8, last - first)
-        mass = np.diff(knots) * np.exp(first) * np.expm1(rise) / rise
-        total = float(mass.sum())
-        return cls(*line, knots, logs - math.log(total), mass / total)
-
     def propose(self, rng: np.random.Generator) -> float:
         j = int(rng.choice(self.mass.size, p=self.mass))
         rise, width = self.logs[j + 1] - self.logs[j], self.knots[j + 1] - self.knots[j]
@@ -155,13 +146,19 @@ class Mover:
         v = COARSE / math.sqrt(bend + float(t @ (self.guide.S @ t)))
         logs = density(v)
         near = np.flatnonzero(logs > logs.max() - DEEP)
-        ends = v[[max(near[0] - 1, 0), min(near[-1] + 1, v.size - 1)]]
-        more = np.linspace(*ends, FINE)[1:-1]
+        low, high = v[max(near[0] - 1, 0)], v[min(near[-1] + 1, v.size - 1)]
+        more = np.linspace(low, high, FINE)[1:-1]
         v, logs = np.append(v, more), np.append(logs, density(more))
-        inside = np.flatnonzero((ends[0] <= v) & (v <= ends[1]))
+        inside = np.flatnonzero((low <= v) & (v <= high))
         order = inside[np.argsort(v[inside], kind="stable")]
         log_prior = float(self.odds[k]) + 0.5 * (math.log(self.P[k]) - LOG_2PI)
-        return Line.through(t, d, log_prior, slope, bend, knots=v[order], logs=logs[order])
+        knots, logs = v[order], logs[order] - logs.max()
+        rise = np.diff(logs)
+        rise = np.where(np.abs(rise) < 1e-8, 1e-8, rise)
+        mass = np.diff(knots) * np.exp(logs[:-1]) * np.expm1(rise) / rise
+        total = float(mass.sum())
+        logs = logs - math.log(total)
+        return Line(t, d, log_prior, slope, bend, knots, logs, mass / total)
 
     def move(self, out: int | None, new: int | None, rng: np.random.Generator) -> None:
         """Column ``out`` leaves, ``new`` enters, or both; the same one gets another coefficient."""
@@ -197,11 +194,11 @@ def move_indicators(
         inside = mover.theta[k] != 0
         if i % 2 and exchange:
             j = guide.partner(k, rng)
-            pair = (k, j) if inside else (j, k)
-            if (mover.theta[j] != 0) != inside:
-                mover.move(*pair, rng)
-            elif inside:
-                mover.move(k, k, rng)
+            other = mover.theta[j] != 0
+            if inside:
+                mover.move(k, k if other else j, rng)
+            elif other:
+                mover.move(j, k, rng)
         else:
-            mover.move(*((k, None) if inside else (None, k)), rng)
+            mover.move(k if inside else None, None if inside else k, rng)
     return mover.theta
