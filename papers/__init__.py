@@ -34,7 +34,15 @@ REGISTRY = {
     "luts-simulation": ("luts_simulation", "Luts & Ormerod (2014), Fig. 1: simulated data"),
     "luts-spam": ("luts_spam", "Luts & Ormerod (2014), Fig. 3: variables selected for spam"),
     "luts-toenail": ("luts_toenail", "Luts & Ormerod (2014), Fig. 2: visits of patients"),
+    "polson-likelihoods": (
+        "polson_likelihoods",
+        "Polson & Scott (2011), section 2: relatives",
+    ),
     "polson-spam": ("polson_spam", "Polson & Scott (2011), Figs 1, 3-5: path, ECME, draws"),
+    "polson-starts": (
+        "polson_starts",
+        "Polson & Scott (2011), Fig. 2: several starts",
+    ),
     "wenzel-autotune": ("wenzel_autotune", "Wenzel et al. (2017), Fig. 2: length scales"),
     "wenzel-inducing": ("wenzel_inducing", "Wenzel et al. (2017), Fig. 3: inducing points"),
     "wenzel-moving": ("wenzel_moving", "Wenzel et al. (2017), section 4.2: points that move"),

@@ -39,3 +39,9 @@ class Experiment:
     report: Callable[[Any, Any], None]
     draw: Callable[[Any], Any]
     results: str | None = None
+
+
+def sweeps(settings: str) -> tuple[int, int]:
+    """Burn-in and draws of a setting such as "500+1500 sweeps"."""
+    burn_in, draws = settings.split(" ")[0].split("+")
+    return int(burn_in), int(draws)

@@ -28,15 +28,22 @@ def data() -> tuple[Any, Any, list[str]]:
     return bunch.data, bunch.target, names
 
 
-def fit(model: BayesianLinearSVC) -> dict[str, Any]:
-    """Fit, time, and return what tables and figures need; coefficients per sd."""
+def fit(model: BayesianLinearSVC, printed: bool = False) -> dict[str, Any]:
+    """Fit, time, and return what tables and figures need; coefficients per sd.
+
+    ``printed`` gives the coefficient of column j the scale sd_j, as Polson & Scott print it; the
+    estimator must not standardise then.
+    """
     X, y, _ = data()
+    scale = X.std(axis=0)
+    if printed:
+        X, scale = (X - X.mean(axis=0)) * scale, scale**2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # R-hat is reported
-        start = time.perf_counter()
+        start = time.process_time()
         model.fit(X, y)
-        seconds = time.perf_counter() - start
-    machine, scale = model.machines_[0], X.std(axis=0)
+        seconds = time.process_time() - start
+    machine = model.machines_[0]
     held, inclusion = machine.draws, machine.inclusion
     out: dict[str, Any] = {
         "seconds": round(seconds, 3),
@@ -46,7 +53,10 @@ def fit(model: BayesianLinearSVC) -> dict[str, Any]:
         "positive": "",
         "spread": "",
         "worst": "",
+        "gap": "",
     }
+    if hasattr(model, "duality_gap_"):
+        out["gap"] = float(f"{model.duality_gap_:.3g}")
     if inclusion is not None:
         where = machine.model.slices[-1]
         out["inclusion"] = written(inclusion[where])
@@ -59,7 +69,8 @@ def fit(model: BayesianLinearSVC) -> dict[str, Any]:
         inside = np.maximum((flat != 0).sum(axis=0), 1)
         mean = flat.sum(axis=0) / inside
         square = ((flat != 0) * (flat - mean) ** 2).sum(axis=0) / inside
-        out["spread"] = written(np.sqrt(square))
+        # of coefficients that are in, in standard deviations of their columns as is ``coef``
+        out["spread"] = written(np.sqrt(square) * (scale if printed else 1.0))
     return out
 
 

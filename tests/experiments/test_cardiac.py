@@ -33,7 +33,7 @@ def test_divisions_test_on_complete_rows(stand_in):
 
 def test_a_run_is_reported_and_drawn(tmp_path):
     assert find("luts-cardiac") is luts_cardiac.EXPERIMENT
-    tasks = luts_cardiac.tasks(True, 0, splits=2, sweeps=(20, 40))
+    tasks = luts_cardiac.tasks(True, 0, splits=2, chain=(20, 40))
     path = tmp_path / "results.csv"
     *_, count = complete(
         luts_cardiac.EXPERIMENT.solve, luts_cardiac.EXPERIMENT.measured, tasks, path, 1
@@ -56,4 +56,4 @@ def test_a_run_is_reported_and_drawn(tmp_path):
 def test_whole_runs_are_as_long_as_the_paper_says():
     tasks = luts_cardiac.tasks(False, 0)
     assert len({t["split"] for t in tasks}) == 100
-    assert len(tasks) == 400
+    assert len(tasks) == 400 + luts_cardiac.LONG_SPLITS

@@ -10,12 +10,13 @@ import pytest
 
 from bayesvm.compare.tasks import complete, results
 from bayesvm.datasets import simulate_luts
+from bayesvm.likelihoods import Hinge
 from papers import REGISTRY, find, listing
 from papers import luts_simulation as luts
 from papers.__main__ import main
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*the chains do not agree")
-TINY = {"sets": 2, "rows": (40,), "columns": (3,), "sweeps": (5, 10)}
+TINY = {"sets": 2, "rows": (40,), "columns": (3,), "chain": (5, 10)}
 
 
 @pytest.fixture
@@ -137,3 +138,11 @@ def test_penalty_of_the_machine_comes_from_the_finer_grid():
     steps = np.log2(0.5 / model.best_params_["C"]) * 2
     assert steps == pytest.approx(round(steps))
     assert len(model.cv_results_["params"]) == len(luts.SECOND_GRID)
+
+
+def test_the_machines_of_the_paper_have_the_hinge(tasks):
+    """The default of the library is another likelihood."""
+    X, y, _, _ = simulate_luts(40, 3, np.random.default_rng(0))
+    for task in tasks[:2]:
+        model = luts.fit_bayesian(X, y, task, np.random.default_rng(0))
+        assert isinstance(model.machines_[0].model.likelihood, Hinge)

@@ -48,7 +48,7 @@ def test_names_of_the_real_data():
 
 
 def test_a_fit_is_written_down_per_sd_of_column(stand_in):
-    out = luts_spam.solve(luts_spam.tasks(True, 0, sweeps=(20, 50))[1])
+    out = luts_spam.solve(luts_spam.tasks(True, 0, chain=(20, 50))[1])
     chance = spam.read(out["inclusion"])
     assert chance.shape == (10,)
     assert chance[[4, 6, 7]].min() > 0.9
@@ -61,7 +61,7 @@ def test_a_fit_is_written_down_per_sd_of_column(stand_in):
 
 
 def test_luts(tmp_path):
-    tasks = luts_spam.tasks(True, 0, sweeps=(20, 60))
+    tasks = luts_spam.tasks(True, 0, chain=(20, 60))
     frame = run(luts_spam.EXPERIMENT, tasks, tmp_path)
     text = said(luts_spam.EXPERIMENT, frame)
     assert "cs: VB 0." in text
@@ -77,7 +77,7 @@ def test_luts(tmp_path):
 
 
 def test_polson(tmp_path):
-    tasks = polson_spam.tasks(True, 0, sweeps=(20, 60))
+    tasks = polson_spam.tasks(True, 0, chain=(20, 60))
     frame = run(polson_spam.EXPERIMENT, tasks, tmp_path)
     nus, coefs, ecme, chains = polson_spam.parts(frame)
     assert np.all(np.diff(nus) > 0)
@@ -109,7 +109,7 @@ def test_texts():
 
 def test_command(tmp_path, monkeypatch):
     whole = luts_spam.EXPERIMENT
-    fewer = {"tasks": lambda quick, seed: luts_spam.tasks(quick, seed, sweeps=(10, 20))}
+    fewer = {"tasks": lambda quick, seed: luts_spam.tasks(quick, seed, chain=(10, 20))}
     monkeypatch.setattr(luts_spam, "EXPERIMENT", type(whole)(**(vars(whole) | fewer)))
     assert main(["run", "luts-spam", "--quick", "--jobs", "1", "--output", str(tmp_path)]) == 0
     assert sorted(p.name for p in tmp_path.iterdir()) == [

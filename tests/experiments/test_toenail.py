@@ -8,11 +8,11 @@ from rich.console import Console
 from tests.problems import needs_data
 
 from papers import find
-from papers.luts_toenail import METHODS, data, solve, tasks
+from papers.luts_toenail import LONG_SPLITS, METHODS, data, solve, tasks
 
 
 def test_tasks_are_splits_by_methods():
-    assert len(tasks(quick=False, seed=0)) == 100 * len(METHODS)
+    assert len(tasks(quick=False, seed=0)) == 100 * len(METHODS) + LONG_SPLITS
     assert {t["method"] for t in tasks(quick=True, seed=0)} == set(METHODS)
     assert find("luts-toenail").name == "luts-toenail"
 
@@ -34,7 +34,7 @@ def test_report_and_figure_of_made_up_numbers():
 
 @needs_data
 def test_patients_halve_the_error():
-    found = {t["method"]: t for t in tasks(quick=True, seed=0, splits=1, sweeps=(20, 40))}
+    found = {t["method"]: t for t in tasks(quick=True, seed=0, splits=1, chain=(20, 40))}
     X, y, patient = data()
     assert X.shape == (1908, 3)
     assert (y == 1).sum() == 408

@@ -400,10 +400,10 @@ def test_chains_start_apart():
     seen = []
     original = Gibbs.sweep
 
-    def spy(self, problem, at, rng, key):
+    def spy(self, problem, at, rng, key, *guide):
         if key[-1] == 0:
             seen.append(np.count_nonzero(at.theta))
-        return original(self, problem, at, rng, key)
+        return original(self, problem, at, rng, key, *guide)
 
     Gibbs.sweep = spy
     try:

@@ -21,9 +21,8 @@ MANY_ENTRIES = 2**25
 def loops(name: str) -> Any:
     """A module of this folder, or ``None`` where numba is not installed or does not work."""
     try:
-        from numba import config
-
-        return None if config.DISABLE_JIT else import_module(f"{__name__}.{name}")
+        disabled = import_module("numba").config.DISABLE_JIT
+        return None if disabled else import_module(f"{__name__}.{name}")
     except Exception:  # whatever numba lacks here, NumPy has
         return None
 

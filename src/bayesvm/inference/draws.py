@@ -26,6 +26,7 @@ class Position(NamedTuple):
     inclusion: Array | None = None  # inclusion probabilities, where a sweep computed them
     latents: Latents = ()
     likelihood: Any = None  # with the scale last drawn, where it has one to draw
+    moments: Array | None = None  # of theta given weights and scales: mean, mean square; (2, K)
 
     @property
     def pair(self) -> Pair:
@@ -82,6 +83,15 @@ class Draws(NamedTuple):
     inclusion: Array | None = None  # (chains, K), mean inclusion probability, for selection priors
     pairs: tuple[Pair, ...] = ()  # with parameters of latent entries, as many of each chain in turn
     cells: Array | None = None  # of one chain: count, sum and sum of squares of latent entries
+    moments: Array | None = None  # (chains, 2, K), averaged conditional means and mean squares
+
+    @property
+    def conditional(self) -> tuple[Array, Array] | None:
+        """Mean and variance of theta by averages of conditional moments, where these were kept."""
+        if self.moments is None:
+            return None
+        mean, square = self.moments.mean(axis=0)
+        return mean, square - mean**2
 
     def typical(self, problem: Problem) -> Problem:
         """The problem with the numbers of its likelihood, where they were drawn, at their means."""
@@ -97,6 +107,7 @@ class Draws(NamedTuple):
         chains = worth_keeping(chains, [c.log_prob.size for c in chains])
         least, some = min(c.log_prob.size for c in chains), min(len(c.pairs) for c in chains)
         chances = [c.inclusion for c in chains if c.inclusion is not None]
+        moments = [c.moments for c in chains if c.moments is not None]
         return cls(
             np.stack([c.theta[:least] for c in chains]),
             {k: np.stack([c.hyper[k][:least] for c in chains]) for k in chains[0].hyper},
@@ -104,6 +115,7 @@ class Draws(NamedTuple):
             start and start._replace(latents=averaged(start.latents, [c.cells for c in chains])),
             np.stack(chances) if chances else None,
             tuple(pair for c in chains for pair in c.pairs[:some]),
+            moments=np.stack(moments) if moments else None,
         )
 
 
@@ -171,6 +183,7 @@ class Record:
             if (numbers := sum(np.size(x) for x in s if np.ndim(x) != 1))
         }
         self.chances, self.decided = np.zeros(model.width), 0  # sum of inclusion, of how many
+        self.moments, self.kept = np.zeros((2, model.width)), 0  # conditional ones, of how many
         self.pairs: list[Pair] = []
         self.cells: Array | None = None
         self.every = thin * -(-draws // max(1, PAIRS // chains))  # draws from one pair to the next
@@ -215,6 +228,13 @@ class Record:
         if at.inclusion is not None:
             self.chances += at.inclusion
             self.decided += 1
+        if at.moments is not None:
+            self.moments += at.moments
+            self.kept += 1
+
+    def early(self) -> Array:
+        """Draws of the second quarter of the burn-in."""
+        return self.theta[self.burn_in // 4 : self.burn_in // 2]
 
     def burnt(self, like: States) -> Run:
         """The second half of the burn-in, for priors whose states are nothing but numbers."""
@@ -236,7 +256,8 @@ class Record:
         chance = self.chances / self.decided if self.decided else last.inclusion
         pairs = tuple(self.pairs) or ((last.pair,) if last.latents else ())
         theta, fit = self.theta[first:count], self.fit[first:count]
-        return Draws(theta, hyper, fit, None, chance, pairs, self.cells)
+        moments = self.moments / self.kept if self.kept else last.moments
+        return Draws(theta, hyper, fit, None, chance, pairs, self.cells, moments)
 
     def arrays(self, at: Position, rng: np.random.Generator) -> dict[str, Array]:
         """The record, the chain's position and its generator, for a checkpoint."""
@@ -245,7 +266,8 @@ class Record:
             "generator": np.array(json.dumps(rng.bit_generator.state)),
             "chances": np.append(self.chances, self.decided),
             "scales": np.array(self.scales),
-            **dict(leaves(at._replace(latents=(), likelihood=None), "at")),
+            "moments": np.append(self.moments, self.kept),
+            **dict(leaves(at._replace(latents=(), likelihood=None, moments=None), "at")),
             **self._rows(),
         }
 
@@ -259,8 +281,10 @@ class Record:
         rng.bit_generator.state = json.loads(str(held["generator"]))
         self.chances, self.decided = held["chances"][:-1].copy(), int(held["chances"][-1])
         self.scales = held["scales"].tolist()
+        self.moments = held["moments"][:-1].reshape(2, -1).copy()
+        self.kept = int(held["moments"][-1])
         for name, rows in self._rows().items():
             rows[...] = held[name]
         likelihood = at.likelihood and at.likelihood.with_numbers(self.scales[-1])
-        found: Position = filled(at._replace(latents=(), likelihood=None), held, "at")
+        found: Position = filled(at._replace(latents=(), likelihood=None, moments=None), held, "at")
         return found._replace(likelihood=likelihood)

@@ -20,6 +20,7 @@ from ..likelihoods import Likelihood
 from ..model.latent import draw_latents, rotate_latents, sample_latents, start_latents
 from ..model.model import Problem, States
 from .draws import Draws, Position, Record, Run, run_chains
+from .indicators import Guide, can_move, move_indicators
 from .leaps import Proposal, can_leap, leap, learn
 from .loop import State, require
 from .progress import Monitor, Progress, Watch, silent
@@ -56,6 +57,13 @@ class Gibbs:
         Make the stretching move.
     leaps : int, default=4
         Proposals for each draw between sweeps; 0 for plain Gibbs, every draw a sweep.
+    rao_blackwell : bool, default=False
+        Report means and variances of coefficients as averages of their conditional moments given
+        the latent weights and the scales, :math:`E[\theta \mid y] \approx \frac1G\sum_g b_g` and
+        :math:`\mathrm{Var}[\theta \mid y] \approx \frac1G\sum_g \{\mathrm{diag}\,B_g + b_g^2\}
+        - \bar b^2`, which vary less from chain to chain than those of the draws.  Intervals and
+        predictions of new rows are those of the draws.  Every draw is then a sweep.  For linear
+        machines without a selection prior.
 
     References
     ----------
@@ -68,6 +76,7 @@ class Gibbs:
     thin: int = 1
     scale_move: bool = True
     leaps: int = 4
+    rao_blackwell: bool = False
 
     is_tight: ClassVar[bool] = False
 
@@ -84,6 +93,11 @@ class Gibbs:
     ) -> Draws:
         """Run the chains; the checkpoint of the watch keeps them as they grow."""
         model, known = problem.model, problem
+        if self.rao_blackwell and model.has_gates:
+            raise ValueError(
+                "Gibbs(rao_blackwell=True) is for priors without selection; inclusion "
+                "probabilities of selection priors are averages of conditional ones anyway."
+            )
         store = watch.store if isinstance(watch, Monitor) else None
         if start is None and model.has_gates:  # from no columns at all, and from many
             start = State(model.start(), model.init(), start_latents(problem))
@@ -126,15 +140,19 @@ class Gibbs:
         sizes = (self.burn_in, self.draws, self.thin, self.chains)
         record = Record(model, start.priors, *sizes)
         total = self.burn_in + self.draws * self.thin
-        leaps = self.leaps if likelihood is None and can_leap(problem) else 0
+        plain = likelihood is not None or self.rao_blackwell or not can_leap(problem)
+        leaps = 0 if plain else self.leaps
+        moves, guide = can_move(problem), None
         proposal, stop, key = None, False, f"gibbs/chain{k}"
         held = store.get(key) if store is not None else {}
         if held:
             at, proposal = record.load(held, at, rng), Proposal.restore(held)
         while record.t < total and not stop:
             ahead = (self.burn_in - record.t) % CYCLE  # draws before the next sweep is due
+            if moves and guide is None and record.t >= self.burn_in // 2:
+                guide = Guide.learn(problem.at(at.latents), record.early())
             if proposal is None or ahead == 0:
-                at = self.sweep(problem, at, rng, (seed, k, record.t))
+                at = self.sweep(problem, at, rng, (seed, k, record.t), guide)
                 record.add(Run.of(at))
                 record.note(at)
             else:
@@ -150,19 +168,30 @@ class Gibbs:
         return record.draws(at), stop
 
     def sweep(
-        self, problem: Problem, at: Position, rng: np.random.Generator, key: tuple[int, ...]
+        self,
+        problem: Problem,
+        at: Position,
+        rng: np.random.Generator,
+        key: tuple[int, ...],
+        guide: Guide | None = None,
     ) -> Position:
-        """One sweep."""
+        """One sweep; a ``guide`` moves indicators of selection priors once more."""
         if at.likelihood is not None:
             problem = problem.with_likelihood(at.likelihood)
         model, problem = problem.model, problem.at(at.latents)
         stats = problem.draw(at.theta, key)  # w | theta
         P, odds, inclusion = model.precision(at.priors), model.odds(at.priors), None
+        moments = None
         if odds is None:
             cov = covariance(stats.S, P)
-            theta = at.theta + cov.solve(stats.g - P * at.theta) + cov.sample(1, rng)[0]
+            mean = at.theta + cov.solve(stats.g - P * at.theta)
+            theta = mean + cov.sample(1, rng)[0]
+            if self.rao_blackwell:
+                moments = np.stack([mean, cov.diag() + mean**2])
         else:
             theta, inclusion = draw_subset(stats, P, odds, at.theta, rng)
+            if guide is not None:
+                theta = move_indicators(problem, guide, theta, at.priors, rng)
         priors, latents, likelihood = at.priors, at.latents, at.likelihood
         if self.scale_move:
             theta, priors = stretch(problem, theta, priors, rng)
@@ -178,7 +207,7 @@ class Gibbs:
             likelihood = likelihood.redraw(*sums, rng)
             fit = float(problem.with_likelihood(likelihood).log_likelihoods(theta[None])[0])
         drawn = model.draw(priors, theta, rng)
-        return Position(theta, drawn, fit, inclusion, latents, likelihood)
+        return Position(theta, drawn, fit, inclusion, latents, likelihood, moments)
 
 
 def _arrays(

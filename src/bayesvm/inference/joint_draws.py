@@ -44,6 +44,11 @@ def draw_together(
     draws what the classes have in common, which the likelihood does not see, stretches all
     coefficients with their scales, and draws the scales.
     """
+    if scheme.rao_blackwell:
+        raise ValueError(
+            "Gibbs(rao_blackwell=True) is for two classes, or for likelihoods with a machine for "
+            "each class; leave it out."
+        )
     problem, store = joint.problem, watch.store if isinstance(watch, Monitor) else None
     begun = tuple(state for state in starts if state is not None)
     if len(begun) != joint.classes or begun[0].coef.cov.is_point:

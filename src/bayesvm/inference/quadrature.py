@@ -460,8 +460,8 @@ class _Search:
         return self._derivatives(t, beta, self._at(t, beta))
 
     def _at(self, t: float, beta: Array) -> Sums:
-        """Sums at a place, by few nodes if the integrands are known for nearly the same t."""
-        fewest = FEWEST if abs(t - self.reached) < STEADY else MOST
+        """Sums at a place; of many rows by few nodes if integrands are known for nearly this t."""
+        fewest = FEWEST if self.is_large and abs(t - self.reached) < STEADY else MOST
         return self.rows.at(beta, t, self.reach, fewest)
 
     def _from_samples(self) -> tuple[float, Array]:

@@ -493,7 +493,8 @@ def r_hat_of(draws: Draws) -> Array:
 
 
 def from_draws(problem: Problem, draws: Draws, worst: float) -> Machine:
-    post, path = DrawsPosterior(draws.theta, draws.pairs), list(draws.log_prob.mean(axis=0))
+    post = DrawsPosterior(draws.theta, draws.pairs, draws.conditional)
+    path = list(draws.log_prob.mean(axis=0))
     end = (float("nan"), path, draws.theta.shape[1], worst <= AGREED, worst)
     return Machine(problem.model, post, draws.start, ProbitLink(), *end, draws, problem.shape)
 

@@ -213,6 +213,7 @@ class DrawsPosterior:
 
     theta: Array
     pairs: tuple[Pair, ...] = ()
+    conditional: tuple[Array, Array] | None = None  # mean and variance, by conditional moments
 
     @property
     def flat(self) -> Array:
@@ -220,19 +221,20 @@ class DrawsPosterior:
 
     @cached_property
     def mean(self) -> Array:
-        return self.flat.mean(axis=0)
+        return self.flat.mean(axis=0) if self.conditional is None else self.conditional[0]
 
     @cached_property
     def root(self) -> Array:
         """R with R'R the covariance of the draws."""
-        return np.linalg.qr(self.flat - self.mean, mode="r") / np.sqrt(self.flat.shape[0])
+        gap = self.flat - self.flat.mean(axis=0)
+        return np.linalg.qr(gap, mode="r") / np.sqrt(self.flat.shape[0])
 
     def variance(self) -> Array:
-        return self.flat.var(axis=0)
+        return self.flat.var(axis=0) if self.conditional is None else self.conditional[1]
 
     def covariance(self, where: slice | None = None) -> Array:
         if where is not None:
-            gap = self.flat[:, where] - self.mean[where]
+            gap = self.flat[:, where] - self.flat[:, where].mean(axis=0)
             return gap.T @ gap / gap.shape[0]
         return self.root.T @ self.root
 

@@ -1,0 +1,204 @@
+r"""Moves of indicators with the latent weights integrated out, for selection priors.
+
+A sweep decides about columns given the latent weights, which hold every row near its current
+predictor: a column with large entries in few rows then seldom enters or leaves.  Here a column
+enters, leaves or takes the place of another by a Metropolis step on the pseudo-likelihood itself.
+Column *k* moves along a line,
+
+.. math::
+
+    \theta(v) = \phi + v t, \qquad t_k = 1, \qquad t_B = -(R + P)_{BB}^{-1} R_{Bk},
+
+so that the other columns *B* that are in make up for it.  *R* is a matrix of sums over rows that is
+held fixed.  Proposals :math:`q` on the line follow its density, evaluated at some forty places that
+depend on :math:`\phi` alone, and exponential in between.  With
+
+.. math::
+
+    \log A_k(v) = \mathrm{logit}\,\pi_k + \ell\{\theta(v)\} - \ell(\phi)
+        + \log\frac{p\{\theta(v)\}}{p(\phi)} - \log q(v)
+
+a column that is out enters at :math:`v \sim q` with probability :math:`\min\{1, A_k(v)\}`, one
+that is in at *v* leaves, for :math:`\phi = \theta - v t`, with probability
+:math:`\min\{1, 1/A_k(v)\}`, and column *j* takes the place of *k*, from the same
+:math:`\phi`, with probability :math:`\min\{1, A_j(v_j)/A_k(v_k)\}`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_solve
+
+from ..core.distributions import LOG_2PI
+from ..core.precision import scaled_cholesky
+from ..core.types import Array
+from ..model.model import Problem, States
+
+MOVES = 4  # columns tried in a sweep; every other one is to be exchanged
+COARSE = np.geomspace(0.25, 1024.0, 12)  # places on a line, in conditional standard deviations,
+COARSE = np.concatenate([-COARSE[::-1], [0.0], COARSE])  # on both sides
+FINE = 22  # places where the density is not low:
+DEEP = 15.0  # less than this below the largest logarithm
+SMOOTH = 0.25  # variance of f at which the curvature of a kinked likelihood is taken
+CORRELATION = 4  # power of the squared correlation in the probability of an exchange
+UNCORRELATED = 1e-2  # total probability of uncorrelated columns
+
+
+@dataclass(frozen=True)
+class Guide:
+    """What proposals are made from: sums over rows, and how often each column is tried."""
+
+    S: Any
+    chance: Array
+
+    @classmethod
+    def learn(cls, problem: Problem, draws: Array) -> Guide:
+        """From early draws ``(m, K)``; half of all tries are for columns that were in and out."""
+        model, (y, c) = problem.model, (problem.blocks.y, problem.blocks.c)
+        mean = draws.mean(axis=0) if len(draws) else np.zeros(model.width)
+        f = problem.predictor(mean)
+        S = problem.gram(c * model.likelihood.tight(y, f, SMOOTH + 0.0 * f).w)
+        odds = model.odds(model.init())
+        assert odds is not None
+        free = np.isfinite(odds).astype(float)
+        share = (draws != 0).mean(axis=0) if len(draws) else np.zeros(model.width)
+        doubt = free * share * (1.0 - share)
+        chance = free / free.sum() + doubt / max(float(doubt.sum()), 1e-300)
+        return cls(S, chance / chance.sum())
+
+    def partner(self, k: int, rng: np.random.Generator) -> int:
+        """Another column, more often the more it correlates with column *k*."""
+        own = self.S.diag()
+        square = self.S.rows(np.array([k]))[0] ** 2 / np.maximum(own[k] * own, 1e-300)
+        chance = (square**CORRELATION + UNCORRELATED / own.size) * (self.chance > 0)
+        chance[k] = 0.0
+        return int(rng.choice(own.size, p=chance / chance.sum()))
+
+
+def can_move(problem: Problem) -> bool:
+    """Whether indicators can be moved: rows are here, and no effects of groups."""
+    model = problem.model
+    here = not problem.blocks.remote and problem.form in ("dense", "factored")
+    return model.has_gates and here and model.likelihood.implements("tight")
+
+
+class Line(NamedTuple):
+    """The line of a column: direction of theta and of f, the density along it at knots."""
+
+    t: Array
+    d: Array
+    log_prior: float  # log of the odds and of the normaliser of the slab,
+    slope: float  # -slope v - bend v^2 / 2
+    bend: float
+    knots: Array
+    logs: Array  # of the density at knots, exponential in between
+    mass: Array  # between them
+
+    def propose(self, rng: np.random.Generator) -> float:
+        j = int(rng.choice(self.mass.size, p=self.mass))
+        rise, width = self.logs[j + 1] - self.logs[j], self.knots[j + 1] - self.knots[j]
+        u = float(rng.random())
+        part = u if abs(rise) < 1e-8 else math.log1p(u * math.expm1(rise)) / rise
+        return float(self.knots[j] + part * width)
+
+    def log_weight(self, v: float) -> float:
+        """Log of prior over proposal at *v*; the likelihood is left out."""
+        density = float(np.interp(v, self.knots, self.logs, left=-np.inf, right=-np.inf))
+        return self.log_prior - self.slope * v - 0.5 * self.bend * v * v - density
+
+
+class Mover:
+    """A position that columns enter and leave."""
+
+    def __init__(self, problem: Problem, guide: Guide, theta: Array, priors: States) -> None:
+        self.problem, self.guide, self.theta = problem, guide, theta
+        self.P: Any = problem.model.precision(priors)
+        self.odds: Any = problem.model.odds(priors)
+        self.f, self.likelihood = problem.predictor(theta), problem.model.likelihood
+        self.y, self.c = problem.blocks.y, problem.blocks.c
+        self.fit = self._fit(self.f)
+
+    def _fit(self, f: Array) -> float:
+        return float(self.c @ self.likelihood.log_prob(self.y, f))
+
+    def direction(self, k: int, others: Array) -> Array:
+        """How theta moves with coefficient *k*."""
+        t = np.zeros_like(self.theta)
+        t[k] = 1.0
+        if others.size:
+            R = self.guide.S.block(np.append(others, k))
+            Q = R[:-1, :-1] + np.diag(self.P[others])
+            t[others] = -cho_solve((scaled_cholesky(Q)[0], True), R[:-1, -1], check_finite=False)
+        return t
+
+    def line(self, k: int, t: Array, d: Array, phi: Array, f: Array) -> Line:
+        """The line of column *k* from ``phi``, where it is out and the predictor is ``f``."""
+        bend, slope = float(self.P @ (t * t)), float(self.P @ (t * phi))
+
+        def density(v: Array) -> Array:
+            fit = self.likelihood.log_prob(self.y, f + v[:, None] * d) @ self.c
+            return np.asarray(fit - slope * v - 0.5 * bend * v * v)
+
+        v = COARSE / math.sqrt(bend + float(t @ (self.guide.S @ t)))
+        logs = density(v)
+        near = np.flatnonzero(logs > logs.max() - DEEP)
+        low, high = v[max(near[0] - 1, 0)], v[min(near[-1] + 1, v.size - 1)]
+        more = np.linspace(low, high, FINE)[1:-1]
+        v, logs = np.append(v, more), np.append(logs, density(more))
+        inside = np.flatnonzero((low <= v) & (v <= high))
+        order = inside[np.argsort(v[inside], kind="stable")]
+        log_prior = float(self.odds[k]) + 0.5 * (math.log(self.P[k]) - LOG_2PI)
+        knots, logs = v[order], logs[order] - logs.max()
+        rise = np.diff(logs)
+        rise = np.where(np.abs(rise) < 1e-8, 1e-8, rise)
+        mass = np.diff(knots) * np.exp(logs[:-1]) * np.expm1(rise) / rise
+        total = float(mass.sum())
+        logs = logs - math.log(total)
+        return Line(t, d, log_prior, slope, bend, knots, logs, mass / total)
+
+    def move(self, out: int | None, new: int | None, rng: np.random.Generator) -> None:
+        """Column ``out`` leaves, ``new`` enters, or both; the same one gets another coefficient."""
+        others = np.flatnonzero(self.theta)
+        others = others[others != out] if out is not None else others
+        phi, f, gain, line = self.theta, self.f, -self.fit, None
+        if out is not None:
+            v, t = float(phi[out]), self.direction(out, others)
+            d = self.problem.predictor(t)
+            phi, f = phi - v * t, f - v * d
+            phi[out] = 0.0
+            line = self.line(out, t, d, phi, f)
+            gain -= line.log_weight(v)
+        if new is not None:
+            if line is None or new != out:
+                t = self.direction(new, others)
+                line = self.line(new, t, self.problem.predictor(t), phi, f)
+            v = line.propose(rng)
+            phi, f = phi + v * line.t, f + v * line.d
+            gain += line.log_weight(v)
+        fit = self._fit(f)
+        if -rng.standard_exponential() < gain + fit:
+            self.theta, self.f, self.fit = phi, f, fit
+
+
+def move_indicators(
+    problem: Problem, guide: Guide, theta: Array, priors: States, rng: np.random.Generator
+) -> Array:
+    """Coefficients after a few columns were tried; the weights must be drawn anew."""
+    mover = Mover(problem, guide, theta, priors)
+    exchange = np.count_nonzero(guide.chance) > 1
+    for i, k in enumerate(map(int, rng.choice(theta.size, MOVES, p=guide.chance))):
+        inside = mover.theta[k] != 0
+        if i % 2 and exchange:
+            j = guide.partner(k, rng)
+            other = mover.theta[j] != 0
+            if inside:
+                mover.move(k, k if other else j, rng)
+            elif other:
+                mover.move(j, k, rng)
+        else:
+            mover.move(k if inside else None, None if inside else k, rng)
+    return mover.theta

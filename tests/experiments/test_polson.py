@@ -1,0 +1,84 @@
+"""Experiments of Polson & Scott beyond the chains: starts, relatives of the likelihood."""
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+from scipy.integrate import quad
+from tests.problems import Z
+
+from bayesvm.compare.tasks import complete, results
+from bayesvm.machines.diagnostics import ess
+from papers import polson_likelihoods as relatives
+from papers import polson_starts as starts
+from papers import spam
+
+
+def run(experiment, tasks, tmp_path):
+    path = tmp_path / "results.csv"
+    *_, count = complete(experiment.solve, experiment.measured, tasks, path, 1)
+    assert count == len(tasks)
+    frame, console = results(tasks, path), Console(record=True, width=200, file=io.StringIO())
+    experiment.report(frame, console)
+    return frame, console.export_text()
+
+
+def test_starts_end_near_the_linear_programme(monkeypatch, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 6)) * np.arange(1, 7)
+    y = np.where(X[:, 0] - X[:, 5] / 6 + rng.logistic(size=120) > 0, 1, -1)
+    monkeypatch.setattr(spam, "data", lambda: (X, y, list("abcdef")))
+    starts.design.cache_clear()
+    try:
+        frame, text = run(starts.EXPERIMENT, starts.tasks(True, 0), tmp_path)
+        exact, library = frame["objective"][:2]
+        assert library == pytest.approx(exact, rel=1e-7)
+        assert (frame["objective"] > exact - 1e-6).all()  # no run is below the minimum
+        assert (frame["objective"] < 1.01 * exact).all()
+        assert "EM, printed, start 1" in text
+        assert len(starts.draw(frame).axes[0].lines) == 4
+    finally:
+        starts.design.cache_clear()
+
+
+@pytest.mark.parametrize("f", [-2.0, 0.3, 1.4])
+def test_noise_is_the_averaged_hinge_and_normalised_ones_sum_to_one(f):
+    def density(e):
+        return np.exp(relatives.hinge(1.0, f + e) - e * e / 2) / np.sqrt(2 * np.pi)
+
+    exact = quad(density, -12, 12, points=[1 - f], limit=200)[0]
+    assert np.exp(relatives.noise(1.0, np.array([f])))[0] == pytest.approx(exact, rel=1e-8)
+    for name in ("normalised", "noise, normalised", "logistic"):
+        log = relatives.LIKELIHOODS[name]
+        total = np.exp(log(1.0, np.array([f]))) + np.exp(log(-1.0, np.array([f])))
+        assert total[0] == pytest.approx(1.0)
+
+
+def test_both_samplers_of_the_model_with_noise_agree_with_quadrature():
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal(12), np.where(rng.random(12) < 0.5, 1.0, -1.0)
+    C, grid = x[:, None], np.linspace(-6, 6, 2001)
+    log = np.array([relatives.noise(y, x * b).sum() for b in grid]) - grid**2 / 2
+    weight = np.exp(log - log.max())
+    exact = (grid * weight).sum() / weight.sum()
+
+    def total(theta):
+        return float(relatives.noise(y, C @ theta).sum())
+
+    draws = {
+        "slice": relatives.sampled(total, 1, 100, 1000, rng),
+        "augmented": relatives.augmented(C, y, 1500, rng)[100:],
+    }
+    for name, each in draws.items():
+        error = each.std() / np.sqrt(ess(each[None])[0])
+        assert abs(each.mean() - exact) < Z * error, name
+
+
+def test_likelihoods(tmp_path):
+    tasks = relatives.tasks(True, 0, sets=2, chain=(20, 60))
+    frame, text = run(relatives.EXPERIMENT, tasks, tmp_path)
+    assert len(frame) == 2 * len(relatives.METHODS)
+    assert frame["error"].between(0.02, 0.5).all()
+    assert "noise, augmented" in text
+    assert len(relatives.draw(frame).axes) == 2
