@@ -30,6 +30,7 @@ NEAR = 1e-4  # or until a step gains less than so much for each coefficient
 CLOSE = 3e-3  # gain of a step for each coefficient after which no further S is sketched,
 MORE = 4  # rows for each that is known, from which a tenth of all is fitted first
 LAST_SHIFT = 0.1  # standard deviations by which the last step may move a coefficient
+CERTAIN = 0.25  # variance of f at every row that is needed for that
 SURE = 0.01  # what a step may leave of its gain if the covariance is known well
 STEADY = 0.05  # if the covariance was scaled by no more than this
 START_ROWS = 2000  # rows that choose a penalty, at least; ten for each coefficient if that is more
@@ -178,8 +179,9 @@ class VB:
         if start is None or start.coef.cov.is_point:
             first = replace(self, bound="augmented", max_iter=min(self.max_iter, FIRST_PASSES))
             start, pace = first.fit(problem, rng, start).state, Pace()
+        last = 0.0
         if is_tall(problem):
-            start = self._near(problem, start, rough, watch)
+            start, last = self._near(problem, start, rough, watch)
         elif problem.single and problem.model.width >= WIDE and not is_kinked:
             coef, _ = approach(problem, start.coef, start.priors, STEADY)
             if np.all(np.isfinite(coef.mean)):
@@ -188,14 +190,16 @@ class VB:
         def settled(gain: float, bound: float, *_: Any) -> bool:
             return gain < self.tol * max(1.0, abs(bound))
 
-        step = partial(tight_step, problem, last=min(1e3 * np.sqrt(self.tol), LAST_SHIFT))
+        step = partial(tight_step, problem, last=last)
         return climb(step, start, settled, pace, max_iter=self.max_iter, watch=watch)
 
-    def _near(self, problem: Problem, start: State, rough: VB, watch: Watch) -> State:
+    def _near(self, problem: Problem, start: State, rough: VB, watch: Watch) -> tuple[State, float]:
         """A state of a tall problem so close to the top that one more S is enough.
 
         With very many rows a tenth of them is fitted first.  Then the mean is found by products
-        with vectors, with the S of fewer rows in place of the present one.
+        with vectors, with the S of fewer rows in place of the present one.  Also returns by how
+        many standard deviations a last step may move a coefficient.  It is zero where f is
+        uncertain at a row: steps then change the curvature there, and leave much of an error.
         """
         K, P = problem.model.width, problem.model.precision(start.priors)
         known = float(start_rows(K))
@@ -203,8 +207,11 @@ class VB:
             few = from_few(rough, problem, np.random.default_rng(0), watch, start)
             if few is not None:
                 start, known = few, problem.n / THIN_BY
-        coef, _ = settled_mean(problem, start.coef, P, CLOSE, min(1.0, 2.0 * K / known))
-        return State(coef, start.priors) if np.all(np.isfinite(coef.mean)) else start
+        coef, _, most = settled_mean(problem, start.coef, P, CLOSE, min(1.0, 2.0 * K / known))
+        if not np.all(np.isfinite(coef.mean)):
+            return start, 0.0
+        last = min(1e3 * np.sqrt(self.tol), LAST_SHIFT) if most < CERTAIN else 0.0
+        return State(coef, start.priors), last
 
     def _search(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:
         """Gates make local optima: the best of several rough climbs, and of searches from it."""
@@ -307,14 +314,14 @@ def tight_step(problem: Problem, state: State, last: float = 0.0) -> Step:
     """A natural-gradient step of the tight bound.
 
     With many rows or columns, where a pass that only confirms is dear, the gain of the step is
-    foretold.  Of a tall problem a step is the last one, and nothing is left after it, if it moves
-    no coefficient by more than ``last`` standard deviations, and no logarithm of a variance by more
-    than half of that: Newton's steps leave a small share of such an error, and a hundredth of a
-    standard deviation is far below what other rows of the same kind would change.
+    foretold.  A step is the last one, and nothing is left after it, if it moves no coefficient by
+    more than ``last`` standard deviations, and no logarithm of a variance by more than half of
+    that: Newton's steps leave a small share of such an error, and a hundredth of a standard
+    deviation is far below what other rows of the same kind would change.  Squares of slopes that
+    are summed beside S are then close to those at the end.
     """
     model, (coef, priors, _) = problem.model, state
-    tall = is_tall(problem)
-    stats = problem.stats(coef, squares=tall and problem.squares)
+    stats = problem.stats(coef, squares=problem.squares and last > 0.0)
     P = model.precision(priors)
 
     @cache
@@ -326,7 +333,7 @@ def tight_step(problem: Problem, state: State, last: float = 0.0) -> Step:
 
     def left() -> float:
         new = step(1.0)
-        if tall and shift(coef, new) < last:
+        if shift(coef, new) < last:
             by = np.abs(np.log(new.cov.diag() / coef.cov.diag()))
             if float(np.max(by)) < 0.5 * last:
                 return 0.0
@@ -358,44 +365,48 @@ def approach(
     """
     P, K, scale = problem.model.precision(priors), problem.model.width, np.inf
     if near:
-        coef, scale = settled_mean(problem, coef, P)
+        coef, scale, _ = settled_mean(problem, coef, P)
     for _ in range(MOST_ROUNDS):
         stats = sketched(problem, coef)
         new = natural(coef, stats, P, 1.0)
         gain = foretold_gain(coef, new, stats.g - P * coef.mean)
         if gain < CLOSE * K and abs(scale - 1.0) < steady:
             break
-        coef, scale = settled_mean(problem, new, P)
+        coef, scale, _ = settled_mean(problem, new, P)
     return new, stats
 
 
 def settled_mean(
     problem: Problem, coef: Coef, P: Any, enough: float = NEAR, rate: float = 1.0
-) -> tuple[Coef, float]:
-    r"""The mean at the top for a given covariance, by products with vectors; and a scale.
+) -> tuple[Coef, float, float]:
+    r"""The mean at the top for a given covariance, by products with vectors.
 
-    It ends when the next step would gain less than ``enough`` nats for each coefficient; ``rate``
-    is what the first step is expected to leave of its gain.  If that is little, the covariance is
-    not scaled.
+    Also the scale of the covariance, and the largest variance of f at a row by a sketch.
+
+    It ends after a step that gained less than ``enough`` nats for each coefficient, or is expected
+    to leave less: ``rate`` is what the first one leaves of its gain, if that is known.  If it is
+    little, the covariance is not scaled.
 
     The covariance takes the place of the inverse curvature; it is scaled so that
     :math:`\mathrm{tr}((S + P)\Sigma) = K`, which holds at the top.  Steps are combined so that the
     gradient left by the last few is least (Anderson 1965), as conjugate gradients would do.
     """
-    K, mean, scale, last = problem.model.width, coef.mean, 1.0, np.inf
+    K, mean, scale, last, most = problem.model.width, coef.mean, 1.0, np.inf, np.inf
     is_scaled = rate > SURE
     small = coef.cov.sketched(FEWEST if is_scaled else FEWEST // 4)
     own = float(P @ coef.cov.diag())
     held: list[tuple[Array, Array, Array]] = []  # means, slopes and steps
     for _ in range(MOST_PULLS):
         pull = problem.pull(Coef(mean, small))
+        most = float(pull.most)
         slope = pull.g - P * mean
         scale = (float(pull.used) + own) / K if is_scaled else 1.0
         step = coef.cov.solve(slope) / scale
         gain = 0.5 * float(step @ slope)
         if not gain < 2.0 * last:
             break
-        rate = min(1.0, gain / last) if held else rate
+        if held and rate < 1.0:
+            rate = min(1.0, gain / last)
         held, last, target = [*held, (mean, slope, step)], gain, mean + step
         if len(held) > 1 and gain >= enough * K:
             means, slopes, steps = (np.diff(x, axis=0) for x in zip(*held, strict=True))
@@ -404,7 +415,7 @@ def settled_mean(
         mean = target
         if gain * rate < enough * K:
             break
-    return Coef(mean, coef.cov.shrunk(scale)), scale
+    return Coef(mean, coef.cov.shrunk(scale)), scale, most
 
 
 def foretells(problem: Problem) -> bool:

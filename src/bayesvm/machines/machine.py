@@ -32,7 +32,7 @@ from ..inference.quadrature import (
 )
 from ..inference.rotated import Basis, Rotation, bases
 from ..inference.slopes import integrate_slopes
-from ..inference.vb import VB, foretells, learned
+from ..inference.vb import VB, WIDE, foretells, learned
 from ..likelihoods.tight import Tight
 from ..model.latent import predict_rows, rows_with_entries
 from ..model.model import Model, Problem
@@ -329,7 +329,8 @@ def fit_machine(
         fitted, probability = False, "normalised"
     some, share = problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
     at = None  # moments of f that serve two ends
-    if problem.single and isinstance(machine.posterior, GaussianPosterior):
+    is_wide = problem.single and problem.model.width >= WIDE
+    if is_wide and isinstance(machine.posterior, GaussianPosterior):
         at = some.moments(machine.posterior.coef)
         held = some.blocks.y, *machine.posterior.left_out(some, at), some.blocks.c * share
         at = at if some is problem else None

@@ -173,7 +173,7 @@ def guided(problem: Problem) -> State:
         old, last = x, move
         x = x + move / (1.0 - np.clip(rate, 0.0, MOST_RATE))
         priors = _restored(model, priors, x)
-        coef, _ = settled_mean(problem, coef, model.precision(priors))
+        coef, *_ = settled_mean(problem, coef, model.precision(priors))
         if np.max(np.abs(x - old), initial=0.0) < SETTLED:
             break
     return State(coef, priors)

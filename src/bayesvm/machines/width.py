@@ -44,6 +44,7 @@ from ..core.types import Array, Coef, Columns
 from ..gaussian.covariances import FullCovariance, RootCovariance
 from ..gaussian.forms import Dense
 from ..inference.draws import Pair
+from ..inference.vb import WIDE
 from ..likelihoods import Likelihood
 from ..likelihoods.tight import Tight
 from ..model.model import Problem
@@ -267,6 +268,7 @@ def matrices(
     ``rare`` and ``at`` as in :func:`find_width`.
     """
     is_tight = isinstance(problem.model.likelihood, Tight)
+    is_wide = problem.single and problem.model.width >= WIDE
     problem = problem.with_likelihood(tight(problem.model.likelihood))
     mean = coef.mean
     if not is_tight:  # the covariance of a bound is too small
@@ -274,7 +276,7 @@ def matrices(
         coef = Coef(mean, _inverse(A, P))
     if is_tight and problem.sums is not None and problem.sums.J is not None:
         sums = Slopes(problem.sums.S, problem.sums.J, P * mean)  # which is the gradient at the top
-    elif problem.single and is_tight and isinstance(coef.cov, FullCovariance):
+    elif is_tight and is_wide and isinstance(coef.cov, FullCovariance):
         sums = problem.slopes(coef, bent=False, at=at)  # the precision has the curvatures
         sums = replace(sums, A=Dense(coef.cov.L @ coef.cov.L.T - np.diag(P)))
     else:

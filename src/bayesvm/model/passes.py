@@ -57,16 +57,18 @@ class Pull:
     g: Array  # gradient
     bound: Any
     used: Any  # sum of w v: the trace of S Sigma
+    most: Any  # largest v
 
     def __add__(self, other: Pull) -> Pull:
-        return Pull(self.g + other.g, self.bound + other.bound, self.used + other.used)
+        sums = self.g + other.g, self.bound + other.bound, self.used + other.used
+        return Pull(*sums, max(self.most, other.most))
 
 
 def pull_block(rows: Rows, y: Array, c: Array, coef: Coef, likelihood: Likelihood) -> Pull:
     """Sums over a block of rows without S: products with vectors if Sigma has a small rank."""
-    _, v, local = expected(rows, y, c, coef, likelihood)
-    g = double(rows.C.T @ like(local.g, rows.C))
-    return Pull(g, arrays.total(local.bound), arrays.total(local.w * v))
+    m, v, local = expected(rows, y, c, coef, likelihood)
+    g, most = double(rows.C.T @ like(local.g, rows.C)), arrays.of(m).max(v + 0.0 * m)
+    return Pull(g, arrays.total(local.bound), arrays.total(local.w * v), most)
 
 
 @dataclass(frozen=True)
