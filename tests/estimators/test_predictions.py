@@ -75,7 +75,7 @@ def test_intervals_are_the_same_in_any_blocks_and_enclose_probabilities(which, m
     low, high = model.predict_interval(NEW, **given)
     P = model.predict_proba(NEW, **given)
     assert np.all((low <= P) & (high >= P) & (low < high))
-    monkeypatch.setattr(predictions, "block_rows", lambda *how: 11)
+    monkeypatch.setattr(predictions, "block_rows", lambda *how, **more: 11)
     parts = model.predict_interval(NEW, **given)
     np.testing.assert_allclose(parts, (low, high), atol=1e-9)
     np.testing.assert_allclose(model.predict_proba(NEW, **given), P, atol=1e-12)

@@ -60,7 +60,7 @@ def test_registry(name):
     assert experiment.name == name
     tasks = experiment.tasks(True, 0)
     assert len({tuple(t.values()) for t in tasks}) == len(tasks)
-    assert len(experiment.tasks(False, 0)) > len(tasks)
+    assert len(experiment.tasks(False, 0)) >= len(tasks)  # some take seconds and have no short form
 
 
 def test_a_run_writes_results_and_a_figure(tmp_path, tiny, capsys):

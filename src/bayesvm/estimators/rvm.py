@@ -14,7 +14,7 @@ from . import vectors
 from .base import BayesianClassifier
 from .choices import choose
 
-LIKELIHOODS = {"probit": Probit(), "logistic": Logistic()}
+LIKELIHOODS = {"auto": Probit(), "probit": Probit(), "logistic": Logistic()}
 
 
 class RVC(BayesianClassifier):
@@ -41,9 +41,9 @@ class RVC(BayesianClassifier):
         ``"sequential"`` adds, re-estimates and deletes one vector at a time (Tipping & Faul 2003),
         from none and from up to 100 that span the others, and takes the end of more evidence;
         ``"em"`` begins with all and prunes (Tipping 2001), which is what Chen et al. compare with.
-    likelihood : {"probit", "logistic"} or an object of these, default="probit"
-        :math:`\Phi(yf)`, which Chen et al. use, or Tipping's :math:`1/(1 + e^{-yf})`; they differ
-        little.
+    likelihood : {"auto", "probit", "logistic"} or an object of these, default="probit"
+        :math:`\Phi(yf)`, which Chen et al. use and ``"auto"`` means, or Tipping's
+        :math:`1/(1 + e^{-yf})`; they differ little.
     tune : bool, default=True
         Learn the length scales, by the evidence of a logistic Gaussian process with the same
         kernel.  (That of the machine itself, with a precision for every weight, prefers scales that

@@ -48,7 +48,7 @@ class LabelledPoints:
     machines: tuple[Labels, ...]
     level: float
     extent: float  # squared size of the cloud of points: one a column, if they are standardised
-    place: Callable[[Array], Any] = as_it_is  # into the memory where the evidence is computed
+    place: Callable[[Array], Any] | None = None  # into the memory where evidence is computed
 
     def by_digits(self) -> LabelledPoints:
         """With a machine for each binary digit of the classes' numbers, in the order of their size.
@@ -276,7 +276,8 @@ class Evidence:
         self.process, self.X, self.prior, machines = process, seen.X, prior, seen.machines
         shared = len(machines) > 1 and process.Z is None
         if not shared:  # fits that share a covariance are made on the host
-            self.X, machines = seen.place(seen.X), tuple(k.placed(seen.place) for k in machines)
+            place = seen.place or as_it_is
+            self.X, machines = place(seen.X), tuple(k.placed(place) for k in machines)
         tol = 1e-4 if process.Z is None else 1e-5
         self.fits: Any = (SharedFits if shared else WarmFits)(machines, site, tol)
 
