@@ -162,3 +162,20 @@ def test_whole_numbers_stay_whole_there():
         assert array_api_strict.isdtype(found.dtype, "integral")
         np.testing.assert_array_equal(np.from_dlpack(found), [1, 0, 1])
     assert engine.place(np.array([True, False])).dtype == array_api_strict.float64
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "on"), [("allow_tf32", False, True), ("fp32_precision", "ieee", "tf32")]
+)
+def test_tf32_is_on_while_any_thread_sums_and_restored_by_the_last(name, before, on):
+    from types import SimpleNamespace
+
+    from bayesvm.engines.gpu import _tf32
+
+    flags = SimpleNamespace(**{name: before})
+    first, second = _tf32(flags), _tf32(flags)
+    with first:
+        second.__enter__()
+    assert getattr(flags, name) == on
+    second.__exit__(None, None, None)
+    assert getattr(flags, name) == before

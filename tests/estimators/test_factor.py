@@ -502,3 +502,21 @@ def test_empty_cells_are_filled_as_well_as_by_the_factor_model_alone():
         np.testing.assert_allclose(sd[0], 1.0, rtol=0.15)
         error.append(np.sqrt(np.mean((model.inverse_transform(mean) - table[150:])[hidden] ** 2)))
     assert error[0] < 1.05 * error[1]
+
+
+def test_the_choice_of_columns_reports_progress_and_can_be_stopped():
+    rng = np.random.default_rng(0)
+    X, seen = rng.standard_normal((40, 60)), []
+    y = (X[:, :3].sum(axis=1) > 0).astype(int)
+
+    def stop(progress):
+        seen.append(progress)
+        return len(seen) == 3
+
+    model = FactorSVC(2, callbacks=[stop], random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    assert [p.stage for p in seen[:3]] == ["number of columns"] * 3
+    assert [p.iteration for p in seen[:3]] == [1, 2, 3]
+    assert model.columns_loss_ == {}

@@ -438,7 +438,7 @@ def test_all_pruned_keeps_the_bias_and_says_so():
         (RVC(random_state=0, n_folds=1), "n_folds must be a whole number of at least 2"),
         (RVC(random_state=0, tune="evidence"), "tune must be True or False; got 'evidence'"),
         (RVC(random_state=0, kernel="tanh"), "kernel='tanh' is not known"),
-        (RVC(random_state=0, likelihood="hinge"), "choose one of 'probit', 'logistic'"),
+        (RVC(random_state=0, likelihood="hinge"), "choose one of 'auto', 'probit', 'logistic'"),
     ],
 )
 def test_what_is_wrong_is_said(model, text):

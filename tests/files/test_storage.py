@@ -108,7 +108,7 @@ def test_a_formula_that_is_code_is_neither_saved_nor_run(tmp_path, monkeypatch):
     forged.__dict__.update(text="y ~ np.exp(x)", frame=None)
     with monkeypatch.context() as patch:
         patch.setattr(Code, "__getstate__", lambda self: self.__dict__)
-        sio.dump({"format": 1, "version": "0", "model": forged}, tmp_path / "model")
+        sio.dump({"format": 2, "version": "0", "model": forged}, tmp_path / "model")
 
     def run(*_, **__):
         raise AssertionError("the formula was run")
@@ -129,7 +129,7 @@ class Trap:
 
 
 def test_a_file_with_foreign_types_is_not_opened(tmp_path):
-    sio.dump({"format": 1, "version": "0", "model": Trap()}, tmp_path / "model")
+    sio.dump({"format": 2, "version": "0", "model": Trap()}, tmp_path / "model")
     with pytest.raises(ValueError, match="Trap"):
         bayesvm.load(tmp_path / "model")
 

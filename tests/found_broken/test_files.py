@@ -413,7 +413,7 @@ def test_sparse_arrays_in_a_model_file_inflate_within_limits(tmp_path):
     model.extra_ = sparse.csr_array(
         (np.zeros(6 * 10**6), np.zeros(6 * 10**6, int), [0, 6 * 10**6]), shape=(1, 6 * 10**6)
     )
-    held = {"format": 1, "version": bayesvm.__version__, "model": model}
+    held = {"format": 2, "version": bayesvm.__version__, "model": model}
     sio.dump(held, tmp_path / "model")
     with pytest.raises(ValueError, match="too large when it is inflated"):
         bayesvm.load(tmp_path / "model")
@@ -425,10 +425,10 @@ def test_sparse_arrays_in_a_model_file_inflate_within_limits(tmp_path):
 @pytest.mark.parametrize(
     ("held", "message"),
     [
-        ({"format": 1, "version": "0.1.0"}, "holds no model"),
-        ({"format": 1, "version": "0.1.0", "model": 5}, "holds no model.* int was found"),
-        ({"format": 1, "version": "99.0", "model": BayesianLinearSVC()}, "bayesvm 99.0, which is"),
-        ({"format": 1, "model": BayesianLinearSVC()}, "has no version of bayesvm"),
+        ({"format": 2, "version": "0.1.0"}, "holds no model"),
+        ({"format": 2, "version": "0.1.0", "model": 5}, "holds no model.* int was found"),
+        ({"format": 2, "version": "99.0", "model": BayesianLinearSVC()}, "bayesvm 99.0, which is"),
+        ({"format": 2, "model": BayesianLinearSVC()}, "has no version of bayesvm"),
     ],
     ids=["no model", "five", "too new", "no version"],
 )

@@ -72,3 +72,11 @@ def test_refused_where_it_has_no_meaning():
         BayesianSVC(inference=scheme).fit(X, y)
     with pytest.raises(ValueError, match="two classes"):
         BayesianLinearSVC("ridge", scheme).fit(X, np.arange(30) % 3)
+
+
+def test_more_columns_than_rows():
+    X, y, _ = simulate(30, 40, seed=0)
+    how = {"likelihood": "hinge", "prior": "ridge", "random_state": 0}
+    model = BayesianLinearSVC(inference=Gibbs(60, 30, 2, rao_blackwell=True), **how).fit(X, y)
+    assert model.coef_.shape == (1, 40)
+    assert np.all(np.isfinite(model.coef_))

@@ -126,3 +126,14 @@ def test_a_matrix_of_another_size_is_refused():
 def test_a_matrix_needs_a_covariance():
     with pytest.raises(ValueError, match="leave out covariance='diagonal'"):
         fit(Fixed(P), VB(covariance="diagonal"))
+
+
+@pytest.mark.parametrize("inference", ["vb", Gibbs(400, 100, 2)], ids=["vb", "gibbs"])
+def test_more_columns_than_rows(inference):
+    """The prior as a matrix and as one precision a column."""
+    rng = np.random.default_rng(1)
+    wide = rng.standard_normal((20, 30))
+    labels = np.where(wide[:, 0] + rng.logistic(size=20) > 0, 1, -1)
+    found, plain = (fit(Fixed(p), inference, wide, labels) for p in (2.0 * np.eye(2), 2.0))
+    atol = 1e-6 if inference == "vb" else Z * 0.8 / np.sqrt(400)  # sd at most 1/sqrt(2), 400 draws
+    np.testing.assert_allclose(found.coef_, plain.coef_, atol=atol)

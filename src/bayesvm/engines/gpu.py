@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import reduce
 from importlib import import_module
 from operator import add
+from threading import Lock
 from typing import Any, ClassVar
 
 import array_api_compat as compat
@@ -137,12 +138,36 @@ class Gpu(Serial):
         if self.backend != "torch" or not self.device.startswith("cuda"):
             yield
             return
-        flags = import_module("torch").backends.cuda.matmul
-        before, flags.allow_tf32 = flags.allow_tf32, True
+        with _tf32(import_module("torch").backends.cuda.matmul):
+            yield
+
+
+class _Tf32:
+    """TF32 while any thread of the process is inside, the setting of before afterwards."""
+
+    def __init__(self) -> None:
+        self.lock, self.holders, self.before = Lock(), 0, None
+
+    @contextmanager
+    def __call__(self, flags: Any) -> Iterator[None]:
+        # newer versions of torch have another name for it, and refuse a mixture of both
+        newer = hasattr(flags, "fp32_precision")
+        name, on = ("fp32_precision", "tf32") if newer else ("allow_tf32", True)
+        with self.lock:
+            if self.holders == 0:
+                self.before = getattr(flags, name)
+                setattr(flags, name, on)
+            self.holders += 1
         try:
             yield
         finally:
-            flags.allow_tf32 = before
+            with self.lock:
+                self.holders -= 1
+                if self.holders == 0:
+                    setattr(flags, name, self.before)
+
+
+_tf32 = _Tf32()
 
 
 def _home(x: Any) -> Any:

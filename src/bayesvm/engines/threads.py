@@ -114,7 +114,9 @@ def openmp_threads(workers: int | None) -> AbstractContextManager[Any]:
     """So many threads at most for what this thread runs by OpenMP; ``None`` changes nothing."""
     if workers is None:
         return nullcontext()
-    return ThreadpoolController().limit(limits=workers, user_api="openmp")
+    found = ThreadpoolController().select(user_api="openmp")
+    now = min((library.num_threads for library in found.lib_controllers), default=workers)
+    return found.limit(limits=min(workers, now), user_api="openmp")
 
 
 def blas_threads(K: int, form: str = "dense") -> AbstractContextManager[None]:

@@ -83,7 +83,10 @@ def choose_scheme(
 def check_full(scheme: Any, model: str) -> None:
     """Refuse a covariance that only the linear machine can do without."""
     if isinstance(scheme, Gibbs) and scheme.rao_blackwell:
-        raise ValueError(f"Gibbs(rao_blackwell=True) is for linear machines; {model} is none.")
+        raise ValueError(
+            "Gibbs(rao_blackwell=True) is for BayesianLinearSVC and BayesianSVR; leave it out of "
+            f"{model}."
+        )
     if isinstance(scheme, VB) and scheme.covariance == "diagonal":
         raise ValueError(
             f"VB(covariance='diagonal') is for BayesianLinearSVC; {model} needs 'full' or 'auto'."

@@ -63,21 +63,29 @@ def sizes_of(columns: Any, data: Training) -> tuple[int, ...]:
     return (int(columns),) if columns < d and fewest > 1 else ()
 
 
-def choose(data: Training, sizes: tuple[int, ...], fitter: Fitter) -> Choice:
-    """The number of columns by cross-validation.
+def choose(
+    data: Training, sizes: tuple[int, ...], fitter: Fitter, stopped: Callable[[int, int], bool]
+) -> Choice | None:
+    """The number of columns by cross-validation; ``None`` if it was stopped.
 
     Fewer columns than all are taken where the log loss of rows left out is lower by more than a
     standard error of the difference.
     ``fitter(data, m)`` fits with the m columns most related to the labels of these rows, and gives
-    a function from rows to moments of f.
+    a function from rows to moments of f; ``stopped(done, total)`` is called after each fit.
     """
     d, c = data.X.shape[1], data.c
     count = min(FOLDS, int(np.bincount(data.codes).min()))
     folds = list(StratifiedKFold(count, shuffle=True, random_state=0).split(data.X, data.codes))
     Y = np.stack(list(one_against_rest(data.codes, data.n_classes)), axis=1)
     found: dict[int, tuple[Moments, Array]] = {}
-    for m in sizes:
-        moments = _left_out(data, folds, fitter, m if m < d else None)
+    total = len(sizes) * len(folds)
+    for k, m in enumerate(sizes):
+        parts = []
+        for train, test in folds:
+            parts.append(_left_out(data, train, test, fitter, m if m < d else None))
+            if stopped(k * len(folds) + len(parts), total):
+                return None
+        moments = _joined(data, folds, parts)
         found[m] = moments, _losses(Y, moments)
     share = np.average(Y > 0, axis=0, weights=c)
     base = -float(np.sum(share * np.log(share) + (1.0 - share) * np.log1p(-share)))
@@ -90,13 +98,17 @@ def choose(data: Training, sizes: tuple[int, ...], fitter: Fitter) -> Choice:
     return Choice(best if best < d else None, {0: base} | mean, found[best][0])
 
 
-def _left_out(data: Training, folds: Any, fitter: Fitter, m: int | None) -> Moments:
-    """Moments of f at the rows of each fold, by a fit to the others."""
-    parts = []
-    for train, test in folds:
-        some = data.take(train)
-        known = ~np.isnan(some.X).all(axis=0)  # columns that were seen in these rows
-        parts.append(fitter(some._replace(X=some.X[:, known]), m)(data.X[test][:, known]))
+def _left_out(
+    data: Training, train: Array, test: Array, fitter: Fitter, m: int | None
+) -> tuple[Array, Array]:
+    """Moments of f at the rows of a fold, by a fit to the others."""
+    some = data.take(train)
+    known = ~np.isnan(some.X).all(axis=0)  # columns that were seen in these rows
+    return fitter(some._replace(X=some.X[:, known]), m)(data.X[test][:, known])
+
+
+def _joined(data: Training, folds: Any, parts: list[tuple[Array, Array]]) -> Moments:
+    """Moments of all rows in their order."""
     at = np.argsort(np.concatenate([test for _, test in folds]))
     mean, v = (np.concatenate(x)[at] for x in zip(*parts, strict=True))
     return Moments(data.codes, mean, v, data.c)

@@ -21,6 +21,7 @@ from ..factors.learn import choose_size, fit_kernel
 from ..factors.loadings import FactorPrior, learn, rank
 from ..factors.sheet import ColumnScale, Sheet
 from ..inference import VB, Gibbs
+from ..inference.progress import Progress
 from ..inputs.labels import Training
 from ..inputs.parameters import is_among
 from ..likelihoods import Hinge
@@ -149,7 +150,7 @@ def learn_table(
     return Learned(machines, parts, columns, moments)
 
 
-def choose_columns(settings: Settings, data: Training) -> Choice | None:
+def choose_columns(settings: Settings, data: Training, run: Run) -> Choice | None:
     """How many columns, by variational fits to parts of the rows; ``None``: all."""
     sizes = sizes_of(settings.params["columns"], data)
     if not sizes:
@@ -170,7 +171,10 @@ def choose_columns(settings: Settings, data: Training) -> Choice | None:
 
         return moments
 
-    return choose(data, sizes, fitter)
+    def stopped(done: int, total: int) -> bool:
+        return run(Progress("number of columns", done, total, np.nan, np.nan))
+
+    return choose(data, sizes, fitter, stopped)
 
 
 def cross_fitted(settings: Settings, found: Learned, choice: Choice, classes: int) -> Learned:

@@ -305,7 +305,9 @@ def prepare(
     )
     some = seen.thinned(MOVED, rng) if moves else seen
     # matrices are of all rows where these are inducing points, else of a few hundred
-    with blas_threads(len(points) if len(points) <= ALL_ROWS else 0):
+    given = params["n_inducing"]
+    every = given is None or (isinstance(given, str) and len(points) <= ALL_ROWS)
+    with blas_threads(len(points) if every else 0):
         if settings.rule is not None and met:
             how: dict[str, Any] = {"inducing": apart, "fitc": settings.fitc, "watch": watch}
             how["refine"] = improve if moves or (grows and not settings.is_precomputed) else None

@@ -96,9 +96,10 @@ def pose(model: Model, blocks: Any, engine: Any, scheme: Any, covariance: str = 
     if model.has_gates:
         model = model.sized(blocks.weight)
     P = model.precision(model.init())
-    if form == "factored" and flat(P, np.ones(model.width, bool)):
+    has_matrix = isinstance(P, Blocked)
+    if form == "factored" and (has_matrix or flat(P, np.ones(model.width, bool))):
         form = "dense"  # the dual form divides by prior precisions
-    if form == "diagonal" and isinstance(P, Blocked):
+    if has_matrix and (form == "diagonal" or (form == "dense" and model.width > FULL_COLUMNS)):
         raise ValueError(
             "a prior with a precision matrix is for fits that keep the covariance of all "
             "coefficients, up to 5,000 columns (1,000 sparse ones); give one precision per column, "

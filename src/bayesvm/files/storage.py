@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from .atomic import check_archive, replace_file
 from .record import Record
 
-FORMAT = 1
+FORMAT = 2
 
 
 def skops_io() -> Any:

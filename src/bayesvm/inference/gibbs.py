@@ -57,6 +57,10 @@ class Gibbs:
         Make the stretching move.
     leaps : int, default=4
         Proposals for each draw between sweeps; 0 for plain Gibbs, every draw a sweep.
+    moves : int, default=4
+        Columns that may enter, leave or be exchanged after each sweep with the latent weights
+        integrated out, for selection priors.  Each costs some fifty evaluations of the likelihood;
+        0 for none.
     rao_blackwell : bool, default=False
         Report means and variances of coefficients as averages of their conditional moments given
         the latent weights and the scales, :math:`E[\theta \mid y] \approx \frac1G\sum_g b_g` and
@@ -76,12 +80,17 @@ class Gibbs:
     thin: int = 1
     scale_move: bool = True
     leaps: int = 4
+    moves: int = 4
     rao_blackwell: bool = False
 
     is_tight: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        require(self, {"draws": 1, "burn_in": 0, "chains": 1, "thin": 1, "leaps": 0})
+        require(self, {"draws": 1, "burn_in": 0, "chains": 1, "thin": 1, "leaps": 0, "moves": 0})
+        if not isinstance(self.rao_blackwell, bool | np.bool_):
+            raise ValueError(
+                f"Gibbs(rao_blackwell) must be True or False; got {self.rao_blackwell!r}."
+            )
 
     def fit(
         self,
@@ -142,7 +151,7 @@ class Gibbs:
         total = self.burn_in + self.draws * self.thin
         plain = likelihood is not None or self.rao_blackwell or not can_leap(problem)
         leaps = 0 if plain else self.leaps
-        moves, guide = can_move(problem), None
+        moves, guide = self.moves > 0 and can_move(problem), None
         proposal, stop, key = None, False, f"gibbs/chain{k}"
         held = store.get(key) if store is not None else {}
         if held:
@@ -191,7 +200,7 @@ class Gibbs:
         else:
             theta, inclusion = draw_subset(stats, P, odds, at.theta, rng)
             if guide is not None:
-                theta = move_indicators(problem, guide, theta, at.priors, rng)
+                theta = move_indicators(problem, guide, theta, at.priors, rng, self.moves)
         priors, latents, likelihood = at.priors, at.latents, at.likelihood
         if self.scale_move:
             theta, priors = stretch(problem, theta, priors, rng)

@@ -38,7 +38,6 @@ from ..core.precision import scaled_cholesky
 from ..core.types import Array
 from ..model.model import Problem, States
 
-MOVES = 4  # columns tried in a sweep; every other one is to be exchanged
 COARSE = np.geomspace(0.25, 1024.0, 12)  # places on a line, in conditional standard deviations,
 COARSE = np.concatenate([-COARSE[::-1], [0.0], COARSE])  # on both sides
 FINE = 22  # places where the density is not low:
@@ -140,7 +139,7 @@ class Mover:
         bend, slope = float(self.P @ (t * t)), float(self.P @ (t * phi))
 
         def density(v: Array) -> Array:
-            fit = self.likelihood.log_prob(self.y, f + v[:, None] * d) @ self.c
+            fit = np.array([self._fit(f + x * d) for x in v])
             return np.asarray(fit - slope * v - 0.5 * bend * v * v)
 
         v = COARSE / math.sqrt(bend + float(t @ (self.guide.S @ t)))
@@ -185,12 +184,20 @@ class Mover:
 
 
 def move_indicators(
-    problem: Problem, guide: Guide, theta: Array, priors: States, rng: np.random.Generator
+    problem: Problem,
+    guide: Guide,
+    theta: Array,
+    priors: States,
+    rng: np.random.Generator,
+    count: int = 4,
 ) -> Array:
-    """Coefficients after a few columns were tried; the weights must be drawn anew."""
+    """Coefficients after so many columns were tried, every other one to be exchanged.
+
+    The weights must be drawn anew.
+    """
     mover = Mover(problem, guide, theta, priors)
     exchange = np.count_nonzero(guide.chance) > 1
-    for i, k in enumerate(map(int, rng.choice(theta.size, MOVES, p=guide.chance))):
+    for i, k in enumerate(map(int, rng.choice(theta.size, count, p=guide.chance))):
         inside = mover.theta[k] != 0
         if i % 2 and exchange:
             j = guide.partner(k, rng)

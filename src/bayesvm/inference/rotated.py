@@ -45,11 +45,12 @@ def bases(problem: Problem, scheme: Any) -> tuple[Basis | None, ...]:
 
     A term can be if it has more columns than rows and a prior that is the same in all directions.
     A joint mode of the variance and all coefficients depends on the number of columns, so EM that
-    searches for one is not rotated.
+    searches for one is not rotated; nor are chains that average conditional moments.
     """
     C, model = problem.blocks.X, problem.model
     in_memory = isinstance(C, np.ndarray) or sparse.issparse(C)
     joint = isinstance(scheme, EM) and scheme.learn == "mode"
+    joint = joint or getattr(scheme, "rao_blackwell", False)
     usable = isinstance(problem.blocks, Blocks) and in_memory and problem.past is None
     if problem.form != "factored" or not usable or joint:
         return (None,) * len(model.terms)

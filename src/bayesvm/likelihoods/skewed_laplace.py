@@ -77,7 +77,7 @@ class SkewedLaplace(Likelihood):
     gamma0: float | None = 0.1
     a0: float = 1.0
     b0: float = 1.0
-    rate: float = field(default=0.1, repr=False)  # where gamma0 is, if it is drawn
+    rate: float = field(default=0.1, repr=False, kw_only=True)  # where gamma0 is, if it is drawn
 
     def __post_init__(self) -> None:
         if self.gamma is not None and not (_is_number(self.gamma) and self.gamma > 0):
