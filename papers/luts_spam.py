@@ -88,7 +88,7 @@ def report(frame: Any, console: Any) -> None:
     """The paper's statements beside what was found."""
     from rich.table import Table
 
-    names, found = spam.data()[2], probabilities(frame)
+    names, found = spam.NAMES, probabilities(frame)
     vb, mcmc = found["VB"][0], found["MCMC"][0]
     chosen = vb > spam.SELECTED
     table = Table(title="The paper's statements and these numbers", show_lines=True)
@@ -136,7 +136,7 @@ def report(frame: Any, console: Any) -> None:
 
 def draw(frame: Any) -> Any:
     """Fig. 3: bars of inclusion, shaded by sign."""
-    names, found = spam.data()[2], probabilities(frame)
+    names, found = spam.NAMES, probabilities(frame)
     shown: list[str] = [m for m in ("VB", "MCMC") if m in found]
     display: Any = InclusionDisplay(
         names,

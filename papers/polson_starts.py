@@ -49,7 +49,7 @@ def tasks(quick: bool, seed: int) -> list[Task]:
 @cache
 def design() -> tuple[Any, Any]:
     """Ones and standardised columns, times the label; labels."""
-    X, y, _ = spam.data()
+    X, y = spam.data()
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     sign = np.where(y == np.max(y), 1.0, -1.0)
     return sign[:, None] * np.column_stack([np.ones(len(y)), Z]), sign
@@ -94,7 +94,7 @@ def by_printed_em(rng: np.random.Generator) -> tuple[Any, int]:
 
 def solve(task: Task) -> dict[str, Any]:
     """One way to the machine."""
-    X, y, _ = spam.data()
+    X, y = spam.data()
     start, steps = time.process_time(), 0
     if task["method"] == "LP":
         beta = by_programme()

@@ -28,7 +28,7 @@ def test_starts_end_near_the_linear_programme(monkeypatch, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((120, 6)) * np.arange(1, 7)
     y = np.where(X[:, 0] - X[:, 5] / 6 + rng.logistic(size=120) > 0, 1, -1)
-    monkeypatch.setattr(spam, "data", lambda: (X, y, list("abcdef")))
+    monkeypatch.setattr(spam, "data", lambda: (X, y))
     starts.design.cache_clear()
     try:
         frame, text = run(starts.EXPERIMENT, starts.tasks(True, 0), tmp_path)
