@@ -68,7 +68,7 @@ def test_refused_where_it_has_no_meaning():
     scheme = Gibbs(5, 2, 1, rao_blackwell=True)
     with pytest.raises(ValueError, match="without selection"):
         BayesianLinearSVC(SpikeSlab(0.3), scheme).fit(X, y)
-    with pytest.raises(ValueError, match="for linear machines"):
+    with pytest.raises(ValueError, match="for BayesianLinearSVC and BayesianSVR"):
         BayesianSVC(inference=scheme).fit(X, y)
     with pytest.raises(ValueError, match="two classes"):
         BayesianLinearSVC("ridge", scheme).fit(X, np.arange(30) % 3)

@@ -18,6 +18,7 @@ FAR = 2.0**50  # largest distance from the centre in standard deviations: square
 RAW_FAR = 2.0**330  # and where columns are as given: squares, and sums of them, into float64
 MOST_CENTRES = 8.0  # standard deviations from zero, and
 MOST_SCALE = 1e9  # size of columns that may be squared as they are
+MANY_ENTRIES = 2**16  # of a block, from which on fewer products are worth another rounding
 SAFE = 300  # exponents of two whose squares, and sums of these, neither overflow nor vanish
 
 
@@ -252,7 +253,8 @@ def _spread(block: Block) -> Spread:
     """Moments of a block; missing entries (NaN) are left out."""
     X, c = arrays.inner(block.X), block.c
     n: Any = float(arrays.total(c))
-    if n > 0 and arrays.is_numpy(X) and not sparse.issparse(X):
+    dense = arrays.is_numpy(X) and not sparse.issparse(X)
+    if n > 0 and dense and X.size >= MANY_ENTRIES:
         with np.errstate(over="ignore", invalid="ignore"):
             found = _plain_spread(arrays.double(X), c, n)
         if found is not None:

@@ -122,8 +122,7 @@ class Skewed(Calibrated):
             far = stretched(bent(s, skew), tail) - z
             far = np.hypot(outer(far, 0.0), FAR * ndtri(levels[k]) * outer(gap, 0.0))
             far = np.copysign(far, steps)
-            end, inward = z + far, z * steps < 0.0
-            end[inward] = _heavier(end[inward], -shape)
+            end = np.where(z * steps < 0.0, _heavier(z + far, -shape), z + far)
             ends.append(outer(end, middle + INSIDE * far))
         return np.stack([ends[0], middle, ends[1]])
 
