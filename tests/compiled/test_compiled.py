@@ -125,14 +125,15 @@ def test_whitened_columns(kernel, numba):
 
 
 def test_whole_fits(numba, monkeypatch):
+    """As engines agree: the kernel machine has columns in float32, 1e-4 of probabilities."""
     monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 1000)
     how = {"random_state": 0, "engine": Threads(2)}
     models = BayesianLinearSVC(**how), BayesianSVC(3.0 * RBF(2.0), tune=False, n_inducing=30, **how)
     expected = [model.fit(X, Y).predict_proba(X[:50]) for model in models]
     monkeypatch.setattr(compiled, "MANY_ENTRIES", 0)
     assert compiled.pays(N, P)
-    for model, p, tol in zip(models, expected, (1e-8, 1e-5), strict=True):
-        np.testing.assert_allclose(model.fit(X, Y).predict_proba(X[:50]), p, rtol=tol)
+    for model, p, tol in zip(models, expected, (1e-8, 1e-4), strict=True):
+        np.testing.assert_allclose(model.fit(X, Y).predict_proba(X[:50]), p, atol=tol)
 
 
 def test_without_numba(monkeypatch):
