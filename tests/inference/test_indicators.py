@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 from scipy.special import expit
 from tests.papers import exact_selection, oracle
 from tests.problems import Z, make_problem, simulate
@@ -81,10 +82,10 @@ def test_proposals_follow_the_density_of_the_line():
     line = mover.line(2, t, problem.predictor(t), theta, mover.f)
     v = line.knots[0] + np.diff(line.knots[[0, -1]]) * np.linspace(0, 1, 2001)
     density = np.exp(np.interp(v, line.knots, line.logs))
-    assert np.trapezoid(density, v) == pytest.approx(1.0, abs=2e-3)
+    assert trapezoid(density, v) == pytest.approx(1.0, abs=2e-3)
     rng = np.random.default_rng(0)
     draws = np.array([line.propose(rng) for _ in range(4000)])
-    mean = np.trapezoid(v * density, v)
+    mean = trapezoid(v * density, v)
     assert abs(draws.mean() - mean) < Z * draws.std() / np.sqrt(draws.size)
     ratios = [
         line.log_weight(x) + mover._fit(mover.f + x * line.d) - mover.fit for x in draws[:200]
@@ -93,7 +94,7 @@ def test_proposals_follow_the_density_of_the_line():
     # and along the line the evidence of the two models, by quadrature
     fits = problem.log_likelihoods(theta + v[:, None] * t)
     prior = -0.5 * v**2 * line.bend - v * line.slope + line.log_prior
-    exact = np.log(np.trapezoid(np.exp(fits + prior - mover.fit), v))
+    exact = np.log(trapezoid(np.exp(fits + prior - mover.fit), v))
     assert np.log(np.mean(np.exp(ratios))) == pytest.approx(exact, abs=0.05)
 
 
