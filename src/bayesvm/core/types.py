@@ -124,7 +124,7 @@ class Stats:
     H: Any = None
     left: Any = 0.0
     weight: Any = 0.0
-    J: Any = None  # of squared slopes, for widths, where it is asked for
+    J: Any = None  # of squared slopes, where widths are computed in the same pass
 
     def __add__(self, other: Stats) -> Stats:
         H, J = (None if a is None else a + b for a, b in ((self.H, other.H), (self.J, other.J)))

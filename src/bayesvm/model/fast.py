@@ -49,7 +49,7 @@ class FastPass:
         return Slopes(Dense(found.S) if bent else 0.0, Dense(found.J), found.g)
 
     def sums(self, block: Block, coef: Coef, precisions: bool, slopes: bool) -> Sums | None:
-        """Sums of precisions and of squared slopes, as they are asked for."""
+        """Sums of precisions, of squared slopes, or of both."""
         fast, likelihood = loops("passes"), self.model.likelihood
         average = likelihood.hinge_average() if isinstance(likelihood, Tight) else None
         root, least = _root(coef.cov)
