@@ -10,8 +10,8 @@ from scipy.integrate import quad
 from scipy.special import expit, logsumexp
 
 from bayesvm import MixedSVC
-from bayesvm.inference import VB, quadrature
-from bayesvm.inference.quadrature import GroupRows, Reach
+from bayesvm.inference import VB, group_integrals, quadrature
+from bayesvm.inference.group_integrals import GroupRows, Reach
 from bayesvm.likelihoods import Hinge, Logistic, Probit, SoftHinge
 from bayesvm.priors import Fixed, Ridge
 
@@ -175,7 +175,7 @@ def test_few_nodes_are_as_good_as_very_many(size, variance, monkeypatch):
     for _ in range(2):
         few = rows.at(beta, t, reach)
         reach = few.reach
-    monkeypatch.setattr(quadrature, "TAIL", 20.0)
+    monkeypatch.setattr(group_integrals, "TAIL", 20.0)
     wide = rows.at(beta, t, reach).reach
     many = rows.at(beta, t, rows.at(beta, t, wide, 201).reach, 201)
     cov = np.linalg.inv(many.bend)

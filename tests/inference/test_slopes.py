@@ -9,7 +9,7 @@ from scipy.special import expit
 from bayesvm import MixedSVC
 from bayesvm.core.types import Own
 from bayesvm.inference import VB
-from bayesvm.inference.quadrature import GroupRows, Reach
+from bayesvm.inference.group_integrals import GroupRows, Reach
 from bayesvm.inference.slopes import About, SlopeRows, _Climb
 from bayesvm.likelihoods import Logistic, SoftHinge
 from bayesvm.priors import InverseWishart

@@ -26,8 +26,9 @@ from ..gaussian.arrow import ArrowCovariance, Eliminated
 from ..likelihoods import Likelihood
 from ..likelihoods.tight import Tight
 from ..model.model import Problem
+from .group_integrals import HELD
 from .loop import State
-from .quadrature import HELD, Integrated, Marginal, can_integrate, finite
+from .quadrature import Integrated, Marginal, can_integrate, finite
 
 NODES = {2: 9, 3: 5}  # along each axis, by the number of effects
 ROUNDS = 30  # of coefficients and covariance in turn
