@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -143,4 +144,5 @@ def results_of(experiment: Experiment, output: Path) -> Path:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a run that is ended is recorded too
     sys.exit(main())
