@@ -45,8 +45,10 @@ REGISTRY = {
     ),
     "wenzel-autotune": ("wenzel_autotune", "Wenzel et al. (2017), Fig. 2: length scales"),
     "wenzel-inducing": ("wenzel_inducing", "Wenzel et al. (2017), Fig. 3: inducing points"),
+    "wenzel-mixtures": ("wenzel_mixtures", "Wenzel et al. (2017), section 5.5: Gaussian mixtures"),
     "wenzel-moving": ("wenzel_moving", "Wenzel et al. (2017), section 4.2: points that move"),
     "wenzel-runtime": ("wenzel_runtime", "Wenzel et al. (2017), Fig. 1: error against time"),
+    "wenzel-sgpc": ("wenzel_sgpc", "Wenzel et al. (2017), section 5.3: settings of S-GPC"),
     "wenzel-susy": ("wenzel_susy", "Wenzel et al. (2017), section 5.2: SUSY, all rows or a sample"),
     "wenzel-table1": ("wenzel_table1", "Wenzel et al. (2017), Table 1: error, Brier, time"),
 }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,11 @@ def main(argv: list[str] | None = None) -> int:
         "-o", "--output", type=Path, default=RECORDED, help=where.format(RECORDED.name)
     )
     run.add_argument("-j", "--jobs", type=int, help="processes; by default one per core")
+    run.add_argument(
+        "--no-tables",
+        action="store_true",
+        help="no tables and no figure: needs neither pandas nor rich",
+    )
     given = parser.parse_args(argv)
     if given.command == "list":
         print(listing())
@@ -59,7 +66,12 @@ def main(argv: list[str] | None = None) -> int:
                 show_one(experiment, given.quick, given.seed, given.output)
             else:
                 given.output.mkdir(parents=True, exist_ok=True)
-                run_one(experiment, given.quick, given.seed, given.output, given.jobs)
+                how = given.quick, given.seed, given.output, given.jobs
+                if given.no_tables:
+                    for _ in solving(experiment, *how):
+                        pass
+                else:
+                    run_one(experiment, *how)
         except KeyboardInterrupt:
             print("Interrupted; the same command resumes.", file=sys.stderr)
             return 130
@@ -69,6 +81,20 @@ def main(argv: list[str] | None = None) -> int:
     if failed and len(chosen) > 1:
         print(f"Not complete: {', '.join(failed)}", file=sys.stderr)
     return int(bool(failed))
+
+
+def solving(
+    experiment: Experiment, quick: bool, seed: int, output: Path, jobs: int | None = None
+) -> Iterator[int]:
+    """Complete the tasks of an experiment and record the run; yields how many are done so far."""
+    tasks, path = experiment.tasks(quick, seed), results_of(experiment, output)
+    solve, measured = partial(record.timed, experiment.solve), (*experiment.measured, "cpu_seconds")
+    before, start = record.tally(path), time.perf_counter()
+    try:
+        yield from complete(solve, measured, tasks, path, jobs)
+    finally:  # a run that was stopped is recorded too
+        wall = time.perf_counter() - start
+        record.note(output, experiment.name, quick, seed, before, record.tally(path), wall)
 
 
 def run_one(
@@ -82,15 +108,9 @@ def run_one(
     tasks = experiment.tasks(quick, seed)
     path = results_of(experiment, output)
     console.print(experiment.title, style="bold")
-    solve, measured = partial(record.timed, experiment.solve), (*experiment.measured, "cpu_seconds")
-    before, start = record.tally(path), time.perf_counter()
-    try:
-        done = complete(solve, measured, tasks, path, jobs)
-        for _ in track(done, "fits", total=len(tasks) + 1, console=console, transient=True):
-            pass
-    finally:  # a run that was stopped is recorded too
-        wall = time.perf_counter() - start
-        record.note(output, experiment.name, quick, seed, before, record.tally(path), wall)
+    done = solving(experiment, quick, seed, output, jobs)
+    for _ in track(done, "fits", total=len(tasks) + 1, console=console, transient=True):
+        pass
     frame = results(tasks, path)
     experiment.report(frame, console)
     console.print(f"Results: {path}", soft_wrap=True)
@@ -124,4 +144,5 @@ def results_of(experiment: Experiment, output: Path) -> Path:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a run that is ended is recorded too
     sys.exit(main())

@@ -23,7 +23,7 @@ from bayesvm.datasets import load_gene_expression
 from bayesvm.factors.fitted import match
 
 from .experiment import Experiment
-from .factor_models import build
+from .factor_models import build, sweeps_of
 
 SETS = ("metabric", "gravier", "subramanian")
 METHODS = ("FM+L", "VLDFM", "LDFM", "VNDFM", "NDFM")
@@ -34,7 +34,7 @@ MEASURED = ("shared", "best", "machine", "chance", "stable", "cpu")
 def tasks(quick: bool, seed: int) -> list[Task]:
     """Set by division by method; ``quick`` has the first set, once, without chains."""
     return [
-        {"set": name, "method": method, "repetition": k, "seed": seed}
+        {"set": name, "method": method, "repetition": k, "seed": seed, "sweeps": sweeps_of(method)}
         for name in SETS[: 1 if quick else None]
         for k in range(1 if quick else REPETITIONS)
         for method in METHODS
@@ -77,7 +77,7 @@ def solve(task: Task) -> dict[str, float]:
     keep = np.all([bunch.data[half].std(axis=0) > 0 for half in halves], axis=0)
     found, start = [], time.process_time()
     for half in halves:
-        model = build(task["method"], FACTORS, seed, True, False)
+        model = build(task["method"], FACTORS, seed, True, task["sweeps"])
         model.fit(bunch.data[half][:, keep], bunch.target[half])
         found.append((model.loadings_ / model.scale_[:, None], model.factor_relevance_))
     return compare(*found) | {"cpu": (time.process_time() - start) / 2}

@@ -23,7 +23,6 @@ from .factor_models import MEASURED, judged
 from .henao_ecm import fit_ecm
 
 METHODS = ("BayesianSVC", "ECM", "SVC", "GPC")
-DEAR, DEAR_FOLDS = ("SVC", "GPC"), 5  # of the ten folds of USPS, where a fit takes a minute
 # set: rows, then error in % of BSVM, SVM, GPC
 _PRINTED = {
     "ionosphere": (351, 5.98, 5.71, 7.41),
@@ -59,7 +58,6 @@ def tasks(quick: bool, seed: int) -> list[Task]:
         for fold in range(tenfold.QUICK_FOLDS if quick else tenfold.FOLDS)
         for method in METHODS
         if not (quick and n > tenfold.QUICK_ROWS)
-        and not (name == "usps" and method in DEAR and fold >= DEAR_FOLDS)
     ]
 
 

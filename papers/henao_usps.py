@@ -15,7 +15,7 @@ from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_usps
 
 from .experiment import Experiment
-from .factor_models import DRAWN, MEASURED, METHODS, build, judge
+from .factor_models import MEASURED, METHODS, SWEEPS, build, judge, sweeps_of
 
 RESTARTS = 2
 SOME = 200  # rows of a quick run
@@ -38,7 +38,7 @@ def tasks(quick: bool, seed: int) -> list[Task]:
         (method, 10, False, k)
         for k in range(1 if quick else RESTARTS)
         for method in METHODS
-        if k == 0 or method in DRAWN
+        if k == 0 or method in SWEEPS
     ]
     more = [
         (method, K, ard, 0)
@@ -47,15 +47,24 @@ def tasks(quick: bool, seed: int) -> list[Task]:
     ]
     more += [("NDFM", 10, True, 0), ("VNDFM, probit", 10, False, 0), ("NDFM, probit", 10, False, 0)]
     return [
-        {"method": m, "factors": K, "ard": ard, "seed": seed + k, "rows": SOME if quick else 767}
-        for m, K, ard, k in table + ([] if quick else more)
+        {
+            "method": m,
+            "factors": K,
+            "ard": ard,
+            "seed": seed + k,
+            "rows": SOME if quick else 767,
+            "sweeps": sweeps_of(m, quick),
+        }
+        for m, K, ard, k in sorted(
+            table + ([] if quick else more), key=lambda row: not row[0].startswith("NDFM")
+        )  # the longest first
     ]
 
 
 def solve(task: Task) -> dict[str, float]:
     bunch = load_usps(resampled=True)
     rows = slice(task["rows"])
-    how = task["method"], task["factors"], task["seed"], task["ard"], task["rows"] < 767
+    how = task["method"], task["factors"], task["seed"], task["ard"], task["sweeps"]
     model = build(*how, standardize=False)
     return judge(model, bunch.data[rows], bunch.target[rows], bunch.data_test, bunch.target_test)
 
@@ -108,7 +117,7 @@ def draw(frame: Any) -> Any:
     ax.invert_yaxis()
     ax.legend(fontsize="small")
     bunch = load_usps(resampled=True)
-    model = build("VNDFM", 10, 0, False, True, standardize=False)
+    model = build("VNDFM", 10, 0, False, 0, standardize=False)
     model.fit(bunch.data, bunch.target)
     FactorImageDisplay.from_estimator(model, (16, 16), ax=right.subplots(2, 5).ravel())
     return figure

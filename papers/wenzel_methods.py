@@ -6,6 +6,7 @@ and for SUSY): exp(-|x - x'|² / 25), which is ``RBF(5 / √2)``.  Processes hav
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -121,8 +122,45 @@ class AllRows(ClassifierMixin, BaseEstimator):
         return np.stack([1.0 - p, p], axis=1)
 
 
+def adam(rate: float) -> Callable[[Array], Array]:
+    """Steps of Adam (Kingma & Ba, 2015) up a stochastic gradient, one a call."""
+    k, first, second = 0, np.zeros(()), np.zeros(())
+
+    def step(slope: Array) -> Array:
+        nonlocal k, first, second
+        k += 1
+        first = 0.9 * first + 0.1 * slope
+        second = 0.999 * second + 0.001 * slope**2
+        size = rate * np.sqrt(1 - 0.999**k) / (1 - 0.9**k)
+        return size * first / (np.sqrt(second) + 1e-8)  # type: ignore[no-any-return]
+
+    return step
+
+
+def adadelta(rate: float) -> Callable[[Array], Array]:
+    """Steps of Adadelta (Zeiler, 2012), times a rate; one is the rule as published."""
+    second, moved = np.zeros(()), np.zeros(())
+
+    def step(slope: Array) -> Array:
+        nonlocal second, moved
+        second = 0.95 * second + 0.05 * slope**2
+        move = np.sqrt((moved + 1e-6) / (second + 1e-6)) * slope
+        moved = 0.95 * moved + 0.05 * move**2
+        return rate * move  # type: ignore[no-any-return]
+
+    return step
+
+
+def plain(rate: float) -> Callable[[Array], Array]:
+    """Steps of a constant rate along the gradient."""
+    return lambda slope: rate * slope
+
+
+RULES = {"Adam": adam, "Adadelta": adadelta, "gradient": plain}
+
+
 class StochasticGPC(ClassifierMixin, BaseEstimator):
-    r"""S-GPC: probit, inducing points by k-means, minibatches and Adam (Hensman et al., 2015).
+    r"""S-GPC: probit, inducing points by k-means, minibatches (Hensman et al., 2015).
 
     With whitened columns :math:`f_i = c_i^\top u + e_i` and :math:`q(u) = N(m, LL^\top)` the
     gradients of a minibatch scaled up to all rows are
@@ -133,14 +171,23 @@ class StochasticGPC(ClassifierMixin, BaseEstimator):
         \nabla_L = \textstyle\sum_i h_i c_i c_i^\top L - L + \mathrm{diag}(1 / L_{jj}),
 
     with the expected first and second derivatives g and h of the log likelihood, by quadrature.
+    ``rule`` is one of ``RULES``, by default Adam.
     """
 
     def __init__(
-        self, points: int = 100, passes: int = 4, rate: float = 0.01, random_state: int = 0
+        self,
+        points: int = 100,
+        passes: int = 4,
+        rule: str = "Adam",
+        rate: float = 0.01,
+        batch: int = BATCH,
+        random_state: int = 0,
     ) -> None:
         self.points = points
         self.passes = passes
+        self.rule = rule
         self.rate = rate
+        self.batch = batch
         self.random_state = random_state
 
     def fit(self, X: Array, y: Array) -> StochasticGPC:
@@ -152,17 +199,12 @@ class StochasticGPC(ClassifierMixin, BaseEstimator):
         C, extra = self._columns(X)
         n, m = C.shape
         place = np.concatenate([np.zeros(m), np.eye(m).ravel()])
-        first, second, lower = np.zeros_like(place), np.zeros_like(place), np.tri(m)
-        k = 0
+        step, lower = RULES[self.rule](self.rate), np.tri(m)
         for _ in range(self.passes):
             order = rng.permutation(n)
-            for start in range(0, n, BATCH):
-                rows, k = order[start : start + BATCH], k + 1
-                slope = gradient(place, C[rows], extra[rows], t[rows], n, lower)
-                first = 0.9 * first + 0.1 * slope
-                second = 0.999 * second + 0.001 * slope**2
-                size = self.rate * np.sqrt(1 - 0.999**k) / (1 - 0.9**k)
-                place = place + size * first / (np.sqrt(second) + 1e-8)
+            for start in range(0, n, self.batch):
+                rows = order[start : start + self.batch]
+                place = place + step(gradient(place, C[rows], extra[rows], t[rows], n, lower))
         self.mean_, self.factor_ = place[:m], place[m:].reshape(m, m)
         return self
 

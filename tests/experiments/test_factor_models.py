@@ -23,7 +23,8 @@ def small(*args, **kwargs):
 @pytest.mark.parametrize("method", factor_models.METHODS)
 def test_every_method_is_built_and_judged(method):
     bunch = small()
-    model = factor_models.build(method, 3, 0, select=True, quick=True)
+    sweeps = factor_models.sweeps_of(method, quick=True)
+    model = factor_models.build(method, 3, 0, select=True, sweeps=sweeps)
     got = factor_models.judge(model, bunch.data, bunch.target, bunch.data_test, bunch.target_test)
     assert set(got) == set(factor_models.MEASURED)
     assert 0 <= got["error"] <= 0.6
@@ -33,11 +34,11 @@ def test_every_method_is_built_and_judged(method):
 def test_tasks():
     every = pd.DataFrame(find("henao-usps").tasks(False, 5))
     count = every[(every.factors == 10) & ~every.ard].groupby("method").size()
-    assert all(count[m] == (2 if m in factor_models.DRAWN else 1) for m in factor_models.METHODS)
+    assert all(count[m] == (2 if m in factor_models.SWEEPS else 1) for m in factor_models.METHODS)
     assert set(every.factors) == {10, 20, 30}
     genes = pd.DataFrame(find("henao-genes").tasks(False, 0))
-    assert set(genes.groupby(["set", "method"]).size()) == {5, 10}
-    assert len(find("henao-genes").tasks(True, 0)) == 16
+    assert set(genes.groupby(["set", "method"]).size()) == {10}
+    assert len(find("henao-genes").tasks(True, 0)) == 20
 
 
 @pytest.mark.parametrize("module", [henao_usps, henao_genes], ids=["usps", "genes"])

@@ -9,12 +9,21 @@ import pytest
 from rich.console import Console
 from sklearn.datasets import make_moons
 
-from papers import find, henao_table2, wenzel_autotune, wenzel_inducing, wenzel_runtime
+from papers import (
+    find,
+    henao_table2,
+    wenzel_autotune,
+    wenzel_inducing,
+    wenzel_mixtures,
+    wenzel_runtime,
+    wenzel_sgpc,
+)
 
 MODULES = {
     "wenzel-runtime": wenzel_runtime,
     "wenzel-autotune": wenzel_autotune,
     "wenzel-inducing": wenzel_inducing,
+    "wenzel-sgpc": wenzel_sgpc,
     "henao-table2": henao_table2,
 }
 every = pytest.mark.parametrize("key", MODULES)
@@ -27,7 +36,7 @@ def moons(name):
 
 @pytest.fixture
 def toy(monkeypatch):
-    for module in (wenzel_runtime, wenzel_autotune, wenzel_inducing):
+    for module in (wenzel_runtime, wenzel_autotune, wenzel_inducing, wenzel_sgpc):
         monkeypatch.setattr(module, "load", moons)
     monkeypatch.setattr(henao_table2, "load", lambda name: (*moons(name), *moons(name)))
     monkeypatch.setattr(henao_table2, "POINTS", 10)
@@ -67,3 +76,20 @@ def test_the_rules_find_a_length_scale_near_the_best_of_the_grid(toy):
         scale, steps = wenzel_autotune.found(rule, X, y)
         assert 0.1 < scale < 5.0
         assert 1 < steps <= most
+
+
+def test_mixtures_end_with_an_error_where_a_covariance_is_singular(monkeypatch):
+    """A column is constant: only a ridge makes covariances regular."""
+    X, y = moons("")
+    X = np.column_stack([X, np.ones(len(X))])
+    monkeypatch.setattr(wenzel_inducing, "load", lambda name: (X, y))
+    tasks = wenzel_mixtures.tasks(True, 0)[:4]
+    frame = pd.DataFrame([task | wenzel_mixtures.solve(task) for task in tasks])
+    assert set(wenzel_mixtures.MEASURED) <= set(frame.columns)
+    assert (frame["failed"] == (frame["ridge"] == 0)).all()
+    assert (frame["error"].isna() == (frame["failed"] == 1)).all()
+    out = io.StringIO()
+    wenzel_mixtures.report(frame, Console(file=out, width=120))
+    assert "of 1 mixtures 1 end with an error" in out.getvalue()
+    assert wenzel_mixtures.draw(frame).axes
+    plt.close("all")
