@@ -66,10 +66,12 @@ MEASURED = ("error", "log_loss", "brier", "effective", "seconds")
 
 
 def tasks(
-    quick: bool, seed: int, sets: int | None = None, chain: tuple[int, int] = (300, 2000)
+    quick: bool, seed: int, sets: int | None = None, chain: tuple[int, int] | None = None
 ) -> list[Task]:
-    """One task per data set and likelihood."""
+    """One task per data set and likelihood; longer chains where samplers are compared."""
     from bayesvm import __version__
+
+    length = {m: (1000, 10_000) if m in ("noise", *SAMPLERS) else (300, 2000) for m in METHODS}
 
     return [
         {
@@ -77,7 +79,7 @@ def tasks(
             "seed": seed,
             "set": k,
             "method": method,
-            "settings": f"{chain[0]}+{chain[1]} draws",
+            "settings": "{}+{} draws".format(*(chain or length[method])),
         }
         for k in range(sets or (10 if quick else 100))
         for method in METHODS
@@ -211,7 +213,8 @@ def report(frame: Any, console: Any) -> None:
         )
     console.print(table)
     frame = frame.assign(rate=frame["effective"] / frame["seconds"])
-    for name, of in (("effective", "effective draws"), ("rate", "effective draws a second")):
+    compared = {"seconds": "seconds", "effective": "effective draws", "rate": "effective a second"}
+    for name, of in compared.items():
         each = np.log(frame.pivot_table(index="set", columns="method", values=name))
         for other in (COMPONENTWISE, "noise"):
             gap = each[AUGMENTED] - each[other]

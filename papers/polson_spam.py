@@ -11,7 +11,7 @@ What differs:
 - Every point of the path is the exact solution of its convex programme, whatever the start.
 - The paper does not print the constants a, b of the prior on nu; here ECME has a grid of them.
 - Four chains (quick: two), half of them started from no column and half from all, of
-  1000 + 12,000 sweeps (quick: 200 + 1000).  The paper has one of 10,000, and of 100,000 in reply
+  4000 + 16,000 sweeps (quick: 200 + 1000).  The paper has one of 10,000, and of 100,000 in reply
   to a referee.  Indicators are also moved with the latent weights integrated out, which the
   paper's sampler does not do.
 """
@@ -48,7 +48,7 @@ def tasks(quick: bool, seed: int, chain: tuple[int, int] | None = None) -> list[
     """For both kinds of scales spike-and-slab chains; the path, one fit a scale; ECME."""
     from bayesvm import __version__
 
-    burn_in, draws = chain or ((200, 1000) if quick else (1000, 12_000))
+    burn_in, draws = chain or ((200, 1000) if quick else (4000, 16_000))
     length = f"{burn_in}+{draws} sweeps"
     each = [
         ("spike", f"{pi:g}", length, number)

@@ -80,5 +80,5 @@ def test_likelihoods(tmp_path):
     frame, text = run(relatives.EXPERIMENT, tasks, tmp_path)
     assert len(frame) == 2 * len(relatives.METHODS)
     assert frame["error"].between(0.02, 0.5).all()
-    assert "noise, augmented over noise, componentwise, effective draws a second: ratio" in text
+    assert "noise, augmented over noise, componentwise, effective a second: ratio" in text
     assert len(relatives.draw(frame).axes) == 2
