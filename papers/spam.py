@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -14,10 +15,14 @@ from sklearn.exceptions import ConvergenceWarning
 from bayesvm import BayesianLinearSVC
 from bayesvm.core.types import Array
 from bayesvm.datasets import load_spam
-from bayesvm.machines.diagnostics import indicator_r_hat
+from bayesvm.inference import Gibbs
+from bayesvm.machines.diagnostics import share_r_hat
+
+from .experiment import sweeps
 
 CERTAIN = 0.95  # "almost certainly" and "certain" of the papers, which give no number
 SELECTED = 0.5
+MEASURED = ("seconds", "coef", "inclusion", "positive", "spread", "halves", "gap")  # of every fit
 
 
 # of the columns, so that results can be shown without the data
@@ -30,6 +35,20 @@ NAMES = [
     "charSemicolon", "charRoundbracket", "charSquarebracket", "charExclamation", "charDollar",
     "charHash", "capitalAve", "capitalLong", "capitalTotal",
 ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class OneChain(Gibbs):
+    """One of several chains, so that each can be a task: the same draws as in a joint fit.
+
+    Chains of even number start from no column, those of odd number from all.
+    """
+
+    chains: int = 1
+    number: int = 0
+
+    def _chain(self, problem: Any, start: Any, likelihood: Any, seed: int, *more: Any) -> Any:
+        return super()._chain(problem, start, likelihood, seed, self.number, *more[1:])
 
 
 @cache
@@ -58,12 +77,11 @@ def fit(model: BayesianLinearSVC, printed: bool = False) -> dict[str, Any]:
     held, inclusion = machine.draws, machine.inclusion
     out: dict[str, Any] = {
         "seconds": round(seconds, 3),
-        "r_hat": np.nan,
         "coef": written(model.coef_[0] * scale),
         "inclusion": "",
         "positive": "",
         "spread": "",
-        "worst": "",
+        "halves": "",
         "gap": "",
     }
     if hasattr(model, "duality_gap_"):
@@ -73,10 +91,9 @@ def fit(model: BayesianLinearSVC, printed: bool = False) -> dict[str, Any]:
         out["inclusion"] = written(inclusion[where])
         out["positive"] = written(machine.sign_proba()[where])
     if held is not None:
-        theta = held.theta[..., machine.model.slices[-1]]
-        spread = indicator_r_hat(theta != 0)
-        out["r_hat"], out["worst"] = round(float(spread.max()), 4), int(spread.argmax())
-        flat = theta.reshape(-1, theta.shape[-1])
+        flat = held.theta[0][:, machine.model.slices[-1]]
+        half = len(flat) // 2
+        out["halves"] = written(np.stack([flat[:half] != 0, flat[-half:] != 0]).mean(axis=1))
         inside = np.maximum((flat != 0).sum(axis=0), 1)
         mean = flat.sum(axis=0) / inside
         square = ((flat != 0) * (flat - mean) ** 2).sum(axis=0) / inside
@@ -85,9 +102,60 @@ def fit(model: BayesianLinearSVC, printed: bool = False) -> dict[str, Any]:
     return out
 
 
+@dataclass(frozen=True)
+class Joined:
+    """Several chains of one model: moments of coefficients, indicators, and their agreement.
+
+    ``mean`` and ``spread`` are of coefficients that are in.
+    """
+
+    chains: int
+    settings: str
+    seconds: float
+    inclusion: Array
+    positive: Array
+    mean: Array
+    spread: Array
+    r_hat: Array
+
+    @property
+    def made(self) -> str:
+        """How the chains were made, and how far they agree."""
+        worst = int(self.r_hat.argmax())
+        return (
+            f"{self.chains} chains of {self.settings} in {self.seconds:.0f} s; largest R-hat of an "
+            f"inclusion indicator {self.r_hat[worst]:.3f} ({NAMES[worst]})"
+        )
+
+
+def joined(frame: Any) -> Joined:
+    """The chains of a frame, a row each, as one sample."""
+    coef, inclusion, positive, spread, halves = (
+        np.stack([read(text) for text in frame[name]])
+        for name in ("coef", "inclusion", "positive", "spread", "halves")
+    )
+    settings = frame["settings"].iloc[0]
+    share = halves.mean(axis=1)  # of the draws in which a column is in
+    total = np.maximum(share.sum(axis=0), 1e-12)
+    mean = coef.sum(axis=0) / total
+    each = np.divide(coef, share, out=np.zeros_like(coef), where=share > 0)
+    square = (share * (spread**2 + each**2)).sum(axis=0) / total
+    return Joined(
+        len(frame),
+        settings,
+        float(frame["seconds"].sum()),
+        inclusion.mean(axis=0),
+        np.where(share.sum(axis=0) > 0, (share * positive).sum(axis=0) / total, 0.5),
+        mean,
+        np.sqrt(np.maximum(square - mean**2, 0.0)),
+        share_r_hat(halves.reshape(-1, halves.shape[-1]), sweeps(settings)[1] // 2),
+    )
+
+
 def written(numbers: Any) -> str:
     """Numbers as the text of a cell."""
-    return json.dumps([float(f"{x:.5g}") for x in np.asarray(numbers, dtype=float)])
+    shape, each = np.shape(numbers), [float(f"{x:.5g}") for x in np.ravel(numbers)]
+    return json.dumps(np.reshape(each, shape).tolist())
 
 
 def read(text: Any) -> Array:

@@ -3,12 +3,16 @@
 import io
 
 import numpy as np
+import pandas as pd
 import pytest
 from rich.console import Console
 from tests.problems import needs_data
 
+from bayesvm import BayesianLinearSVC
 from bayesvm.compare.tasks import complete, results
 from bayesvm.datasets import load_spam
+from bayesvm.inference import Gibbs
+from bayesvm.machines.diagnostics import indicator_r_hat
 from papers import luts_spam, polson_spam, spam
 from papers.__main__ import main
 
@@ -50,7 +54,7 @@ def test_names_of_the_real_data():
 
 
 def test_a_fit_is_written_down_per_sd_of_column(stand_in):
-    out = luts_spam.solve(luts_spam.tasks(True, 0, chain=(20, 50))[1])
+    out = luts_spam.solve(luts_spam.tasks(True, 0, chain=(20, 50))[0])
     chance = spam.read(out["inclusion"])
     assert chance.shape == (10,)
     assert chance[[4, 6, 7]].min() > 0.9
@@ -59,7 +63,25 @@ def test_a_fit_is_written_down_per_sd_of_column(stand_in):
     assert np.abs(coef[[6, 7]]).max() < 5  # not per unit, where they would differ by the scale
     assert spam.read(out["positive"])[4] == 0.0
     assert spam.read(out["spread"])[6] > 0
-    assert out["r_hat"] >= 0.9
+    assert spam.read(out["halves"]).shape == (2, 10)
+
+
+def test_chains_that_are_tasks_are_those_of_one_fit(stand_in):
+    """The same draws, and the same moments and R-hat once they are joined."""
+    tasks = [t for t in luts_spam.tasks(True, 0, chain=(20, 50)) if t["method"] == "MCMC"]
+    frame = pd.DataFrame([task | luts_spam.solve(task) for task in tasks])
+    found = spam.joined(frame)
+    X, y = stand_in
+    model = BayesianLinearSVC(
+        luts_spam.PRIOR, Gibbs(50, 20, chains=2), "hinge", intercept_scale=1e4, random_state=0
+    ).fit(X, y)
+    theta = model.machines_[0].draws.theta[..., 1:]
+    within = np.ma.masked_equal(theta.reshape(-1, 10), 0.0)
+    rounded = {"rtol": 1e-4, "atol": 1e-4}  # five digits are written
+    np.testing.assert_allclose(found.r_hat, indicator_r_hat(theta != 0), **rounded)
+    np.testing.assert_allclose(found.mean, within.mean(axis=0).filled(0.0), **rounded)
+    np.testing.assert_allclose(found.spread, within.std(axis=0).filled(0.0), **rounded)
+    np.testing.assert_allclose(found.positive, (within > 0).mean(axis=0).filled(0.5), **rounded)
 
 
 def test_luts(tmp_path):
@@ -67,7 +89,7 @@ def test_luts(tmp_path):
     frame = run(luts_spam.EXPERIMENT, tasks, tmp_path)
     text = said(luts_spam.EXPERIMENT, frame)
     assert "cs: VB 0." in text
-    assert "Largest R-hat" in text
+    assert "largest R-hat" in text
     found = luts_spam.probabilities(frame)
     names = spam.listed(NAMES, found["VB"][0], 0.5)
     assert names.startswith("3: ")
@@ -81,11 +103,12 @@ def test_luts(tmp_path):
 def test_polson(tmp_path):
     tasks = polson_spam.tasks(True, 0, chain=(20, 60))
     frame = run(polson_spam.EXPERIMENT, tasks, tmp_path)
-    nus, coefs, ecme, chains = polson_spam.parts(frame)
+    nus, coefs, ecme, every, chains = polson_spam.parts(frame)
     assert np.all(np.diff(nus) > 0)
     counts = np.count_nonzero(coefs, axis=1)
     assert counts[0] < counts[-1]
-    assert set(chains) == {"0.01", "0.5"}
+    assert {pi: each.chains for pi, each in chains.items()} == {0.01: 2, 0.5: 2}
+    assert len(every) == 1
     assert ecme["nu"] > 0
     text = said(polson_spam.EXPERIMENT, frame)
     assert "mean size" in text

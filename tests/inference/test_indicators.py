@@ -10,7 +10,14 @@ from tests.papers import exact_selection, oracle
 from tests.problems import Z, make_problem, simulate
 
 from bayesvm.inference import Gibbs
-from bayesvm.inference.indicators import Guide, Mover, can_move, move_indicators
+from bayesvm.inference.indicators import (
+    Guide,
+    Line,
+    Mover,
+    can_move,
+    masses,
+    move_indicators,
+)
 from bayesvm.likelihoods import Logistic
 from bayesvm.machines.diagnostics import ess
 from bayesvm.priors import Fixed, Ridge, SpikeSlab
@@ -138,3 +145,16 @@ def test_logistic_moves_against_enumeration():
     for on, w in weight.items():
         x = ((draws != 0) == np.array(on)).all(axis=1) * 1.0
         assert abs(z_of(x, w / total)) < Z
+
+
+@pytest.mark.parametrize("end", [-1, 1])
+def test_a_line_may_be_steeper_than_a_float_holds(end):
+    """A density of e^(1000 v) on (0, 1), whose integral over e^1000 is 1/1000, or its mirror."""
+    knots, logs = np.array([0.0, 1.0]), np.array([-1000.0, 0.0])[::end]
+    mass = masses(knots, logs)
+    np.testing.assert_allclose(mass, 1e-3, rtol=1e-12)
+    line = Line(knots, knots, 0.0, 0.0, 0.0, knots, logs - np.log(mass), mass / mass.sum())
+    rng = np.random.default_rng(0)
+    draws = np.array([line.propose(rng) for _ in range(1000)])
+    distance = 1.0 - draws if end == 1 else draws  # exponential with mean 1/1000
+    assert abs(distance.mean() - 1e-3) < Z * 1e-3 / np.sqrt(1000)

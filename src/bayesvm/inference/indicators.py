@@ -101,13 +101,25 @@ class Line(NamedTuple):
         j = int(rng.choice(self.mass.size, p=self.mass))
         rise, width = self.logs[j + 1] - self.logs[j], self.knots[j + 1] - self.knots[j]
         u = float(rng.random())
-        part = u if abs(rise) < 1e-8 else math.log1p(u * math.expm1(rise)) / rise
+        if abs(rise) < 1e-8:
+            part = u
+        elif rise < 0:
+            part = math.log1p(u * math.expm1(rise)) / rise
+        else:  # the same from the other end: e^rise may be too large for a float
+            part = 1.0 + math.log1p((1.0 - u) * math.expm1(-rise)) / rise
         return float(self.knots[j] + part * width)
 
     def log_weight(self, v: float) -> float:
         """Log of prior over proposal at *v*; the likelihood is left out."""
         density = float(np.interp(v, self.knots, self.logs, left=-np.inf, right=-np.inf))
         return self.log_prior - self.slope * v - 0.5 * self.bend * v * v - density
+
+
+def masses(knots: Array, logs: Array) -> Array:
+    """Integrals between knots of a density whose log is linear in between."""
+    fall = np.maximum(np.abs(np.diff(logs)), 1e-8)  # from the higher end, so that none overflows
+    top = np.exp(np.maximum(logs[:-1], logs[1:]))
+    return np.asarray(np.diff(knots) * top * -np.expm1(-fall) / fall)
 
 
 class Mover:
@@ -152,9 +164,7 @@ class Mover:
         order = inside[np.argsort(v[inside], kind="stable")]
         log_prior = float(self.odds[k]) + 0.5 * (math.log(self.P[k]) - LOG_2PI)
         knots, logs = v[order], logs[order] - logs.max()
-        rise = np.diff(logs)
-        rise = np.where(np.abs(rise) < 1e-8, 1e-8, rise)
-        mass = np.diff(knots) * np.exp(logs[:-1]) * np.expm1(rise) / rise
+        mass = masses(knots, logs)
         total = float(mass.sum())
         logs = logs - math.log(total)
         return Line(t, d, log_prior, slope, bend, knots, logs, mass / total)

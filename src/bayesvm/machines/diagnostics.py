@@ -38,8 +38,12 @@ def indicator_r_hat(x: Array) -> Array:
     if x.shape[1] < 4:
         return np.full(x.shape[2:], np.nan)
     s = _split(x)
-    n = s.shape[1]
-    on = s.mean(axis=1)  # zeros and ones: the mean gives the variance
+    return share_r_hat(s.mean(axis=1), s.shape[1])
+
+
+def share_r_hat(on: Array, n: int) -> Array:
+    """The same from the shares ``(halves, ...)`` of ones among the n draws of each half chain."""
+    # zeros and ones: the mean gives the variance
     within = np.maximum((on * (1.0 - on)).mean(axis=0) * n / (n - 1), 1.0 / n)
     return np.sqrt((n - 1) / n + on.var(axis=0, ddof=1) / within)
 
