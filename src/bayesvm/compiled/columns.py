@@ -8,7 +8,7 @@ from .jit import compiled
 from .passes import SMALL, exponential, multiplied
 
 Array = Any
-__all__ = ["SMALL", "column_sums", "largest", "totals", "whitened"]
+__all__ = ["SMALL", "column_sums", "largest", "whitened"]
 
 
 @compiled()
@@ -18,14 +18,6 @@ def largest(X: Array, most: Array) -> None:
         for j in range(X.shape[1]):
             x = abs(X[i, j])
             most[j] = x if x > most[j] else most[j]
-
-
-@compiled()
-def totals(X: Array, out: Array) -> None:
-    """Add the sum of each column to ``out``."""
-    for i in range(X.shape[0]):
-        for j in range(X.shape[1]):
-            out[j] += X[i, j]
 
 
 @compiled()

@@ -11,12 +11,13 @@ from functools import cached_property
 from threading import Lock
 from typing import Any
 
+import numpy as np
 from joblib import cpu_count
 from threadpoolctl import ThreadpoolController
 
-from ..core.types import Block
-from .serial import Serial
+from .serial import Serial, slices
 
+GATHERED = 2**18  # entries of chosen rows that a thread copies in one go
 SHARED_COLUMNS = 3000  # K-sized algebra below this is no faster with several threads
 
 
@@ -43,7 +44,7 @@ class Threads(Serial):
         n = -1 if self.n_jobs is None else self.n_jobs
         return max(1, n if n >= 0 else cpu_count() + 1 + n)
 
-    def collect(self, fn: Callable[[Block], Any], blocks: Iterable[Block]) -> Iterator[Any]:
+    def collect(self, fn: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
         """Results for all blocks, in their order; only a few blocks are read ahead."""
         with one_blas_thread(), ThreadPoolExecutor(self.workers) as pool:
             ahead: deque[Future[Any]] = deque()
@@ -53,6 +54,21 @@ class Threads(Serial):
                     yield ahead.popleft().result()
             while ahead:
                 yield ahead.popleft().result()
+
+    def over(self, fn: Callable[[slice], Any], n: int, size: int) -> list[Any]:
+        return list(self.collect(fn, slices(n, size))) if n > size else super().over(fn, n, size)
+
+    def pick(self, x: Any, rows: Any) -> Any:
+        plain = all(isinstance(each, np.ndarray) and each.flags.c_contiguous for each in (x, rows))
+        if not plain or x.ndim != 2 or rows.dtype.kind not in "iu":
+            return super().pick(x, rows)
+        out = np.empty((rows.size, x.shape[1]), x.dtype)
+
+        def gather(at: slice) -> None:
+            np.take(x, rows[at], axis=0, out=out[at], mode="clip")  # "raise" writes a copy first
+
+        self.over(gather, rows.size, max(1, GATHERED // x.shape[1]) if x.shape[1] else rows.size)
+        return out
 
 
 class _OneThread:
