@@ -7,15 +7,18 @@ itself is left out; these moments are analytic.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, log_ndtr, ndtr, ndtri
 
 from ..core import arrays
 from ..core.arrays import to_numpy
-from ..core.types import Array
+from ..core.types import Array, Engine
+from ..engines import Serial
 from ..likelihoods import Likelihood
 
 # Prior of log a, b and log kappa on the standardised scale; b is measured from the log odds of the
@@ -31,7 +34,9 @@ SHAPE = 0.5
 HUGE = 1e150  # of such deviations: squares of larger ones would overflow
 PROBIT_SLOPE = 1.7  # of the logistic curve that is nearest to the probit one
 FIRST_ROWS = 5000  # rows of the first steps of a fit
+PIECE = 2**12  # rows at a time: what is computed of them stays in cache
 MAX_ITER = 100
+ALONE = Serial()
 
 
 class Link:
@@ -181,34 +186,45 @@ def plain_link(probability: str, likelihood: Likelihood) -> Link | None:
 
 
 def fit_link(
-    y: Array, m: Array, v: Array, c: Array, *, earlier: tuple[Link, float] | None = None
+    y: Array,
+    m: Array,
+    v: Array,
+    c: Array,
+    *,
+    earlier: tuple[Link, float] | None = None,
+    engine: Engine = ALONE,
 ) -> Calibrated:
     """Fit the calibrated link to moments of f at rows left out.
 
     ``earlier`` is a link fitted to rows that are no longer stored, and their weight: they count as
-    rows on either side of the mean with the probabilities that it gives.
+    rows on either side of the mean with the probabilities that it gives.  Sums over rows are by
+    the ``engine``.
     """
-    x, _, rows = posterior_mode(y, m, v, c, earlier)
-    information = _derivatives(x, rows.t, *rows.standardised(), rows.c)[2]
-    return rows.scale.link(x, np.linalg.inv(information))
+    x, _, rows = posterior_mode(y, m, v, c, earlier, engine)
+    return rows.scale.link(x, np.linalg.inv(_sums(x, rows, rows.prior_mean()).fisher))
 
 
 def posterior_mode(
-    y: Array, m: Array, v: Array, c: Array, earlier: tuple[Link, float] | None = None
+    y: Array,
+    m: Array,
+    v: Array,
+    c: Array,
+    earlier: tuple[Link, float] | None = None,
+    engine: Engine = ALONE,
 ) -> tuple[Array, float, LinkRows]:
     """Parameters of the link, the loss that they reach, and the rows to which it was fitted."""
-    scale, start = Scale.of(m, c), None
+    scale, t, start = Scale.of(m, c), targets(y, c), None
     n = y.shape[0]
     if n > FIRST_ROWS:  # most steps on a part of the rows, the last few on all
         some = slice(None, None, -(-n // FIRST_ROWS))
-        start = _minimise(targets(y, c)[some], m[some], v[some], c[some], scale, None)[0]
-    t = targets(y, c)
+        start = _minimise(LinkRows.of(t[some], m[some], v[some], c[some], scale))[0]
     if earlier is not None:
         link, weight = earlier
         old = scale.mean + scale.sd * np.linspace(-2.0, 2.0, 9), np.full(9, v.mean())
         t, c = np.concatenate([t, link.proba(*old)]), np.concatenate([c, np.full(9, weight / 9)])
         m, v = np.concatenate([m, old[0]]), np.concatenate([v, old[1]])
-    return *_minimise(t, m, v, c, scale, start), LinkRows(t, m, v, c, scale)
+    rows = LinkRows.of(t, m, v, c, scale, engine)
+    return *_minimise(rows, start), rows
 
 
 def score_link(y: Array, m: Array, v: Array, c: Array) -> tuple[Calibrated, float]:
@@ -224,7 +240,7 @@ def score_link(y: Array, m: Array, v: Array, c: Array) -> tuple[Calibrated, floa
     separable data diverges.
     """
     scale = Scale.of(m, c)
-    x, value = _minimise(targets(y, c), m, v, c, scale, None)
+    x, value = _minimise(LinkRows.of(targets(y, c), m, v, c, scale))
     return scale.link(x), value
 
 
@@ -249,17 +265,34 @@ class Scale(NamedTuple):
 
 
 class LinkRows(NamedTuple):
-    """Targets, moments of f and weights of the rows to which a link is fitted."""
+    """Targets, moments of f and weights of the rows to which a link is fitted.
+
+    The moments are on the scale on which its parameters are.
+    """
 
     t: Array
     m: Array
     v: Array
     c: Array
     scale: Scale
+    engine: Engine
 
-    def standardised(self) -> tuple[Array, Array]:
-        """The moments on the scale on which the parameters are."""
-        return (self.m - self.scale.mean) / self.scale.sd, self.v / self.scale.sd**2
+    @staticmethod
+    def of(
+        t: Array, m: Array, v: Array, c: Array, scale: Scale, engine: Engine = ALONE
+    ) -> LinkRows:
+        return LinkRows(t, (m - scale.mean) / scale.sd, v / scale.sd**2, c, scale, engine)
+
+    def sums(self, of: Callable[[Array, Array, Array, Array], tuple[Any, ...]]) -> list[Any]:
+        """Sums over rows: ``of`` targets, moments and weights of some gives theirs."""
+
+        def visit(at: slice) -> tuple[Any, ...]:
+            with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be far too long
+                return of(self.t[at], self.m[at], self.v[at], self.c[at])
+
+        n = int(self.t.shape[0])
+        parts = self.engine.over(visit, n, n if arrays.is_foreign(self.t) else PIECE)
+        return [to_numpy(sum(each[1:], each[0])) for each in zip(*parts, strict=True)]
 
     def prior_mean(self) -> Array:
         """The mean of the prior of the parameters; that of b is the log odds of the targets."""
@@ -281,36 +314,41 @@ def targets(y: Array, c: Array) -> Array:
     return arrays.double(y > 0) * (high - low) + low
 
 
-def _minimise(
-    t: Array, m: Array, v: Array, c: Array, scale: Scale, start: Array | None
-) -> tuple[Array, float]:
-    """Parameters (log a, b, log kappa) of least loss for targets ``t``, and the loss."""
-    rows = LinkRows(t, m, v, c, scale)
-    (m, v), prior, xp = rows.standardised(), rows.prior_mean(), arrays.of(m)
+class Sums(NamedTuple):
+    """Loss of a link with parameters (log a, b, log kappa), and its derivatives in these."""
 
-    def loss(x: Array) -> float:
-        with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be far too long
-            a = float(np.exp(x[0]))
-            z = (a * m + float(x[1])) / xp.sqrt(1.0 + float(np.exp(x[2])) * a * a * v)
-            fit = -float(c @ log_score(z, t))
-        return fit + 0.5 * float(PRIOR_PRECISION @ (x - prior) ** 2)
+    loss: float
+    slope: Array
+    hessian: Array
+    fisher: Array  # the expected Hessian
 
-    x = prior.copy() if start is None else start.copy()
-    value = loss(x)
+
+def _sums(x: Array, rows: LinkRows, prior: Array) -> Sums:
+    """The log loss minus the log prior, at x, and its derivatives."""
+    loss, slope, bend, fisher = rows.sums(partial(_summed, x))
+    gap, P = x - prior, np.diag(PRIOR_PRECISION)
+    loss = float(loss) + 0.5 * float(gap @ P @ gap)
+    return Sums(loss, slope + P @ gap, fisher + bend + P, fisher + P)
+
+
+def _minimise(rows: LinkRows, start: Array | None = None) -> tuple[Array, float]:
+    """Parameters (log a, b, log kappa) of least loss, and the loss."""
+    prior = rows.prior_mean()
+    x = prior if start is None else start
+    now = _sums(x, rows, prior)
     for _ in range(MAX_ITER):
-        slope, curvature, fisher = _derivatives(x, t, m, v, c)
-        slope = slope + PRIOR_PRECISION * (x - prior)
-        step = np.linalg.solve(curvature if np.linalg.eigvalsh(curvature)[0] > 0 else fisher, slope)
+        bend = now.hessian if np.linalg.eigvalsh(now.hessian)[0] > 0 else now.fisher
+        step = np.linalg.solve(bend, now.slope)
         step *= min(1.0, 2.0 / np.max(np.abs(step), initial=1e-300))
-        new = loss(x - step)
+        new = _sums(x - step, rows, prior)
         # gains below the rounding of the loss cannot be seen in it: trust the step there
-        while float(step @ slope) > 1e-12 * (1.0 + abs(value)) and not new <= value:
+        while float(step @ now.slope) > 1e-12 * (1.0 + abs(now.loss)) and not new.loss <= now.loss:
             step *= 0.5
-            new = loss(x - step)
-        x, value = x - step, new
+            new = _sums(x - step, rows, prior)
+        x, now = x - step, new
         if np.max(np.abs(step)) < 1e-10:
             break
-    return x, value
+    return x, now.loss
 
 
 def log_score(z: Array, t: Array) -> Array:
@@ -320,8 +358,8 @@ def log_score(z: Array, t: Array) -> Array:
     return out
 
 
-def _derivatives(x: Array, t: Array, m: Array, v: Array, c: Array) -> tuple[Array, Array, Array]:
-    """Gradient of the log loss; its Hessian and expected Hessian with the prior's added."""
+def _summed(x: Array, t: Array, m: Array, v: Array, c: Array) -> tuple[Any, ...]:
+    """Log loss of rows, its gradient, and its Hessian less the expected one, which is last."""
     a, xp = float(np.exp(x[0])), arrays.of(m)
     q = 1.0 + float(np.exp(x[2])) * a * a * v
     r = 1.0 - 1.0 / q
@@ -330,7 +368,6 @@ def _derivatives(x: Array, t: Array, m: Array, v: Array, c: Array) -> tuple[Arra
     D = xp.stack([part - z * r, inverse, -0.5 * z * r])  # of z in log a, b, log kappa
     p = arrays.expit(z)
     e = c * (p - t)
-    fisher = to_numpy((D * (c * p * (1.0 - p))) @ D.T) + np.diag(PRIOR_PRECISION)
     er, turn = e * r, float(e @ (z * r / q))
     by = to_numpy(D @ er)  # of log a, b, log kappa
     bend = np.empty((3, 3))  # sums of e times the second derivatives of z
@@ -340,7 +377,7 @@ def _derivatives(x: Array, t: Array, m: Array, v: Array, c: Array) -> tuple[Arra
     bend[1, 1] = 0.0
     bend[1, 2] = bend[2, 1] = -0.5 * by[1]
     bend[2, 2] = -0.5 * (by[2] + turn)
-    return to_numpy(D @ e), fisher + bend, fisher
+    return -(c @ log_score(z, t)), D @ e, bend, (D * (c * p * (1.0 - p))) @ D.T
 
 
 def enclosing(odds: Array, low: Array, middle: Array, high: Array) -> tuple[Array, Array]:

@@ -339,7 +339,7 @@ def fit_machine(
     link = None if fitted else plain_link(probability, likelihood)
     if link is None:
         rows = map(problem.engine.place, _with_new_groups(machine, some, held))
-        link = (fit_skewed if curved else fit_link)(*rows)
+        link = (fit_skewed if curved else fit_link)(*rows, engine=problem.engine)
     wide = None
     if width == "data":
         known = machine.posterior, machine.state.priors

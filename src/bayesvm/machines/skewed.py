@@ -15,9 +15,9 @@ from scipy.optimize import minimize
 from scipy.special import log_expit, ndtri
 
 from ..core import arrays
-from ..core.arrays import to_numpy
-from ..core.types import Array
+from ..core.types import Array, Engine
 from .calibration import (
+    ALONE,
     PRIOR_PRECISION,
     Calibrated,
     Link,
@@ -40,6 +40,8 @@ LARGE = 700.0  # exponents beyond would overflow
 FAR = 0.6
 COUNTED = 0.85
 HEAVIER = 3.0  # prior standard deviation of such shares, for heavier tails; chosen likewise
+ENOUGH = 1e-7  # nats that the next step to the least loss would gain: 0.0004 standard deviations
+LEFT = 0.1  # share of the gain of a step that the next one may gain
 FLAT = np.array([-6.0, 0.0, 0.0])  # prior standard deviations of its parameters from their means
 
 
@@ -195,7 +197,13 @@ def log_cosh(s: Array) -> Array:
 
 
 def fit_skewed(
-    y: Array, m: Array, v: Array, c: Array, *, earlier: tuple[Link, float] | None = None
+    y: Array,
+    m: Array,
+    v: Array,
+    c: Array,
+    *,
+    earlier: tuple[Link, float] | None = None,
+    engine: Engine = ALONE,
 ) -> Calibrated:
     r"""Fit the skewed link to moments of f at rows left out.
 
@@ -203,29 +211,55 @@ def fit_skewed(
     :math:`\tau \sim N(0, 0.3^2)`, and the search starts where that ends.  If a constant has a loss
     that is lower by three nats, f tells nothing of the labels: the slope is then almost zero.
     """
-    x, value, rows = posterior_mode(y, m, v, c, earlier)
+    x, value, rows = posterior_mode(y, m, v, c, earlier, engine)
     prior, precision = rows.prior_mean(), np.append(PRIOR_PRECISION, CURVE_SD**-2)
-    centre = np.append(prior, [0.0, 0.0])
+    centre, start = np.append(prior, [0.0, 0.0]), np.append(x, [0.0, 0.0])
     flat = prior + FLAT / np.sqrt(PRIOR_PRECISION)
     up, down = float(log_expit(flat[1])), float(log_expit(-flat[1]))
     constant = -float(rows.c @ (rows.t * up + (1.0 - rows.t) * down))
     if constant < value - USELESS:
-        plain = rows.scale.link(flat)
-        known = _spread(np.append(x, [0.0, 0.0]), rows, centre, precision)
+        plain, known = rows.scale.link(flat), _spread(start, rows, centre, precision)
         return Skewed(plain.a, plain.b, plain.c, plain.centre, spread=known)
-    reach = 6.0 / np.sqrt(precision)
-    found = minimize(
-        loss_of,
-        np.append(x, [0.0, 0.0]),
-        (rows, centre, precision),
-        method="L-BFGS-B",
-        jac=True,
-        bounds=list(zip(centre - reach, centre + reach, strict=True)),
-        options={"ftol": 1e-13, "gtol": 1e-8},
-    ).x
+    found = _least(start, rows, centre, precision)
     plain, known = rows.scale.link(found[:3]), _spread(found, rows, centre, precision)
     skew, tail = map(float, found[3:])
     return Skewed(plain.a, plain.b, plain.c, plain.centre, None, skew, tail, known)
+
+
+def _least(x: Array, rows: LinkRows, centre: Array, precision: Array) -> Array:
+    """Where the loss is least.
+
+    By steps with the expected Hessian from x, as long as they leave little of what they gain; if
+    the model is far from the rows that Hessian is too, and it only scales the numbers.
+    """
+    reach, value, last = 6.0 / np.sqrt(precision), np.inf, np.inf
+    new, start, unit = x, x, np.ones_like(x)
+    while np.all(np.abs(new - centre) < reach):
+        loss, slope, fisher = loss_of(new, rows, centre, precision)
+        if not loss <= value:
+            break
+        start, value, unit = new, loss, 1.0 / np.sqrt(np.diag(fisher))
+        step = np.linalg.solve(fisher, slope)
+        gain = 0.5 * float(step @ slope)
+        if gain < ENOUGH:
+            return new
+        if not gain < LEFT * last:
+            break
+        new, last = new - step, gain
+
+    def scaled(u: Array) -> tuple[float, Array]:
+        loss, slope, _ = loss_of(centre + u * unit, rows, centre, precision)
+        return loss, slope * unit
+
+    found = minimize(
+        scaled,
+        (start - centre) / unit,
+        method="L-BFGS-B",
+        jac=True,
+        bounds=list(zip(-reach / unit, reach / unit, strict=True)),
+        options={"ftol": 1e-13, "gtol": 1e-4},
+    )
+    return np.asarray(centre + found.x * unit)
 
 
 def _spread(x: Array, rows: LinkRows, centre: Array, precision: Array) -> Spread:
@@ -234,15 +268,19 @@ def _spread(x: Array, rows: LinkRows, centre: Array, precision: Array) -> Spread
     The covariance is that of the numbers with other rows of the same kind, and the prior pulls them
     by as much as their posterior second moments around its mean say.
     """
-    z, D = _slopes(x, *rows.standardised())
-    p, gap = arrays.expit(z), to_probit(z)
-    weight, pull = rows.c * p * (1.0 - p), np.diag(precision)
-    own = to_numpy((D * weight) @ D.T)
+
+    def visit(t: Array, m: Array, v: Array, c: Array) -> tuple[Any, ...]:
+        z, D = _slopes(x, m, v)
+        p, gap = arrays.expit(z), to_probit(z)
+        w = c * p * (1.0 - p)
+        return (D * w) @ D.T, D @ (w * gap), w @ gap**2, gap @ (c * (t - p))
+
+    # the last three are for a step of a sixth number, the share of the probit curve
+    own, both, bend, lean = rows.sums(visit)
+    pull = np.diag(precision)
     V = np.linalg.inv(own + pull)
     cov = V @ (own + pull @ (np.outer(x - centre, x - centre) + V) @ pull) @ V
-    both = to_numpy(D @ (weight * gap))  # one step of a sixth number, the share of the probit curve
-    bend = float(weight @ gap**2) - float(both @ V @ both) + HEAVIER**-2
-    share = float(gap @ (rows.c * (rows.t - p))) / bend
+    share = float(lean) / (float(bend) - float(both @ V @ both) + HEAVIER**-2)
     numbers = x - np.append(np.log(rows.scale.sd), np.zeros(4))
     return Spread(numbers, rows.scale.mean, cov, min(share, 0.0))
 
@@ -272,10 +310,20 @@ def _derivatives(own: Array, s: Array, q: Array, skew: float, tail: float) -> Sl
     return Slopes(stretched(r, tail), xp.stack([*(steep * x for x in each), last]))
 
 
-def loss_of(x: Array, rows: LinkRows, centre: Array, precision: Array) -> tuple[float, Array]:
-    """Log loss, minus the log prior, at x = (log a, b, log kappa, delta, tau), and its gradient."""
-    t, c = rows.t, rows.c
-    z, D = _slopes(x, *rows.standardised())
-    e, gap = c * (arrays.expit(z) - t), x - centre
-    value = -float(c @ log_score(z, t))
-    return value + 0.5 * float(precision @ gap**2), to_numpy(D @ e) + precision * gap
+def loss_of(
+    x: Array, rows: LinkRows, centre: Array, precision: Array
+) -> tuple[float, Array, Array]:
+    """Log loss, minus the log prior, at x = (log a, b, log kappa, delta, tau).
+
+    Also its gradient and its expected Hessian.
+    """
+
+    def visit(t: Array, m: Array, v: Array, c: Array) -> tuple[Any, ...]:
+        z, D = _slopes(x, m, v)
+        p = arrays.expit(z)
+        return -(c @ log_score(z, t)), D @ (c * (p - t)), (D * (c * p * (1.0 - p))) @ D.T
+
+    loss, slope, fisher = rows.sums(visit)
+    gap = x - centre
+    loss = float(loss) + 0.5 * float(precision @ gap**2)
+    return loss, slope + precision * gap, fisher + np.diag(precision)
