@@ -427,7 +427,13 @@ class Problem:
             # no matrix is summed: blocks need not be larger than the cache
             rows = block_rows(self.model.width, sums=0, n=self.n)
             blocks = replace(blocks, size=min(blocks.size, rows))
-        sums: Pull = self.engine.sum(lambda b: pull_block(read(b), b.y, b.c, coef, lik), blocks)
+        fast = self._fast
+
+        def visit(b: Block) -> Pull:
+            found = None if fast is None else fast.pull(b, coef)
+            return pull_block(read(b), b.y, b.c, coef, lik) if found is None else found
+
+        sums: Pull = self.engine.sum(visit, blocks)
         return sums
 
     def slopes(
