@@ -26,6 +26,8 @@ def test_totals_are_finite_where_every_cell_is(engine, dtype, monkeypatch):
     X = np.random.default_rng(0).standard_normal((23, 4)).astype(dtype)
     totals = X.sum(axis=0, dtype=float)
     np.testing.assert_allclose(encoding.finite_totals(X, engine), totals, atol=1e-13)
+    c = np.arange(23.0)
+    np.testing.assert_allclose(encoding.finite_totals(X, engine, c), c @ X, rtol=1e-6, atol=1e-12)
     for wrong in (nan, np.inf, -np.inf):
         for row in (0, 22):
             Z = X.copy()
@@ -34,11 +36,10 @@ def test_totals_are_finite_where_every_cell_is(engine, dtype, monkeypatch):
 
 
 def test_means_are_those_of_known_totals():
-    X = np.random.default_rng(0).standard_normal((23, 2))
-    plain, known = (
-        Encoding.learn(X, {}, None, "ab", (), totals) for totals in (None, X.sum(axis=0))
-    )
-    np.testing.assert_allclose(plain.fill, known.fill, atol=1e-15)
+    X, c = np.random.default_rng(0).standard_normal((23, 2)), np.arange(23.0)
+    for weights, totals in ((None, X.sum(axis=0)), (c, c @ X)):
+        plain, known = (Encoding.learn(X, {}, weights, "ab", (), t) for t in (None, totals))
+        np.testing.assert_allclose(plain.fill, known.fill, atol=1e-15)
 
 
 def test_levels_are_indicators_in_place():

@@ -28,6 +28,7 @@ from ..machines.prediction_sets import LeftOut
 from ..reports.tables import tails
 from .posing import choose_engine
 
+LINKED = 2**14  # rows at most that a thread predicts in one go: few enough to share between cores
 PIECE = 1000  # rows at which f is drawn jointly, and held for all draws
 
 
@@ -45,7 +46,8 @@ def in_blocks(model: Any, X: Any, visit: Callable[[Any], Pair], on_host: bool = 
         how = "auto" if is_among(how, ("gpu",)) or isinstance(how, Gpu) else how
     n, K = X.shape[0], model.machines_[0].model.width
     engine, none = choose_engine(how, X, K, model.n_jobs), np.broadcast_to(0.0, (n,))
-    blocks = cut(X, none, none, block_rows(K, 0, engine.block_bytes, n=n))
+    size = block_rows(K, 0, engine.block_bytes, n=n)
+    blocks = cut(X, none, none, size if engine.on_device else min(size, LINKED))
     with blas_threads(K):
         parts = list(engine.collect(lambda b: visit(b.X), blocks))
     return np.concatenate([a for a, _ in parts]), np.concatenate([b for _, b in parts])
@@ -100,7 +102,9 @@ def _proba(model: Any, X: Any, groups: Any, prevalence: Any) -> Array:
     """Probabilities on the host."""
     fit = model._fitted()
     shares = None if prevalence is None else read_prevalence(prevalence, fit.classes)
-    P: Array = fit.proba(*model._moments(X, groups))
+    m, v = model._moments(X, groups)
+    parts = model._reader.over(lambda at: fit.proba(m[at], v[at]), m.shape[0], LINKED)
+    P: Array = parts[0] if len(parts) == 1 else np.concatenate(parts)
     return P if shares is None else reweighted(P, shares, fit.masses)
 
 

@@ -142,10 +142,10 @@ class Run(Reporter):
                 machine, own = fit_machine(one, *how, **options)
                 machines.append(machine)
                 held.append(own)
-        moments = Moments.of(held)
-        if moments is None and not problem.model.is_latent:  # each class has chosen other rows
-            places = codes.compute() if is_dask(codes) else arrays.to_numpy(codes)
-            moments = moments_of_classes(machines, problem, places)
+            moments = Moments.of(held)
+            if moments is None and not problem.model.is_latent:  # each class has chosen other rows
+                places = codes.compute() if is_dask(codes) else arrays.to_numpy(codes)
+                moments = moments_of_classes(machines, problem, places)
         return machines, moments
 
     def fit_numbers(

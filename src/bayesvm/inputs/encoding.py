@@ -115,7 +115,7 @@ class Encoding:
 
         ``numbers`` are the columns of numbers, ``cells`` those of categories by position.  Missing
         cells of the columns of numbers ``kept`` stay missing; of all of them if it is ``None``.
-        ``totals`` are the sums of ``numbers``, if they are known and no cell is missing.
+        ``totals`` are the weighted sums of ``numbers``, if no cell is missing.
         """
         count = numbers.shape[1] + len(cells)
         categories = tuple(
@@ -297,26 +297,27 @@ def _means(
 ) -> tuple[Array, Array, Array]:
     """Means of the cells that are not missing, zero where all are; shares and places of others."""
     n = numbers.shape[0]
-    if totals is not None and weights is None:
-        return totals / n, np.zeros(totals.size), np.zeros((n, 0), dtype=bool)
+    if totals is not None:
+        mass = n if weights is None else weights.sum()
+        return totals / mass, np.zeros(totals.size), np.zeros((n, 0), dtype=bool)
     weights = np.ones(n) if weights is None else weights
-    means = _average(numbers, weights, weights.sum())
-    if not np.isnan(means).any():  # no cell is missing
-        return means, np.zeros(numbers.shape[1]), np.zeros((n, 0), dtype=bool)
     gone = np.isnan(numbers)
     mass = weights @ ~gone
     means = _average(np.where(gone, 0.0, numbers), weights, np.where(mass > 0, mass, 1.0))
     return means, 1.0 - mass / weights.sum(), gone & (weights > 0)[:, None]
 
 
-def finite_totals(numbers: Any, engine: Engine) -> Array | None:
+def finite_totals(numbers: Any, engine: Engine, weights: Array | None = None) -> Array | None:
     """Sums of dense columns, if these are finite: then no cell is missing or infinite."""
     if sparse.issparse(numbers) or not numbers.size:
         return None
 
     def total(at: slice) -> Array:
+        x = numbers[at].astype(float, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(np.einsum("ij->j", numbers[at].astype(float, copy=False)))
+            if weights is None:
+                return np.asarray(np.einsum("ij->j", x))
+            return np.asarray(np.einsum("i,ij->j", weights[at], x))
 
     parts = engine.over(total, numbers.shape[0], max(1, SUMMED // numbers.shape[1]))
     found: Array = parts[0] if len(parts) == 1 else np.sum(parts, axis=0)

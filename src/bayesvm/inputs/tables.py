@@ -70,7 +70,8 @@ def read_table(estimator: Any, X: Any, reset: bool, weights: Any = None) -> Any:
             X = check_array(X, input_name="X", **how)
         else:
             X = np.empty((len(cells[which[0]]), 0))
-        totals = finite_totals(X, engine)
+        masses = row_masses(weights, X.shape[0])
+        totals = finite_totals(X, engine, masses)
         if totals is None:
             assert_all_finite(X, allow_nan=not complete, input_name="X")
     names = estimator._input_names()
@@ -78,7 +79,6 @@ def read_table(estimator: Any, X: Any, reset: bool, weights: Any = None) -> Any:
         check_no_cell_missing(cells, names, estimator._of_missing_cells())
     if reset:
         kept = None if complete else estimator._kept_missing()
-        masses = row_masses(weights, X.shape[0])
         estimator.encoding_ = Encoding.learn(X, cells, masses, names, kept, totals)
     return estimator.encoding_.codes(X, cells, names, complete=totals is not None)
 

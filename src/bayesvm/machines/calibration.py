@@ -32,7 +32,8 @@ FEW_ROWS = 500.0  # up to so many rows; beyond, so much less
 # logistic and the probit curve: chosen on simulated sets by the coverage of probabilities.
 SHAPE = 0.5
 HUGE = 1e150  # of such deviations: squares of larger ones would overflow
-PROBIT_SLOPE = 1.7  # of the logistic curve that is nearest to the probit one
+PROBIT_SLOPE = 1.7  # of the logistic curve that is nearest to the probit one,
+BEYOND = 2.0  # whose log odds are the smaller ones up to these
 FIRST_ROWS = 5000  # rows of the first steps of a fit
 PIECE = 2**12  # rows at a time: what is computed of them stays in cache
 MAX_ITER = 100
@@ -59,8 +60,18 @@ class Link:
         out: Array = expit(self.logit(m, v))
         return out
 
+    def judged(self, m: Array, v: Array) -> tuple[Array, Array]:
+        """Log odds, and probabilities that agree with the sign of the score."""
+        return self.logit(m, v), decisive(self.proba(m, v), self.score(m, v))
+
     def band(
-        self, f: Array, m: Array, v: Array, levels: tuple[float, ...], known: Array | float = 1.0
+        self,
+        f: Array,
+        m: Array,
+        v: Array,
+        levels: tuple[float, ...],
+        known: Array | float = 1.0,
+        centre: Array | None = None,
     ) -> Array:
         """Log odds at lower end, centre and upper end of an interval, ``(3, n)``.
 
@@ -69,8 +80,9 @@ class Link:
         the median and around the prediction, which a link that levels off makes smaller; the ends
         are the outer ones.  ``known`` is the share of ``v`` that is of coefficients.  The rest, the
         effect of a new group, is not an error of the link, and the prediction averages over it.
+        ``centre`` are the log odds at ``m`` and ``v``, if they are known.
         """
-        z, centre = self.logit(f, np.zeros_like(f)), self.logit(m, v)
+        z, centre = self.logit(f, np.zeros_like(f)), self.logit(m, v) if centre is None else centre
         sd, smaller = np.sqrt(known * self.variance(f[1], v)), self.levelled(v)
         below, above = (np.hypot(z[k] - z[1], ndtri(levels[k]) * sd) for k in (0, 2))
         share = known / smaller
@@ -121,6 +133,10 @@ class Calibrated(Link):
 
     def logit(self, m: Array, v: Array) -> Array:
         return self.a * self.score(m, v)
+
+    def judged(self, m: Array, v: Array) -> tuple[Array, Array]:
+        z = self.logit(m, v)
+        return z, decisive(expit(z), z)
 
     def levelled(self, v: Array) -> Array:
         return np.sqrt(1.0 + self.c * v)
@@ -175,6 +191,18 @@ def to_probit(z: Array) -> Array:
     """From log odds to those of the probit curve that is nearest to the logistic one."""
     other = arrays.log_ndtr(z / PROBIT_SLOPE) - arrays.log_ndtr(-z / PROBIT_SLOPE)
     out: Array = arrays.functions(z).clip(other - z, -HUGE, HUGE)
+    return out
+
+
+def beyond(z: Array) -> Array:
+    """:func:`to_probit` where the log odds of the probit curve are the larger ones, else zero."""
+    if not isinstance(z, np.ndarray):
+        gap = to_probit(z)
+        return np.where(gap * z > 0.0, gap, 0.0)
+    out, some = np.zeros_like(z), np.abs(z) > BEYOND
+    far = z[some]
+    gap = to_probit(far)
+    out[some] = np.where(gap * far > 0.0, gap, 0.0)
     return out
 
 
@@ -381,13 +409,27 @@ def _summed(x: Array, t: Array, m: Array, v: Array, c: Array) -> tuple[Any, ...]
 
 
 def enclosing(odds: Array, low: Array, middle: Array, high: Array) -> tuple[Array, Array]:
-    """Ends of an interval of a probability that has the averaged probability inside.
+    """Ends of an interval of log odds that has those of the averaged probability inside.
 
-    All are log odds: ``odds`` averages over f; the others are lower end, median and upper end of
-    the distribution of f.  As far as averaging moves the median, it moves the end on that side.
+    ``odds`` averages over f; the others are lower end, median and upper end of the distribution of
+    f.  As far as averaging moves the median, it moves the end on that side.
     """
     moved = odds - middle
-    return expit(low + np.minimum(moved, 0.0)), expit(high + np.maximum(moved, 0.0))
+    return low + np.minimum(moved, 0.0), high + np.maximum(moved, 0.0)
+
+
+def of_both(low: Array, high: Array) -> tuple[Array, Array]:
+    """Least and largest probabilities of two labels, ``(n, 2)``, from log odds of the second."""
+    (a, b), (c, d) = _sides(low), _sides(high)
+    return np.stack([c, b], axis=1), np.stack([a, d], axis=1)
+
+
+def _sides(z: Array) -> tuple[Array, Array]:
+    """Probabilities of either label, with all digits of both."""
+    e = np.exp(-np.abs(z))
+    large = 1.0 / (1.0 + e)
+    small, up = e * large, z > 0
+    return np.where(up, small, large), np.where(up, large, small)
 
 
 def decisive(p: Array, score: Array) -> Array:

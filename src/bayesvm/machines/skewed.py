@@ -22,6 +22,7 @@ from .calibration import (
     Calibrated,
     Link,
     LinkRows,
+    beyond,
     log_score,
     posterior_mode,
     to_probit,
@@ -33,8 +34,9 @@ CURVE_SD = np.array([0.5, 0.3])
 # A constant probability is chosen if its loss is lower by so many nats: with fewer than about a
 # hundred rows it cannot be.
 USELESS = 3.0
+CURVE = [0, 1, 3, 4]  # of the five numbers, those that count without variance
 INSIDE = 1e-3  # share of an interval, in log odds, that is beyond the prediction at least
-LARGE = 700.0  # exponents beyond would overflow
+LARGE = 350.0  # exponents beyond would overflow when they are squared
 # Chosen on simulated sets by the coverage of probabilities: standard deviation for the shape of the
 # curve, as a share of the distance to the probit one, and the share of all variances that counts.
 FAR = 0.6
@@ -97,7 +99,13 @@ class Skewed(Calibrated):
         return _derivatives(own, own + x[1], 1.0 + self.c * v, x[3], x[4]).each
 
     def band(
-        self, f: Array, m: Array, v: Array, levels: tuple[float, ...], known: Array | float = 1.0
+        self,
+        f: Array,
+        m: Array,
+        v: Array,
+        levels: tuple[float, ...],
+        known: Array | float = 1.0,
+        centre: Array | None = None,
     ) -> Array:
         """Log odds at lower end, centre and upper end of an interval, ``(3, n)``.
 
@@ -107,34 +115,35 @@ class Skewed(Calibrated):
         much heavier as left-out rows allow.
         """
         if self.spread is None:
-            return super().band(f, m, v, levels, known)
-        x, centre, cov, shape = self.spread
-        a, middle = np.exp(x[0]), self.logit(m, v)
-        own = a * (f[1] - centre)
-        z, D = _derivatives(own, own + x[1], np.ones_like(own), x[3], x[4])
-        each, gap = cov @ D, to_probit(z)
-        gap = np.where(gap * z > 0.0, gap, 0.0)
+            return super().band(f, m, v, levels, known, centre)
+        x, at, cov, shape = self.spread
+        x, cov = x[CURVE], cov[np.ix_(CURVE, CURVE)]
+        a, middle = np.exp(x[0]), self.logit(m, v) if centre is None else centre
+        own = a * (f[1] - at)
+        z, D = _curve(own, own + x[1], x[2], x[3])
+        each, gap = cov @ D, beyond(z)
+        square = np.einsum("ij,ij->j", D, each)
         ends = []
         for k, outer in ((0, np.minimum), (2, np.maximum)):
-            sd = (f[k] - f[1]) / ndtri(levels[k])
+            far = ndtri(levels[k])
+            sd = (f[k] - f[1]) / far
             turn = a * D[1] * sd
-            steps = np.sqrt(COUNTED) * ndtri(levels[k]) / np.sqrt(turn**2 + np.sum(D * each, 0))
-            log_a, b, _, skew, tail = x[:, None] + steps * each
-            s = np.exp(log_a) * (f[1] + steps * turn * sd - centre) + b
-            far = stretched(bent(s, skew), tail) - z
-            far = np.hypot(outer(far, 0.0), FAR * ndtri(levels[k]) * outer(gap, 0.0))
-            far = np.copysign(far, steps)
-            end = np.where(z * steps < 0.0, _heavier(z + far, -shape), z + far)
-            ends.append(outer(end, middle + INSIDE * far))
+            steps = np.sqrt(COUNTED) * far / np.sqrt(turn * turn + square)
+            log_a, b, skew, tail = (number + steps * by for number, by in zip(x, each, strict=True))
+            s = np.exp(log_a) * (f[1] + steps * turn * sd - at) + b
+            moved = outer(stretched(bent(s, skew), tail) - z, 0.0)
+            bound = (FAR * far) * outer(gap, 0.0)
+            out = np.sign(far) * np.sqrt(moved * moved + bound * bound)
+            end = z + out
+            if shape != 0.0:
+                end = np.where(z * far < 0.0, _heavier(end, -shape), end)
+            ends.append(outer(end, middle + INSIDE * out))
         return np.stack([ends[0], middle, ends[1]])
 
 
 def _heavier(z: Array, share: float) -> Array:
     """Log odds with tails heavier by a share of the distance to the probit curve."""
-    if share == 0.0:
-        return z
-    gap = to_probit(z)
-    out: Array = z / np.where(gap * z > 0.0, 1.0 + share * gap / np.where(z == 0.0, 1.0, z), 1.0)
+    out: Array = z / (1.0 + share * beyond(z) / np.where(z == 0.0, 1.0, z))
     return out
 
 
@@ -151,18 +160,13 @@ def bent(s: Array, skew: Array | float) -> Array:
     return out
 
 
-def rise_of(s: Array, skew: float) -> Array:
-    """Derivative of :func:`bent` in s."""
-    even, odd = halves(skew)
-    out: Array = arrays.functions(s).tanh(0.5 * s) * odd + even
-    return out
-
-
-def turn_of(s: Array, skew: float) -> Array:
-    """Derivative of :func:`bent` in the skewness."""
-    even, odd = halves(skew)
-    out: Array = s * odd + log_cosh(s) * (2.0 * even)
-    return out
+def _bent_slopes(s: Array, skew: float, root: Any) -> tuple[Array, Array, Array]:
+    """:func:`bent` over a root, and its derivatives in s and in the skewness."""
+    (even, odd), curve = halves(skew), log_cosh(s)
+    rise = arrays.functions(s).tanh(0.5 * s) * odd + even
+    parts = s * even + curve * (2.0 * odd), rise, s * odd + curve * (2.0 * even)
+    r, rise, turn = (part / root for part in parts)
+    return r, rise, turn
 
 
 def stretched(r: Array, tail: Array | float) -> Array:
@@ -181,11 +185,12 @@ def arsinh(r: Array) -> Array:
     return out
 
 
-def tail_slopes(r: Array, tail: float) -> tuple[Array, Array]:
-    """Derivatives of :func:`stretched` in r and in the tail."""
+def _stretched_slopes(r: Array, tail: float) -> tuple[Array, Array, Array]:
+    """:func:`stretched`, and its derivatives in r and in the tail."""
     xp, far, power = arrays.functions(r), arsinh(r), float(np.exp(tail))
-    last = power * xp.cosh(xp.clip(power * far, -LARGE, LARGE))
-    return last / xp.hypot(1.0 + 0.0 * r, r), last * far
+    long = xp.clip(power * far, -LARGE, LARGE)
+    last = power * xp.cosh(long)
+    return xp.sinh(long), last / xp.cosh(far), last * far
 
 
 def log_cosh(s: Array) -> Array:
@@ -302,12 +307,18 @@ def _slopes(x: Array, m: Array, v: Array) -> Slopes:
 def _derivatives(own: Array, s: Array, q: Array, skew: float, tail: float) -> Slopes:
     """At am, measured from the centre of the rows, s = am + b and q = 1 + cv."""
     xp, part = arrays.of(q), 1.0 - 1.0 / q
-    root = xp.sqrt(q)
-    r = bent(s, skew) / root
-    steep, last = tail_slopes(r, tail)
-    rise, turn = rise_of(s, skew) / root, turn_of(s, skew) / root
+    r, rise, turn = _bent_slopes(s, skew, xp.sqrt(q))
+    z, steep, last = _stretched_slopes(r, tail)
     each = [rise * own - r * part, rise, -0.5 * r * part, turn]
-    return Slopes(stretched(r, tail), xp.stack([*(steep * x for x in each), last]))
+    return Slopes(z, xp.stack([*(steep * x for x in each), last]))
+
+
+def _curve(own: Array, s: Array, skew: float, tail: float) -> Slopes:
+    """The same without variance, and so without the derivative in log kappa, which is zero."""
+    r, rise, turn = _bent_slopes(s, skew, 1.0)
+    z, steep, last = _stretched_slopes(r, tail)
+    rise = steep * rise
+    return Slopes(z, np.stack([rise * own, rise, steep * turn, last]))
 
 
 def loss_of(
