@@ -17,7 +17,7 @@ from ..core import arrays
 from ..core.random import stream
 from ..core.types import Array
 from ..engines import Gpu
-from ..engines.threads import blas_threads
+from ..engines.threads import blas_threads, kept_threads
 from ..inputs.labels import labels_of
 from ..inputs.parameters import is_among
 from ..inputs.reading import is_source, kind_of
@@ -102,8 +102,9 @@ def _proba(model: Any, X: Any, groups: Any, prevalence: Any) -> Array:
     """Probabilities on the host."""
     fit = model._fitted()
     shares = None if prevalence is None else read_prevalence(prevalence, fit.classes)
-    m, v = model._moments(X, groups)
-    parts = model._reader.over(lambda at: fit.proba(m[at], v[at]), m.shape[0], LINKED)
+    with kept_threads():
+        m, v = model._moments(X, groups)
+        parts = model._reader.over(lambda at: fit.proba(m[at], v[at]), m.shape[0], LINKED)
     P: Array = parts[0] if len(parts) == 1 else np.concatenate(parts)
     return P if shares is None else reweighted(P, shares, fit.masses)
 
@@ -193,8 +194,9 @@ def interval(model: Any, X: Any, groups: Any = None, level: float = 0.9) -> tupl
     if is_dask(X):
         return _lazy_pair(model, interval, X, groups, level=level)
     model._need_spread()
-    rows, fit = model._read_new(X, groups), model.fit_
-    low, high = model._in_blocks(rows, lambda X: fit.interval_at(X, ends), on_host=True)
+    with kept_threads():
+        rows, fit = model._read_new(X, groups), model.fit_
+        low, high = model._in_blocks(rows, lambda X: fit.interval_at(X, ends), on_host=True)
     return arrays.back(low, X), arrays.back(high, X)
 
 

@@ -379,33 +379,37 @@ def _minimise(rows: LinkRows, start: Array | None = None) -> tuple[Array, float]
     return x, now.loss
 
 
-def log_score(z: Array, t: Array) -> Array:
-    """Log score of log odds z for target probabilities t: the log of p, or of 1 - p."""
+def scored(z: Array, t: Array) -> tuple[Array, Array, Array]:
+    """Probabilities p, p (1 - p), and log scores for target probabilities t, from log odds z."""
     xp = arrays.of(z)
-    out: Array = t * z - xp.clip(z, 0.0, None) - xp.log1p(xp.exp(-xp.abs(z)))
-    return out
+    e = xp.exp(-xp.abs(z))
+    s = 1.0 / (1.0 + e)
+    small = e * s
+    return xp.where(z > 0, s, small), small * s, t * z - xp.clip(z, 0.0, None) - xp.log1p(e)
 
 
 def _summed(x: Array, t: Array, m: Array, v: Array, c: Array) -> tuple[Any, ...]:
     """Log loss of rows, its gradient, and its Hessian less the expected one, which is last."""
     a, xp = float(np.exp(x[0])), arrays.of(m)
-    q = 1.0 + float(np.exp(x[2])) * a * a * v
-    r = 1.0 - 1.0 / q
-    part, inverse = a * m / xp.sqrt(q), 1.0 / xp.sqrt(q)
+    q = 1.0 / (1.0 + float(np.exp(x[2])) * a * a * v)
+    r, inverse = 1.0 - q, xp.sqrt(q)
+    part = a * m * inverse
     z = part + float(x[1]) * inverse
-    D = xp.stack([part - z * r, inverse, -0.5 * z * r])  # of z in log a, b, log kappa
-    p = arrays.expit(z)
+    zr = z * r
+    D = xp.stack([part - zr, inverse, -0.5 * zr])  # of z in log a, b, log kappa
+    p, w, score = scored(z, t)
     e = c * (p - t)
-    er, turn = e * r, float(e @ (z * r / q))
-    by = to_numpy(D @ er)  # of log a, b, log kappa
+    eq = e * q
+    turn = float(eq @ zr)
+    by = to_numpy(D @ (e - eq))  # of log a, b, log kappa
     bend = np.empty((3, 3))  # sums of e times the second derivatives of z
-    bend[0, 0] = float(e @ (part / q)) - by[0] - 2.0 * turn
+    bend[0, 0] = float(eq @ part) - by[0] - 2.0 * turn
     bend[0, 1] = bend[1, 0] = -by[1]
     bend[0, 2] = bend[2, 0] = -0.5 * by[0] - turn
     bend[1, 1] = 0.0
     bend[1, 2] = bend[2, 1] = -0.5 * by[1]
     bend[2, 2] = -0.5 * (by[2] + turn)
-    return -(c @ log_score(z, t)), D @ e, bend, (D * (c * p * (1.0 - p))) @ D.T
+    return -(c @ score), D @ e, bend, (D * (c * w)) @ D.T
 
 
 def enclosing(odds: Array, low: Array, middle: Array, high: Array) -> tuple[Array, Array]:

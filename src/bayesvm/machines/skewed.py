@@ -23,8 +23,8 @@ from .calibration import (
     Link,
     LinkRows,
     beyond,
-    log_score,
     posterior_mode,
+    scored,
     to_probit,
 )
 
@@ -331,8 +331,8 @@ def loss_of(
 
     def visit(t: Array, m: Array, v: Array, c: Array) -> tuple[Any, ...]:
         z, D = _slopes(x, m, v)
-        p = arrays.expit(z)
-        return -(c @ log_score(z, t)), D @ (c * (p - t)), (D * (c * p * (1.0 - p))) @ D.T
+        p, w, score = scored(z, t)
+        return -(c @ score), D @ (c * (p - t)), (D * (c * w)) @ D.T
 
     loss, slope, fisher = rows.sums(visit)
     gap = x - centre
