@@ -13,7 +13,7 @@ from bayesvm.core.types import Block, Coef, Term
 from bayesvm.designs import columns
 from bayesvm.designs.columns import Assembled, Intercept, Standardised
 from bayesvm.engines import Serial, Threads
-from bayesvm.gaussian.covariances import FullCovariance, Point
+from bayesvm.gaussian.covariances import FullCovariance, Point, RootCovariance
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge, Logistic, Probit, SoftHinge
 from bayesvm.likelihoods.tight import Tight
@@ -66,6 +66,39 @@ def test_exponential_and_tail(numba):
         assert loops.exponential.py_func(x) == pytest.approx(np.exp(x), rel=1e-15)
     for x in (0.0, 1e-9, 0.1, 1.0, 3.75, 10.0, 27.0, 500.0, 1e8):
         assert loops.scaled_tail.py_func(x) == pytest.approx(erfcx(x), rel=1e-14)
+    for x in (0.0, 1e-300, 1e-9, 0.1, 0.5, 0.9, 1.0):
+        assert loops.log_of_sum.py_func(x) == pytest.approx(np.log1p(x), rel=1e-15)
+
+
+def test_series_of_small_variances():
+    """That of NumPy but for rounding, which shortens its series where variances are below 1e-4."""
+    loops = pytest.importorskip("numba") and compiled.loops("passes")
+    m, y = 5.0 * RNG.standard_normal(400), RNG.choice([-1.0, 1.0], 400)
+    for most, tol in ((1e-5, 1e-9), (0.015, 1e-15)):
+        v, (w, g, b) = most * RNG.random(400), np.empty((3, 400))
+        loops.logistic_average(y, m, v, w, g, b)
+        expected = Logistic().tight(y, m, v)
+        for found, want in ((w, expected.w), (g, expected.g), (b, expected.bound)):
+            np.testing.assert_allclose(found, want, atol=tol)
+
+
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("narrow", [False, True])
+def test_pulls_are_those_of_numpy(held, narrow):
+    """Of any rank; ``narrow`` variances are those of the series."""
+    pytest.importorskip("numba")
+    plain = problem(held=held)
+    if held:
+        plain = replace(plain, blocks=replace(plain.blocks, extra=0.0))
+    fast, K = replace(plain, fast=True, single=True), plain.model.width
+    for rank in (0, 3, 4, 17):
+        root = RNG.standard_normal((K, rank)) * (0.01 if narrow else 1.0) / np.sqrt(K)
+        at = Coef(RNG.standard_normal(K) / np.sqrt(K), RootCovariance(root))
+        assert fast._fast.pull(plain.blocks[0], at) is not None
+        a, b = fast.pull(at), plain.pull(at)
+        # products in float32 where columns are; NumPy's series is 3e-9 off
+        rtol = 2e-5 if held else 1e-8
+        close((a.g, a.bound, a.used, a.most), (b.g, b.bound, b.used, b.most), rtol)
 
 
 @pytest.mark.parametrize("likelihood", [Logistic(), SoftHinge(0.3), Hinge()], ids=str)
@@ -107,9 +140,12 @@ def test_rows_and_likelihoods_that_loops_do_not_know_are_left_to_numpy(numba):
         close((other.stats(q).S.M,), (problem().stats(q).S.M,), 1e-13)
 
 
-def test_moments_of_columns(numba):
-    for rows in (X, X.astype(float), np.where(X > 4, np.nan, X), X * np.float32(1e30)):
-        block = Block(rows, Y, WEIGHTS)
+def test_moments_of_columns(numba, monkeypatch):
+    monkeypatch.setattr(numba("columns"), "READ", 500)  # a hundred rows
+    some = np.where(np.arange(N) < 250, 0.0, WEIGHTS)  # rows without weight at first
+    same = np.full(X.shape, 0.1)
+    for rows in (X, X.astype(float), np.where(X > 4, np.nan, X), X * np.float32(1e30), same):
+        block = Block(rows, Y, some)
         a, b = columns._fast_spread(block), columns._spread(block)
         close((a.n, a.mean, a.square, a.power), (b.n, b.mean, b.square, b.power), 1e-13)
 

@@ -3,6 +3,7 @@
 import inspect
 import subprocess
 import sys
+import threading
 import time
 
 import array_api_strict
@@ -16,6 +17,7 @@ from bayesvm.blocks import Blocks
 from bayesvm.core.arrays import total
 from bayesvm.core.types import Coef
 from bayesvm.engines import Dask, Gpu, Serial, Threads
+from bayesvm.engines.threads import kept_threads
 from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 
@@ -50,6 +52,47 @@ def numbers(n=13, size=3):
 def test_blocks_come_back_in_order(engine):
     found = list(engine.collect(lambda b: (b.number, float(total(b.y))), numbers()))
     assert found == [(0, 3.0), (1, 12.0), (2, 21.0), (3, 30.0), (4, 12.0)]
+
+
+@every
+def test_slices_come_back_in_order(engine):
+    found = engine.over(lambda at: (at.start, at.stop), 7, 3)
+    assert found == [(0, 3), (3, 6), (6, 7)]
+    assert engine.over(lambda at: at.stop, 0, 3) == []
+
+
+def test_threads_are_kept_where_that_is_asked():
+    engine, before = Threads(2), threading.active_count()
+    barrier = threading.Barrier(2, timeout=10.0)
+
+    def name(at):
+        barrier.wait()  # so that both threads have one slice each
+        return threading.get_ident()
+
+    def fails(at):
+        raise ValueError("a block that cannot be summed")
+
+    with kept_threads():
+        first = set(engine.over(name, 2, 1))
+        with pytest.raises(ValueError, match="cannot be summed"):
+            engine.over(fails, 9, 1)
+        assert next(engine.collect(lambda at: at, iter(range(9)))) == 0  # and no more of them
+        assert set(engine.over(name, 2, 1)) == first
+        with kept_threads():
+            assert not first & set(engine.over(name, 2, 1))
+        assert set(engine.over(name, 2, 1)) == first
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("engine", [Serial(), Threads(1), Threads(3)], ids=str)
+def test_chosen_rows_are_those_of_indexing(engine, monkeypatch):
+    monkeypatch.setattr("bayesvm.engines.threads.GATHERED", 16)
+    X = np.random.default_rng(0).standard_normal((50, 4))
+    for x in (X, X.astype(np.float32), np.asfortranarray(X), X[:, 0].copy(), X[:, :0]):
+        for rows in (np.arange(49, 0, -3), np.array([3, 3, 0]), X[:, 0] > 0):
+            found = engine.pick(x, rows)
+            assert found.dtype == x.dtype
+            np.testing.assert_array_equal(found, x[rows])
 
 
 @every

@@ -125,3 +125,12 @@ def test_log_odds_without_variance_are_f():
     f = np.array([-800.0, -3.0, 0.0, 1e-8, 5.0, 30.0])
     plain = Likelihood.log_odds(Logistic(), f, np.zeros_like(f))
     np.testing.assert_allclose(Logistic().log_odds(f, np.zeros_like(f)), plain, atol=1e-7)
+
+
+def test_many_rows_are_predicted_in_slices(monkeypatch):
+    model = BayesianLinearSVC(engine=Threads(2)).fit(X, Y)
+    far = np.concatenate([NEW, [[1e6, 0.0, 0.0]]])  # where the shares of the classes are mixed in
+    whole = model.predict_proba(far), *model.predict_interval(far)
+    monkeypatch.setattr(predictions, "LINKED", 20)
+    for a, b in zip((model.predict_proba(far), *model.predict_interval(far)), whole, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bayesvm.engines import Serial, Threads
 from bayesvm.inputs import encoding
 from bayesvm.inputs.encoding import APART, Category, Encoding
 
@@ -16,6 +17,29 @@ def learned(numbers, cells=None, weights=None, kept=(), names=None):
     weights = None if weights is None else np.array(weights, dtype=float)
     code = Encoding.learn(numbers, cells, weights, names, kept)
     return code, code.codes(numbers, cells, names)
+
+
+@pytest.mark.parametrize("engine", [Serial(), Threads(2)], ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_totals_are_finite_where_every_cell_is(engine, dtype, monkeypatch):
+    monkeypatch.setattr(encoding, "SUMMED", 20)  # slices of five rows
+    X = np.random.default_rng(0).standard_normal((23, 4)).astype(dtype)
+    totals = X.sum(axis=0, dtype=float)
+    np.testing.assert_allclose(encoding.finite_totals(X, engine), totals, atol=1e-13)
+    c = np.arange(23.0)
+    np.testing.assert_allclose(encoding.finite_totals(X, engine, c), c @ X, rtol=1e-6, atol=1e-12)
+    for wrong in (nan, np.inf, -np.inf):
+        for row in (0, 22):
+            Z = X.copy()
+            Z[row, 2] = wrong
+            assert encoding.finite_totals(Z, engine) is None
+
+
+def test_means_are_those_of_known_totals():
+    X, c = np.random.default_rng(0).standard_normal((23, 2)), np.arange(23.0)
+    for weights, totals in ((None, X.sum(axis=0)), (c, c @ X)):
+        plain, known = (Encoding.learn(X, {}, weights, "ab", (), t) for t in (None, totals))
+        np.testing.assert_allclose(plain.fill, known.fill, atol=1e-15)
 
 
 def test_levels_are_indicators_in_place():

@@ -195,3 +195,16 @@ def test_classes_of_whole_numbers_are_the_sorted_distinct_ones(y):
     assert classes.dtype == y.dtype
     assert classes.tolist() == want.tolist()
     assert codes.tolist() == places.tolist()
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.float32, np.float64, bool])
+def test_one_and_two_classes_need_no_sorting(kind, monkeypatch):
+    for labels in ([0, 1, 1, 0], [1, 1, 1], [5, -3, 5]):
+        y = np.array(labels, dtype=kind)
+        expected = np.unique(y, return_inverse=True)
+        with monkeypatch.context() as without:
+            without.delattr("numpy.searchsorted")
+            classes, codes = encode(y)
+        assert classes.dtype == y.dtype
+        np.testing.assert_array_equal(classes, expected[0])
+        np.testing.assert_array_equal(codes, expected[1])

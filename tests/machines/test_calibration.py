@@ -17,12 +17,16 @@ from bayesvm.machines.calibration import (
     Calibrated,
     Normalised,
     ProbitLink,
+    beyond,
     decisive,
     fit_link,
+    of_both,
     plain_link,
     score_link,
+    to_probit,
 )
 from bayesvm.machines.leave_one_out import leave_one_out, leave_one_out_draws
+from bayesvm.machines.skewed import Skewed
 
 
 def rows(n=80, seed=0, sharp=1.5):
@@ -31,6 +35,33 @@ def rows(n=80, seed=0, sharp=1.5):
     m, v = rng.normal(0.2, 1.5, n), rng.exponential(0.7, n)
     y = np.where(rng.random(n) < expit(sharp * m - 0.4), 1.0, -1.0)
     return frozen(y, m, v, rng.choice([0.5, 1.0, 2.0], n))
+
+
+@pytest.mark.parametrize(
+    "link",
+    [Calibrated(1.3, -0.2, 0.4), Skewed(1.3, -0.2, 0.4, 0.1, None, 0.3, -0.1), ProbitLink(),
+     Normalised(Hinge())],
+    ids=lambda link: type(link).__name__,
+)  # fmt: skip
+def test_log_odds_and_probabilities_are_found_together(link):
+    m, v = np.linspace(-40.0, 40.0, 81), np.linspace(0.0, 3.0, 81)
+    z, p = link.judged(m, v)
+    np.testing.assert_array_equal(z, link.logit(m, v))
+    np.testing.assert_array_equal(p, decisive(link.proba(m, v), link.score(m, v)))
+
+
+def test_the_probit_curve_is_the_steeper_one_beyond_some_log_odds():
+    z = np.linspace(-9.0, 9.0, 3601)
+    gap = to_probit(z)
+    np.testing.assert_allclose(beyond(z), np.where(gap * z > 0.0, gap, 0.0), atol=1e-14)
+    assert np.any(beyond(z) != 0.0)
+
+
+def test_probabilities_of_both_labels_keep_their_digits():
+    low, high = np.array([-60.0, -1.0, 0.0, 50.0]), np.array([-50.0, 1.0, 0.0, 60.0])
+    least, most = of_both(low, high)
+    np.testing.assert_allclose(least, np.stack([expit(-high), expit(low)], axis=1), rtol=1e-15)
+    np.testing.assert_allclose(most, np.stack([expit(-low), expit(high)], axis=1), rtol=1e-15)
 
 
 # ----- the fitted link

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, repeat
@@ -14,6 +14,7 @@ from scipy import sparse
 from ..core.arrays import double, is_foreign, joined, part, pick, to_numpy, total
 from ..core.types import Array, Block, Rows
 
+Pick = Callable[[Any, Any], Any]  # chosen rows of an array
 PIECE = 2**20  # labels looked at in one go
 CACHE_BYTES = 2**21  # a block's columns should fit a core's share of the cache
 # unless there are many: threads that take turns at Python's lock need long calls.  A fit has so
@@ -92,18 +93,20 @@ class Blocks:
         """The same rows with a model's columns in place of its input."""
         return Blocks(rows.C, self.y, self.c, self.size, True, rows.extra, self.copies)
 
-    def take(self, rows: Array, scale: float = 1.0) -> Blocks:
-        """Chosen rows, in memory, with ``scale`` times their weight."""
+    def take(self, rows: Array, scale: float = 1.0, pick: Pick = pick) -> Blocks:
+        """Chosen rows, in memory, with ``scale`` times their weight; ``pick`` gathers them."""
         X, y, c = (pick(x, rows) for x in (self.X, self.y, self.c))
         extra, copies = (
             x if isinstance(x, float) else pick(x, rows) for x in (self.extra, self.copies)
         )
         return Blocks(X, y, scale * c, self.size, self.ready, extra, copies)
 
-    def balanced(self, most: int, rng: np.random.Generator) -> tuple[Blocks, Array]:
+    def balanced(
+        self, most: int, rng: np.random.Generator, pick: Pick = pick
+    ) -> tuple[Blocks, Array]:
         """At most so many rows, half of each label if it has them; rows that each represents."""
         rows, share = balanced_rows(self.y, most, rng)
-        some = self if self.in_memory and rows.size == self.n else self.take(rows)
+        some = self if self.in_memory and rows.size == self.n else self.take(rows, pick=pick)
         return some.on_host(), share
 
     def on_host(self) -> Blocks:
@@ -156,7 +159,7 @@ class Streamed(Blocks):
             at = slice(int(rows[0]), int(rows[-1]) + 1)
             yield Block(X, double(self.y[at]), np.ascontiguousarray(self.c[at]), k)
 
-    def take(self, rows: Array, scale: float = 1.0) -> Blocks:
+    def take(self, rows: Array, scale: float = 1.0, pick: Pick = pick) -> Blocks:
         order = np.argsort(rows, kind="stable")
         parts, start, end, sorted_rows = [], 0, 0, rows[order]
         for X, *_ in self.X.chunks():

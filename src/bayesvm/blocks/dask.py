@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import inner, joined
+from ..core.arrays import inner, joined, pick
 from ..core.types import Array, Block, Rows
 from ..inputs.sources import check_finite, is_dask, tasks
 from .arrays import (
     Blocks,
+    Pick,
     balanced_ranks,
     nth,
 )
@@ -74,13 +75,15 @@ class DaskBlocks(Blocks):
         X = joined([b.X for b in found])
         return Blocks(X, y, scale * c, self.size, self.ready, extra)
 
-    def take(self, rows: Array, scale: float = 1.0) -> Blocks:
+    def take(self, rows: Array, scale: float = 1.0, pick: Pick = pick) -> Blocks:
         """Chosen rows, in ascending order, brought here."""
         lengths = np.array(self.X.lengths)
         cuts = _cuts(rows, np.cumsum(lengths), lengths)
         return self._gather([rows[a:b] - first for a, b, first in cuts], scale)
 
-    def balanced(self, most: int, rng: np.random.Generator) -> tuple[Blocks, Array]:
+    def balanced(
+        self, most: int, rng: np.random.Generator, pick: Pick = pick
+    ) -> tuple[Blocks, Array]:
         """The rows that :meth:`Blocks.balanced` takes, found on the workers."""
         from dask.base import compute
 

@@ -8,44 +8,49 @@ from .jit import compiled
 from .passes import SMALL, exponential, multiplied
 
 Array = Any
-__all__ = ["SMALL", "column_sums", "largest", "totals", "whitened"]
+READ = 2**16  # entries that are read again from cache
+__all__ = ["READ", "SMALL", "column_sums", "whitened"]
 
 
 @compiled()
-def largest(X: Array, most: Array) -> None:
-    """Largest size of the entries of each column; those that are missing are not counted."""
-    for i in range(X.shape[0]):
-        for j in range(X.shape[1]):
-            x = abs(X[i, j])
-            most[j] = x if x > most[j] else most[j]
+def column_sums(
+    X: Array, c: Array, step: int, most: Array, mean: Array, square: Array, own: Array
+) -> float:
+    """Largest size of the entries of each column, its mean and sum of squared deviations.
 
-
-@compiled()
-def totals(X: Array, out: Array) -> None:
-    """Add the sum of each column to ``out``."""
-    for i in range(X.shape[0]):
-        for j in range(X.shape[1]):
-            out[j] += X[i, j]
-
-
-@compiled()
-def column_sums(X: Array, c: Array, n: float, mean: Array, shift: Array, square: Array) -> None:
-    """Mean of each column, its rounding error, and the sum of squared deviations.
-
-    Rows have weights ``c``, of sum ``n``.
+    Rows have weights ``c``, whose sum is returned.  They are read ``step`` at a time, so that those
+    which are read again are in cache; ``own`` is room for two numbers a column.
     """
-    for i in range(X.shape[0]):
+    n = 0.0
+    for first in range(0, X.shape[0], step):
+        last = min(first + step, X.shape[0])
+        part = 0.0
+        for i in range(first, last):
+            part += c[i]
+        own[:] = 0.0
+        center, shift = own[0], own[1]
+        for i in range(first, last):
+            for j in range(X.shape[1]):
+                x = abs(X[i, j])
+                most[j] = x if x > most[j] else most[j]
+                center[j] += c[i] * X[i, j]
+        if part == 0.0:
+            continue
+        center /= part
+        for i in range(first, last):
+            for j in range(X.shape[1]):
+                shift[j] += c[i] * (X[i, j] - center[j])
+        shift /= part  # rounding error of the centre
+        for i in range(first, last):
+            for j in range(X.shape[1]):
+                gap = (X[i, j] - center[j]) - shift[j]
+                square[j] += c[i] * (gap * gap)
+        n += part
         for j in range(X.shape[1]):
-            mean[j] += c[i] * X[i, j]
-    mean /= n
-    for i in range(X.shape[0]):
-        for j in range(X.shape[1]):
-            shift[j] += c[i] * (X[i, j] - mean[j])
-    shift /= n
-    for i in range(X.shape[0]):
-        for j in range(X.shape[1]):
-            gap = (X[i, j] - mean[j]) - shift[j]
-            square[j] += c[i] * (gap * gap)
+            gap = (center[j] + shift[j]) - mean[j]
+            mean[j] += gap * (part / n)
+            square[j] += gap * gap * (part * (1.0 - part / n))
+    return n
 
 
 @compiled(fastmath={"contract", "reassoc", "nsz"})

@@ -17,6 +17,7 @@ from .jit import blas, compiled
 Array = Any
 PIECE_BYTES = 2**19  # of the columns of a piece,
 FEWEST, MOST = 1024, 4096  # and its rows
+FEW = 16  # columns of the root of a covariance up to which products are dot products
 SMALL = 48  # columns up to which the full product is quicker than the triangular one
 
 strmm, dtrmm = blas("strmm", 11), blas("dtrmm", 11)
@@ -33,6 +34,10 @@ PER_LOG2, LOG2_HIGH, LOG2_LOW = (
 )
 E0, E1, E2, E3, E4, E5, E6, E7, E8, E9, E10, E11, E12, E13 = (
     1.0 / math.factorial(k) for k in range(14)
+)
+# artanh(t) / t in powers of t^2, to 1e-17 for t up to a third
+L1, L2, L3, L4, L5, L6, L7, L8, L9, L10, L11, L12, L13, L14, L15, L16 = (
+    1.0 / (2 * k + 1) for k in range(1, 17)
 )
 # (1 + 2x) exp(x^2) erfc(x) in powers of (x - 3.75) / (x + 3.75), to 4e-15 for all x >= 0: the
 # interpolation at Chebyshev's points (the variable is that of Shepherd & Laframboise 1981)
@@ -61,6 +66,17 @@ def exponential(x: Any) -> Any:
     p = (((((E13 * r + E12) * r + E11) * r + E10) * r + E9) * r + E8) * r + E7
     p = ((((((p * r + E6) * r + E5) * r + E4) * r + E3) * r + E2) * r + E1) * r + E0
     return p * power_of_two(n)
+
+
+@compiled(inline="always")
+def log_of_sum(e: Any) -> Any:
+    """log(1 + e) for e from zero to one: the series of 2 artanh(t), t = e / (2 + e)."""
+    t = e / (2.0 + e)
+    r = t * t  # at most 1 / 9
+    p = ((((L16 * r + L15) * r + L14) * r + L13) * r + L12) * r + L11
+    p = (((((p * r + L10) * r + L9) * r + L8) * r + L7) * r + L6) * r + L5
+    p = (((((p * r + L4) * r + L3) * r + L2) * r + L1) * r) + 1.0
+    return 2.0 * t * p
 
 
 @compiled(inline="always")
@@ -97,6 +113,28 @@ def hinge_average(
         g[i] *= y[i]
 
 
+@compiled()
+def logistic_average(y: Array, m: Array, v: Array, w: Array, g: Array, b: Array) -> None:
+    """The same for the logistic likelihood by a series, right for small variances of f.
+
+    It is that of :mod:`bayesvm.likelihoods.logistic`.
+    """
+    for i in range(y.shape[0]):
+        z = y[i] * m[i]
+        e = exponential(-abs(z))
+        s = 1.0 / (1.0 + e)
+        wrong = e * s if z > 0.0 else s
+        q, p = e * s * s, 0.5 * v[i]
+        b2, b3 = 0.5 * p * p, p * p * p / 6.0
+        third, fifth = 1.0 - 6.0 * q, 1.0 + q * (120.0 * q - 30.0)
+        w[i] = q * (
+            1.0 + p * third + b2 * fifth + b3 * (1.0 + q * (q * (1680.0 - 5040.0 * q) - 126.0))
+        )
+        slope = p + b2 * (1.0 - 12.0 * q) + b3 * (1.0 + q * (360.0 * q - 60.0))
+        g[i] = y[i] * (wrong - q * (2.0 * wrong - 1.0) * slope)
+        b[i] = min(z, 0.0) - log_of_sum(e) - q * (p + b2 * third + b3 * fifth)
+
+
 @compiled(fastmath={"contract", "reassoc", "nsz"})
 def means(C: Array, mean: Array, m: Array) -> None:
     """Mean of f at rows, summed in float64."""
@@ -115,6 +153,25 @@ def squares(T: Array, least: float, extra: Array, v: Array) -> None:
         for j in range(T.shape[1]):
             s += T[i, j] * T[i, j]
         v[i] = s
+    for i in range(extra.shape[0]):
+        v[i] += extra[i]
+
+
+@compiled(fastmath={"contract", "reassoc", "nsz"})
+def few_squares(C: Array, F: Array, least: float, extra: Array, v: Array) -> None:
+    """The same from the rows of F, which are few and a multiple of four."""
+    for i in range(C.shape[0]):
+        total = least
+        for k in range(0, F.shape[0], 4):
+            r = s = t = u = 0.0
+            for j in range(C.shape[1]):
+                x = C[i, j]
+                r += x * F[k, j]
+                s += x * F[k + 1, j]
+                t += x * F[k + 2, j]
+                u += x * F[k + 3, j]
+            total += (r * r + s * s) + (t * t + u * u)
+        v[i] = total
     for i in range(extra.shape[0]):
         v[i] += extra[i]
 
@@ -163,14 +220,16 @@ def sandwich(
 
 @compiled()
 def visit(
-    C: Array, y: Array, c: Array, extra: Array, mean: Array, F: Array, triangular: bool,
+    C: Array, y: Array, c: Array, extra: Array, mean: Array, F: Array, few: Array, triangular: bool,
     least: float, mixture: Any, rest: float, rows: Array, P: Array, T: Array, A: Array, part: Array,
-    S: Array, J: Array, g: Array, sizes: Array, units: Array,
-) -> float:  # fmt: skip
-    """Add the sums of a piece of rows to S, J and g; its bound.
+    S: Array, J: Array, g: Array, ends: Array, sizes: Array, units: Array,
+) -> None:  # fmt: skip
+    """Add the sums of a piece of rows to S, J and g.
 
     S is of precisions, J of squared slopes with the row left out, at least ``rest`` of whose
-    variance others leave; either is left out if it has no entries.
+    variance others leave; either is left out if it has no entries.  The covariance of theta is F F'
+    or, of small rank, ``few' few``.  ``ends`` are sums of bounds and of precisions times variances,
+    and the largest variance.
     """
     n = C.shape[0]
     m, v, w, slope, b = rows[0, :n], rows[1, :n], rows[2, :n], rows[3, :n], rows[4, :n]
@@ -183,17 +242,24 @@ def visit(
             multiplied(C, F, triangular, T[:n], sizes, units)
         squares(T[:n], least, extra, v)
     else:
-        squares(C[:, :0], least, extra, v)
-    offset, k, q = mixture
-    hinge_average(offset, k, q, y, m, v, w, slope, b)
-    bound = 0.0
+        few_squares(C, few, least, extra, v)
+    most = bound = used = 0.0
+    for i in range(n):
+        most = max(most, v[i])
+    offset, k, q, narrow = mixture
+    if most <= narrow:
+        logistic_average(y, m, v, w, slope, b)
+    else:
+        hinge_average(offset, k, q, y, m, v, w, slope, b)
     for i in range(n):
         bound += c[i] * b[i]
         # b becomes the weight in J, w that in S
         b[i] = slope[i] / max(1.0 - min(c[i], 1.0) * w[i] * v[i], rest)
         b[i] *= c[i] * b[i]
         w[i] *= c[i]
+        used += w[i] * v[i]
         slope[i] *= c[i]
+    ends[0], ends[1], ends[2] = ends[0] + bound, ends[1] + used, max(ends[2], most)
     for i in range(n):
         for j in range(C.shape[1]):
             g[j] += C[i, j] * slope[i]
@@ -201,10 +267,9 @@ def visit(
         sandwich(C, w, A[:n], part, S, sizes, units)
     if J.shape[0]:
         sandwich(C, b, A[:n], part, J, sizes, units)
-    return bound
 
 
-@compiled()
+@compiled(fastmath={"contract", "reassoc", "nsz"})
 def standardised(X: Array, center: Array, factor: Array, first: int, C: Array) -> float:
     """Write ones and scaled columns of X to C; the sum of the squares of the latter."""
     size = 0.0
@@ -219,25 +284,23 @@ def standardised(X: Array, center: Array, factor: Array, first: int, C: Array) -
 
 
 @compiled()
-def pass_held(X: Array, y: Array, c: Array, extra: Array, step: int, *how: Any) -> float:
+def pass_held(X: Array, y: Array, c: Array, extra: Array, step: int, *how: Any) -> None:
     """Sums over rows whose columns are X; see :func:`visit`."""
-    bound = 0.0
     for i in range(0, X.shape[0], step):
         to = min(i + step, X.shape[0])
-        bound += visit(X[i:to], y[i:to], c[i:to], extra[i:to], *how)
-    return bound
+        visit(X[i:to], y[i:to], c[i:to], extra[i:to], *how)
 
 
 @compiled()
 def pass_scaled(
     X: Array, center: Array, factor: Array, first: int, C: Array,
     y: Array, c: Array, extra: Array, step: int, *how: Any,
-) -> tuple[float, float]:  # fmt: skip
-    """Sums over rows whose columns are those of X on a common scale; and the size of these."""
-    bound = size = 0.0
+) -> float:  # fmt: skip
+    """Sums over rows whose columns are those of X on a common scale; the size of these."""
+    size = 0.0
     for i in range(0, X.shape[0], step):
         to = min(i + step, X.shape[0])
         part = C[: to - i]
         size += standardised(X[i:to], center, factor, first, part)
-        bound += visit(part, y[i:to], c[i:to], extra[i:to], *how)
-    return bound, size
+        visit(part, y[i:to], c[i:to], extra[i:to], *how)
+    return size

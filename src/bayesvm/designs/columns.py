@@ -237,15 +237,12 @@ class Spread:
 def _fast_spread(block: Block) -> Spread:
     """The same by compiled loops, where entries are numbers of ordinary size."""
     X, fast = plain(arrays.inner(block.X)), loops("columns")
-    c = np.ascontiguousarray(block.c, dtype=float)
-    n = float(c.sum())
-    if X is not None and fast is not None and n > 0:
-        most, mean, shift, square = np.zeros((4, X.shape[1]))
-        fast.largest(X, most)
-        if not _powers_of(most).any():
-            fast.column_sums(X, c, n, mean, shift, square)
-            if not np.isnan(square).any():
-                return Spread(n, mean + shift, square, np.zeros(X.shape[1], dtype=int))
+    if X is not None and fast is not None:
+        most, mean, square, *own = np.zeros((5, X.shape[1]))
+        c, step = np.ascontiguousarray(block.c, dtype=float), max(1, fast.READ // X.shape[1])
+        n = fast.column_sums(X, c, step, most, mean, square, np.array(own))
+        if n > 0 and not (_powers_of(most).any() or np.isnan(square).any()):
+            return Spread(n, mean, square, np.zeros(X.shape[1], dtype=int))
     return _spread(block)
 
 

@@ -14,6 +14,11 @@ from ..core.types import Block
 from ..inputs.parameters import check_parameters, is_among
 
 
+def slices(n: int, size: int) -> list[slice]:
+    """Slices of n rows, ``size`` each but the last."""
+    return [slice(i, min(i + size, n)) for i in range(0, n, size)]
+
+
 @dataclass(frozen=True)
 class Serial:
     """Process blocks in order, on the calling thread.
@@ -43,6 +48,14 @@ class Serial:
     def sum(self, fn: Callable[[Block], Any], blocks: Iterable[Block]) -> Any:
         """Sum of the results."""
         return reduce(add, self.collect(fn, blocks))
+
+    def over(self, fn: Callable[[slice], Any], n: int, size: int) -> list[Any]:
+        """Results for slices of n rows on the host, ``size`` each, in their order."""
+        return [fn(at) for at in slices(n, size)]
+
+    def pick(self, x: Any, rows: Any) -> Any:
+        """Chosen rows."""
+        return arrays.pick(x, rows)
 
     def check(self) -> None:
         """Refuse fields without a meaning, and engines that cannot run here."""

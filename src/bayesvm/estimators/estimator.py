@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..blocks.lazy import lazily
 from ..core.arrays import is_symbolic
-from ..core.types import Array
+from ..core.types import Array, Engine
+from ..engines import Serial, Threads
 from ..inference import Gibbs
 from ..inputs import reading
 from ..inputs.encoding import Encoding
@@ -128,6 +129,14 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
                     f"predicts such tables, in memory or of Dask, not {type(X).__name__}."
                 )
         return X, self._read_y(y, X) if reset or y is not None else None
+
+    @property
+    def _reader(self) -> Engine:
+        """The engine that reads rows in memory: threads, unless one thread is to do it all."""
+        if isinstance(self.engine, Threads):
+            return self.engine
+        alone = type(self.engine) is Serial or is_among(self.engine, ("serial",))
+        return Serial() if alone else Threads(self.n_jobs)
 
     @staticmethod
     def _read_y(y: Any, X: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from numbers import Integral
-from typing import Any, TypedDict
+from typing import Any, Self, TypedDict
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -16,7 +16,7 @@ from ..core.random import stream
 from ..core.tree import leaves
 from ..designs import Table
 from ..engines import Serial
-from ..engines.threads import Threads, blas_threads
+from ..engines.threads import Threads, blas_threads, kept_threads
 from ..files.checkpoint import Checkpoint, opened, seed_in
 from ..files.fingerprint import fingerprint
 from ..inference import Gibbs
@@ -53,8 +53,8 @@ def generator(seed: Any) -> np.random.Generator:
 class Run(Reporter):
     """One fit of an estimator while it runs.
 
-    Used as a context manager it shows progress; after a callback has returned ``True`` it is
-    ``stopped``, and every later part of the fit ends at once.
+    Used as a context manager it shows progress and keeps the threads of the engine; after a
+    callback has returned ``True`` it is ``stopped``, and every later part of the fit ends at once.
 
     Parameters
     ----------
@@ -72,6 +72,15 @@ class Run(Reporter):
             # the seed of the fit that began the checkpoint: its draws are then the same
             held = seed_in(self.path)
             self.seed = generator(self.seed).integers(2**31 - 1) if held is None else held
+
+    def __enter__(self) -> Self:
+        self.threads = kept_threads()
+        self.threads.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self.threads.__exit__(*error)
 
     @property
     def report(self) -> Run:
@@ -142,10 +151,10 @@ class Run(Reporter):
                 machine, own = fit_machine(one, *how, **options)
                 machines.append(machine)
                 held.append(own)
-        moments = Moments.of(held)
-        if moments is None and not problem.model.is_latent:  # each class has chosen other rows
-            places = codes.compute() if is_dask(codes) else arrays.to_numpy(codes)
-            moments = moments_of_classes(machines, problem, places)
+            moments = Moments.of(held)
+            if moments is None and not problem.model.is_latent:  # each class has chosen other rows
+                places = codes.compute() if is_dask(codes) else arrays.to_numpy(codes)
+                moments = moments_of_classes(machines, problem, places)
         return machines, moments
 
     def fit_numbers(

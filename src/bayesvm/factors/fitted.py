@@ -19,7 +19,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import ndtri
 
 from ..core.types import Array, Design, Rows
-from ..machines.calibration import Link, decisive
+from ..machines.calibration import Link
 from ..machines.machine import Machine
 from .kernel import JITTER, Collapsed, KernelDraw, KernelFactors, KernelState, collapse
 from .loadings import Drawn, Loadings, project
@@ -471,13 +471,11 @@ class KernelMachine:
         tails: tuple[float, float],
         rows: Rows | None = None,
         moments: Pair | None = None,
+        centre: Array | None = None,
     ) -> Array:
         """Log odds at lower end, median and upper end of f, ``(3, n)``."""
         f = self.quantiles(X, (tails[0], 0.5, tails[1]), moments=moments)
         return self.link.logit(f, np.zeros_like(f))
-
-    def proba(self, m: Array, v: Array) -> Array:
-        return decisive(self.link.proba(m, v), self.link.score(m, v))
 
 
 # ---------------------------------------------------------------------------------------------

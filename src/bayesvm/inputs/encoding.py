@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..compiled import loops, pays, plain
-from ..core.types import Array
+from ..core.types import Array, Engine
 from .levels import absent
 from .parameters import warn
 
 FLAGGED = 0.01  # share of missing cells from which on a column of numbers has an indicator of them
 MOST_LEVELS = 100  # of a column, the most frequent; rarer ones are coded as unknown ones are
 NEARLY_ALL = 0.9  # share of rows with a text of their own from which on it names rows
+SUMMED = 2**19  # entries that a thread adds up in one go: their bytes fit a core's cache
 SAMPLE = 200  # levels that are looked at for numbers and dates
 A_NUMBER = re.compile(
     r"[-+(]?[$€£¥]? ?(?!0\d)\d[\d.,' ]*(e[-+]?\d+)?( ?[^\W\d_]{1,3}| ?[%€$£¥°])?\)?"
@@ -109,11 +109,13 @@ class Encoding:
         weights: Array | None,
         names: Sequence[str],
         kept: Sequence[int] | None = (),
+        totals: Array | None = None,
     ) -> Encoding:
         """Levels and means of training rows.
 
         ``numbers`` are the columns of numbers, ``cells`` those of categories by position.  Missing
         cells of the columns of numbers ``kept`` stay missing; of all of them if it is ``None``.
+        ``totals`` are the weighted sums of ``numbers``, if no cell is missing.
         """
         count = numbers.shape[1] + len(cells)
         categories = tuple(
@@ -123,7 +125,7 @@ class Encoding:
             return cls(count, categories)
         plain = [j for j in range(count) if j not in cells]
         fill, flagged = np.full(count, np.nan), []
-        means, share, gone = _means(numbers, weights)
+        means, share, gone = _means(numbers, weights, totals)
         fill[plain] = means
         seen: set[bytes] = set()
         for k in np.flatnonzero((share >= FLAGGED) & (share < 1.0)):
@@ -210,11 +212,16 @@ class Encoding:
         """Names of the groups of columns made."""
         return [str(given[j]) if width else f"{given[j]}_missing" for j, _, width in self._layout]
 
-    def codes(self, numbers: Any, cells: dict[int, Array], names: Sequence[str]) -> Any:
-        """Columns of numbers of rows, which are given as in :meth:`learn`."""
+    def codes(
+        self, numbers: Any, cells: dict[int, Array], names: Sequence[str], complete: bool = False
+    ) -> Any:
+        """Columns of numbers of rows, which are given as in :meth:`learn`.
+
+        If they are ``complete`` no cell is missing.
+        """
         if sparse.issparse(numbers):
             return numbers
-        incomplete = self.fill is not None and has_missing(numbers)
+        incomplete = not complete and self.fill is not None and bool(np.isnan(numbers).any())
         if self.is_plain and not incomplete:
             return numbers
         plain = [j for j in range(self.count) if j not in cells]
@@ -285,38 +292,41 @@ def _order(level: Any) -> Any:
     return (isinstance(level, str), level)
 
 
-def _means(numbers: Array, weights: Array | None) -> tuple[Array, Array, Array]:
+def _means(
+    numbers: Array, weights: Array | None, totals: Array | None
+) -> tuple[Array, Array, Array]:
     """Means of the cells that are not missing, zero where all are; shares and places of others."""
     n = numbers.shape[0]
-    means = _average(numbers, weights, n if weights is None else weights.sum())
-    if not np.isnan(means).any():  # no cell is missing
-        return means, np.zeros(numbers.shape[1]), np.zeros((n, 0), dtype=bool)
-    gone = np.isnan(numbers)
+    if totals is not None:
+        mass = n if weights is None else weights.sum()
+        return totals / mass, np.zeros(totals.size), np.zeros((n, 0), dtype=bool)
     weights = np.ones(n) if weights is None else weights
+    gone = np.isnan(numbers)
     mass = weights @ ~gone
     means = _average(np.where(gone, 0.0, numbers), weights, np.where(mass > 0, mass, 1.0))
     return means, 1.0 - mass / weights.sum(), gone & (weights > 0)[:, None]
 
 
-def has_missing(numbers: Array) -> bool:
-    """Whether some cell is NaN; none is infinite."""
+def finite_totals(numbers: Any, engine: Engine, weights: Array | None = None) -> Array | None:
+    """Sums of dense columns, if these are finite: then no cell is missing or infinite."""
+    if sparse.issparse(numbers) or not numbers.size:
+        return None
+
+    def total(at: slice) -> Array:
+        x = numbers[at].astype(float, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if weights is None:
+                return np.asarray(np.einsum("ij->j", x))
+            return np.asarray(np.einsum("i,ij->j", weights[at], x))
+
+    parts = engine.over(total, numbers.shape[0], max(1, SUMMED // numbers.shape[1]))
+    found: Array = parts[0] if len(parts) == 1 else np.sum(parts, axis=0)
+    return found if np.all(np.isfinite(found)) else None
+
+
+def _average(numbers: Array, weights: Array, mass: Any) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isnan(numbers.sum())) and bool(np.isnan(numbers).any())
-
-
-def _totals(numbers: Array) -> Array:
-    rows = plain(numbers)
-    if rows is None or not pays(*numbers.shape):
-        return np.asarray(numbers.sum(axis=0, dtype=float))
-    out = np.zeros(numbers.shape[1])
-    loops("columns").totals(rows, out)
-    return out
-
-
-def _average(numbers: Array, weights: Array | None, mass: Any) -> Array:
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = _totals(numbers) if weights is None else weights @ numbers
+        total = weights @ numbers
         if not np.all(np.isfinite(total)):  # each share is finite where the sum is not
-            share = 1.0 / mass if weights is None else weights[:, None] / mass
-            return np.asarray((numbers * share).sum(axis=0, dtype=float))
+            return np.asarray((numbers * (weights[:, None] / mass)).sum(axis=0, dtype=float))
     return np.asarray(total / mass, dtype=float)

@@ -179,6 +179,11 @@ def encode(y: Any, X: Any = None) -> tuple[Any, Any]:
         return _encode_dask(y)
     if y is None:
         return _encode_chunks(X)
+    if y.dtype.kind in "iubf" and y.size:  # two classes are found without sorting
+        low, high = y.min(), y.max()
+        others = y != low
+        if np.all((y == high) | ~others):
+            return np.unique(np.array([low, high], dtype=y.dtype)), others.astype(np.int8)
     if y.dtype.kind in "iub" and y.dtype != np.uint64 and y.size:
         low = int(y.min())
         if int(y.max()) - low < NEAR:
@@ -255,7 +260,7 @@ def check_two_sided(y: Any, c: Array, classes: Any) -> None:
             f"a classifier needs at least two classes in y; got one class, {classes[0]}. Check "
             "that y was not filtered or encoded away."
         )
-    if not isinstance(y, np.ndarray):  # of Dask: each label occurs, and no weight is zero
+    if not isinstance(y, np.ndarray) or np.all(c > 0):  # of Dask no weight is zero
         return
     for label, mass in zip(classes, class_masses(y, c, len(classes)), strict=True):
         if not mass > 0:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_array, get_tags
+from sklearn.utils import assert_all_finite, check_array, get_tags
 from sklearn.utils.validation import validate_data
 
-from ..core.types import Array
-from .encoding import Encoding
+from ..core.types import Array, Engine
+from .encoding import Encoding, finite_totals
 from .levels import absent
 from .reading import (
     as_rows,
@@ -43,8 +43,9 @@ def read_table(estimator: Any, X: Any, reset: bool, weights: Any = None) -> Any:
             "sparse_output=False of OneHotEncoder and others (sparse_threshold=0 of "
             "ColumnTransformer)."
         )
-    if not reset and (plain := plain_numbers(estimator, X)) is not None:
-        return estimator.encoding_.codes(plain, {}, ())
+    engine = estimator._reader
+    if not reset and (plain := plain_numbers(estimator, X, engine)) is not None:
+        return estimator.encoding_.codes(plain, {}, (), complete=True)
     X, pairwise = check_table(X, reset), get_tags(estimator).input_tags.pairwise
     complete = not estimator._allows_nan or pairwise or sparse.issparse(X)
     if not reset and estimator.encoding_.fill is None:  # means of columns are not known
@@ -52,7 +53,7 @@ def read_table(estimator: Any, X: Any, reset: bool, weights: Any = None) -> Any:
     how: dict[str, Any] = {
         "accept_sparse": "csr" if estimator._accept_sparse else False,
         "dtype": FLOATS,
-        "ensure_all_finite": True if complete else "allow-nan",
+        "ensure_all_finite": False,  # sums of columns tell
     }
     if not reset:
         which = [category.column for category in estimator.encoding_.categories]
@@ -69,16 +70,20 @@ def read_table(estimator: Any, X: Any, reset: bool, weights: Any = None) -> Any:
             X = check_array(X, input_name="X", **how)
         else:
             X = np.empty((len(cells[which[0]]), 0))
+        masses = row_masses(weights, X.shape[0])
+        totals = finite_totals(X, engine, masses)
+        if totals is None:
+            assert_all_finite(X, allow_nan=not complete, input_name="X")
     names = estimator._input_names()
     if not estimator._allows_nan:
         check_no_cell_missing(cells, names, estimator._of_missing_cells())
     if reset:
         kept = None if complete else estimator._kept_missing()
-        estimator.encoding_ = Encoding.learn(X, cells, row_masses(weights, X.shape[0]), names, kept)
-    return estimator.encoding_.codes(X, cells, names)
+        estimator.encoding_ = Encoding.learn(X, cells, masses, names, kept, totals)
+    return estimator.encoding_.codes(X, cells, names, complete=totals is not None)
 
 
-def plain_numbers(estimator: Any, X: Any) -> Array | None:
+def plain_numbers(estimator: Any, X: Any, engine: Engine) -> Array | None:
     """Rows of finite numbers in the columns of the fit, which need no further check.
 
     ``None`` for all others: those are checked one thing after another, which takes longer than the
@@ -98,8 +103,7 @@ def plain_numbers(estimator: Any, X: Any) -> Array | None:
         return None
     if X.ndim != 2 or X.shape[1] != estimator.n_features_in_ or not X.size or X.dtype not in FLOATS:
         return None
-    with np.errstate(over="ignore", invalid="ignore"):
-        return X if np.isfinite(X.sum()) else None
+    return None if finite_totals(X, engine) is None else X
 
 
 def row_masses(sample_weight: Any, n: int) -> Array | None:

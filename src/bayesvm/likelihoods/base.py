@@ -40,6 +40,7 @@ class HingeAverage(NamedTuple):
     offset: float
     k: Array
     q: Array
+    narrow: float = 0.0  # variance of f up to which the series of the logistic likelihood serves
 
 
 class Derivatives(NamedTuple):

@@ -107,7 +107,7 @@ class Logistic(Likelihood):
 
     def hinge_average(self) -> HingeAverage:
         r""":math:`\log p = -E(e - yf)^+` with a logistic variable *e*."""
-        return HingeAverage(0.0, PARTS, SPREADS**2)
+        return HingeAverage(0.0, PARTS, SPREADS**2, NARROW)
 
     def _tight_at_once(self, y: Array, z: Array, v: Array | float) -> Local:
         """The same on a device, where few large operations take less time than many small ones."""

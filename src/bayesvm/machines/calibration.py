@@ -7,15 +7,18 @@ itself is left out; these moments are analytic.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, log_ndtr, ndtr, ndtri
 
 from ..core import arrays
 from ..core.arrays import to_numpy
-from ..core.types import Array
+from ..core.types import Array, Engine
+from ..engines import Serial
 from ..likelihoods import Likelihood
 
 # Prior of log a, b and log kappa on the standardised scale; b is measured from the log odds of the
@@ -29,9 +32,12 @@ FEW_ROWS = 500.0  # up to so many rows; beyond, so much less
 # logistic and the probit curve: chosen on simulated sets by the coverage of probabilities.
 SHAPE = 0.5
 HUGE = 1e150  # of such deviations: squares of larger ones would overflow
-PROBIT_SLOPE = 1.7  # of the logistic curve that is nearest to the probit one
+PROBIT_SLOPE = 1.7  # of the logistic curve that is nearest to the probit one,
+BEYOND = 2.0  # whose log odds are the smaller ones up to these
 FIRST_ROWS = 5000  # rows of the first steps of a fit
+PIECE = 2**12  # rows at a time: what is computed of them stays in cache
 MAX_ITER = 100
+ALONE = Serial()
 
 
 class Link:
@@ -54,8 +60,18 @@ class Link:
         out: Array = expit(self.logit(m, v))
         return out
 
+    def judged(self, m: Array, v: Array) -> tuple[Array, Array]:
+        """Log odds, and probabilities that agree with the sign of the score."""
+        return self.logit(m, v), decisive(self.proba(m, v), self.score(m, v))
+
     def band(
-        self, f: Array, m: Array, v: Array, levels: tuple[float, ...], known: Array | float = 1.0
+        self,
+        f: Array,
+        m: Array,
+        v: Array,
+        levels: tuple[float, ...],
+        known: Array | float = 1.0,
+        centre: Array | None = None,
     ) -> Array:
         """Log odds at lower end, centre and upper end of an interval, ``(3, n)``.
 
@@ -64,8 +80,9 @@ class Link:
         the median and around the prediction, which a link that levels off makes smaller; the ends
         are the outer ones.  ``known`` is the share of ``v`` that is of coefficients.  The rest, the
         effect of a new group, is not an error of the link, and the prediction averages over it.
+        ``centre`` are the log odds at ``m`` and ``v``, if they are known.
         """
-        z, centre = self.logit(f, np.zeros_like(f)), self.logit(m, v)
+        z, centre = self.logit(f, np.zeros_like(f)), self.logit(m, v) if centre is None else centre
         sd, smaller = np.sqrt(known * self.variance(f[1], v)), self.levelled(v)
         below, above = (np.hypot(z[k] - z[1], ndtri(levels[k]) * sd) for k in (0, 2))
         share = known / smaller
@@ -116,6 +133,10 @@ class Calibrated(Link):
 
     def logit(self, m: Array, v: Array) -> Array:
         return self.a * self.score(m, v)
+
+    def judged(self, m: Array, v: Array) -> tuple[Array, Array]:
+        z = self.logit(m, v)
+        return z, decisive(expit(z), z)
 
     def levelled(self, v: Array) -> Array:
         return np.sqrt(1.0 + self.c * v)
@@ -173,6 +194,18 @@ def to_probit(z: Array) -> Array:
     return out
 
 
+def beyond(z: Array) -> Array:
+    """:func:`to_probit` where the log odds of the probit curve are the larger ones, else zero."""
+    if not isinstance(z, np.ndarray):
+        gap = to_probit(z)
+        return np.where(gap * z > 0.0, gap, 0.0)
+    out, some = np.zeros_like(z), np.abs(z) > BEYOND
+    far = z[some]
+    gap = to_probit(far)
+    out[some] = np.where(gap * far > 0.0, gap, 0.0)
+    return out
+
+
 def plain_link(probability: str, likelihood: Likelihood) -> Link | None:
     """A link that needs no fitting; ``None`` for the calibrated one."""
     if probability == "calibrated":
@@ -181,34 +214,45 @@ def plain_link(probability: str, likelihood: Likelihood) -> Link | None:
 
 
 def fit_link(
-    y: Array, m: Array, v: Array, c: Array, *, earlier: tuple[Link, float] | None = None
+    y: Array,
+    m: Array,
+    v: Array,
+    c: Array,
+    *,
+    earlier: tuple[Link, float] | None = None,
+    engine: Engine = ALONE,
 ) -> Calibrated:
     """Fit the calibrated link to moments of f at rows left out.
 
     ``earlier`` is a link fitted to rows that are no longer stored, and their weight: they count as
-    rows on either side of the mean with the probabilities that it gives.
+    rows on either side of the mean with the probabilities that it gives.  Sums over rows are by
+    the ``engine``.
     """
-    x, _, rows = posterior_mode(y, m, v, c, earlier)
-    information = _derivatives(x, rows.t, *rows.standardised(), rows.c)[2]
-    return rows.scale.link(x, np.linalg.inv(information))
+    x, _, rows = posterior_mode(y, m, v, c, earlier, engine)
+    return rows.scale.link(x, np.linalg.inv(_sums(x, rows, rows.prior_mean()).fisher))
 
 
 def posterior_mode(
-    y: Array, m: Array, v: Array, c: Array, earlier: tuple[Link, float] | None = None
+    y: Array,
+    m: Array,
+    v: Array,
+    c: Array,
+    earlier: tuple[Link, float] | None = None,
+    engine: Engine = ALONE,
 ) -> tuple[Array, float, LinkRows]:
     """Parameters of the link, the loss that they reach, and the rows to which it was fitted."""
-    scale, start = Scale.of(m, c), None
+    scale, t, start = Scale.of(m, c), targets(y, c), None
     n = y.shape[0]
     if n > FIRST_ROWS:  # most steps on a part of the rows, the last few on all
         some = slice(None, None, -(-n // FIRST_ROWS))
-        start = _minimise(targets(y, c)[some], m[some], v[some], c[some], scale, None)[0]
-    t = targets(y, c)
+        start = _minimise(LinkRows.of(t[some], m[some], v[some], c[some], scale))[0]
     if earlier is not None:
         link, weight = earlier
         old = scale.mean + scale.sd * np.linspace(-2.0, 2.0, 9), np.full(9, v.mean())
         t, c = np.concatenate([t, link.proba(*old)]), np.concatenate([c, np.full(9, weight / 9)])
         m, v = np.concatenate([m, old[0]]), np.concatenate([v, old[1]])
-    return *_minimise(t, m, v, c, scale, start), LinkRows(t, m, v, c, scale)
+    rows = LinkRows.of(t, m, v, c, scale, engine)
+    return *_minimise(rows, start), rows
 
 
 def score_link(y: Array, m: Array, v: Array, c: Array) -> tuple[Calibrated, float]:
@@ -224,7 +268,7 @@ def score_link(y: Array, m: Array, v: Array, c: Array) -> tuple[Calibrated, floa
     separable data diverges.
     """
     scale = Scale.of(m, c)
-    x, value = _minimise(targets(y, c), m, v, c, scale, None)
+    x, value = _minimise(LinkRows.of(targets(y, c), m, v, c, scale))
     return scale.link(x), value
 
 
@@ -249,17 +293,34 @@ class Scale(NamedTuple):
 
 
 class LinkRows(NamedTuple):
-    """Targets, moments of f and weights of the rows to which a link is fitted."""
+    """Targets, moments of f and weights of the rows to which a link is fitted.
+
+    The moments are on the scale on which its parameters are.
+    """
 
     t: Array
     m: Array
     v: Array
     c: Array
     scale: Scale
+    engine: Engine
 
-    def standardised(self) -> tuple[Array, Array]:
-        """The moments on the scale on which the parameters are."""
-        return (self.m - self.scale.mean) / self.scale.sd, self.v / self.scale.sd**2
+    @staticmethod
+    def of(
+        t: Array, m: Array, v: Array, c: Array, scale: Scale, engine: Engine = ALONE
+    ) -> LinkRows:
+        return LinkRows(t, (m - scale.mean) / scale.sd, v / scale.sd**2, c, scale, engine)
+
+    def sums(self, of: Callable[[Array, Array, Array, Array], tuple[Any, ...]]) -> list[Any]:
+        """Sums over rows: ``of`` targets, moments and weights of some gives theirs."""
+
+        def visit(at: slice) -> tuple[Any, ...]:
+            with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be far too long
+                return of(self.t[at], self.m[at], self.v[at], self.c[at])
+
+        n = int(self.t.shape[0])
+        parts = self.engine.over(visit, n, n if arrays.is_foreign(self.t) else PIECE)
+        return [to_numpy(sum(each[1:], each[0])) for each in zip(*parts, strict=True)]
 
     def prior_mean(self) -> Array:
         """The mean of the prior of the parameters; that of b is the log odds of the targets."""
@@ -281,76 +342,98 @@ def targets(y: Array, c: Array) -> Array:
     return arrays.double(y > 0) * (high - low) + low
 
 
-def _minimise(
-    t: Array, m: Array, v: Array, c: Array, scale: Scale, start: Array | None
-) -> tuple[Array, float]:
-    """Parameters (log a, b, log kappa) of least loss for targets ``t``, and the loss."""
-    rows = LinkRows(t, m, v, c, scale)
-    (m, v), prior, xp = rows.standardised(), rows.prior_mean(), arrays.of(m)
+class Sums(NamedTuple):
+    """Loss of a link with parameters (log a, b, log kappa), and its derivatives in these."""
 
-    def loss(x: Array) -> float:
-        with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be far too long
-            a = float(np.exp(x[0]))
-            z = (a * m + float(x[1])) / xp.sqrt(1.0 + float(np.exp(x[2])) * a * a * v)
-            fit = -float(c @ log_score(z, t))
-        return fit + 0.5 * float(PRIOR_PRECISION @ (x - prior) ** 2)
+    loss: float
+    slope: Array
+    hessian: Array
+    fisher: Array  # the expected Hessian
 
-    x = prior.copy() if start is None else start.copy()
-    value = loss(x)
+
+def _sums(x: Array, rows: LinkRows, prior: Array) -> Sums:
+    """The log loss minus the log prior, at x, and its derivatives."""
+    loss, slope, bend, fisher = rows.sums(partial(_summed, x))
+    gap, P = x - prior, np.diag(PRIOR_PRECISION)
+    loss = float(loss) + 0.5 * float(gap @ P @ gap)
+    return Sums(loss, slope + P @ gap, fisher + bend + P, fisher + P)
+
+
+def _minimise(rows: LinkRows, start: Array | None = None) -> tuple[Array, float]:
+    """Parameters (log a, b, log kappa) of least loss, and the loss."""
+    prior = rows.prior_mean()
+    x = prior if start is None else start
+    now = _sums(x, rows, prior)
     for _ in range(MAX_ITER):
-        slope, curvature, fisher = _derivatives(x, t, m, v, c)
-        slope = slope + PRIOR_PRECISION * (x - prior)
-        step = np.linalg.solve(curvature if np.linalg.eigvalsh(curvature)[0] > 0 else fisher, slope)
+        bend = now.hessian if np.linalg.eigvalsh(now.hessian)[0] > 0 else now.fisher
+        step = np.linalg.solve(bend, now.slope)
         step *= min(1.0, 2.0 / np.max(np.abs(step), initial=1e-300))
-        new = loss(x - step)
+        new = _sums(x - step, rows, prior)
         # gains below the rounding of the loss cannot be seen in it: trust the step there
-        while float(step @ slope) > 1e-12 * (1.0 + abs(value)) and not new <= value:
+        while float(step @ now.slope) > 1e-12 * (1.0 + abs(now.loss)) and not new.loss <= now.loss:
             step *= 0.5
-            new = loss(x - step)
-        x, value = x - step, new
+            new = _sums(x - step, rows, prior)
+        x, now = x - step, new
         if np.max(np.abs(step)) < 1e-10:
             break
-    return x, value
+    return x, now.loss
 
 
-def log_score(z: Array, t: Array) -> Array:
-    """Log score of log odds z for target probabilities t: the log of p, or of 1 - p."""
+def scored(z: Array, t: Array) -> tuple[Array, Array, Array]:
+    """Probabilities p, p (1 - p), and log scores for target probabilities t, from log odds z."""
     xp = arrays.of(z)
-    out: Array = t * z - xp.clip(z, 0.0, None) - xp.log1p(xp.exp(-xp.abs(z)))
-    return out
+    e = xp.exp(-xp.abs(z))
+    s = 1.0 / (1.0 + e)
+    small = e * s
+    return xp.where(z > 0, s, small), small * s, t * z - xp.clip(z, 0.0, None) - xp.log1p(e)
 
 
-def _derivatives(x: Array, t: Array, m: Array, v: Array, c: Array) -> tuple[Array, Array, Array]:
-    """Gradient of the log loss; its Hessian and expected Hessian with the prior's added."""
+def _summed(x: Array, t: Array, m: Array, v: Array, c: Array) -> tuple[Any, ...]:
+    """Log loss of rows, its gradient, and its Hessian less the expected one, which is last."""
     a, xp = float(np.exp(x[0])), arrays.of(m)
-    q = 1.0 + float(np.exp(x[2])) * a * a * v
-    r = 1.0 - 1.0 / q
-    part, inverse = a * m / xp.sqrt(q), 1.0 / xp.sqrt(q)
+    q = 1.0 / (1.0 + float(np.exp(x[2])) * a * a * v)
+    r, inverse = 1.0 - q, xp.sqrt(q)
+    part = a * m * inverse
     z = part + float(x[1]) * inverse
-    D = xp.stack([part - z * r, inverse, -0.5 * z * r])  # of z in log a, b, log kappa
-    p = arrays.expit(z)
+    zr = z * r
+    D = xp.stack([part - zr, inverse, -0.5 * zr])  # of z in log a, b, log kappa
+    p, w, score = scored(z, t)
     e = c * (p - t)
-    fisher = to_numpy((D * (c * p * (1.0 - p))) @ D.T) + np.diag(PRIOR_PRECISION)
-    er, turn = e * r, float(e @ (z * r / q))
-    by = to_numpy(D @ er)  # of log a, b, log kappa
+    eq = e * q
+    turn = float(eq @ zr)
+    by = to_numpy(D @ (e - eq))  # of log a, b, log kappa
     bend = np.empty((3, 3))  # sums of e times the second derivatives of z
-    bend[0, 0] = float(e @ (part / q)) - by[0] - 2.0 * turn
+    bend[0, 0] = float(eq @ part) - by[0] - 2.0 * turn
     bend[0, 1] = bend[1, 0] = -by[1]
     bend[0, 2] = bend[2, 0] = -0.5 * by[0] - turn
     bend[1, 1] = 0.0
     bend[1, 2] = bend[2, 1] = -0.5 * by[1]
     bend[2, 2] = -0.5 * (by[2] + turn)
-    return to_numpy(D @ e), fisher + bend, fisher
+    return -(c @ score), D @ e, bend, (D * (c * w)) @ D.T
 
 
 def enclosing(odds: Array, low: Array, middle: Array, high: Array) -> tuple[Array, Array]:
-    """Ends of an interval of a probability that has the averaged probability inside.
+    """Ends of an interval of log odds that has those of the averaged probability inside.
 
-    All are log odds: ``odds`` averages over f; the others are lower end, median and upper end of
-    the distribution of f.  As far as averaging moves the median, it moves the end on that side.
+    ``odds`` averages over f; the others are lower end, median and upper end of the distribution of
+    f.  As far as averaging moves the median, it moves the end on that side.
     """
     moved = odds - middle
-    return expit(low + np.minimum(moved, 0.0)), expit(high + np.maximum(moved, 0.0))
+    return low + np.minimum(moved, 0.0), high + np.maximum(moved, 0.0)
+
+
+def of_both(low: Array, high: Array) -> tuple[Array, Array]:
+    """Least and largest probabilities of two labels, ``(n, 2)``, from log odds of the second."""
+    (a, b), (c, d) = _sides(low), _sides(high)
+    return np.stack([c, b], axis=1), np.stack([a, d], axis=1)
+
+
+def _sides(z: Array) -> tuple[Array, Array]:
+    """Probabilities of either label, with all digits of both."""
+    e = np.exp(-np.abs(z))
+    large = 1.0 / (1.0 + e)
+    small, up = e * large, z > 0
+    return np.where(up, small, large), np.where(up, large, small)
 
 
 def decisive(p: Array, score: Array) -> Array:

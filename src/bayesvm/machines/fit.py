@@ -11,7 +11,7 @@ from scipy.special import expit, ndtri
 
 from ..core.arrays import logsumexp
 from ..core.types import Array, Rows
-from .calibration import decisive, enclosing
+from .calibration import decisive, enclosing, of_both
 from .classes import ClassLink, Separate, class_bands, class_odds, normalised
 from .extrapolation import Extrapolation
 from .leave_one_out import Moments
@@ -28,6 +28,7 @@ class At(NamedTuple):
     columns: list[Rows | None]
     m: Array
     v: Array
+    z: Array | None = None  # log odds of two classes by the link
 
     def each(self) -> Iterator[tuple[Rows | None, tuple[Array, Array]]]:
         """Columns and moments of each machine."""
@@ -222,24 +223,20 @@ class Fit:
         link: Any = self.machines[0].link
         score: Array = link.score(m[:, 0], v[:, 0])
         near = self._near(v)
-        return np.where(near, score, self._logit(m, v) / getattr(link, "a", 1.0))
+        return np.where(near, score, self._judged(m, v)[1] / getattr(link, "a", 1.0))
 
     def proba(self, m: Array, v: Array) -> Array:
         """Class probabilities from moments of f, ``(n, classes)``."""
         if not self.is_binary:
             return normalised(self._logs(m, v))
-        p = self.machines[0].proba(m[:, 0], v[:, 0])
-        near = self._near(v)
-        if not np.all(near):
-            z = self._logit(m, v)
-            p = np.where(near, p, decisive(expit(z), z))
+        p = self._judged(m, v)[2]
         return np.stack([1.0 - p, p], axis=1)
 
     def odds(self, m: Array, v: Array) -> Array:
         """Log odds of each class against the others, ``(n, classes)``."""
         if not self.is_binary:
             return class_odds(self._logs(m, v))
-        logit = self._logit(m, v)[:, None]
+        logit = self._judged(m, v)[1][:, None]
         return np.hstack([-logit, logit])
 
     def _near(self, v: Array) -> Array:
@@ -248,13 +245,15 @@ class Fit:
             return np.ones_like(v[:, 0], dtype=bool)
         return self.far.weight(v) == 1.0
 
-    def _logit(self, m: Array, v: Array) -> Array:
-        """Log odds of the second of two classes, ``(n,)``."""
-        z = self.machines[0].link.logit(m[:, 0], v[:, 0])
-        if self.far is None:
-            return z
-        logs = self.far.mixed(np.stack([np.zeros_like(z), z], axis=1), v)
-        return np.where(self._near(v), z, logs[:, 1] - logs[:, 0])
+    def _judged(self, m: Array, v: Array) -> tuple[Array, Array, Array]:
+        """Log odds of the second of two classes by the link, and beyond; its probabilities."""
+        link, near = self.machines[0].link, self._near(v)
+        plain, p = link.judged(m[:, 0], v[:, 0])
+        if self.far is None or np.all(near):
+            return plain, plain, p
+        logs = self.far.mixed(np.stack([np.zeros_like(plain), plain], axis=1), v)
+        z = np.where(near, plain, logs[:, 1] - logs[:, 0])
+        return plain, z, np.where(near, p, decisive(expit(z), z))
 
     def _logs(self, m: Array, v: Array) -> Array:
         """Logs of the probabilities of more than two classes, up to a constant."""
@@ -271,9 +270,15 @@ class Fit:
         They have the probabilities inside.
         """
         at = self.at(X) if at is None else at
-        p, odds = self.proba(at.m, at.v), self.odds(at.m, at.v)
-        low, high = enclosing(odds, *self.bands(X, tails, at))
-        return np.minimum(low, p), np.maximum(high, p)
+        if not self.is_binary:
+            p, odds = self.proba(at.m, at.v), self.odds(at.m, at.v)
+            low, high = enclosing(odds, *self.bands(X, tails, at))
+            return np.minimum(expit(low), p), np.maximum(expit(high), p)
+        plain, z, second = self._judged(at.m, at.v)
+        p = np.stack([1.0 - second, second], axis=1)
+        low, high = enclosing(z, *self.bands(X, tails, at._replace(z=plain))[..., 1])
+        least, most = of_both(low, high)
+        return np.minimum(least, p), np.maximum(most, p)
 
     def bands(self, X: Any, tails: tuple[float, float], at: At | None = None) -> Array:
         """Log odds of all classes at lower end, median and upper end of f, ``(3, n, classes)``.
@@ -283,7 +288,7 @@ class Fit:
         """
         levels, at = (tails[0], 0.5, tails[1]), self.at(X) if at is None else at
         if self.is_binary:
-            logit = self.machines[0].band(X, tails, *next(at.each()))
+            logit = self.machines[0].band(X, tails, *next(at.each()), at.z)
             return np.stack([-logit[::-1], logit], axis=2)
         if not (self.is_joint and self.machines[0].draws is not None):
             each = zip(self.machines, at.each(), strict=True)

@@ -37,7 +37,7 @@ from ..likelihoods.tight import Tight
 from ..model.latent import predict_rows, rows_with_entries
 from ..model.model import Model, Problem
 from ..model.passes import latent_variance
-from .calibration import Calibrated, Link, ProbitLink, decisive, fit_link, masses, plain_link
+from .calibration import Calibrated, Link, ProbitLink, fit_link, masses, plain_link
 from .clusters import clustered
 from .diagnostics import indicator_r_hat, r_hat
 from .leave_one_out import Held, Moments
@@ -154,10 +154,12 @@ class Machine:
         tails: tuple[float, float],
         rows: Rows | None = None,
         moments: tuple[Array, Array] | None = None,
+        centre: Array | None = None,
     ) -> Array:
         """Log odds at lower end, centre and upper end of an interval, ``(3, n)``.
 
         By the data's width the centre is the prediction and the link's own uncertainty is added.
+        Moments of f, and the log odds there by the link, may be given.
         """
         levels, rows = (tails[0], 0.5, tails[1]), self.columns(X) if rows is None else rows
         m, v = self.moments(X, rows) if moments is None else moments
@@ -165,7 +167,7 @@ class Machine:
         if self.width is None:
             return self.link.logit(f, np.zeros_like(f))
         known = 1.0 - self.absent(X) / np.maximum(v, 1e-300)
-        return self.link.band(f, m, v, levels, np.clip(known, 0.0, 1.0))
+        return self.link.band(f, m, v, levels, np.clip(known, 0.0, 1.0), centre)
 
     def predictors(self, X: Any, thetas: Array, rng: np.random.Generator) -> Array:
         """f at new rows for draws of the coefficients, with all else drawn: ``(draws, n)``."""
@@ -206,9 +208,6 @@ class Machine:
         else:
             m, v = self.reported_moments(X, None, moments)
         return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
-
-    def proba(self, m: Array, v: Array) -> Array:
-        return decisive(self.link.proba(m, v), self.link.score(m, v))
 
     def entries(self, X: Any, k: int) -> tuple[Array, Array]:
         """Columns of term ``k`` at new rows, with latent entries filled in, and their variances."""
@@ -339,7 +338,7 @@ def fit_machine(
     link = None if fitted else plain_link(probability, likelihood)
     if link is None:
         rows = map(problem.engine.place, _with_new_groups(machine, some, held))
-        link = (fit_skewed if curved else fit_link)(*rows)
+        link = (fit_skewed if curved else fit_link)(*rows, engine=problem.engine)
     wide = None
     if width == "data":
         known = machine.posterior, machine.state.priors

@@ -77,7 +77,7 @@ def tuned(problem: Problem, start: State | None = None) -> tuple[Problem, State 
     is_wide = problem.model.width >= WIDE
     is_tall = not is_wide and problem.n >= THIN_ROWS and not problem.model.likelihood.is_kinked
     if (is_wide or is_tall) and is_sound(some):
-        some = replace(some, single=is_wide)
+        some = replace(some, single=True)
         folded = is_tall and problem.blocks.in_memory and problem.model.folds
         problem = replace(problem, single=True, folded=folded)
     try:
@@ -111,7 +111,8 @@ class Search:
         self.some, self.rng = some, np.random.default_rng(0)
         self.is_far = masses(some.blocks.y, some.blocks.c).min() > MANY_ROWS * some.model.width
         open_ = replaced(some.with_likelihood(guide), lambda _: Ridge())
-        first = guided(open_) if some.single else ROUGH.fit(open_, self.rng).state
+        self.is_wide = some.single and some.model.width >= WIDE
+        first = guided(open_) if self.is_wide else ROUGH.fit(open_, self.rng).state
         pairs = zip(some.model.terms, first.priors, strict=True)
         self.first = [s.variance for t, s in pairs if t.prior.is_open]
         # where fits ended, and the sums over rows there; that of the guide was another bound's
@@ -135,7 +136,7 @@ class Search:
     def fit(self, one: Problem, t: float) -> GaussianPosterior:
         """The posterior of a problem with the penalty of ``t``."""
         (coef, sums), priors = self.near(one.model, t), one.model.init()
-        if one.single and not one.model.likelihood.is_kinked:
+        if self.is_wide and not one.model.likelihood.is_kinked:
             self.ends[t] = approach(one, coef, priors, STEADY, near=sums is not None)
             return GaussianPosterior(self.ends[t][0])
         found = JUDGED.fit(one, self.rng, State(coef, priors))

@@ -15,15 +15,16 @@ from scipy.optimize import minimize
 from scipy.special import log_expit, ndtri
 
 from ..core import arrays
-from ..core.arrays import to_numpy
-from ..core.types import Array
+from ..core.types import Array, Engine
 from .calibration import (
+    ALONE,
     PRIOR_PRECISION,
     Calibrated,
     Link,
     LinkRows,
-    log_score,
+    beyond,
     posterior_mode,
+    scored,
     to_probit,
 )
 
@@ -33,13 +34,16 @@ CURVE_SD = np.array([0.5, 0.3])
 # A constant probability is chosen if its loss is lower by so many nats: with fewer than about a
 # hundred rows it cannot be.
 USELESS = 3.0
+CURVE = [0, 1, 3, 4]  # of the five numbers, those that count without variance
 INSIDE = 1e-3  # share of an interval, in log odds, that is beyond the prediction at least
-LARGE = 700.0  # exponents beyond would overflow
+LARGE = 350.0  # exponents beyond would overflow when they are squared
 # Chosen on simulated sets by the coverage of probabilities: standard deviation for the shape of the
 # curve, as a share of the distance to the probit one, and the share of all variances that counts.
 FAR = 0.6
 COUNTED = 0.85
 HEAVIER = 3.0  # prior standard deviation of such shares, for heavier tails; chosen likewise
+ENOUGH = 1e-7  # nats that the next step to the least loss would gain: 0.0004 standard deviations
+LEFT = 0.1  # share of the gain of a step that the next one may gain
 FLAT = np.array([-6.0, 0.0, 0.0])  # prior standard deviations of its parameters from their means
 
 
@@ -95,7 +99,13 @@ class Skewed(Calibrated):
         return _derivatives(own, own + x[1], 1.0 + self.c * v, x[3], x[4]).each
 
     def band(
-        self, f: Array, m: Array, v: Array, levels: tuple[float, ...], known: Array | float = 1.0
+        self,
+        f: Array,
+        m: Array,
+        v: Array,
+        levels: tuple[float, ...],
+        known: Array | float = 1.0,
+        centre: Array | None = None,
     ) -> Array:
         """Log odds at lower end, centre and upper end of an interval, ``(3, n)``.
 
@@ -105,34 +115,35 @@ class Skewed(Calibrated):
         much heavier as left-out rows allow.
         """
         if self.spread is None:
-            return super().band(f, m, v, levels, known)
-        x, centre, cov, shape = self.spread
-        a, middle = np.exp(x[0]), self.logit(m, v)
-        own = a * (f[1] - centre)
-        z, D = _derivatives(own, own + x[1], np.ones_like(own), x[3], x[4])
-        each, gap = cov @ D, to_probit(z)
-        gap = np.where(gap * z > 0.0, gap, 0.0)
+            return super().band(f, m, v, levels, known, centre)
+        x, at, cov, shape = self.spread
+        x, cov = x[CURVE], cov[np.ix_(CURVE, CURVE)]
+        a, middle = np.exp(x[0]), self.logit(m, v) if centre is None else centre
+        own = a * (f[1] - at)
+        z, D = _curve(own, own + x[1], x[2], x[3])
+        each, gap = cov @ D, beyond(z)
+        square = np.einsum("ij,ij->j", D, each)
         ends = []
         for k, outer in ((0, np.minimum), (2, np.maximum)):
-            sd = (f[k] - f[1]) / ndtri(levels[k])
+            far = ndtri(levels[k])
+            sd = (f[k] - f[1]) / far
             turn = a * D[1] * sd
-            steps = np.sqrt(COUNTED) * ndtri(levels[k]) / np.sqrt(turn**2 + np.sum(D * each, 0))
-            log_a, b, _, skew, tail = x[:, None] + steps * each
-            s = np.exp(log_a) * (f[1] + steps * turn * sd - centre) + b
-            far = stretched(bent(s, skew), tail) - z
-            far = np.hypot(outer(far, 0.0), FAR * ndtri(levels[k]) * outer(gap, 0.0))
-            far = np.copysign(far, steps)
-            end = np.where(z * steps < 0.0, _heavier(z + far, -shape), z + far)
-            ends.append(outer(end, middle + INSIDE * far))
+            steps = np.sqrt(COUNTED) * far / np.sqrt(turn * turn + square)
+            log_a, b, skew, tail = (number + steps * by for number, by in zip(x, each, strict=True))
+            s = np.exp(log_a) * (f[1] + steps * turn * sd - at) + b
+            moved = outer(stretched(bent(s, skew), tail) - z, 0.0)
+            bound = (FAR * far) * outer(gap, 0.0)
+            out = np.sign(far) * np.sqrt(moved * moved + bound * bound)
+            end = z + out
+            if shape != 0.0:
+                end = np.where(z * far < 0.0, _heavier(end, -shape), end)
+            ends.append(outer(end, middle + INSIDE * out))
         return np.stack([ends[0], middle, ends[1]])
 
 
 def _heavier(z: Array, share: float) -> Array:
     """Log odds with tails heavier by a share of the distance to the probit curve."""
-    if share == 0.0:
-        return z
-    gap = to_probit(z)
-    out: Array = z / np.where(gap * z > 0.0, 1.0 + share * gap / np.where(z == 0.0, 1.0, z), 1.0)
+    out: Array = z / (1.0 + share * beyond(z) / np.where(z == 0.0, 1.0, z))
     return out
 
 
@@ -149,18 +160,13 @@ def bent(s: Array, skew: Array | float) -> Array:
     return out
 
 
-def rise_of(s: Array, skew: float) -> Array:
-    """Derivative of :func:`bent` in s."""
-    even, odd = halves(skew)
-    out: Array = arrays.functions(s).tanh(0.5 * s) * odd + even
-    return out
-
-
-def turn_of(s: Array, skew: float) -> Array:
-    """Derivative of :func:`bent` in the skewness."""
-    even, odd = halves(skew)
-    out: Array = s * odd + log_cosh(s) * (2.0 * even)
-    return out
+def _bent_slopes(s: Array, skew: float, root: Any) -> tuple[Array, Array, Array]:
+    """:func:`bent` over a root, and its derivatives in s and in the skewness."""
+    (even, odd), curve = halves(skew), log_cosh(s)
+    rise = arrays.functions(s).tanh(0.5 * s) * odd + even
+    parts = s * even + curve * (2.0 * odd), rise, s * odd + curve * (2.0 * even)
+    r, rise, turn = (part / root for part in parts)
+    return r, rise, turn
 
 
 def stretched(r: Array, tail: Array | float) -> Array:
@@ -179,11 +185,12 @@ def arsinh(r: Array) -> Array:
     return out
 
 
-def tail_slopes(r: Array, tail: float) -> tuple[Array, Array]:
-    """Derivatives of :func:`stretched` in r and in the tail."""
+def _stretched_slopes(r: Array, tail: float) -> tuple[Array, Array, Array]:
+    """:func:`stretched`, and its derivatives in r and in the tail."""
     xp, far, power = arrays.functions(r), arsinh(r), float(np.exp(tail))
-    last = power * xp.cosh(xp.clip(power * far, -LARGE, LARGE))
-    return last / xp.hypot(1.0 + 0.0 * r, r), last * far
+    long = xp.clip(power * far, -LARGE, LARGE)
+    last = power * xp.cosh(long)
+    return xp.sinh(long), last / xp.cosh(far), last * far
 
 
 def log_cosh(s: Array) -> Array:
@@ -195,7 +202,13 @@ def log_cosh(s: Array) -> Array:
 
 
 def fit_skewed(
-    y: Array, m: Array, v: Array, c: Array, *, earlier: tuple[Link, float] | None = None
+    y: Array,
+    m: Array,
+    v: Array,
+    c: Array,
+    *,
+    earlier: tuple[Link, float] | None = None,
+    engine: Engine = ALONE,
 ) -> Calibrated:
     r"""Fit the skewed link to moments of f at rows left out.
 
@@ -203,29 +216,55 @@ def fit_skewed(
     :math:`\tau \sim N(0, 0.3^2)`, and the search starts where that ends.  If a constant has a loss
     that is lower by three nats, f tells nothing of the labels: the slope is then almost zero.
     """
-    x, value, rows = posterior_mode(y, m, v, c, earlier)
+    x, value, rows = posterior_mode(y, m, v, c, earlier, engine)
     prior, precision = rows.prior_mean(), np.append(PRIOR_PRECISION, CURVE_SD**-2)
-    centre = np.append(prior, [0.0, 0.0])
+    centre, start = np.append(prior, [0.0, 0.0]), np.append(x, [0.0, 0.0])
     flat = prior + FLAT / np.sqrt(PRIOR_PRECISION)
     up, down = float(log_expit(flat[1])), float(log_expit(-flat[1]))
     constant = -float(rows.c @ (rows.t * up + (1.0 - rows.t) * down))
     if constant < value - USELESS:
-        plain = rows.scale.link(flat)
-        known = _spread(np.append(x, [0.0, 0.0]), rows, centre, precision)
+        plain, known = rows.scale.link(flat), _spread(start, rows, centre, precision)
         return Skewed(plain.a, plain.b, plain.c, plain.centre, spread=known)
-    reach = 6.0 / np.sqrt(precision)
-    found = minimize(
-        loss_of,
-        np.append(x, [0.0, 0.0]),
-        (rows, centre, precision),
-        method="L-BFGS-B",
-        jac=True,
-        bounds=list(zip(centre - reach, centre + reach, strict=True)),
-        options={"ftol": 1e-13, "gtol": 1e-8},
-    ).x
+    found = _least(start, rows, centre, precision)
     plain, known = rows.scale.link(found[:3]), _spread(found, rows, centre, precision)
     skew, tail = map(float, found[3:])
     return Skewed(plain.a, plain.b, plain.c, plain.centre, None, skew, tail, known)
+
+
+def _least(x: Array, rows: LinkRows, centre: Array, precision: Array) -> Array:
+    """Where the loss is least.
+
+    By steps with the expected Hessian from x, as long as they leave little of what they gain; if
+    the model is far from the rows that Hessian is too, and it only scales the numbers.
+    """
+    reach, value, last = 6.0 / np.sqrt(precision), np.inf, np.inf
+    new, start, unit = x, x, np.ones_like(x)
+    while np.all(np.abs(new - centre) < reach):
+        loss, slope, fisher = loss_of(new, rows, centre, precision)
+        if not loss <= value:
+            break
+        start, value, unit = new, loss, 1.0 / np.sqrt(np.diag(fisher))
+        step = np.linalg.solve(fisher, slope)
+        gain = 0.5 * float(step @ slope)
+        if gain < ENOUGH:
+            return new
+        if not gain < LEFT * last:
+            break
+        new, last = new - step, gain
+
+    def scaled(u: Array) -> tuple[float, Array]:
+        loss, slope, _ = loss_of(centre + u * unit, rows, centre, precision)
+        return loss, slope * unit
+
+    found = minimize(
+        scaled,
+        (start - centre) / unit,
+        method="L-BFGS-B",
+        jac=True,
+        bounds=list(zip(-reach / unit, reach / unit, strict=True)),
+        options={"ftol": 1e-13, "gtol": 1e-4},
+    )
+    return np.asarray(centre + found.x * unit)
 
 
 def _spread(x: Array, rows: LinkRows, centre: Array, precision: Array) -> Spread:
@@ -234,15 +273,19 @@ def _spread(x: Array, rows: LinkRows, centre: Array, precision: Array) -> Spread
     The covariance is that of the numbers with other rows of the same kind, and the prior pulls them
     by as much as their posterior second moments around its mean say.
     """
-    z, D = _slopes(x, *rows.standardised())
-    p, gap = arrays.expit(z), to_probit(z)
-    weight, pull = rows.c * p * (1.0 - p), np.diag(precision)
-    own = to_numpy((D * weight) @ D.T)
+
+    def visit(t: Array, m: Array, v: Array, c: Array) -> tuple[Any, ...]:
+        z, D = _slopes(x, m, v)
+        p, gap = arrays.expit(z), to_probit(z)
+        w = c * p * (1.0 - p)
+        return (D * w) @ D.T, D @ (w * gap), w @ gap**2, gap @ (c * (t - p))
+
+    # the last three are for a step of a sixth number, the share of the probit curve
+    own, both, bend, lean = rows.sums(visit)
+    pull = np.diag(precision)
     V = np.linalg.inv(own + pull)
     cov = V @ (own + pull @ (np.outer(x - centre, x - centre) + V) @ pull) @ V
-    both = to_numpy(D @ (weight * gap))  # one step of a sixth number, the share of the probit curve
-    bend = float(weight @ gap**2) - float(both @ V @ both) + HEAVIER**-2
-    share = float(gap @ (rows.c * (rows.t - p))) / bend
+    share = float(lean) / (float(bend) - float(both @ V @ both) + HEAVIER**-2)
     numbers = x - np.append(np.log(rows.scale.sd), np.zeros(4))
     return Spread(numbers, rows.scale.mean, cov, min(share, 0.0))
 
@@ -264,18 +307,34 @@ def _slopes(x: Array, m: Array, v: Array) -> Slopes:
 def _derivatives(own: Array, s: Array, q: Array, skew: float, tail: float) -> Slopes:
     """At am, measured from the centre of the rows, s = am + b and q = 1 + cv."""
     xp, part = arrays.of(q), 1.0 - 1.0 / q
-    root = xp.sqrt(q)
-    r = bent(s, skew) / root
-    steep, last = tail_slopes(r, tail)
-    rise, turn = rise_of(s, skew) / root, turn_of(s, skew) / root
+    r, rise, turn = _bent_slopes(s, skew, xp.sqrt(q))
+    z, steep, last = _stretched_slopes(r, tail)
     each = [rise * own - r * part, rise, -0.5 * r * part, turn]
-    return Slopes(stretched(r, tail), xp.stack([*(steep * x for x in each), last]))
+    return Slopes(z, xp.stack([*(steep * x for x in each), last]))
 
 
-def loss_of(x: Array, rows: LinkRows, centre: Array, precision: Array) -> tuple[float, Array]:
-    """Log loss, minus the log prior, at x = (log a, b, log kappa, delta, tau), and its gradient."""
-    t, c = rows.t, rows.c
-    z, D = _slopes(x, *rows.standardised())
-    e, gap = c * (arrays.expit(z) - t), x - centre
-    value = -float(c @ log_score(z, t))
-    return value + 0.5 * float(precision @ gap**2), to_numpy(D @ e) + precision * gap
+def _curve(own: Array, s: Array, skew: float, tail: float) -> Slopes:
+    """The same without variance, and so without the derivative in log kappa, which is zero."""
+    r, rise, turn = _bent_slopes(s, skew, 1.0)
+    z, steep, last = _stretched_slopes(r, tail)
+    rise = steep * rise
+    return Slopes(z, np.stack([rise * own, rise, steep * turn, last]))
+
+
+def loss_of(
+    x: Array, rows: LinkRows, centre: Array, precision: Array
+) -> tuple[float, Array, Array]:
+    """Log loss, minus the log prior, at x = (log a, b, log kappa, delta, tau).
+
+    Also its gradient and its expected Hessian.
+    """
+
+    def visit(t: Array, m: Array, v: Array, c: Array) -> tuple[Any, ...]:
+        z, D = _slopes(x, m, v)
+        p, w, score = scored(z, t)
+        return -(c @ score), D @ (c * (p - t)), (D * (c * w)) @ D.T
+
+    loss, slope, fisher = rows.sums(visit)
+    gap = x - centre
+    loss = float(loss) + 0.5 * float(precision @ gap**2)
+    return loss, slope + precision * gap, fisher + np.diag(precision)

@@ -13,7 +13,7 @@ from ..designs.columns import Intercept, Standardised
 from ..gaussian.covariances import FullCovariance, Point, RootCovariance
 from ..gaussian.forms import Dense
 from ..likelihoods.tight import Tight
-from .passes import LEAST_REST, Slopes
+from .passes import LEAST_REST, Pull, Slopes
 
 
 class Sums(NamedTuple):
@@ -23,6 +23,8 @@ class Sums(NamedTuple):
     J: Array
     g: Array
     bound: float
+    used: float  # sum of w v
+    most: float  # largest v
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,12 @@ class FastPass:
             return None
         return Slopes(Dense(found.S) if bent else 0.0, Dense(found.J), found.g)
 
+    def pull(self, block: Block, coef: Coef) -> Pull | None:
+        found = self.sums(block, coef, False, False)
+        return None if found is None else Pull(found.g, found.bound, found.used, found.most)
+
     def sums(self, block: Block, coef: Coef, precisions: bool, slopes: bool) -> Sums | None:
-        """Sums of precisions, of squared slopes, or of both."""
+        """Sums of precisions, of squared slopes, of both or of neither."""
         fast, likelihood = loops("passes"), self.model.likelihood
         average = likelihood.hinge_average() if isinstance(likelihood, Tight) else None
         root, least = _root(coef.cov)
@@ -61,51 +67,43 @@ class FastPass:
             return None
         K = self.model.width
         kept = np.dtype(self.model.dtype) if block.rows is None else rows.dtype
-        kind = np.dtype(np.float32) if self.single else kept
+        # products of matrices may be in float32
+        kind = np.dtype(np.float32) if self.single and (precisions or slopes) else kept
         step = min(max(fast.PIECE_BYTES // (K * kind.itemsize), fast.FEWEST), fast.MOST, len(rows))
+        few = np.zeros((0, K))
+        if root.shape[1] <= fast.FEW < K:  # by dot products, four at a time
+            few = np.zeros((-(-root.shape[1] // 4) * 4, K))
+            few[: root.shape[1]] = root.T
+            root = root[:, :0]
         triangular = root.shape[1] == K > fast.SMALL and isinstance(coef.cov, FullCovariance)
         F = np.ascontiguousarray(root, dtype=kind)
         extra = np.empty(0) if block.rows is None else block.rows.extra
         if isinstance(extra, float):
             least, extra = least + extra, np.empty(0)
         empty = np.empty((step, K), kind)
-        rounded = empty if kept != kind and not triangular else empty[:0]
-        T = (
-            empty
-            if root.shape[1] == K and rounded is not empty
-            else np.empty((step, root.shape[1]), kind)
-        )
+        rounded = empty if kept != kind and not triangular and F.shape[1] else empty[:0]
+        own = F.shape[1] == K and rounded is not empty
+        T = empty if own else np.empty((step, F.shape[1]), kind)
         S, J = (np.zeros((K, K) if wanted else (0, 0)) for wanted in (precisions, slopes))
-        g, c = np.zeros(K), np.ascontiguousarray(block.c, dtype=np.float64)
-        sizes = np.array([K, step, root.shape[1]], dtype=np.int32)
+        g, ends, c = np.zeros(K), np.zeros(3), np.ascontiguousarray(block.c, dtype=np.float64)
+        sizes = np.array([K, step, F.shape[1]], dtype=np.int32)
         how = (
-            *(
-                block.y,
-                c,
-                extra,
-                step,
-                coef.mean,
-                F,
-                triangular,
-                float(least),
-                tuple(average),
-                LEAST_REST,
-            ),
-            *(np.empty((5, step)), rounded, T, empty, np.empty((K, K), kind), S, J, g),
-            *(sizes, np.array([1.0, 0.0], dtype=kind)),
+            *(block.y, c, extra, step, coef.mean, F, few, triangular, float(least)),
+            *(tuple(average), LEAST_REST, np.empty((5, step)), rounded, T, empty),
+            *(np.empty((K, K), kind), S, J, g, ends, sizes, np.array([1.0, 0.0], dtype=kind)),
         )
         if scaled is None:
-            bound = fast.pass_held(rows, *how)
+            fast.pass_held(rows, *how)
         else:
             design, first = scaled
-            bound, size = fast.pass_scaled(
+            size = fast.pass_scaled(
                 rows, design.center, design.factor, first, np.empty((step, K), kept), *how
             )
             if not size <= design.far**2:
                 return None
         for M in (S, J):
             M += np.tril(M, -1).T
-        return Sums(S, J, g, bound)
+        return Sums(S, J, g, *ends.tolist())
 
 
 def _root(cov: Any) -> tuple[Array | None, float]:

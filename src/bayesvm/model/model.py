@@ -368,7 +368,8 @@ class Problem:
     def some(self, rows: Array) -> Problem:
         """Chosen rows, in ascending order."""
         latents = tuple(each and each.take(rows) for each in self.latents)
-        return replace(self, blocks=self._cut(self.blocks.take(rows)), latents=latents)
+        blocks = self.blocks.take(rows, pick=self.engine.pick)
+        return replace(self, blocks=self._cut(blocks), latents=latents)
 
     def thinned(self, keep: int, rng: np.random.Generator) -> Problem:
         """A random subset of ``keep`` rows: one of each of as many stretches of equal length."""
@@ -383,7 +384,7 @@ class Problem:
             moved = not self.latents and arrays.is_foreign(blocks.X)  # from a device
             return replace(self, blocks=blocks.on_host()) if moved else self, np.ones(blocks.n)
         if not self.latents:
-            blocks, share = blocks.balanced(most, rng)
+            blocks, share = blocks.balanced(most, rng, self.engine.pick)
             return replace(self, blocks=self._cut(blocks)), share
         rows, share = balanced_rows(self.blocks.y, most, rng)
         return (self if rows.size == self.n else self.some(rows)), share
@@ -426,7 +427,13 @@ class Problem:
             # no matrix is summed: blocks need not be larger than the cache
             rows = block_rows(self.model.width, sums=0, n=self.n)
             blocks = replace(blocks, size=min(blocks.size, rows))
-        sums: Pull = self.engine.sum(lambda b: pull_block(read(b), b.y, b.c, coef, lik), blocks)
+        fast = self._fast
+
+        def visit(b: Block) -> Pull:
+            found = None if fast is None else fast.pull(b, coef)
+            return pull_block(read(b), b.y, b.c, coef, lik) if found is None else found
+
+        sums: Pull = self.engine.sum(visit, blocks)
         return sums
 
     def slopes(
