@@ -305,6 +305,15 @@ def bound_of(problem: Problem, state: State) -> float:
     return float(stats.bound + model.bound(coef, priors, known))
 
 
+def summed(
+    problem: Problem, coef: Coef, curved: bool
+) -> tuple[Stats, Product | None, Product | None]:
+    """Sums over rows; where only the diagonal of S is kept, also products with S and H."""
+    if problem.form == "diagonal":
+        return problem.products(coef)
+    return problem.stats(coef, curved=curved), None, None
+
+
 def newton_mean(
     stats: Stats,
     mean: Array,
@@ -313,13 +322,28 @@ def newton_mean(
     by_S: Product | None = None,
     by_H: Product | None = None,
 ) -> Array:
-    """Newton's mean, by a share of S and the rest of H; products where only diagonals are sums."""
-    M, product = stats.H, by_H
-    if share > 0:
-        M = stats.S * share + M * (1.0 - share)
-    if share > 0 and by_S is not None and by_H is not None:
-        product = lambda x: share * by_S(x) + (1.0 - share) * by_H(x)  # noqa: E731
-    return mode(covariance(M, P, retry=False), stats.g, P, mean, product)
+    """Newton's mean, by a share of S and the rest of H.
+
+    Where only the diagonal of S is summed it preconditions, and products are multiplied with.
+    """
+    if by_S is None or by_H is None:
+        M = stats.S * share + stats.H * (1.0 - share) if share > 0 else stats.H
+        return mode(covariance(M, P, retry=False), stats.g, P, mean)
+    product = by_H if share == 0 else lambda x: share * by_S(x) + (1.0 - share) * by_H(x)
+    return mode(covariance(stats.S, P), stats.g, P, mean, product)
+
+
+def hyper_vector(model: Model, priors: States) -> Array:
+    """Unconstrained coordinates of all hyperparameters, such as logarithms of variances."""
+    return np.concatenate([prior.vector(s) for prior, s, _ in model.parts(priors)])
+
+
+def restored(model: Model, priors: States, x: Array) -> States:
+    """Undo :func:`hyper_vector`."""
+    parts = model.parts(priors)
+    ends = np.cumsum([prior.vector(s).size for prior, s, _ in parts])[:-1]
+    each = zip(parts, np.split(x, ends), strict=True)
+    return tuple(prior.restore(s, part) for (prior, s, _), part in each)
 
 
 def shift(old: Coef, new: Coef) -> float:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import accumulate, pairwise, starmap
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from ..core.arrays import joined
 from ..core.distributions import LOG_2PI
 from ..core.precision import Blocked, Precision
 from ..core.random import stream
-from ..core.types import Array, Block, Cells, Coef, Engine, Hidden, Own, Rows, Stats, Term
+from ..core.types import Array, Block, Cells, Coef, Engine, Hidden, Local, Own, Rows, Stats, Term
 from ..designs.columns import Assembled, Intercept, Standardised
 from ..gaussian.columns import Arrow, Centred, Folded
 from ..gaussian.covariances import Point
@@ -31,6 +32,7 @@ from .passes import (
     draw_block,
     expected,
     filled,
+    gather,
     group_slopes,
     moments,
     pass_block,
@@ -481,13 +483,28 @@ class Problem:
 
         return finished(self.engine.sum(visit, self.blocks))
 
-    def products(self, coef: Coef) -> tuple[Product, Product]:
-        """Multiplication by S and by H at ``coef``, without computing either matrix."""
-        read, lik = self.read, self.model.likelihood
-        found = self.engine.collect(
-            lambda b: expected(read(b), b.y, b.c, coef, lik)[2], self.blocks
-        )
-        w, h = zip(*((local.w, local.h) for local in found), strict=True)  # of each block
+    def contributions(self, m: Array, v: Array) -> tuple[Local, Array]:
+        """Likelihood contributions of all rows at given moments of f, and their gradient."""
+        read, lik, size = self.read, self.model.likelihood, self.blocks.size
+
+        def visit(b: Block) -> tuple[Local, Array]:
+            at = slice(b.number * size, b.number * size + b.y.shape[0])
+            local = lik.expected(b.y, m[at], v[at]).times(b.c)
+            return local, read(b).C.T @ local.g
+
+        locals_, slopes = zip(*self.engine.collect(visit, self.blocks), strict=True)
+        return Local(*map(np.concatenate, zip(*locals_, strict=True))), sum(slopes)
+
+    def products(self, coef: Coef) -> tuple[Stats, Product, Product]:
+        """Sums over all rows, and multiplication by S and by H without computing either matrix."""
+        read, lik, form = self.read, self.model.likelihood, self.form
+
+        def gathered(b: Block) -> tuple[Stats, Array, Array]:
+            rows = read(b)
+            local = expected(rows, b.y, b.c, coef, lik)[2]
+            return gather(rows, local, form), local.w, local.h
+
+        sums, w, h = zip(*self.engine.collect(gathered, self.blocks), strict=True)  # of each block
 
         def times(weights: tuple[Array, ...], x: Array) -> Any:
             def visit(b: Block) -> Array:
@@ -496,7 +513,7 @@ class Problem:
 
             return self.engine.sum(visit, self.blocks)
 
-        return partial(times, w), partial(times, h)
+        return reduce(add, sums), partial(times, w), partial(times, h)
 
     def predictor(self, theta: Array) -> Array:
         """f at every row."""
