@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from ..core.arrays import double, is_foreign, joined, part, pick, to_numpy, total
+from ..core.arrays import double, inner, is_foreign, joined, part, pick, to_numpy, total
 from ..core.types import Array, Block, Rows
 
 PIECE = 2**20  # labels looked at in one go
@@ -55,7 +55,7 @@ class Blocks:
         """Sparse rows are sliced once: SciPy copies a slice, and again when it is transposed."""
         if len(self) == 1:
             return [self.X]
-        if not sparse.issparse(self.X):
+        if not sparse.issparse(inner(self.X)):
             return None
         return [self.X[i : i + self.size] for i in range(0, self.n, self.size)]
 

@@ -85,7 +85,7 @@ def rows_of_blocks(engine: Any, scheme: Any, n: int, K: int, wide: int = 0) -> i
 
 def is_fast(engine: Any, blocks: Any, K: int, scheme: Any) -> bool:
     """Whether passes over rows are by compiled loops."""
-    here = not engine.on_device and not blocks.remote
+    here = not engine.on_device and not blocks.remote and not sparse.issparse(blocks.X)
     return here and isinstance(scheme, VB) and pays(blocks.n, K)
 
 

@@ -274,14 +274,16 @@ def ascend(
     accelerate: bool,
     watch: Watch,
     stage: str,
+    most: float = np.inf,
 ) -> Ascent:
     """Climb until a step gains less than ``tol`` of the bound's size and the mean has converged.
 
-    That is, no coefficient moves by more than ``shift_tol`` posterior standard deviations.
+    That is, no coefficient moves by more than ``shift_tol`` posterior standard deviations.  A step
+    may gain ``most`` nats in any case.
     """
 
     def settled(gain: float, bound: float, _: State, new: State, ahead: Any) -> bool:
-        small = gain < tol * max(1.0, abs(bound))
+        small = gain < min(tol * max(1.0, abs(bound)), most)
         return small and shift(new.coef, ahead()[0].coef) < shift_tol
 
     return climb(

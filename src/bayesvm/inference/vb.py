@@ -17,7 +17,7 @@ from ..likelihoods.tight import Tight
 from ..model.latent import start_latents, sum_latents, update_latents
 from ..model.model import Problem
 from .independent import near_top
-from .loop import Pace, State, Step, ascend, climb, newton_mean, require, shift, summed
+from .loop import LAST_STEP, Pace, State, Step, ascend, climb, newton_mean, require, shift, summed
 from .progress import Ascent, Watch, silent
 
 THIN_ROWS = 20_000  # below this a full pass is cheaper than arranging a smaller one
@@ -164,11 +164,14 @@ class VB:
             start,
             max_iter=self.max_iter,
             tol=self.tol,
-            # a step of Newton's kind near the top leaves a small share of what it moves by
-            shift_tol=(100.0 if near else 10.0) * np.sqrt(self.tol),
+            shift_tol=np.inf if near else 10.0 * np.sqrt(self.tol),
             accelerate=self.accelerate,
             watch=watch,
             stage="vb",
+            # a step that gains x moves nothing linear in theta by more than sqrt(2 x) standard
+            # deviations of the full posterior, beside which those of independent coefficients are
+            # small where columns are correlated; and it leaves a small share
+            most=0.5 * LAST_SHIFT**2 / LAST_STEP if near else np.inf,
         )
 
     def _fit_tight(

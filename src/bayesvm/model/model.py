@@ -128,13 +128,23 @@ class Model:
         plain = kinds in ([Standardised], [Intercept, Standardised])
         return plain and bool(self.terms[-1].design.is_near)
 
-    def folded(self, block: Block) -> Rows:
+    def folds_sparse(self, X: Any) -> bool:
+        """Whether that is so at sparse rows: none is so far that it would be scaled down."""
+        design, ends = self.terms[-1].design, (X.data.max(initial=0.0), X.data.min(initial=0.0))
+        near = self.folds and not design.center.any()
+        return near and bool(np.max(np.abs(ends)) * design.factor.max(initial=0.0) <= design.far)
+
+    def folded(self, X: Any) -> Rows:
+        """Columns that are not written out."""
+        design = self.terms[-1].design
+        return Rows(Folded(X, design.center, design.factor, len(self.terms) - 1))
+
+    def read_folded(self, block: Block) -> Rows:
         """Columns at a block, which are not written out where rows are plain arrays."""
         X = block.X
         if block.rows is not None or type(X) is not np.ndarray or X.dtype not in FOLDED:
             return self.held(block)
-        design = self.terms[-1].design
-        return Rows(Folded(X, design.center, design.factor, len(self.terms) - 1))
+        return self.folded(X)
 
     # ----- coefficients: each term has a prior, and the prior a state
 
@@ -294,7 +304,7 @@ class Problem:
         """
         if self.latents:
             return self.rows
-        return self.model.folded if self.folded and not self.fast else self.model.held
+        return self.model.read_folded if self.folded and not self.fast else self.model.held
 
     def rows(self, block: Block) -> Rows:
         """Columns of a block, with latent entries filled in."""
@@ -325,6 +335,9 @@ class Problem:
         if model.grouped and not blocks.in_memory:
             parts = [model.rows(b.X) for b in blocks]
             return replace(self, blocks=blocks.assembled(Rows(joined([rows.C for rows in parts]))))
+        if self.form == "diagonal" and sparse.issparse(blocks.X) and model.folds_sparse(blocks.X):
+            X = blocks.X.astype(np.float64, copy=False)
+            return replace(self, blocks=blocks.assembled(model.folded(X)))
         if sparse.issparse(blocks.X) or model.grouped:
             return replace(self, blocks=blocks.assembled(model.rows(blocks.X)))
         empty = self.engine.empty  # where the engine computes, wherever the rows are
@@ -423,7 +436,7 @@ class Problem:
         """Sums over all rows for the mean of theta alone."""
         read, lik, blocks = self.read, self.model.likelihood, self.blocks
         if self.folded:  # also where matrices are summed by compiled loops
-            read = self.model.folded
+            read = self.model.read_folded
         if blocks.in_memory and not self.engine.on_device and not blocks.remote:
             # no matrix is summed: blocks need not be larger than the cache
             rows = block_rows(self.model.width, sums=0, n=self.n)
