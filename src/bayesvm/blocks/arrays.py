@@ -19,6 +19,7 @@ CACHE_BYTES = 2**21  # a block's columns should fit a core's share of the cache
 # unless there are many: threads that take turns at Python's lock need long calls.  A fit has so
 # many blocks then, more than cores, of at most so many bytes
 PARTS, MOST_BYTES = 64, 2**24
+ENTRIES, ENTRIES_A_COLUMN = 2**21, 8  # of a block of sparse rows, at least
 
 
 def block_rows(K: int, wide: int = 0, least: int = 0, sums: int = 2, n: int = 0) -> int:
@@ -31,6 +32,15 @@ def block_rows(K: int, wide: int = 0, least: int = 0, sums: int = 2, n: int = 0)
     W = max(K, wide, 1)
     long = min(n // PARTS, MOST_BYTES // (8 * W))
     return max(CACHE_BYTES // (8 * W), sums * W, 64, least // (8 * max(K, 1)), long)
+
+
+def sparse_rows(X: Any) -> int:
+    """Rows per block of sparse rows that are only multiplied with vectors; blocks are even.
+
+    They are large enough to be worth a thread, and much larger than the sums over their rows.
+    """
+    parts = max(1, X.nnz // max(ENTRIES, ENTRIES_A_COLUMN * X.shape[1]))
+    return max(1, -(-X.shape[0] // parts))
 
 
 @dataclass(frozen=True, eq=False)
