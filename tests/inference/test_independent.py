@@ -8,7 +8,7 @@ from scipy import sparse
 from tests.problems import make_problem, simulate
 
 from bayesvm.inference import VB
-from bayesvm.inference.independent import Pairs, direction, near_top
+from bayesvm.inference.independent import Bend, direction, near_top
 from bayesvm.inference.loop import State, bound_of
 from bayesvm.inference.vb import has_start
 from bayesvm.likelihoods import Hinge, Logistic, Probit
@@ -59,6 +59,25 @@ def test_a_fit_is_that_of_plain_sweeps_in_a_few_of_them(n):
     assert (np.abs(quick.state.coef.mean - plain.state.coef.mean) < 0.01 * sd).all()
 
 
+def test_steps_that_lower_the_bound_are_followed_by_shorter_ones():
+    """Without an intercept steps of the prior's variance as computed would go back and forth."""
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((1500, 1200), density=0.02, format="csr", rng=rng)
+    f = X[:, :20] @ (3.0 * rng.standard_normal(20)) + rng.logistic(size=1500)
+    problem = make_problem(
+        X, np.where(f > 0.5, 1.0, -1.0), prior=Ridge(), likelihood=Logistic(), form="diagonal"
+    )
+    seen = []
+
+    def watch(progress, state):
+        seen.append(progress.change)
+        return False
+
+    _, reached = near_top(problem, start(problem), 1e-8, watch)
+    assert reached
+    assert len(seen) < 15
+
+
 def test_which_fits_have_such_a_start():
     """A scale for each coefficient makes several optima, between which sweeps decide."""
     assert has_start(sparse_problem())
@@ -88,23 +107,32 @@ def test_a_callback_stops_the_start():
     assert bound_of(problem, state) == pytest.approx(seen[-1].bound, rel=1e-12)
 
 
-def test_directions_know_the_curvature_of_remembered_steps():
+def test_directions_know_the_curvature_of_earlier_steps():
     """The last step and its change of slope, whatever the penalty is now; all of them in the end.
 
     After as many steps as there are dimensions, each the best along its direction, a direction
     leads to the top of a quadratic function.
     """
     X, _, _ = simulate(30, 6, 0)
-    H, s, pairs = X.T @ X, 1.0 / np.arange(1.0, 7.0), Pairs(maxlen=10)
+    H, s, bends = X.T @ X, 1.0 / np.arange(1.0, 7.0), []
     P, x = np.full(6, 0.5), np.zeros(6)
     top = np.linalg.solve(H + np.diag(P), np.ones(6))
     for _ in range(6):
         slope = np.ones(6) - H @ x - P * x
-        d = direction(slope, s, P, pairs)
+        d = direction(slope, s, bends)
         dx = d * (d @ slope) / (d @ (H @ d + P * d))
-        pairs.append((dx, H @ dx))
+        bends.append(Bend.of(dx, H @ dx, P))
         x = x + dx
     np.testing.assert_allclose(x, top, rtol=1e-8)
-    new = 3.0 * P
-    np.testing.assert_allclose(direction(H @ dx + new * dx, s, new, pairs), dx, rtol=1e-8)
-    np.testing.assert_allclose(direction(slope, s, P, Pairs()), s * slope)
+    new = [Bend.of(dx, H @ dx, 3.0 * P) for dx, *_ in bends]
+    np.testing.assert_allclose(direction(H @ dx + 3.0 * P * dx, s, new), dx, rtol=1e-8)
+    np.testing.assert_allclose(direction(slope, s, []), s * slope)
+
+
+def test_a_start_at_the_top_stays_there():
+    """No slope is left, so that there is no direction either."""
+    X = sparse.csr_array(np.vstack([np.eye(3), np.eye(3)]))
+    problem = make_problem(X, np.repeat([1.0, -1.0], 3), form="diagonal", likelihood=Logistic())
+    state, reached = near_top(problem, start(problem), 1e-8)
+    assert reached
+    np.testing.assert_array_equal(state.coef.mean, 0.0)

@@ -28,15 +28,18 @@ from ..model.model import Model, Problem, States
 from .loop import State, hyper_vector, restored
 from .progress import Progress, Watch, silent
 
+# Chosen by the number of products that fits of 5,000 to 40,000 sparse rows and 20,000 to 200,000
+# columns took, which hardly differed between neighbouring values but for a shorter memory.
 ROUNDS = 20  # of variances, hyperparameters and mean, at most
-STEPS = 4  # of the mean in a round, at most,
+STEPS = 5  # of the mean in a round, at most,
 ENOUGH = 0.03  # or until one gains less than this share of what the first did
 MEMORY = 10  # steps that are remembered, those of earlier rounds among them
 NUDGE = 0.01  # of hyperparameters, to see how updates change with them
 MOST_RATE = 0.999  # of two updates, one after the other
 LONGEST = 1.5  # change of the log of a hyperparameter in a round
-LEFT = -1.0, 0.5  # share of the way that such a step leaves, at least and at most
-LAST_RISE = 30.0  # of the bound in a round after which there is no other, in tolerances
+LEFT = -1.0, 0.8  # share of the way that such a step leaves, at least and at most
+LAST_RISE = 30.0  # of the bound in a round after which there is no other, in tolerances,
+LAST_STEP = 0.1  # if hyperparameters have moved by less
 
 Pairs = deque[tuple[Array, Array]]  # changes of the mean, and of minus the gradient over rows
 
@@ -69,13 +72,14 @@ def near_top(
     for k in range(ROUNDS):
         here, v = _placed(problem, coef)
         old, bound = bound, float(here.local.bound.sum() + model.bound(coef, priors))
-        if abs(bound - old) < LAST_RISE * tol * max(1.0, abs(bound)):
+        still = np.all(np.abs(steps.taken) < LAST_STEP)
+        if still and abs(bound - old) < LAST_RISE * tol * max(1.0, abs(bound)):
             return State(coef, priors), True
         if watch(Progress("start", k + 1, ROUNDS, bound, bound - old), State(coef, priors)):
             break
         here = _settled(problem, here, v, model.precision(priors), coef.cov.diag(), pairs)
         at = Ahead(model, problem.gram(here.local.w), here.mean, priors)
-        steps = steps.next(at.step())
+        steps = steps.next(at.step(), bound >= old)
         coef, priors = at(at.x + steps.taken)
     return (State(coef, priors) if np.all(np.isfinite(coef.mean)) else state), False
 
@@ -107,19 +111,26 @@ class Ahead:
 
 
 class Steps(NamedTuple):
-    """Steps of hyperparameters: as computed, and as taken."""
+    """Steps of hyperparameters: as computed, and as taken; and the longest that may be taken."""
 
     last: Array | None = None
     taken: Array | float = 0.0
+    longest: float = LONGEST
 
-    def next(self, step: Array) -> Steps:
-        """The next step, longer if the last one has left a share of the way, shorter if less."""
+    def next(self, step: Array, rose: bool) -> Steps:
+        """The next step, longer if the last one has left a share of the way, shorter if less.
+
+        It is much shorter after a round in which the bound fell.
+        """
         rate: Array | float = 0.0
         if self.last is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
                 rate = np.nan_to_num(1.0 - (self.last - step) / self.taken)
         whole = step / (1.0 - np.clip(rate, *LEFT))
-        return Steps(step, np.clip(whole, -LONGEST, LONGEST))
+        longest = min(2.0 * self.longest, LONGEST)
+        if not rose:
+            longest = 0.25 * float(np.max(np.abs(self.taken), initial=0.0))
+        return Steps(step, np.clip(whole, -longest, longest), longest)
 
 
 def _placed(problem: Problem, coef: Coef) -> tuple[Place, Array]:
@@ -130,12 +141,16 @@ def _placed(problem: Problem, coef: Coef) -> tuple[Place, Array]:
 
 def _settled(problem: Problem, here: Place, v: Array, P: Array, s: Array, pairs: Pairs) -> Place:
     """The mean near the top for given variances; ``pairs`` of steps are added."""
-    most = 0.0
+    most, bends = 0.0, [Bend.of(*pair, P) for pair in pairs]
     for _ in range(STEPS):
         slope = here.g - P * here.mean
-        d = direction(slope, s, P, pairs)
-        new = _along(problem, here, v, P, d, float(slope @ d))
+        d = direction(slope, s, bends)
+        rise = float(slope @ d)
+        if not rise > 0.0:
+            break
+        new = _along(problem, here, v, P, d, rise)
         pairs.append((new.mean - here.mean, here.g - new.g))
+        bends = [*bends, Bend.of(*pairs[-1], P)][-MEMORY:]
         gain, here = new.value(P) - here.value(P), new
         most = max(most, gain)
         if not gain > ENOUGH * most:
@@ -143,22 +158,32 @@ def _settled(problem: Problem, here: Place, v: Array, P: Array, s: Array, pairs:
     return here
 
 
-def direction(slope: Array, s: Array, P: Array, pairs: Pairs) -> Array:
-    """A step of the mean: an inverse curvature, ``s`` corrected by remembered steps, times a slope.
+class Bend(NamedTuple):
+    """A step of the mean, the change of minus the slope in it, and their product."""
 
-    The penalty may have changed since: its part in the curvature is added anew.
-    """
-    known = [(dx, dg + P * dx) for dx, dg in pairs]
-    bent = [(dx, dy, across) for dx, dy in known if (across := float(dx @ dy)) > 0.0]
+    dx: Array
+    dy: Array
+    across: float
+
+    @staticmethod
+    def of(dx: Array, dg: Array, P: Array) -> Bend:
+        """From the change over rows; the penalty may be another one than in that step."""
+        dy = dg + P * dx
+        return Bend(dx, dy, float(dx @ dy))
+
+
+def direction(slope: Array, s: Array, bends: list[Bend]) -> Array:
+    """A step of the mean: an inverse curvature, ``s`` corrected by earlier steps, times a slope."""
+    bends = [each for each in bends if each.across > 0.0]
     d, shares = slope.copy(), []
-    for dx, dy, across in reversed(bent):
+    for dx, dy, across in reversed(bends):
         shares.append(float(dx @ d) / across)
         d -= shares[-1] * dy
     d *= s
-    if bent:
-        dx, dy, across = bent[-1]
+    if bends:
+        _, dy, across = bends[-1]
         d *= across / float(dy @ (s * dy))
-    for (dx, dy, across), share in zip(bent, reversed(shares), strict=True):
+    for (dx, dy, across), share in zip(bends, reversed(shares), strict=True):
         d += (share - float(dy @ d) / across) * dx
     return d
 
