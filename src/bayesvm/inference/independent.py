@@ -37,7 +37,7 @@ MEMORY = 10  # steps that are remembered, those of earlier rounds among them
 NUDGE = 0.01  # of hyperparameters, to see how updates change with them
 MOST_RATE = 0.999  # of two updates, one after the other
 LONGEST = 1.5  # change of the log of a hyperparameter in a round
-LEFT = -1.0, 0.8  # share of the way that such a step leaves, at least and at most
+LEFT = -1.0, 0.5  # share of the way that such a step leaves, at least and at most
 LAST_RISE = 30.0  # of the bound in a round after which there is no other, in tolerances,
 LAST_STEP = 0.1  # if hyperparameters have moved by less
 

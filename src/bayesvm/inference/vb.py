@@ -87,7 +87,8 @@ class VB:
     tol : float, default=1e-8
         Stop when a sweep raises the bound by less than this fraction of its size and moves no
         coefficient by more than ``10 * sqrt(tol)`` posterior standard deviations.  Where
-        coefficients are independent, with one variance of the prior, the last sweep is Newton's:
+        coefficients are independent, with one variance of the prior and a smooth likelihood, the
+        last sweep is Newton's:
         it gains less than a hundred times that fraction, and less than 0.005.
     bound : {"auto", "augmented", "tight"}, default="auto"
         The bound to climb.  ``"auto"`` is tight for kernel machines, for linear ones whose penalty
@@ -157,6 +158,7 @@ class VB:
         start = State(model.start(), model.init()) if start is None else start
         if self.accelerate and has_start(problem):
             start, near = near_top(problem, start, self.tol, watch)
+            near = near and not model.likelihood.is_kinked  # where a step leaves more of its gain
         if model.is_latent and not start.latents:
             start = start._replace(latents=start_latents(problem))
         how = (self.accelerate, curved or near, frozen, near)
