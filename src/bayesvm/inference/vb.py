@@ -88,8 +88,8 @@ class VB:
         Stop when a sweep raises the bound by less than this fraction of its size and moves no
         coefficient by more than ``10 * sqrt(tol)`` posterior standard deviations.  Where
         coefficients are independent, with one variance of the prior and a smooth likelihood, the
-        last sweep is Newton's:
-        it gains less than a hundred times that fraction, and less than 0.005.
+        last sweep is Newton's: it gains less than a hundred times that fraction, and less than
+        0.005.
     bound : {"auto", "augmented", "tight"}, default="auto"
         The bound to climb.  ``"auto"`` is tight for kernel machines, for linear ones whose penalty
         is chosen before the fit and, if the likelihood is normalised, for models with groups; it
