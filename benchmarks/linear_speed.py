@@ -33,7 +33,7 @@ from bayesvm.model import model as passes
 from problems import Problem
 from scale_problem import held_out, simulate
 
-COUNTED = ("stats", "pull", "slopes", "gram", "products")
+COUNTED = ("stats", "pull", "slopes", "gram", "products", "contributions", "moments", "predictor")
 
 
 def independent(n: int, p: int) -> tuple[Any, ...]:

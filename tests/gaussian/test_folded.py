@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from tests.problems import frozen
 
-from bayesvm.gaussian.columns import Folded
+from bayesvm.gaussian.columns import Folded, squared
 from bayesvm.gaussian.covariances import FullCovariance, RootCovariance
 from bayesvm.gaussian.forms import finished, sandwich
 
@@ -52,3 +53,17 @@ def test_in_float32_few_digits_are_lost():
     assert np.max(np.abs(found - exact) / np.outer(own, own)) < 1e-4
     full = FullCovariance(np.linalg.cholesky(C.T @ C))
     np.testing.assert_allclose(full.quad(folded), full.quad(C), rtol=1e-3)
+
+
+@pytest.mark.parametrize("ones", [0, 1])
+def test_sparse_rows_are_neither_copied_nor_centred(ones):
+    thin = sparse.csr_array(np.where(np.abs(X - CENTRE) * FACTOR < 1.0, 0.0, X))
+    folded = Folded(thin, np.zeros(P), FACTOR, ones)
+    C, x = np.hstack([np.ones((N, ones)), thin.toarray() * FACTOR]), RNG.standard_normal(P + ones)
+    np.testing.assert_allclose(folded.toarray(), C, atol=1e-13)
+    np.testing.assert_allclose(folded @ x, C @ x, atol=1e-11)
+    np.testing.assert_allclose(folded.T @ W, C.T @ W, atol=1e-10)
+    np.testing.assert_allclose(squared(folded) @ x, C**2 @ x, atol=1e-9)
+    np.testing.assert_allclose(sandwich(folded, W, "diagonal").d, W @ C**2, rtol=1e-12)
+    assert squared(folded) is squared(folded)
+    np.testing.assert_allclose(folded[90:200].toarray(), C[90:200], atol=1e-13)

@@ -61,7 +61,9 @@ def test_questions_to_all_rows(engine):
     np.testing.assert_allclose(m, ONES @ COEF.mean, rtol=1e-13, atol=1e-14)
     np.testing.assert_allclose(v, np.diag(ONES @ np.linalg.inv(L @ L.T) @ ONES.T), rtol=1e-12)
     x = np.arange(5.0)
-    by_S, by_H = p.products(COEF)
+    sums, by_S, by_H = p.products(COEF)
+    np.testing.assert_array_equal(sums.S.M, p.stats(COEF).S.M)
+    np.testing.assert_array_equal(sums.g, p.stats(COEF).g)
     np.testing.assert_allclose(by_S(x), p.stats(COEF).S @ x, rtol=1e-12)
     h = WEIGHTS * Hinge().expected(Y, m, v).h
     np.testing.assert_allclose(by_H(x), ONES.T @ (h * (ONES @ x)), rtol=1e-12)

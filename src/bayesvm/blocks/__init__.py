@@ -2,7 +2,7 @@
 
 from ..inputs.readers import from_iterable, from_memmap, from_parquet
 from ..inputs.sources import Source
-from .arrays import Blocks, Streamed, balanced_rows, block_rows, rows_of_all_classes
+from .arrays import Blocks, Streamed, balanced_rows, block_rows, rows_of_all_classes, sparse_rows
 from .cut import cut
 from .dask import DaskBlocks
 
@@ -18,4 +18,5 @@ __all__ = [
     "from_memmap",
     "from_parquet",
     "rows_of_all_classes",
+    "sparse_rows",
 ]

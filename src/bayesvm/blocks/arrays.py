@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from ..core.arrays import double, is_foreign, joined, part, pick, to_numpy, total
+from ..core.arrays import double, inner, is_foreign, joined, part, pick, to_numpy, total
 from ..core.types import Array, Block, Rows
 
 Pick = Callable[[Any, Any], Any]  # chosen rows of an array
@@ -20,6 +20,7 @@ CACHE_BYTES = 2**21  # a block's columns should fit a core's share of the cache
 # unless there are many: threads that take turns at Python's lock need long calls.  A fit has so
 # many blocks then, more than cores, of at most so many bytes
 PARTS, MOST_BYTES = 64, 2**24
+ENTRIES, ENTRIES_A_COLUMN = 2**21, 8  # of a block of sparse rows, at least
 
 
 def block_rows(K: int, wide: int = 0, least: int = 0, sums: int = 2, n: int = 0) -> int:
@@ -32,6 +33,15 @@ def block_rows(K: int, wide: int = 0, least: int = 0, sums: int = 2, n: int = 0)
     W = max(K, wide, 1)
     long = min(n // PARTS, MOST_BYTES // (8 * W))
     return max(CACHE_BYTES // (8 * W), sums * W, 64, least // (8 * max(K, 1)), long)
+
+
+def sparse_rows(X: Any) -> int:
+    """Rows per block of sparse rows that are only multiplied with vectors; blocks are even.
+
+    They are large enough to be worth a thread, and much larger than the sums over their rows.
+    """
+    parts = max(1, X.nnz // max(ENTRIES, ENTRIES_A_COLUMN * X.shape[1]))
+    return max(1, -(-X.shape[0] // parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +66,7 @@ class Blocks:
         """Sparse rows are sliced once: SciPy copies a slice, and again when it is transposed."""
         if len(self) == 1:
             return [self.X]
-        if not sparse.issparse(self.X):
+        if not sparse.issparse(inner(self.X)):
             return None
         return [self.X[i : i + self.size] for i in range(0, self.n, self.size)]
 

@@ -19,6 +19,7 @@ RAW_FAR = 2.0**330  # and where columns are as given: squares, and sums of them,
 MOST_CENTRES = 8.0  # standard deviations from zero, and
 MOST_SCALE = 1e9  # size of columns that may be squared as they are
 MANY_ENTRIES = 2**16  # of a block, from which on fewer products are worth another rounding
+LEAST_SPREAD = 1e-4  # share of squares around zero that are left around the mean: 12 digits of them
 SAFE = 300  # exponents of two whose squares, and sums of these, neither overflow nor vanish
 
 
@@ -256,11 +257,11 @@ def _spread(block: Block) -> Spread:
             found = _plain_spread(arrays.double(X), c, n)
         if found is not None:
             return found
+    if n > 0 and sparse.issparse(X):
+        return _sparse_spread(X, c, n)
     power = _powers(X)
     if n == 0:
         return Spread(0.0, np.zeros(X.shape[1]), np.zeros(X.shape[1]), power)
-    if sparse.issparse(X):
-        return Spread(n, *_sparse_sums(X, c, n, power), power)
     if power.any():  # in two steps: one factor could overflow
         half, X = -(power // 2), arrays.double(X)
         for factor in (np.ldexp(1.0, half), np.ldexp(1.0, -power - half)):
@@ -293,13 +294,43 @@ def _plain_spread(X: Array, c: Array, n: float) -> Spread | None:
     gap = X - mean
     equal = bool(np.all(c == c[0]))
     square = c[0] * np.einsum("ij,ij->j", gap, gap) if equal else c @ (gap * gap)
-    low, high = np.ldexp(1.0, -2 * SAFE), np.ldexp(1.0, 2 * SAFE)
-    if not np.all((square > low) & (square < high)):
+    if not np.all(_is_safe(square)):
         return None
     shift = c @ gap / n  # rounding error of the first mean
     return Spread(
         n, mean + shift, np.maximum(square - n * shift**2, 0.0), np.zeros(X.shape[1], dtype=int)
     )
+
+
+def _is_safe(square: Array) -> Array:
+    """Whether sums of squares have neither overflowed nor lost small parts."""
+    out: Array = (square > np.ldexp(1.0, -2 * SAFE)) & (square < np.ldexp(1.0, 2 * SAFE))
+    return out
+
+
+def _sparse_spread(X: Any, c: Array, n: float) -> Spread:
+    """Moments of sparse columns, by products with vectors where these keep their digits.
+
+    That is, where zeros and entries differ enough that the mean is a small part of the squares.
+    """
+    data = arrays.double(X.data)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = _by_columns(X, data, c) / n
+        whole = _by_columns(X, data * data, c)
+        square = whole - n * mean**2
+        good = _is_safe(whole) & (square > LEAST_SPREAD * whole)
+    power, some = np.zeros(X.shape[1], dtype=int), np.flatnonzero(~good)
+    if some.size:
+        few = X[:, some]
+        power[some] = _powers(few)
+        mean[some], square[some] = _sparse_sums(few, c, n, power[some])
+    return Spread(n, mean, square, power)
+
+
+def _by_columns(X: Any, values: Array, c: Array) -> Array:
+    """Sums over rows of values in place of the entries of a sparse array, each times its row's."""
+    out: Array = type(X)((values, X.indices, X.indptr), shape=X.shape).T @ c
+    return out
 
 
 def _sparse_sums(X: Any, c: Array, n: float, power: Array) -> tuple[Array, Array]:
@@ -355,8 +386,7 @@ class Present:
 
 def _present(block: Block) -> Present:
     X, c = arrays.inner(block.X), np.asarray(block.c)
-    each = np.repeat(c, np.diff(X.indptr)) * (X.data != 0)
-    return Present(float(c.sum()), np.bincount(X.indices, each, X.shape[1]))
+    return Present(float(c.sum()), _by_columns(X, arrays.double(X.data != 0), c))
 
 
 def column_moments(blocks: Any, engine: Engine) -> tuple[Array, Array, Array]:
@@ -364,7 +394,8 @@ def column_moments(blocks: Any, engine: Engine) -> tuple[Array, Array, Array]:
 
     A column is constant if its spread is rounding error of its level, or has underflowed.
     """
-    many = not blocks.remote and pays(blocks.n, blocks.width)
+    dense = not blocks.remote and not sparse.issparse(blocks.X)
+    many = dense and pays(blocks.n, blocks.width)
     mean, sd = engine.sum(_fast_spread if many else _spread, blocks).moments()
     return mean, sd, (sd <= 1e-12 * np.abs(mean)) | (sd < np.finfo(float).tiny)
 
@@ -384,8 +415,10 @@ def fit_columns(
     """
     if not standardize:
         return Standardised(np.zeros(blocks.width), np.ones(blocks.width), RAW_FAR)
-    mean, sd, constant = column_moments(blocks, engine)
     is_sparse = sparse.issparse(blocks.X)
+    if is_sparse:  # slices would be copies
+        blocks = replace(blocks, size=max(blocks.n, 1))
+    mean, sd, constant = column_moments(blocks, engine)
     if is_sparse:
         sd = sd / np.sqrt(engine.sum(_present, blocks).share)
     scale = np.where(constant, np.where(np.abs(mean) > FAR, np.abs(mean), 1.0), sd)

@@ -73,7 +73,8 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
     def _keep(self, fit: Fit, data: Training | None = None) -> Self:
         """Keep what a fit to data has found; warn if it has not converged or predicts nothing."""
         self.fit_ = fit
-        if text := fit.unfinished(type(self).__name__, self._names()):
+        names = () if fit.converged else self._names()
+        if text := fit.unfinished(type(self).__name__, names):
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
         elif data is not None and not fit.stopped:
             columns = not self.__sklearn_tags__().input_tags.pairwise

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..blocks import block_rows, cut
+from ..blocks import block_rows, cut, sparse_rows
 from ..compiled import pays
 from ..core.arrays import inner
 from ..core.precision import Blocked, flat
@@ -38,7 +38,9 @@ def choose_engine(value: Any, X: Any, K: int, n_jobs: int | None) -> Any:
         return Gpu.of(X)
     if isinstance(X, DaskRows):
         return Dask()
-    return Threads(n_jobs) if X.shape[0] > 2 * block_rows(K) else Serial()
+    thin = sparse.issparse(X) and K > SPARSE_COLUMNS
+    few = sparse_rows(X) if thin else 2 * block_rows(K)
+    return Threads(n_jobs) if X.shape[0] > few else Serial()
 
 
 def in_blocks(
@@ -85,7 +87,7 @@ def rows_of_blocks(engine: Any, scheme: Any, n: int, K: int, wide: int = 0) -> i
 
 def is_fast(engine: Any, blocks: Any, K: int, scheme: Any) -> bool:
     """Whether passes over rows are by compiled loops."""
-    here = not engine.on_device and not blocks.remote
+    here = not engine.on_device and not blocks.remote and not sparse.issparse(blocks.X)
     return here and isinstance(scheme, VB) and pays(blocks.n, K)
 
 
@@ -113,7 +115,10 @@ def pose(model: Model, blocks: Any, engine: Any, scheme: Any, covariance: str = 
     # columns that are more than multiplied and summed are held in double precision
     single = engine.dtype == "float32" and form in ("dense", "arrow") and not model.is_latent
     model = replace(model, dtype="float32") if single else model
-    blocks = replace(blocks, size=blocks.n) if form == "factored" else blocks
+    if form == "factored":
+        blocks = replace(blocks, size=blocks.n)
+    elif form == "diagonal" and is_sparse:
+        blocks = replace(blocks, size=sparse_rows(blocks.X))
     fast = is_fast(engine, blocks, model.width, scheme)
     problem = Problem(model, blocks, engine, form, fast=fast)
     # the factored form keeps its columns; sparse columns are joined with the intercept's once

@@ -242,10 +242,11 @@ class Folded(Composite):
 
     Centre *k* and factors *D* are applied to what is multiplied with the columns, and to sums over
     rows: no row is copied.  Sums lose the digits that the square of a centre has more than the
-    variance of its column, so that centres should be a few standard deviations at most.
+    variance of its column, so that centres should be a few standard deviations at most.  Sparse
+    rows have no centre.
     """
 
-    X: Array  # (n, p)
+    X: Any  # (n, p), an array or sparse
     center: Array
     factor: Array
     ones: int  # of which there may be none
@@ -303,13 +304,21 @@ class Folded(Composite):
         A = self.X * np.sqrt(w).astype(self.X.dtype)[:, None]
         return double(A.T @ A), double(self.X.T @ w.astype(self.X.dtype)), w.sum()
 
+    @cached_property
+    def squares(self) -> Folded:
+        """Columns without a centre squared entry by entry, made once."""
+        return Folded(squared(self.X), self.center, self.factor**2, self.ones)
+
     def toarray(self) -> Array:
-        own = (double(self.X) - self.center) * self.factor
+        X = self.X.toarray() if sparse.issparse(self.X) else self.X
+        own = (double(X) - self.center) * self.factor
         return np.hstack([np.ones((own.shape[0], self.ones)), own])
 
 
 def squared(C: Columns) -> Columns:
     """Columns squared entry by entry."""
+    if isinstance(C, Folded):
+        return C.squares
     if isinstance(C, Arrow | Centred):
         return C.squared()
     if sparse.issparse(C):

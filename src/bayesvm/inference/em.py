@@ -17,7 +17,7 @@ from .active_set import Certificate, certificate, certify, exact_finish, penalty
 from .draws import Position
 from .gibbs import Gibbs
 from .interior import finish_with_corners
-from .loop import State, Step, ascend, newton_mean, require
+from .loop import State, Step, ascend, newton_mean, require, summed
 from .progress import Ascent, Progress, Watch, silent
 from .vb import VB, bold_mean
 
@@ -181,9 +181,8 @@ class EM:
         """One EM step; its bound is minus the smoothed objective."""
         model, (coef, priors, _) = problem.model, expecting(problem.model, state)
         bold = self.accelerate and bold_mean(problem)
-        stats = problem.stats(coef, curved=bold)
+        stats, *by = summed(problem, coef, bold)
         value = float(stats.bound + model.log_prior(priors, coef))
-        by_S, by_H = problem.products(coef) if problem.form == "diagonal" else (None, None)
         P = model.precision(priors)
 
         def reach(mean: Array) -> State:
@@ -192,10 +191,10 @@ class EM:
 
         @cache
         def safe() -> State:
-            return reach(mode(covariance(stats.S, P), stats.g, P, coef.mean, by_S))
+            return reach(mode(covariance(stats.S, P), stats.g, P, coef.mean, by[0]))
 
         def newton(caution: float) -> State:
-            return reach(newton_mean(stats, coef.mean, P, caution, by_S, by_H))
+            return reach(newton_mean(stats, coef.mean, P, caution, *by))
 
         return Step(value, safe, newton if bold else None)
 

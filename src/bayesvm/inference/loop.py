@@ -274,14 +274,16 @@ def ascend(
     accelerate: bool,
     watch: Watch,
     stage: str,
+    most: float = np.inf,
 ) -> Ascent:
     """Climb until a step gains less than ``tol`` of the bound's size and the mean has converged.
 
-    That is, no coefficient moves by more than ``shift_tol`` posterior standard deviations.
+    That is, no coefficient moves by more than ``shift_tol`` posterior standard deviations.  A step
+    may gain ``most`` nats in any case.
     """
 
     def settled(gain: float, bound: float, _: State, new: State, ahead: Any) -> bool:
-        small = gain < tol * max(1.0, abs(bound))
+        small = gain < min(tol * max(1.0, abs(bound)), most)
         return small and shift(new.coef, ahead()[0].coef) < shift_tol
 
     return climb(
@@ -305,6 +307,15 @@ def bound_of(problem: Problem, state: State) -> float:
     return float(stats.bound + model.bound(coef, priors, known))
 
 
+def summed(
+    problem: Problem, coef: Coef, curved: bool
+) -> tuple[Stats, Product | None, Product | None]:
+    """Sums over rows; where only the diagonal of S is kept, also products with S and H."""
+    if problem.form == "diagonal":
+        return problem.products(coef)
+    return problem.stats(coef, curved=curved), None, None
+
+
 def newton_mean(
     stats: Stats,
     mean: Array,
@@ -313,13 +324,28 @@ def newton_mean(
     by_S: Product | None = None,
     by_H: Product | None = None,
 ) -> Array:
-    """Newton's mean, by a share of S and the rest of H; products where only diagonals are sums."""
-    M, product = stats.H, by_H
-    if share > 0:
-        M = stats.S * share + M * (1.0 - share)
-    if share > 0 and by_S is not None and by_H is not None:
-        product = lambda x: share * by_S(x) + (1.0 - share) * by_H(x)  # noqa: E731
-    return mode(covariance(M, P, retry=False), stats.g, P, mean, product)
+    """Newton's mean, by a share of S and the rest of H.
+
+    Where only the diagonal of S is summed it preconditions, and products are multiplied with.
+    """
+    if by_S is None or by_H is None:
+        M = stats.S * share + stats.H * (1.0 - share) if share > 0 else stats.H
+        return mode(covariance(M, P, retry=False), stats.g, P, mean)
+    product = by_H if share == 0 else lambda x: share * by_S(x) + (1.0 - share) * by_H(x)
+    return mode(covariance(stats.S, P), stats.g, P, mean, product)
+
+
+def hyper_vector(model: Model, priors: States) -> Array:
+    """Unconstrained coordinates of all hyperparameters, such as logarithms of variances."""
+    return np.concatenate([prior.vector(s) for prior, s, _ in model.parts(priors)])
+
+
+def restored(model: Model, priors: States, x: Array) -> States:
+    """Undo :func:`hyper_vector`."""
+    parts = model.parts(priors)
+    ends = np.cumsum([prior.vector(s).size for prior, s, _ in parts])[:-1]
+    each = zip(parts, np.split(x, ends), strict=True)
+    return tuple(prior.restore(s, part) for (prior, s, _), part in each)
 
 
 def shift(old: Coef, new: Coef) -> float:

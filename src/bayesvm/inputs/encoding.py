@@ -199,6 +199,8 @@ class Encoding:
 
     def names(self, given: Sequence[str]) -> list[str]:
         """Names of the columns made, from those of the table."""
+        if self.is_plain:
+            return list(map(str, given))
         out: list[str] = []
         for j, category, width in self._layout:
             name = str(given[j])

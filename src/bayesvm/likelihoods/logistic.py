@@ -70,17 +70,17 @@ class Logistic(Likelihood):
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
         xp = arrays.of(m)
         xi = xp.sqrt(m * m + v)
+        e = xp.exp(-xi)
         # tanh(xi/2) / (2 xi) -> 1/4; below 1e-4 the series 1/4 - xi^2/48 is exact to 1e-17
         safe = xp.clip(xi, 1e-4, None)
         w = xp.where(xi < 1e-4, 0.25 - xi * xi / 48.0, xp.tanh(safe / 2.0) / (2.0 * safe))
         slope = xp.where(  # (dw/dxi) / xi
             xi < 1e-2,
             -1.0 / 24.0 + xi * xi / 120.0,
-            (0.25 / xp.cosh(xp.clip(safe, None, 700.0) / 2.0) ** 2 - w)
-            / xp.clip(xi, 1e-2, None) ** 2,
+            (e / (1.0 + e) ** 2 - w) / xp.clip(xi, 1e-2, None) ** 2,
         )
         h = w + m * m * slope
-        return Local(w, 0.5 * y - w * m, 0.5 * (y * m - xi) + arrays.log_expit(xi), h)
+        return Local(w, 0.5 * y - w * m, 0.5 * (y * m - xi) - xp.log1p(e), h)
 
     def derivatives(self, y: Array, f: Array) -> Derivatives:
         z = y * f

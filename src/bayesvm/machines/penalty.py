@@ -25,7 +25,7 @@ from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Stats
 from ..engines import Serial
 from ..gaussian.covariances import FullCovariance, covariance, mode
-from ..inference.loop import BoundFell, State
+from ..inference.loop import BoundFell, State, hyper_vector, restored
 from ..inference.vb import (
     THIN_ROWS,
     VB,
@@ -160,36 +160,24 @@ def guided(problem: Problem) -> State:
     From the second round on the variance is moved to where updates would lead, by the secant.
     """
     model, coef, priors = problem.model, problem.model.start(), problem.model.init()
-    x = old = _vector(model, priors)
+    x = old = hyper_vector(model, priors)
     last: Array | None = None  # change of the log variance in an update
     for _ in range(ROUNDS):
         stats, P = sketched(problem, coef), model.precision(priors)
         cov = covariance(stats.S, P)
         coef = Coef(mode(cov, stats.g, P, coef.mean), cov)
-        move = _vector(model, model.update(priors, coef)) - x
+        move = hyper_vector(model, model.update(priors, coef)) - x
         rate = np.zeros_like(move)
         if last is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
                 rate = np.nan_to_num(1.0 + (move - last) / (x - old))
         old, last = x, move
         x = x + move / (1.0 - np.clip(rate, 0.0, MOST_RATE))
-        priors = _restored(model, priors, x)
+        priors = restored(model, priors, x)
         coef, *_ = settled_mean(problem, coef, model.precision(priors))
         if np.max(np.abs(x - old), initial=0.0) < SETTLED:
             break
     return State(coef, priors)
-
-
-def _vector(model: Model, priors: Any) -> Array:
-    """Logarithms of the variances of all priors, and what else these have."""
-    return np.concatenate([prior.vector(s) for prior, s, _ in model.parts(priors)])
-
-
-def _restored(model: Model, priors: Any, x: Array) -> Any:
-    parts = model.parts(priors)
-    ends = np.cumsum([prior.vector(s).size for prior, s, _ in parts])[:-1]
-    each = zip(parts, np.split(x, ends), strict=True)
-    return tuple(prior.restore(s, part) for (prior, s, _), part in each)
 
 
 def lowest(score: Callable[[float], float], starts: tuple[int, ...], most: int) -> float:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import accumulate, pairwise, starmap
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from ..core.arrays import joined
 from ..core.distributions import LOG_2PI
 from ..core.precision import Blocked, Precision
 from ..core.random import stream
-from ..core.types import Array, Block, Cells, Coef, Engine, Hidden, Own, Rows, Stats, Term
+from ..core.types import Array, Block, Cells, Coef, Engine, Hidden, Local, Own, Rows, Stats, Term
 from ..designs.columns import Assembled, Intercept, Standardised
 from ..gaussian.columns import Arrow, Centred, Folded
 from ..gaussian.covariances import Point
@@ -31,6 +32,7 @@ from .passes import (
     draw_block,
     expected,
     filled,
+    gather,
     group_slopes,
     moments,
     pass_block,
@@ -126,13 +128,23 @@ class Model:
         plain = kinds in ([Standardised], [Intercept, Standardised])
         return plain and bool(self.terms[-1].design.is_near)
 
-    def folded(self, block: Block) -> Rows:
+    def folds_sparse(self, X: Any) -> bool:
+        """Whether that is so at sparse rows: none is so far that it would be scaled down."""
+        design, ends = self.terms[-1].design, (X.data.max(initial=0.0), X.data.min(initial=0.0))
+        near = self.folds and not design.center.any()
+        return near and bool(np.max(np.abs(ends)) * design.factor.max(initial=0.0) <= design.far)
+
+    def folded(self, X: Any) -> Rows:
+        """Columns that are not written out."""
+        design = self.terms[-1].design
+        return Rows(Folded(X, design.center, design.factor, len(self.terms) - 1))
+
+    def read_folded(self, block: Block) -> Rows:
         """Columns at a block, which are not written out where rows are plain arrays."""
         X = block.X
         if block.rows is not None or type(X) is not np.ndarray or X.dtype not in FOLDED:
             return self.held(block)
-        design = self.terms[-1].design
-        return Rows(Folded(X, design.center, design.factor, len(self.terms) - 1))
+        return self.folded(X)
 
     # ----- coefficients: each term has a prior, and the prior a state
 
@@ -292,7 +304,7 @@ class Problem:
         """
         if self.latents:
             return self.rows
-        return self.model.folded if self.folded and not self.fast else self.model.held
+        return self.model.read_folded if self.folded and not self.fast else self.model.held
 
     def rows(self, block: Block) -> Rows:
         """Columns of a block, with latent entries filled in."""
@@ -323,6 +335,9 @@ class Problem:
         if model.grouped and not blocks.in_memory:
             parts = [model.rows(b.X) for b in blocks]
             return replace(self, blocks=blocks.assembled(Rows(joined([rows.C for rows in parts]))))
+        if self.form == "diagonal" and sparse.issparse(blocks.X) and model.folds_sparse(blocks.X):
+            X = blocks.X.astype(np.float64, copy=False)
+            return replace(self, blocks=blocks.assembled(model.folded(X)))
         if sparse.issparse(blocks.X) or model.grouped:
             return replace(self, blocks=blocks.assembled(model.rows(blocks.X)))
         empty = self.engine.empty  # where the engine computes, wherever the rows are
@@ -422,7 +437,7 @@ class Problem:
         """Sums over all rows for the mean of theta alone."""
         read, lik, blocks = self.read, self.model.likelihood, self.blocks
         if self.folded:  # also where matrices are summed by compiled loops
-            read = self.model.folded
+            read = self.model.read_folded
         if blocks.in_memory and not self.engine.on_device and not blocks.remote:
             # no matrix is summed: blocks need not be larger than the cache
             rows = block_rows(self.model.width, sums=0, n=self.n)
@@ -488,13 +503,28 @@ class Problem:
 
         return finished(self.engine.sum(visit, self.blocks))
 
-    def products(self, coef: Coef) -> tuple[Product, Product]:
-        """Multiplication by S and by H at ``coef``, without computing either matrix."""
-        read, lik = self.read, self.model.likelihood
-        found = self.engine.collect(
-            lambda b: expected(read(b), b.y, b.c, coef, lik)[2], self.blocks
-        )
-        w, h = zip(*((local.w, local.h) for local in found), strict=True)  # of each block
+    def contributions(self, m: Array, v: Array) -> tuple[Local, Array]:
+        """Likelihood contributions of all rows at given moments of f, and their gradient."""
+        read, lik, size = self.read, self.model.likelihood, self.blocks.size
+
+        def visit(b: Block) -> tuple[Local, Array]:
+            at = slice(b.number * size, b.number * size + b.y.shape[0])
+            local = lik.expected(b.y, m[at], v[at]).times(b.c)
+            return local, read(b).C.T @ local.g
+
+        locals_, slopes = zip(*self.engine.collect(visit, self.blocks), strict=True)
+        return Local(*map(np.concatenate, zip(*locals_, strict=True))), sum(slopes)
+
+    def products(self, coef: Coef) -> tuple[Stats, Product, Product]:
+        """Sums over all rows, and multiplication by S and by H without computing either matrix."""
+        read, lik, form = self.read, self.model.likelihood, self.form
+
+        def gathered(b: Block) -> tuple[Stats, Array, Array]:
+            rows = read(b)
+            local = expected(rows, b.y, b.c, coef, lik)[2]
+            return gather(rows, local, form), local.w, local.h
+
+        sums, w, h = zip(*self.engine.collect(gathered, self.blocks), strict=True)  # of each block
 
         def times(weights: tuple[Array, ...], x: Array) -> Any:
             def visit(b: Block) -> Array:
@@ -503,7 +533,7 @@ class Problem:
 
             return self.engine.sum(visit, self.blocks)
 
-        return partial(times, w), partial(times, h)
+        return reduce(add, sums), partial(times, w), partial(times, h)
 
     def predictor(self, theta: Array) -> Array:
         """f at every row."""

@@ -1,0 +1,92 @@
+"""Sparse rows of so many columns that coefficients are independent in the posterior."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from tests.problems import frozen
+
+from bayesvm import BayesianLinearSVC
+from bayesvm.engines import Serial, Threads
+from bayesvm.estimators.choices import choose_parts
+from bayesvm.gaussian.columns import Folded
+from bayesvm.gaussian.covariances import DiagonalCovariance
+from bayesvm.inference import VB
+
+RNG = np.random.default_rng(0)
+N, P = 1500, 1200
+X = sparse.random_array((N, P), density=0.02, format="csr", rng=RNG)
+X.data = np.ceil(4.0 * X.data)  # numbers that any type can hold
+F = X[:, :20] @ RNG.standard_normal(20)
+Y = np.where(F + RNG.logistic(size=N) > 0.5, 1, 0)
+X = frozen(X)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return BayesianLinearSVC().fit(X, Y)
+
+
+def test_the_posterior_is_that_of_plain_sweeps(fitted):
+    """To the tolerance of the fit: its bound to 1e-8, the mean to 0.01 standard deviations."""
+    plain = BayesianLinearSVC(inference=VB(accelerate=False, tol=1e-11, max_iter=50_000)).fit(X, Y)
+    assert isinstance(fitted.machines_[0].posterior.coef.cov, DiagonalCovariance)
+    assert fitted.n_iter_ < 5 < plain.n_iter_
+    assert fitted.elbo_ == pytest.approx(plain.elbo_, rel=1e-7)
+    a, b = (model.machines_[0].posterior for model in (fitted, plain))
+    np.testing.assert_allclose(np.sqrt(a.variance() / b.variance()), 1.0, atol=1e-3)
+    assert np.all(np.abs(a.mean - b.mean) < 0.01 * np.sqrt(b.variance()))
+    p, q = fitted.predict_proba(X)[:, 1], plain.predict_proba(X)[:, 1]
+    np.testing.assert_allclose(p, q, atol=1e-3)
+
+
+KINDS = {
+    "float32": lambda X: X.astype(np.float32),
+    "int64": lambda X: X.astype(np.int64),
+    "uint8": lambda X: X.astype(np.uint8),
+    "csc": sparse.csc_array,
+    "matrix": sparse.coo_matrix,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_types_of_numbers_and_formats_do_not_matter(kind, fitted):
+    same = BayesianLinearSVC().fit(KINDS[kind](X), Y)
+    np.testing.assert_allclose(same.coef_, fitted.coef_, rtol=1e-9, atol=1e-12)
+
+
+def test_columns_are_written_out_only_where_a_row_is_very_far(fitted):
+    far = X.copy()
+    far.data = far.data.copy()
+    far.data[17] = 1e25
+    some, c = BayesianLinearSVC(), np.ones(N)
+    for rows, folded in ((X, True), (far, False)):
+        problem = some._problem(rows, c, choose_parts(some))
+        assert isinstance(problem.blocks.X, Folded) == folded
+    again = BayesianLinearSVC().fit(far, Y)
+    assert np.all(np.isfinite(again.predict_proba(far)))
+
+
+def test_threads_change_rounding_only(fitted):
+    for engine in (Serial(), Threads(2)):
+        same = BayesianLinearSVC(engine=engine).fit(X, Y)
+        np.testing.assert_allclose(same.coef_, fitted.coef_, rtol=1e-8, atol=1e-11)
+
+
+def test_weights_count_rows(fitted):
+    c = RNG.integers(1, 3, N)
+    twice = BayesianLinearSVC().fit(X[np.repeat(np.arange(N), c)], np.repeat(Y, c))
+    same = BayesianLinearSVC().fit(X, Y, sample_weight=c)
+    sd = twice.coef_std_
+    assert np.all(np.abs(same.coef_ - twice.coef_) < 0.01 * sd)
+
+
+def test_a_checkpoint_of_folded_columns_serves_one_fit_only(tmp_path, fitted):
+    file = tmp_path / "fit.npz"
+    for _ in range(2):
+        model = BayesianLinearSVC(checkpoint=file, random_state=0).fit(X, Y)
+        np.testing.assert_allclose(model.coef_, fitted.coef_, rtol=1e-12)
+    changed = X.copy()
+    changed.data = changed.data.copy()
+    changed.data[3] += 1.0
+    with pytest.raises(ValueError, match="belongs to another fit"):
+        BayesianLinearSVC(checkpoint=file, random_state=0).fit(changed, Y)
