@@ -188,7 +188,7 @@ def test_left_out_moments_are_those_of_explicit_removal():
 def test_no_point_with_precision_is_no_matter_for_lapack(capfd):
     """All rows beyond the margin: the prior's variance, and nothing is printed."""
     K = 4.0 * np.eye(3)
-    m, v, alpha, R, on, kl, _ = Gram(K).moments(Sites(np.zeros(3), np.zeros(3)))
+    m, v, alpha, R, on, kl, *_ = Gram(K).moments(Sites(np.zeros(3), np.zeros(3)))
     np.testing.assert_array_equal(v, np.diag(K))
     assert R.shape == (0, 0)
     assert on.size == kl == 0

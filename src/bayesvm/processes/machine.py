@@ -41,6 +41,8 @@ from .shared import ClassLabels, fit_shared, joined
 from .whitened import Whitened
 
 OF_A_PASS = 1e3  # tolerance of a pass by sites: the next would gain an eighth of it
+SOME = 8  # every so many-th point is one through which an exact process starts,
+SETTLED = 1e-4  # and the gain a row of the last pass of the fit through them
 MIXED = 100  # draws, each with its own kernel, that predict
 
 
@@ -194,6 +196,21 @@ def gram_of(model: Model) -> Gram:
     K = design.kernel(design.Z) + level_of(model)
     K[np.diag_indices_from(K)] += design.jitter
     return Gram(K)
+
+
+def start_sites(model: Model, machines: Sequence[Labels]) -> list[Sites]:
+    """Sites from which an exact process may start: those of FITC through some of its points.
+
+    Few points leave much of the prior's variance but little of what rows inform, so the exact
+    posterior given these sites is nearly the best one.
+    """
+    design, site = model.terms[-1].design, model.likelihood.expected
+    some = design.Z[::SOME]
+    process = LowRank.of(design.kernel, some, design.Z, level_of(model), fitc=True)
+    if len(machines) == 1:
+        return [fit_sites(process, machines[0], site, tol=SETTLED).sites]
+    fits = fit_shared(process, ClassLabels.of(machines), site, tol=SETTLED)
+    return [fit.sites for fit in fits]
 
 
 def machine_from_sites(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from ..core import arrays
 from ..core.types import Array
 from .whitened import JITTER
 
+PROBES = 8  # columns of signs: a tenth of a trace of twenty equal eigenvalues
 ROUNDING = 5e3  # of a factorisation, as a share of the diagonal, in units of that of a number
 
 
@@ -113,6 +115,17 @@ def posterior_covariance(R: Array, s: Array, v: Array) -> Array:
     V *= by[:, None]
     V[np.diag_indices_from(V)] = v
     return V
+
+
+def squared_form(times: Callable[[Array], Array], x: Array, y: Array) -> float:
+    r"""An estimate of :math:`x^\top (V \circ V)\,y`, from products ``times(B)`` of V with columns.
+
+    It is the trace of V diag(x) V diag(y): a mean over columns of signs (Hutchinson's estimate).
+    """
+    signs = 2.0 * np.random.default_rng(0).integers(0, 2, (len(x), PROBES)) - 1.0
+    Z = arrays.like(signs, x)
+    both = times(arrays.of(x).concat([Z, y[:, None] * Z], axis=1))
+    return float(arrays.total(both[:, :PROBES] * (x[:, None] * both[:, PROBES:]))) / PROBES
 
 
 def lower_times(R: Array, A: Array) -> Array:
