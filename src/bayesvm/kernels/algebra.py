@@ -30,6 +30,7 @@ class Kernel:
     parameters: ClassVar[tuple[str, ...]] = ()  # positive numbers; a length_scale may be a tuple
     parts: ClassVar[tuple[str, ...]] = ()  # fields that are kernels
     prefixed: ClassVar[bool] = True  # names of a part's parameters begin with the part's
+    given: ClassVar[bool] = False  # values are the user's, who may err in their being definite
 
     def __post_init__(self) -> None:
         for name in self.parameters:
@@ -158,6 +159,12 @@ def column_scales(kernel: Any, p: int) -> Array:
         return np.broadcast_to(scale_of(kernel), (p,))
     parts = [column_scales(vars(kernel)[k], p) for k in kernel.parts]
     return np.min(parts, axis=0) if parts else np.ones(p)
+
+
+def is_definite(kernel: Any) -> bool:
+    """Whether a kernel is positive definite by construction."""
+    own = isinstance(kernel, Kernel) and not kernel.given
+    return own and all(is_definite(vars(kernel)[k]) for k in kernel.parts)
 
 
 def with_columns(kernel: Any, p: int) -> Any:
@@ -414,6 +421,8 @@ class Function(Kernel):
     >>> Function(lambda A, B: A @ B.T)(np.array([[2.0]]))
     array([[4.]])
     """
+
+    given = True
 
     function: Callable[[Array, Array], Array]
 

@@ -117,15 +117,17 @@ def posterior_covariance(R: Array, s: Array, v: Array) -> Array:
     return V
 
 
-def squared_form(times: Callable[[Array], Array], x: Array, y: Array) -> float:
-    r"""An estimate of :math:`x^\top (V \circ V)\,y`, from products ``times(B)`` of V with columns.
+def squared_forms(times: Callable[[Array], Array], *each: Array) -> list[float]:
+    r"""Estimates of :math:`x^\top (V \circ V)\,x`, from products ``times(B)`` of V with columns.
 
-    It is the trace of V diag(x) V diag(y): a mean over columns of signs (Hutchinson's estimate).
+    That is the trace of V diag(x) V diag(x): a mean over columns of signs (Hutchinson's estimate).
     """
-    signs = 2.0 * np.random.default_rng(0).integers(0, 2, (len(x), PROBES)) - 1.0
-    Z = arrays.like(signs, x)
-    both = times(arrays.of(x).concat([Z, y[:, None] * Z], axis=1))
-    return float(arrays.total(both[:, :PROBES] * (x[:, None] * both[:, PROBES:]))) / PROBES
+    signs = 2.0 * np.random.default_rng(0).integers(0, 2, (len(each[0]), PROBES)) - 1.0
+    Z = arrays.like(signs, each[0])
+    found = times(arrays.of(Z).concat([Z, *(x[:, None] * Z for x in each)], axis=1))
+    first, *rest = (found[:, k : k + PROBES] for k in range(0, found.shape[1], PROBES))
+    pairs = zip(each, rest, strict=True)
+    return [max(float(arrays.total(first * (x[:, None] * B))), 0.0) / PROBES for x, B in pairs]
 
 
 def lower_times(R: Array, A: Array) -> Array:

@@ -51,7 +51,7 @@ from scipy.linalg import solve_triangular
 
 from ..core import arrays
 from ..core.types import Array, Local
-from ..inference.loop import Pace, Step, climb
+from ..inference.loop import Pace, SinglePace, Step, climb
 from ..inference.progress import Watch, silent
 from ..machines.leave_one_out import leave_one_out
 from .matrices import (
@@ -68,7 +68,7 @@ from .matrices import (
     posterior_covariance,
     pull_places,
     square,
-    squared_form,
+    squared_forms,
     through_factor,
 )
 from .newton import climb_mean
@@ -136,17 +136,23 @@ class SiteMoments(NamedTuple):
     on: Any  # points that are in B
     kl: float
     solve: Callable[[Array], tuple[Array, Array]]  # alpha and m for other potentials, or columns
-    times: Callable[[Array], Array]  # products of the covariance with columns
+    times: Callable[[Array], Array] | None = None  # columns by V, of an exact process
+
+    def squared_forms(self, *each: Array) -> list[float]:
+        r"""Estimates of :math:`x^\top (V \circ V)\,x`; v changes by :math:`-(V \circ V)\,dw`."""
+        assert self.times is not None
+        return squared_forms(self.times, *each)
 
     def left(self, r: Array, dw: Array) -> float:
         r"""What better sites would gain, to second order.
 
         With the gradient r of the bound in the mean, and dw from the precisions to those that touch
         the bound, :math:`\tfrac12 r^\top V r + \tfrac14\,dw^\top (V \circ V)\,dw`: at fixed m the
-        gradient in v is :math:`-\tfrac12 dw`, and v changes by :math:`-(V \circ V)\,dw`.
+        gradient in v is :math:`-\tfrac12 dw`.
         """
+        assert self.times is not None
         by_mean = float(r @ self.times(r[:, None])[:, 0])
-        return 0.5 * by_mean + 0.25 * squared_form(self.times, dw, dw)
+        return 0.5 * by_mean + 0.25 * self.squared_forms(dw)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,7 +275,9 @@ class Gram:
             return posterior_covariance(root, np.maximum(s, np.sqrt(strong / diag)), v)
 
         def times(B: Array) -> Array:
-            out: Array = held @ weights(B).astype(held.dtype, copy=False)
+            known = covariance.cache_info().currsize > 0
+            A, b = (covariance(), B) if known else (held, weights(B))
+            out: Array = A @ b.astype(A.dtype, copy=False)
             return out
 
         def solve(b: Array) -> tuple[Array, Array]:
@@ -427,14 +435,10 @@ class LowRank:
             m = mean(b)
             return b - by_rows(sites.w, m), m
 
-        def times(B: Array) -> Array:
-            out: Array = T.T @ (T @ B)  # without what the columns leave
-            return out
-
         alpha, m = solve(sites.b)
         kl = half + 0.5 * float(alpha @ m - sites.w @ spread)
         on = np.arange(m.shape[0])
-        return SiteMoments(m, xp.clip(v, 1e-300, None), alpha, R, on, float(kl), solve, times)
+        return SiteMoments(m, xp.clip(v, 1e-300, None), alpha, R, on, float(kl), solve)
 
     def times(self, alpha: Array) -> Array:
         """The mean at the points for weights alpha of them."""
@@ -536,24 +540,28 @@ def fit_sites(
     def enough(bound: float) -> float:
         return tol * (max(1.0, abs(bound)) if final else weight)
 
-    def step(old: Sites) -> Step:
+    def evaluate(sites: Sites) -> tuple[SiteFit, SiteMoments]:
         nonlocal best, process
         try:
-            now = process.moments(old)
+            now = process.moments(sites)
         except np.linalg.LinAlgError:  # digits of single precision are too few
             if process.exact is process:
                 raise
             process = process.exact
-            now = process.moments(old)
-        local = site(labels.y, labels.each(now.m), labels.each(now.v)).times(labels.c)
-        bound = float(arrays.total(local.bound)) - now.kl
-        if best is None or bound >= best.bound:
-            what = (old, now.m, now.v, now.alpha, now.R, now.on, local, process.outside, bound)
-            best = SiteFit(*what)
+            now = process.moments(sites)
+        m, v, alpha, R, on, kl, *_ = now
+        local = site(labels.y, labels.each(m), labels.each(v)).times(labels.c)
+        bound = float(arrays.total(local.bound)) - kl
+        fit = SiteFit(sites, m, v, alpha, R, on, local, process.outside, bound)
+        best = fit if best is None or bound >= best.bound else best
+        return fit, now
+
+    def step(old: Sites) -> Step:
+        fit, now = evaluate(old)
 
         @cache
         def target() -> tuple[Array, Array, Array]:
-            m, alpha = best_mean(process, now, labels, site, enough=0.1 * enough(bound))
+            m, alpha = best_mean(process, now, labels, site, enough=0.1 * enough(fit.bound))
             return m, alpha, target_sites(m, now.v, labels, site).w
 
         def move(rate: float) -> Sites:
@@ -564,16 +572,17 @@ def fit_sites(
 
         @cache
         def rest() -> float:
-            return now.left(labels.total(local.g) - now.alpha, labels.total(local.w) - old.w)
+            g, w = labels.total(fit.local.g), labels.total(fit.local.w)
+            return now.left(g - now.alpha, w - old.w)
 
-        return Step(bound, bold=move, rest=rest if foretells else None)
+        return Step(fit.bound, bold=move, rest=rest if foretells else None)
 
     def settled(gain: float, bound: float, *_: Any) -> bool:
         return gain < enough(bound)
 
-    run = climb(step, start, settled, Pace(), max_iter=max_iter, watch=watch)
-    if best is None:  # resumed where it had ended
-        step(run.state)
-    assert best is not None
+    pace = Pace() if process.exact is process else SinglePace()
+    run = climb(step, start, settled, pace, max_iter=max_iter, watch=watch)
+    known = best is not None and best.sites is run.state
+    fit = best if known and best is not None else evaluate(run.state)[0]
     ended, change = run.converged, run.change
-    return replace(best, passes=run.n_iter, path=run.path, converged=ended, change=change)
+    return replace(fit, passes=run.n_iter, path=run.path, converged=ended, change=change)
