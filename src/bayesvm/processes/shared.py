@@ -28,7 +28,7 @@ from ..core.types import Array, Local
 from ..inference.progress import Progress, Watch, silent
 from ..machines.leave_one_out import leave_one_out
 from .newton import SHORTEST, STEPS
-from .process import FIRST, Gram, Labels, LowRank, Site, SiteFit, SiteMoments, Sites
+from .process import FIRST, MANY, Gram, Labels, LowRank, Site, SiteFit, SiteMoments, Sites
 
 OF_LAST = 0.02  # share of what the last pass has changed, at which steps of the means end
 CG_STEPS = 32  # many: the shared precisions are not the curvatures of a class
@@ -205,21 +205,19 @@ def fit_shared(
     watch: Watch = silent,
     final: bool = False,
     share: Combine = together,
-    foretells: bool = True,
 ) -> list[SharedFit]:
     """Find means and the shared precisions by turns until a pass changes the bounds little.
 
     That is their sum by ``tol`` a row, or by ``tol`` of its size if ``final``.  At many points all
-    passes but the last are made in single precision.  In that precision what the next would change
-    is foretold, unless a gradient is to follow, for which precisions must be closer.  Means of a
-    start that are worse than none are not used.
+    passes but the last are made in single precision, and what the next would change is foretold.
+    Means of a start that are worse than none are not used.
     """
     start = start if start is not None and all(np.all(np.isfinite(x)) for x in start) else None
     (w, B), K = start or labels.start(site, share), labels.Y.shape[1]
     none = np.zeros(w.size)
     total, path, converged, change = -np.inf, [], False, np.inf
     place, path_of_w = process.rough if max_iter > 1 else process, FixedPoint()
-    foretells = foretells and isinstance(place, Gram) and place.single is not None
+    foretells = isinstance(process, Gram) and w.size >= MANY
     M, A, last = np.empty((0, K)), np.empty((0, K)), False
     for passes in range(1, max_iter + 1):
         try:
@@ -330,8 +328,7 @@ class SharedFits:
     def __call__(self, process: Gram | LowRank) -> list[SharedFit]:
         near = [sites for sites in self.sites if sites is not None]
         start = joined(near) if len(near) == len(self.sites) else None
-        how = (self.labels, self.site, start, self.tol)
-        fits = fit_shared(process.light, *how, share=average, foretells=False)
+        fits = fit_shared(process.light, self.labels, self.site, start, self.tol, share=average)
         self.sites = [fit.sites for fit in fits]
         return fits
 
