@@ -237,7 +237,11 @@ class Scaled(Kernel):
         return f"{_short(self.weight)} * {_factor(self.kernel)}"
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
-        return self.weight * self.kernel(A, B)
+        K = self.kernel(A, B)
+        if isinstance(K, np.ndarray) and not getattr(self.kernel, "given", True):
+            K *= self.weight  # an array of this call
+            return K
+        return self.weight * K
 
     def diag(self, A: Array) -> Array:
         return self.weight * self.kernel.diag(A)
