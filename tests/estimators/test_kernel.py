@@ -261,6 +261,34 @@ def test_where_tuning_ends_the_fit_begins_and_ends_as_from_anywhere(two_labels):
         np.testing.assert_allclose(a, c, atol=2e-3)
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_many_points_start_through_some_and_end_as_from_anywhere(classes, monkeypatch):
+    A, b = make_moons(240, noise=0.25, random_state=2)
+    b = b + (b > 0) * (A[:, 0] > 1.0) * (classes - 2)
+    how = {"kernel": FIXED, "tune": False, "tol": 1e-9}
+    fresh = BayesianSVC(**how).fit(A, b)
+    monkeypatch.setattr("bayesvm.estimators.kernel_fit.STARTED", 100)
+    begun = BayesianSVC(**how).fit(A, b)
+    one, other = begun.machines_[0], fresh.machines_[0]
+    assert abs(one.path[0] - one.bound) < 0.02 * abs(other.path[0] - other.bound)
+    assert one.bound == pytest.approx(other.bound, abs=1e-3)
+    np.testing.assert_allclose(begun.predict_proba(X_new), fresh.predict_proba(X_new), atol=1e-3)
+
+
+def test_predictions_of_an_exact_process_do_without_a_factor_of_its_kernel_matrix():
+    fit = BayesianSVC(FIXED, tune=False).fit(X, y)
+    fit.predict_proba(X_new)
+    (machine,) = fit.machines_
+    design = machine.model.terms[-1].design
+    assert "_factor" not in design.__dict__
+    again = pickle.loads(pickle.dumps(fit)).machines_[0]
+    np.testing.assert_array_equal(again.posterior.mean, machine.state.coef.mean)
+    assert "_factor" in design.__dict__
+    assert design.jitter == design._factor[1]
+    given = BayesianSVC(lambda A, B: FIXED(A, B), tune=False).fit(X, y)
+    assert "_factor" in given.machines_[0].model.terms[-1].design.__dict__
+
+
 @pytest.mark.slow
 def test_many_rows():
     A, b = make_moons(6000, noise=0.25, random_state=0)

@@ -15,6 +15,7 @@ from bayesvm.kernels import (
     Linear,
     Matern,
     Polynomial,
+    Precomputed,
     Product,
     Scaled,
     SmoothLocal,
@@ -23,6 +24,7 @@ from bayesvm.kernels import (
     column_scales,
     with_columns,
 )
+from bayesvm.kernels.algebra import is_definite
 
 ARD = (0.7, 1.3, 2.1)
 KERNELS = [
@@ -183,6 +185,23 @@ def test_a_large_mean_costs_no_digits(rows):
         np.testing.assert_allclose(
             kernel.pull(G, A + 1e6, B + 1e6), kernel.pull(G, A, B), atol=1e-7
         )
+
+
+def test_values_that_a_function_keeps_stay_as_they_are(rows):
+    """A weighted kernel changes values in place where they are its own."""
+    A = rows[0]
+    kept = np.eye(len(A))
+    np.testing.assert_array_equal(Scaled(3.0, Function(lambda A, B: kept))(A), 3.0 * np.eye(len(A)))
+    np.testing.assert_array_equal(kept, np.eye(len(A)))
+
+
+def test_what_is_positive_definite_by_construction():
+    given = Function(lambda A, B: A @ B.T)
+    assert is_definite(Scaled(2.0, RBF() + Linear() * RBF(2.0)))
+    assert not is_definite(given)
+    assert not is_definite(2.0 * (RBF() + given))
+    assert not is_definite(Scaled(2.0, Precomputed(np.eye(2))))
+    assert not is_definite(max)
 
 
 def test_one_length_scale_becomes_one_per_column(rows):

@@ -106,11 +106,11 @@ def test_single_precision_gives_the_same_loss(monkeypatch):
 def test_a_fit_may_start_where_folds_have_ended():
     seen, _ = labelled(150, noise=0.1)
     prior, labels = Prior(Scaled(1.0, RBF(1.0)), 4.0), ClassLabels.of(seen.machines)
-    score = FoldedAmplitude(prior, seen.take(np.arange(0, 150, 2)), SITE, Search(), 3)
+    score = FoldedAmplitude(prior, seen, SITE, Search(), 3)
     for at in (1.0, 3.0, 5.0):
         score(at)
     kernel = Scaled(float(np.exp(score.best[0])), RBF(1.0))
-    near = joined(score.sites_at(kernel, seen))
+    near = joined(score.sites_at(kernel))
     process = Prior(kernel, 4.0).at(seen.X)
     cold, warm = (fit_shared(process, labels, SITE, start, 1e-7) for start in (None, near))
     np.testing.assert_allclose(warm[0].m, cold[0].m, atol=1e-3)

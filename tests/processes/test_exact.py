@@ -13,6 +13,7 @@ from bayesvm import BayesianSVC
 from bayesvm.inference import VB
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge, Logistic, Probit
+from bayesvm.processes.matrices import PROBES
 from bayesvm.processes.process import Gram, Labels, Sites, best_mean, fit_sites, target_sites
 
 SITES = {
@@ -188,7 +189,7 @@ def test_left_out_moments_are_those_of_explicit_removal():
 def test_no_point_with_precision_is_no_matter_for_lapack(capfd):
     """All rows beyond the margin: the prior's variance, and nothing is printed."""
     K = 4.0 * np.eye(3)
-    m, v, alpha, R, on, kl, _ = Gram(K).moments(Sites(np.zeros(3), np.zeros(3)))
+    m, v, alpha, R, on, kl, *_ = Gram(K).moments(Sites(np.zeros(3), np.zeros(3)))
     np.testing.assert_array_equal(v, np.diag(K))
     assert R.shape == (0, 0)
     assert on.size == kl == 0
@@ -248,6 +249,61 @@ def test_passes_in_single_precision_end_where_those_in_double_do(scale, monkeypa
     np.testing.assert_allclose(rough.m, single.m, atol=1e-5 * np.abs(single.m).max())
     np.testing.assert_allclose(rough.v, single.v, rtol=5e-3)
     assert rough.kl == pytest.approx(single.local.bound.sum() - single.bound, rel=1e-4)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_squares_of_a_covariance_from_few_products(known):
+    """The standard deviation of the estimate is that of a quadratic form of signs.
+
+    Of z'Az, with A symmetric: the root of twice the squares off its diagonal, over that of the
+    number of columns.  Four of them is one in 16,000.
+    """
+    _, lab, K = problem(120)
+    now = Gram(K).moments(target_sites(np.zeros(120), np.ones(120), lab, Logistic().tight))
+    V = np.linalg.inv(np.linalg.inv(K + 1e-9 * np.eye(120)) + np.diag(site_precisions(lab)))
+    if known:
+        now.solve(np.ones(120))  # products are then with V itself
+    for x in (np.ones(120), np.linspace(-1.0, 1.0, 120)):
+        A = V @ np.diag(x) @ V @ np.diag(x)
+        A = 0.5 * (A + A.T)
+        sd = np.sqrt(2.0 * (np.sum(A**2) - np.sum(np.diag(A) ** 2)) / PROBES)
+        assert abs(now.squared_forms(x)[0] - x @ V**2 @ x) < 4.0 * sd
+
+
+def site_precisions(lab):
+    return target_sites(np.zeros(lab.y.size), np.ones(lab.y.size), lab, Logistic().tight).w
+
+
+@pytest.mark.parametrize("name", ["tight", "logistic", "probit"])
+def test_what_is_left_to_gain_is_foretold(name):
+    """To second order, so near the top; signs drawn for the estimate leave a third of its part."""
+    _, lab, K = problem(150, seed=3)
+    site = SITES[name]
+    top = fit_sites(Gram(K), lab, site, tol=1e-13, max_iter=500)
+    rng = np.random.default_rng(0)
+    for size, to in ((0.1, top.sites), (0.03, top.sites)):
+        w = to.w * np.exp(size * rng.standard_normal(150))
+        b = (to.b - to.w * top.m) + w * top.m + 0.3 * size * np.sqrt(w) * rng.standard_normal(150)
+        now = Gram(K).moments(Sites(w, b))
+        local = site(lab.y, now.m, now.v)
+        gap = top.bound - (local.bound.sum() - now.kl)
+        assert now.left(local.g - now.alpha, local.w - w) == pytest.approx(gap, rel=0.35)
+
+
+def test_many_points_are_left_where_little_is_to_gain(monkeypatch):
+    """A fit that starts near the top is one pass; what it leaves is below the tolerance."""
+    monkeypatch.setattr("bayesvm.processes.process.MANY", 50)
+    _, lab, K = problem(150, seed=3)
+    site, how = SITES["tight"], {"tol": 1e-5, "final": True}
+    top = fit_sites(Gram(K), lab, site, tol=1e-12, final=True)
+    near = Sites(top.sites.w * 1.01, top.sites.b + 0.01 * top.sites.w * top.m)
+    fit = fit_sites(Gram(K), lab, site, near, **how)
+    assert fit.passes == 1
+    assert fit.converged
+    assert 0.0 <= top.bound - fit.bound < 1e-5 * abs(top.bound)
+    far = fit_sites(Gram(K), lab, site, **how)
+    assert far.passes > 1
+    assert 0.0 <= top.bound - far.bound < 1e-5 * abs(top.bound)
 
 
 @pytest.mark.parametrize("single", [False, True])

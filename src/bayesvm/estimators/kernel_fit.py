@@ -28,6 +28,7 @@ from ..inputs.encoding import Encoding
 from ..inputs.labels import Training, check_positive_weights
 from ..inputs.sources import is_dask
 from ..kernels import Precomputed, Scaled, groups_of, with_groups
+from ..kernels.algebra import is_definite
 from ..kernels.precomputed import check_gram
 from ..likelihoods import Logistic
 from ..likelihoods.tight import Tight
@@ -57,6 +58,7 @@ from ..processes.machine import (
     machine_from_chains,
     machine_from_sites,
     machines_from_sites,
+    start_sites,
     whitened_model,
 )
 from ..processes.moving import move
@@ -79,6 +81,7 @@ from .run import Run
 DISTANCES = ("auto", "rbf", "matern")  # kernels of the distance
 SAMPLED = 20_000  # rows of a large fit for tuning and for the places of inducing points
 MOVED = 10_000  # rows whose bound moves inducing points
+STARTED = 1000  # points beyond which a fit to all of them starts through some
 
 
 @dataclass(frozen=True)
@@ -320,7 +323,8 @@ def prepare(
             site = settings.likelihood.tight
             chosen[0], sites = grow(process, seen, site, more, Search(watch))
         design = Whitened(kernel, choose(kernel), inputs)
-        design.check()
+        if design.Z is not points or not is_definite(kernel):
+            design.check()
     return Prepared(kept, data, points, machines, design, sites, amplitude)
 
 
@@ -381,12 +385,14 @@ def _fit_sites(
             else LowRank.of(design.kernel, design.Z, ready.points, settings.level, settings.fitc)
         )
         part = None if store is None or run.stopped else store.part("machine0")
-        watch, given = Monitor(run, part), settings.params
+        watch, given, sites = Monitor(run, part), settings.params, ready.sites
+        if sites is None and ready.exact and len(ready.points) > STARTED:
+            sites = start_sites(model, ready.machines)
         how = (model, settings.scheme, given["probability"], given["width"])
         if len(ready.machines) > 1:
-            each = (ready.machines, *how, ready.sites, watch)
+            each = (ready.machines, *how, sites, watch)
             return machines_from_sites(process, *each)
-        start = None if ready.sites is None else ready.sites[0]
+        start = None if sites is None else sites[0]
         one = (ready.machines[0], *how, start, watch)
         return [machine_from_sites(process, *one)]
 

@@ -43,6 +43,7 @@ class Step(NamedTuple):
     singular: bool = False  # the covariance is rounded so much that the bound may fall
     left: Callable[[], float] | None = None  # gain of the next step, where it can be foretold
     sums: Stats | None = None  # over rows, at the state
+    rest: Callable[[], float] | None = None  # all that is left to gain, where it can be foretold
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,8 @@ def climb(
     that lowers the bound is dropped.  ``gain`` is that of a step of rate one; ``ahead()`` is the
     next state and whether it is a safe one, ``rounding`` the error of the bound itself.  Where the
     gain of the next step can be foretold, the climb ends with that step, without a pass to see its
-    bound, as soon as a small share of the gain is all that would be left after it.
+    bound, as soon as a small share of the gain is all that would be left after it.  Where all that
+    is left to gain can be foretold, it ends at a state that leaves too little.
 
     All that an iteration depends on is kept at its top: a climb that is resumed from a checkpoint
     makes the same steps, bit for bit.
@@ -166,8 +168,13 @@ def climb(
             return gain
         return there.left() / (LAST_STEP if pace.rate == 1.0 else 1.0)
 
+    def is_top(there: Step) -> bool:
+        return there.rest is not None and settled(there.rest(), there.bound, x, x, ahead)
+
     if here.left is not None and settled(left(here, np.inf), here.bound, x, x, ahead):
         return ended(True, change)
+    if here.rest is not None and is_top(here):
+        return ended(True, here.rest())
     while n_iter < max_iter:
         top = Mark(x, (n_iter, change, *astuple(pace)), path, len(path), trail)
         if x is not state:
@@ -195,7 +202,7 @@ def climb(
             continue
         gain, change, pace = gain / pace.rate, gain, pace.faster()
         ahead = _ahead(there, pace)
-        converged = settled(left(there, gain), there.bound, x, new, ahead)
+        converged = settled(left(there, gain), there.bound, x, new, ahead) or is_top(there)
         path.append(there.bound)
         stop = watch(Progress(stage, n_iter, max_iter, there.bound, change), new)
         if stop and x is not state:

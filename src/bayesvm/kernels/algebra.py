@@ -30,6 +30,7 @@ class Kernel:
     parameters: ClassVar[tuple[str, ...]] = ()  # positive numbers; a length_scale may be a tuple
     parts: ClassVar[tuple[str, ...]] = ()  # fields that are kernels
     prefixed: ClassVar[bool] = True  # names of a part's parameters begin with the part's
+    given: ClassVar[bool] = False  # values are the user's, who may err in their being definite
 
     def __post_init__(self) -> None:
         for name in self.parameters:
@@ -160,6 +161,12 @@ def column_scales(kernel: Any, p: int) -> Array:
     return np.min(parts, axis=0) if parts else np.ones(p)
 
 
+def is_definite(kernel: Any) -> bool:
+    """Whether a kernel is positive definite by construction."""
+    own = isinstance(kernel, Kernel) and not kernel.given
+    return own and all(is_definite(vars(kernel)[k]) for k in kernel.parts)
+
+
 def with_columns(kernel: Any, p: int) -> Any:
     """The kernel with every length scale repeated, one per column or group of columns."""
     if not isinstance(kernel, Kernel):
@@ -230,7 +237,11 @@ class Scaled(Kernel):
         return f"{_short(self.weight)} * {_factor(self.kernel)}"
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
-        return self.weight * self.kernel(A, B)
+        K = self.kernel(A, B)
+        if isinstance(K, np.ndarray) and not getattr(self.kernel, "given", True):
+            K *= self.weight  # an array of this call
+            return K
+        return self.weight * K
 
     def diag(self, A: Array) -> Array:
         return self.weight * self.kernel.diag(A)
@@ -414,6 +425,8 @@ class Function(Kernel):
     >>> Function(lambda A, B: A @ B.T)(np.array([[2.0]]))
     array([[4.]])
     """
+
+    given = True
 
     function: Callable[[Array, Array], Array]
 

@@ -95,17 +95,16 @@ class FoldedAmplitude:
             return score_softmax(self.codes[rows], m, v, c)[1]
         return score_link(self.seen.machines[0].y[rows], m[:, 0], v[:, 0], c)[1]
 
-    def sites_at(self, kernel: Scaled, seen: LabelledPoints) -> list[Sites]:
+    def sites_at(self, kernel: Scaled) -> list[Sites]:
         """Sites that predictions of the folds touch, at the best amplitude that was tried."""
         log_amplitude, folds = self.best
-        kernel = Scaled(float(np.exp(log_amplitude)), kernel.kernel)
-        cross, diag = kernel(seen.X, self.seen.X) + seen.level, kernel.diag(seen.X) + seen.level
-        M, v = np.zeros((len(diag), len(seen.machines))), np.zeros(len(diag))
-        for fold in folds:
-            part = cross[:, fold.points]
-            M += part @ weights_of(fold.fits) / len(folds)
-            v += fold.fits[0].predictor(part, diag)[1] / len(folds)
-        w, B = ClassLabels.of(seen.machines).touching(self.site, M, v)
+        process, every = (
+            self.unit.scaled(float(np.exp(log_amplitude))),
+            np.arange(self.seen.X.shape[0]),
+        )
+        pairs = [predicted(process, fold.fits, fold.points, every) for fold in folds]
+        M, v = (np.mean(each, axis=0) for each in zip(*pairs, strict=True))
+        w, B = ClassLabels.of(self.seen.machines).touching(self.site, M, v)
         return [Sites(w, b) for b in B.T]
 
     def _fold(self, process: Gram | LowRank, k: int) -> Fold:

@@ -250,7 +250,7 @@ class WarmFits:
 
     def __call__(self, process: Gram | LowRank) -> list[SiteFit]:
         fits = [
-            fit_sites(process, labels, self.site, near, self.tol)
+            fit_sites(process.light, labels, self.site, near, self.tol)
             for labels, near in zip(self.machines, self.sites, strict=True)
         ]
         if isinstance(process, LowRank):

@@ -38,9 +38,11 @@ from .matrices import invert
 from .predictor import Predictor
 from .process import Gram, Labels, LowRank, SiteFit, Sites, fit_sites
 from .shared import ClassLabels, fit_shared, joined
-from .whitened import Whitened
+from .whitened import Whitened, finite_values
 
 OF_A_PASS = 1e3  # tolerance of a pass by sites: the next would gain an eighth of it
+SOME = 8  # every so many-th point is one through which an exact process starts,
+SETTLED = 1e-4  # and the gain a row of the last pass of the fit through them
 MIXED = 100  # draws, each with its own kernel, that predict
 
 
@@ -99,6 +101,44 @@ class ExactCovariance(DualCovariance):
 
     def __reduce__(self) -> Any:
         return ExactCovariance, tuple(self.__dict__[k] for k in ("design", "w", "level"))
+
+
+@dataclass(frozen=True, eq=False)
+class ExactState:
+    """Where the fit of an exact process by sites has ended.
+
+    Predictions do without the mean of the coefficients, for which the kernel matrix is factorised;
+    it is computed when it is first needed, and files do not hold it.
+    """
+
+    design: Whitened
+    alpha: Array
+    cov: ExactCovariance
+    priors: Any
+    latents: tuple[()] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "coef"}
+
+    @cached_property
+    def coef(self) -> Coef:
+        level = self.alpha.sum() / self.cov.P[0]
+        return Coef(np.r_[level, np.tril(self.design.L).T @ self.alpha], self.cov)
+
+
+class ExactPosterior(GaussianPosterior):
+    """The posterior of an exact process by sites, whose coefficients are computed when needed."""
+
+    def __init__(self, state: ExactState) -> None:
+        self.__dict__.update(state=state, response=None)
+
+    @property
+    def coef(self) -> Coef:  # type: ignore[override]
+        out: Coef = self.__dict__["state"].coef
+        return out
+
+    def __reduce__(self) -> Any:
+        return ExactPosterior, (self.__dict__["state"],)
 
 
 class SharedCovariance(FullCovariance):
@@ -191,9 +231,25 @@ def level_of(model: Model) -> float:
 def gram_of(model: Model) -> Gram:
     """The exact process of a model at its own points, with the jitter of its factor."""
     design = model.terms[-1].design
-    K = design.kernel(design.Z) + level_of(model)
+    K = finite_values(design.kernel, design.Z)
+    K += level_of(model)
     K[np.diag_indices_from(K)] += design.jitter
     return Gram(K)
+
+
+def start_sites(model: Model, machines: Sequence[Labels]) -> list[Sites]:
+    """Sites from which an exact process may start: those of FITC through some of its points.
+
+    Few points leave much of the prior's variance but little of what rows inform, so the exact
+    posterior given these sites is nearly the best one.
+    """
+    design, site = model.terms[-1].design, model.likelihood.expected
+    some = design.Z[::SOME]
+    process = LowRank.of(design.kernel, some, design.Z, level_of(model), fitc=True)
+    if len(machines) == 1:
+        return [fit_sites(process, machines[0], site, tol=SETTLED).sites]
+    fits = fit_shared(process, ClassLabels.of(machines), site, tol=SETTLED)
+    return [fit.sites for fit in fits]
 
 
 def machine_from_sites(
@@ -210,7 +266,8 @@ def machine_from_sites(
     tol = OF_A_PASS * scheme.tol
     how: dict[str, Any] = {"tol": tol, "max_iter": scheme.max_iter, "final": True}
     fit = fit_sites(process, labels, model.likelihood.expected, start, watch=watch, **how)
-    return found_at(process, labels, model, probability, width, fit, coef_of(process, fit, model))
+    state = states_of(process, [fit], model)[0]
+    return found_at(process, labels, model, probability, width, fit, state)
 
 
 def machines_from_sites(
@@ -229,15 +286,11 @@ def machines_from_sites(
     each = ClassLabels.of(machines)
     near = None if start is None else joined(start)
     fits = fit_shared(process, each, model.likelihood.expected, near, watch=watch, **how)
-    cov, found = coef_of(process, fits[0], model).cov, []
-    if isinstance(cov, FullCovariance):
-        cov = SharedCovariance(cov.L)
     variance = SharedVariance(model, fits[0].predictor)
-    means = means_of(process, fits, model)
-    for labels, fit, mean in zip(machines, fits, means, strict=True):
-        given = process, labels, model, probability, width, fit, Coef(mean, cov), variance
-        found.append(found_at(*given))
-    return found
+    return [
+        found_at(process, labels, model, probability, width, fit, state, variance)
+        for labels, fit, state in zip(machines, fits, states_of(process, fits, model), strict=True)
+    ]
 
 
 def found_at(
@@ -247,19 +300,22 @@ def found_at(
     probability: str,
     width: str,
     fit: SiteFit,
-    coef: Coef,
+    state: State | ExactState,
     variance: SharedVariance | None = None,
 ) -> Found:
     """The machine of a fit, its link, and what is known of the training rows."""
     likelihood, m, v = model.likelihood, fit.m[labels.at], fit.v[labels.at]
     left_out = fit.left_out(labels, likelihood.expected)
     link = plain_link(probability, likelihood) or fit_link(labels.y, *left_out, labels.c)
+    posterior = (
+        ExactPosterior(state) if isinstance(state, ExactState) else GaussianPosterior(state.coef)
+    )
     ended = (fit.bound, fit.path, fit.passes, fit.converged, fit.change)
     what: dict[str, Any] = dict(
         zip(("bound", "path", "n_iter", "converged", "change"), ended, strict=True),
         model=model,
-        posterior=GaussianPosterior(coef),
-        state=State(coef, model.init()),
+        posterior=posterior,
+        state=state,
         link=link,
     )
     if width == "data":
@@ -276,28 +332,22 @@ def found_at(
     return Found(machine, support, left_out)
 
 
-def coef_of(process: Gram | LowRank, fit: SiteFit, model: Model) -> Coef:
-    """The posterior of the whitened coefficients, the level's first."""
-    level, mean = level_of(model), means_of(process, [fit], model)[0]
+def states_of(
+    process: Gram | LowRank, fits: Sequence[SiteFit], model: Model
+) -> Sequence[State | ExactState]:
+    """Posteriors of the whitened coefficients, the level's first; fits share a covariance."""
+    level, priors = level_of(model), model.init()
     if isinstance(process, Gram):
-        return Coef(mean, ExactCovariance(model.terms[-1].design, fit.sites.w, level))
-    sd = np.ones(mean.size)
-    sd[0] = np.sqrt(level)
-    return Coef(mean, FullCovariance(invert(fit.R.copy(order="F")) / sd[:, None]))
-
-
-def means_of(process: Gram | LowRank, fits: Sequence[SiteFit], model: Model) -> Array:
-    """Means of the whitened coefficients of fits that share a covariance, ``(fits, width)``."""
-    level = level_of(model)
-    if isinstance(process, Gram):
-        A = np.stack([fit.alpha for fit in fits], axis=1)
-        L = np.tril(model.terms[-1].design.L)
-        return np.vstack([level * A.sum(axis=0), L.T @ A]).T
+        design = model.terms[-1].design
+        exact = ExactCovariance(design, fits[0].sites.w, level)
+        return [ExactState(design, fit.alpha, exact, priors) for fit in fits]
     B = np.stack([process.through(fit.sites)[0].b for fit in fits], axis=1)
-    R = fits[0].R
-    means: Array = (R @ (process.C.T @ B)).T @ R
-    means[:, 0] *= np.sqrt(level)
-    return means
+    R, sd = fits[0].R, np.ones(model.width)
+    sd[0] = np.sqrt(level)
+    means = sd * ((R @ (process.C.T @ B)).T @ R)
+    form = SharedCovariance if len(fits) > 1 else FullCovariance
+    cov = form(invert(R.copy(order="F")) / sd[:, None])
+    return [State(Coef(mean, cov), priors) for mean in means]
 
 
 def exact_machine(machine: Machine) -> Machine:

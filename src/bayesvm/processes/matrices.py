@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from ..core import arrays
 from ..core.types import Array
 from .whitened import JITTER
 
+PROBES = 8  # columns of signs: a tenth of a trace of twenty equal eigenvalues
 ROUNDING = 5e3  # of a factorisation, as a share of the diagonal, in units of that of a number
 
 
@@ -113,6 +115,19 @@ def posterior_covariance(R: Array, s: Array, v: Array) -> Array:
     V *= by[:, None]
     V[np.diag_indices_from(V)] = v
     return V
+
+
+def squared_forms(times: Callable[[Array], Array], *each: Array) -> list[float]:
+    r"""Estimates of :math:`x^\top (V \circ V)\,x`, from products ``times(B)`` of V with columns.
+
+    That is the trace of V diag(x) V diag(x): a mean over columns of signs (Hutchinson's estimate).
+    """
+    signs = 2.0 * np.random.default_rng(0).integers(0, 2, (len(each[0]), PROBES)) - 1.0
+    Z = arrays.like(signs, each[0])
+    found = times(arrays.of(Z).concat([Z, *(x[:, None] * Z for x in each)], axis=1))
+    first, *rest = (found[:, k : k + PROBES] for k in range(0, found.shape[1], PROBES))
+    pairs = zip(each, rest, strict=True)
+    return [max(float(arrays.total(first * (x[:, None] * B))), 0.0) / PROBES for x, B in pairs]
 
 
 def lower_times(R: Array, A: Array) -> Array:

@@ -43,7 +43,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,6 +68,7 @@ from .matrices import (
     posterior_covariance,
     pull_places,
     square,
+    squared_forms,
     through_factor,
 )
 from .newton import climb_mean
@@ -78,10 +79,10 @@ Site = Callable[[Array, Array, Array], Local]
 
 FIRST = 2.0  # size of f before anything is known, with unit variance
 LIGHT = 300  # points from which on a search may do with single precision
-MANY = 2000  # points from which on passes are made in single precision, the last apart,
-SINGLE_STRONG = 1e-3  # the same there,
+MANY = 2000  # points from which on passes for classes are made in single precision, the last apart
+STRONG = 1e-7  # share of a variance that leaves eight digits in a difference from one,
+SINGLE_STRONG = 1e-3  # the same in single precision,
 CORRECTIONS = 2  # and of the mean
-STRONG = 1e-7  # share of a variance that leaves eight digits in a difference from one
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +136,23 @@ class SiteMoments(NamedTuple):
     on: Any  # points that are in B
     kl: float
     solve: Callable[[Array], tuple[Array, Array]]  # alpha and m for other potentials, or columns
+    times: Callable[[Array], Array] | None = None  # columns by V, of an exact process
+
+    def squared_forms(self, *each: Array) -> list[float]:
+        r"""Estimates of :math:`x^\top (V \circ V)\,x`; v changes by :math:`-(V \circ V)\,dw`."""
+        assert self.times is not None
+        return squared_forms(self.times, *each)
+
+    def left(self, r: Array, dw: Array) -> float:
+        r"""What better sites would gain, to second order.
+
+        With the gradient r of the bound in the mean, and dw from the precisions to those that touch
+        the bound, :math:`\tfrac12 r^\top V r + \tfrac14\,dw^\top (V \circ V)\,dw`: at fixed m the
+        gradient in v is :math:`-\tfrac12 dw`.
+        """
+        assert self.times is not None
+        by_mean = float(r @ self.times(r[:, None])[:, 0])
+        return 0.5 * by_mean + 0.25 * self.squared_forms(dw)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,13 +271,21 @@ class Gram:
 
         @cache
         def covariance() -> Array:
-            return posterior_covariance(R, np.maximum(s, np.sqrt(strong / diag)), v)
+            root = R.astype(np.float32) if R.shape[0] >= MANY else R
+            return posterior_covariance(root, np.maximum(s, np.sqrt(strong / diag)), v)
+
+        def times(B: Array) -> Array:
+            known = covariance.cache_info().currsize > 0
+            A, b = (covariance(), B) if known else (held, weights(B))
+            out: Array = A @ b.astype(A.dtype, copy=False)
+            return out
 
         def solve(b: Array) -> tuple[Array, Array]:
             if on.size < diag.size:
                 alpha = weights(b)
                 return alpha, K @ alpha
-            m = covariance() @ b.astype(held.dtype, copy=False)
+            V = covariance()
+            m = V @ b.astype(V.dtype, copy=False)
             return b - by_rows(sites.w, m), m
 
         alpha, share = sites.b, np.zeros(diag.size)  # share of the variance that is gone
@@ -277,7 +303,7 @@ class Gram:
             v = diag.copy()
         m, v = K @ alpha, np.maximum(v, 1e-12 * diag)
         kl = 0.5 * float(alpha @ m - sites.w @ v) - np.log(np.diag(R), dtype=float).sum()
-        return SiteMoments(m, v, alpha, R, on, float(kl), solve)
+        return SiteMoments(m, v, alpha, R, on, float(kl), solve, times)
 
     def _moments_there(self, sites: Sites) -> SiteMoments:
         """The same on a device, in double precision and with every point in B.
@@ -300,7 +326,8 @@ class Gram:
         alpha = sites.b - s * (R.T @ (T @ sites.b))
         m = K @ alpha
         kl = 0.5 * (alpha @ m - sites.w @ v) - arrays.total(xp.log(arrays.diagonal(R)))
-        return SiteMoments(m, v, alpha, R, slice(None), float(kl), solve)
+        times = partial(xp.matmul, V)
+        return SiteMoments(m, v, alpha, R, slice(None), float(kl), solve, times)
 
     def times(self, alpha: Array) -> Array:
         """The mean at the points: K alpha."""
@@ -491,32 +518,38 @@ def fit_sites(
     watch: Watch = silent,
     final: bool = False,
 ) -> SiteFit:
-    """Climb the bound in mean and precisions by turns until a pass gains ``tol`` a row.
+    """Climb the bound in mean and precisions by turns until ``tol`` a row is left to gain.
 
     A pass computes variances from the precisions; the mean climbs to its optimum given them, and
     the sites that touch the bound there are the next.  (Natural-gradient steps of both at once
     overshoot where f turns at the margin: they take many times as many passes.)  Steps that would
     lower the bound are halved.  Without a start, f has the signs of the labels.
 
-    A ``final`` fit ends when a pass gains ``tol`` of the bound's size.
+    That is foretold at many points of an exact process, where a pass that only confirms it is dear;
+    elsewhere it is less than what the last pass has gained.  A ``final`` fit may leave ``tol`` of
+    the bound's size.
     """
     if start is None:
         share = labels.total(labels.c * labels.y) / labels.total(labels.c)
         start = target_sites(FIRST * share, 0.0 * share + 1.0, labels, site)
 
     best: SiteFit | None = None
-    rough, weight = process.rough, float(arrays.total(labels.c))
+    weight = float(arrays.total(labels.c))
+    foretells = isinstance(process, Gram) and labels.points >= MANY
 
     def enough(bound: float) -> float:
         return tol * (max(1.0, abs(bound)) if final else weight)
 
-    def evaluate(sites: Sites, by: Gram | LowRank) -> tuple[SiteFit, SiteMoments]:
-        nonlocal best
+    def evaluate(sites: Sites) -> tuple[SiteFit, SiteMoments]:
+        nonlocal best, process
         try:
-            now = by.moments(sites)
-        except np.linalg.LinAlgError:  # digits of single precision are too few
             now = process.moments(sites)
-        m, v, alpha, R, on, kl, _ = now
+        except np.linalg.LinAlgError:  # digits of single precision are too few
+            if process.exact is process:
+                raise
+            process = process.exact
+            now = process.moments(sites)
+        m, v, alpha, R, on, kl, *_ = now
         local = site(labels.y, labels.each(m), labels.each(v)).times(labels.c)
         bound = float(arrays.total(local.bound)) - kl
         fit = SiteFit(sites, m, v, alpha, R, on, local, process.outside, bound)
@@ -524,7 +557,7 @@ def fit_sites(
         return fit, now
 
     def step(old: Sites) -> Step:
-        fit, now = evaluate(old, rough)
+        fit, now = evaluate(old)
 
         @cache
         def target() -> tuple[Array, Array, Array]:
@@ -537,14 +570,19 @@ def fit_sites(
             w = old.w + rate * (w - old.w)
             return Sites(w, alpha + w * m)
 
-        return Step(fit.bound, bold=move)
+        @cache
+        def rest() -> float:
+            g, w = labels.total(fit.local.g), labels.total(fit.local.w)
+            return now.left(g - now.alpha, w - old.w)
+
+        return Step(fit.bound, bold=move, rest=rest if foretells else None)
 
     def settled(gain: float, bound: float, *_: Any) -> bool:
         return gain < enough(bound)
 
-    pace = Pace() if rough is process else SinglePace()
+    pace = Pace() if process.exact is process else SinglePace()
     run = climb(step, start, settled, pace, max_iter=max_iter, watch=watch)
-    known = best is not None and best.sites is run.state and rough is process
-    fit = best if known and best is not None else evaluate(run.state, process)[0]
+    known = best is not None and best.sites is run.state
+    fit = best if known and best is not None else evaluate(run.state)[0]
     ended, change = run.converged, run.change
     return replace(fit, passes=run.n_iter, path=run.path, converged=ended, change=change)

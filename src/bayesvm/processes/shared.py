@@ -28,7 +28,7 @@ from ..core.types import Array, Local
 from ..inference.progress import Progress, Watch, silent
 from ..machines.leave_one_out import leave_one_out
 from .newton import SHORTEST, STEPS
-from .process import FIRST, Gram, Labels, LowRank, Site, SiteFit, SiteMoments, Sites
+from .process import FIRST, MANY, Gram, Labels, LowRank, Site, SiteFit, SiteMoments, Sites
 
 OF_LAST = 0.02  # share of what the last pass has changed, at which steps of the means end
 CG_STEPS = 32  # many: the shared precisions are not the curvatures of a class
@@ -209,14 +209,15 @@ def fit_shared(
     """Find means and the shared precisions by turns until a pass changes the bounds little.
 
     That is their sum by ``tol`` a row, or by ``tol`` of its size if ``final``.  At many points all
-    passes but the last are made in single precision.  Means of a start that are worse than none are
-    not used.
+    passes but the last are made in single precision, and what the next would change is foretold.
+    Means of a start that are worse than none are not used.
     """
     start = start if start is not None and all(np.all(np.isfinite(x)) for x in start) else None
     (w, B), K = start or labels.start(site, share), labels.Y.shape[1]
     none = np.zeros(w.size)
     total, path, converged, change = -np.inf, [], False, np.inf
     place, path_of_w = process.rough if max_iter > 1 else process, FixedPoint()
+    foretells = isinstance(process, Gram) and w.size >= MANY
     M, A, last = np.empty((0, K)), np.empty((0, K)), False
     for passes in range(1, max_iter + 1):
         try:
@@ -248,14 +249,15 @@ def fit_shared(
         stop = watch(Progress("vb", passes, max_iter, total, change), None)
         if last:
             break
-        converged = abs(change) < tol * (max(1.0, abs(total)) if final else size)
+        W = labels.group @ local.w
+        found, enough = share(W), tol * (max(1.0, abs(total)) if final else size)
+        converged = abs(change) < enough
+        if foretells and not converged:
+            converged = foretold_change(now, w, W, found) < enough
         last = converged or stop or passes >= max_iter - 1
-        if last and place is not process:
-            place = process
-            continue  # once more, with the same precisions
-        if converged or stop or passes == max_iter:
+        if place is process and (converged or stop or passes == max_iter):
             break
-        w = path_of_w.next(w, share(labels.group @ local.w), now.v)
+        w, place = path_of_w.next(w, found, now.v), process if last else place
     A = space.weights(A, labels.group @ local.g)
     return [
         SharedFit(
@@ -275,6 +277,17 @@ def fit_shared(
         )
         for k in range(K)
     ]
+
+
+def foretold_change(now: SiteMoments, w: Array, W: Array, found: Array) -> float:
+    r"""The most that other precisions change the sum of the bounds, to first order.
+
+    Their gradient in v is :math:`\tfrac12 y`, the sum over classes of the differences of the shared
+    precisions w from those, W, that touch their bounds; and v changes by
+    :math:`-(V \circ V)\,dw` with w.  That is no more than the product of two norms.
+    """
+    y, dw = W.shape[1] * w - W.sum(axis=1), found - w
+    return 0.5 * float(np.sqrt(np.prod(now.squared_forms(y, dw))))
 
 
 class FixedPoint:

@@ -49,7 +49,7 @@ from .evidence import (
 )
 from .local import earned, judge_local
 from .matrices import covariance_of
-from .process import Gram, Prior, Site, SiteFit, Sites, fit_sites, target_sites
+from .process import Gram, Prior, Site, SiteFit, Sites, fit_sites
 
 MANY = 1000  # most points of the search for the amplitude, and of folds
 # Weight of the rows of two classes up to which single rows are left out.  Moments without them are
@@ -104,17 +104,9 @@ class Amplitude:
         """Start where the fits of another have ended."""
         self.fits.sites = [*other.fits.sites]
 
-    def sites_at(self, kernel: Scaled, seen: LabelledPoints) -> list[Sites]:
-        """Sites at the amplitude of a kernel; at other points those that predictions touch."""
-        fits = self.fits_at(np.log(kernel.weight))
-        if seen is self.seen:
-            return [fit.sites for fit in fits]
-        cross = kernel(seen.X, self.seen.X) + seen.level
-        diag = kernel.diag(seen.X) + seen.level
-        return [
-            target_sites(*fit.predictor(cross, diag), labels, self.site)
-            for fit, labels in zip(fits, seen.machines, strict=True)
-        ]
+    def sites_at(self, kernel: Scaled) -> list[Sites]:
+        """Sites at the amplitude of a kernel."""
+        return [fit.sites for fit in self.fits_at(np.log(kernel.weight))]
 
 
 Judge = Amplitude | FoldedAmplitude
@@ -319,6 +311,6 @@ def tune(
         return FoldedAmplitude(*given, folds) if folded else Amplitude(*given)
 
     best, judge = shorten(found, judged)
-    if Z is not None and (folded or some is not seen):
+    if some is not seen or (Z is not None and folded):
         return Tuned(best, amplitude=found.weight)
-    return Tuned(best, judge.sites_at(best, seen), found.weight)
+    return Tuned(best, judge.sites_at(best), found.weight)

@@ -21,7 +21,7 @@ from ..core.arrays import like, sent, through_upper
 from ..core.types import Array, Columns, Design
 from ..designs.columns import Standardised
 from ..kernels import RBF, Scaled
-from ..kernels.algebra import scale_of
+from ..kernels.algebra import is_definite, scale_of
 from ..kernels.stationary import divided
 
 JITTER = 1e-6  # of the mean diagonal of K_mm
@@ -34,16 +34,22 @@ def jitter(K: Array) -> float:
     return JITTER * float(arrays.of(K).mean(arrays.diagonal(K)))
 
 
+def finite_values(kernel: Any, Z: Array) -> Array:
+    """Kernel values of points with each other."""
+    K: Array = kernel(Z)
+    if not bool(arrays.of(K).all(arrays.of(K).isfinite(K))):
+        raise ValueError(
+            f"the kernel {kernel} is not finite at the data; check its parameters and the inputs."
+        )
+    return K
+
+
 def kernel_factor(kernel: Any, Z: Array) -> tuple[Array, float]:
     """Cholesky factor of the kernel matrix of points, and the jitter on its diagonal.
 
     The jitter grows tenfold until the factorisation succeeds.
     """
-    K = kernel(Z)
-    if not bool(arrays.of(K).all(arrays.of(K).isfinite(K))):
-        raise ValueError(
-            f"the kernel {kernel} is not finite at the data; check its parameters and the inputs."
-        )
+    K = finite_values(kernel, Z)
     added, most = jitter(K), MOST_JITTER / JITTER * jitter(K)
     while added <= most:
         propped = K + 0.0
@@ -95,6 +101,8 @@ class Whitened(Design):
 
     @property
     def jitter(self) -> float:
+        if is_definite(self.kernel):  # the least is enough
+            return JITTER * float(np.mean(self.kernel.diag(self.Z)))
         return self._factor[1]
 
     @cached_property
