@@ -66,7 +66,7 @@ def test_approach_ends_close_to_the_top(fits: tuple[BayesianLinearSVC, Problem])
     state = model.machines_[0].state
     far = FullCovariance(2.0 * state.coef.cov.L)
     start = state.coef._replace(mean=0.5 * state.coef.mean, cov=far)
-    coef, _ = approach(problem, start, state.priors, 0.05)
+    coef, _ = approach(problem, start, state.priors)
     sd = np.sqrt(state.coef.cov.diag())
     # errors of sketched variances: 1.6 % of a standard deviation in each of 261 means are 0.03 nats
     assert np.sqrt(np.mean(((coef.mean - state.coef.mean) / sd) ** 2)) < 0.05

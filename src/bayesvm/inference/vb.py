@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core import arrays
 from ..core.types import Array, Coef, Stats
-from ..gaussian.covariances import blended, covariance, mode
+from ..gaussian.covariances import FullCovariance, blended, covariance, mode, trace_of
 from ..gaussian.gates import OPEN, best_subset, gated_coef, through_gates, update_gates
 from ..inputs.parameters import is_among
 from ..likelihoods.tight import Tight
@@ -26,8 +26,10 @@ SKETCH = 8  # columns for each of a sketch of variances,
 FEWEST = 16  # and columns of one where only the mean is found,
 MOST_PULLS = 6  # in at most so many passes,
 MOST_ROUNDS = 4  # after each of at most so many matrices S,
-NEAR = 1e-4  # or until a step gains less than so much for each coefficient
-CLOSE = 3e-3  # gain of a step for each coefficient after which no further S is sketched,
+NEAR = 3e-4  # or until a step gains less than so much for each coefficient
+CLOSE_MEAN = 3e-3  # the same where the mean need not be as close,
+SETTLED = 1e-6  # or has to be closer
+CLOSE = 2e-3  # gain of a step for each coefficient after which no further S is sketched
 MORE = 4  # rows for each that is known, from which a tenth of all is fitted first
 LAST_SHIFT = 0.1  # standard deviations by which the last step may move a coefficient
 CERTAIN = 0.25  # variance of f at every row that is needed for that
@@ -179,27 +181,30 @@ class VB:
         if start is None or start.coef.cov.is_point:
             first = replace(self, bound="augmented", max_iter=min(self.max_iter, FIRST_PASSES))
             start, pace = first.fit(problem, rng, start).state, Pace()
-        last = 0.0
-        if is_tall(problem):
+        step, is_wide = partial(tight_step, problem), problem.model.width >= WIDE
+        if is_tall(problem) or (problem.single and is_wide and not is_kinked):
             start, last = self._near(problem, start, rough, watch)
-        elif problem.single and problem.model.width >= WIDE and not is_kinked:
-            coef, _ = approach(problem, start.coef, start.priors, STEADY)
-            if np.all(np.isfinite(coef.mean)):
-                start = State(coef, start.priors)
+            step = partial(tight_step, problem, last=last)
+            if is_wide:
+                sketch = tight_step(problem, start, last, is_sketched=True)
+                if sketch.is_last():
+                    step = partial(_known, sketch)
+                else:
+                    start = self._settled(problem, start, sketch)
 
         def settled(gain: float, bound: float, *_: Any) -> bool:
             return gain < self.tol * max(1.0, abs(bound))
 
-        step = partial(tight_step, problem, last=last)
         return climb(step, start, settled, pace, max_iter=self.max_iter, watch=watch)
 
     def _near(self, problem: Problem, start: State, rough: VB, watch: Watch) -> tuple[State, float]:
-        """A state of a tall problem so close to the top that one more S is enough.
+        """A state of a tall or wide problem so close to the top that one more S is enough.
 
         With very many rows a tenth of them is fitted first.  Then the mean is found by products
         with vectors, with the S of fewer rows in place of the present one.  Also returns by how
-        many standard deviations a last step may move a coefficient.  It is zero where f is
-        uncertain at a row: steps then change the curvature there, and leave much of an error.
+        many standard deviations a last step may move a coefficient.  Of a tall problem it is zero
+        where f is uncertain at a row: steps then change the curvature there, and leave much of an
+        error.
         """
         K, P = problem.model.width, problem.model.precision(start.priors)
         known = float(start_rows(K))
@@ -207,11 +212,24 @@ class VB:
             few = from_few(rough, problem, np.random.default_rng(0), watch, start)
             if few is not None:
                 start, known = few, problem.n / THIN_BY
-        coef, _, most = settled_mean(problem, start.coef, P, CLOSE, min(1.0, 2.0 * K / known))
+        rate, is_wide = min(1.0, 2.0 * K / known), K >= WIDE
+        rank, enough = FEWEST if rate > SURE else FEWEST // 4, NEAR if is_wide else CLOSE_MEAN
+        coef, _, most = settled_mean(problem, start.coef, P, enough, rate, rank)
         if not np.all(np.isfinite(coef.mean)):
             return start, 0.0
-        last = min(1e3 * np.sqrt(self.tol), LAST_SHIFT) if most < CERTAIN else 0.0
+        last = min(1e3 * np.sqrt(self.tol), LAST_SHIFT) if is_wide or most < CERTAIN else 0.0
         return State(coef, start.priors), last
+
+    def _settled(self, problem: Problem, start: State, step: Step) -> State:
+        """The state after a sketched step of a wide problem that is not the last one.
+
+        The mean is found with exact variances of f, so that the next S is that of the end.
+        """
+        assert step.bold is not None
+        new, K = step.bold(1.0), problem.model.width
+        P = problem.model.precision(new.priors)
+        coef, *_ = settled_mean(problem, new.coef, P, SETTLED, rank=K)
+        return State(coef, new.priors) if np.all(np.isfinite(coef.mean)) else start
 
     def _search(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:
         """Gates make local optima: the best of several rough climbs, and of searches from it."""
@@ -310,7 +328,9 @@ def sweep(
     return Step(bound, reach, reach if curved else None, coef.cov.patched)
 
 
-def tight_step(problem: Problem, state: State, last: float = 0.0) -> Step:
+def tight_step(
+    problem: Problem, state: State, last: float = 0.0, is_sketched: bool = False
+) -> Step:
     """A natural-gradient step of the tight bound.
 
     With many rows or columns, where a pass that only confirms is dear, the gain of the step is
@@ -319,9 +339,16 @@ def tight_step(problem: Problem, state: State, last: float = 0.0) -> Step:
     that: Newton's steps leave a small share of such an error, and a hundredth of a standard
     deviation is far below what other rows of the same kind would change.  Squares of slopes that
     are summed beside S are then close to those at the end.
+
+    Of a wide model what counts is by how much the weight of a row could still change.  Its
+    logarithm changes by at most the change of the mean of f and half that of the variance.  The
+    step is ``is_sketched`` if variances of f are, where f is certain.
     """
     model, (coef, priors, _) = problem.model, state
-    stats = problem.stats(coef, squares=problem.squares and last > 0.0)
+    if is_sketched:
+        stats = sketched(problem, coef, CERTAIN)
+    else:
+        stats = problem.stats(coef, squares=problem.squares and last > 0.0)
     P = model.precision(priors)
 
     @cache
@@ -331,53 +358,78 @@ def tight_step(problem: Problem, state: State, last: float = 0.0) -> Step:
     def move(rate: float) -> State:
         return State(step(rate), model.update(priors, step(rate)))
 
+    @cache
+    def trace() -> float:
+        """Of the new precision times the present covariance."""
+        return trace_of(coef.cov, step(1.0).cov)
+
+    @cache
     def left() -> float:
+        new, slope = step(1.0), stats.g - P * coef.mean
+        if not isinstance(new.cov, FullCovariance):
+            return foretold_gain(coef, new, slope)
+        move = float(slope @ (new.mean - coef.mean))
+        return 0.5 * (move + trace() - model.width + new.cov.logdet - coef.cov.logdet)
+
+    @cache
+    def is_last() -> bool:
+        most = float(stats.most)
+        if last == 0.0 or most > 2.0 * CERTAIN:
+            return False
         new = step(1.0)
-        if shift(coef, new) < last:
-            by = np.abs(np.log(new.cov.diag() / coef.cov.diag()))
-            if float(np.max(by)) < 0.5 * last:
-                return 0.0
-        return foretold_gain(coef, new, stats.g - P * coef.mean)
+        move, by = shift(coef, new), np.max(np.abs(np.log(new.cov.diag() / coef.cov.diag())))
+        if model.width < WIDE:
+            return bool(move < last and by < 0.5 * last)
+        return bool(move * np.sqrt(most) < 0.5 * last and 0.5 * by * most < 0.2 * last)
 
     bound = float(stats.bound + model.bound(*state))
-    return Step(bound, bold=move, left=left if foretells(problem) else None, sums=stats)
+    if is_sketched:  # E log L is linear in small errors of v
+        bound += 0.5 * (float(stats.used) - trace() + float(P @ coef.cov.diag()))
+    if not foretells(problem):
+        return Step(bound, bold=move, sums=stats)
+    return Step(bound, bold=move, left=left, is_last=is_last, sums=stats)
 
 
-def sketched(problem: Problem, coef: Coef) -> Stats:
+def _known(step: Step, state: State) -> Step:
+    """A step that was made before."""
+    return step
+
+
+def sketched(problem: Problem, coef: Coef, certain: float = np.inf) -> Stats:
     """Sums over rows with variances of f from a sketch of the covariance.
 
-    Its errors at single rows average out in the sums.
+    Its errors at single rows average out in the sums.  Variances beyond ``certain`` are exact.
     """
     if not coef.cov.is_point:
-        coef = Coef(coef.mean, coef.cov.sketched(problem.model.width // SKETCH))
+        coef = Coef(coef.mean, coef.cov.sketched(problem.model.width // SKETCH, certain))
     return problem.stats(coef)
 
 
-def approach(
-    problem: Problem, coef: Coef, priors: Any, steady: float, near: bool = False
-) -> tuple[Coef, Stats]:
+def approach(problem: Problem, coef: Coef, priors: Any) -> tuple[Coef, Stats]:
     """A distribution of theta close to the top of the tight bound of a wide model; sums over rows.
 
-    In turn S is made, for a step along the natural gradient, and the mean is found with that S in
-    place of the present one, until such a step gains little and the covariance did not have to be
-    scaled by more than ``steady`` for it.  Variances of f are sketched.  A start that is ``near``
-    has a covariance good enough to find the mean first.
+    In turn the mean is found with the present covariance, and S is made, for a step along the
+    natural gradient, until such a step gains little.  Variances of f are sketched.
     """
-    P, K, scale = problem.model.precision(priors), problem.model.width, np.inf
-    if near:
-        coef, scale, _ = settled_mean(problem, coef, P)
+    P, K = problem.model.precision(priors), problem.model.width
     for _ in range(MOST_ROUNDS):
+        coef, *_ = settled_mean(problem, coef, P)
         stats = sketched(problem, coef)
         new = natural(coef, stats, P, 1.0)
         gain = foretold_gain(coef, new, stats.g - P * coef.mean)
-        if gain < CLOSE * K and abs(scale - 1.0) < steady:
+        if gain < CLOSE * K:
             break
-        coef, scale, _ = settled_mean(problem, new, P)
+        coef = new
     return new, stats
 
 
 def settled_mean(
-    problem: Problem, coef: Coef, P: Any, enough: float = NEAR, rate: float = 1.0
+    problem: Problem,
+    coef: Coef,
+    P: Any,
+    enough: float = NEAR,
+    rate: float = 1.0,
+    rank: int = FEWEST,
 ) -> tuple[Coef, float, float]:
     r"""The mean at the top for a given covariance, by products with vectors.
 
@@ -388,19 +440,23 @@ def settled_mean(
     little, the covariance is not scaled.
 
     The covariance takes the place of the inverse curvature; it is scaled so that
-    :math:`\mathrm{tr}((S + P)\Sigma) = K`, which holds at the top.  Steps are combined so that the
+    :math:`\mathrm{tr}((S + P)\Sigma) = K`, which holds at the top.  Variances of f are by a sketch
+    of some ``rank``.  Steps are combined so that the
     gradient left by the last few is least (Anderson 1965), as conjugate gradients would do.
     """
     K, mean, scale, last, most = problem.model.width, coef.mean, 1.0, np.inf, np.inf
     is_scaled = rate > SURE
-    small = coef.cov.sketched(FEWEST if is_scaled else FEWEST // 4)
+    small = coef.cov.sketched(rank) if rank < K else coef.cov
     own = float(P @ coef.cov.diag())
     held: list[tuple[Array, Array, Array]] = []  # means, slopes and steps
+    is_held = K >= WIDE and problem.is_held  # else variances are not kept but made again
+    v = problem.moments(Coef(mean, small))[1] if is_held else None
     for _ in range(MOST_PULLS):
-        pull = problem.pull(Coef(mean, small))
+        pull = problem.pull(Coef(mean, small.shrunk(scale)), None if v is None else v / scale)
         most = float(pull.most)
         slope = pull.g - P * mean
-        scale = (float(pull.used) + own) / K if is_scaled else 1.0
+        if is_scaled:
+            scale *= (float(pull.used) + own / scale) / K
         step = coef.cov.solve(slope) / scale
         gain = 0.5 * float(step @ slope)
         if not gain < 2.0 * last:
