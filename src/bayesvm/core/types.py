@@ -125,15 +125,13 @@ class Stats:
     left: Any = 0.0
     weight: Any = 0.0
     J: Any = None  # of squared slopes, where widths are computed in the same pass
-    used: Any = 0.0  # sum of w v: the trace of S Sigma
-    most: Any = 0.0  # largest v, the variance of f at a row
+    used: Any = 0.0  # sum of w v, with v the variance of f at a row: the trace of S Sigma
 
     def __add__(self, other: Stats) -> Stats:
         H, J = (None if a is None else a + b for a, b in ((self.H, other.H), (self.J, other.J)))
         left, weight = self.left + other.left, self.weight + other.weight
         sums = self.S + other.S, self.g + other.g, self.bound + other.bound
-        both = self.used + other.used, max(self.most, other.most)
-        return Stats(*sums, H, left, weight, J, *both)
+        return Stats(*sums, H, left, weight, J, self.used + other.used)
 
 
 class Term(NamedTuple):

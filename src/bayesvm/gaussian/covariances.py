@@ -408,12 +408,6 @@ def blended(cov: Any, S: Any, P: Precision, rate: float) -> Covariance:
     return DiagonalCovariance(1.0 / (rate * (S.d + P) + (1.0 - rate) / cov.variance))
 
 
-def trace_of(cov: Any, other: Any) -> float:
-    """The trace of a covariance times the inverse of another one."""
-    product = cov.root.T @ other.L
-    return float(np.einsum("ij,ij->", product, product))
-
-
 def mode(
     cov: Covariance,
     g: Array,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
@@ -10,12 +11,14 @@ import numpy as np
 
 from ..core import arrays
 from ..core.types import Array, Coef, Stats
-from ..gaussian.covariances import FullCovariance, blended, covariance, mode, trace_of
+from ..engines import Serial
+from ..gaussian.covariances import FullCovariance, blended, covariance, mode
 from ..gaussian.gates import OPEN, best_subset, gated_coef, through_gates, update_gates
 from ..inputs.parameters import is_among
 from ..likelihoods.tight import Tight
 from ..model.latent import start_latents, sum_latents, update_latents
 from ..model.model import Problem
+from ..model.past import Past
 from .loop import Pace, State, Step, ascend, climb, newton_mean, require, shift
 from .progress import Ascent, Watch, silent
 
@@ -34,7 +37,9 @@ MORE = 4  # rows for each that is known, from which a tenth of all is fitted fir
 LAST_SHIFT = 0.1  # standard deviations by which the last step may move a coefficient
 CERTAIN = 0.25  # variance of f at every row that is needed for that
 SURE = 0.01  # what a step may leave of its gain if the covariance is known well
-STEADY = 0.05  # if the covariance was scaled by no more than this
+UNSURE = 0.5  # variance of f, by a sketch, at which a row of a wide model is no longer near a sum,
+FEW_UNSURE = 0.02  # if such rows are no larger a share than this,
+STEADY = 0.02  # and changes of the weights of the others, times leverages, no larger than this
 START_ROWS = 2000  # rows that choose a penalty, at least; ten for each coefficient if that is more
 ROWS_A_COEFFICIENT = 10
 MOST_THIN = 10**6  # rows that are gathered for a start,
@@ -182,18 +187,16 @@ class VB:
             first = replace(self, bound="augmented", max_iter=min(self.max_iter, FIRST_PASSES))
             start, pace = first.fit(problem, rng, start).state, Pace()
         step, is_wide = partial(tight_step, problem), problem.model.width >= WIDE
-        if is_tall(problem) or (problem.single and is_wide and not is_kinked):
-            start, last = self._near(problem, start, rough, watch)
-            step = partial(tight_step, problem, last=last)
-            if is_wide:
-                sketch = tight_step(problem, start, last, is_sketched=True)
-                if sketch.is_last():
-                    step = partial(_known, sketch)
-                else:
-                    start = self._settled(problem, start, sketch)
 
         def settled(gain: float, bound: float, *_: Any) -> bool:
             return gain < self.tol * max(1.0, abs(bound))
+
+        if is_tall(problem) or (problem.single and is_wide and not is_kinked):
+            start, last = self._near(problem, start, rough, watch)
+            step = partial(tight_step, problem, last=0.0 if is_wide else last)
+            if is_wide and last > 0.0:
+                start, whole = from_one_sum(problem, start, partial(self._inner, settled))
+                step = step if whole is None else partial(_known, whole)
 
         return climb(step, start, settled, pace, max_iter=self.max_iter, watch=watch)
 
@@ -220,16 +223,10 @@ class VB:
         last = min(1e3 * np.sqrt(self.tol), LAST_SHIFT) if is_wide or most < CERTAIN else 0.0
         return State(coef, start.priors), last
 
-    def _settled(self, problem: Problem, start: State, step: Step) -> State:
-        """The state after a sketched step of a wide problem that is not the last one.
-
-        The mean is found with exact variances of f, so that the next S is that of the end.
-        """
-        assert step.bold is not None
-        new, K = step.bold(1.0), problem.model.width
-        P = problem.model.precision(new.priors)
-        coef, *_ = settled_mean(problem, new.coef, P, SETTLED, rank=K)
-        return State(coef, new.priors) if np.all(np.isfinite(coef.mean)) else start
+    def _inner(self, settled: Callable[..., bool], problem: Problem, start: State) -> Ascent:
+        """The end of a climb to a few rows."""
+        step = partial(tight_step, problem)
+        return climb(step, start, settled, Pace(), max_iter=self.max_iter)
 
     def _search(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:
         """Gates make local optima: the best of several rough climbs, and of searches from it."""
@@ -328,9 +325,7 @@ def sweep(
     return Step(bound, reach, reach if curved else None, coef.cov.patched)
 
 
-def tight_step(
-    problem: Problem, state: State, last: float = 0.0, is_sketched: bool = False
-) -> Step:
+def tight_step(problem: Problem, state: State, last: float = 0.0) -> Step:
     """A natural-gradient step of the tight bound.
 
     With many rows or columns, where a pass that only confirms is dear, the gain of the step is
@@ -339,16 +334,9 @@ def tight_step(
     that: Newton's steps leave a small share of such an error, and a hundredth of a standard
     deviation is far below what other rows of the same kind would change.  Squares of slopes that
     are summed beside S are then close to those at the end.
-
-    Of a wide model what counts is by how much the weight of a row could still change.  Its
-    logarithm changes by at most the change of the mean of f and half that of the variance.  The
-    step is ``is_sketched`` if variances of f are, where f is certain.
     """
     model, (coef, priors, _) = problem.model, state
-    if is_sketched:
-        stats = sketched(problem, coef, CERTAIN)
-    else:
-        stats = problem.stats(coef, squares=problem.squares and last > 0.0)
+    stats = problem.stats(coef, squares=problem.squares and last > 0.0)
     P = model.precision(priors)
 
     @cache
@@ -358,36 +346,77 @@ def tight_step(
     def move(rate: float) -> State:
         return State(step(rate), model.update(priors, step(rate)))
 
-    @cache
-    def trace() -> float:
-        """Of the new precision times the present covariance."""
-        return trace_of(coef.cov, step(1.0).cov)
-
-    @cache
     def left() -> float:
-        new, slope = step(1.0), stats.g - P * coef.mean
-        if not isinstance(new.cov, FullCovariance):
-            return foretold_gain(coef, new, slope)
-        move = float(slope @ (new.mean - coef.mean))
-        return 0.5 * (move + trace() - model.width + new.cov.logdet - coef.cov.logdet)
+        return foretold_gain(coef, step(1.0), stats.g - P * coef.mean, whole=True)
 
-    @cache
     def is_last() -> bool:
-        most = float(stats.most)
-        if last == 0.0 or most > 2.0 * CERTAIN:
-            return False
         new = step(1.0)
-        move, by = shift(coef, new), np.max(np.abs(np.log(new.cov.diag() / coef.cov.diag())))
-        if model.width < WIDE:
-            return bool(move < last and by < 0.5 * last)
-        return bool(move * np.sqrt(most) < 0.5 * last and 0.5 * by * most < 0.2 * last)
+        if not shift(coef, new) < last:
+            return False
+        return bool(np.max(np.abs(np.log(new.cov.diag() / coef.cov.diag()))) < 0.5 * last)
 
     bound = float(stats.bound + model.bound(*state))
-    if is_sketched:  # E log L is linear in small errors of v
-        bound += 0.5 * (float(stats.used) - trace() + float(P @ coef.cov.diag()))
     if not foretells(problem):
         return Step(bound, bold=move, sums=stats)
     return Step(bound, bold=move, left=left, is_last=is_last, sums=stats)
+
+
+def from_one_sum(
+    problem: Problem, start: State, climbed: Callable[[Problem, State], Ascent]
+) -> tuple[State, Step | None]:
+    """A state close to the end of a wide problem, and the step from the start to it if it is there.
+
+    S is summed over all rows once.  Rows at which f is certain then count as those of a stream that
+    have gone, to second order.  The others are few, and the end for them is found by passes over
+    these alone.  It is that of all rows if the weights of the former hardly change on the way.
+    """
+    coef, priors, _ = start
+    stats = sketched(problem, coef, CERTAIN)
+    at = problem.moments(small(coef)) if problem.is_held else None
+    far = None if at is None else unsure(at[1])
+    if at is None or far is None:
+        P = problem.model.precision(priors)
+        new = natural(coef, stats, P, 1.0)
+        coef, *_ = settled_mean(problem, new, P, SETTLED, rank=problem.model.width)
+        return State(coef, priors), None
+    few = replace(problem.some(far), engine=Serial(), squares=False)
+    own = few.stats(coef)
+    S = stats.S + own.S * -1.0
+    near = Stats(S, stats.g - own.g, stats.bound - own.bound, H=S)
+    past = Past.of(near, coef, problem.weight - few.weight)
+    end = climbed(replace(few, past=past), start)
+    if not weights_stay(problem, at, problem.moments(small(end.state.coef)), far):
+        return end.state, None
+    bound = float(stats.bound + problem.model.bound(*start))
+    gain = end.bound - bound
+    step = Step(bound, bold=lambda _: end.state, left=lambda: gain, sums=end.sums)
+    return start, step._replace(is_last=lambda: True)
+
+
+def unsure(v: Array) -> Array | None:
+    """Rows at which f is uncertain, and that of the largest variance; ``None`` if they are many."""
+    far = np.flatnonzero(v >= min(UNSURE, np.max(v)))
+    return far if far.size <= max(FEW_UNSURE * v.size, 1) else None
+
+
+def weights_stay(
+    problem: Problem, old: tuple[Array, Array], new: tuple[Array, Array], far: Array
+) -> bool:
+    """Whether weights of rows, but those far out, are about the same for two moments of f.
+
+    Variances are by the same sketch, whose errors nearly cancel.
+    """
+    y, c, v, likelihood = problem.blocks.y, problem.blocks.c, old[1], problem.model.likelihood
+    w = c * likelihood.expected(y, *old).w
+    change = np.abs(c * likelihood.expected(y, *new).w - w)
+    change[far] = 0.0
+    usual = np.sqrt(v @ (change**2 / np.maximum(w, 1e-300)) / (v @ w))
+    return bool(usual < STEADY and np.max(v * change) < STEADY)
+
+
+def small(coef: Coef) -> Coef:
+    """With a covariance of small rank."""
+    return Coef(coef.mean, coef.cov.sketched(FEWEST))
 
 
 def _known(step: Step, state: State) -> Step:
@@ -400,9 +429,15 @@ def sketched(problem: Problem, coef: Coef, certain: float = np.inf) -> Stats:
 
     Its errors at single rows average out in the sums.  Variances beyond ``certain`` are exact.
     """
-    if not coef.cov.is_point:
-        coef = Coef(coef.mean, coef.cov.sketched(problem.model.width // SKETCH, certain))
-    return problem.stats(coef)
+    if coef.cov.is_point:
+        return problem.stats(coef)
+    cov: Any = coef.cov
+    stats = problem.stats(Coef(coef.mean, cov.sketched(problem.model.width // SKETCH, certain)))
+    if np.isinf(certain):
+        return stats
+    # E log L is linear in small errors of v
+    error = stats.used - float(np.vdot(stats.S.M, cov.dense()))
+    return replace(stats, bound=stats.bound + 0.5 * error)
 
 
 def approach(problem: Problem, coef: Coef, priors: Any) -> tuple[Coef, Stats]:
@@ -446,13 +481,13 @@ def settled_mean(
     """
     K, mean, scale, last, most = problem.model.width, coef.mean, 1.0, np.inf, np.inf
     is_scaled = rate > SURE
-    small = coef.cov.sketched(rank) if rank < K else coef.cov
+    cov = coef.cov.sketched(rank) if rank < K else coef.cov
     own = float(P @ coef.cov.diag())
     held: list[tuple[Array, Array, Array]] = []  # means, slopes and steps
     is_held = K >= WIDE and problem.is_held  # else variances are not kept but made again
-    v = problem.moments(Coef(mean, small))[1] if is_held else None
+    v = problem.moments(Coef(mean, cov))[1] if is_held else None
     for _ in range(MOST_PULLS):
-        pull = problem.pull(Coef(mean, small.shrunk(scale)), None if v is None else v / scale)
+        pull = problem.pull(Coef(mean, cov.shrunk(scale)), None if v is None else v / scale)
         most = float(pull.most)
         slope = pull.g - P * mean
         if is_scaled:
@@ -480,13 +515,19 @@ def foretells(problem: Problem) -> bool:
     return is_dear and not any(t.prior.is_learned for t in model.terms)
 
 
-def foretold_gain(old: Coef, new: Coef, slope: Array) -> float:
+def foretold_gain(old: Coef, new: Coef, slope: Array, whole: bool = False) -> float:
     r"""Gain of a full step along the natural gradient, exact if rows had Gaussian likelihoods.
 
-    It is then :math:`\mathrm{KL}(q \,\|\, q_{new})`; of covariances the diagonals are compared.
+    It is then :math:`\mathrm{KL}(q \,\|\, q_{new})`; of covariances the diagonals are compared, or
+    the ``whole`` matrices where these are held.
     """
+    move = float(slope @ (new.mean - old.mean))
+    if whole and isinstance(old.cov, FullCovariance) and isinstance(new.cov, FullCovariance):
+        product = old.cov.root.T @ new.cov.L
+        trace = float(np.einsum("ij,ij->", product, product))
+        return 0.5 * (move + trace - old.mean.size + new.cov.logdet - old.cov.logdet)
     ratio = old.cov.diag() / new.cov.diag()
-    return float(0.5 * (slope @ (new.mean - old.mean) + np.sum(ratio - 1.0 - np.log(ratio))))
+    return 0.5 * (move + float(np.sum(ratio - 1.0 - np.log(ratio))))
 
 
 def natural(coef: Coef, stats: Stats, P: Any, rate: float) -> Coef:

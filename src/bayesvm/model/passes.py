@@ -48,8 +48,7 @@ def pass_block(
     local = Local(*(c * x for x in each))  # contribution of each row
     sums = gather(rows, local, form, curved, coef.mean, short)
     J = squared_slopes(short, each, v, c, form) if squares else None
-    used, most = arrays.total(local.w * v), arrays.of(m).max(v + 0.0 * m)
-    return replace(sums, J=J, used=used, most=most)
+    return replace(sums, J=J, used=arrays.total(local.w * v))
 
 
 @dataclass(frozen=True)
