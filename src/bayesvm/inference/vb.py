@@ -347,7 +347,8 @@ def tight_step(problem: Problem, state: State, last: float = 0.0) -> Step:
         return State(step(rate), model.update(priors, step(rate)))
 
     def left() -> float:
-        return foretold_gain(coef, step(1.0), stats.g - P * coef.mean, whole=True)
+        slope = stats.g - P * coef.mean
+        return foretold_gain(coef, step(1.0), slope, whole=problem.past is None)
 
     def is_last() -> bool:
         new = step(1.0)
