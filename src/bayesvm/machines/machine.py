@@ -333,6 +333,7 @@ def fit_machine(
     if is_wide and isinstance(machine.posterior, GaussianPosterior):
         at = some.moments(machine.posterior.coef)
         held = some.blocks.y, *machine.posterior.left_out(some, at), some.blocks.c * share
+        at = at if some is problem else None
     else:
         held = some.blocks.y, *machine.posterior.left_out(some), some.blocks.c * share
     link = None if fitted else plain_link(probability, likelihood)

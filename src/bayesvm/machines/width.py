@@ -166,7 +166,7 @@ def find_width(
     """The width of a posterior; ``held`` are moments of f without each of ``some`` rows.
 
     ``rare`` is the weight of the rows of the rarer label, or of all rows with numbers; ``at`` are
-    moments of f at some rows, if they are known.
+    moments of f at all rows, if they are known.
     """
     model = problem.model
     drawn_cells = model.is_latent and isinstance(post, DrawsPosterior)  # with the coefficients
@@ -182,8 +182,7 @@ def find_width(
     # a start of chains may have coefficients at zero, with precisions to match
     if plain and np.all(np.isfinite(P)) and not (model.is_latent or model.has_residual):
         try:
-            rows = replace(some, blocks=replace(some.blocks, c=held[-1]))
-            found = matrices(problem, gaussian(post), P, rare, at and (rows, at))
+            found = matrices(problem, gaussian(post), P, rare, at)
             cov = found.cov
             own = 1.0 if cov is None else float(np.min(cov.diag() / post.variance()))
             right = held[0] * held[1] > 0.0
@@ -260,12 +259,11 @@ def matrices(
     coef: Coef,
     P: Array,
     rare: float,
-    known: tuple[Problem, tuple[Array, Array]] | None = None,
+    at: tuple[Array, Array] | None = None,
 ) -> Width:
     """Covariances of theta: of the estimate, and less what a link corrects.
 
-    ``rare`` as in :func:`find_width`; ``known`` are rows that represent all, and moments of f
-    there: squares of slopes are then summed over these.
+    ``rare`` and ``at`` as in :func:`find_width`.
     """
     is_tight = isinstance(problem.model.likelihood, Tight)
     problem = problem.with_likelihood(tight(problem.model.likelihood))
@@ -275,8 +273,8 @@ def matrices(
         coef = Coef(mean, _inverse(A, P))
     if is_tight and problem.sums is not None and problem.sums.J is not None:
         sums = Slopes(problem.sums.S, problem.sums.J, P * mean)  # which is the gradient at the top
-    elif is_tight and known is not None and problem.sums is not None:
-        J = known[0].slopes(coef, bent=False, at=known[1]).J
+    elif is_tight and problem.single and problem.sums is not None:
+        J = problem.slopes(coef, bent=False, at=at).J
         sums = Slopes(problem.sums.S, J, P * mean)
     else:
         sums = problem.slopes(coef)
