@@ -125,12 +125,13 @@ class Stats:
     left: Any = 0.0
     weight: Any = 0.0
     J: Any = None  # of squared slopes, where widths are computed in the same pass
+    used: Any = 0.0  # sum of w v, with v the variance of f at a row: the trace of S Sigma
 
     def __add__(self, other: Stats) -> Stats:
         H, J = (None if a is None else a + b for a, b in ((self.H, other.H), (self.J, other.J)))
         left, weight = self.left + other.left, self.weight + other.weight
         sums = self.S + other.S, self.g + other.g, self.bound + other.bound
-        return Stats(*sums, H, left, weight, J)
+        return Stats(*sums, H, left, weight, J, self.used + other.used)
 
 
 class Term(NamedTuple):
@@ -187,8 +188,11 @@ class Covariance:
         """Sigma / k: the covariance with k times as many rows."""
         raise NotImplementedError
 
-    def sketched(self, k: int) -> Covariance:
-        """A covariance of rank k whose quadratic forms are right on average."""
+    def sketched(self, k: int, certain: float = np.inf) -> Covariance:
+        """A covariance of rank k whose quadratic forms are right on average.
+
+        Those beyond ``certain`` are exact.
+        """
         raise NotImplementedError
 
     def _columns(self, where: slice) -> Array:

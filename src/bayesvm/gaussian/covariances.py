@@ -22,7 +22,7 @@ from scipy.linalg.lapack import dtrtri
 from scipy.sparse.linalg import LinearOperator, cg
 
 from ..core import arrays
-from ..core.arrays import double, like, sent, through_upper
+from ..core.arrays import double, like, pick, sent, through_upper
 from ..core.precision import (
     Precision,
     add_precision,
@@ -61,6 +61,27 @@ class RootCovariance(Covariance):
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         return rng.standard_normal((n, self.root.shape[1])) @ self.root.T
 
+    def shrunk(self, k: float) -> RootCovariance:
+        return RootCovariance(self.root / np.sqrt(k))
+
+
+@dataclass(frozen=True)
+class SketchedCovariance(RootCovariance):
+    """A sketch of a covariance, but for rows at which quadratic forms are beyond ``certain``."""
+
+    whole: Covariance
+    certain: float
+
+    def quad(self, C: Columns) -> Array:
+        out = super().quad(C)
+        if not arrays.is_numpy(out):  # of a device, all rows of a block or none
+            far = bool(arrays.of(out).any(out > self.certain))
+            return self.whole.quad(C) if far else out  # type: ignore[return-value]
+        some = np.flatnonzero(out > self.certain)
+        if some.size:
+            out[some] = self.whole.quad(pick(C, some))
+        return out
+
 
 @dataclass(frozen=True)
 class FullCovariance(Covariance):
@@ -92,13 +113,17 @@ class FullCovariance(Covariance):
         parts = through_upper(C, sent(self._sent, "root", self.root, C))
         return double(sum(arrays.squares(T) for _, T in parts))
 
-    def sketched(self, k: int) -> RootCovariance:
+    def sketched(self, k: int, certain: float = np.inf) -> RootCovariance:
         """A covariance of rank k whose quadratic forms are right on average.
 
-        The error of each is a share of about sqrt(2 / k); over many rows it averages out.
+        The error of each is a share of about sqrt(2 / k); over many rows it averages out.  Forms
+        that are ``certain`` to be smaller than a number are sketched, others are exact.
         """
         signs = np.random.default_rng(0).choice([-1.0, 1.0], (self.L.shape[0], k))
-        return RootCovariance(self.root @ (signs / np.sqrt(k)))
+        root = self.root @ (signs / np.sqrt(k))
+        return (
+            RootCovariance(root) if np.isinf(certain) else SketchedCovariance(root, self, certain)
+        )
 
     def block(self, where: slice) -> Array:
         return self.root[where] @ self.root[where].T

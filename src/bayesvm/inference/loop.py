@@ -41,7 +41,8 @@ class Step(NamedTuple):
     safe: Callable[[], Any] | None = None
     bold: Callable[[float], Any] | None = None
     singular: bool = False  # the covariance is rounded so much that the bound may fall
-    left: Callable[[], float] | None = None  # gain of the next step, where it can be foretold
+    left: Callable[[], float] | None = None  # gain of the next step, where it can be foretold,
+    is_last: Callable[[], bool] = bool  # and whether that is the last one for certain
     sums: Stats | None = None  # over rows, at the state
     rest: Callable[[], float] | None = None  # all that is left to gain, where it can be foretold
 
@@ -164,8 +165,8 @@ def climb(
         return Ascent(final, bound, path, n_iter, converged, change, stopped, sums=here.sums)
 
     def left(there: Step, gain: float) -> float:
-        if there.left is None:
-            return gain
+        if there.left is None or there.is_last():
+            return gain if there.left is None else 0.0
         return there.left() / (LAST_STEP if pace.rate == 1.0 else 1.0)
 
     def is_top(there: Step) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
@@ -10,12 +11,14 @@ import numpy as np
 
 from ..core import arrays
 from ..core.types import Array, Coef, Stats
-from ..gaussian.covariances import blended, covariance, mode
+from ..engines import Serial
+from ..gaussian.covariances import FullCovariance, blended, covariance, mode
 from ..gaussian.gates import OPEN, best_subset, gated_coef, through_gates, update_gates
 from ..inputs.parameters import is_among
 from ..likelihoods.tight import Tight
 from ..model.latent import start_latents, sum_latents, update_latents
 from ..model.model import Problem
+from ..model.past import Past
 from .independent import near_top
 from .loop import LAST_STEP, Pace, State, Step, ascend, climb, newton_mean, require, shift, summed
 from .progress import Ascent, Watch, silent
@@ -27,13 +30,17 @@ SKETCH = 8  # columns for each of a sketch of variances,
 FEWEST = 16  # and columns of one where only the mean is found,
 MOST_PULLS = 6  # in at most so many passes,
 MOST_ROUNDS = 4  # after each of at most so many matrices S,
-NEAR = 1e-4  # or until a step gains less than so much for each coefficient
-CLOSE = 3e-3  # gain of a step for each coefficient after which no further S is sketched,
+NEAR = 3e-4  # or until a step gains less than so much for each coefficient
+CLOSE_MEAN = 3e-3  # the same where the mean need not be as close,
+SETTLED = 1e-6  # or has to be closer
+CLOSE = 2e-3  # gain of a step for each coefficient after which no further S is sketched
 MORE = 4  # rows for each that is known, from which a tenth of all is fitted first
 LAST_SHIFT = 0.1  # standard deviations by which the last step may move a coefficient
 CERTAIN = 0.25  # variance of f at every row that is needed for that
 SURE = 0.01  # what a step may leave of its gain if the covariance is known well
-STEADY = 0.05  # if the covariance was scaled by no more than this
+UNSURE = 0.5  # variance of f, by a sketch, at which a row of a wide model is no longer near a sum,
+FEW_UNSURE = 0.02  # if such rows are no larger a share than this,
+STEADY = 0.02  # and changes of the weights of the others, times leverages, no larger than this
 START_ROWS = 2000  # rows that choose a penalty, at least; ten for each coefficient if that is more
 ROWS_A_COEFFICIENT = 10
 MOST_THIN = 10**6  # rows that are gathered for a start,
@@ -191,27 +198,28 @@ class VB:
         if start is None or start.coef.cov.is_point:
             first = replace(self, bound="augmented", max_iter=min(self.max_iter, FIRST_PASSES))
             start, pace = first.fit(problem, rng, start).state, Pace()
-        last = 0.0
-        if is_tall(problem):
-            start, last = self._near(problem, start, rough, watch)
-        elif problem.single and problem.model.width >= WIDE and not is_kinked:
-            coef, _ = approach(problem, start.coef, start.priors, STEADY)
-            if np.all(np.isfinite(coef.mean)):
-                start = State(coef, start.priors)
+        step, is_wide = partial(tight_step, problem), problem.model.width >= WIDE
 
         def settled(gain: float, bound: float, *_: Any) -> bool:
             return gain < self.tol * max(1.0, abs(bound))
 
-        step = partial(tight_step, problem, last=last)
+        if is_tall(problem) or (problem.single and is_wide and not is_kinked):
+            start, last = self._near(problem, start, rough, watch)
+            step = partial(tight_step, problem, last=0.0 if is_wide else last)
+            if is_wide and last > 0.0:
+                start, whole = from_one_sum(problem, start, partial(self._inner, settled))
+                step = step if whole is None else partial(_known, whole)
+
         return climb(step, start, settled, pace, max_iter=self.max_iter, watch=watch)
 
     def _near(self, problem: Problem, start: State, rough: VB, watch: Watch) -> tuple[State, float]:
-        """A state of a tall problem so close to the top that one more S is enough.
+        """A state of a tall or wide problem so close to the top that one more S is enough.
 
         With very many rows a tenth of them is fitted first.  Then the mean is found by products
         with vectors, with the S of fewer rows in place of the present one.  Also returns by how
-        many standard deviations a last step may move a coefficient.  It is zero where f is
-        uncertain at a row: steps then change the curvature there, and leave much of an error.
+        many standard deviations a last step may move a coefficient.  Of a tall problem it is zero
+        where f is uncertain at a row: steps then change the curvature there, and leave much of an
+        error.
         """
         K, P = problem.model.width, problem.model.precision(start.priors)
         known = float(start_rows(K))
@@ -219,11 +227,18 @@ class VB:
             few = from_few(rough, problem, np.random.default_rng(0), watch, start)
             if few is not None:
                 start, known = few, problem.n / THIN_BY
-        coef, _, most = settled_mean(problem, start.coef, P, CLOSE, min(1.0, 2.0 * K / known))
+        rate, is_wide = min(1.0, 2.0 * K / known), K >= WIDE
+        rank, enough = FEWEST if rate > SURE else FEWEST // 4, NEAR if is_wide else CLOSE_MEAN
+        coef, _, most = settled_mean(problem, start.coef, P, enough, rate, rank)
         if not np.all(np.isfinite(coef.mean)):
             return start, 0.0
-        last = min(1e3 * np.sqrt(self.tol), LAST_SHIFT) if most < CERTAIN else 0.0
+        last = min(1e3 * np.sqrt(self.tol), LAST_SHIFT) if is_wide or most < CERTAIN else 0.0
         return State(coef, start.priors), last
+
+    def _inner(self, settled: Callable[..., bool], problem: Problem, start: State) -> Ascent:
+        """The end of a climb to a few rows."""
+        step = partial(tight_step, problem)
+        return climb(step, start, settled, Pace(), max_iter=self.max_iter)
 
     def _search(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:
         """Gates make local optima: the best of several rough climbs, and of searches from it."""
@@ -352,52 +367,125 @@ def tight_step(problem: Problem, state: State, last: float = 0.0) -> Step:
         return State(step(rate), model.update(priors, step(rate)))
 
     def left() -> float:
+        slope = stats.g - P * coef.mean
+        return foretold_gain(coef, step(1.0), slope, whole=problem.past is None)
+
+    def is_last() -> bool:
         new = step(1.0)
-        if shift(coef, new) < last:
-            by = np.abs(np.log(new.cov.diag() / coef.cov.diag()))
-            if float(np.max(by)) < 0.5 * last:
-                return 0.0
-        return foretold_gain(coef, new, stats.g - P * coef.mean)
+        if not shift(coef, new) < last:
+            return False
+        return bool(np.max(np.abs(np.log(new.cov.diag() / coef.cov.diag()))) < 0.5 * last)
 
     bound = float(stats.bound + model.bound(*state))
-    return Step(bound, bold=move, left=left if foretells(problem) else None, sums=stats)
+    if not foretells(problem):
+        return Step(bound, bold=move, sums=stats)
+    return Step(bound, bold=move, left=left, is_last=is_last, sums=stats)
 
 
-def sketched(problem: Problem, coef: Coef) -> Stats:
+def from_one_sum(
+    problem: Problem, start: State, climbed: Callable[[Problem, State], Ascent]
+) -> tuple[State, Step | None]:
+    """A state close to the end of a wide problem, and the step from the start to it if it is there.
+
+    S is summed over all rows once.  Rows at which f is certain then count as those of a stream that
+    have gone, to second order.  The others are few, and the end for them is found by passes over
+    these alone.  It is that of all rows if the weights of the former hardly change on the way.
+    """
+    coef, priors, _ = start
+    stats = sketched(problem, coef, CERTAIN)
+    at = problem.moments(small(coef)) if problem.is_held else None
+    far = None if at is None else unsure(at[1])
+    if at is None or far is None:
+        P = problem.model.precision(priors)
+        new = natural(coef, stats, P, 1.0)
+        coef, *_ = settled_mean(problem, new, P, SETTLED, rank=problem.model.width)
+        return State(coef, priors), None
+    few = replace(problem.some(far), engine=Serial(), squares=False)
+    own = few.stats(coef)
+    S = stats.S + own.S * -1.0
+    near = Stats(S, stats.g - own.g, stats.bound - own.bound, H=S)
+    past = Past.of(near, coef, problem.weight - few.weight)
+    end = climbed(replace(few, past=past), start)
+    if not weights_stay(problem, at, problem.moments(small(end.state.coef)), far):
+        return end.state, None
+    bound = float(stats.bound + problem.model.bound(*start))
+    gain = end.bound - bound
+    step = Step(bound, bold=lambda _: end.state, left=lambda: gain, sums=end.sums)
+    return start, step._replace(is_last=lambda: True)
+
+
+def unsure(v: Array) -> Array | None:
+    """Rows at which f is uncertain, and that of the largest variance; ``None`` if they are many."""
+    far = np.flatnonzero(v >= min(UNSURE, np.max(v)))
+    return far if far.size <= max(FEW_UNSURE * v.size, 1) else None
+
+
+def weights_stay(
+    problem: Problem, old: tuple[Array, Array], new: tuple[Array, Array], far: Array
+) -> bool:
+    """Whether weights of rows, but those far out, are about the same for two moments of f.
+
+    Variances are by the same sketch, whose errors nearly cancel.
+    """
+    y, c, v, likelihood = problem.blocks.y, problem.blocks.c, old[1], problem.model.likelihood
+    w = c * likelihood.expected(y, *old).w
+    change = np.abs(c * likelihood.expected(y, *new).w - w)
+    change[far] = 0.0
+    usual = np.sqrt(v @ (change**2 / np.maximum(w, 1e-300)) / (v @ w))
+    return bool(usual < STEADY and np.max(v * change) < STEADY)
+
+
+def small(coef: Coef) -> Coef:
+    """With a covariance of small rank."""
+    return Coef(coef.mean, coef.cov.sketched(FEWEST))
+
+
+def _known(step: Step, state: State) -> Step:
+    """A step that was made before."""
+    return step
+
+
+def sketched(problem: Problem, coef: Coef, certain: float = np.inf) -> Stats:
     """Sums over rows with variances of f from a sketch of the covariance.
 
-    Its errors at single rows average out in the sums.
+    Its errors at single rows average out in the sums.  Variances beyond ``certain`` are exact.
     """
-    if not coef.cov.is_point:
-        coef = Coef(coef.mean, coef.cov.sketched(problem.model.width // SKETCH))
-    return problem.stats(coef)
+    if coef.cov.is_point:
+        return problem.stats(coef)
+    cov: Any = coef.cov
+    stats = problem.stats(Coef(coef.mean, cov.sketched(problem.model.width // SKETCH, certain)))
+    if np.isinf(certain):
+        return stats
+    # E log L is linear in small errors of v
+    error = stats.used - float(np.vdot(stats.S.M, cov.dense()))
+    return replace(stats, bound=stats.bound + 0.5 * error)
 
 
-def approach(
-    problem: Problem, coef: Coef, priors: Any, steady: float, near: bool = False
-) -> tuple[Coef, Stats]:
+def approach(problem: Problem, coef: Coef, priors: Any) -> tuple[Coef, Stats]:
     """A distribution of theta close to the top of the tight bound of a wide model; sums over rows.
 
-    In turn S is made, for a step along the natural gradient, and the mean is found with that S in
-    place of the present one, until such a step gains little and the covariance did not have to be
-    scaled by more than ``steady`` for it.  Variances of f are sketched.  A start that is ``near``
-    has a covariance good enough to find the mean first.
+    In turn the mean is found with the present covariance, and S is made, for a step along the
+    natural gradient, until such a step gains little.  Variances of f are sketched.
     """
-    P, K, scale = problem.model.precision(priors), problem.model.width, np.inf
-    if near:
-        coef, scale, _ = settled_mean(problem, coef, P)
+    P, K = problem.model.precision(priors), problem.model.width
     for _ in range(MOST_ROUNDS):
+        coef, *_ = settled_mean(problem, coef, P)
         stats = sketched(problem, coef)
         new = natural(coef, stats, P, 1.0)
         gain = foretold_gain(coef, new, stats.g - P * coef.mean)
-        if gain < CLOSE * K and abs(scale - 1.0) < steady:
+        if gain < CLOSE * K:
             break
-        coef, scale, _ = settled_mean(problem, new, P)
+        coef = new
     return new, stats
 
 
 def settled_mean(
-    problem: Problem, coef: Coef, P: Any, enough: float = NEAR, rate: float = 1.0
+    problem: Problem,
+    coef: Coef,
+    P: Any,
+    enough: float = NEAR,
+    rate: float = 1.0,
+    rank: int = FEWEST,
 ) -> tuple[Coef, float, float]:
     r"""The mean at the top for a given covariance, by products with vectors.
 
@@ -408,19 +496,23 @@ def settled_mean(
     little, the covariance is not scaled.
 
     The covariance takes the place of the inverse curvature; it is scaled so that
-    :math:`\mathrm{tr}((S + P)\Sigma) = K`, which holds at the top.  Steps are combined so that the
+    :math:`\mathrm{tr}((S + P)\Sigma) = K`, which holds at the top.  Variances of f are by a sketch
+    of some ``rank``.  Steps are combined so that the
     gradient left by the last few is least (Anderson 1965), as conjugate gradients would do.
     """
     K, mean, scale, last, most = problem.model.width, coef.mean, 1.0, np.inf, np.inf
     is_scaled = rate > SURE
-    small = coef.cov.sketched(FEWEST if is_scaled else FEWEST // 4)
+    cov = coef.cov.sketched(rank) if rank < K else coef.cov
     own = float(P @ coef.cov.diag())
     held: list[tuple[Array, Array, Array]] = []  # means, slopes and steps
+    is_held = K >= WIDE and problem.is_held  # else variances are not kept but made again
+    v = problem.moments(Coef(mean, cov))[1] if is_held else None
     for _ in range(MOST_PULLS):
-        pull = problem.pull(Coef(mean, small))
+        pull = problem.pull(Coef(mean, cov.shrunk(scale)), None if v is None else v / scale)
         most = float(pull.most)
         slope = pull.g - P * mean
-        scale = (float(pull.used) + own) / K if is_scaled else 1.0
+        if is_scaled:
+            scale *= (float(pull.used) + own / scale) / K
         step = coef.cov.solve(slope) / scale
         gain = 0.5 * float(step @ slope)
         if not gain < 2.0 * last:
@@ -444,13 +536,19 @@ def foretells(problem: Problem) -> bool:
     return is_dear and not any(t.prior.is_learned for t in model.terms)
 
 
-def foretold_gain(old: Coef, new: Coef, slope: Array) -> float:
+def foretold_gain(old: Coef, new: Coef, slope: Array, whole: bool = False) -> float:
     r"""Gain of a full step along the natural gradient, exact if rows had Gaussian likelihoods.
 
-    It is then :math:`\mathrm{KL}(q \,\|\, q_{new})`; of covariances the diagonals are compared.
+    It is then :math:`\mathrm{KL}(q \,\|\, q_{new})`; of covariances the diagonals are compared, or
+    the ``whole`` matrices where these are held.
     """
+    move = float(slope @ (new.mean - old.mean))
+    if whole and isinstance(old.cov, FullCovariance) and isinstance(new.cov, FullCovariance):
+        product = old.cov.root.T @ new.cov.L
+        trace = float(np.einsum("ij,ij->", product, product))
+        return 0.5 * (move + trace - old.mean.size + new.cov.logdet - old.cov.logdet)
     ratio = old.cov.diag() / new.cov.diag()
-    return float(0.5 * (slope @ (new.mean - old.mean) + np.sum(ratio - 1.0 - np.log(ratio))))
+    return 0.5 * (move + float(np.sum(ratio - 1.0 - np.log(ratio))))
 
 
 def natural(coef: Coef, stats: Stats, P: Any, rate: float) -> Coef:

@@ -414,9 +414,7 @@ def find_posterior(
     if any(t.prior.is_open for t in problem.model.terms):
         small, near = tuned(small, start)
         start = near if isinstance(scheme, VB) or start is not None else None
-        problem = with_priors(problem, small.model)
-        alike = turn is None
-        problem = replace(problem, single=small.single and alike, folded=small.folded and alike)
+        problem = small if turn is None else with_priors(problem, small.model)
     grouped = isinstance(scheme, VB) and scheme.bound == "auto" and bool(problem.model.grouped)
     if grouped and start is None and needs_no_start(problem):
         whole = integrate_groups(problem, None, watch, scheme.max_iter)

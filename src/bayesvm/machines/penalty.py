@@ -21,22 +21,24 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse as is_sparse
 
+from ..blocks.memory import Plan, keep_what_is_freed
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Stats
 from ..engines import Serial
 from ..gaussian.covariances import FullCovariance, covariance, mode
 from ..inference.loop import BoundFell, State, hyper_vector, restored
 from ..inference.vb import (
+    CLOSE_MEAN,
+    SKETCH,
     THIN_ROWS,
     VB,
     WIDE,
     approach,
     natural,
     settled_mean,
-    sketched,
     start_rows,
 )
-from ..likelihoods import Likelihood, Logistic
+from ..likelihoods import Logistic
 from ..likelihoods.tight import Tight
 from ..model.model import Model, Problem
 from ..priors import Prior, Ridge, TunedRidge
@@ -58,9 +60,8 @@ NEAR = 2  # steps from the centre, at most: moments of rows left out flatter whe
 MANY_ROWS = 10
 FAR, FARTHEST = -8, 10
 ANYWHERE = 5.0
-STEADY = 0.02  # share by which the covariance of a wide model may still change
-ROUNDS = 12  # of S and variance in a wide model,
-SETTLED = 0.01  # or until the log of the variance changes by less
+ROUNDS = 12  # of mean and variance in a wide model,
+SETTLED = 0.25  # or until the log of the variance changes by less: the search only begins there
 MOST_RATE = 0.9  # of the changes in two rounds
 MOST_INFLATED = 100.0  # variance inflation factor of a column
 HELD = 2**24  # numbers in columns that are built once
@@ -73,16 +74,25 @@ def tuned(problem: Problem, start: State | None = None) -> tuple[Problem, State 
 
     Of a stream, rows that have gone count in the posterior, and those kept are left out.
     """
-    some = _sample(problem)
-    is_wide = problem.model.width >= WIDE
-    is_tall = not is_wide and problem.n >= THIN_ROWS and not problem.model.likelihood.is_kinked
-    if (is_wide or is_tall) and is_sound(some):
-        some = replace(some, single=True)
-        folded = is_tall and problem.blocks.in_memory and problem.model.folds
-        problem = replace(problem, single=True, folded=folded)
+    is_wide, is_kinked = problem.model.width >= WIDE, problem.model.likelihood.is_kinked
+    is_tall = not is_wide and problem.n >= THIN_ROWS and not is_kinked
+    may_be_single = (is_wide or is_tall) and _is_plain(problem)
+    if is_wide:
+        keep_what_is_freed()
+    held = in_float32(problem) if may_be_single and is_wide and not is_kinked else problem
+    some = _sample(held)
+    if may_be_single:
+        first = at_zero(some)
+        if is_sound(first):
+            some = replace(some, single=True, sums=first)
+            folded = problem.blocks.in_memory and problem.model.folds and not is_kinked
+            fast = held.fast and not is_wide
+            problem = replace(held, single=True, folded=folded, fast=fast)
+        elif held is not problem:
+            some = _sample(problem)
     try:
         search = Search(some)
-        starts, most = ((*STARTS, FAR), FARTHEST) if search.is_far else (STARTS, NEAR)
+        starts, most = ((*search.starts, FAR), FARTHEST) if search.is_far else (search.starts, NEAR)
         t = lowest(search, starts, most)
     except BoundFell:  # weights of 1e12 beside others leave no digits: the bound of the fit decides
         problem = replaced(problem, lambda _: Ridge())
@@ -105,19 +115,25 @@ class Search:
     """The score of rows left out as a function of the log factor *t*."""
 
     def __init__(self, some: Problem) -> None:
-        likelihood: Any = some.model.likelihood
-        self.likelihood: Likelihood = getattr(likelihood, "likelihood", likelihood)
-        guide = self.likelihood if self.likelihood.normalised else Logistic()
+        self.likelihood = _plain(some.model.likelihood)
         self.some, self.rng = some, np.random.default_rng(0)
         self.is_far = masses(some.blocks.y, some.blocks.c).min() > MANY_ROWS * some.model.width
-        open_ = replaced(some.with_likelihood(guide), lambda _: Ridge())
-        self.is_wide = some.single and some.model.width >= WIDE
-        first = guided(open_) if self.is_wide else ROUGH.fit(open_, self.rng).state
-        pairs = zip(some.model.terms, first.priors, strict=True)
-        self.first = [s.variance for t, s in pairs if t.prior.is_open]
-        # where fits ended, and the sums over rows there; that of the guide was another bound's
-        self.ends: dict[float, tuple[Coef, Stats | None]] = {0.0: (first.coef, None)}
+        # where fits ended, and the sums over rows there; those of the guide are another bound's
+        self.ends: dict[float, tuple[Coef, Stats | None]] = {}
         self.scores: dict[float, float] = {}
+        is_wide = some.single and some.model.width >= WIDE
+        self.is_quick = is_wide and not self.likelihood.is_kinked
+        self.starts = STARTS[:1] if self.is_quick else STARTS
+        self.sketch_error: Array | None = None
+        open_ = replaced(_guide(some), lambda _: Ridge())
+        if self.is_quick:
+            state, sums = guided(open_)
+            self.ends[CENTRE] = state.coef, sums
+        else:
+            state = ROUGH.fit(open_, self.rng).state
+            self.ends[0.0] = state.coef, None
+        pairs = zip(some.model.terms, state.priors, strict=True)
+        self.first = [s.variance for t, s in pairs if t.prior.is_open]
 
     def variances(self, t: float) -> list[float]:
         return [v * float(np.exp(-t)) for v in self.first]
@@ -133,39 +149,77 @@ class Search:
             return coef, sums
         return natural(coef, sums, model.precision(model.init()), 1.0), sums
 
-    def fit(self, one: Problem, t: float) -> GaussianPosterior:
-        """The posterior of a problem with the penalty of ``t``."""
-        (coef, sums), priors = self.near(one.model, t), one.model.init()
-        if self.is_wide and not one.model.likelihood.is_kinked:
-            self.ends[t] = approach(one, coef, priors, STEADY, near=sums is not None)
-            return GaussianPosterior(self.ends[t][0])
+    def left_out(self, one: Problem, t: float) -> tuple[Array, Array]:
+        """Moments of f at rows left out, of a problem with the penalty of ``t``."""
+        (coef, _), priors = self.near(one.model, t), one.model.init()
+        if self.is_quick:
+            coef, _ = self.ends[t] = approach(one, coef, priors)
+            return GaussianPosterior(coef).left_out(one, self.moments(one, coef))
         found = JUDGED.fit(one, self.rng, State(coef, priors))
         self.ends[t] = found.state.coef, found.sums
-        return GaussianPosterior(found.state.coef, response(one, found.state, found.sums))
+        post = GaussianPosterior(found.state.coef, response(one, found.state, found.sums))
+        return post.left_out(one)
+
+    def moments(self, one: Problem, coef: Coef) -> tuple[Array, Array]:
+        """Mean and variance of f at every row of a wide model.
+
+        Variances are exact at the first penalty.  At others they are sketched, and divided by the
+        error at the first, since the same sketch has almost the same error at a row.  Their sum is
+        such that tr((S + P) Sigma) is the number of coefficients, as it is at the top: the score
+        depends on that most of all.
+        """
+        K, P = one.model.width, one.model.precision(one.model.init())
+        m, v = one.moments(Coef(coef.mean, coef.cov.sketched(K // SKETCH)))
+        if self.sketch_error is None:
+            self.sketch_error = v / one.moments(coef)[1]
+        v = v / self.sketch_error
+        w = one.blocks.c * one.model.likelihood.expected(one.blocks.y, m, v).w
+        return m, v * ((K - P @ coef.cov.diag()) / (w @ v))
 
     def __call__(self, t: float) -> float:
         if t not in self.scores:
             one = with_variances(self.some, self.variances(t))
             one = one.with_likelihood(Tight(self.likelihood))
-            m, v = self.fit(one, t).left_out(one)
+            m, v = self.left_out(one, t)
             loss = score_link(one.blocks.y, m, v, one.blocks.c)[1]
             prior = -0.5 * (t - CENTRE) ** 2
             self.scores[t] = loss - (np.logaddexp(prior, -ANYWHERE) if self.is_far else prior)
         return self.scores[t]
 
 
-def guided(problem: Problem) -> State:
-    """What ``ROUGH`` finds, for a wide model: a round makes one S and one update of the variance.
+def _plain(likelihood: Any) -> Any:
+    """The likelihood without its tight bound."""
+    return getattr(likelihood, "likelihood", likelihood)
 
-    From the second round on the variance is moved to where updates would lead, by the secant.
+
+def _guide(some: Problem) -> Problem:
+    """The problem with a normalised likelihood."""
+    likelihood = _plain(some.model.likelihood)
+    return some.with_likelihood(likelihood if likelihood.normalised else Logistic())
+
+
+def at_zero(some: Problem) -> Stats:
+    """Sums over rows of the guide where all coefficients are zero."""
+    return _guide(some).stats(some.model.start())
+
+
+def guided(problem: Problem) -> tuple[State, Stats]:
+    """About what ``ROUGH`` finds, for a wide model; and sums over rows there.
+
+    S is that where theta is zero, scaled so that the trace of S Sigma is that with the present
+    weights of rows.  From the second round on the variance is moved to where updates would lead,
+    by the secant.
     """
-    model, coef, priors = problem.model, problem.model.start(), problem.model.init()
-    x = old = hyper_vector(model, priors)
+    model, mean, priors = problem.model, np.zeros(problem.model.width), problem.model.init()
+    sums = at_zero(problem) if problem.sums is None else problem.sums
+    x, S, K, P = hyper_vector(model, priors), sums.S, model.width, model.precision(priors)
+    cov, old = covariance(S, P), x
+    coef = Coef(mode(cov, sums.g, P, mean), cov)
     last: Array | None = None  # change of the log variance in an update
     for _ in range(ROUNDS):
-        stats, P = sketched(problem, coef), model.precision(priors)
-        cov = covariance(stats.S, P)
-        coef = Coef(mode(cov, stats.g, P, coef.mean), cov)
+        own = float(P @ coef.cov.diag())
+        coef, scale, _ = settled_mean(problem, coef, P, CLOSE_MEAN)
+        S = S * ((scale * K - own) / (K - own))
         move = hyper_vector(model, model.update(priors, coef)) - x
         rate = np.zeros_like(move)
         if last is not None:
@@ -174,10 +228,11 @@ def guided(problem: Problem) -> State:
         old, last = x, move
         x = x + move / (1.0 - np.clip(rate, 0.0, MOST_RATE))
         priors = restored(model, priors, x)
-        coef, *_ = settled_mean(problem, coef, model.precision(priors))
+        P = model.precision(priors)
+        coef = Coef(coef.mean, covariance(S, P))
         if np.max(np.abs(x - old), initial=0.0) < SETTLED:
             break
-    return State(coef, priors)
+    return State(coef, priors), replace(sums, S=S, g=P * coef.mean)
 
 
 def lowest(score: Callable[[float], float], starts: tuple[int, ...], most: int) -> float:
@@ -217,16 +272,21 @@ def with_variances(problem: Problem, variances: list[float]) -> Problem:
     return replaced(problem, lambda k: TunedRidge(variances[k]))
 
 
-def is_sound(some: Problem) -> bool:
-    """Whether products of matrices may be in float32.
+def _is_plain(problem: Problem) -> bool:
+    """Whether S is a matrix of dense columns, with many rows for each."""
+    most = min(problem.n, start_rows(problem.model.width)) // SOUND_ROWS_A_COEFFICIENT
+    many = problem.form == "dense" and problem.model.width <= most
+    is_stream = problem.past is not None
+    return many and not (is_stream or problem.model.is_latent or is_sparse(problem.blocks.X))
+
+
+def is_sound(sums: Stats) -> bool:
+    """Whether products of matrices may be in float32, from sums over rows of equal weights.
 
     That saves half the time of large fits.  It needs columns that are far from dependent: rounding
     of 1e-6 of S is multiplied by at most the sum of the columns' variance inflation factors.
     """
-    many = some.form == "dense" and some.model.width <= some.n // SOUND_ROWS_A_COEFFICIENT
-    if not many or some.past is not None or some.model.is_latent or is_sparse(some.blocks.X):
-        return False
-    M = some.gram(some.blocks.c).M
+    M = sums.S.M
     size = np.sqrt(np.diag(M))
     M = M / np.outer(size, size) if np.all(size > 0) else np.zeros_like(M)
     try:
@@ -234,6 +294,17 @@ def is_sound(some: Problem) -> bool:
     except np.linalg.LinAlgError:
         return False
     return not patched and bool(np.max(FullCovariance(L).diag()) < MOST_INFLATED)
+
+
+def in_float32(problem: Problem) -> Problem:
+    """The problem with its columns made once, in float32, where there is room for them."""
+    blocks, engine = problem.blocks, problem.engine
+    is_plain = type(blocks.X) is np.ndarray and not (blocks.ready or engine.on_device)
+    allowed = engine.available() if engine.memory is None else engine.memory
+    if not is_plain or not Plan(problem.n, problem.model.width, "float32", allowed).keeps:
+        return problem
+    single = replace(problem, model=replace(problem.model, dtype="float32"))
+    return replace(problem, blocks=single.assembled().blocks, fast=False)
 
 
 def _sample(problem: Problem) -> Problem:

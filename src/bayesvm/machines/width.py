@@ -36,15 +36,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import cho_solve, solve_triangular
+from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Columns
 from ..gaussian.covariances import FullCovariance, RootCovariance
-from ..gaussian.forms import Dense
 from ..inference.draws import Pair
-from ..inference.vb import WIDE
 from ..likelihoods import Likelihood
 from ..likelihoods.tight import Tight
 from ..model.model import Problem
@@ -185,12 +183,12 @@ def find_width(
     if plain and np.all(np.isfinite(P)) and not (model.is_latent or model.has_residual):
         try:
             found = matrices(problem, gaussian(post), P, rare, at)
-            wide, cov = post.covariance(), found.cov
-            own = 1.0 if cov is None else float(np.min(cov.diag() / np.diag(wide)))
+            cov = found.cov
+            own = 1.0 if cov is None else float(np.min(cov.diag() / post.variance()))
             right = held[0] * held[1] > 0.0
             are_labels = bool(np.all(np.abs(held[0]) == 1.0))
             if own < NARROW and are_labels and is_separated(right, held[-1], 3.0):
-                return replace(found, cov=_sum(found.cov, wide))
+                return replace(found, cov=_sum(found.cov, post.covariance()))
             return found
         except np.linalg.LinAlgError:
             pass
@@ -268,7 +266,6 @@ def matrices(
     ``rare`` and ``at`` as in :func:`find_width`.
     """
     is_tight = isinstance(problem.model.likelihood, Tight)
-    is_wide = problem.single and problem.model.width >= WIDE
     problem = problem.with_likelihood(tight(problem.model.likelihood))
     mean = coef.mean
     if not is_tight:  # the covariance of a bound is too small
@@ -276,9 +273,9 @@ def matrices(
         coef = Coef(mean, _inverse(A, P))
     if is_tight and problem.sums is not None and problem.sums.J is not None:
         sums = Slopes(problem.sums.S, problem.sums.J, P * mean)  # which is the gradient at the top
-    elif is_tight and is_wide and isinstance(coef.cov, FullCovariance):
-        sums = problem.slopes(coef, bent=False, at=at)  # the precision has the curvatures
-        sums = replace(sums, A=Dense(coef.cov.L @ coef.cov.L.T - np.diag(P)))
+    elif is_tight and problem.single and problem.sums is not None:
+        J = problem.slopes(coef, bent=False, at=at).J
+        sums = Slopes(problem.sums.S, J, P * mean)
     else:
         sums = problem.slopes(coef)
     s, aim = _scaled(sums, mean, P)
@@ -289,10 +286,11 @@ def matrices(
         if np.all(np.abs(s - old) < SETTLED * old):
             break
     A, V, J = sums.A.M, _inverse(sums.A.M, P / s), _at_least(sums.J.M, sums.A.M)
-    free, held = Coef(V.solve(aim), V), FREE * np.diag(A) < P
-    t = np.where(held, np.mean((P * (free.mean**2 + V.diag()))[held]) if held.any() else 1.0, 1.0)
-    cov = _root(A, P, (J + np.diag(t * P)) * (1.0 + 2.0 / max(rare, 1.0)))
-    left = _without(A, J, coef.mean, free, P, held, _intercepts(problem))
+    free, held = V.solve(aim), FREE * np.diag(A) < P
+    t = np.where(held, np.mean((P * (free**2 + V.diag()))[held]) if held.any() else 1.0, 1.0)
+    W = (V if np.all(s == 1.0) else _inverse(A, P)).dense()
+    cov = W @ _half((J + np.diag(t * P)) * (1.0 + 2.0 / max(rare, 1.0)))
+    left = _without(A, W, J, P, coef.mean, free, V.root, held, _intercepts(problem))
     left = np.asarray(np.linalg.qr(left.T, mode="r")).T  # square, of the same covariance
     return Width(cov=RootCovariance(cov), left=RootCovariance(left))
 
@@ -318,38 +316,44 @@ def _inverse(A: Array, P: Array) -> FullCovariance:
     return FullCovariance(*scaled_cholesky(A + np.diag(P)))
 
 
-def _root(A: Array, P: Array, M: Array) -> Array:
-    """F with FF' the matrix (A + P)^-1 M (A + P)^-1."""
-    L, half = scaled_cholesky(A + np.diag(P))[0], None
+def _half(M: Array) -> Array:
+    """F with FF' = M."""
     if M.shape[0] > EIGEN:
         with suppress(np.linalg.LinAlgError):
-            half = np.linalg.cholesky(M)
-    if half is None:  # of the hinge, many rows have no slope
-        D, U = np.linalg.eigh(M)
-        half = U * np.sqrt(np.maximum(D, 0.0))
-    out: Array = cho_solve((L, True), half, check_finite=False)
+            return np.linalg.cholesky(M)
+    D, U = np.linalg.eigh(M)  # of the hinge, many rows have no slope
+    out: Array = U * np.sqrt(np.maximum(D, 0.0))
     return out
 
 
 def _without(
-    A: Array, J: Array, mean: Array, free: Coef, P: Array, held: Array, intercepts: list[int]
+    A: Array,
+    W: Array,
+    J: Array,
+    P: Array,
+    mean: Array,
+    free: Array,
+    spread: Array,
+    held: Array,
+    intercepts: list[int],
 ) -> Array:
     """The root without the directions of the mean and of the intercept.
 
-    ``free`` is the posterior with the weaker penalty.  The penalty makes of its coefficients
-    :math:`(A + P)^{-1}A` times as much; the link corrects what is common to all of them.
+    ``free`` is the mean of the posterior with the weaker penalty, ``spread`` a root of its
+    covariance.  The penalty makes of its coefficients :math:`(A + P)^{-1}A` times as much, with the
+    inverse ``W``; the link corrects what is common to all of them.
     """
-    root = _root(A, P, J)
+    root = W @ _half(J)
     if held.any():
-        theta = np.where(held, free.mean, 0.0)
+        theta = np.where(held, free, 0.0)
         B = A[:, ~held] @ np.linalg.pinv(A[np.ix_(~held, ~held)], hermitian=True)
         own = A @ theta - B @ (A[~held] @ theta)  # given the others
-        shrunk = np.linalg.solve(A + np.diag(P), A)
-        shrunk[np.diag_indices_from(shrunk)] -= (own @ (mean * held)) / max(own @ theta, 1e-300)
-        spread = np.linalg.cholesky(free.cov.dense()[np.ix_(held, held)])
-        root = np.hstack([root, shrunk[:, held] @ spread, (shrunk @ theta)[:, None]])
+        common = (own @ (mean * held)) / max(own @ theta, 1e-300)
+        shrunk = -W * P  # W A, less one
+        shrunk[np.diag_indices_from(shrunk)] += 1.0 - common
+        root = np.hstack([root, shrunk[:, held] @ spread[held], (shrunk @ theta)[:, None]])
     B = np.stack([mean, *np.eye(mean.size)[intercepts]], axis=1)
-    out: Array = root - B @ (np.linalg.pinv(B.T @ A @ B, hermitian=True) @ (B.T @ (A @ root)))
+    out: Array = root - B @ (np.linalg.pinv(B.T @ A @ B, hermitian=True) @ ((B.T @ A) @ root))
     return out
 
 

@@ -108,7 +108,7 @@ class FastPass:
 
 def _root(cov: Any) -> tuple[Array | None, float]:
     """F with F F' the covariance, and a variance at every row; ``None`` for other forms."""
-    if isinstance(cov, FullCovariance | RootCovariance):
+    if type(cov) in (FullCovariance, RootCovariance):
         return cov.root, 0.0
     if isinstance(cov, Point):
         return np.empty((cov.size, 0)), cov.eps**2

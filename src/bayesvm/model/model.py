@@ -433,20 +433,27 @@ class Problem:
             sums = replace(sums, H=sums.H + sums.S * share, left=0.0)
         return sums if self.past is None else sums + self.past.stats(coef, curved)
 
-    def pull(self, coef: Coef) -> Pull:
-        """Sums over all rows for the mean of theta alone."""
+    @property
+    def is_held(self) -> bool:
+        """Whether rows are in the memory of this process."""
+        return self.blocks.in_memory and not self.engine.on_device and not self.blocks.remote
+
+    def pull(self, coef: Coef, v: Array | None = None) -> Pull:
+        """Sums over all rows for the mean of theta alone; ``v`` are variances of f, if known."""
         read, lik, blocks = self.read, self.model.likelihood, self.blocks
         if self.folded:  # also where matrices are summed by compiled loops
             read = self.model.read_folded
-        if blocks.in_memory and not self.engine.on_device and not blocks.remote:
+        if self.is_held and not blocks.ready:
             # no matrix is summed: blocks need not be larger than the cache
             rows = block_rows(self.model.width, sums=0, n=self.n)
             blocks = replace(blocks, size=min(blocks.size, rows))
-        fast = self._fast
+        fast = self._fast if v is None else None
 
         def visit(b: Block) -> Pull:
+            first = b.number * blocks.size
+            own = None if v is None else v[first : first + b.y.shape[0]]
             found = None if fast is None else fast.pull(b, coef)
-            return pull_block(read(b), b.y, b.c, coef, lik) if found is None else found
+            return pull_block(read(b), b.y, b.c, coef, lik, own) if found is None else found
 
         sums: Pull = self.engine.sum(visit, blocks)
         return sums

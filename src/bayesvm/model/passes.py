@@ -47,7 +47,8 @@ def pass_block(
     each = likelihood.expected(y, m, v)
     local = Local(*(c * x for x in each))  # contribution of each row
     sums = gather(rows, local, form, curved, coef.mean, short)
-    return replace(sums, J=squared_slopes(short, each, v, c, form)) if squares else sums
+    J = squared_slopes(short, each, v, c, form) if squares else None
+    return replace(sums, J=J, used=arrays.total(local.w * v))
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,23 @@ class Pull:
         return Pull(*sums, max(self.most, other.most))
 
 
-def pull_block(rows: Rows, y: Array, c: Array, coef: Coef, likelihood: Likelihood) -> Pull:
-    """Sums over a block of rows without S: products with vectors if Sigma has a small rank."""
-    m, v, local = expected(rows, y, c, coef, likelihood)
+def pull_block(
+    rows: Rows,
+    y: Array,
+    c: Array,
+    coef: Coef,
+    likelihood: Likelihood,
+    v: Any = None,
+) -> Pull:
+    """Sums over a block of rows without S: products with vectors if Sigma has a small rank.
+
+    ``v`` are variances of f at the rows, if they are known.
+    """
+    if v is None:
+        m, v = moments(rows, coef)
+    else:
+        m = double(rows.C @ like(coef.mean, rows.C))
+    local = likelihood.expected(y, m, v).times(c)
     g, most = double(rows.C.T @ like(local.g, rows.C)), arrays.of(m).max(v + 0.0 * m)
     return Pull(g, arrays.total(local.bound), arrays.total(local.w * v), most)
 
