@@ -154,8 +154,10 @@ def report(frame: Any, console: Any) -> None:
     """Error and time by method, then the paper's statements beside what was measured."""
     from rich.table import Table
 
-    count = frame["split"].nunique()
-    table = Table(title=f"Balanced error rate over {count} divisions, and seconds a fit")
+    wide = frame.pivot_table(index="split", columns="method", values="error")
+    wide = wide.dropna(subset=[*METHODS])  # divisions that all methods have
+    frame = frame[frame["split"].isin(wide.index)]
+    table = Table(title=f"Balanced error rate over {len(wide)} divisions, and seconds a fit")
     for name in ("method", "mean %", "sd", "median %", "mean s", "most s"):
         table.add_column(name, justify="left" if name == "method" else "right")
     for m in METHODS:
@@ -165,7 +167,6 @@ def report(frame: Any, console: Any) -> None:
         table.add_row(LABELS[m].replace("\n", ", "), *(f"{k:.2f}" for k in numbers))
     console.print(table)
 
-    wide = frame.pivot_table(index="split", columns="method", values="error")
     table = Table(title="The paper's statements and these numbers (points of %, ± standard error)")
     table.add_column("Luts & Ormerod (2014), section 4.5", max_width=40)
     table.add_column("here")

@@ -134,6 +134,7 @@ def report(frame: Any, console: Any) -> None:
     from rich.table import Table
 
     wide = 100 * frame.pivot_table(index="split", columns="method", values="error")
+    wide = wide.dropna(subset=[*METHODS])  # splits that all methods have
     by = frame.groupby("method")["seconds"]
     table = Table(title=f"Balanced error rate in %, {len(wide)} splits, and seconds a fit")
     for name in ("method", "mean", "sd", "less VB ± s.e.", "worse than VB", "seconds", "longest"):

@@ -10,9 +10,12 @@ from scipy.special import logit
 from tests.papers import bridge, exact_selection, laplace_zero, lasso_lp, oracle
 from tests.problems import Z, make_problem, simulate
 
+from bayesvm.core.types import Coef
+from bayesvm.gaussian.covariances import Point
 from bayesvm.inference import EM, VB, Gibbs
 from bayesvm.inference.draws import Position
 from bayesvm.inference.em import expecting, objective
+from bayesvm.inference.interior import finish_with_corners
 from bayesvm.inference.loop import State, bound_of
 from bayesvm.inference.progress import Monitor, silent
 from bayesvm.inference.vb import searched, sweep
@@ -202,6 +205,28 @@ def test_em_reaches_the_linear_programme(n, p, noise, nu):
     assert (run.dual <= 2 * c + 1e-9).all()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_scales_of_columns_do_not_matter(seed):
+    """Columns with scales from 0.1 to 1e9, against the same programme in columns of equal scale.
+
+    The force on the largest column is a sum over rows of terms of 1e9 that must come out within 1.
+    Products of slack and multiplier end below 1e-12 of a cost of some 1000, over multipliers of
+    order 0.1: coefficients per scale agree to 1e-8.
+    """
+    X, y, c = simulate(1000, 8, seed=seed, weighted=True)
+    scale = np.geomspace(0.1, 1e9, 8)
+    grown = make_problem(X * scale, y, c, prior=Lasso(nu=1.0), intercept=Fixed(1e-6))
+    run = EM().fit(grown, np.random.default_rng(0))
+    assert run.converged
+    assert abs(run.certificate.gap) < 1e-10
+    equal = make_problem(X, y, c, prior=Lasso(nu=1.0), intercept=Fixed(1e-6))
+    start = State(Coef(np.zeros(9), Point(9)), equal.model.init())
+    best, cert, _ = finish_with_corners(equal, start, np.append(0.0, 1.0 / scale))
+    assert abs(cert.gap) < 1e-10
+    coef = run.state.coef.mean * np.append(1.0, scale)
+    np.testing.assert_allclose(coef, best, atol=1e-8)
+
+
 def test_a_narrowed_programme_is_the_whole_one():
     """Many more columns than rows: few are worked on, all are answered for."""
     X, y, c = simulate(40, 700, seed=2, weighted=True)
@@ -231,8 +256,6 @@ def test_em_steps_equal_the_transcript(alpha):
     design, eps = np.column_stack([np.ones(40), X]), 0.05
     penalised = np.array([False, True, True, True])
     history = bridge.em_history(design, y, penalised, 1.0, alpha, eps, pi0=0.3, c=c, steps=15)
-    from bayesvm.core.types import Coef
-    from bayesvm.gaussian.covariances import Point
 
     scheme = EM(accelerate=False)
     state = State(Coef(history[0].beta, Point(4, eps)), problem.model.init())

@@ -22,6 +22,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from ..core.precision import Precision, divided, flat, loose, masked
 from ..core.types import Array, Block
+from ..gaussian.columns import squared
 from ..likelihoods.base import Hinges
 from ..model.model import Problem
 from .loop import State
@@ -69,6 +70,23 @@ def pull(problem: Problem, phi: Array) -> Array:
     return out
 
 
+def sizes(problem: Problem) -> Array:
+    """Root mean square of every column, over rows with their weights."""
+    squares = problem.engine.sum(lambda b: squared(problem.rows(b).C).T @ b.c, problem.blocks)
+    out: Array = np.sqrt(squares / problem.blocks.c.sum())
+    return out
+
+
+def rounding(c: Array, size: Array) -> Array:
+    r"""How accurately :func:`pull` is known: four units in the last place of its largest value.
+
+    That is at most :math:`2\sum_i c_i|x_{ij}|`, which is at most :math:`2\sum_i c_i` times the root
+    mean square of column j.  On 4,600 rows the error was below one unit.
+    """
+    out: Array = 4.0 * np.finfo(float).eps * 2.0 * float(c.sum()) * size
+    return out
+
+
 def penalty(problem: Problem, state: State) -> tuple[Precision, Array]:
     """Slope over coefficient of the penalty, and its corners; a linear penalty has only these."""
     P, corner = problem.model.precision(state.priors), problem.model.corner(state.priors)
@@ -87,22 +105,25 @@ def certificate(
 ) -> Certificate:
     """How far coefficients and duals are from optimal.
 
-    The force on a coefficient at zero may be anything up to the slope of its corner.  Where a
+    The force on a coefficient at zero may be anything up to the slope of its corner.  Duals with a
+    larger force are infeasible, and are shrunk until none is; an excess below the rounding of the
+    force costs at most that times the coefficient, which is added to the gap instead.  Where a
     corner is infinitely steep the programme is not convex, and the gap is not defined.
     """
-    force = pull(problem, phi)
+    force, unknown = pull(problem, phi), rounding(hinges(problem).c, sizes(problem))
     size = max(1.0, float(np.max(np.abs(force))))
     steep, smooth = np.isinf(corner), corner == 0
     line = np.where(steep, 0.0, corner)
-    misfit = np.abs(force - P * mean - line * np.sign(mean)) - np.where(mean == 0, corner, 0.0)
+    allowed = unknown + np.where(mean == 0, corner, 0.0)
+    misfit = np.abs(force - P * mean - line * np.sign(mean)) - allowed
     kkt = float(np.max(np.maximum(misfit, 0.0))) / size
     if steep.any() or flat(P, smooth):  # a flat direction: the dual needs no force there
         return Certificate(kkt, float("nan"))
     primal = cost(problem, mean, residuals(problem, mean), P, line)
-    over = np.abs(force[~smooth]) / corner[~smooth]
+    over = (np.abs(force) - unknown)[~smooth] / corner[~smooth]
     k = 1.0 / max(1.0, float(np.max(over, initial=0.0)))  # shrunk until no corner is exceeded
     gain, square = phi @ hinges(problem).t.ravel(), np.where(smooth, divided(force, P), 0.0)
-    dual = k * gain - 0.5 * k * k * force @ square
+    dual = k * gain - 0.5 * k * k * force @ square - unknown[~smooth] @ np.abs(mean[~smooth])
     return Certificate(kkt, float((primal - dual) / max(1.0, abs(primal))))
 
 

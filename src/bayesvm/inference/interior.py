@@ -29,7 +29,7 @@ from ..core.precision import Precision, masked
 from ..core.types import Array
 from ..gaussian.covariances import covariance
 from ..model.model import Problem
-from .active_set import Certificate, certificate, cost, hinges, pull, residuals
+from .active_set import Certificate, certificate, cost, hinges, pull, residuals, rounding, sizes
 from .loop import State
 
 STEPS = 100
@@ -58,31 +58,29 @@ def finish_with_corners(
     P, lam = masked(problem.model.precision(state.priors), ~bent), corner[bent]
     c = hinges(problem).c.ravel()
     at = _centred(problem, c, state.coef.mean, bent, lam)
-    least = steepest = np.inf
+    least, size = np.inf, sizes(problem)
+    flat = 1e-8 * max(1.0, float(lam.max(initial=0.0))) + rounding(c, size)
     for _ in range(STEPS):
         u = residuals(problem, at.theta)
         products = _products(at, u, bent, c, lam)
         value = cost(problem, at.theta, u, P, corner)
         slope = pull(problem, at.phi) - P * at.theta
         slope[bent] -= 2.0 * at.a - lam
-        size, share = float(np.max(np.abs(slope))), _total(products) / max(1.0, value)
-        still = size <= 1e-8 * max(1.0, float(lam.max(initial=0.0))) or size > 0.5 * steepest
+        still, share = np.all(np.abs(slope) <= flat), _total(products) / max(1.0, value)
         if still and (share <= TARGET or (share < 1e-9 and share > 0.5 * least)):
             break  # closed, or as closed as rounding lets it be
-        least, steepest = share, size
+        least = share
         try:
             at = _step(problem, at, u, slope, products, bent, lam, P)
         except np.linalg.LinAlgError:
             return None
-    # coefficients whose multiplier is strictly inside its corner are zero
-    mean, inside = at.theta.copy(), 1.0 - np.abs(2.0 * at.a - lam) / lam
-    mean[bent] = np.where(np.abs(mean[bent]) * lam < inside, 0.0, mean[bent])
+    # coefficients whose multiplier is strictly inside its corner are zero, in units of the columns
+    mean, inside = at.theta.copy(), lam - np.abs(2.0 * at.a - lam)
+    mean[bent] = np.where(np.abs(mean[bent]) * size[bent] ** 2 < inside, 0.0, mean[bent])
     if cost(problem, mean, residuals(problem, mean), P, corner) > value + 1e-7 * max(1.0, value):
         mean = at.theta
     cert = certificate(problem, mean, at.phi, P, corner)
-    # once complementary, only the rounding of sums over rows of large entries is left in the gap
-    limit = 1e-5 if share < 1e-9 else 1e-7
-    return (mean, cert, at.phi) if cert.kkt < 1e-5 and not abs(cert.gap) > limit else None
+    return (mean, cert, at.phi) if cert.kkt < 1e-5 and not abs(cert.gap) > 1e-7 else None
 
 
 def _centred(problem: Problem, c: Array, theta: Array, bent: Array, lam: Array) -> _Place:
