@@ -1,7 +1,8 @@
 """Chen, Tiňo & Yao (2009), Table I: error, AUC and 1 - RMSE on the 13 sets of Rätsch.
 
 Divisions are those of the data folder (the authors' where known, else of the same sizes): 100 of
-each set, 20 of image and splice; ``quick`` takes three.  Tuning is described in ``chen``.
+each set, 20 of image and splice and for the paper's own prior and the logistic RVC; ``quick`` takes
+three.  Tuning is described in ``chen``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 
 5000 rows and the paper's kernel; 100 inducing points and minibatches of 10 for the stochastic
 methods.  A method is stopped after a number of passes and fitted anew with more; k-means is in the
-time, which is that of one core.  GPC and the support vector machine have one time only.
+time, which is that of one core.  GPC and the support vector machine have one time only.  Those
+that use all rows are run in one fold: the figure is of times, and their errors over ten folds are
+in Table 1.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ PASSES = {
     "GPC": (1,),
     "SVM": (1,),
 }
-POINTS, FOLDS = 100, 3
+ALL_ROWS = ("B-BSVM", "ECM", "GPC")  # in the first fold only, where they take 140 s
+POINTS, FOLDS = 100, 4
 KEYS = ["method", "passes"]
 # what the text says: times in units of that of S-BSVM
 SAID = "ECM about 10 times, GPC about 5000 times, S-GPC and the SVM about as long as S-BSVM"
@@ -41,6 +44,7 @@ def tasks(quick: bool, seed: int) -> list[Task]:
         {"method": method, "passes": k, "fold": fold, "seed": seed}
         for fold in folds
         for method, passes in PASSES.items()
+        if quick or fold == 0 or method not in ALL_ROWS
         for k in (passes[:1] if quick else passes)
     ]
 

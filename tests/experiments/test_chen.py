@@ -158,7 +158,7 @@ def test_printed_numbers():
 def test_tasks():
     full, quick = chen_table1.tasks(False, 0), chen_table1.tasks(True, 0)
     assert len(quick) == 13 * 3 * 12
-    assert len(full) == 12 * (11 * 100 + 2 * 20)  # of image and splice there are 20 divisions
+    assert len(full) == 10 * (11 * 100 + 2 * 20) + 2 * 13 * 20  # two methods on 20 divisions only
     assert [t for t in quick if t["method"] in chen.SPARSE] == chen_table3.tasks(True, 0)
     assert [chen.parts_of(full[k]) for k in (4, 5)] == [5, 5]  # soft and hard margins
     assert chen.parts_of(quick[4]) == 1

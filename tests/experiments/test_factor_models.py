@@ -37,7 +37,12 @@ def test_tasks():
     assert all(count[m] == (2 if m in factor_models.SWEEPS else 1) for m in factor_models.METHODS)
     assert set(every.factors) == {10, 20, 30}
     genes = pd.DataFrame(find("henao-genes").tasks(False, 0))
-    assert set(genes.groupby(["set", "method"]).size()) == {10}
+    count = genes.groupby(["method", "set"]).size()
+    for method in henao_genes.METHODS:
+        drawn = method in factor_models.SWEEPS
+        assert count[method].to_dict() == (
+            henao_genes.DRAWN_FOLDS if drawn else dict.fromkeys(henao_genes.SETS, 10)
+        )
     assert len(find("henao-genes").tasks(True, 0)) == 20
 
 
