@@ -35,7 +35,7 @@ HUGE = 1e150  # of such deviations: squares of larger ones would overflow
 PROBIT_SLOPE = 1.7  # of the logistic curve that is nearest to the probit one,
 BEYOND = 2.0  # whose log odds are the smaller ones up to these
 FIRST_ROWS = 5000  # rows of the first steps of a fit
-PIECE = 2**12  # rows at a time: what is computed of them stays in cache
+PIECE = 2**14  # rows at a time: fewer, and threads wait for Python's lock between short calls
 MAX_ITER = 100
 ALONE = Serial()
 
