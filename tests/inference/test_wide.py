@@ -10,7 +10,9 @@ import pytest
 from bayesvm import BayesianLinearSVC
 from bayesvm.engines import Serial, Threads
 from bayesvm.gaussian.covariances import FullCovariance
-from bayesvm.inference.vb import VB, approach, foretold_gain, natural
+from bayesvm.inference.loop import foretold_gain, natural
+from bayesvm.inference.vb import VB
+from bayesvm.inference.wide import approach
 from bayesvm.machines import machine, penalty
 from bayesvm.model.model import Problem
 

@@ -31,8 +31,7 @@ from ..gaussian.covariances import FullCovariance
 from ..likelihoods.tight import Tight
 from ..model.model import Problem
 from .draws import Position, Run
-from .loop import Pace, Step, climb, shift
-from .vb import natural
+from .loop import Pace, Step, climb, natural, shift
 
 TRIALS = 64  # proposals tried on the burn-in before any is trusted
 WIDER = 1.1  # a Gaussian that is closest from within is a little narrow

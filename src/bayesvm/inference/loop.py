@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.precision import Precision
 from ..core.types import Array, Coef, Stats
-from ..gaussian.covariances import covariance, mode
+from ..gaussian.covariances import FullCovariance, blended, covariance, mode
 from ..gaussian.gates import gated_coef
 from ..model import latent
 from ..model.latent import sum_latents
@@ -322,6 +322,27 @@ def summed(
     if problem.form == "diagonal":
         return problem.products(coef)
     return problem.stats(coef, curved=curved), None, None
+
+
+def natural(coef: Coef, stats: Stats, P: Any, rate: float) -> Coef:
+    """A step of q(theta) along the natural gradient."""
+    cov = blended(coef.cov, stats.S, P, rate)
+    return Coef(mode(cov, rate * stats.g, rate * P, coef.mean), cov)
+
+
+def foretold_gain(old: Coef, new: Coef, slope: Array, whole: bool = False) -> float:
+    r"""Gain of a full step along the natural gradient, exact if rows had Gaussian likelihoods.
+
+    It is then :math:`\mathrm{KL}(q \,\|\, q_{new})`; of covariances the diagonals are compared, or
+    the ``whole`` matrices where these are held.
+    """
+    move = float(slope @ (new.mean - old.mean))
+    if whole and isinstance(old.cov, FullCovariance) and isinstance(new.cov, FullCovariance):
+        product = old.cov.root.T @ new.cov.L
+        trace = float(np.einsum("ij,ij->", product, product))
+        return 0.5 * (move + trace - old.mean.size + new.cov.logdet - old.cov.logdet)
+    ratio = old.cov.diag() / new.cov.diag()
+    return 0.5 * (move + float(np.sum(ratio - 1.0 - np.log(ratio))))
 
 
 def newton_mean(

@@ -10,37 +10,35 @@ from typing import Any
 import numpy as np
 
 from ..core import arrays
-from ..core.types import Array, Coef, Stats
-from ..engines import Serial
-from ..gaussian.covariances import FullCovariance, blended, covariance, mode
+from ..core.types import Array, Coef
+from ..gaussian.covariances import covariance, mode
 from ..gaussian.gates import OPEN, best_subset, gated_coef, through_gates, update_gates
 from ..inputs.parameters import is_among
 from ..likelihoods.tight import Tight
 from ..model.latent import start_latents, sum_latents, update_latents
 from ..model.model import Problem
-from ..model.past import Past
 from .independent import near_top
-from .loop import LAST_STEP, Pace, State, Step, ascend, climb, newton_mean, require, shift, summed
+from .loop import (
+    LAST_STEP,
+    Pace,
+    State,
+    Step,
+    ascend,
+    climb,
+    foretold_gain,
+    natural,
+    newton_mean,
+    require,
+    shift,
+    summed,
+)
 from .progress import Ascent, Watch, silent
+from .wide import CERTAIN, CLOSE_MEAN, FEWEST, NEAR, SURE, WIDE, from_one_sum, settled_mean
 
 THIN_ROWS = 20_000  # below this a full pass is cheaper than arranging a smaller one
 THIN_BY = 10
-WIDE = 256  # columns beyond which products of matrices take most of the time
-SKETCH = 8  # columns for each of a sketch of variances,
-FEWEST = 16  # and columns of one where only the mean is found,
-MOST_PULLS = 6  # in at most so many passes,
-MOST_ROUNDS = 4  # after each of at most so many matrices S,
-NEAR = 3e-4  # or until a step gains less than so much for each coefficient
-CLOSE_MEAN = 3e-3  # the same where the mean need not be as close,
-SETTLED = 1e-6  # or has to be closer
-CLOSE = 2e-3  # gain of a step for each coefficient after which no further S is sketched
 MORE = 4  # rows for each that is known, from which a tenth of all is fitted first
 LAST_SHIFT = 0.1  # standard deviations by which the last step may move a coefficient
-CERTAIN = 0.25  # variance of f at every row that is needed for that
-SURE = 0.01  # what a step may leave of its gain if the covariance is known well
-UNSURE = 0.5  # variance of f, by a sketch, at which a row of a wide model is no longer near a sum,
-FEW_UNSURE = 0.02  # if such rows are no larger a share than this,
-STEADY = 0.02  # and changes of the weights of the others, times leverages, no larger than this
 START_ROWS = 2000  # rows that choose a penalty, at least; ten for each coefficient if that is more
 ROWS_A_COEFFICIENT = 10
 MOST_THIN = 10**6  # rows that are gathered for a start,
@@ -382,179 +380,15 @@ def tight_step(problem: Problem, state: State, last: float = 0.0) -> Step:
     return Step(bound, bold=move, left=left, is_last=is_last, sums=stats)
 
 
-def from_one_sum(
-    problem: Problem, start: State, climbed: Callable[[Problem, State], Ascent]
-) -> tuple[State, Step | None]:
-    """A state close to the end of a wide problem, and the step from the start to it if it is there.
-
-    S is summed over all rows once.  Rows at which f is certain then count as those of a stream that
-    have gone, to second order.  The others are few, and the end for them is found by passes over
-    these alone.  It is that of all rows if the weights of the former hardly change on the way.
-    """
-    coef, priors, _ = start
-    stats = sketched(problem, coef, CERTAIN)
-    at = problem.moments(small(coef)) if problem.is_held else None
-    far = None if at is None else unsure(at[1])
-    if at is None or far is None:
-        P = problem.model.precision(priors)
-        new = natural(coef, stats, P, 1.0)
-        coef, *_ = settled_mean(problem, new, P, SETTLED, rank=problem.model.width)
-        return State(coef, priors), None
-    few = replace(problem.some(far), engine=Serial(), squares=False)
-    own = few.stats(coef)
-    S = stats.S + own.S * -1.0
-    near = Stats(S, stats.g - own.g, stats.bound - own.bound, H=S)
-    past = Past.of(near, coef, problem.weight - few.weight)
-    end = climbed(replace(few, past=past), start)
-    if not weights_stay(problem, at, problem.moments(small(end.state.coef)), far):
-        return end.state, None
-    bound = float(stats.bound + problem.model.bound(*start))
-    gain = end.bound - bound
-    step = Step(bound, bold=lambda _: end.state, left=lambda: gain, sums=end.sums)
-    return start, step._replace(is_last=lambda: True)
-
-
-def unsure(v: Array) -> Array | None:
-    """Rows at which f is uncertain, and that of the largest variance; ``None`` if they are many."""
-    far = np.flatnonzero(v >= min(UNSURE, np.max(v)))
-    return far if far.size <= max(FEW_UNSURE * v.size, 1) else None
-
-
-def weights_stay(
-    problem: Problem, old: tuple[Array, Array], new: tuple[Array, Array], far: Array
-) -> bool:
-    """Whether weights of rows, but those far out, are about the same for two moments of f.
-
-    Variances are by the same sketch, whose errors nearly cancel.
-    """
-    y, c, v, likelihood = problem.blocks.y, problem.blocks.c, old[1], problem.model.likelihood
-    w = c * likelihood.expected(y, *old).w
-    change = np.abs(c * likelihood.expected(y, *new).w - w)
-    change[far] = 0.0
-    usual = np.sqrt(v @ (change**2 / np.maximum(w, 1e-300)) / (v @ w))
-    return bool(usual < STEADY and np.max(v * change) < STEADY)
-
-
-def small(coef: Coef) -> Coef:
-    """With a covariance of small rank."""
-    return Coef(coef.mean, coef.cov.sketched(FEWEST))
-
-
 def _known(step: Step, state: State) -> Step:
     """A step that was made before."""
     return step
-
-
-def sketched(problem: Problem, coef: Coef, certain: float = np.inf) -> Stats:
-    """Sums over rows with variances of f from a sketch of the covariance.
-
-    Its errors at single rows average out in the sums.  Variances beyond ``certain`` are exact.
-    """
-    if coef.cov.is_point:
-        return problem.stats(coef)
-    cov: Any = coef.cov
-    stats = problem.stats(Coef(coef.mean, cov.sketched(problem.model.width // SKETCH, certain)))
-    if np.isinf(certain):
-        return stats
-    # E log L is linear in small errors of v
-    error = stats.used - float(np.vdot(stats.S.M, cov.dense()))
-    return replace(stats, bound=stats.bound + 0.5 * error)
-
-
-def approach(problem: Problem, coef: Coef, priors: Any) -> tuple[Coef, Stats]:
-    """A distribution of theta close to the top of the tight bound of a wide model; sums over rows.
-
-    In turn the mean is found with the present covariance, and S is made, for a step along the
-    natural gradient, until such a step gains little.  Variances of f are sketched.
-    """
-    P, K = problem.model.precision(priors), problem.model.width
-    for _ in range(MOST_ROUNDS):
-        coef, *_ = settled_mean(problem, coef, P)
-        stats = sketched(problem, coef)
-        new = natural(coef, stats, P, 1.0)
-        gain = foretold_gain(coef, new, stats.g - P * coef.mean)
-        if gain < CLOSE * K:
-            break
-        coef = new
-    return new, stats
-
-
-def settled_mean(
-    problem: Problem,
-    coef: Coef,
-    P: Any,
-    enough: float = NEAR,
-    rate: float = 1.0,
-    rank: int = FEWEST,
-) -> tuple[Coef, float, float]:
-    r"""The mean at the top for a given covariance, by products with vectors.
-
-    Also the scale of the covariance, and the largest variance of f at a row by a sketch.
-
-    It ends after a step that gained less than ``enough`` nats for each coefficient, or is expected
-    to leave less: ``rate`` is what the first one leaves of its gain, if that is known.  If it is
-    little, the covariance is not scaled.
-
-    The covariance takes the place of the inverse curvature; it is scaled so that
-    :math:`\mathrm{tr}((S + P)\Sigma) = K`, which holds at the top.  Variances of f are by a sketch
-    of some ``rank``.  Steps are combined so that the
-    gradient left by the last few is least (Anderson 1965), as conjugate gradients would do.
-    """
-    K, mean, scale, last, most = problem.model.width, coef.mean, 1.0, np.inf, np.inf
-    is_scaled = rate > SURE
-    cov = coef.cov.sketched(rank) if rank < K else coef.cov
-    own = float(P @ coef.cov.diag())
-    held: list[tuple[Array, Array, Array]] = []  # means, slopes and steps
-    is_held = K >= WIDE and problem.is_held  # else variances are not kept but made again
-    v = problem.moments(Coef(mean, cov))[1] if is_held else None
-    for _ in range(MOST_PULLS):
-        pull = problem.pull(Coef(mean, cov.shrunk(scale)), None if v is None else v / scale)
-        most = float(pull.most)
-        slope = pull.g - P * mean
-        if is_scaled:
-            scale *= (float(pull.used) + own / scale) / K
-        step = coef.cov.solve(slope) / scale
-        gain = 0.5 * float(step @ slope)
-        if not gain < 2.0 * last:
-            break
-        if held and rate < 1.0:
-            rate = min(1.0, gain / last)
-        held, last, target = [*held, (mean, slope, step)], gain, mean + step
-        if len(held) > 1 and gain >= enough * K:
-            means, slopes, steps = (np.diff(x, axis=0) for x in zip(*held, strict=True))
-            share = np.linalg.lstsq(slopes @ steps.T, slopes @ step, rcond=None)[0]
-            target = target - share @ (means + steps)
-        mean = target
-        if gain * rate < enough * K:
-            break
-    return Coef(mean, coef.cov.shrunk(scale)), scale, most
 
 
 def foretells(problem: Problem) -> bool:
     """Whether gains of the tight bound are foretold: a pass is dear, and no prior is learned."""
     model, is_dear = problem.model, max(problem.n / THIN_ROWS, problem.model.width / WIDE) >= 1.0
     return is_dear and not any(t.prior.is_learned for t in model.terms)
-
-
-def foretold_gain(old: Coef, new: Coef, slope: Array, whole: bool = False) -> float:
-    r"""Gain of a full step along the natural gradient, exact if rows had Gaussian likelihoods.
-
-    It is then :math:`\mathrm{KL}(q \,\|\, q_{new})`; of covariances the diagonals are compared, or
-    the ``whole`` matrices where these are held.
-    """
-    move = float(slope @ (new.mean - old.mean))
-    if whole and isinstance(old.cov, FullCovariance) and isinstance(new.cov, FullCovariance):
-        product = old.cov.root.T @ new.cov.L
-        trace = float(np.einsum("ij,ij->", product, product))
-        return 0.5 * (move + trace - old.mean.size + new.cov.logdet - old.cov.logdet)
-    ratio = old.cov.diag() / new.cov.diag()
-    return 0.5 * (move + float(np.sum(ratio - 1.0 - np.log(ratio))))
-
-
-def natural(coef: Coef, stats: Stats, P: Any, rate: float) -> Coef:
-    """A step of q(theta) along the natural gradient."""
-    cov = blended(coef.cov, stats.S, P, rate)
-    return Coef(mode(cov, rate * stats.g, rate * P, coef.mean), cov)
 
 
 def _gated_sweep(problem: Problem, state: State, bold: bool, curved: bool, frozen: bool) -> Step:

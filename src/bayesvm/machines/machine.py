@@ -32,7 +32,8 @@ from ..inference.quadrature import (
 )
 from ..inference.rotated import Basis, Rotation, bases
 from ..inference.slopes import integrate_slopes
-from ..inference.vb import VB, WIDE, foretells, learned
+from ..inference.vb import VB, foretells, learned
+from ..inference.wide import WIDE
 from ..likelihoods.tight import Tight
 from ..model.latent import predict_rows, rows_with_entries
 from ..model.model import Model, Problem

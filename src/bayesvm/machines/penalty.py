@@ -26,18 +26,9 @@ from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Stats
 from ..engines import Serial
 from ..gaussian.covariances import FullCovariance, covariance, mode
-from ..inference.loop import BoundFell, State, hyper_vector, restored
-from ..inference.vb import (
-    CLOSE_MEAN,
-    SKETCH,
-    THIN_ROWS,
-    VB,
-    WIDE,
-    approach,
-    natural,
-    settled_mean,
-    start_rows,
-)
+from ..inference.loop import BoundFell, State, hyper_vector, natural, restored
+from ..inference.vb import THIN_ROWS, VB, start_rows
+from ..inference.wide import CLOSE_MEAN, SKETCH, WIDE, approach, settled_mean
 from ..likelihoods import Logistic
 from ..likelihoods.tight import Tight
 from ..model.model import Model, Problem
