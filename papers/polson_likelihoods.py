@@ -201,7 +201,7 @@ def report(frame: Any, console: Any) -> None:
     errors = 100 * frame.pivot_table(index="set", columns="method", values="error")
     by = frame.groupby("method")
     for method in METHODS:
-        gap, part = errors[method] - errors["hinge"], by.get_group(method)
+        gap, part = (errors[method] - errors["hinge"]).dropna(), by.get_group(method)
         table.add_row(
             method,
             f"{errors[method].mean():.2f}",
@@ -217,7 +217,7 @@ def report(frame: Any, console: Any) -> None:
     for name, of in compared.items():
         each = np.log(frame.pivot_table(index="set", columns="method", values=name))
         for other in (COMPONENTWISE, "noise"):
-            gap = each[AUGMENTED] - each[other]
+            gap = (each[AUGMENTED] - each[other]).dropna()
             error = gap.std() / np.sqrt(len(gap))
             console.print(
                 f"{AUGMENTED} over {other}, {of}: ratio {np.exp(gap.mean()):.2f} (mean of logs, "
