@@ -1,6 +1,8 @@
 """Engines may change speed, never values."""
 
 import inspect
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -222,3 +224,14 @@ def test_tf32_is_on_while_any_thread_sums_and_restored_by_the_last(name, before,
     assert getattr(flags, name) == on
     second.__exit__(None, None, None)
     assert getattr(flags, name) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
+def test_a_forked_process_has_threads_of_its_own():
+    with kept_threads():
+        assert list(Threads(2).collect(abs, [-1, -2])) == [1, 2]
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # threads of the parent would never answer
+            os._exit(0 if list(Threads(2).collect(abs, [-3, -4])) == [3, 4] else 1)
+        assert os.waitpid(child, 0)[1] == 0

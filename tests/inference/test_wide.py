@@ -54,6 +54,28 @@ def test_fit_is_that_of_plain_passes(fits: tuple[BayesianLinearSVC, Problem]) ->
     assert model.elbo_ == pytest.approx(end.bound, rel=1e-7)
 
 
+def test_the_search_begins_at_the_variance_of_the_bound() -> None:
+    """Where f is large, so that weights of rows differ much from those at zero."""
+    rng, n = np.random.default_rng(3), 3200
+    X = rng.standard_normal((n, K))
+    f = 5.0 * X @ rng.standard_normal(K) / np.sqrt(K)
+    y = np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-f)), 1, -1)
+    found: list[tuple[Problem, float]] = []
+    plain = penalty.guided
+
+    def keep(problem: Problem) -> object:
+        out = plain(problem)
+        found.append((problem, out[0].priors[-1].variance))
+        return out
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(penalty, "guided", keep)
+        BayesianLinearSVC().fit(X, y)
+    (problem, variance), exact = found[0], VB(bound="augmented", tol=1e-7, warm_rows=False)
+    end = exact.fit(replace(problem, single=False), np.random.default_rng(0))
+    assert np.log(variance / end.state.priors[-1].variance) == pytest.approx(0.0, abs=0.1)
+
+
 def many(kind: str) -> tuple[np.ndarray, np.ndarray]:
     """Forty rows a coefficient; heavy tails, rare levels and a far row make f uncertain at some."""
     rng, n = np.random.default_rng(1), 40 * K

@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from bayesvm.kernels import (
     RBF,
     Constant,
     Function,
+    Kernel,
     Linear,
     Matern,
     Polynomial,
@@ -239,3 +241,17 @@ def test_reach_of_a_kernel_along_each_column():
     np.testing.assert_array_equal(column_scales(4.0 * wide, 2), [0.5, 3.0])
     np.testing.assert_array_equal(column_scales(wide + 2.0 * round_, 2), [0.5, 2.0])
     np.testing.assert_array_equal(column_scales(Constant(3.0), 2), [1.0, 1.0])
+
+
+def test_arrays_of_a_users_class_are_not_changed():
+    held = np.array([[2, 1], [1, 2]])
+
+    @dataclass(frozen=True)
+    class Held(Kernel):
+        def __call__(self, A, B=None):
+            return held
+
+    for _ in range(2):
+        np.testing.assert_array_equal(Scaled(0.5, Held())(np.zeros((2, 1))), [[1, 0.5], [0.5, 1]])
+    assert not is_definite(2.0 * Held())
+    assert is_definite(2.0 * RBF(1.0) + Matern(1.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -87,9 +88,15 @@ class Threads(Serial):
         return out
 
 
+if hasattr(os, "register_at_fork"):  # threads do not follow into a child process
+    os.register_at_fork(after_in_child=lambda: _kept.set(None))
+
+
 @contextmanager
 def kept_threads() -> Iterator[None]:
     """Keep the threads of engines to the end, for all that is collected inside by this thread.
+
+    A generator of results must not be used after it.
 
     To start sixteen takes about a millisecond, and a fit needs them some thirty times.
     """

@@ -74,13 +74,16 @@ class Run(Reporter):
             self.seed = generator(self.seed).integers(2**31 - 1) if held is None else held
 
     def __enter__(self) -> Self:
+        started = super().__enter__()
         self.threads = kept_threads()
         self.threads.__enter__()
-        return super().__enter__()
+        return started
 
     def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
-        self.threads.__exit__(*error)
+        try:
+            self.threads.__exit__(*error)
+        finally:
+            super().__exit__(*error)
 
     @property
     def report(self) -> Run:

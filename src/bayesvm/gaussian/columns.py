@@ -307,6 +307,7 @@ class Folded(Composite):
     @cached_property
     def squares(self) -> Folded:
         """Columns without a centre squared entry by entry, made once."""
+        assert not np.any(self.center)
         return Folded(squared(self.X), self.center, self.factor**2, self.ones)
 
     def toarray(self) -> Array:

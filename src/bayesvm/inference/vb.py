@@ -88,7 +88,7 @@ class VB:
     Parameters
     ----------
     max_iter : int, default=2000
-        Most passes over the data.
+        Most passes over the data, after those that find a start.
     tol : float, default=1e-8
         Stop when a sweep raises the bound by less than this fraction of its size and moves no
         coefficient by more than ``10 * sqrt(tol)`` posterior standard deviations.  Where
