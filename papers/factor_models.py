@@ -16,7 +16,7 @@ from bayesvm.kernels import RBF, Scaled
 
 METHODS = ("FM+L", "FM+N", "LDFM", "VLDFM", "LDFM+N", "VLDFM+N", "NDFM", "VNDFM")
 # burn-in of the methods that draw, and as many draws; the paper has 600 of each in all of them, but
-# a sweep of NDFM takes half a second on USPS
+# a sweep of NDFM takes .9 s on USPS
 SWEEPS = {"LDFM": 600, "LDFM+N": 600, "NDFM": 300, "NDFM, probit": 300}
 QUICK_SWEEPS = 20
 MEASURED = ("error", "log_loss", "seconds", "cpu")
