@@ -14,7 +14,7 @@ from bayesvm.inference import VB
 
 RNG = np.random.default_rng(0)
 N, P = 1500, 1200
-X = sparse.random_array((N, P), density=0.02, format="csr", rng=RNG)
+X = sparse.csr_array(sparse.random(N, P, density=0.02, random_state=RNG))
 X.data = np.ceil(4.0 * X.data)  # numbers that any type can hold
 F = X[:, :20] @ RNG.standard_normal(20)
 Y = np.where(F + RNG.logistic(size=N) > 0.5, 1, 0)

@@ -62,7 +62,7 @@ def test_a_fit_is_that_of_plain_sweeps_in_a_few_of_them(n):
 def test_steps_that_lower_the_bound_are_followed_by_shorter_ones():
     """Without an intercept steps of the prior's variance as computed would go back and forth."""
     rng = np.random.default_rng(0)
-    X = sparse.random_array((1500, 1200), density=0.02, format="csr", rng=rng)
+    X = sparse.csr_array(sparse.random(1500, 1200, density=0.02, random_state=rng))
     f = X[:, :20] @ (3.0 * rng.standard_normal(20)) + rng.logistic(size=1500)
     problem = make_problem(
         X, np.where(f > 0.5, 1.0, -1.0), prior=Ridge(), likelihood=Logistic(), form="diagonal"

@@ -124,7 +124,8 @@ def squared_forms(times: Callable[[Array], Array], *each: Array) -> list[float]:
     """
     signs = 2.0 * np.random.default_rng(0).integers(0, 2, (len(each[0]), PROBES)) - 1.0
     Z = arrays.like(signs, each[0])
-    found = times(arrays.of(Z).concat([Z, *(x[:, None] * Z for x in each)], axis=1))
+    join = np.concatenate if arrays.is_numpy(Z) else arrays.of(Z).concat
+    found = times(join([Z, *(x[:, None] * Z for x in each)], axis=1))
     first, *rest = (found[:, k : k + PROBES] for k in range(0, found.shape[1], PROBES))
     pairs = zip(each, rest, strict=True)
     return [max(float(arrays.total(first * (x[:, None] * B))), 0.0) / PROBES for x, B in pairs]
