@@ -32,6 +32,10 @@ SURE = 0.01  # what a step may leave of its gain if the covariance is known well
 UNSURE = 0.5  # variance of f, by a sketch, at which a row of a wide model is no longer near a sum,
 FEW_UNSURE = 0.02  # if such rows are no larger a share than this,
 STEADY = 0.02  # and changes of the weights of the others, times leverages, no larger than this
+EXACT = 1024  # rows whose variances of f are exact, and teach what those of others are,
+TOP = 0.01  # beside the share of rows at which f is least certain;
+SCATTER = 0.1  # largest relative error that is left at the others
+LEAST = 0.1  # share of a variance without the row that is left with it, by a sketch, at least
 
 
 def from_one_sum(
@@ -64,6 +68,49 @@ def from_one_sum(
     gain = end.bound - bound
     step = Step(bound, bold=lambda _: end.state, left=lambda: gain, sums=end.sums)
     return start, step._replace(is_last=lambda: True)
+
+
+def moments_of_f(problem: Problem, coef: Coef) -> tuple[Array, Array]:
+    r"""Mean and variance of f at every row of a wide model, variances to a few per cent.
+
+    Exact ones take as long as S.  Here the logarithm of the variance that f would have without the
+    row, :math:`v_i / (1 - w_iv_i)`, is regressed on a sketch of it, on
+    :math:`\sum_j c_{ij}^2\Sigma_{jj}` and on the mean, at a sample of rows.  (Errors in that are
+    independent of the label; in :math:`v_i` they would not be, and would spoil a link.)  Variances
+    are exact at the sample and where they are large, and everywhere if the regression leaves much.
+    """
+    n, K, cov, blocks = problem.n, problem.model.width, coef.cov, problem.blocks
+    plain = blocks.ready and isinstance(blocks.X, np.ndarray) and problem.is_held
+    if not plain or n <= 4 * EXACT:
+        return problem.moments(coef)
+    m, sketch = problem.moments(Coef(coef.mean, cov.sketched(K // (2 * SKETCH))))
+    some, own = np.arange(EXACT) * n // EXACT, _squares(problem, cov.diag())
+    v = problem.some(some).moments(coef)[1]
+    usual = own * np.exp(np.mean(np.log(v / own[some])))
+    w = blocks.c * problem.model.likelihood.expected(blocks.y, m, usual).w
+
+    def without(v: Array, w: Array) -> Array:
+        return np.log(v / np.maximum(1.0 - w * v, LEAST))
+
+    A = np.stack([np.ones(n), without(sketch, w), np.log(own), m, m * m], axis=1)
+    want = without(v, w[some])
+    b = np.linalg.lstsq(A[some], want, rcond=None)[0]
+    error = float(np.std(want - A[some] @ b))
+    if not error < SCATTER:
+        return problem.moments(coef)
+    out = 1.0 / (np.exp(-A @ b - 0.5 * error**2) + w)  # right on average
+    far = out >= min(UNSURE, np.quantile(out, 1.0 - TOP))
+    far[some] = False
+    out[some], out[far] = v, problem.some(np.flatnonzero(far)).moments(coef)[1]
+    return m, out
+
+
+def _squares(problem: Problem, d: Array) -> Array:
+    """Sums of squares of each row's columns, weighted by ``d``."""
+    X = problem.blocks.X
+    weights = d.astype(X.dtype)
+    parts = problem.engine.over(lambda at: (X[at] ** 2) @ weights, problem.n, problem.blocks.size)
+    return np.concatenate(parts).astype(float)
 
 
 def unsure(v: Array) -> Array | None:

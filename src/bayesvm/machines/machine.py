@@ -33,7 +33,7 @@ from ..inference.quadrature import (
 from ..inference.rotated import Basis, Rotation, bases
 from ..inference.slopes import integrate_slopes
 from ..inference.vb import VB, foretells, learned
-from ..inference.wide import WIDE
+from ..inference.wide import WIDE, moments_of_f
 from ..likelihoods.tight import Tight
 from ..model.latent import predict_rows, rows_with_entries
 from ..model.model import Model, Problem
@@ -331,9 +331,10 @@ def fit_machine(
     at = None  # moments of f that serve two ends
     is_wide = problem.single and problem.model.width >= WIDE
     if is_wide and isinstance(machine.posterior, GaussianPosterior):
-        at = some.moments(machine.posterior.coef)
-        held = some.blocks.y, *machine.posterior.left_out(some, at), some.blocks.c * share
-        at = at if some is problem else None
+        near = moments_of_f(some, machine.posterior.coef)
+        held = some.blocks.y, *machine.posterior.left_out(some, near), some.blocks.c * share
+        if width == "data":
+            at = near if some is problem else moments_of_f(problem, machine.posterior.coef)
     else:
         held = some.blocks.y, *machine.posterior.left_out(some), some.blocks.c * share
     link = None if fitted else plain_link(probability, likelihood)

@@ -24,11 +24,19 @@ from scipy.sparse import issparse as is_sparse
 from ..blocks.memory import Plan, keep_what_is_freed
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Stats
-from ..engines import Serial
+from ..engines import Serial, Threads
 from ..gaussian.covariances import FullCovariance, covariance, mode
 from ..inference.loop import BoundFell, State, hyper_vector, natural, restored
 from ..inference.vb import THIN_ROWS, VB, start_rows
-from ..inference.wide import CLOSE_MEAN, SKETCH, WIDE, approach, settled_mean, sketched
+from ..inference.wide import (
+    CLOSE_MEAN,
+    SKETCH,
+    WIDE,
+    approach,
+    moments_of_f,
+    settled_mean,
+    sketched,
+)
 from ..likelihoods import Logistic
 from ..likelihoods.tight import Tight
 from ..model.model import Model, Problem
@@ -157,15 +165,15 @@ class Search:
     def moments(self, one: Problem, coef: Coef) -> tuple[Array, Array]:
         """Mean and variance of f at every row of a wide model.
 
-        Variances are exact at the first penalty.  At others they are sketched, and divided by the
-        error at the first, since the same sketch has almost the same error at a row.  Their sum is
-        such that tr((S + P) Sigma) is the number of coefficients, as it is at the top: the score
-        depends on that most of all.
+        At the first penalty see :func:`.moments_of_f`.  At others variances are sketched, and
+        divided by the error at the first, since the same sketch has almost the same error at a row.
+        Their sum is such that tr((S + P) Sigma) is the number of coefficients, as it is at the
+        top: the score depends on that most of all.
         """
         K, P = one.model.width, one.model.precision(one.model.init())
         m, v = one.moments(Coef(coef.mean, coef.cov.sketched(K // SKETCH)))
         if self.sketch_error is None:
-            self.sketch_error = v / one.moments(coef)[1]
+            self.sketch_error = v / moments_of_f(one, coef)[1]
         v = v / self.sketch_error
         w = one.blocks.c * one.model.likelihood.expected(one.blocks.y, m, v).w
         return m, v * ((K - P @ coef.cov.diag()) / (w @ v))
@@ -346,6 +354,9 @@ def _sample(problem: Problem) -> Problem:
     some, share = problem.balanced(most, np.random.default_rng(0))
     c: Array = some.blocks.c * (share / share.min())
     blocks, model = replace(some.blocks, c=c), replace(some.model, dtype="float64")
-    some = replace(some, model=model, blocks=blocks, engine=Serial(), squares=False)
+    # sums over few columns are too short to share
+    shared = isinstance(problem.engine, Threads) and model.width >= WIDE
+    engine = problem.engine if shared else Serial()
+    some = replace(some, model=model, blocks=blocks, engine=engine, squares=False)
     held = blocks.ready or some.n * model.width > HELD
     return some if held else some.assembled()
