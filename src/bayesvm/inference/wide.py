@@ -35,6 +35,7 @@ STEADY = 0.02  # and changes of the weights of the others, times leverages, no l
 EXACT = 1024  # rows whose variances of f are exact, and teach what those of others are,
 TOP = 0.01  # beside the share of rows at which f is least certain;
 SCATTER = 0.1  # largest relative error that is left at the others
+FEW_ROWS = 256  # whose columns stay in the cache while they are squared
 LEAST = 0.1  # share of a variance without the row that is left with it, by a sketch, at least
 
 
@@ -48,8 +49,8 @@ def from_one_sum(
     these alone.  It is that of all rows if the weights of the former hardly change on the way.
     """
     coef, priors, _ = start
-    stats = sketched(problem, coef, CERTAIN)
-    at = problem.moments(small(coef)) if problem.is_held else None
+    at = _near(problem, coef) if problem.is_held else None
+    stats = sketched(problem, coef, CERTAIN) if at is None else _sums(problem, coef, at)
     far = None if at is None else unsure(at[1])
     if at is None or far is None:
         P = problem.model.precision(priors)
@@ -62,27 +63,44 @@ def from_one_sum(
     near = Stats(S, stats.g - own.g, stats.bound - own.bound, H=S)
     past = Past.of(near, coef, problem.weight - few.weight)
     end = climbed(replace(few, past=past), start)
-    if not weights_stay(problem, at, problem.moments(small(end.state.coef)), far):
+    known = regressed(problem, end.state.coef)
+    there = _near(problem, end.state.coef) if known is None else known
+    if not weights_stay(problem, at, there, far):
         return end.state, None
     bound = float(stats.bound + problem.model.bound(*start))
-    gain = end.bound - bound
-    step = Step(bound, bold=lambda _: end.state, left=lambda: gain, sums=end.sums)
+    gain, sums = end.bound - bound, end.sums and replace(end.sums, at=known)
+    step = Step(bound, bold=lambda _: end.state, left=lambda: gain, sums=sums)
     return start, step._replace(is_last=lambda: True)
 
 
+def _near(problem: Problem, coef: Coef) -> tuple[Array, Array]:
+    """Moments of f at every row; variances by regression, or sketched where they are small."""
+    found = regressed(problem, coef)
+    if found is not None:
+        return found
+    return problem.moments(Coef(coef.mean, _sketch(problem, coef, CERTAIN)))
+
+
 def moments_of_f(problem: Problem, coef: Coef) -> tuple[Array, Array]:
-    r"""Mean and variance of f at every row of a wide model, variances to a few per cent.
+    """Mean and variance of f at every row of a wide model, variances to a few per cent."""
+    found = regressed(problem, coef)
+    return problem.moments(coef) if found is None else found
+
+
+def regressed(problem: Problem, coef: Coef) -> tuple[Array, Array] | None:
+    r"""Mean and variance of f at every row, most variances by regression.
 
     Exact ones take as long as S.  Here the logarithm of the variance that f would have without the
     row, :math:`v_i / (1 - w_iv_i)`, is regressed on a sketch of it, on
     :math:`\sum_j c_{ij}^2\Sigma_{jj}` and on the mean, at a sample of rows.  (Errors in that are
     independent of the label; in :math:`v_i` they would not be, and would spoil a link.)  Variances
-    are exact at the sample and where they are large, and everywhere if the regression leaves much.
+    are exact at the sample and where they are large.  ``None`` for few rows, and if the regression
+    leaves much.
     """
     n, K, cov, blocks = problem.n, problem.model.width, coef.cov, problem.blocks
     plain = blocks.ready and isinstance(blocks.X, np.ndarray) and problem.is_held
     if not plain or n <= 4 * EXACT:
-        return problem.moments(coef)
+        return None
     m, sketch = problem.moments(Coef(coef.mean, cov.sketched(K // (2 * SKETCH))))
     some, own = np.arange(EXACT) * n // EXACT, _squares(problem, cov.diag())
     v = problem.some(some).moments(coef)[1]
@@ -97,7 +115,7 @@ def moments_of_f(problem: Problem, coef: Coef) -> tuple[Array, Array]:
     b = np.linalg.lstsq(A[some], want, rcond=None)[0]
     error = float(np.std(want - A[some] @ b))
     if not error < SCATTER:
-        return problem.moments(coef)
+        return None
     out = 1.0 / (np.exp(-A @ b - 0.5 * error**2) + w)  # right on average
     far = out >= min(UNSURE, np.quantile(out, 1.0 - TOP))
     far[some] = False
@@ -109,7 +127,7 @@ def _squares(problem: Problem, d: Array) -> Array:
     """Sums of squares of each row's columns, weighted by ``d``."""
     X = problem.blocks.X
     weights = d.astype(X.dtype)
-    parts = problem.engine.over(lambda at: (X[at] ** 2) @ weights, problem.n, problem.blocks.size)
+    parts = problem.engine.over(lambda at: (X[at] ** 2) @ weights, problem.n, FEW_ROWS)
     return np.concatenate(parts).astype(float)
 
 
@@ -134,11 +152,6 @@ def weights_stay(
     return bool(usual < STEADY and np.max(v * change) < STEADY)
 
 
-def small(coef: Coef) -> Coef:
-    """With a covariance of small rank."""
-    return Coef(coef.mean, coef.cov.sketched(FEWEST))
-
-
 def sketched(problem: Problem, coef: Coef, certain: float = np.inf) -> Stats:
     """Sums over rows with variances of f from a sketch of the covariance.
 
@@ -146,13 +159,24 @@ def sketched(problem: Problem, coef: Coef, certain: float = np.inf) -> Stats:
     """
     if coef.cov.is_point:
         return problem.stats(coef)
-    cov: Any = coef.cov
-    stats = problem.stats(Coef(coef.mean, cov.sketched(problem.model.width // SKETCH, certain)))
-    if np.isinf(certain):
-        return stats
-    # E log L is linear in small errors of v
-    error = stats.used - float(np.vdot(stats.S.M, cov.dense()))
+    stats = problem.stats(Coef(coef.mean, _sketch(problem, coef, certain)))
+    return stats if np.isinf(certain) else _mended(stats, coef)
+
+
+def _sums(problem: Problem, coef: Coef, at: tuple[Array, Array]) -> Stats:
+    """Sums over rows for moments of f that are not exact."""
+    return _mended(problem.stats(coef, at=at), coef)
+
+
+def _mended(stats: Stats, coef: Coef) -> Stats:
+    """With the bound for exact variances of f: E log L is linear in small errors of these."""
+    error = stats.used - float(np.vdot(stats.S.M, coef.cov.dense()))
     return replace(stats, bound=stats.bound + 0.5 * error)
+
+
+def _sketch(problem: Problem, coef: Coef, certain: float) -> Any:
+    cov: Any = coef.cov
+    return cov.sketched(problem.model.width // SKETCH, certain)
 
 
 def approach(problem: Problem, coef: Coef, priors: Any) -> tuple[Coef, Stats]:

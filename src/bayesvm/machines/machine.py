@@ -331,10 +331,11 @@ def fit_machine(
     at = None  # moments of f that serve two ends
     is_wide = problem.single and problem.model.width >= WIDE
     if is_wide and isinstance(machine.posterior, GaussianPosterior):
-        near = moments_of_f(some, machine.posterior.coef)
+        coef, sums = machine.posterior.coef, problem.sums
+        if width == "data" or some is problem:
+            at = sums.at if sums and sums.at else moments_of_f(problem, coef)
+        near = at if some is problem else moments_of_f(some, coef)
         held = some.blocks.y, *machine.posterior.left_out(some, near), some.blocks.c * share
-        if width == "data":
-            at = near if some is problem else moments_of_f(problem, machine.posterior.coef)
     else:
         held = some.blocks.y, *machine.posterior.left_out(some), some.blocks.c * share
     link = None if fitted else plain_link(probability, likelihood)

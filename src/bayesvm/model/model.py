@@ -411,19 +411,26 @@ class Problem:
         able = self.fast and self.form == "dense" and not self.latents
         return FastPass(self.model, self.single) if able else None
 
-    def stats(self, coef: Coef, curved: bool = False, squares: bool = False) -> Stats:
+    def stats(
+        self,
+        coef: Coef,
+        curved: bool = False,
+        squares: bool = False,
+        at: tuple[Array, Array] | None = None,
+    ) -> Stats:
         """Sums over all rows under a Gaussian of theta; with ``curved`` also H.
 
-        With ``squares`` also those of squared slopes.
+        With ``squares`` also those of squared slopes; ``at`` are moments of f at every row, if they
+        are known.
         """
         read, lik, form, single = self.read, self.model.likelihood, self.form, self.single
-        fast = None if curved else self._fast
+        fast, own = None if curved or at is not None else self._fast, partial(self._own, at)
 
         def visit(b: Block) -> Stats:
             found = None if fast is None else fast.stats(b, coef, squares)
             if found is not None:
                 return found
-            return pass_block(read(b), b.y, b.c, coef, lik, form, curved, single, squares)
+            return pass_block(read(b), b.y, b.c, coef, lik, form, curved, single, squares, own(b))
 
         sums: Stats = self.engine.sum(visit, self.blocks)
         if self.folded:
@@ -432,6 +439,13 @@ class Problem:
             share = float(sums.left / sums.weight)
             sums = replace(sums, H=sums.H + sums.S * share, left=0.0)
         return sums if self.past is None else sums + self.past.stats(coef, curved)
+
+    def _own(self, at: tuple[Array, Array] | None, b: Block) -> tuple[Array, Array] | None:
+        """Moments of f at the rows of a block, of those at all rows."""
+        if at is None:
+            return None
+        here = slice(b.number * self.blocks.size, b.number * self.blocks.size + b.y.shape[0])
+        return at[0][here], at[1][here]
 
     @property
     def is_held(self) -> bool:
@@ -466,17 +480,13 @@ class Problem:
         ``at`` are moments of f at every row, if they are known.
         """
         read, lik, form, single = self.read, self.model.likelihood, self.form, self.single
-        size, fast = self.blocks.size, self._fast if at is None else None
+        fast, own = self._fast if at is None else None, partial(self._own, at)
 
         def visit(b: Block) -> Slopes:
-            given, first = None, b.number * size
             found = None if fast is None else fast.slopes(b, coef, bent)
             if found is not None:
                 return found
-            if at is not None:
-                m, v = (x[first : first + b.y.shape[0]] for x in at)
-                given = m, v
-            return slope_block(read(b), b.y, b.c, coef, lik, form, single, bent, given)
+            return slope_block(read(b), b.y, b.c, coef, lik, form, single, bent, own(b))
 
         sums: Slopes = self.engine.sum(visit, self.blocks)
         return replace(sums, A=finished(sums.A), J=finished(sums.J)) if self.folded else sums

@@ -37,13 +37,15 @@ def pass_block(
     curved: bool,
     single: bool = False,
     squares: bool = False,
+    given: tuple[Array, Array] | None = None,
 ) -> Stats:
     """Sums over a block of rows under a Gaussian of theta: for VB, EM and SVI.
 
-    With ``squares`` also those of squared slopes, see :func:`slope_block`.
+    With ``squares`` also those of squared slopes, see :func:`slope_block`; ``given`` are moments of
+    f.
     """
     short = rounded(rows.C) if single else rows.C
-    m, v = moments(rows, coef, short)  # of f at each row
+    m, v = moments(rows, coef, short) if given is None else given  # of f at each row
     each = likelihood.expected(y, m, v)
     local = Local(*(c * x for x in each))  # contribution of each row
     sums = gather(rows, local, form, curved, coef.mean, short)
