@@ -29,7 +29,8 @@ SETTLED = 1e-6  # or has to be closer
 CLOSE = 2e-3  # gain of a step for each coefficient after which no further S is sketched
 CERTAIN = 0.25  # variance of f at a row up to which the sums change little with it, and sketches do
 SURE = 0.01  # what a step may leave of its gain if the covariance is known well
-UNSURE = 0.5  # variance of f, by a sketch, at which a row of a wide model is no longer near a sum,
+UNSURE = 0.5  # variance of f at which a row of a wide model is no longer near a sum,
+SOME_UNSURE = 0.005  # as this share of the rows is not in any case,
 FEW_UNSURE = 0.02  # if such rows are no larger a share than this,
 STEADY = 0.02  # and changes of the weights of the others, times leverages, no larger than this
 EXACT = 1024  # rows whose variances of f are exact, and teach what those of others are,
@@ -132,8 +133,8 @@ def _squares(problem: Problem, d: Array) -> Array:
 
 
 def unsure(v: Array) -> Array | None:
-    """Rows at which f is uncertain, and that of the largest variance; ``None`` if they are many."""
-    far = np.flatnonzero(v >= min(UNSURE, np.max(v)))
+    """Rows at which f is uncertain, and some at which it is least; ``None`` if they are many."""
+    far = np.flatnonzero(v >= min(UNSURE, np.quantile(v, 1.0 - SOME_UNSURE)))
     return far if far.size <= max(FEW_UNSURE * v.size, 1) else None
 
 
