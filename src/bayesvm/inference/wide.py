@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core.types import Array, Coef, Stats
 from ..engines import Serial
+from ..gaussian.forms import Dense
 from ..model.model import Problem
 from ..model.past import Past
 from .loop import State, Step, foretold_gain, natural
@@ -32,6 +33,8 @@ SURE = 0.01  # what a step may leave of its gain if the covariance is known well
 UNSURE = 0.5  # variance of f at which a row of a wide model is no longer near a sum,
 SOME_UNSURE = 0.005  # as this share of the rows is not in any case,
 FEW_UNSURE = 0.02  # if such rows are no larger a share than this,
+ALIKE = 0.06  # share of weights that a regression on others leaves, at most
+TINY = 1e-300
 STEADY = 0.02  # and changes of the weights of the others, times leverages, no larger than this
 EXACT = 1024  # rows whose variances of f are exact, and teach what those of others are,
 TOP = 0.01  # beside the share of rows at which f is least certain;
@@ -153,6 +156,41 @@ def weights_stay(
     return bool(usual < STEADY and np.max(v * change) < STEADY)
 
 
+class Spanned:
+    """S for weights of rows that are about sums of those in matrices S that are known.
+
+    Weights at other penalties, and from one round to the next, differ by little else than a
+    function of f.  They are regressed on the known ones.  If that leaves much, S is summed over
+    rows, and known from then on.
+    """
+
+    def __init__(self, problem: Problem, w: Array | None = None, S: Any = None) -> None:
+        self.problem = problem
+        self.known: list[tuple[Array, Array]] = [] if w is None else [(w, S.M)]
+
+    def stats(self, problem: Problem, coef: Coef) -> Stats:
+        """Sums over the rows of a problem that are these, with variances of f from a sketch."""
+        m, v = problem.moments(Coef(coef.mean, _sketch(problem, coef, np.inf)))
+        local, g = problem.contributions(m, v)
+        bound, used = float(np.sum(local.bound)), float(local.w @ v)
+        return Stats(self.gram(local.w, v), g, bound, used=used)
+
+    def gram(self, w: Array, v: Array) -> Dense:
+        """S for weights ``w``, with ``v`` the variances of f."""
+        if self.known:
+            A, q = (
+                np.stack([each for each, _ in self.known], axis=1),
+                np.sqrt(v / np.maximum(w, TINY)),
+            )
+            b = np.linalg.lstsq(A * q[:, None], w * q, rcond=None)[0]
+            left = np.abs(w - A @ b)
+            if np.linalg.norm(left * q) < ALIKE * np.sqrt(v @ w) and np.max(v * left) < ALIKE:
+                return Dense(sum(k * M for k, (_, M) in zip(b, self.known, strict=True)))
+        S: Dense = self.problem.gram(w)
+        self.known.append((w, S.M))
+        return S
+
+
 def sketched(problem: Problem, coef: Coef, certain: float = np.inf) -> Stats:
     """Sums over rows with variances of f from a sketch of the covariance.
 
@@ -180,16 +218,19 @@ def _sketch(problem: Problem, coef: Coef, certain: float) -> Any:
     return cov.sketched(problem.model.width // SKETCH, certain)
 
 
-def approach(problem: Problem, coef: Coef, priors: Any) -> tuple[Coef, Stats]:
+def approach(
+    problem: Problem, coef: Coef, priors: Any, known: Spanned | None = None
+) -> tuple[Coef, Stats]:
     """A distribution of theta close to the top of the tight bound of a wide model; sums over rows.
 
     In turn the mean is found with the present covariance, and S is made, for a step along the
     natural gradient, until such a step gains little.  Variances of f are sketched.
     """
     P, K = problem.model.precision(priors), problem.model.width
+    known = Spanned(problem) if known is None else known
     for _ in range(MOST_ROUNDS):
         coef, *_ = settled_mean(problem, coef, P)
-        stats = sketched(problem, coef)
+        stats = known.stats(problem, coef)
         new = natural(coef, stats, P, 1.0)
         gain = foretold_gain(coef, new, stats.g - P * coef.mean)
         if gain < CLOSE * K:

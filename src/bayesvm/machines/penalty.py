@@ -32,10 +32,10 @@ from ..inference.wide import (
     CLOSE_MEAN,
     SKETCH,
     WIDE,
+    Spanned,
     approach,
     moments_of_f,
     settled_mean,
-    sketched,
 )
 from ..likelihoods import Logistic
 from ..likelihoods.tight import Tight
@@ -127,9 +127,10 @@ class Search:
         self.is_quick = is_wide and not self.likelihood.is_kinked
         self.starts = STARTS[:1] if self.is_quick else STARTS
         self.sketch_error: Array | None = None
+        self.known: Spanned | None = None
         open_ = replaced(_guide(some), lambda _: Ridge())
         if self.is_quick:
-            state, sums = guided(open_)
+            state, sums, self.known = guided(open_)
             self.ends[CENTRE] = state.coef, sums
         else:
             state = ROUGH.fit(open_, self.rng).state
@@ -155,7 +156,7 @@ class Search:
         """Moments of f at rows left out, of a problem with the penalty of ``t``."""
         (coef, _), priors = self.near(one.model, t), one.model.init()
         if self.is_quick:
-            coef, _ = self.ends[t] = approach(one, coef, priors)
+            coef, _ = self.ends[t] = approach(one, coef, priors, self.known)
             return GaussianPosterior(coef).left_out(one, self.moments(one, coef))
         found = JUDGED.fit(one, self.rng, State(coef, priors))
         self.ends[t] = found.state.coef, found.sums
@@ -205,8 +206,8 @@ def at_zero(some: Problem) -> Stats:
     return _guide(some).stats(some.model.start())
 
 
-def guided(problem: Problem) -> tuple[State, Stats]:
-    """About what ``ROUGH`` finds, for a wide model; and sums over rows there.
+def guided(problem: Problem) -> tuple[State, Stats, Spanned]:
+    """About what ``ROUGH`` finds, for a wide model; sums over rows there, and matrices S.
 
     At first S is that where theta is zero, scaled so that the trace of S Sigma is that with the
     present weights of rows, which is cheap and gives variances that are too large.  A few rounds
@@ -215,6 +216,8 @@ def guided(problem: Problem) -> tuple[State, Stats]:
     model, priors = problem.model, problem.model.init()
     sums = at_zero(problem) if problem.sums is None else problem.sums
     S, K, P = sums.S, model.width, model.precision(priors)
+    flat, c = np.zeros(problem.n), problem.blocks.c
+    known = Spanned(problem, c * model.likelihood.expected(problem.blocks.y, flat, flat).w, S)
     cov = covariance(S, P)
     coef = Coef(mode(cov, sums.g, P, np.zeros(K)), cov)
     moves = Moves(hyper_vector(model, priors), MOST_RATE)
@@ -229,7 +232,7 @@ def guided(problem: Problem) -> tuple[State, Stats]:
         coef = Coef(coef.mean, covariance(S, P))
     moves = Moves(moves.x, LAST_RATE, FIRST_RATE)
     for _ in range(LAST_ROUNDS):
-        sums = sketched(problem, coef)
+        sums = known.stats(problem, coef)
         cov = covariance(sums.S, P)
         coef = Coef(mode(cov, sums.g, P, coef.mean), cov)
         priors = restored(
@@ -237,7 +240,7 @@ def guided(problem: Problem) -> tuple[State, Stats]:
         )
         P = model.precision(priors)
         coef, *_ = settled_mean(problem, coef, P)
-    return State(coef, priors), replace(sums, g=P * coef.mean)
+    return State(coef, priors), replace(sums, g=P * coef.mean), known
 
 
 class Moves:

@@ -527,7 +527,8 @@ class Problem:
         def visit(b: Block) -> tuple[Local, Array]:
             at = slice(b.number * size, b.number * size + b.y.shape[0])
             local = lik.expected(b.y, m[at], v[at]).times(b.c)
-            return local, read(b).C.T @ local.g
+            C = read(b).C
+            return local, arrays.double(C.T @ arrays.like(local.g, C))
 
         locals_, slopes = zip(*self.engine.collect(visit, self.blocks), strict=True)
         return Local(*map(np.concatenate, zip(*locals_, strict=True))), sum(slopes)
