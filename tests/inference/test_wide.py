@@ -13,6 +13,7 @@ from bayesvm.core.types import Term
 from bayesvm.designs.columns import Assembled
 from bayesvm.engines import Serial, Threads
 from bayesvm.gaussian.covariances import FullCovariance
+from bayesvm.inference import wide
 from bayesvm.inference.loop import foretold_gain, natural
 from bayesvm.inference.vb import VB
 from bayesvm.inference.wide import approach, moments_of_f
@@ -80,6 +81,34 @@ def test_the_search_begins_at_the_variance_of_the_bound() -> None:
     (problem, variance), exact = found[0], VB(bound="augmented", tol=1e-7, warm_rows=False)
     end = exact.fit(replace(problem, single=False), np.random.default_rng(0))
     assert np.log(variance / end.state.priors[-1].variance) == pytest.approx(0.0, abs=0.1)
+
+
+@pytest.mark.parametrize("size", [2.0, 5.0])
+def test_spanned_sums_choose_the_same_penalty(size: float) -> None:
+    """As a search in which S is summed over rows for each set of weights, with fewer sums."""
+    rng, n = np.random.default_rng(4), 3200
+    X = rng.standard_normal((n, K))
+    f = size * X @ rng.standard_normal(K) / np.sqrt(K)
+    y = np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-f)), 1, -1)
+    found: dict[float, tuple[float, int]] = {}
+    sums: list[int] = []
+    usual = Problem.gram
+
+    def count(self: Problem, w: np.ndarray) -> object:
+        sums.append(self.n)
+        return usual(self, w)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Problem, "gram", count)
+        for alike in (0.0, wide.ALIKE):
+            patch.setattr(wide, "ALIKE", alike)
+            sums.clear()
+            model = BayesianLinearSVC().fit(X, y)
+            found[alike] = model.machines_[0].state.priors[-1].variance, len(sums)
+    (want, many), (have, few) = found.values()
+    assert many == 6
+    assert few < many
+    assert np.log(have / want) == pytest.approx(0.0, abs=0.02)
 
 
 def many(kind: str) -> tuple[np.ndarray, np.ndarray]:
