@@ -65,6 +65,7 @@ MOST_RATE = 0.9  # of the changes in two rounds
 # Then rounds with S summed anew.  The first changes S most, so that only the third has a secant to
 # go by; the rates are about those seen on simulated tables of 12,000 x 300 and 610, 40,000 x 300.
 LAST_ROUNDS, FIRST_RATE, LAST_RATE = 3, 0.6, 0.75
+STILL = 0.01  # or until the second changes it by less
 MOST_INFLATED = 100.0  # variance inflation factor of a column
 HELD = 2**24  # numbers in columns that are built once
 ROUGH = VB(bound="augmented", tol=1e-4, warm_rows=False)
@@ -102,11 +103,11 @@ def tuned(problem: Problem, start: State | None = None) -> tuple[Problem, State 
     problem = with_variances(problem, search.variances(t))
     if start is not None:
         return problem, State(start.coef, problem.model.init())
+    if some.n < problem.n and problem.form != "dense":  # its covariance is one of rows
+        return problem, None
     coef, sums = search.near(problem.model, t)
     if some.n == problem.n:
         return problem, State(coef, problem.model.init())
-    if problem.form != "dense":  # its covariance is one of rows
-        return problem, None
     share = problem.blocks.weight / some.blocks.weight
     P = problem.model.precision(problem.model.init())
     cov = coef.cov.shrunk(share) if sums is None else covariance(sums.S * share, P)
@@ -231,7 +232,7 @@ def guided(problem: Problem) -> tuple[State, Stats, Spanned]:
         P = model.precision(priors)
         coef = Coef(coef.mean, covariance(S, P))
     moves = Moves(moves.x, LAST_RATE, FIRST_RATE)
-    for _ in range(LAST_ROUNDS):
+    while len(moves.made) < LAST_ROUNDS and (len(moves.made) < 2 or moves.last > STILL):
         sums = known.stats(problem, coef)
         cov = covariance(sums.S, P)
         coef = Coef(mode(cov, sums.g, P, coef.mean), cov)
@@ -344,7 +345,8 @@ def in_float32(problem: Problem) -> Problem:
     if not is_plain or not Plan(problem.n, problem.model.width, "float32", allowed).keeps:
         return problem
     single = replace(problem, model=replace(problem.model, dtype="float32"))
-    return replace(problem, blocks=single.assembled().blocks, fast=False)
+    blocks = single.assembled().blocks
+    return replace(problem, blocks=replace(blocks, size=2 * blocks.size), fast=False)
 
 
 def _sample(problem: Problem) -> Problem:
