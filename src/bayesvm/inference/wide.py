@@ -20,7 +20,7 @@ from .loop import State, Step, foretold_gain, natural
 from .progress import Ascent
 
 WIDE = 256  # columns beyond which products of matrices take most of the time
-SKETCH = 8  # columns for each of a sketch of variances,
+SKETCH, MOST_SKETCH = 8, 64  # columns for each of a sketch of variances, and most of these,
 FEWEST = 16  # and columns of one where only the mean is found,
 MOST_PULLS = 6  # in at most so many passes,
 MOST_ROUNDS = 4  # after each of at most so many matrices S,
@@ -82,7 +82,7 @@ def _near(problem: Problem, coef: Coef) -> tuple[Array, Array]:
     found = regressed(problem, coef)
     if found is not None:
         return found
-    return problem.moments(Coef(coef.mean, _sketch(problem, coef, CERTAIN)))
+    return problem.moments(Coef(coef.mean, sketch(problem, coef, CERTAIN)))
 
 
 def moments_of_f(problem: Problem, coef: Coef) -> tuple[Array, Array]:
@@ -101,11 +101,11 @@ def regressed(problem: Problem, coef: Coef) -> tuple[Array, Array] | None:
     are exact at the sample and where they are large.  ``None`` for few rows, and if the regression
     leaves much.
     """
-    n, K, cov, blocks = problem.n, problem.model.width, coef.cov, problem.blocks
+    n, cov, blocks = problem.n, coef.cov, problem.blocks
     plain = blocks.ready and isinstance(blocks.X, np.ndarray) and problem.is_held
     if not plain or n <= 4 * EXACT:
         return None
-    m, sketch = problem.moments(Coef(coef.mean, cov.sketched(K // (2 * SKETCH))))
+    m, rough = problem.moments(Coef(coef.mean, sketch(problem, coef)))
     some, own = np.arange(EXACT) * n // EXACT, _squares(problem, cov.diag())
     v = problem.some(some).moments(coef)[1]
     usual = own * np.exp(np.mean(np.log(v / own[some])))
@@ -114,7 +114,7 @@ def regressed(problem: Problem, coef: Coef) -> tuple[Array, Array] | None:
     def without(v: Array, w: Array) -> Array:
         return np.log(v / np.maximum(1.0 - w * v, LEAST))
 
-    A = np.stack([np.ones(n), without(sketch, w), np.log(own), m, m * m], axis=1)
+    A = np.stack([np.ones(n), without(rough, w), np.log(own), m, m * m], axis=1)
     want = without(v, w[some])
     b = np.linalg.lstsq(A[some], want, rcond=None)[0]
     error = float(np.std(want - A[some] @ b))
@@ -170,7 +170,7 @@ class Spanned:
 
     def stats(self, problem: Problem, coef: Coef) -> Stats:
         """Sums over the rows of a problem that are these, with variances of f from a sketch."""
-        m, v = problem.moments(Coef(coef.mean, _sketch(problem, coef, np.inf)))
+        m, v = problem.moments(Coef(coef.mean, sketch(problem, coef)))
         local, g = problem.contributions(m, v)
         bound, used = float(np.sum(local.bound)), float(local.w @ v)
         return Stats(self.gram(local.w, v), g, bound, used=used)
@@ -198,7 +198,7 @@ def sketched(problem: Problem, coef: Coef, certain: float = np.inf) -> Stats:
     """
     if coef.cov.is_point:
         return problem.stats(coef)
-    stats = problem.stats(Coef(coef.mean, _sketch(problem, coef, certain)))
+    stats = problem.stats(Coef(coef.mean, sketch(problem, coef, certain)))
     return stats if np.isinf(certain) else _mended(stats, coef)
 
 
@@ -213,9 +213,10 @@ def _mended(stats: Stats, coef: Coef) -> Stats:
     return replace(stats, bound=stats.bound + 0.5 * error)
 
 
-def _sketch(problem: Problem, coef: Coef, certain: float) -> Any:
+def sketch(problem: Problem, coef: Coef, certain: float = np.inf) -> Any:
+    """A sketch of the covariance whose errors average out in sums over rows."""
     cov: Any = coef.cov
-    return cov.sketched(problem.model.width // SKETCH, certain)
+    return cov.sketched(min(problem.model.width // SKETCH, MOST_SKETCH), certain)
 
 
 def approach(

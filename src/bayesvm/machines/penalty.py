@@ -30,12 +30,12 @@ from ..inference.loop import BoundFell, State, hyper_vector, natural, restored
 from ..inference.vb import THIN_ROWS, VB, start_rows
 from ..inference.wide import (
     CLOSE_MEAN,
-    SKETCH,
     WIDE,
     Spanned,
     approach,
     moments_of_f,
     settled_mean,
+    sketch,
 )
 from ..likelihoods import Logistic
 from ..likelihoods.tight import Tight
@@ -173,7 +173,7 @@ class Search:
         top: the score depends on that most of all.
         """
         K, P = one.model.width, one.model.precision(one.model.init())
-        m, v = one.moments(Coef(coef.mean, coef.cov.sketched(K // SKETCH)))
+        m, v = one.moments(Coef(coef.mean, sketch(one, coef)))
         if self.sketch_error is None:
             self.sketch_error = v / moments_of_f(one, coef)[1]
         v = v / self.sketch_error
