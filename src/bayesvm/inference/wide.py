@@ -38,7 +38,8 @@ TINY = 1e-300
 STEADY = 0.02  # and changes of the weights of the others, times leverages, no larger than this
 EXACT = 1024  # rows whose variances of f are exact, and teach what those of others are,
 TOP = 0.01  # beside the share of rows at which f is least certain;
-SCATTER = 0.1  # largest relative error that is left at the others
+SCATTER = 0.2  # largest relative error that is left at the others,
+SHIFTED = 0.02  # and largest error: slopes are below one, so that means left out err by less
 FEW_ROWS = 256  # whose columns stay in the cache while they are squared
 LEAST = 0.1  # share of a variance without the row that is left with it, by a sketch, at least
 
@@ -118,7 +119,7 @@ def regressed(problem: Problem, coef: Coef) -> tuple[Array, Array] | None:
     want = without(v, w[some])
     b = np.linalg.lstsq(A[some], want, rcond=None)[0]
     error = float(np.std(want - A[some] @ b))
-    if not error < SCATTER:
+    if not error < min(SCATTER, SHIFTED / float(np.mean(v))):
         return None
     out = 1.0 / (np.exp(-A @ b - 0.5 * error**2) + w)  # right on average
     far = out >= min(UNSURE, np.quantile(out, 1.0 - TOP))
