@@ -94,7 +94,7 @@ def tasks(
             "method": method,
             "settings": settings[method],
         }
-        for k in range(sets or (5 if quick else 40))
+        for k in range(sets or (5 if quick else 30))
         for case in CASES
         for method in METHODS
         if k < FEW or method in (*ESTIMATES, STEPS)
