@@ -94,7 +94,7 @@ def solve_printed(task: Task) -> dict[str, Any]:
     return out | {
         "seconds": round(time.process_time() - began, 3),
         "coef": spam.written(end.gates * end.mean),
-        "inclusion": spam.written(end.gates),
+        "inclusion": spam.written(end.gates, 14),
         "positive": spam.written(ndtr(end.mean / end.sd)),
         "bound": round(end.bound, 4),
         "sweeps": count,
@@ -218,7 +218,7 @@ def report(frame: Any, console: Any) -> None:
         console.print(
             f"Algorithm 3 {row.settings}: bound {row.bound:.2f}, {row.sweeps} sweeps, "
             f"{row.seconds:.0f} s; selects {taken.size}, least "
-            + ", ".join(f"{names[k]} {chance[k]:.4f}" for k in least)
+            + ", ".join(f"{names[k]} 1 - {1.0 - chance[k]:.1e}" for k in least)
             + f"; cs {chance[names.index('cs')]:.2f}; not selected of those almost certain by "
             "MCMC: "
             + (
