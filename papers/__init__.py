@@ -34,9 +34,17 @@ REGISTRY = {
     "luts-simulation": ("luts_simulation", "Luts & Ormerod (2014), Fig. 1: simulated data"),
     "luts-spam": ("luts_spam", "Luts & Ormerod (2014), Fig. 3: variables selected for spam"),
     "luts-toenail": ("luts_toenail", "Luts & Ormerod (2014), Fig. 2: visits of patients"),
+    "polson-averages": (
+        "polson_averages",
+        "Polson & Scott (2011), sections 3.3, 4.1: averages, steps",
+    ),
     "polson-likelihoods": (
         "polson_likelihoods",
         "Polson & Scott (2011), section 2: relatives",
+    ),
+    "polson-sampler": (
+        "polson_sampler",
+        "Polson & Scott (2011), section 4.2, Fig. 5: sweeps, ranges",
     ),
     "polson-spam": ("polson_spam", "Polson & Scott (2011), Figs 1, 3-5: path, ECME, draws"),
     "polson-starts": (

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
+from tests.papers import laplace_zero
 from tests.problems import needs_data
 
 from bayesvm import BayesianLinearSVC
@@ -82,6 +83,19 @@ def test_chains_that_are_tasks_are_those_of_one_fit(stand_in):
     np.testing.assert_allclose(found.mean, within.mean(axis=0).filled(0.0), **rounded)
     np.testing.assert_allclose(found.spread, within.std(axis=0).filled(0.0), **rounded)
     np.testing.assert_allclose(found.positive, (within > 0).mean(axis=0).filled(0.5), **rounded)
+
+
+def test_printed_algorithm_is_that_of_the_transcript(stand_in):
+    X, y = stand_in
+    D = (X - X.mean(axis=0)) / X.std(axis=0)
+    end, count = luts_spam.algorithm3(D, y.astype(float), 0.5, 30)
+    ones, flat = np.ones((150, 1)), np.eye(1) / luts_spam.FLAT
+    sweeps = laplace_zero.algorithm3(ones, D, y, flat, 0.01, 0.01, 0.01, start=0.5, sweeps=30)
+    assert count == 30
+    np.testing.assert_allclose(end.gates, sweeps[-1].mu_gamma, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(end.mean, sweeps[-1].mu[1:], rtol=1e-8, atol=1e-10)
+    assert end.bound == pytest.approx(sweeps[-1].elbo, abs=1e-8)
+    assert luts_spam.algorithm3(D, y.astype(float), 1.0, 20_000)[1] < 20_000  # it stops
 
 
 def test_luts(tmp_path):
