@@ -2,7 +2,7 @@
 
 On each set, five replications of two halves; every half has about as many rows as the set's
 training part, drawn from all rows of the set (an assumption; seven sets have no more, and
-``chen-halves`` has halves of all rows of the other six).  Tuning is that of Table I.
+``chen-halves`` has halves of all rows of four others).  Tuning is that of Table I.
 ``quick`` takes the five sets of at most 400 rows to learn from that have real data or few columns.
 """
 
