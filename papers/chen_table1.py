@@ -56,14 +56,14 @@ def report(frame: Any, console: Any) -> None:
         splits = frame.groupby("set")["split"].nunique()
         title = f"{metric} in %: mean over {splits.min()} to {splits.max()} divisions (the paper's)"
         table = Table(title=title)
-        table.add_column("set")
+        table.add_column("method")
+        for name in (*mean.index, "mean"):
+            table.add_column(name, justify="right")
         for method in mean.columns:
-            table.add_column(method, justify="right")
-        for name in mean.index:
-            cells = [_cell(mean.at[name, m], printed(metric, m, name)) for m in mean.columns]
-            table.add_row(name, *cells)
-        table.add_section()
-        table.add_row("mean", *(_cell(mean[m].mean(), _mean(metric, m, mean.index)) for m in mean))
+            cells = [_cell(mean.at[s, method], printed(metric, method, s)) for s in mean.index]
+            table.add_row(
+                method, *cells, _cell(mean[method].mean(), _mean(metric, method, mean.index))
+            )
         console.print(table)
         for method in mean.columns:
             said = _verdict(metric, method, mean, error)
@@ -80,7 +80,7 @@ def report(frame: Any, console: Any) -> None:
             mean, _ = summary(part, metric)
             scores = 100 - mean if metric == "1-RMSE" else mean
             for five in (chen.OURS, chen.PRINTED) if part is few else (chen.OURS,):
-                if five[0] in mean:
+                if five[0] in mean and len(mean) > 1:
                     console.print(
                         f"Ranks by the means over {what}.", *chen.ranks(scores, five, metric)
                     )

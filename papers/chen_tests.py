@@ -81,6 +81,8 @@ def report(frame: Any, console: Any) -> None:
 
     long = tidy(frame)
     sets = frame["set"].nunique()
+    if not set(CONTROLS) & set(frame["method"]):
+        console.print(f"{CONTROLS[0]} was not run: nothing to compare with.")
     for metric, (column, _) in chen.METRICS.items():
         lower = column != "auc"
         scores = score_table(long, column)

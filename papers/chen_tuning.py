@@ -75,7 +75,7 @@ def best_start(X: Any, y: Any, X_test: Any, y_test: Any, seed: int) -> dict[str,
     errors = [float(np.mean(m.predict(X_test) != y_test)) for m in fits]
     k = int(np.argmin(errors))
     theta = fits[k].theta_
-    costs = chen_grid.svm_errors(X, y, [theta])[0]
+    costs = chen_grid.svm_errors(X, y, [theta], chen_grid.COSTS)[0]
     return {
         "theta": theta,
         "C": chen_grid.COSTS[middle(costs)],
@@ -98,7 +98,8 @@ def best_of_grid(method: str, X: Any, y: Any) -> dict[str, float]:
         errors = chen_grid.svm_errors(X, y, widths, [1.0, 10.0, 100.0, chen_grid.HARD])[:, 3:]
         costs = np.array([chen_grid.HARD])
     else:
-        errors, costs = chen_grid.svm_errors(X, y, widths), chen_grid.COSTS
+        costs = chen_grid.COSTS
+        errors = chen_grid.svm_errors(X, y, widths, costs)
     k, j = divmod(middle(errors.ravel()), errors.shape[1])
     none = dict.fromkeys(("start", "mean_error", "vectors"), np.nan)
     return {"theta": float(widths[k]), "C": float(costs[j]), "error": float(errors[k, j])} | none
