@@ -3,7 +3,7 @@
 The paper: the vectors of the SVM grow almost linearly with the training points, those of the PCVM
 do not, and its EM prunes rapidly.  Here rows of three sets that have many, other rows for the test;
 the PCVM and the support vector machine as printed, with the parameters of ``chen-tuning``.
-``early`` are the vectors after ten iterations of Algorithm 1.
+``early`` are the vectors after ten iterations of Algorithm 1, of at most 500.
 """
 
 from __future__ import annotations
@@ -48,8 +48,10 @@ def solve(task: Task) -> dict[str, float]:
     model = chen.build(task["method"], parameters, task["seed"])
     X, y = whole.data, whole.target
     found = chen.assess(model, X[train], y[train], X[test], y[test])
-    path = getattr(model[-1], "path_", None)
-    return found | {"early": float(path[min(9, len(path) - 1)]) if path else np.nan}
+    if task["method"] != "PCVM":
+        return found | {"early": np.nan, "iterations": np.nan}
+    path = model[-1].path_
+    return found | {"early": float(path[:10][-1]), "iterations": float(len(path))}
 
 
 def slope(cell: Any, column: str) -> float:
@@ -75,6 +77,11 @@ def report(frame: Any, console: Any) -> None:
         powers = (f"{slope(cell, key):.2f}" for key in ("vectors", "seconds"))
         table.add_row(str(name), str(method), *told, *powers)
     console.print(table)
+    made = frame["iterations"].dropna()
+    console.print(
+        f"Algorithm 1: {made.median():.0f} iterations (median), {(made < 500).mean():.0%} of the "
+        "fits below the threshold of 1e-3 before the 500th"
+    )
 
 
 def draw(frame: Any) -> Any:
@@ -97,7 +104,7 @@ EXPERIMENT = Experiment(
     title="Chen, Tiňo & Yao (2009), sections III-E and V: growth with the rows",
     tasks=tasks,
     solve=solve,
-    measured=(*chen.MEASURED, "early"),
+    measured=(*chen.MEASURED, "early", "iterations"),
     report=report,
     draw=draw,
 )

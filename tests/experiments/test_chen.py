@@ -1,7 +1,6 @@
 """The experiments of Chen et al. on small files of the benchmark's layout."""
 
 import io
-import os
 
 import numpy as np
 import pandas as pd
@@ -13,6 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC
 from tests.papers import chen as transcript
+from tests.problems import needs_data
 
 from bayesvm import kernels
 from bayesvm.compare import bonferroni_dunn, critical_difference, friedman
@@ -305,7 +305,7 @@ def test_baselines_are_scored_by_their_labels_in_the_paper():
             assert rmse == pytest.approx(100 - 10 * np.sqrt(error), abs=0.1)
 
 
-@pytest.mark.skipif("BAYESVM_DATA" not in os.environ, reason="needs the data folder")
+@needs_data
 def test_shares_of_classes_are_those_of_patterns():
     """Table II counts a pattern once, however often it occurs."""
     for name, printed in {"titanic": 58.33, "flare_solar": 65.28, "splice": 44.93}.items():
