@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.stats import spearmanr
 
 from bayesvm.compare.tasks import Task
 
@@ -84,6 +85,8 @@ def report(frame: Any, console: Any) -> None:
                     console.print(
                         f"Ranks by the means over {what}.", *chen.ranks(scores, five, metric)
                     )
+    if frame["set"].nunique() == len(chen_paper.SETS):
+        console.print(_skewness(summary(frame, "AUC")[0]))
     by_set = frame.groupby(["set", "method"])[["seconds", "log_loss"]].mean().unstack()
     for name, column, digits in (("Seconds to fit", "seconds", 2), ("Log loss", "log_loss", 3)):
         means = by_set[column].mean()
@@ -93,6 +96,23 @@ def report(frame: Any, console: Any) -> None:
     if {"PCVC", "SVC"} <= set(loss.columns):
         lower = int((loss["PCVC"] < loss["SVC"]).sum())
         console.print(f"Log loss: PCVC below SVC with Platt's link on {lower} of {len(loss)} sets")
+
+
+def _skewness(mean: Any) -> str:
+    """Section III-D: is the gain in AUC larger where the classes differ more in size?"""
+    skew = np.abs(np.array(chen_paper.POSITIVE) - 50)
+    printed = {name: np.array(both[0]) for name, both in chen_paper.TABLE1["AUC"].items()}
+    pairs = {
+        f"{own} and {other}": mean[own] - mean[other]
+        for own, other in (("PCVC", "SVC"), ("PCVM", "SVM soft"))
+        if own in mean and other in mean
+    }
+    pairs["printed"] = printed["PCVM"] - printed["SVM soft"]
+    told = []
+    for name, gain in pairs.items():
+        rho, p = spearmanr(skew, gain)
+        told.append(f"{name} {rho:.2f} (p {p:.2f})")
+    return f"Rank correlation of unequal classes and the gain in AUC: {', '.join(told)}"
 
 
 def _cell(ours: float, theirs: tuple[float, float] | None) -> str:
