@@ -14,6 +14,9 @@ from .experiment import Experiment
 
 # name -> module, what it shows
 REGISTRY = {
+    "chen-boundaries": ("chen_boundaries", "Chen et al. (2009), Figs 1, 2, 4: widths, boundaries"),
+    "chen-growth": ("chen_growth", "Chen et al. (2009), section V: vectors as rows grow"),
+    "chen-halves": ("chen_halves", "Chen et al. (2009), Table IV: halves of whole sets"),
     "chen-margin": ("chen_margin", "Chen et al. (2009), section IV: signs and margins"),
     "chen-prior": ("chen_prior", "Chen et al. (2009), Fig. 3, Appendix A: priors of a weight"),
     "chen-synthetic": ("chen_synthetic", "Chen et al. (2009), Figs 1, 2, 4: two-dimensional sets"),
@@ -21,6 +24,7 @@ REGISTRY = {
     "chen-table3": ("chen_table3", "Chen et al. (2009), Table III: numbers of vectors"),
     "chen-tests": ("chen_tests", "Chen et al. (2009), Tables IV-VI: tests on 13 sets"),
     "chen-times": ("chen_times", "Chen et al. (2009), Tables VII-VIII: times on 13 sets"),
+    "chen-tuning": ("chen_tuning", "Chen et al. (2009), section III-B: parameters as printed"),
     "chen-variants": ("chen_variants", "Chen et al. (2009), eqs 10, 21, 22: variants of the prior"),
     "henao-figure1": ("henao_figure1", "Henao et al. (2014), Fig. 1: the augmented likelihood"),
     "henao-gamma": ("henao_gamma", "Henao et al. (2014), eq. 7: gamma and gamma0 drawn"),
