@@ -24,6 +24,8 @@ from bayesvm.kernels import RBF, Scaled
 from bayesvm.processes.points import choose_points
 from bayesvm.processes.whitened import kernel_factor
 
+from .ep import fit_ep
+
 KERNEL = Scaled(1.0, RBF(5.0 / np.sqrt(2.0)))
 BATCH = 10
 
@@ -57,6 +59,19 @@ def gpc() -> Any:
     """Gaussian process classification with the kernel as it is (Laplace's method)."""
     kernel = theirs.RBF(KERNEL.kernel.length_scale)
     return GaussianProcessClassifier(kernel, optimizer=None)
+
+
+class PropagatedGPC(ClassifierMixin, BaseEstimator):
+    """Gaussian process classification with the kernel as it is, by expectation propagation."""
+
+    def fit(self, X: Array, y: Array) -> PropagatedGPC:
+        theta = np.sqrt(2.0) * KERNEL.kernel.length_scale
+        self.machine_ = fit_ep(X, y, theta, tune=False, standardize=False)
+        self.classes_ = self.machine_.classes_
+        return self
+
+    def predict_proba(self, X: Array) -> Array:
+        return self.machine_.predict_proba(X)
 
 
 def svm() -> Any:
