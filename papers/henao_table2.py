@@ -5,7 +5,8 @@
 by expectation propagation (:mod:`papers.ep`), and both with every row a point.  By variational
 inference: hinge and probit likelihood with FITC, kernel and pseudo-inputs both moved by the bound,
 or pseudo-inputs where k-means puts them; without FITC; and with a kernel tuned by evidence.
-Repetitions differ in where k-means begins.  Other numbers of pseudo-inputs, on 3 against 5, are for the claim that more of them err less.
+Repetitions differ in where k-means begins.  Other numbers of pseudo-inputs, on 3 against 5, are
+for the claim that more of them err less.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from sklearn.svm import SVC
 
 from bayesvm.core.types import Array
 from bayesvm.inference import SVI
-from bayesvm.kernels import RBF, Scaled
+from bayesvm.kernels import RBF, Kernel, Scaled
 from bayesvm.processes.points import choose_points
 from bayesvm.processes.whitened import kernel_factor
 
@@ -28,6 +28,7 @@ from .ep import fit_ep
 
 KERNEL = Scaled(1.0, RBF(5.0 / np.sqrt(2.0)))
 BATCH = 10
+COUNT = 0.2  # inducing points, of the rows
 
 
 def stochastic(
@@ -37,12 +38,13 @@ def stochastic(
     passes: int = 8,
     adaptive: bool = True,
     batch: int = BATCH,
+    kernel: Kernel = KERNEL,
 ) -> Any:
     """S-BSVM, Algorithm 1: minibatches, the adaptive rate, points by k-means or moving."""
     from bayesvm import BayesianSVC
 
     return BayesianSVC(
-        KERNEL,
+        kernel,
         points,
         inducing,
         inference=SVI(batch, passes, adaptive=adaptive),

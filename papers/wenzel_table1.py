@@ -34,7 +34,6 @@ waveform      5000  .09 .10 .10 .10  .06 .15 .06 .06  12.5  264 8691  2.3  .02
 """
 FIXED = ("S-BSVM", "ECM", "GPC", "SVM")  # as the paper names them
 METHODS = (*FIXED, "S-BSVM, k-means", "BayesianSVC", "SVC", "GPC, EP")
-SOME_FOLDS = {("waveform", "GPC, EP"): 4}  # a fit takes minutes
 _ROWS = [line.split() for line in _PRINTED.strip().splitlines()]
 SIZES = {row[0]: int(row[1]) for row in _ROWS}
 PRINTED = {
@@ -60,7 +59,6 @@ def tasks(quick: bool, seed: int) -> list[Task]:
         for method in METHODS
         for fold in folds
         if not (quick and n > tenfold.QUICK_ROWS)
-        if fold < SOME_FOLDS.get((name, method), tenfold.FOLDS)
     ]
 
 
@@ -72,7 +70,7 @@ def fit(method: str, name: str, X: Array, y: Array, seed: int) -> Any:
         from bayesvm import BayesianSVC
 
         return BayesianSVC(random_state=seed).fit(X, y)
-    points = 100 if name in HUNDRED else round(0.2 * len(X))
+    points = 100 if name in HUNDRED else round(wenzel_methods.COUNT * len(X))
     made = {
         "S-BSVM": lambda: wenzel_methods.stochastic(points, "optimise", seed),
         "S-BSVM, k-means": lambda: wenzel_methods.stochastic(points, "kmeans", seed),
