@@ -199,7 +199,9 @@ class StochasticGPC(ClassifierMixin, BaseEstimator):
         rate: float = 0.01,
         batch: int = BATCH,
         random_state: int = 0,
+        kernel: Kernel = KERNEL,
     ) -> None:
+        self.kernel = kernel
         self.points = points
         self.passes = passes
         self.rule = rule
@@ -211,8 +213,8 @@ class StochasticGPC(ClassifierMixin, BaseEstimator):
         self.classes_ = np.unique(y)
         rng = np.random.default_rng(self.random_state)
         t = np.where(y == self.classes_[1], 1.0, -1.0)
-        Z = choose_points(X, self.points, "kmeans", KERNEL, rng)
-        self.Z_, self.root_ = Z, kernel_factor(KERNEL, Z)[0]
+        Z = choose_points(X, self.points, "kmeans", self.kernel, rng)
+        self.Z_, self.root_ = Z, kernel_factor(self.kernel, Z)[0]
         C, extra = self._columns(X)
         n, m = C.shape
         place = np.concatenate([np.zeros(m), np.eye(m).ravel()])
@@ -226,7 +228,7 @@ class StochasticGPC(ClassifierMixin, BaseEstimator):
         return self
 
     def _columns(self, X: Array) -> tuple[Array, Array]:
-        C = solve_triangular(self.root_, KERNEL(self.Z_, X), lower=True).T
+        C = solve_triangular(self.root_, self.kernel(self.Z_, X), lower=True).T
         return C, np.maximum(1.0 - np.sum(C**2, axis=1), 0.0)
 
     def predict_proba(self, X: Array) -> Array:
