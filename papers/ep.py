@@ -93,7 +93,12 @@ def fit_ep(
         box = [(-4.0, 12.0), (at[1] - 4.0, at[1] + 4.0)] + [(None, None)] * (at.size - 2)
         at[0] = np.log(4.0)
         at = minimize(
-            climb, at, jac=True, method="L-BFGS-B", bounds=box, options={"maxiter": STEPS}
+            climb,
+            at,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=box,
+            options={"maxiter": STEPS, "ftol": 1e-6},
         ).x
     seen, log_z = propagate(process, at, s, sites)
     return Machine(classes, centre, scale, seen, at, {"log_z": log_z, "sweeps": sites.sweeps})

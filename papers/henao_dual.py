@@ -10,6 +10,7 @@ At the mode :math:`y_n\alpha_n` should be :math:`\gamma(1 + c)` inside the margi
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from .targets import Exact, signs, standardised
 
 RATES = (0.0, 0.1, 1.0, 10.0)  # gamma0
 ROWS = 500  # of a set, at most
-MOST, SETTLED, LEAST = 2000, 1e-7, 1e-9  # updates, change of f that ends them, smallest |u|
+MOST, SETTLED, LEAST = 1000, 1e-7, 1e-9  # updates, change of f that ends them, smallest |u|
 NEAR = 1e-3  # |u| of a row on the margin
 EARLY = 20
 MEASURED = (
@@ -72,7 +73,7 @@ def solve(task: Task) -> dict[str, float]:
     alone = np.argsort(K.sum(axis=1))[: len(s) // 10]  # least like the other rows
     theta = float(np.sqrt(2.0 * X.shape[1]))
     gpc = np.abs(fit_ep(X, y, theta, tune=False, standardize=False).seen.alpha)
-    change = [np.max(np.abs(b - a)) for a, b in zip(path, path[1:])]
+    change = [np.max(np.abs(b - a)) for a, b in pairwise(path)]
     early = path[min(EARLY, len(path)) - 1]
     return {
         "away": float(max(np.max(np.abs(dual - expected)[off], initial=0.0), beyond.max())),
