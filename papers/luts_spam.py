@@ -12,6 +12,8 @@ What differs:
 - VB starts from several states and keeps the best bound; the paper does not state its start.  So
   Algorithm 3 is also run as printed, sweep by sweep from all indicators at 1, 0.5 and 0.01, until
   the bound rises by less than 1e-10, or for 20,000 sweeps (quick: from 1, 200 sweeps).
+- Appendix B is also run as printed, in two chains of 50,000 + 50,000 sweeps (quick: 50 + 100), one
+  started from no column and one from all, to see how it mixes.
 - The shade of a bar is the probability of a positive sign given inclusion.
 """
 
@@ -21,10 +23,12 @@ import time
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.special import expit, gammaln, logit, ndtr, xlogy
 
 from bayesvm import BayesianLinearSVC
 from bayesvm.compare.tasks import Task
+from bayesvm.core.distributions import inverse_gaussian
 from bayesvm.core.types import Array
 from bayesvm.inference import VB
 from bayesvm.plot import InclusionDisplay
@@ -36,6 +40,7 @@ from .experiment import Experiment, sweeps
 PRIOR = LaplaceZero(inclusion=0.01, a=0.01, b=0.01)
 LOWER = ("hpl", "font")  # slightly lower under MCMC
 LOWEST = ("email", "table")  # least likely of those VB selects
+PLAIN = "Appendix B"
 PRINTED, STARTS, MOST, STOP = "Algorithm 3", (1.0, 0.5, 0.01), 20_000, 1e-10
 FLAT = 1e8  # variance of the intercept
 MEASURED = (*spam.MEASURED, "bound", "sweeps")
@@ -48,6 +53,9 @@ def tasks(quick: bool, seed: int, chain: tuple[int, int] | None = None) -> list[
     burn_in, draws = chain or ((200, 1000) if quick else (1000, 12_000))
     runs = [("MCMC", k, f"{burn_in}+{draws} sweeps") for k in range(2 if quick else 4)]
     runs += [("VB", 0, "tol 1e-8")]
+    runs += [
+        (PLAIN, k, f"{50 if quick else 50_000}+{100 if quick else 50_000} sweeps") for k in (0, 1)
+    ]
     most = 200 if quick else MOST
     starts = STARTS[:1] if quick else STARTS
     runs += [(PRINTED, 0, f"from {start:g}, {most} sweeps at most") for start in starts]
@@ -65,7 +73,7 @@ def tasks(quick: bool, seed: int, chain: tuple[int, int] | None = None) -> list[
 
 def solve(task: Task) -> dict[str, Any]:
     """One fit."""
-    if task["method"] == PRINTED:
+    if task["method"] in (PRINTED, PLAIN):
         return solve_printed(task)
     inference: Any = VB(bound="augmented")
     if task["method"] == "MCMC":
@@ -84,21 +92,64 @@ def solve(task: Task) -> dict[str, Any]:
 
 
 def solve_printed(task: Task) -> dict[str, Any]:
-    """Algorithm 3 from one start, in the form of the other fits."""
+    """Algorithm 3 or the sampler of Appendix B, in the form of the other fits."""
     X, y = spam.data()
-    words = task["settings"].split(" ")
+    words, out = task["settings"].split(" "), dict.fromkeys(MEASURED, "")
     began = time.process_time()
     D, labels = (X - X.mean(axis=0)) / X.std(axis=0), np.where(y == np.max(y), 1.0, -1.0)
-    end, count = algorithm3(D, labels, float(words[1].rstrip(",")), int(words[2]))
-    out = dict.fromkeys(MEASURED, "")
-    return out | {
-        "seconds": round(time.process_time() - began, 3),
-        "coef": spam.written(end.gates * end.mean),
-        "inclusion": spam.written(end.gates, 14),
-        "positive": spam.written(ndtr(end.mean / end.sd)),
-        "bound": round(end.bound, 4),
-        "sweeps": count,
-    }
+    if task["method"] == PLAIN:
+        rng = np.random.default_rng((task["seed"], task["chain"]))
+        v = appendix_b(D, labels, task["chain"] % 2, *sweeps(task["settings"]), rng)
+        inside, half = np.maximum((v != 0).sum(axis=0), 1), len(v) // 2
+        square = ((v != 0) * (v - v.sum(axis=0) / inside) ** 2).sum(axis=0) / inside
+        out |= {
+            "coef": spam.written(v.mean(axis=0)),
+            "inclusion": spam.written((v != 0).mean(axis=0)),
+            "positive": spam.written((v > 0).sum(axis=0) / inside),
+            "spread": spam.written(np.sqrt(square)),
+            "halves": spam.written(np.stack([v[:half] != 0, v[-half:] != 0]).mean(axis=1)),
+        }
+    else:
+        end, count = algorithm3(D, labels, float(words[1].rstrip(",")), int(words[2]))
+        out |= {
+            "coef": spam.written(end.gates * end.mean),
+            "inclusion": spam.written(end.gates, 14),
+            "positive": spam.written(ndtr(end.mean / end.sd)),
+            "bound": round(end.bound, 4),
+            "sweeps": count,
+        }
+    return out | {"seconds": round(time.process_time() - began, 3)}
+
+
+def appendix_b(
+    D: Array, y: Array, start: float, burn_in: int, draws: int, rng: np.random.Generator
+) -> Array:
+    """Draws of the coefficients, zero where the indicator is; one after the other as printed."""
+    n, m = D.shape
+    C, rho, a, b = np.column_stack([np.ones(n), D]), PRIOR.inclusion, PRIOR.a, PRIOR.b
+    theta, g, tau, scale = np.zeros(m + 1), np.append(1.0, np.full(m, start)), 1.0, np.ones(m)
+    out = np.empty((draws, m))
+    for t in range(-burn_in, draws):
+        w = inverse_gaussian(np.abs(1.0 - y * (C @ (g * theta))), 1.0, rng)  # 1 / a_i
+        root = C * np.sqrt(w)[:, None]
+        M, h = root.T @ root, C.T @ ((1.0 + w) * y)
+        Q = M * np.outer(g, g) + np.diag(np.append(1.0 / FLAT, tau * scale))
+        L = np.linalg.cholesky(Q)
+        mean = solve_triangular(L, g * h, lower=True, check_finite=False)
+        noise = rng.standard_normal(m + 1)
+        theta = solve_triangular(L.T, mean + noise, check_finite=False)
+        v = theta[1:]
+        tau = rng.gamma(a + m / 2) / (b + 0.5 * float(scale @ v**2))
+        scale = inverse_gaussian(np.sqrt(tau) * np.abs(v), 1.0, rng)  # b_k
+        part = g * theta
+        for k, u in enumerate(rng.random(m), 1):
+            rest = M[k] @ part - M[k, k] * part[k]
+            eta = logit(rho) - 0.5 * M[k, k] * theta[k] ** 2 + theta[k] * (h[k] - rest)
+            g[k] = float(u < expit(eta))
+            part[k] = g[k] * theta[k]
+        if t >= 0:
+            out[t] = part[1:]
+    return out
 
 
 class End(NamedTuple):
@@ -209,6 +260,20 @@ def report(frame: Any, console: Any) -> None:
     )
     console.print(table)
     console.print(f"MCMC: {drawn.made}", style="dim")
+    plain = frame[frame["method"] == PLAIN]
+    if len(plain):
+        row = spam.joined(plain)
+        gap = np.abs(row.inclusion - mcmc)
+        ends = [spam.read(text).mean(axis=0) for text in plain["halves"]]
+        most = np.argsort(-gap, kind="stable")[:6]
+        console.print(
+            f"Appendix B as printed: {row.made}; {int((row.r_hat > 1.1).sum())} above 1.1; at "
+            f"{spam.CERTAIN:g} or above {[int((p >= spam.CERTAIN).sum()) for p in ends]} by chain; "
+            "furthest from MCMC: "
+            + ", ".join(
+                f"{names[k]} {'/'.join(f'{p[k]:.2f}' for p in ends)} ({mcmc[k]:.2f})" for k in most
+            )
+        )
     best = frame.loc[frame["method"] == "VB", "bound"].iloc[0]
     console.print(f"Bound of VB: {best:.2f}", style="dim")
     for row in frame[frame["method"] == PRINTED].itertuples():

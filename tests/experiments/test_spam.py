@@ -98,6 +98,22 @@ def test_printed_algorithm_is_that_of_the_transcript(stand_in):
     assert luts_spam.algorithm3(D, y.astype(float), 1.0, 20_000)[1] < 20_000  # it stops
 
 
+def test_printed_sampler_has_the_posterior_of_the_library(stand_in):
+    X, y = stand_in
+    D, rng = (X - X.mean(axis=0)) / X.std(axis=0), np.random.default_rng(0)
+    v = luts_spam.appendix_b(D, y.astype(float), 1.0, 300, 4000, rng)
+    model = BayesianLinearSVC(
+        luts_spam.PRIOR,
+        Gibbs(1500, 200, chains=2, moves=0),
+        "hinge",
+        intercept_scale=1e4,
+        random_state=0,
+    ).fit(X, y)
+    theta = model.machines_[0].draws.theta[..., 1:].reshape(-1, 10)
+    np.testing.assert_allclose((v != 0).mean(axis=0), (theta != 0).mean(axis=0), atol=0.03)
+    np.testing.assert_allclose(v.mean(axis=0), theta.mean(axis=0), atol=0.1)
+
+
 def test_luts(tmp_path):
     tasks = luts_spam.tasks(True, 0, chain=(20, 60))
     frame = run(luts_spam.EXPERIMENT, tasks, tmp_path)
