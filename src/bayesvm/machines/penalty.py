@@ -59,6 +59,7 @@ MOST_RATE = 0.9  # of the changes in two rounds
 LAST_ROUNDS, FIRST_RATE, LAST_RATE = 3, 0.6, 0.75
 MOST_INFLATED = 100.0  # variance inflation factor of a column
 HELD = 2**24  # numbers in columns that are built once
+SHARED, PARTS = 2**17, 8  # numbers from which on threads share them, and in how many blocks
 ROUGH = VB(bound="augmented", tol=1e-4, warm_rows=False)
 JUDGED = VB(bound="tight", tol=1e-4, warm_rows=False)
 
@@ -346,6 +347,9 @@ def _sample(problem: Problem) -> Problem:
     some, share = problem.balanced(most, np.random.default_rng(0))
     c: Array = some.blocks.c * (share / share.min())
     blocks, model = replace(some.blocks, c=c), replace(some.model, dtype="float64")
-    some = replace(some, model=model, blocks=blocks, engine=Serial(), squares=False)
+    engine: Any = Serial()
+    if problem.is_held and some.n * model.width >= SHARED and model.width < WIDE:
+        engine, blocks = problem.engine, replace(blocks, size=-(-some.n // PARTS))
+    some = replace(some, model=model, blocks=blocks, engine=engine, squares=False)
     held = blocks.ready or some.n * model.width > HELD
     return some if held else some.assembled()
