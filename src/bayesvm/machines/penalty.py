@@ -24,7 +24,7 @@ from scipy.sparse import issparse as is_sparse
 from ..blocks.memory import Plan, keep_what_is_freed
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Stats
-from ..engines import Serial, Threads
+from ..engines import Serial
 from ..gaussian.covariances import FullCovariance, covariance, mode
 from ..inference.loop import BoundFell, State, hyper_vector, natural, restored
 from ..inference.vb import THIN_ROWS, VB, start_rows
@@ -68,6 +68,7 @@ LAST_ROUNDS, FIRST_RATE, LAST_RATE = 3, 0.6, 0.75
 STILL = 0.01  # or until the second changes it by less
 MOST_INFLATED = 100.0  # variance inflation factor of a column
 HELD = 2**24  # numbers in columns that are built once
+SHARED, PARTS = 2**17, 8  # numbers from which on threads share them, and in how many blocks
 ROUGH = VB(bound="augmented", tol=1e-4, warm_rows=False)
 JUDGED = VB(bound="tight", tol=1e-4, warm_rows=False)
 
@@ -359,9 +360,11 @@ def _sample(problem: Problem) -> Problem:
     some, share = problem.balanced(most, np.random.default_rng(0))
     c: Array = some.blocks.c * (share / share.min())
     blocks, model = replace(some.blocks, c=c), replace(some.model, dtype="float64")
-    # sums over few columns are too short to share
-    shared = isinstance(problem.engine, Threads) and model.width >= WIDE
-    engine = problem.engine if shared else Serial()
+    engine: Any = Serial()
+    if problem.is_held and some.n * model.width >= SHARED:
+        engine = problem.engine
+        if model.width < WIDE:
+            blocks = replace(blocks, size=-(-some.n // PARTS))
     some = replace(some, model=model, blocks=blocks, engine=engine, squares=False)
     held = blocks.ready or some.n * model.width > HELD
     return some if held else some.assembled()
