@@ -1,4 +1,4 @@
-"""Wide models: the mean by products with vectors, and few matrices S, of sketched variances.
+"""Wide models: the mean by products with vectors, and few matrices S, at variances that are close.
 
 A product of matrices with all rows takes most of the time of a fit with hundreds of columns.
 """
