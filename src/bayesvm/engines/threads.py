@@ -17,7 +17,9 @@ import numpy as np
 from joblib import cpu_count
 from threadpoolctl import ThreadpoolController
 
-from .serial import Serial, slices
+from ..blocks.arrays import in_turn
+from ..core.arrays import as_it_is
+from .serial import Serial
 
 GATHERED = 2**18  # entries of chosen rows that a thread copies in one go
 SHARED_COLUMNS = 3000  # K-sized algebra below this is no faster with several threads
@@ -86,7 +88,8 @@ class Threads(Serial):
         return nullcontext(pools[self.workers])
 
     def over(self, fn: Callable[[slice], Any], n: int, size: int) -> list[Any]:
-        return list(self.collect(fn, slices(n, size))) if n > size else super().over(fn, n, size)
+        parts = in_turn(as_it_is, n, size)
+        return list(self.collect(fn, parts)) if n > size else super().over(fn, n, size)
 
     def pick(self, x: Any, rows: Any) -> Any:
         plain = all(isinstance(each, np.ndarray) and each.flags.c_contiguous for each in (x, rows))

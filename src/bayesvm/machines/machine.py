@@ -337,7 +337,9 @@ def fit_machine(
         some, share = sample()
         held = some.blocks.y, *machine.posterior.left_out(some), some.blocks.c * share
     else:  # the same rows, without their columns
-        rows, share = balanced_rows(problem.blocks.y, CALIBRATION_ROWS, np.random.default_rng(0))
+        rows, share = balanced_rows(
+            problem.blocks.y, CALIBRATION_ROWS, np.random.default_rng(0), problem.engine.over
+        )
         post: Any = machine.posterior
         m, v = (x[rows] for x in post.left_out(problem, at))
         held = problem.blocks.y[rows], m, v, problem.blocks.c[rows] * share

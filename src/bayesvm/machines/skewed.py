@@ -299,7 +299,7 @@ def _unexpected(x: Array, few: LinkRows, rows: LinkRows, precision: Array) -> Ar
     for k, move in enumerate(np.diag(steps)):
         below, above = (loss_of(x + s * move, few, x, none, bent=False)[1] for s in (-1, 1))
         H[k] = (above - below) / (2.0 * steps[k])
-    return (0.5 * (H + H.T) - fisher) * float(arrays.total(rows.c) / arrays.total(few.c))
+    return (0.5 * (H + H.T) - fisher) * (float(arrays.total(rows.c)) / float(few.c.sum()))
 
 
 def _spread(x: Array, rows: LinkRows, centre: Array, precision: Array) -> Spread:

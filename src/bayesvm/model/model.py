@@ -400,9 +400,9 @@ class Problem:
             moved = not self.latents and arrays.is_foreign(blocks.X)  # from a device
             return replace(self, blocks=blocks.on_host()) if moved else self, np.ones(blocks.n)
         if not self.latents:
-            blocks, share = blocks.balanced(most, rng, self.engine.pick)
+            blocks, share = blocks.balanced(most, rng, self.engine.pick, self.engine.over)
             return replace(self, blocks=self._cut(blocks)), share
-        rows, share = balanced_rows(self.blocks.y, most, rng)
+        rows, share = balanced_rows(self.blocks.y, most, rng, self.engine.over)
         return (self if rows.size == self.n else self.some(rows)), share
 
     # ----- passes over all rows
