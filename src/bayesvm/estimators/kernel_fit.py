@@ -46,7 +46,7 @@ from ..processes.evidence import (
     shared_evidence,
 )
 from ..processes.gibbs import Sampled
-from ..processes.growth import better_kernel, grow
+from ..processes.growth import better_kernel, few_points, grow
 from ..processes.log_odds import LogOdds
 from ..processes.machine import (
     Found,
@@ -191,6 +191,11 @@ class Settings:
         return isinstance(how, str) and how == "optimise"
 
     @property
+    def by_sites(self) -> bool:
+        """Whether a fit to rows in memory is one of sites at the points, by the tight bound."""
+        return self.scheme.is_tight and not self.likelihood.is_learned
+
+    @property
     def grows(self) -> bool:
         """Whether the number of inducing points is left to us, and they stay where they are."""
         automatic = isinstance(self.params["n_inducing"], str)
@@ -239,8 +244,9 @@ def prepare(
 ) -> Prepared:
     """Distinct rows, the kernel tuned to them, and inducing points.
 
-    By default all rows are inducing points, if they are few; of more, as many as pay.  In a stream,
-    where that is done again and again, few are fewer and others are not tried.
+    By default all rows are inducing points, if they are few, or those that can take their place; of
+    more, as many as pay.  In a stream, where that is done again and again, few are fewer and others
+    are not tried.
     """
     keep_what_is_freed()
     kept = np.flatnonzero(c > 0)
@@ -322,6 +328,11 @@ def prepare(
             process = Prior(kernel, settings.level, choose(kernel), settings.fitc)
             site = settings.likelihood.tight
             chosen[0], sites = grow(process, seen, site, more, Search(watch))
+        elif grows and settings.by_sites and len(points) > STARTED:
+            process = Prior(kernel, settings.level, fitc=settings.fitc)
+            few = few_points(process, seen, settings.likelihood.tight, more, Search(watch))
+            if few is not None:
+                chosen[0], sites = few
         design = Whitened(kernel, choose(kernel), inputs)
         if design.Z is not points or not is_definite(kernel):
             design.check()
@@ -339,7 +350,7 @@ def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
     fit: Callable[..., list[Found]] = _fit_columns
     if settings.rule == "sample" or (settings.fitc and isinstance(scheme, Gibbs)):
         fit = _fit_chains
-    elif settings.fitc or (scheme.is_tight and not settings.likelihood.is_learned):
+    elif settings.fitc or settings.by_sites:
         fit = _fit_sites
     found = fit(ready, model, settings, run, rng)
     support, rows = np.zeros((data.n_given, len(found))), data.rows[ready.kept]
@@ -363,7 +374,9 @@ def _log_odds(ready: Prepared, settings: Settings) -> LogOdds | None:
     """Processes from which intervals of probabilities are computed."""
     given, design = settings.params, ready.design
     data = given["width"] == "data" and given["probability"] == "calibrated"
-    if not data or not ready.exact or ready.amplitude is None:
+    # a few points may predict as all do, but rough functions, which count here, are of all
+    exact = ready.exact or (settings.grows and len(ready.points) <= ALL_ROWS)
+    if not data or not exact or ready.amplitude is None:
         return None
     if isinstance(design.inputs, Levelled):
         settings = replace(settings, groups=design.inputs.groups(settings.groups))
