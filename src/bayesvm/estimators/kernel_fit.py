@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -277,7 +278,7 @@ def prepare(
         every = FIRST_INDUCING if in_stream else ALL_ROWS
         return settings.inducing(points, kernel, inputs, rng, every)
 
-    def more(m: int) -> Array:
+    def some_points(kernel: Any, m: int) -> Array:
         return choose_points(points, m, params["inducing"], kernel, rng)
 
     def choose(kernel: Any) -> Array:
@@ -300,7 +301,8 @@ def prepare(
     each = arrays.one_against_rest(data.codes, n_classes)
     machines = tuple(Labels(y, data.c, data.at, len(points)) for y in each)
     # a class that a stream has no rows of yet has no part in the choice
-    met, sites, amplitude = tuple(m for m in machines if np.ptp(m.y) > 0), None, None
+    met, sites = tuple(m for m in machines if np.ptp(m.y) > 0), None
+    amplitude, enough = None, None
     seen = settings.seen(points, met)
     if other is not None and met:
         taken = settings.in_one_unit(other.columns(data.X), seen, rng, watch)
@@ -312,6 +314,7 @@ def prepare(
         settings.moves and len(met) > 0,
         settings.grows and len(met) > 0 and not in_stream,
     )
+    few = grows and settings.by_sites and STARTED < len(points) <= ALL_ROWS  # may be enough
     some = seen.thinned(MOVED, rng) if moves else seen
     # matrices are of all rows where these are inducing points, else of a few hundred
     given = params["n_inducing"]
@@ -320,19 +323,19 @@ def prepare(
         if settings.rule is not None and met:
             how: dict[str, Any] = {"inducing": apart, "fitc": settings.fitc, "watch": watch}
             how["refine"] = improve if moves or (grows and not settings.is_precomputed) else None
+            how["points"] = some_points if few else None
             tuned = settings.tuned(kernel, seen, rng, per_column=named, **how)
-            kernel, sites, amplitude = tuned
-        if moves and apart(kernel) is not None:
-            chosen[0] = settings.settled(kernel, choose(kernel), some, watch)
-        elif grows and apart(kernel) is not None:
-            process = Prior(kernel, settings.level, choose(kernel), settings.fitc)
-            site = settings.likelihood.tight
-            chosen[0], sites = grow(process, seen, site, more, Search(watch))
-        elif grows and settings.by_sites and len(points) > STARTED:
-            process = Prior(kernel, settings.level, fitc=settings.fitc)
-            few = few_points(process, seen, settings.likelihood.tight, more, Search(watch))
-            if few is not None:
-                chosen[0], sites = few
+            kernel, sites, amplitude, enough = tuned
+        process = Prior(kernel, settings.level, apart(kernel), settings.fitc)
+        by = settings.likelihood.tight, partial(some_points, kernel), Search(watch)
+        if enough is not None:
+            chosen[0] = enough
+        elif moves and process.Z is not None:
+            chosen[0] = settings.settled(kernel, process.Z, some, watch)
+        elif grows and process.Z is not None:
+            chosen[0], sites = grow(process, seen, *by)
+        elif few and (found := few_points(process, seen, *by)) is not None:
+            chosen[0], sites = found
         design = Whitened(kernel, choose(kernel), inputs)
         if design.Z is not points or not is_definite(kernel):
             design.check()

@@ -26,7 +26,9 @@ from .evidence import (
 )
 from .process import Prior, Site, Sites
 
-POINTS = 1000  # most that judge the local part,
+FEW = 400  # points that show whether there may be a local part: evidence of rows that know nothing
+HINTED = -2.5  # of one is three to four nats lower, by the priors of its parameters
+POINTS = 1000  # most that judge it then,
 TOGETHER = 4  # in neighbourhoods of so many
 LONGER = 2.0  # start of the smooth part's length scale, in units of that found without a local one,
 SHORTER = 1.0 / 3.0  # and of the local part's
@@ -62,19 +64,29 @@ def judge_local(
     rng: np.random.Generator,
     search: Search,
 ) -> tuple[Found, Found]:
-    """Climb the evidence without and with a local part, from the kernel that few points chose."""
-    near = seen.neighbourhoods(POINTS, TOGETHER, column_scales(kernel, seen.X.shape[1]), rng)
-    digits = near.by_digits()
-    sites: list[Sites | None] = [None] * len(digits.machines)
+    """Climb the evidence without and with a local part, from the kernel that few points chose.
 
-    def climb(kernel: Scaled) -> Found:
+    Few points are looked at first; more are where these have a hint of a local part.
+    """
+    reach = column_scales(kernel, seen.X.shape[1])
+
+    def climb(kernel: Scaled, part: LabelledPoints, sites: list[Sites | None]) -> Found:
         prior = parameter_prior(kernel, seen.extent, amplitude)
-        score = Evidence(Prior(kernel, seen.level), digits, site, prior)
+        score = Evidence(Prior(kernel, seen.level), part, site, prior)
         score.fits.sites = [*sites]
         top = climb_evidence(score, prior, kernel.theta, EVALUATIONS, search)
         sites[:] = score.fits.sites
         return kernel.with_theta(top.theta), top.value
 
-    plain = climb(kernel)
-    rough = roughened(plain[0])
-    return plain, (rough, -np.inf) if search.stopped else climb(rough)
+    for most in (FEW, POINTS):
+        near = seen.neighbourhoods(most, TOGETHER, reach, rng)
+        digits = near.by_digits()
+        sites: list[Sites | None] = [None] * len(digits.machines)
+        plain = climb(kernel, digits, sites)
+        rough = roughened(plain[0]), -np.inf
+        if search.stopped:
+            break
+        rough = climb(rough[0], digits, sites)
+        if near is seen or search.stopped or rough[1] - plain[1] < HINTED:
+            break
+    return plain, rough
