@@ -155,15 +155,14 @@ def few_points(
 
     With sites of precisions w, the variance :math:`\tilde k` that points leave lowers the bound by
     :math:`\tfrac12 w^\top \tilde k`, and by one to three times as much through what rows no longer
-    inform.  A fit through few points gives w; it changes little with more of them.  Also the sites
-    of the machines.
+    inform.  A fit through few points gives w; it changes little with more of them.  The first few
+    may be those of the process.  Also the sites of the machines.
     """
-    machines, n = seen.machines, seen.X.shape[0]
-    allowed = LOST * float(machines[0].c.sum())
-    m, fits = FIRST_FEW, None
+    machines, n, Z = seen.machines, seen.X.shape[0], process.Z
+    allowed, m, fits = LOST * float(machines[0].c.sum()), FIRST_FEW, None
     with suppress(Ended):
         while m <= MOST_FEW and ROWS_A_FEW * m <= n:
-            Z = points(m)
+            Z = points(m) if Z is None else Z
             low = replace(process, Z=Z).at(seen.X)
             assert isinstance(low, LowRank)
             if fits is None:
@@ -174,5 +173,5 @@ def few_points(
                 return Z, [fit.sites for fit in fits]
             if lost > HOPELESS * allowed:
                 break
-            m *= 2
+            m, Z = 2 * m, None
     return None

@@ -325,7 +325,8 @@ def tune(
         left = LowRank.of(found.kernel, few, some.X, 0.0, False).rest
         if left.mean() < SMOOTH * found.kernel.diag(some.X).mean():
             best, _ = shorten(found, partial(judged, few))
-            given = (Prior(best, seen.level, fitc=fitc), seen, likelihood.tight)
+            # k-means in units of other scales are the same where all of them are shorter alike
+            given = (Prior(best, seen.level, few, fitc), seen, likelihood.tight)
             if (enough := few_points(*given, partial(points, best), search)) is not None:
                 return Tuned(best, enough[1], found.weight, enough[0])
     best, judge = shorten(found, partial(judged, Z))
