@@ -74,6 +74,21 @@ def test_neighbours_show_a_local_part_that_as_many_scattered_points_do_not():
     assert gain_of(seen.thinned(len(near.X), rng)) < NATS
 
 
+@pytest.mark.parametrize("local", [False, True])
+def test_more_points_judge_a_local_part_only_where_few_have_a_hint_of_it(local, monkeypatch):
+    asked, neighbourhoods = [], LabelledPoints.neighbourhoods
+
+    def counted(seen, most, *how):
+        asked.append(most)
+        return neighbourhoods(seen, most, *how)
+
+    monkeypatch.setattr("bayesvm.processes.local.FEW", 200)
+    monkeypatch.setattr(LabelledPoints, "neighbourhoods", counted)
+    gain = gain_of(seen_at(*simulated(150, 0, local)))
+    assert (gain > NATS) is local
+    assert len(asked) == 1 + local
+
+
 def test_the_default_kernel_has_a_local_part_where_it_is_earned_and_rbf_has_none():
     X, y = simulated(100, 0, True)
     both = BayesianSVC(random_state=0).fit(X, y)

@@ -23,7 +23,7 @@ from .shared import ClassLabels, SharedSites, fit_shared, sites_of
 
 FOLDS = 3
 LOOKS = 20  # amplitudes that are tried, about
-SETTLED = 1e-3  # gain a row that ends a fit: the amplitude is right to half a per cent
+SETTLED = 1e-4  # gain a row that ends a fit
 
 
 def held_out(c: Array, groups: Array, folds: int, rng: np.random.Generator) -> Array:
