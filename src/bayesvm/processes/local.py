@@ -66,9 +66,11 @@ def judge_local(
 ) -> tuple[Found, Found]:
     """Climb the evidence without and with a local part, from the kernel that few points chose.
 
-    Few points are looked at first; more are where these have a hint of a local part.
+    Few of the points are looked at first; all are where these have a hint of a local part.
     """
     reach = column_scales(kernel, seen.X.shape[1])
+    near = seen.neighbourhoods(POINTS, TOGETHER, reach, rng)
+    few = near.neighbourhoods(FEW, TOGETHER, reach, np.random.default_rng(0))
 
     def climb(kernel: Scaled, part: LabelledPoints, sites: list[Sites | None]) -> Found:
         prior = parameter_prior(kernel, seen.extent, amplitude)
@@ -78,15 +80,14 @@ def judge_local(
         sites[:] = score.fits.sites
         return kernel.with_theta(top.theta), top.value
 
-    for most in (FEW, POINTS):
-        near = seen.neighbourhoods(most, TOGETHER, reach, rng)
-        digits = near.by_digits()
+    for part in (few, near):
+        digits = part.by_digits()
         sites: list[Sites | None] = [None] * len(digits.machines)
         plain = climb(kernel, digits, sites)
         rough = roughened(plain[0]), -np.inf
         if search.stopped:
             break
         rough = climb(rough[0], digits, sites)
-        if near is seen or search.stopped or rough[1] - plain[1] < HINTED:
+        if part is near or search.stopped or rough[1] - plain[1] < HINTED:
             break
     return plain, rough
