@@ -75,7 +75,7 @@ def test_neighbours_show_a_local_part_that_as_many_scattered_points_do_not():
 
 
 @pytest.mark.parametrize("local", [False, True])
-def test_more_points_judge_a_local_part_only_where_few_have_a_hint_of_it(local, monkeypatch):
+def test_more_points_judge_a_local_part_unless_few_show_that_there_is_none(local, monkeypatch):
     sizes = []
 
     def counted(process, seen, *how):

@@ -26,9 +26,11 @@ from .evidence import (
 )
 from .process import Prior, Site, Sites
 
-FEW = 400  # points that show whether there may be a local part: evidence of rows that know nothing
-HINTED = -2.5  # of one is three to four nats lower, by the priors of its parameters
-POINTS = 1000  # most that judge it then,
+FEW = 400  # points that may show that there is no local part.  By the priors of its parameters the
+# evidence of rows that know nothing of one is three to four nats lower, as between these; from a
+# search that ended still lower nothing can be concluded
+NONE = (-5.0, -2.5)
+POINTS = 1000  # most that judge it else,
 TOGETHER = 4  # in neighbourhoods of so many
 LONGER = 2.0  # start of the smooth part's length scale, in units of that found without a local one,
 SHORTER = 1.0 / 3.0  # and of the local part's
@@ -66,7 +68,7 @@ def judge_local(
 ) -> tuple[Found, Found]:
     """Climb the evidence without and with a local part, from the kernel that few points chose.
 
-    Few of the points are looked at first; all are where these have a hint of a local part.
+    Few of the points are looked at first; all are unless these show that there is no local part.
     """
     reach = column_scales(kernel, seen.X.shape[1])
     near = seen.neighbourhoods(POINTS, TOGETHER, reach, rng)
@@ -88,6 +90,6 @@ def judge_local(
         if search.stopped:
             break
         rough = climb(rough[0], digits, sites)
-        if part is near or search.stopped or rough[1] - plain[1] < HINTED:
+        if part is near or search.stopped or NONE[0] < rough[1] - plain[1] < NONE[1]:
             break
     return plain, rough
