@@ -26,10 +26,11 @@ from .evidence import (
 )
 from .process import Prior, Site, Sites
 
-FEW = 400  # points that may show that there is no local part.  By the priors of its parameters the
-# evidence of rows that know nothing of one is three to four nats lower, as between these; from a
-# search that ended still lower nothing can be concluded
-NONE = (-5.0, -2.5)
+FEW = 400  # points of two classes that may show that there is no local part.  By the priors of its
+# parameters the evidence of rows that know nothing of one is two to five nats lower (13 fits); of
+# rows that all together earn one it was 1.4 lower at most (13 fits).  Of several classes few points
+# may miss one: 3.6 lower where all have 67 nats for it
+NONE = -2.0
 POINTS = 1000  # most that judge it else,
 TOGETHER = 4  # in neighbourhoods of so many
 LONGER = 2.0  # start of the smooth part's length scale, in units of that found without a local one,
@@ -68,11 +69,13 @@ def judge_local(
 ) -> tuple[Found, Found]:
     """Climb the evidence without and with a local part, from the kernel that few points chose.
 
-    Few of the points are looked at first; all are unless these show that there is no local part.
+    Few of two classes are looked at first; all are unless these show that there is no local part.
     """
     reach = column_scales(kernel, seen.X.shape[1])
     near = seen.neighbourhoods(POINTS, TOGETHER, reach, rng)
-    few = near.neighbourhoods(FEW, TOGETHER, reach, np.random.default_rng(0))
+    few = near
+    if len(near.machines) == 1:
+        few = near.neighbourhoods(FEW, TOGETHER, reach, np.random.default_rng(0))
 
     def climb(kernel: Scaled, part: LabelledPoints, sites: list[Sites | None]) -> Found:
         prior = parameter_prior(kernel, seen.extent, amplitude)
@@ -90,6 +93,6 @@ def judge_local(
         if search.stopped:
             break
         rough = climb(rough[0], digits, sites)
-        if part is near or search.stopped or NONE[0] < rough[1] - plain[1] < NONE[1]:
+        if part is near or search.stopped or rough[1] - plain[1] < NONE:
             break
     return plain, rough
