@@ -27,8 +27,8 @@ from .evidence import (
 from .process import Prior, Site, Sites
 
 FEW = 400  # points of two classes that may show that there is no local part.  By the priors of its
-# parameters the evidence of rows that know nothing of one is two to five nats lower (13 fits); of
-# rows that all together earn one it was 1.4 lower at most (13 fits).  Of several classes few points
+# parameters the evidence of rows that know nothing of one is 2.1 to 5.3 nats lower (12 fits); of
+# rows that all together earn one it was 1.1 lower at most (10 fits).  Of several classes few points
 # may miss one: 3.6 lower where all have 67 nats for it
 NONE = -2.0
 POINTS = 1000  # most that judge it else,
