@@ -49,7 +49,7 @@ FIRST_FEW = 128  # points that may take the place of an exact process, doubled
 MOST_FEW = 512  # up to so many,
 ROWS_A_FEW = 3  # and as long as rows are so many times as many: else the exact process is no dearer
 # Nats a row that they may cost.  Where it was less, the log loss of new rows differed from that of
-# the exact process with the same kernel by 0.0002 at most (eight sets; page *Benchmarks*).
+# the exact process with the same kernel by 0.0002 at most (eight fits; page *Benchmarks*).
 LOST = 5e-4
 HOPELESS = 64.0  # times that: two doublings save a factor of 10 to 50
 
