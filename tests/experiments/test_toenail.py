@@ -8,11 +8,20 @@ from rich.console import Console
 from tests.problems import needs_data
 
 from papers import find
-from papers.luts_toenail import BEST, HOLD_OUT_SPLITS, METHODS, SHOWN, data, solve, tasks
+from papers.luts_toenail import (
+    BEST,
+    HOLD_OUT_SPLITS,
+    LONG_SPLITS,
+    METHODS,
+    SHOWN,
+    data,
+    solve,
+    tasks,
+)
 
 
 def test_tasks_are_splits_by_methods():
-    assert len(tasks(quick=False, seed=0)) == 100 * (len(METHODS) + 1) + HOLD_OUT_SPLITS
+    assert len(tasks(quick=False, seed=0)) == 100 * len(METHODS) + LONG_SPLITS + HOLD_OUT_SPLITS
     assert {t["method"] for t in tasks(quick=True, seed=0)} == set(METHODS)
     assert find("luts-toenail").name == "luts-toenail"
 
