@@ -234,7 +234,7 @@ def report_one(frame: Any, console: Any, scales: str) -> None:
         shares = spam.chances(names, row.inclusion, ("cs", "num3d"))
         console.print(
             f"π = {min(INCLUSIONS):g}, longer: {row.made}; {shares}; mean size "
-            f"{row.inclusion.sum():.1f}; least agreement with the shorter chains "
+            f"{row.inclusion.sum():.1f}; largest difference to the shorter chains "
             f"{np.abs(row.inclusion - sparse).max():.2f} "
             f"({names[int(np.abs(row.inclusion - sparse).argmax())]})",
             style="dim",

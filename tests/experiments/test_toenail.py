@@ -2,17 +2,31 @@
 
 import io
 
+import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
 from tests.problems import needs_data
 
 from papers import find
-from papers.luts_toenail import BEST, HOLD_OUT_SPLITS, METHODS, SHOWN, data, solve, tasks
+from papers.luts_toenail import (
+    BEST,
+    HOLD_OUT_SPLITS,
+    LONG_SPLITS,
+    METHODS,
+    SHOWN,
+    appendix_a,
+    data,
+    fit_mixed,
+    solve,
+    tasks,
+)
 
 
 def test_tasks_are_splits_by_methods():
-    assert len(tasks(quick=False, seed=0)) == 100 * (len(METHODS) + 1) + HOLD_OUT_SPLITS
+    assert (
+        len(tasks(quick=False, seed=0)) == 100 * (len(METHODS) + 1) + LONG_SPLITS + HOLD_OUT_SPLITS
+    )
     assert {t["method"] for t in tasks(quick=True, seed=0)} == set(METHODS)
     assert find("luts-toenail").name == "luts-toenail"
 
@@ -30,6 +44,19 @@ def test_report_and_figure_of_made_up_numbers():
     assert "3 splits" in out.getvalue()
     assert "+20.00" in out.getvalue()  # SVM less VB
     assert len(experiment.draw(frame).axes[0].get_xticklabels()) == len(SHOWN)
+
+
+def test_printed_sampler_decides_as_the_library_does():
+    """Labels of new rows of known and unknown groups."""
+    rng = np.random.default_rng(0)
+    X, group = rng.standard_normal((240, 3)), np.repeat(np.arange(30), 8)
+    f = X[:, 0] - X[:, 1] + 2.0 * rng.standard_normal(30)[group]
+    y = np.where(f + rng.logistic(size=240) > 0, 1, -1)
+    task = {"method": "MCMC", "settings": "300+3000 sweeps"}
+    model = fit_mixed(X, y, group, task, rng)
+    rule = appendix_a(X, y, group, 300, 3000, rng)
+    new, of = rng.standard_normal((1000, 3)), rng.integers(0, 35, 1000)  # five have no rows
+    assert np.mean(rule(new, of) == model.predict(new, groups=of)) > 0.97
 
 
 @needs_data
