@@ -14,6 +14,9 @@ from .experiment import Experiment
 
 # name -> module, what it shows
 REGISTRY = {
+    "chen-boundaries": ("chen_boundaries", "Chen et al. (2009), Figs 1, 2, 4: widths, boundaries"),
+    "chen-growth": ("chen_growth", "Chen et al. (2009), section V: vectors as rows grow"),
+    "chen-halves": ("chen_halves", "Chen et al. (2009), Table IV: halves of whole sets"),
     "chen-margin": ("chen_margin", "Chen et al. (2009), section IV: signs and margins"),
     "chen-prior": ("chen_prior", "Chen et al. (2009), Fig. 3, Appendix A: priors of a weight"),
     "chen-synthetic": ("chen_synthetic", "Chen et al. (2009), Figs 1, 2, 4: two-dimensional sets"),
@@ -21,6 +24,7 @@ REGISTRY = {
     "chen-table3": ("chen_table3", "Chen et al. (2009), Table III: numbers of vectors"),
     "chen-tests": ("chen_tests", "Chen et al. (2009), Tables IV-VI: tests on 13 sets"),
     "chen-times": ("chen_times", "Chen et al. (2009), Tables VII-VIII: times on 13 sets"),
+    "chen-tuning": ("chen_tuning", "Chen et al. (2009), section III-B: parameters as printed"),
     "chen-variants": ("chen_variants", "Chen et al. (2009), eqs 10, 21, 22: variants of the prior"),
     "henao-dual": ("henao_dual", "Henao et al. (2014), eq. 13: support vectors, rounds of ECM"),
     "henao-figure1": ("henao_figure1", "Henao et al. (2014), Fig. 1: the augmented likelihood"),
@@ -35,9 +39,17 @@ REGISTRY = {
     "luts-simulation": ("luts_simulation", "Luts & Ormerod (2014), Fig. 1: simulated data"),
     "luts-spam": ("luts_spam", "Luts & Ormerod (2014), Fig. 3: variables selected for spam"),
     "luts-toenail": ("luts_toenail", "Luts & Ormerod (2014), Fig. 2: visits of patients"),
+    "polson-averages": (
+        "polson_averages",
+        "Polson & Scott (2011), sections 3.3, 4.1: averages, steps",
+    ),
     "polson-likelihoods": (
         "polson_likelihoods",
         "Polson & Scott (2011), section 2: relatives",
+    ),
+    "polson-sampler": (
+        "polson_sampler",
+        "Polson & Scott (2011), section 4.2, Fig. 5: sweeps, ranges",
     ),
     "polson-spam": ("polson_spam", "Polson & Scott (2011), Figs 1, 3-5: path, ECME, draws"),
     "polson-starts": (

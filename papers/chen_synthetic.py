@@ -78,8 +78,9 @@ def fixed_width(machine: Any, width: float) -> dict[str, Any]:
     name = type(machine).__name__.lower()
     if name == "svc":
         return {"svc__gamma": width**-2.0, "svc__C": 1.0}
-    kernel = chen.ours("kernels").RBF(width / np.sqrt(2.0))
-    fixed = {"kernel": kernel, "tune": False, "standardize": False}
+    if name == "pcvm":
+        return {"pcvm__theta": width, "pcvm__learn_theta": False, "pcvm__start": "svm"}
+    fixed = {"kernel": chen.gaussian(width), "tune": False, "standardize": False}
     known = machine.get_params()
     return {f"{name}__{key}": value for key, value in fixed.items() if key in known}
 

@@ -1,8 +1,10 @@
 """Chen, Tiňo & Yao (2009), eqs 10, 21 and 22: variants of the paper's prior on four small sets.
 
 ``ran`` is the prior of Appendix C (c = -1/4) with a flat bias, ``printed`` has c = 0, ``Student``
-c = 1/2 and d = 1/20, ``bias`` the prior of the bias of Appendix C (e = -1/4, f = 0).  The last two
+c = 1/2 and d = 1/20, ``bias`` the prior of the bias of Appendix C (e = -1/4, f = 0).  ``columns``
 begin with a length scale for every column, all moved by one factor or each by its own gradient.
+These have four starts and Newton's method; the last two have the paper's eight, and Newton's method
+or EM.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ PRIORS = {
     "bias": Power(n_starts=2, bias_shape=-0.25),
     "columns together": Power(n_starts=2),
     "columns each": Power(n_starts=2, widths="each"),
+    "eight starts": Power(),
+    "eight starts, EM": Power(solver="em"),
 }
 
 

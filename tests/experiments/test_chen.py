@@ -6,14 +6,23 @@ import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
+from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC
+from tests.papers import chen as transcript
+from tests.problems import needs_data
 
+from bayesvm import kernels
 from bayesvm.compare import bonferroni_dunn, critical_difference, friedman
 from bayesvm.datasets import load_raetsch, simulate_chen
 from papers import (
     chen,
+    chen_algorithm,
+    chen_boundaries,
+    chen_growth,
+    chen_halves,
     chen_margin,
     chen_paper,
     chen_prior,
@@ -22,6 +31,7 @@ from papers import (
     chen_table3,
     chen_tests,
     chen_times,
+    chen_tuning,
     chen_variants,
 )
 from papers.__main__ import main
@@ -39,9 +49,15 @@ class Machine(ClassifierMixin, BaseEstimator):
         likelihood="probit",
         solver="sequential",
         max_iter=None,
+        tune=True,
+        standardize=True,
+        probability="calibrated",
         random_state=None,
     ):
         self.max_iter = max_iter
+        self.tune = tune
+        self.standardize = standardize
+        self.probability = probability
         self.kernel = kernel
         self.likelihood = likelihood
         self.solver = solver
@@ -108,7 +124,11 @@ def home(tmp_path, monkeypatch):
             train_generated=order[:0, :40],
             test_generated=order[:0, 40:],
         )
-    made = {"PCVC": PCVC, "RVC": RVC, "BayesianSVC": BayesianSVC}
+    made = {"PCVC": PCVC, "RVC": RVC, "BayesianSVC": BayesianSVC, "kernels": kernels}
+    given = {"PCVM": {"theta": 1.5, "start": "svm", "max_iter": 20}, "RVM": {"theta": 1.5}}
+    monkeypatch.setattr(
+        chen_tuning, "parameters", lambda method, name: given.get(method, {"C": 2.0, "gamma": 0.5})
+    )
     monkeypatch.setenv("BAYESVM_DATA", str(tmp_path))
     monkeypatch.setattr(chen, "ours", made.__getitem__)
     monkeypatch.setattr(chen, "COSTS", np.array([1.0, 10.0]))
@@ -157,8 +177,8 @@ def test_printed_numbers():
 
 def test_tasks():
     full, quick = chen_table1.tasks(False, 0), chen_table1.tasks(True, 0)
-    assert len(quick) == 13 * 3 * 12
-    assert len(full) == 10 * (11 * 100 + 2 * 20) + 2 * 13 * 20  # two methods on 20 divisions only
+    assert len(quick) == 13 * 3 * 17
+    assert len(full) == 10 * (11 * 100 + 2 * 20) + 7 * 13 * 20  # seven methods on 20 divisions only
     assert [t for t in quick if t["method"] in chen.SPARSE] == chen_table3.tasks(True, 0)
     assert [chen.parts_of(full[k]) for k in (4, 5)] == [5, 5]  # soft and hard margins
     assert chen.parts_of(quick[4]) == 1
@@ -230,7 +250,7 @@ def test_table3(home):
 
 
 def test_tests(home):
-    tasks = chen_tests.tasks(True, 0, sets=SETS[:2], methods=("PCVC", "1NN", "LDA"))
+    tasks = chen_tests.tasks(True, 0, sets=SETS[:2], methods=("PCVC", "SVC", "RVC", "1NN"))
     frame = solved(chen_tests.EXPERIMENT, tasks)
     X, y, X_test, y_test = chen_tests.half("heart", 3, 0)
     X2, _, X2_test, _ = chen_tests.half("heart", 4, 0)
@@ -247,7 +267,7 @@ def test_tests(home):
     assert "(1-12-0)" in text  # 1NN against it
     assert len(chen_tests.draw(frame).axes) == 3
     without = Saying()
-    chen_tests.report(frame[frame["method"] != "PCVC"], without.console)
+    chen_tests.report(frame[frame["method"] == "1NN"], without.console)
     assert "was not run" in without.text()
 
 
@@ -285,9 +305,19 @@ def test_baselines_are_scored_by_their_labels_in_the_paper():
             assert rmse == pytest.approx(100 - 10 * np.sqrt(error), abs=0.1)
 
 
+@needs_data
+def test_shares_of_classes_are_those_of_patterns():
+    """Table II counts a pattern once, however often it occurs."""
+    for name, printed in {"titanic": 58.33, "flare_solar": 65.28, "splice": 44.93}.items():
+        whole = load_raetsch(name, None)
+        hit = whole.target == whole.target.max()
+        assert 100 * hit.mean() == pytest.approx(printed, abs=0.005)
+        assert abs(100 * whole.counts[hit].sum() / whole.counts.sum() - printed) > 3
+
+
 def test_table6_is_among_five():
     """The other methods do not count: the ranks are 1 to 5, in the order of the scores."""
-    order = [*chen_tests.FIVE, "1NN", "LDA"]
+    order = [*chen.OURS, "1NN", "LDA"]
     rows = [
         {"set": name, "split": split, "method": method, "error": k, "auc": -k, "rmse": k}
         for name in SETS
@@ -318,7 +348,7 @@ def test_margin_experiment(home):
     frame = solved(chen_margin.EXPERIMENT, chen_margin.tasks(True, 0))
     said = Saying()
     chen_margin.report(frame, said.console)
-    assert f"of {len(frame)} cases" in said.text()
+    assert f"of {len(frame) // 2} cases" in said.text()  # of either likelihood
     assert len(chen_margin.draw(frame).axes) == 1
 
 
@@ -386,6 +416,153 @@ def test_fixed_width():
     assert made["svc__gamma"] == 4.0
 
 
+def test_algorithm_steps():
+    """Eqs 11 and 12 of Appendix C by plain inverses; eq. 10 by central differences."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((30, 2)), np.where(rng.uniform(size=30) < 0.5, 1.0, -1.0)
+    squares = ((X[:, None] - X[None]) ** 2).sum(-1)
+    K, w, b = np.exp(-squares / 1.3**2), y * rng.uniform(0.2, 1.2, 30), 0.4
+    h = chen_algorithm.latent(K @ w + b, y)
+    np.testing.assert_allclose(h, transcript.latent_mean(K @ w + b, y), rtol=1e-10)
+    A = np.diag(1 / (2 * w**2))
+    expected = np.linalg.solve(K.T @ K + A, K.T @ h - b * K.T @ np.ones(30))
+    np.testing.assert_allclose(chen_algorithm.weights(K, h, w, b), expected, rtol=1e-8)
+    rest = h - K @ expected
+    expected_bias = rest.sum() / (1 / (2 * b**2) + 30)
+    assert chen_algorithm.bias(rest, b) == pytest.approx(expected_bias)
+    # a stationary point of Q in theta
+    theta = chen_algorithm.width(squares, h - b, w, 1.3, 200)
+    q = [
+        ((h - b - np.exp(-squares / t**2) @ w) ** 2).sum()
+        for t in theta + np.array([-1e-3, 0, 1e-3])
+    ]
+    assert q[1] < min(q[0], q[2])
+    assert q[1] < ((h - b - K @ w) ** 2).sum()
+
+
+def test_algorithm():
+    """Weights of the labels' signs, fewer and fewer; its probability is the probit of f."""
+    X, y, X_test, y_test = simulate_chen("overlap", 100, np.random.default_rng(0), 500)
+    for start in ("random", "svm", "rvm"):
+        model = chen_algorithm.PCVM(1.0, start).fit(X, y)
+        signs = np.where(y[model.support_] == model.classes_[1], 1, -1)
+        assert (model.dual_coef_[0] * signs > 0).all()
+        assert (np.diff(model.path_) <= 0).all()
+        assert model.n_vectors_ < 30
+        assert np.mean(model.predict(X_test) != y_test) < 0.2
+    p = model.predict_proba(X_test)[:, 1]
+    np.testing.assert_allclose(p, norm.cdf(model.decision_function(X_test)))
+
+
+def test_grid_is_that_of_libsvm():
+    """Errors of every C, each from the solution before it, as by separate fits."""
+    grid = pytest.importorskip("papers.chen_grid", reason="needs numba")
+    X, y, _, _ = simulate_chen("bumpy", 80, np.random.default_rng(1), 0)
+    y = np.where(y == y.max(), 1.0, -1.0)
+    widths, costs = np.array([0.3, 1.1, 4.1]), np.array([1.0, 2.0, 7.0, 30.0])
+    found = grid.svm_errors(X, y, widths, costs)
+    for k, width in enumerate(widths):
+        for j, C in enumerate(costs):
+            machine = SVC(C=C, gamma=width**-2)
+            wrong = 1 - cross_val_score(machine, X, y, cv=grid.FOLDS, scoring=_hits).sum() / 80
+            assert found[k, j] == pytest.approx(wrong, abs=1.01 / 80)  # a row may be on the margin
+    assert len(grid.COSTS) == 100
+    np.testing.assert_allclose(grid.WIDTHS[[0, 1, -1]], [0.1, 0.3, 9.9])
+    assert len(grid.WIDTHS) == 50
+    # of one machine: the dual's value is libsvm's
+    K = np.exp(-((X[:, None] - X[None]) ** 2).sum(-1))
+    alpha, G = np.zeros(80), -np.ones(80)
+    for C in (1.0, 5.0):
+        grid.ascend(K, y, alpha, G, C, 1e-6, 100_000)
+    machine = SVC(C=5.0, kernel="precomputed", tol=1e-6).fit(K, y)
+    w = np.zeros(80)
+    w[machine.support_] = machine.dual_coef_[0]
+    value = [np.sum(a) - 0.5 * (a * y) @ K @ (a * y) for a in (alpha, np.abs(w))]
+    assert value[0] == pytest.approx(value[1], rel=1e-6)
+
+
+def _hits(model, X, y):
+    return float(np.sum(model.predict(X) == y))
+
+
+def test_parameters_are_medians(tmp_path):
+    rows = [
+        f"heart,PCVM,{t},{c},{s}"
+        for t, c, s in ((1, 9, 6), (5, 1, 6), (3, 2, 0), (2, 2, 7), (9, 3, 1))
+    ]
+    path = tmp_path / "tuning.csv"
+    path.write_text("set,method,theta,C,start\n" + "\n".join(rows) + "\n")
+    found = chen_tuning.parameters("PCVM", "heart", path)
+    assert found == {"theta": 3.0, "start": "svm"}
+    assert chen_tuning.parameters("SVM PCVM", "heart", path) == {"C": 2.0, "gamma": 1 / 9}
+    with pytest.raises(ValueError, match="0 of 5 parts of heart for RVM"):
+        chen_tuning.parameters("RVM", "heart", path)
+    assert chen_tuning.middle(np.array([3, 1, 2, 1, 1])) == 3
+
+
+def test_tuning(home, monkeypatch):
+    grid = pytest.importorskip("papers.chen_grid", reason="needs numba")
+    monkeypatch.setattr(grid, "WIDTHS", np.array([0.5, 1.5]))
+    monkeypatch.setattr(grid, "COSTS", np.array([1.0, 2.0]))
+    frame = solved(chen_tuning.EXPERIMENT, chen_tuning.tasks(True, 0, sets=("heart",)))
+    assert list(frame["method"]) == list(chen_tuning.METHODS)
+    assert set(frame["theta"][1:]) <= {0.5, 1.5}
+    said = Saying()
+    chen_tuning.report(frame.assign(cpu_seconds=1.0), said.console)
+    assert "Best start of the PCVM" in said.text()
+    assert len(chen_tuning.draw(frame).axes) == 1
+
+
+def test_boundary_of_a_line():
+    """A line through the middle of the box at any angle has the length that geometry gives."""
+
+    class Line:
+        def decision_function(self, X):
+            return X @ [np.sin(0.3), np.cos(0.3)]
+
+    box = np.array([[-1.0, -1.0], [1.0, 1.0]])
+    # Crofton's formula with two directions: pi/4 (|cos| + |sin|) times the length
+    length = 1 / np.cos(0.3) * np.pi / 4 * (np.cos(0.3) + np.sin(0.3))
+    assert chen_boundaries.boundary(Line(), box) == pytest.approx(length, abs=0.02)
+
+
+def test_boundaries(home, monkeypatch):
+    monkeypatch.setattr(chen_synthetic, "ROWS", 60)
+    monkeypatch.setattr(chen_boundaries, "STARTS", (0.5, 1.0))
+    tasks = [t for t in chen_boundaries.tasks(True, 0) if t["method"] in ("PCVM", "PCVC")]
+    tasks += [t | {"width": 0.5} for t in tasks]
+    frame = solved(chen_boundaries.EXPERIMENT, tasks)
+    chosen = frame.set_index(["width", "method"])
+    assert chosen.at[(0.0, "PCVM"), "error"] <= chosen.at[(0.0, "PCVM"), "mean_error"]
+    assert chosen.at[(0.5, "PCVM"), "theta"] == 0.5
+    said = Saying()
+    chen_boundaries.report(frame, said.console)
+    assert "Errors over the widths" in said.text()
+
+
+def test_growth(home, monkeypatch):
+    monkeypatch.setattr(chen_growth, "TEST", 20)
+    tasks = [t | {"rows": t["rows"] // 5} for t in chen_growth.tasks(True, 0)]
+    frame = solved(chen_growth.EXPERIMENT, tasks)
+    cell = frame[frame["method"] == "PCVC"]  # every fifth row
+    assert chen_growth.slope(cell, "vectors") == pytest.approx(1.0)
+    assert frame.loc[frame["method"] == "PCVM", "early"].notna().all()
+    said = Saying()
+    chen_growth.report(frame, said.console)
+    assert "SVM soft" in said.text()
+    assert len(chen_growth.draw(frame).axes) == 3
+
+
+def test_halves_of_whole_sets(home):
+    X, y, X_test, y_test = chen_tests.half("titanic", 1, 0, np.inf)
+    assert len(y) + len(y_test) == 60
+    tasks = chen_halves.tasks(True, 0)
+    assert {t["method"] for t in tasks} == {*chen.OURS, *chen.PRINTED, *chen.BASELINES}
+    assert {t["set"] for t in chen_halves.tasks(False, 0)} == set(chen_halves.SETS)
+    found = chen_halves.EXPERIMENT.solve(next(t for t in tasks if t["method"] == "PCVM"))
+    assert 0 <= found["error"] < 0.5
+
+
 def test_command(home, monkeypatch):
     """Table III reuses the fits of Table I and draws its own figure."""
     tiny = {"sets": SETS[:1]}
@@ -408,4 +585,4 @@ def test_command(home, monkeypatch):
         "chen-table3.png",
         "record.csv",
     ]
-    assert (out / "chen-table1.csv").read_text().count("\n") == 1 + 3 * 12
+    assert (out / "chen-table1.csv").read_text().count("\n") == 1 + 3 * 17

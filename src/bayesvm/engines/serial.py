@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import reduce
-from operator import add
+from itertools import islice
+from operator import iadd
 from typing import Any, ClassVar
 
+from ..blocks.arrays import in_turn
 from ..blocks.memory import SHARE, available
 from ..core import arrays
 from ..core.types import Block
 from ..inputs.parameters import check_parameters, is_among
-
-
-def slices(n: int, size: int) -> list[slice]:
-    """Slices of n rows, ``size`` each but the last."""
-    return [slice(i, min(i + size, n)) for i in range(0, n, size)]
 
 
 @dataclass(frozen=True)
@@ -47,11 +44,13 @@ class Serial:
 
     def sum(self, fn: Callable[[Block], Any], blocks: Iterable[Block]) -> Any:
         """Sum of the results."""
-        return reduce(add, self.collect(fn, blocks))
+        first, *second = islice(parts := iter(self.collect(fn, blocks)), 2)
+        # the sum of two is new: more are added in place
+        return reduce(iadd, parts, first + second[0]) if second else first
 
     def over(self, fn: Callable[[slice], Any], n: int, size: int) -> list[Any]:
         """Results for slices of n rows on the host, ``size`` each, in their order."""
-        return [fn(at) for at in slices(n, size)]
+        return in_turn(fn, n, size)
 
     def pick(self, x: Any, rows: Any) -> Any:
         """Chosen rows."""

@@ -1,0 +1,172 @@
+"""Chen, Tiňo & Yao (2009), Figs 1, 2 and 4: robustness to the width, and smooth boundaries.
+
+Fig. 4 as printed, on the sets of ``chen-synthetic``: theta of the RVM and theta and C of the SVM by
+tenfold cross-validation on the grids of footnote 5, the PCVM by Algorithm 1 from five widths, the
+one of least test error (``mean_error`` is that of all five).  Figs 1 and 2: Ripley's set and banana
+at nine fixed widths.  ``length`` is that of the boundary in the box of the test rows, in sides of
+the box, by Crofton's formula on a grid: the smoother of two machines of one error is the one of
+shorter boundary.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.preprocessing import StandardScaler
+
+from bayesvm.compare.tasks import Task
+from bayesvm.datasets.simulators import CHEN
+from bayesvm.plot.vectors import wrong_signed
+
+from . import chen, chen_synthetic
+from .chen_tuning import middle
+from .experiment import Experiment
+
+CHOSEN = ("PCVM", "RVM", "SVM soft", "PCVC", "RVC")  # width chosen
+FIXED = ("PCVM", "PCVC", "RVC em", "RVC", "SVC")  # width given
+WIDTHS = (1.0, 0.8, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15, 0.1)
+STARTS = (0.25, 0.5, 1.0, 2.0, 4.0)  # five first widths, for columns of unit sd
+DRAWS, GRID = 10, 200
+MEASURED = ("error", "mean_error", "vectors", "wrong_signed", "length", "theta", "seconds")
+
+
+def tasks(quick: bool, seed: int) -> list[Task]:
+    """Set, draw or width, and method; ``quick``: one draw of overlap."""
+    from bayesvm import __version__
+
+    cases = [(name, 0.0, draw, m) for draw in range(DRAWS) for name in CHEN for m in CHOSEN]
+    cases += [(name, w, 0, m) for name in ("ripley", "banana") for w in WIDTHS for m in FIXED]
+    if quick:
+        cases = [case for case in cases if case[0] == "overlap" and case[2] == 0]
+    common = {"version": __version__, "seed": seed}
+    return [common | dict(zip(("set", "width", "draw", "method"), case)) for case in cases]
+
+
+def solve(task: Task) -> dict[str, float]:
+    """Fit, score, and measure the boundary."""
+    X, y, X_test, y_test = chen_synthetic.data(task)
+    method, mean_error, theta = task["method"], np.nan, float(task["width"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if theta or method in ("PCVC", "RVC"):
+            model = chen_synthetic.model_of(task, X, y)
+        elif method == "PCVM":
+            model, mean_error, theta = best_of_five(X, y, X_test, y_test, task["seed"])
+        else:
+            model, theta = tenfold(method, X, y, task["seed"])
+        found = chen.assess(model, X, y, X_test, y_test)
+    return {
+        "error": found["error"],
+        "mean_error": mean_error,
+        "vectors": found["vectors"],
+        "wrong_signed": float(np.sum(wrong_signed(model, y))),
+        "length": boundary(model, X_test),
+        "theta": theta,
+        "seconds": found["seconds"],
+    }
+
+
+def best_of_five(X: Any, y: Any, X_test: Any, y_test: Any, seed: int) -> tuple[Any, float, float]:
+    """Algorithm 1 from the width of least test error, the mean error of all, and that width."""
+    models = [chen.build("PCVM", {"pcvm__theta": width}, seed) for width in STARTS]
+    errors = [float(np.mean(m.fit(X, y).predict(X_test) != y_test)) for m in models]
+    k = int(np.argmin(errors))
+    return models[k], float(np.mean(errors)), float(models[k][-1].theta_)
+
+
+def tenfold(method: str, X: Any, y: Any, seed: int) -> tuple[Any, float]:
+    """The machine with the width, and C, of least error in ten folds; the width."""
+    from . import chen_grid
+
+    Z, signs = StandardScaler().fit_transform(X), np.where(y == np.unique(y)[1], 1.0, -1.0)
+    if method == "RVM":
+        theta = float(chen_grid.WIDTHS[middle(chen_grid.rvm_errors(Z, signs))])
+        return chen.build(method, {"rvc__kernel": chen.gaussian(theta)}, seed), theta
+    errors = chen_grid.svm_errors(Z, signs)
+    k, j = divmod(middle(errors.ravel()), errors.shape[1])
+    theta = float(chen_grid.WIDTHS[k])
+    given = {"svc__gamma": theta**-2.0, "svc__C": float(chen_grid.COSTS[j])}
+    return chen.build(method, given, seed), theta
+
+
+def boundary(model: Any, X: Any) -> float:
+    """Length of the boundary in the box of the rows, in sides of the box."""
+    sides = [np.linspace(low, high, GRID) for low, high in zip(X.min(0), X.max(0))]
+    points = np.stack(np.meshgrid(*sides), -1)
+    side = model.decision_function(points.reshape(-1, 2)).reshape(GRID, GRID) > 0
+    crossings = sum(np.count_nonzero(np.diff(side, axis=axis)) for axis in (0, 1))
+    return float(np.pi / 4 * crossings / (GRID - 1))
+
+
+def report(frame: Any, console: Any) -> None:
+    """Fig. 4 by set and method; then error, vectors and wrong signs at every width."""
+    from rich.table import Table
+
+    chosen, fixed = frame[frame["width"] == 0], frame[frame["width"] > 0]
+    table = Table(
+        title="Error in %, vectors, length of the boundary, median width; the draws' means"
+    )
+    table.add_column("set")
+    for method in CHOSEN:
+        table.add_column(method, justify="right")
+    for name, cell in chosen.groupby("set", sort=False):
+        by = cell.groupby("method").mean(numeric_only=True)
+        width = cell.groupby("method")["theta"].median()
+        texts = [
+            f"{100 * by.at[m, 'error']:.1f}"
+            + (f" (all starts {100 * by.at[m, 'mean_error']:.1f})" if m == "PCVM" else "")
+            + f", {by.at[m, 'vectors']:.1f}, {by.at[m, 'length']:.2f}, {width[m]:.2f}"
+            for m in CHOSEN
+            if m in by.index
+        ]
+        table.add_row(str(name), *texts)
+    console.print(table)
+    for name, cell in fixed.groupby("set", sort=False):
+        table = Table(title=f"{name}: error in %, vectors, of which of the wrong sign")
+        table.add_column("width")
+        for method in FIXED:
+            table.add_column(method, justify="right")
+        for width, part in cell.groupby("width", sort=False):
+            row = part.set_index("method")
+            texts = [
+                f"{100 * row.at[m, 'error']:.1f}, {row.at[m, 'vectors']:.0f}, "
+                f"{row.at[m, 'wrong_signed']:.0f}"
+                for m in FIXED
+                if m in row.index
+            ]
+            table.add_row(f"{width:g}", *texts)
+        console.print(table)
+        by = 100 * cell.groupby("method")["error"].agg(["min", "max", "std"])
+        told = [
+            f"{m} {by.at[m, 'min']:.1f} to {by.at[m, 'max']:.1f}" for m in FIXED if m in by.index
+        ]
+        console.print(f"Errors over the widths: {', '.join(told)}")
+
+
+def draw(frame: Any) -> Any:
+    """Error and vectors against the width."""
+    import matplotlib.pyplot as plt
+
+    fixed = frame[frame["width"] > 0]
+    figure, axes = plt.subplots(2, 2, figsize=(9, 6), layout="constrained", sharex=True)
+    for column, (name, cell) in zip(axes.T, fixed.groupby("set", sort=False)):
+        for method, part in cell.groupby("method", sort=False):
+            column[0].semilogx(part["width"], 100 * part["error"], "o-", ms=4, label=method)
+            column[1].loglog(part["width"], part["vectors"], "o-", ms=4)
+        column[0].set(title=str(name), ylabel="error in %")
+        column[1].set(xlabel="width", ylabel="vectors")
+    axes[0, 0].legend(fontsize="small")
+    return figure
+
+
+EXPERIMENT = Experiment(
+    name="chen-boundaries",
+    title="Chen, Tiňo & Yao (2009), Figs 1, 2 and 4: widths and boundaries",
+    tasks=tasks,
+    solve=solve,
+    measured=MEASURED,
+    report=report,
+    draw=draw,
+)

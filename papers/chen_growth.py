@@ -1,0 +1,110 @@
+"""Chen, Tiňo & Yao (2009), sections III-B, III-E and V: how vectors and times grow with the rows.
+
+The paper: the vectors of the SVM grow almost linearly with the training points, those of the PCVM
+do not, and its EM prunes rapidly.  Here rows of three sets that have many, other rows for the test;
+the PCVM and the support vector machine as printed, with the parameters of ``chen-tuning``.
+``early`` are the vectors after ten iterations of Algorithm 1, of at most 500.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayesvm.compare.tasks import Task
+from bayesvm.datasets import load_raetsch
+
+from . import chen
+from .experiment import Experiment
+
+SETS = ("banana", "ringnorm", "waveform")
+ROWS = (1600, 800, 400, 200, 100)
+METHODS = ("PCVC", "PCVM", "RVC", "SVM soft")
+TEST, DRAWS = 2000, 3
+
+
+def tasks(quick: bool, seed: int) -> list[Task]:
+    """Set by number of rows, draw and method; ``quick``: 100 and 200 rows of banana, once."""
+    from bayesvm import __version__
+
+    common = {"version": __version__, "seed": seed}
+    return [
+        common | {"set": name, "rows": rows, "draw": draw, "method": method}
+        for rows in (ROWS[-2:] if quick else ROWS)
+        for name in (SETS[:1] if quick else SETS)
+        for draw in range(1 if quick else DRAWS)
+        for method in METHODS
+    ]
+
+
+def solve(task: Task) -> dict[str, float]:
+    """One machine on one draw."""
+    whole = load_raetsch(task["set"], None)
+    rng = np.random.default_rng((task["seed"], SETS.index(task["set"]), task["draw"]))
+    rows = rng.permutation(np.repeat(np.arange(len(whole.target)), whole.counts))
+    train, test = rows[TEST : TEST + task["rows"]], rows[:TEST]
+    parameters = chen.tuned(task["method"], task["set"], 0)
+    model = chen.build(task["method"], parameters, task["seed"])
+    X, y = whole.data, whole.target
+    found = chen.assess(model, X[train], y[train], X[test], y[test])
+    if task["method"] != "PCVM":
+        return found | {"early": np.nan, "iterations": np.nan}
+    path = model[-1].path_
+    return found | {"early": float(path[:10][-1]), "iterations": float(len(path))}
+
+
+def slope(cell: Any, column: str) -> float:
+    """Exponent of the growth with the rows, by least squares of logarithms."""
+    means = cell.groupby("rows")[column].mean()
+    return float(np.polyfit(np.log(means.index), np.log(np.maximum(means, 1e-9)), 1)[0])
+
+
+def report(frame: Any, console: Any) -> None:
+    """Vectors by rows, and the exponents of vectors and seconds."""
+    from rich.table import Table
+
+    table = Table(title="Vectors (PCVM: after ten iterations); exponents of vectors and seconds")
+    counts = sorted(set(frame["rows"]))
+    for name in ("set", "method", *map(str, counts), "vectors", "seconds"):
+        table.add_column(name, justify="right")
+    for (name, method), cell in frame.groupby(["set", "method"], sort=False):
+        by = cell.groupby("rows")[["vectors", "early"]].mean()
+        told = [
+            f"{v:.0f}" + (f" ({e:.0f})" if method == "PCVM" else "")
+            for v, e in zip(by["vectors"], by["early"])
+        ]
+        powers = (f"{slope(cell, key):.2f}" for key in ("vectors", "seconds"))
+        table.add_row(str(name), str(method), *told, *powers)
+    console.print(table)
+    made = frame["iterations"].dropna()
+    console.print(
+        f"Algorithm 1: {made.median():.0f} iterations (median), {(made < 500).mean():.0%} of the "
+        "fits below the threshold of 1e-3 before the 500th"
+    )
+
+
+def draw(frame: Any) -> Any:
+    """Vectors against rows."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained", sharey=True)
+    for ax, (name, part) in zip(axes, frame.groupby("set", sort=False)):
+        for method, cell in part.groupby("method", sort=False):
+            means = cell.groupby("rows")["vectors"].mean()
+            ax.loglog(means.index, means, "o-", ms=4, label=method)
+        ax.set(title=name, xlabel="rows")
+    axes[0].set_ylabel("vectors")
+    axes[0].legend(fontsize="small")
+    return figure
+
+
+EXPERIMENT = Experiment(
+    name="chen-growth",
+    title="Chen, Tiňo & Yao (2009), sections III-E and V: growth with the rows",
+    tasks=tasks,
+    solve=solve,
+    measured=(*chen.MEASURED, "early", "iterations"),
+    report=report,
+    draw=draw,
+)
