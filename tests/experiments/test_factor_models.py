@@ -43,10 +43,11 @@ def test_tasks():
     genes = pd.DataFrame(find("henao-genes").tasks(False, 0))
     count = genes.groupby(["method", "set"]).size()
     for method in henao_genes.METHODS:
-        drawn = method in factor_models.SWEEPS
-        assert count[method].to_dict() == (
-            henao_genes.DRAWN_FOLDS if drawn else dict.fromkeys(henao_genes.SETS, 10)
-        )
+        assert count[method].to_dict() == {
+            name: henao_genes.folds_of(method, name) for name in henao_genes.SETS
+        }
+    assert henao_genes.folds_of("FM+L", "subramanian") == 10
+    assert henao_genes.folds_of("NDFM", "gravier") > henao_genes.folds_of("LDFM+N", "gravier")
     assert len(find("henao-genes").tasks(True, 0)) == 20
 
 
