@@ -487,11 +487,13 @@ def _hits(model, X, y):
 
 def test_parameters_are_medians(tmp_path):
     rows = [
-        f"heart,PCVM,{t},{c},{s}"
-        for t, c, s in ((1, 9, 6), (5, 1, 6), (3, 2, 0), (2, 2, 7), (9, 3, 1))
+        f"heart,{k},PCVM,{theta},{C},{start}"
+        for k, (theta, C, start) in enumerate(
+            ((1, 9, 6), (5, 1, 6), (3, 2, 0), (2, 2, 7), (9, 3, 6)), 1
+        )
     ]
     path = tmp_path / "tuning.csv"
-    path.write_text("set,method,theta,C,start\n" + "\n".join(rows) + "\n")
+    path.write_text("set,part,method,theta,C,start\n" + "\n".join(rows) + "\n")
     found = chen_tuning.parameters("PCVM", "heart", path)
     assert found == {"theta": 3.0, "start": "svm"}
     assert chen_tuning.parameters("SVM PCVM", "heart", path) == {"C": 2.0, "gamma": 1 / 9}
