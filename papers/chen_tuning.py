@@ -1,11 +1,11 @@
 """Chen, Tiňo & Yao (2009), section III-B: parameters as the paper chooses them.
 
-On each of the first five training parts of a set (three of sets with 400 rows, two beyond):
+On each of the first five training parts of a set (three of those with 200 and 400 rows):
 theta and C of the soft margin, theta of the hard margin and of the relevance vector machine by
 tenfold cross-validation on the grids of footnote 5; the PCVM by Algorithm 1 from eight starts, that
 of least *test* error, as printed, and then C of a support vector machine at its theta.  The paper
-takes the median over the five parts (:func:`parameters`).  Widths of the grid: all 50 up to 200
-rows, every third for 400, every sixth beyond.  Random starts have their theta between a quarter of
+takes the median over the five parts (:func:`parameters`).  Widths of the grid: all 50 below 200
+rows, every third up to 700, every sixth for image and splice.  Random starts have their theta between a quarter of
 and sqrt(2) times the root of the number of columns; the paper does not print its own.
 """
 
@@ -39,7 +39,7 @@ RECORDED = Path(__file__).parent / "results" / "chen-tuning.csv"
 def n_parts(name: str) -> int:
     """How many training parts of a set are used."""
     rows = chen_paper.TRAIN[chen_paper.SETS.index(name)]
-    return 5 if rows <= 200 else 3 if rows <= 400 else 2
+    return 3 if rows in (200, 400) else 5
 
 
 def tasks(quick: bool, seed: int, sets: tuple[str, ...] = chen_paper.SETS) -> list[Task]:
@@ -95,7 +95,7 @@ def best_of_grid(method: str, X: Any, y: Any) -> dict[str, float]:
     """Tenfold cross-validation."""
     from . import chen_grid
 
-    widths = chen_grid.WIDTHS[:: 1 if len(y) <= 200 else 3 if len(y) <= 400 else 6]
+    widths = chen_grid.WIDTHS[:: 1 if len(y) < 200 else 3 if len(y) <= 700 else 6]
     if method == "RVM":
         errors = chen_grid.rvm_errors(X, y, widths)[:, None]
         costs = np.array([np.nan])
