@@ -26,6 +26,7 @@ REGISTRY = {
     "chen-times": ("chen_times", "Chen et al. (2009), Tables VII-VIII: times on 13 sets"),
     "chen-tuning": ("chen_tuning", "Chen et al. (2009), section III-B: parameters as printed"),
     "chen-variants": ("chen_variants", "Chen et al. (2009), eqs 10, 21, 22: variants of the prior"),
+    "henao-dual": ("henao_dual", "Henao et al. (2014), eq. 13: support vectors, rounds of ECM"),
     "henao-figure1": ("henao_figure1", "Henao et al. (2014), Fig. 1: the augmented likelihood"),
     "henao-gamma": ("henao_gamma", "Henao et al. (2014), eq. 7: gamma and gamma0 drawn"),
     "henao-genes": ("henao_genes", "Henao et al. (2014), Table 3, on other gene sets"),
@@ -38,9 +39,17 @@ REGISTRY = {
     "luts-simulation": ("luts_simulation", "Luts & Ormerod (2014), Fig. 1: simulated data"),
     "luts-spam": ("luts_spam", "Luts & Ormerod (2014), Fig. 3: variables selected for spam"),
     "luts-toenail": ("luts_toenail", "Luts & Ormerod (2014), Fig. 2: visits of patients"),
+    "polson-averages": (
+        "polson_averages",
+        "Polson & Scott (2011), sections 3.3, 4.1: averages, steps",
+    ),
     "polson-likelihoods": (
         "polson_likelihoods",
         "Polson & Scott (2011), section 2: relatives",
+    ),
+    "polson-sampler": (
+        "polson_sampler",
+        "Polson & Scott (2011), section 4.2, Fig. 5: sweeps, ranges",
     ),
     "polson-spam": ("polson_spam", "Polson & Scott (2011), Figs 1, 3-5: path, ECME, draws"),
     "polson-starts": (
@@ -49,8 +58,10 @@ REGISTRY = {
     ),
     "wenzel-autotune": ("wenzel_autotune", "Wenzel et al. (2017), Fig. 2: length scales"),
     "wenzel-inducing": ("wenzel_inducing", "Wenzel et al. (2017), Fig. 3: inducing points"),
+    "wenzel-linear": ("wenzel_linear", "Wenzel et al. (2017), section 4.5: the linear scheme"),
     "wenzel-mixtures": ("wenzel_mixtures", "Wenzel et al. (2017), section 5.5: Gaussian mixtures"),
     "wenzel-moving": ("wenzel_moving", "Wenzel et al. (2017), section 4.2: points that move"),
+    "wenzel-passes": ("wenzel_passes", "Wenzel et al. (2017), Table 1: passes of S-BSVM"),
     "wenzel-runtime": ("wenzel_runtime", "Wenzel et al. (2017), Fig. 1: error against time"),
     "wenzel-sgpc": ("wenzel_sgpc", "Wenzel et al. (2017), section 5.3: settings of S-GPC"),
     "wenzel-susy": ("wenzel_susy", "Wenzel et al. (2017), section 5.2: SUSY, all rows or a sample"),

@@ -113,7 +113,12 @@ def weights(K: Any, h: Any, w: Any, b: float) -> Any:
     scaled = K * M
     S = scaled.T @ scaled
     S[np.diag_indices_from(S)] += 1.0
-    return M * cho_solve(cho_factor(S, overwrite_a=True, check_finite=False), scaled.T @ (h - b))
+    try:
+        L = cho_factor(S, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError:  # huge weights: one is below their rounding
+        A, target = np.vstack([scaled, np.eye(w.size)]), np.append(h - b, np.zeros(w.size))
+        return M * np.linalg.lstsq(A, target, rcond=None)[0]
+    return M * cho_solve(L, scaled.T @ (h - b))
 
 
 def bias(rest: Any, b: float) -> float:

@@ -13,6 +13,9 @@ what makes it an estimate at all,
 
 where the mean itself, :math:`|u| + 1/\gamma`, has the fixed point
 :math:`(a_0 - 1)/(b_0 + 2\sum\max(u_n, 0))`: nothing but its prior keeps it from zero.
+
+``fit_fitc`` is the same with pseudo-inputs: f under FITC, and every 20 updates the length scale and
+the pseudo-inputs by the marginal likelihood of eq. 10 given :math:`\lambda` and :math:`\gamma`.
 """
 
 from __future__ import annotations
@@ -22,11 +25,13 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from scipy.spatial.distance import cdist
 from scipy.special import ndtr
 
 from bayesvm.core.types import Array
+
+from .targets import Fitc, Machine, signs, standardised
 
 ROUNDS, EVERY = 10, 20  # 200 updates at most
 SETTLED = 1e-3  # change of log theta and log gamma in a round that ends it
@@ -47,6 +52,7 @@ class ECM:
     theta: float
     gamma: float
     rounds: int
+    updates: int  # of f and gamma, in all rounds
 
     def predict_proba(self, X: Array) -> Array:
         """By the probit link below eq. 11, with the root that it needs."""
@@ -64,15 +70,18 @@ def marginal(D: Array, t: Array, noise: Array, log_theta: float) -> float:
     return float(0.5 * t @ cho_solve(L, t) + np.log(np.diag(L[0])).sum())
 
 
-def fit_ecm(X: Array, y: Array, rounds: int = ROUNDS) -> ECM:
-    """Columns are standardised; labels are any two values."""
-    classes = np.unique(y)
-    s = np.where(y == classes[1], 1.0, -1.0)
-    centre, scale = X.mean(axis=0), X.std(axis=0)
-    scale = np.where(scale > 0, scale, 1.0)
-    Z = (X - centre) / scale
+def scale_of(u: Array) -> float:
+    """Gamma given the residuals."""
+    a0, b0 = PRIOR
+    return float((a0 - 1.0 + 0.5 * u.size) / (b0 + 2.0 * np.maximum(u, 0.0).sum()))
+
+
+def fit_ecm(X: Array, y: Array, rounds: int = ROUNDS, standardize: bool = True) -> ECM:
+    """Labels are any two values."""
+    classes, s = signs(y)
+    Z, centre, scale = standardised(X, standardize)
     D = cdist(Z, Z, "sqeuclidean")
-    n, (a0, b0) = len(s), PRIOR
+    n, updates = len(s), 0
     theta, gamma, u = float(np.sqrt(2.0 * Z.shape[1])), 1.0, np.ones(n)
     for done in range(1, rounds + 1):
         K, last = np.exp(-D / theta**2), np.log([theta, gamma])
@@ -81,7 +90,8 @@ def fit_ecm(X: Array, y: Array, rounds: int = ROUNDS) -> ECM:
             factor = cho_factor(K + np.diag(lam / gamma), lower=True, check_finite=False)
             alpha = cho_solve(factor, s * (1.0 + lam))
             old, u = u, 1.0 - s * (K @ alpha)
-            gamma = (a0 - 1.0 + 0.5 * n) / (b0 + 2.0 * np.maximum(u, 0.0).sum())
+            gamma = scale_of(u)
+            updates += 1
             if np.max(np.abs(u - old)) < 1e-4:
                 break
         lam = np.maximum(np.abs(u), LEAST)
@@ -94,4 +104,35 @@ def fit_ecm(X: Array, y: Array, rounds: int = ROUNDS) -> ECM:
             theta = float(np.exp(found.x))
         if np.max(np.abs(np.log([theta, gamma]) - last)) < SETTLED:
             break
-    return ECM(classes, centre, scale, Z, alpha, factor, theta, gamma, done)
+    return ECM(classes, centre, scale, Z, alpha, factor, theta, gamma, done, updates)
+
+
+def fit_fitc(X: Array, y: Array, points: Array, standardize: bool = True) -> Machine:
+    """Pseudo-inputs begin at ``points`` and move, in units of the columns as they are used."""
+    classes, s = signs(y)
+    Z, centre, scale = standardised(X, standardize)
+    process = Fitc(Z, points)
+    at, gamma, u = process.start(np.sqrt(2.0 * Z.shape[1])), 1.0, np.ones(len(s))
+    held: list[Any] = [(0.0, 0.0)] + [(None, None)] * (at.size - 1)  # no amplitude
+    for done in range(1, ROUNDS + 1):
+        last = np.array([at[1], np.log(gamma)])
+        for _ in range(EVERY):
+            lam = np.maximum(np.abs(u), LEAST)
+            seen = process.given(at, s * (1.0 + lam), lam / gamma)
+            old, u = u, 1.0 - s * seen.mean
+            gamma = scale_of(u)
+            if np.max(np.abs(u - old)) < 1e-4:
+                break
+        if done == ROUNDS:
+            break
+        t, noise = s * (1.0 + np.maximum(np.abs(u), LEAST)), np.maximum(np.abs(u), LEAST) / gamma
+
+        def climb(x: Array, t: Array = t, noise: Array = noise) -> tuple[float, Array]:
+            there = process.given(x, t, noise)
+            return -there.log_marginal, -there.slope()
+
+        how = {"maxiter": EVERY}
+        at = minimize(climb, at, jac=True, method="L-BFGS-B", bounds=held, options=how).x
+        if np.max(np.abs([at[1] - last[0], np.log(gamma) - last[1]])) < SETTLED:
+            break
+    return Machine(classes, centre, scale, seen, at, {"gamma": gamma, "rounds": done})

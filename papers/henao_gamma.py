@@ -7,6 +7,10 @@ it is printed, in plain NumPy, with :math:`\gamma \sim \mathrm{Ga}(a_0, b_0)` an
 :math:`\gamma_0 \sim \mathrm{Ga}(a_0, b_0)`, beside this package's chains, which draw gamma with the
 latent variables integrated out.  A kernel of variance 1 and a length scale of the root of twice the
 number of columns, both fixed.
+
+On sonar and pima the true gamma is not known.  So labels are also simulated: f is drawn from the
+process, and y = 1 with probability L(1 - f) / {L(1 - f) + L(1 + f)} at a known gamma and
+:math:`\gamma_0 = .1`; five sets for each of two gammas.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_solve, cholesky
 from scipy.spatial.distance import cdist
+from scipy.special import expit
 
 from bayesvm.compare.tasks import Task
 from bayesvm.core.distributions import inverse_gaussian
@@ -27,6 +32,7 @@ from .experiment import Experiment
 from .henao_table1 import load
 
 SETS = ("sonar", "pima")
+KNOWN, SIMULATED, COLUMNS = (0.5, 2.0), 5, 5  # gammas, sets of each
 RATES = ("0.001", "0.01", "0.1", "1", "drawn")  # gamma0
 METHODS = ("eq. 7", "integrated")
 PRIOR = 1.0, 1.0
@@ -35,13 +41,40 @@ MEASURED = ("gamma_mean", "gamma0_mean", "ess_gamma", "ess_f", "cpu")
 
 
 def tasks(quick: bool, seed: int) -> list[Task]:
+    """Set by gamma0 by method; simulated labels by eq. 7 alone."""
+    cells = [(name, METHODS) for name in SETS[: 1 if quick else None]]
+    if not quick:
+        cells += [(f"known {g}, {k}", METHODS[:1]) for g in KNOWN for k in range(SIMULATED)]
     return [
         {"set": name, "gamma0": rate, "method": method, "sweeps": 60 if quick else SWEEPS,
          "seed": seed}
-        for name in SETS[: 1 if quick else None]
+        for name, methods in cells
         for rate in RATES
-        for method in METHODS
+        for method in methods
     ]  # fmt: skip
+
+
+def simulate(gamma: float, number: int, gamma0: float = 0.1) -> tuple[Array, Array]:
+    """Rows, and labels of a known gamma."""
+    rng = np.random.default_rng([number, round(1000 * gamma)])
+    X = rng.standard_normal((ROWS, COLUMNS))
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    K = np.exp(-0.25 * cdist(X, X, "sqeuclidean") / COLUMNS)
+    f = cholesky(K + 1e-8 * np.eye(ROWS), lower=True) @ rng.standard_normal(ROWS)
+    c = np.sqrt(1.0 + 2.0 * gamma0 / gamma)
+    up, down = (-gamma * (c * np.abs(u) + u) for u in (1.0 - f, 1.0 + f))
+    return X, np.where(rng.random(ROWS) < expit(up - down), 1.0, -1.0)
+
+
+def rows(name: str, seed: int) -> tuple[Array, Array]:
+    """Standardised rows of a set, or simulated ones, and labels of -1 and 1."""
+    if name.startswith("known"):
+        gamma, number = name.removeprefix("known ").split(", ")
+        return simulate(float(gamma), int(number))
+    X, y = load(name)
+    some = np.random.default_rng(seed).permutation(len(y))[:ROWS]
+    X, y = X[some], np.where(y[some] > 0, 1.0, -1.0)
+    return (X - X.mean(axis=0)) / X.std(axis=0), y
 
 
 def draw_scales(
@@ -96,10 +129,7 @@ def integrated(
 def solve(task: Task) -> dict[str, float]:
     from bayesvm.kernels import RBF
 
-    X, y = load(task["set"])
-    some = np.random.default_rng(task["seed"]).permutation(len(y))[:ROWS]
-    X, y = X[some], np.where(y[some] > 0, 1.0, -1.0)
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    X, y = rows(task["set"], task["seed"])
     scale, sweeps = np.sqrt(2.0 * X.shape[1]), task["sweeps"]
     rate, start = task["gamma0"], time.process_time()
     if task["method"] == "eq. 7":
@@ -133,7 +163,8 @@ def draw(frame: Any) -> Any:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-    for (name, method), part in frame.groupby(["set", "method"]):
+    real = frame[frame["set"].isin(SETS)]
+    for (name, method), part in real.groupby(["set", "method"]):
         axes[0].plot(part["gamma0_mean"].rank(), part["ess_gamma"], "o-", label=f"{name}, {method}")
         axes[1].plot(part["gamma0_mean"].rank(), part["gamma_mean"], "o-")
     axes[0].set(yscale="log", ylabel=r"effective draws of $\log\gamma$")

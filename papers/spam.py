@@ -152,9 +152,9 @@ def joined(frame: Any) -> Joined:
     )
 
 
-def written(numbers: Any) -> str:
+def written(numbers: Any, digits: int = 5) -> str:
     """Numbers as the text of a cell."""
-    shape, each = np.shape(numbers), [float(f"{x:.5g}") for x in np.ravel(numbers)]
+    shape, each = np.shape(numbers), [float(f"{x:.{digits}g}") for x in np.ravel(numbers)]
     return json.dumps(np.reshape(each, shape).tolist())
 
 

@@ -20,12 +20,15 @@ from sklearn.svm import SVC
 
 from bayesvm.core.types import Array
 from bayesvm.inference import SVI
-from bayesvm.kernels import RBF, Scaled
+from bayesvm.kernels import RBF, Kernel, Scaled
 from bayesvm.processes.points import choose_points
 from bayesvm.processes.whitened import kernel_factor
 
+from .ep import fit_ep
+
 KERNEL = Scaled(1.0, RBF(5.0 / np.sqrt(2.0)))
 BATCH = 10
+COUNT = 0.2  # inducing points, of the rows
 
 
 def stochastic(
@@ -35,12 +38,13 @@ def stochastic(
     passes: int = 8,
     adaptive: bool = True,
     batch: int = BATCH,
+    kernel: Kernel = KERNEL,
 ) -> Any:
     """S-BSVM, Algorithm 1: minibatches, the adaptive rate, points by k-means or moving."""
     from bayesvm import BayesianSVC
 
     return BayesianSVC(
-        KERNEL,
+        kernel,
         points,
         inducing,
         inference=SVI(batch, passes, adaptive=adaptive),
@@ -57,6 +61,19 @@ def gpc() -> Any:
     """Gaussian process classification with the kernel as it is (Laplace's method)."""
     kernel = theirs.RBF(KERNEL.kernel.length_scale)
     return GaussianProcessClassifier(kernel, optimizer=None)
+
+
+class PropagatedGPC(ClassifierMixin, BaseEstimator):
+    """Gaussian process classification with the kernel as it is, by expectation propagation."""
+
+    def fit(self, X: Array, y: Array) -> PropagatedGPC:
+        theta = np.sqrt(2.0) * KERNEL.kernel.length_scale
+        self.machine_ = fit_ep(X, y, theta, tune=False, standardize=False)
+        self.classes_ = self.machine_.classes_
+        return self
+
+    def predict_proba(self, X: Array) -> Array:
+        return self.machine_.predict_proba(X)
 
 
 def svm() -> Any:
@@ -182,7 +199,9 @@ class StochasticGPC(ClassifierMixin, BaseEstimator):
         rate: float = 0.01,
         batch: int = BATCH,
         random_state: int = 0,
+        kernel: Kernel = KERNEL,
     ) -> None:
+        self.kernel = kernel
         self.points = points
         self.passes = passes
         self.rule = rule
@@ -194,8 +213,8 @@ class StochasticGPC(ClassifierMixin, BaseEstimator):
         self.classes_ = np.unique(y)
         rng = np.random.default_rng(self.random_state)
         t = np.where(y == self.classes_[1], 1.0, -1.0)
-        Z = choose_points(X, self.points, "kmeans", KERNEL, rng)
-        self.Z_, self.root_ = Z, kernel_factor(KERNEL, Z)[0]
+        Z = choose_points(X, self.points, "kmeans", self.kernel, rng)
+        self.Z_, self.root_ = Z, kernel_factor(self.kernel, Z)[0]
         C, extra = self._columns(X)
         n, m = C.shape
         place = np.concatenate([np.zeros(m), np.eye(m).ravel()])
@@ -209,7 +228,7 @@ class StochasticGPC(ClassifierMixin, BaseEstimator):
         return self
 
     def _columns(self, X: Array) -> tuple[Array, Array]:
-        C = solve_triangular(self.root_, KERNEL(self.Z_, X), lower=True).T
+        C = solve_triangular(self.root_, self.kernel(self.Z_, X), lower=True).T
         return C, np.maximum(1.0 - np.sum(C**2, axis=1), 0.0)
 
     def predict_proba(self, X: Array) -> Array:

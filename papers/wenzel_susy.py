@@ -2,7 +2,9 @@
 
 All rows are fetched where there is a network and a folder to keep them in (``BAYESVM_DATA``); the
 last 500,000 are then the test set.  Otherwise the sample of 10,000 rows in the folder is used, by
-five folds.  S-BSVM is the paper's: its kernel, 64 points, minibatches of 100.
+five folds.  S-BSVM is the paper's: its kernel, 64 points, minibatches of 100.  For its time on as
+many rows as the paper has, it is also fitted to five million that are drawn from the rows of the
+first fold with noise of a tenth of a standard deviation, and scored on the real rows of that fold.
 """
 
 from __future__ import annotations
@@ -26,8 +28,12 @@ from .experiment import Experiment
 from .wenzel_methods import stochastic
 
 METHODS = ("S-BSVM", "BayesianSVC", "BayesianSVC, 64 points", "LogisticRegression", "boosting")
+DRAWN = ("S-BSVM, one pass", "S-BSVM, two passes", "BayesianSVC, 64 points")
+PASSES = {"S-BSVM, one pass": 1, "S-BSVM, two passes": 2}  # else eight
 MEASURED = ("auc", "brier", "log_loss", "seconds")
 FOLDS, TEST = 5, 500_000
+ROWS, NOISE = 5_000_000, 0.1  # drawn from the sample
+NAMES = {"all": "all", "sample": "10,000", "drawn": "5,000,000, drawn"}
 PAPER = {"auc": 0.84, "brier": 0.22, "seconds": 600.0}  # 64 inducing points, all rows
 
 
@@ -42,10 +48,11 @@ def tasks(quick: bool, seed: int) -> list[Task]:
         if not quick:
             print(f"All rows of SUSY cannot be had ({error}); the sample of 10,000 is used.")
         data, folds = "sample", 2 if quick else FOLDS
+    drawn = [] if quick or data == "all" else [("drawn", m, 1) for m in DRAWN]
     return [
-        {"data": data, "method": method, "fold": fold, "seed": seed}
-        for method in METHODS
-        for fold in range(folds)
+        {"data": kind, "method": method, "fold": fold, "seed": seed}
+        for kind, method, many in drawn + [(data, m, folds) for m in METHODS]
+        for fold in range(many)
     ]
 
 
@@ -58,6 +65,12 @@ def split(task: Task) -> tuple[Any, Any, Any, Any]:
     held = load_susy()
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=task["seed"])
     train, test = list(folds.split(held.data, held.target))[task["fold"]]
+    if task["data"] == "drawn":
+        rng, X = np.random.default_rng(task["seed"]), held.data[train]
+        chosen = rng.integers(0, len(train), ROWS)
+        train, X = train[chosen], X[chosen].astype(np.float32)
+        X += NOISE * held.data.std(axis=0) * rng.standard_normal(X.shape, dtype=np.float32)
+        return X, held.target[train], held.data[test], held.target[test]
     return held.data[train], held.target[train], held.data[test], held.target[test]
 
 
@@ -66,8 +79,8 @@ def fit(method: str, X: Any, y: Any, seed: int) -> Any:
         return make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
     if method == "boosting":
         return HistGradientBoostingClassifier(random_state=seed).fit(X, y)
-    if method == "S-BSVM":
-        machine = stochastic(64, "optimise", seed, batch=100)
+    if method.startswith("S-BSVM"):
+        machine = stochastic(64, "optimise", seed, PASSES.get(method, 8), batch=100)
         return make_pipeline(StandardScaler(), machine).fit(X, y)
     from bayesvm import BayesianSVC
 
@@ -93,16 +106,15 @@ def solve(task: Task) -> dict[str, float]:
 def report(frame: Any, console: Any) -> None:
     from rich.table import Table
 
-    rows = "all rows" if (frame["data"] == "all").all() else f"10,000 rows, {FOLDS} folds"
-    table = Table(title=f"SUSY, {rows}: means")
-    for column in ("method", *MEASURED):
-        table.add_column(column, justify="left" if column == "method" else "right")
-    means = frame.groupby("method")[list(MEASURED)].mean()
-    for method in METHODS:
-        if method in means.index:
-            table.add_row(method, *(f"{means.at[method, k]:.4f}" for k in MEASURED))
+    table = Table(title="SUSY: means over folds")
+    for column in ("rows", "method", *MEASURED):
+        table.add_column(column, justify="left" if column in ("rows", "method") else "right")
+    for (kind, method), row in (
+        frame.groupby(["data", "method"], sort=False)[list(MEASURED)].mean().iterrows()
+    ):
+        table.add_row(NAMES[kind], method, *(f"{row[k]:.4f}" for k in MEASURED))
     printed = (f"{PAPER[k]:g}" if k in PAPER else "" for k in MEASURED)
-    table.add_row("the paper, all rows, 64 points", *printed)
+    table.add_row("all", "the paper, 64 points", *printed)
     console.print(table)
 
 
@@ -112,7 +124,7 @@ def draw(frame: Any) -> Any:
 
     figure = Figure(figsize=(6, 4), layout="constrained")
     ax = figure.subplots()
-    means = frame.groupby("method")[list(MEASURED)].mean()
+    means = frame[frame["data"] != "drawn"].groupby("method")[list(MEASURED)].mean()
     for method in means.index:
         ax.plot(means.at[method, "seconds"], means.at[method, "log_loss"], "o", label=method)
     ax.set(xscale="log", xlabel="seconds to fit", ylabel="log loss of rows not fitted")

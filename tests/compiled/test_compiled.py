@@ -94,7 +94,7 @@ def test_pulls_are_those_of_numpy(held, narrow):
     for rank in (0, 3, 4, 17):
         root = RNG.standard_normal((K, rank)) * (0.01 if narrow else 1.0) / np.sqrt(K)
         at = Coef(RNG.standard_normal(K) / np.sqrt(K), RootCovariance(root))
-        assert fast._fast.pull(plain.blocks[0], at) is not None
+        assert fast._fast(at, False, False).pull(plain.blocks[0]) is not None
         a, b = fast.pull(at), plain.pull(at)
         # products in float32 where columns are; NumPy's series is 3e-9 off
         rtol = 2e-5 if held else 1e-8
@@ -108,7 +108,7 @@ def test_passes_are_those_of_numpy(likelihood, held, numba):
     fast, q = replace(plain, fast=True), coef(plain.model.width)
     rtol = 2e-6 if held else 1e-13  # products in float32, or float64
     for at in (q, Coef(q.mean, Point(q.mean.size, 0.1))):
-        assert fast._fast.stats(plain.blocks[0], at) is not None
+        assert fast._fast(at, True, False).stats(plain.blocks[0]) is not None
         a, b = fast.stats(at), plain.stats(at)
         close((a.S.M, a.g, a.bound), (b.S.M, b.g, b.bound), rtol)
     a, b = fast.slopes(q), plain.slopes(q)
@@ -129,13 +129,13 @@ def test_workers_change_nothing(numba):
 
 def test_rows_and_likelihoods_that_loops_do_not_know_are_left_to_numpy(numba):
     q, one = coef(P + 1), problem(fast=True)
-    block = one.blocks[0]
-    assert one._fast.stats(block._replace(X=np.asfortranarray(block.X)), q) is None
+    block, fast = one.blocks[0], one._fast(q, True, False)
+    assert fast.stats(block._replace(X=np.asfortranarray(block.X))) is None
     far = block.X.copy()
     far[3, 2] = 1e30
-    assert one._fast.stats(block._replace(X=far), q) is None
-    assert problem(Probit(), fast=True)._fast.stats(block, q) is None
-    assert replace(one, form="diagonal")._fast is None
+    assert fast.stats(block._replace(X=far)) is None
+    assert problem(Probit(), fast=True)._fast(q, True, False) is None
+    assert replace(one, form="diagonal")._fast(q, True, False) is None
     for other in (replace(one, blocks=replace(one.blocks, X=np.asfortranarray(X))), one):
         close((other.stats(q).S.M,), (problem().stats(q).S.M,), 1e-13)
 

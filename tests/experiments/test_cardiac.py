@@ -48,12 +48,28 @@ def test_a_run_is_reported_and_drawn(tmp_path):
         assert method in said
     assert "VB − SVM with means" in said
     figure = luts_cardiac.draw(frame)
-    assert len(figure.axes[0].get_xticks()) == 4
+    assert len(figure.axes[0].get_xticks()) == len(luts_cardiac.METHODS)
     again = luts_cardiac.solve(tasks[2])
     assert again["error"] == frame["error"][2]
+
+
+def test_complete_rows_are_those_without_missing_cells(stand_in, monkeypatch):
+    """A method that learns from complete rows does not see the others."""
+    X, y = stand_in
+    tasks = {t["method"]: t for t in luts_cardiac.tasks(True, 0, splits=1, chain=(20, 40))}
+    before = {m: luts_cardiac.solve(tasks[m])["error"] for m in luts_cardiac.METHODS}
+    other = X.copy()
+    other[np.isnan(X).any(axis=1), :3] = 5.0
+    monkeypatch.setattr(luts_cardiac, "data", lambda: (other, y))
+    after = {m: luts_cardiac.solve(tasks[m])["error"] for m in luts_cardiac.METHODS}
+    assert all(before[m] == after[m] for m in luts_cardiac.COMPLETE)
+    assert before["VB"] != after["VB"]
+    long = luts_cardiac.solve(tasks["SVM"] | {"method": luts_cardiac.HOLD_OUTS})
+    assert 0.0 < long["error"] < 0.5
 
 
 def test_whole_runs_are_as_long_as_the_paper_says():
     tasks = luts_cardiac.tasks(False, 0)
     assert len({t["split"] for t in tasks}) == 100
-    assert len(tasks) == 400 + luts_cardiac.LONG_SPLITS
+    more = luts_cardiac.LONG_SPLITS + luts_cardiac.HOLD_OUT_SPLITS
+    assert len(tasks) == 100 * len(luts_cardiac.METHODS) + more

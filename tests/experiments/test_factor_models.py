@@ -33,6 +33,10 @@ def test_every_method_is_built_and_judged(method):
 
 def test_tasks():
     every = pd.DataFrame(find("henao-usps").tasks(False, 5))
+    few = every[every.rows == 150]
+    assert (few[few.factors == 10].groupby("method").seed.nunique() == 10).all()
+    assert sorted(few[few.sweeps == 600].method.unique()) == ["LDFM", "LDFM+N", "NDFM"]
+    every = every[every.rows != 150]
     count = every[(every.factors == 10) & ~every.ard].groupby("method").size()
     assert all(count[m] == (2 if m in factor_models.SWEEPS else 1) for m in factor_models.METHODS)
     assert set(every.factors) == {10, 20, 30}

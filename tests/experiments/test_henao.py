@@ -14,7 +14,7 @@ from sklearn.utils import Bunch
 from tests.problems import Z, z_score
 
 from bayesvm.likelihoods import SkewedLaplace
-from papers import find, henao_gamma, henao_stability, henao_table1, henao_wide, tenfold
+from papers import find, henao_dual, henao_gamma, henao_stability, henao_table1, henao_wide, tenfold
 from papers.henao_ecm import fit_ecm
 
 
@@ -34,12 +34,20 @@ def genes(name):
 def toy(monkeypatch):
     monkeypatch.setattr(henao_table1, "load", moons)
     monkeypatch.setattr(henao_gamma, "load", moons)
+    monkeypatch.setattr(henao_dual, "load", moons)
     monkeypatch.setattr(henao_wide, "load_gene_expression", genes)
     monkeypatch.setattr(henao_stability, "load_gene_expression", genes)
     monkeypatch.setattr(henao_stability, "FACTORS", 4)
 
 
-KEYS = ("henao-table1", "henao-wide", "henao-stability", "henao-gamma", "henao-figure1")
+KEYS = (
+    "henao-dual",
+    "henao-table1",
+    "henao-wide",
+    "henao-stability",
+    "henao-gamma",
+    "henao-figure1",
+)
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -1,6 +1,7 @@
-"""Experiments of Polson & Scott beyond the chains: starts, relatives of the likelihood."""
+"""Experiments of Polson & Scott beyond the chains: starts, relatives, averages, sweeps."""
 
 import io
+import json
 
 import numpy as np
 import pytest
@@ -8,9 +9,14 @@ from rich.console import Console
 from scipy.integrate import quad
 from tests.problems import Z
 
+from bayesvm import BayesianLinearSVC
 from bayesvm.compare.tasks import complete, results
+from bayesvm.inference import EM
 from bayesvm.machines.diagnostics import ess
+from bayesvm.priors import Lasso
+from papers import polson_averages as averages
 from papers import polson_likelihoods as relatives
+from papers import polson_sampler as sampler
 from papers import polson_starts as starts
 from papers import spam
 
@@ -39,6 +45,17 @@ def test_starts_end_near_the_linear_programme(monkeypatch, tmp_path):
     assert "EM, printed, start 1" in text
     assert "ν = 1.353, scales as printed" in text
     assert [len(ax.lines) for ax in starts.draw(frame).axes] == [4, 4, 4]
+    learned = frame[frame["nu"] == starts.LEARNED]
+    assert len(learned) == 4
+    assert "ECME, ν learned, scales as meant" in text
+    scheme = EM(learn="mode")
+    model = BayesianLinearSVC(Lasso(), scheme, "hinge", intercept_scale=1e6, probability="probit")
+    model.fit(X, y)
+    slopes, over = model.coef_[0] * X.std(axis=0), model.machines_[0].state.priors[-1].rate
+    loss = np.maximum(1.0 - y * model.decision_function(X), 0.0).sum()
+    least = 2.0 * loss + over * (1.0 + np.abs(slopes).sum()) - 6 * np.log(over)
+    reached = learned.loc[learned["scales"] == "meant", "objective"]
+    assert reached.between(least - 1e-4, least + 0.05).all()  # the library's ECME, nearly
 
 
 @pytest.mark.parametrize("f", [-2.0, 0.3, 1.4])
@@ -82,3 +99,56 @@ def test_likelihoods(tmp_path):
     assert frame["error"].between(0.02, 0.5).all()
     assert "noise, augmented over noise, componentwise, effective a second: ratio" in text
     assert len(relatives.draw(frame).axes) == 2
+
+
+def test_averages(tmp_path):
+    tasks = averages.tasks(True, 0, sets=1, chain=(15, 40))
+    frame, text = run(averages.EXPERIMENT, tasks, tmp_path)
+    estimates = frame[frame["method"].isin(averages.ESTIMATES)]
+    assert estimates["error"].between(0.05, 0.45).all()
+    assert estimates["distance"].between(0.0, 1.0).all()  # directions less than 60 degrees apart
+    for words in (
+        "dense, 1 sets",
+        "Rao-Blackwell, 1 sets",
+        "Steps: ECME",
+        "with scale move, 1 sets",
+    ):
+        assert words in text
+    assert len(averages.draw(frame).axes) == 4
+
+
+def test_both_steps_for_the_scale_lead_to_the_minimum_of_the_library():
+    data = averages.simulated("dense", np.random.default_rng(3))
+    C = data.y[:, None] * np.column_stack([np.ones(200), data.X])
+    beta = np.random.default_rng(4).standard_normal(11)
+    paths = [averages.objectives(C, beta, through) for through in (False, True)]
+    for path in paths:
+        assert np.diff(path).max() < 1e-8  # no step raises the objective
+    model = averages.machine(Lasso(), EM(learn="mode"), 0).set_params(intercept_scale=1e6)
+    model.fit(data.X, data.y)
+    over, slopes = model.machines_[0].state.priors[-1].rate, model.coef_[0]
+    u = 1.0 - data.y * (data.X @ slopes + model.intercept_[0])
+    size = np.abs(slopes).sum()
+    least = 2.0 * np.maximum(u, 0.0).sum() + over * (1.0 + size) - 10 * np.log(over)
+    for path in paths:
+        assert path[-1] == pytest.approx(least, abs=1e-3)
+
+
+def test_sampler(monkeypatch, tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.abs(rng.standard_normal((120, 3))) * (rng.random((120, 3)) < 0.6)
+    y = np.where(X[:, 2] - X[:, 0] + rng.logistic(size=120) > 0, 1, -1)
+    monkeypatch.setattr(spam, "data", lambda: (X, y))
+    monkeypatch.setattr(spam, "NAMES", ["george", "cs", "free"])
+    tasks = [t for t in sampler.tasks(True, 0) if t["data"] == "spam"]
+    tasks = [t for t in tasks if t["part"] != sampler.SPEED or t["prior"] == sampler.PRIORS[0]]
+    frame, text = run(sampler.EXPERIMENT, tasks, tmp_path)
+    assert "george, chain 1: first" in text
+    held = int((X[y < 0, 0] > 0).sum())
+    assert f"george: in {held} of {(y < 0).sum()} messages that are no spam" in text
+    for row in frame[frame["part"] == sampler.RANGE].itertuples():
+        for (low, high), (least, most) in json.loads(row.numbers):
+            assert least <= low <= high <= most
+    times = frame.loc[frame["part"] == sampler.SPEED, "numbers"].map(json.loads)
+    assert (times > 0).all()
+    assert len(sampler.draw(frame).axes) == 2

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
+from tests.papers import laplace_zero
 from tests.problems import needs_data
 
 from bayesvm import BayesianLinearSVC
@@ -82,6 +83,35 @@ def test_chains_that_are_tasks_are_those_of_one_fit(stand_in):
     np.testing.assert_allclose(found.mean, within.mean(axis=0).filled(0.0), **rounded)
     np.testing.assert_allclose(found.spread, within.std(axis=0).filled(0.0), **rounded)
     np.testing.assert_allclose(found.positive, (within > 0).mean(axis=0).filled(0.5), **rounded)
+
+
+def test_printed_algorithm_is_that_of_the_transcript(stand_in):
+    X, y = stand_in
+    D = (X - X.mean(axis=0)) / X.std(axis=0)
+    end, count = luts_spam.algorithm3(D, y.astype(float), 0.5, 30)
+    ones, flat = np.ones((150, 1)), np.eye(1) / luts_spam.FLAT
+    sweeps = laplace_zero.algorithm3(ones, D, y, flat, 0.01, 0.01, 0.01, start=0.5, sweeps=30)
+    assert count == 30
+    np.testing.assert_allclose(end.gates, sweeps[-1].mu_gamma, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(end.mean, sweeps[-1].mu[1:], rtol=1e-8, atol=1e-10)
+    assert end.bound == pytest.approx(sweeps[-1].elbo, abs=1e-8)
+    assert luts_spam.algorithm3(D, y.astype(float), 1.0, 20_000)[1] < 20_000  # it stops
+
+
+def test_printed_sampler_has_the_posterior_of_the_library(stand_in):
+    X, y = stand_in
+    D, rng = (X - X.mean(axis=0)) / X.std(axis=0), np.random.default_rng(0)
+    v = luts_spam.appendix_b(D, y.astype(float), 1.0, 300, 4000, rng)
+    model = BayesianLinearSVC(
+        luts_spam.PRIOR,
+        Gibbs(1500, 200, chains=2, moves=0),
+        "hinge",
+        intercept_scale=1e4,
+        random_state=0,
+    ).fit(X, y)
+    theta = model.machines_[0].draws.theta[..., 1:].reshape(-1, 10)
+    np.testing.assert_allclose((v != 0).mean(axis=0), (theta != 0).mean(axis=0), atol=0.03)
+    np.testing.assert_allclose(v.mean(axis=0), theta.mean(axis=0), atol=0.1)
 
 
 def test_luts(tmp_path):

@@ -42,9 +42,24 @@ def test_without_all_rows_the_sample_is_used(monkeypatch, capsys):
 
     monkeypatch.setattr(susy, "fetch_susy", no_network)
     tasks = find("wenzel-susy").tasks(False, 0)
-    assert {t["data"] for t in tasks} == {"sample"}
+    assert {t["data"] for t in tasks} == {"sample", "drawn"}
     assert "no network" in capsys.readouterr().out
     assert len(susy.tasks(True, 0)) == 2 * len(susy.METHODS)
+
+
+def test_rows_are_drawn_from_those_of_a_fold(monkeypatch):
+    """Near the rows they come from, with their labels; tested on real ones."""
+    X = np.random.default_rng(0).standard_normal((100, 3))
+    bunch = type("Bunch", (), {"data": X, "target": np.where(X[:, 0] > 0, 1, -1)})
+    monkeypatch.setattr(susy, "load_susy", lambda: bunch)
+    monkeypatch.setattr(susy, "ROWS", 1000)
+    new, y, test, y_test = susy.split({"data": "drawn", "fold": 0, "seed": 0})
+    assert new.shape == (1000, 3)
+    far = np.min(np.abs(new[:, None] - X[None]).max(axis=2), axis=1)
+    assert 0.0 < far.max() < 0.6
+    assert np.mean((new[:, 0] > 0) == (y > 0)) > 0.9
+    assert len(test) == len(y_test) == 20
+    assert all((row == X).all(axis=1).any() for row in test)
 
 
 def test_all_rows_are_split_at_the_end(monkeypatch):

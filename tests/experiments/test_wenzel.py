@@ -8,13 +8,21 @@ import pandas as pd
 import pytest
 from rich.console import Console
 from scipy.linalg import solve_triangular
+from scipy.optimize import approx_fprime
 from sklearn.datasets import make_moons
 
 from bayesvm import BayesianSVC
 from bayesvm.inference import VB
 from bayesvm.processes.points import choose_points
 from bayesvm.processes.whitened import kernel_factor
-from papers import wenzel_methods, wenzel_moving, wenzel_table1
+from papers import (
+    wenzel_linear,
+    wenzel_methods,
+    wenzel_moving,
+    wenzel_passes,
+    wenzel_svi,
+    wenzel_table1,
+)
 from papers.wenzel_methods import KERNEL, AllRows, StochasticGPC
 
 
@@ -45,7 +53,7 @@ def test_table1(monkeypatch):
     monkeypatch.setattr(wenzel_table1, "load", moons)
     monkeypatch.setattr(wenzel_table1, "SIZES", {"heart": 80, "german": 80})
     every, quick = wenzel_table1.tasks(False, 3), wenzel_table1.tasks(True, 0)
-    assert len({tuple(t.values()) for t in every}) == len(every) == 2 * 7 * 10
+    assert len({tuple(t.values()) for t in every}) == len(every) == 2 * 8 * 10
     few = [t for t in quick if t["set"] == "heart" and t["method"] != "SVC"]
     frame = pd.DataFrame([task | wenzel_table1.solve(task) for task in few])
     assert set(wenzel_table1.EXPERIMENT.measured) <= set(frame.columns)
@@ -69,7 +77,62 @@ def test_moving(monkeypatch):
     plt.close("all")
 
 
+@pytest.mark.parametrize("module", [wenzel_linear, wenzel_passes])
+def test_smaller_experiments(module, monkeypatch):
+    monkeypatch.setattr(wenzel_table1, "load", moons)
+    quick, full = module.tasks(True, 0), module.tasks(False, 0)
+    assert {tuple(t) for t in full} == {tuple(t) for t in quick}
+    frame = pd.DataFrame([task | module.solve(task) for task in quick])
+    assert set(module.EXPERIMENT.measured) <= set(frame.columns)
+    assert len(said(module.EXPERIMENT, frame)) > 100
+    assert module.draw(frame).axes
+    plt.close("all")
+
+
+def test_inducing_points_lose_nothing_of_a_linear_kernel_that_they_span():
+    """The bound of section 4.5 is above that of few points, and equal where they span."""
+    X, y = moons()
+    A = np.column_stack([np.ones(len(X)), X])
+    exact = wenzel_linear.ascend(A, np.zeros(len(A)), y.astype(float))[2]
+    bounds = []
+    for m in (2, 8):
+        C, _ = wenzel_linear.columns(A, A[:m])
+        rest = np.maximum(np.sum(A**2, axis=1) - np.sum(C**2, axis=1), 0.0)
+        bounds.append(wenzel_linear.ascend(C, rest, y.astype(float))[2])
+    assert bounds[0] < exact - 1.0
+    assert bounds[1] == pytest.approx(exact, abs=1e-2)
+
+
 # ----- the methods
+
+
+def test_appendix_a3_is_the_slope_of_equation_8():
+    """Both kernel parameters, q and alpha held; alpha of line 7 is stationary."""
+    rng = np.random.default_rng(0)
+    X, Z, y = rng.standard_normal((20, 3)), rng.standard_normal((5, 3)), rng.choice([-1.0, 1.0], 20)
+    W = rng.standard_normal((5, 5))
+    mu, zeta, at = rng.standard_normal(5), W @ W.T / 5 + 0.1 * np.eye(5), np.array([0.4, 0.2])
+    k = wenzel_svi.kernels(X, Z, *at)
+    alpha = wenzel_svi.scales(k, y, mu, zeta)
+
+    def bound(z, a=alpha):
+        return wenzel_svi.bound(wenzel_svi.kernels(X, Z, *z), y, a, mu, zeta)
+
+    numbers = approx_fprime(at, bound, 1e-6)
+    np.testing.assert_allclose(wenzel_svi.slope(k, y, alpha, mu, zeta), numbers, rtol=1e-4)
+    for a in (0.9 * alpha, 1.1 * alpha):
+        assert bound(at, a) < bound(at)
+
+
+def test_equation_12_climbs_towards_the_length_scale_of_the_bound():
+    X, y = moons(n=200)
+    Z, t = X[:20], y.astype(float)
+    ends = [
+        wenzel_svi.tune(X, t, Z, start, 150, 1.0, np.random.default_rng(0)).theta
+        for start in (0.5, 12.0)
+    ]
+    assert 0.5 < ends[0] < ends[1] < 12.0
+    assert ends[1] < 3.0 * ends[0]
 
 
 def test_batch_is_vb_with_every_row_a_point():

@@ -6,7 +6,13 @@ from scipy.optimize import check_grad, minimize
 from scipy.special import expit, log_expit
 
 from bayesvm import BayesianLinearSVC
-from bayesvm.machines.calibration import PRIOR_PRECISION, Calibrated, fit_link, posterior_mode
+from bayesvm.machines.calibration import (
+    PRIOR_PRECISION,
+    Calibrated,
+    fit_link,
+    link_rows,
+    posterior_mode,
+)
 from bayesvm.machines.skewed import CURVE_SD, Skewed, bent, fit_skewed, loss_of, stretched
 
 PRECISION = np.append(PRIOR_PRECISION, CURVE_SD**-2)
@@ -56,7 +62,8 @@ def test_without_variance_it_is_beta_calibration():
 @pytest.mark.parametrize("n", [60, 300, 8000])
 def test_the_fit_ends_where_another_optimiser_does(n):
     data = rows(n)
-    x, value, held = posterior_mode(*data)
+    held = link_rows(*data)[0]
+    x, value = posterior_mode(held)
     centre = np.append(held.prior_mean(), [0.0, 0.0])
     start, link = np.append(x, [0.0, 0.0]), fit_skewed(*data)
     a, scale = link.a * held.scale.sd, held.scale

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.cluster import KMeans
+from sklearn.cluster import KMeans, kmeans_plusplus
 
 from bayesvm import BayesianSVC
 from bayesvm.engines import Gpu
@@ -58,9 +58,13 @@ def test_evidence_and_its_gradient(library, one_each, exact, likelihood):
 @libraries
 def test_k_means_are_those_of_scikit_learn(library):
     rows = RNG.standard_normal((500, 6)) + 5.0
+    there = engine(library).place(rows)
     want = KMeans(30, n_init=1, max_iter=5, random_state=7).fit(rows).cluster_centers_
-    have = np.asarray(means_there(engine(library).place(rows), 30, 7))
-    np.testing.assert_allclose(have, want, rtol=1e-10)
+    np.testing.assert_allclose(np.asarray(means_there(there, 30, 7)), want, rtol=1e-10)
+    some = slice(None, None, 3)
+    start = kmeans_plusplus(rows[some], 30, random_state=7)[0]
+    want = KMeans(30, init=start, n_init=1, max_iter=5).fit(rows).cluster_centers_
+    np.testing.assert_allclose(np.asarray(means_there(there, 30, 7, some)), want, rtol=1e-10)
 
 
 @libraries

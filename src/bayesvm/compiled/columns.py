@@ -9,7 +9,19 @@ from .passes import SMALL, exponential, multiplied
 
 Array = Any
 READ = 2**16  # entries that are read again from cache
-__all__ = ["READ", "SMALL", "column_sums", "whitened"]
+__all__ = ["READ", "SMALL", "column_sums", "column_totals", "whitened"]
+
+
+@compiled()
+def column_totals(X: Array, step: int, total: Array, own: Array) -> None:
+    """Add the sums of columns to ``total``, of ``step`` rows at a time by way of ``own``."""
+    for first in range(0, X.shape[0], step):
+        own[:] = 0.0
+        for i in range(first, min(first + step, X.shape[0])):
+            for j in range(X.shape[1]):
+                own[j] += X[i, j]
+        for j in range(X.shape[1]):
+            total[j] += own[j]
 
 
 @compiled()

@@ -284,6 +284,14 @@ def standardised(X: Array, center: Array, factor: Array, first: int, C: Array) -
 
 
 @compiled()
+def mirrored(S: Array) -> None:
+    """Fill in the upper triangle."""
+    for j in range(S.shape[0]):
+        for i in range(j):
+            S[i, j] = S[j, i]
+
+
+@compiled()
 def pass_held(X: Array, y: Array, c: Array, extra: Array, step: int, *how: Any) -> None:
     """Sums over rows whose columns are X; see :func:`visit`."""
     for i in range(0, X.shape[0], step):

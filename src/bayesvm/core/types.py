@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import add, iadd
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -128,10 +129,16 @@ class Stats:
     used: Any = 0.0  # sum of w v, with v the variance of f at a row: the trace of S Sigma
 
     def __add__(self, other: Stats) -> Stats:
-        H, J = (None if a is None else a + b for a, b in ((self.H, other.H), (self.J, other.J)))
-        left, weight = self.left + other.left, self.weight + other.weight
-        sums = self.S + other.S, self.g + other.g, self.bound + other.bound
-        return Stats(*sums, H, left, weight, J, self.used + other.used)
+        return self._joined(other, add)
+
+    def __iadd__(self, other: Stats) -> Stats:
+        return self._joined(other, iadd)
+
+    def _joined(self, other: Stats, how: Callable[[Any, Any], Any]) -> Stats:
+        sums: dict[str, Any] = vars(self) | {
+            name: how(x, vars(other)[name]) for name, x in vars(self).items() if x is not None
+        }
+        return Stats(**sums)
 
 
 class Term(NamedTuple):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import reduce
-from operator import add
+from itertools import islice
+from operator import iadd
 from typing import Any, ClassVar
 
 from ..blocks.memory import SHARE, available
@@ -47,7 +48,9 @@ class Serial:
 
     def sum(self, fn: Callable[[Block], Any], blocks: Iterable[Block]) -> Any:
         """Sum of the results."""
-        return reduce(add, self.collect(fn, blocks))
+        first, *second = islice(parts := iter(self.collect(fn, blocks)), 2)
+        # the sum of two is new: more are added in place
+        return reduce(iadd, parts, first + second[0]) if second else first
 
     def over(self, fn: Callable[[slice], Any], n: int, size: int) -> list[Any]:
         """Results for slices of n rows on the host, ``size`` each, in their order."""

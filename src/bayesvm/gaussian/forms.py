@@ -11,6 +11,7 @@ Diagonal   the diagonal only                             very many columns; q(th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import iadd
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,9 @@ class Dense:
 
     def __add__(self, other: Dense) -> Dense:
         return Dense(self.M + other.M)
+
+    def __iadd__(self, other: Dense) -> Dense:
+        return Dense(iadd(self.M, other.M))
 
     def __mul__(self, k: float) -> Dense:
         return Dense(k * self.M)

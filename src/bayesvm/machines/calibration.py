@@ -228,31 +228,36 @@ def fit_link(
     rows on either side of the mean with the probabilities that it gives.  Sums over rows are by
     the ``engine``.
     """
-    x, _, rows = posterior_mode(y, m, v, c, earlier, engine)
-    return rows.scale.link(x, np.linalg.inv(_sums(x, rows, rows.prior_mean()).fisher))
+    rows, few = link_rows(y, m, v, c, earlier, engine)
+    x, _ = posterior_mode(rows, posterior_mode(few)[0] if few is not rows else None)
+    return rows.scale.link(x, np.linalg.inv(link_sums(x, rows, rows.prior_mean()).fisher))
 
 
-def posterior_mode(
+def link_rows(
     y: Array,
     m: Array,
     v: Array,
     c: Array,
     earlier: tuple[Link, float] | None = None,
     engine: Engine = ALONE,
-) -> tuple[Array, float, LinkRows]:
-    """Parameters of the link, the loss that they reach, and the rows to which it was fitted."""
-    scale, t, start = Scale.of(m, c), targets(y, c), None
-    n = y.shape[0]
-    if n > FIRST_ROWS:  # most steps on a part of the rows, the last few on all
-        some = slice(None, None, -(-n // FIRST_ROWS))
-        start = _minimise(LinkRows.of(t[some], m[some], v[some], c[some], scale))[0]
+) -> tuple[LinkRows, LinkRows]:
+    """The rows to which a link is fitted, and a few of them for the first steps of a search.
+
+    Where there are not many, these are the same.
+    """
+    scale, t, n = Scale.of(m, c), targets(y, c), y.shape[0]
+    if earlier is None and n <= FIRST_ROWS:
+        rows = LinkRows.of(t, m, v, c, scale, engine)
+        return rows, rows
+    some = slice(None, None, -(-n // FIRST_ROWS))
+    few = LinkRows.of(t[some], m[some], v[some], c[some], scale)
     if earlier is not None:
         link, weight = earlier
         old = scale.mean + scale.sd * np.linspace(-2.0, 2.0, 9), np.full(9, v.mean())
         t, c = np.concatenate([t, link.proba(*old)]), np.concatenate([c, np.full(9, weight / 9)])
         m, v = np.concatenate([m, old[0]]), np.concatenate([v, old[1]])
     rows = LinkRows.of(t, m, v, c, scale, engine)
-    return *_minimise(rows, start), rows
+    return rows, few if n > FIRST_ROWS else rows
 
 
 def score_link(y: Array, m: Array, v: Array, c: Array) -> tuple[Calibrated, float]:
@@ -268,7 +273,7 @@ def score_link(y: Array, m: Array, v: Array, c: Array) -> tuple[Calibrated, floa
     separable data diverges.
     """
     scale = Scale.of(m, c)
-    x, value = _minimise(LinkRows.of(targets(y, c), m, v, c, scale))
+    x, value = posterior_mode(LinkRows.of(targets(y, c), m, v, c, scale))
     return scale.link(x), value
 
 
@@ -351,7 +356,7 @@ class Sums(NamedTuple):
     fisher: Array  # the expected Hessian
 
 
-def _sums(x: Array, rows: LinkRows, prior: Array) -> Sums:
+def link_sums(x: Array, rows: LinkRows, prior: Array) -> Sums:
     """The log loss minus the log prior, at x, and its derivatives."""
     loss, slope, bend, fisher = rows.sums(partial(_summed, x))
     gap, P = x - prior, np.diag(PRIOR_PRECISION)
@@ -359,20 +364,20 @@ def _sums(x: Array, rows: LinkRows, prior: Array) -> Sums:
     return Sums(loss, slope + P @ gap, fisher + bend + P, fisher + P)
 
 
-def _minimise(rows: LinkRows, start: Array | None = None) -> tuple[Array, float]:
+def posterior_mode(rows: LinkRows, start: Array | None = None) -> tuple[Array, float]:
     """Parameters (log a, b, log kappa) of least loss, and the loss."""
     prior = rows.prior_mean()
     x = prior if start is None else start
-    now = _sums(x, rows, prior)
+    now = link_sums(x, rows, prior)
     for _ in range(MAX_ITER):
         bend = now.hessian if np.linalg.eigvalsh(now.hessian)[0] > 0 else now.fisher
         step = np.linalg.solve(bend, now.slope)
         step *= min(1.0, 2.0 / np.max(np.abs(step), initial=1e-300))
-        new = _sums(x - step, rows, prior)
+        new = link_sums(x - step, rows, prior)
         # gains below the rounding of the loss cannot be seen in it: trust the step there
         while float(step @ now.slope) > 1e-12 * (1.0 + abs(now.loss)) and not new.loss <= now.loss:
             step *= 0.5
-            new = _sums(x - step, rows, prior)
+            new = link_sums(x - step, rows, prior)
         x, now = x - step, new
         if np.max(np.abs(step)) < 1e-10:
             break

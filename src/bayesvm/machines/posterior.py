@@ -18,7 +18,7 @@ from ..inference.loop import State
 from ..likelihoods.tight import Tight
 from ..model.latent import LatentRows, latent_rows, predict_rows
 from ..model.model import Model, Problem
-from ..model.passes import NEGLIGIBLE, expected, moments
+from ..model.passes import NEGLIGIBLE, contributions, expected, moments
 from .leave_one_out import leave_one_out, leave_one_out_draws
 
 CALIBRATION_DRAWS = 1000
@@ -108,7 +108,8 @@ class GaussianPosterior:
     ) -> tuple[Array, Array]:
         y, c = problem.blocks.y, problem.blocks.c
         m, v = problem.moments(self.near(problem)) if at is None else at
-        local, rest = problem.model.likelihood.expected(y, m, v), problem.outside()
+        local = contributions(problem.model.likelihood, y, m, v, problem.engine)
+        rest = problem.outside()
         centre, left = leave_one_out(m, v - rest, local, c)  # a row informs coefficients only
         if self.response is not None and not isinstance(problem.model.likelihood, Tight):
             reach = problem.moments(Coef(self.coef.mean, self.response))[1] - rest

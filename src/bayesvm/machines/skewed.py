@@ -23,6 +23,8 @@ from .calibration import (
     Link,
     LinkRows,
     beyond,
+    link_rows,
+    link_sums,
     posterior_mode,
     scored,
     to_probit,
@@ -43,7 +45,8 @@ FAR = 0.6
 COUNTED = 0.85
 HEAVIER = 3.0  # prior standard deviation of such shares, for heavier tails; chosen likewise
 ENOUGH = 1e-7  # nats that the next step to the least loss would gain: 0.0004 standard deviations
-LEFT = 0.1  # share of the gain of a step that the next one may gain
+LEFT = 0.3  # share of the gain of a step that the next one may gain
+STEP = 0.1  # of differences, in standard deviations of the numbers by the expected Hessian
 FLAT = np.array([-6.0, 0.0, 0.0])  # prior standard deviations of its parameters from their means
 
 
@@ -216,41 +219,54 @@ def fit_skewed(
     :math:`\tau \sim N(0, 0.3^2)`, and the search starts where that ends.  If a constant has a loss
     that is lower by three nats, f tells nothing of the labels: the slope is then almost zero.
     """
-    x, value, rows = posterior_mode(y, m, v, c, earlier, engine)
+    rows, few = link_rows(y, m, v, c, earlier, engine)
     prior, precision = rows.prior_mean(), np.append(PRIOR_PRECISION, CURVE_SD**-2)
-    centre, start = np.append(prior, [0.0, 0.0]), np.append(x, [0.0, 0.0])
+    x, value = posterior_mode(few)
     flat = prior + FLAT / np.sqrt(PRIOR_PRECISION)
     up, down = float(log_expit(flat[1])), float(log_expit(-flat[1]))
     constant = -float(rows.c @ (rows.t * up + (1.0 - rows.t) * down))
+    if few is not rows:
+        value = link_sums(x, rows, prior).loss
+        if constant < value - USELESS:  # or so it seems from few rows
+            x, value = posterior_mode(rows, x)
+    centre, start = np.append(prior, [0.0, 0.0]), np.append(x, [0.0, 0.0])
     if constant < value - USELESS:
         plain, known = rows.scale.link(flat), _spread(start, rows, centre, precision)
         return Skewed(plain.a, plain.b, plain.c, plain.centre, spread=known)
-    found = _least(start, rows, centre, precision)
+    found = _least(start, few, centre, precision)
+    if few is not rows:
+        found = _least(found, rows, centre, precision, _unexpected(found, few, rows, precision))
     plain, known = rows.scale.link(found[:3]), _spread(found, rows, centre, precision)
     skew, tail = map(float, found[3:])
     return Skewed(plain.a, plain.b, plain.c, plain.centre, None, skew, tail, known)
 
 
-def _least(x: Array, rows: LinkRows, centre: Array, precision: Array) -> Array:
+def _least(
+    x: Array, rows: LinkRows, centre: Array, precision: Array, more: Array | float = 0.0
+) -> Array:
     """Where the loss is least.
 
-    By steps with the expected Hessian from x, as long as they leave little of what they gain; if
-    the model is far from the rows that Hessian is too, and it only scales the numbers.
+    By steps with the expected Hessian from x, and ``more`` if it is known what that lacks, as long
+    as they leave little of what they gain; if the model is far from the rows that Hessian is too,
+    and it only scales the numbers.
     """
     reach, value, last = 6.0 / np.sqrt(precision), np.inf, np.inf
-    new, start, unit = x, x, np.ones_like(x)
-    while np.all(np.abs(new - centre) < reach):
+    new, now, unit = x, x, np.ones_like(x)
+    while True:
         loss, slope, fisher = loss_of(new, rows, centre, precision)
         if not loss <= value:
             break
-        start, value, unit = new, loss, 1.0 / np.sqrt(np.diag(fisher))
-        step = np.linalg.solve(fisher, slope)
+        now, value, unit = new, loss, 1.0 / np.sqrt(np.diag(fisher))
+        # numbers at an end of their range stay there if the loss falls beyond it
+        free = (np.abs(now - centre) < reach) | (slope * (now - centre) > 0.0)
+        step = np.zeros_like(x)
+        step[free] = np.linalg.solve((fisher + more)[np.ix_(free, free)], slope[free])
         gain = 0.5 * float(step @ slope)
-        if gain < ENOUGH:
-            return new
-        if not gain < LEFT * last:
+        if 0.0 <= gain < ENOUGH:
+            return now
+        if not 0.0 < gain < LEFT * last:
             break
-        new, last = new - step, gain
+        new, last = np.clip(now - step, centre - reach, centre + reach), gain
 
     def scaled(u: Array) -> tuple[float, Array]:
         loss, slope, _ = loss_of(centre + u * unit, rows, centre, precision)
@@ -258,13 +274,28 @@ def _least(x: Array, rows: LinkRows, centre: Array, precision: Array) -> Array:
 
     found = minimize(
         scaled,
-        (start - centre) / unit,
+        (now - centre) / unit,
         method="L-BFGS-B",
         jac=True,
         bounds=list(zip(-reach / unit, reach / unit, strict=True)),
         options={"ftol": 1e-13, "gtol": 1e-4},
     )
     return np.asarray(centre + found.x * unit)
+
+
+def _unexpected(x: Array, few: LinkRows, rows: LinkRows, precision: Array) -> Array:
+    """What the expected Hessian of the log loss of rows lacks at x.
+
+    By differences of the gradient at a few rows.
+    """
+    none = np.zeros_like(x)
+    fisher = loss_of(x, few, x, none)[2]
+    steps = STEP / np.sqrt(np.diag(fisher) + precision)
+    ends = [[loss_of(x + s * move, few, x, none)[1] for s in (-1, 1)] for move in np.diag(steps)]
+    H = np.stack(
+        [(above - below) / (2.0 * h) for (below, above), h in zip(ends, steps, strict=True)]
+    )
+    return (0.5 * (H + H.T) - fisher) * float(arrays.total(rows.c) / arrays.total(few.c))
 
 
 def _spread(x: Array, rows: LinkRows, centre: Array, precision: Array) -> Spread:

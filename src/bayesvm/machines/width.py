@@ -40,13 +40,14 @@ from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 
 from ..core.precision import scaled_cholesky
-from ..core.types import Array, Coef, Columns
+from ..core.types import Array, Coef, Columns, Engine
 from ..gaussian.covariances import FullCovariance, RootCovariance
 from ..inference.draws import Pair
 from ..likelihoods import Likelihood
 from ..likelihoods.tight import Tight
 from ..model.model import Problem
-from ..model.passes import Slopes
+from ..model.passes import Slopes, contributions
+from .calibration import ALONE as ONE_THREAD
 from .leave_one_out import Held
 from .posterior import DrawsPosterior, GaussianPosterior, Posterior
 
@@ -194,7 +195,8 @@ def find_width(
             pass
     m, v = some.moments(gaussian(post)) if isinstance(post, GaussianPosterior) else _at(some, post)
     y, centre, spread, c = held
-    return Width(factor(model.likelihood, y, c, m, v, (centre, spread), some.outside()))
+    rest, left_out = some.outside(), (centre, spread)
+    return Width(factor(model.likelihood, y, c, m, v, left_out, rest, engine=some.engine))
 
 
 def is_separated(right: Array, c: Array, times: float = 1.0) -> bool:
@@ -233,6 +235,7 @@ def factor(
     left_out: tuple[Array, Array],
     rest: Array | float = 0.0,
     chosen: bool = False,
+    engine: Engine = ONE_THREAD,
 ) -> float:
     r"""What variances of f are multiplied by: :math:`\sum v_i^2\tilde g_i^2 / \sum v_i^2 h_i`.
 
@@ -242,7 +245,8 @@ def factor(
     generalised cross-validation; that was decided by coverage on simulated sets.
     """
     smooth, own = tight(likelihood), v - rest
-    h, g = smooth.expected(y, m, v).h, smooth.expected(y, *left_out).g
+    h = contributions(smooth, y, m, v, engine).h
+    g = contributions(smooth, y, *left_out, engine).g
     reach = c * own**2
     by = min(max(1.0, float(reach @ g**2) / max(float(reach @ h), 1e-300)), MOST)
     free = max(1.0 - float(c @ (h * own)) / float(c.sum()), MOST_FITTED)

@@ -29,47 +29,40 @@ class Sums(NamedTuple):
 
 @dataclass(frozen=True)
 class FastPass:
-    """Passes for models of dense columns and a likelihood that averages hinges.
+    """A pass for a model of dense columns and a likelihood that averages hinges.
 
-    ``None`` is returned where a block, or the distribution of theta, is of another kind.
+    What does not depend on rows is arranged once, not for every block: threads that do so take
+    turns.
     """
 
-    model: Any
-    single: bool = False  # products of matrices in float32
+    mean: Array
+    F: Array  # the covariance of theta is F F'
+    few: Array  # or, of small rank, few' few
+    triangular: bool
+    least: float  # variance of f at every row
+    average: tuple[Any, ...]  # the likelihood
+    scaled: tuple[Standardised, int] | None  # a design, and how many columns of ones are before it
+    kept: Any  # precision of columns
+    precisions: bool  # whether S is summed,
+    slopes: bool  # and J
 
-    def stats(self, block: Block, coef: Coef, squares: bool = False) -> Stats | None:
-        found = self.sums(block, coef, True, squares)
-        if found is None:
-            return None
-        J = Dense(found.J) if squares else None
-        return Stats(Dense(found.S), found.g, found.bound, J=J)
+    @staticmethod
+    def of(
+        model: Any, coef: Coef, held: Any, single: bool, precisions: bool, slopes: bool
+    ) -> FastPass | None:
+        """The pass at a distribution of theta; ``None`` where that or the model is of another kind.
 
-    def slopes(self, block: Block, coef: Coef, bent: bool) -> Slopes | None:
-        found = self.sums(block, coef, bent, True)
-        if found is None:
-            return None
-        return Slopes(Dense(found.S) if bent else 0.0, Dense(found.J), found.g)
-
-    def pull(self, block: Block, coef: Coef) -> Pull | None:
-        found = self.sums(block, coef, False, False)
-        return None if found is None else Pull(found.g, found.bound, found.used, found.most)
-
-    def sums(self, block: Block, coef: Coef, precisions: bool, slopes: bool) -> Sums | None:
-        """Sums of precisions, of squared slopes, of both or of neither."""
-        fast, likelihood = loops("passes"), self.model.likelihood
+        ``held`` is the precision of columns that are in memory, ``None`` if they are made of rows.
+        ``single`` means that products of matrices are in float32.
+        """
+        fast, likelihood = loops("passes"), model.likelihood
         average = likelihood.hinge_average() if isinstance(likelihood, Tight) else None
         root, least = _root(coef.cov)
-        rows = plain(block.X if block.rows is None else block.rows.C)
-        if fast is None or average is None or root is None or rows is None:
+        scaled = _scaled(model) if held is None else None
+        if fast is None or average is None or root is None or (held is None and scaled is None):
             return None
-        scaled = None if block.rows is not None else _scaled(self.model)
-        if block.rows is None and scaled is None:
-            return None
-        K = self.model.width
-        kept = np.dtype(self.model.dtype) if block.rows is None else rows.dtype
-        # products of matrices may be in float32
-        kind = np.dtype(np.float32) if self.single and (precisions or slopes) else kept
-        step = min(max(fast.PIECE_BYTES // (K * kind.itemsize), fast.FEWEST), fast.MOST, len(rows))
+        K, kept = model.width, np.dtype(model.dtype if held is None else held)
+        kind = np.dtype(np.float32) if single and (precisions or slopes) else kept
         few = np.zeros((0, K))
         if root.shape[1] <= fast.FEW < K:  # by dot products, four at a time
             few = np.zeros((-(-root.shape[1] // 4) * 4, K))
@@ -77,32 +70,62 @@ class FastPass:
             root = root[:, :0]
         triangular = root.shape[1] == K > fast.SMALL and isinstance(coef.cov, FullCovariance)
         F = np.ascontiguousarray(root, dtype=kind)
-        extra = np.empty(0) if block.rows is None else block.rows.extra
+        given = (coef.mean, F, few, triangular, least, tuple(average), scaled, kept)
+        return FastPass(*given, precisions, slopes)
+
+    def stats(self, block: Block) -> Stats | None:
+        found = self.sums(block)
+        if found is None:
+            return None
+        J = Dense(found.J) if self.slopes else None
+        return Stats(Dense(found.S), found.g, found.bound, J=J)
+
+    def slopes_of(self, block: Block) -> Slopes | None:
+        found = self.sums(block)
+        if found is None:
+            return None
+        return Slopes(Dense(found.S) if self.precisions else 0.0, Dense(found.J), found.g)
+
+    def pull(self, block: Block) -> Pull | None:
+        found = self.sums(block)
+        return None if found is None else Pull(found.g, found.bound, found.used, found.most)
+
+    def sums(self, block: Block) -> Sums | None:
+        """Sums over a block; ``None`` if it is not plain, or has entries of unusual size."""
+        fast, F = loops("passes"), self.F
+        rows = plain(block.X if block.rows is None else block.rows.C)
+        if rows is None:
+            return None
+        K, kind = F.shape[0], F.dtype
+        step = min(max(fast.PIECE_BYTES // (K * kind.itemsize), fast.FEWEST), fast.MOST, len(rows))
+        least, extra = self.least, np.empty(0) if block.rows is None else block.rows.extra
         if isinstance(extra, float):
             least, extra = least + extra, np.empty(0)
         empty = np.empty((step, K), kind)
-        rounded = empty if kept != kind and not triangular and F.shape[1] else empty[:0]
+        rounded = empty if self.kept != kind and not self.triangular and F.shape[1] else empty[:0]
         own = F.shape[1] == K and rounded is not empty
         T = empty if own else np.empty((step, F.shape[1]), kind)
-        S, J = (np.zeros((K, K) if wanted else (0, 0)) for wanted in (precisions, slopes))
+        S, J = (np.zeros((K, K) if on else (0, 0)) for on in (self.precisions, self.slopes))
         g, ends, c = np.zeros(K), np.zeros(3), np.ascontiguousarray(block.c, dtype=np.float64)
         sizes = np.array([K, step, F.shape[1]], dtype=np.int32)
+        part = np.empty((K, K) if self.precisions or self.slopes else (0, 0), kind)
         how = (
-            *(block.y, c, extra, step, coef.mean, F, few, triangular, float(least)),
-            *(tuple(average), LEAST_REST, np.empty((5, step)), rounded, T, empty),
-            *(np.empty((K, K), kind), S, J, g, ends, sizes, np.array([1.0, 0.0], dtype=kind)),
+            *(block.y, c, extra, step, self.mean, F, self.few, self.triangular, float(least)),
+            *(self.average, LEAST_REST, np.empty((5, step)), rounded, T, empty),
+            *(part, S, J, g, ends, sizes, np.array([1.0, 0.0], dtype=kind)),
         )
-        if scaled is None:
+        if self.scaled is None:
             fast.pass_held(rows, *how)
         else:
-            design, first = scaled
+            design, first = self.scaled
             size = fast.pass_scaled(
-                rows, design.center, design.factor, first, np.empty((step, K), kept), *how
+                rows, design.center, design.factor, first, np.empty((step, K), self.kept), *how
             )
             if not size <= design.far**2:
                 return None
         for M in (S, J):
-            M += np.tril(M, -1).T
+            if M.size:
+                fast.mirrored(M)
         return Sums(S, J, g, *ends.tolist())
 
 

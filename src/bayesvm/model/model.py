@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ..blocks import Blocks, DaskBlocks, balanced_rows, block_rows
+from ..blocks.arrays import PARTS
 from ..core import arrays
 from ..core.arrays import joined
 from ..core.distributions import LOG_2PI
@@ -406,10 +407,17 @@ class Problem:
 
     # ----- passes over all rows
 
-    @property
-    def _fast(self) -> FastPass | None:
-        able = self.fast and self.form == "dense" and not self.latents
-        return FastPass(self.model, self.single) if able else None
+    def _fast(self, coef: Coef, precisions: bool, slopes: bool) -> FastPass | None:
+        """The pass by compiled loops, where there is one; which matrices it sums."""
+        if not self.fast or self.form != "dense" or self.latents:
+            return None
+        held = self.blocks.X.dtype if self.blocks.ready else None
+        return FastPass.of(self.model, coef, held, self.single, precisions, slopes)
+
+    def _long(self) -> Blocks:
+        """Blocks for compiled loops: of columns in memory they need not be small."""
+        size = max(self.blocks.size, -(-self.n // PARTS))
+        return replace(self.blocks, size=size) if self.blocks.ready else self.blocks
 
     def stats(self, coef: Coef, curved: bool = False, squares: bool = False) -> Stats:
         """Sums over all rows under a Gaussian of theta; with ``curved`` also H.
@@ -417,15 +425,15 @@ class Problem:
         With ``squares`` also those of squared slopes.
         """
         read, lik, form, single = self.read, self.model.likelihood, self.form, self.single
-        fast = None if curved else self._fast
+        fast = None if curved else self._fast(coef, True, squares)
 
         def visit(b: Block) -> Stats:
-            found = None if fast is None else fast.stats(b, coef, squares)
+            found = None if fast is None else fast.stats(b)
             if found is not None:
                 return found
             return pass_block(read(b), b.y, b.c, coef, lik, form, curved, single, squares)
 
-        sums: Stats = self.engine.sum(visit, self.blocks)
+        sums: Stats = self.engine.sum(visit, self.blocks if fast is None else self._long())
         if self.folded:
             sums = replace(sums, S=finished(sums.S), H=finished(sums.H), J=finished(sums.J))
         if curved and sums.left:  # more than a little if almost no row is near the margin
@@ -447,12 +455,12 @@ class Problem:
             # no matrix is summed: blocks need not be larger than the cache
             rows = block_rows(self.model.width, sums=0, n=self.n)
             blocks = replace(blocks, size=min(blocks.size, rows))
-        fast = self._fast if v is None else None
+        fast = self._fast(coef, False, False) if v is None else None
 
         def visit(b: Block) -> Pull:
             first = b.number * blocks.size
             own = None if v is None else v[first : first + b.y.shape[0]]
-            found = None if fast is None else fast.pull(b, coef)
+            found = None if fast is None else fast.pull(b)
             return pull_block(read(b), b.y, b.c, coef, lik, own) if found is None else found
 
         sums: Pull = self.engine.sum(visit, blocks)
@@ -466,11 +474,11 @@ class Problem:
         ``at`` are moments of f at every row, if they are known.
         """
         read, lik, form, single = self.read, self.model.likelihood, self.form, self.single
-        size, fast = self.blocks.size, self._fast if at is None else None
+        size, fast = self.blocks.size, self._fast(coef, bent, True) if at is None else None
 
         def visit(b: Block) -> Slopes:
             given, first = None, b.number * size
-            found = None if fast is None else fast.slopes(b, coef, bent)
+            found = None if fast is None else fast.slopes_of(b)
             if found is not None:
                 return found
             if at is not None:
@@ -478,7 +486,7 @@ class Problem:
                 given = m, v
             return slope_block(read(b), b.y, b.c, coef, lik, form, single, bent, given)
 
-        sums: Slopes = self.engine.sum(visit, self.blocks)
+        sums: Slopes = self.engine.sum(visit, self.blocks if fast is None else self._long())
         return replace(sums, A=finished(sums.A), J=finished(sums.J)) if self.folded else sums
 
     def slopes_by_group(self, coef: Coef) -> Array:

@@ -18,12 +18,13 @@ import numpy as np
 
 from ..core import arrays
 from ..core.arrays import double, like, pick
-from ..core.types import Array, Coef, Columns, Hidden, Local, Rows, Stats
+from ..core.types import Array, Coef, Columns, Engine, Hidden, Local, Rows, Stats
 from ..gaussian.columns import Folded, plain
 from ..gaussian.forms import corners, sandwich, summed_covariances
 from ..likelihoods import Likelihood
 
 NEGLIGIBLE = 0.05  # curvature, as a share of w, below which a row is left out of H (2.5 % of it)
+PIECE = 2**14  # rows at a time where these are numbers only
 LEAST_REST = 0.02  # share of a row's variance that others leave, at least, for its slope left out
 
 
@@ -163,6 +164,17 @@ def expected(
     """Mean and variance of f at each row, and the likelihood contributions, weighted by ``c``."""
     m, v = moments(rows, coef)
     return m, v, likelihood.expected(y, m, v).times(c)
+
+
+def contributions(likelihood: Likelihood, y: Array, m: Array, v: Array, engine: Engine) -> Local:
+    """Likelihood contributions of rows at given moments of f, by the threads of an engine."""
+
+    def visit(at: slice) -> Local:
+        return likelihood.expected(y[at], m[at], v[at])
+
+    n = int(y.shape[0])
+    parts = engine.over(visit, n, n if arrays.is_foreign(m) else PIECE)
+    return parts[0] if len(parts) == 1 else Local(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def rounded(C: Columns) -> Columns:

@@ -134,6 +134,16 @@ class Whitened(Design):
             return out
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
+    @cached_property
+    def _fast_parts(self) -> tuple[Array, ...]:
+        """Length scales, a shift of points, points, half their squares, and L^-1, for loops."""
+        kernel = self.kernel.kernel if isinstance(self.kernel, Scaled) else self.kernel
+        scale = np.broadcast_to(scale_of(kernel), self.Z.shape[1]).copy()
+        points = divided(self.Z, kernel)
+        shift = np.median(points, axis=0)
+        points = points - shift
+        return scale, shift, points.T.copy(), 0.5 * arrays.squares(points), self.inverse.T.copy()
+
     def fast_columns(self, X: Any, out: Array) -> Array | None:
         fast, kernel, inputs = loops("columns"), self.kernel, self.inputs
         weight = kernel.weight if isinstance(kernel, Scaled) else 1.0
@@ -143,11 +153,9 @@ class Whitened(Design):
         if fast is None or rows is None or not same:
             return None
         (n, p), m = rows.shape, self.width
-        scale, points = np.broadcast_to(scale_of(kernel), p).copy(), divided(self.Z, kernel)
-        shift = np.median(points, axis=0)
-        points = points - shift
         step, left = min(STEP, n), np.empty(n)
-        how = (points.T.copy(), 0.5 * arrays.squares(points), float(weight), self.inverse.T.copy())
+        scale, shift, points, own, F = self._fast_parts
+        how = points, own, float(weight), F
         held = (np.empty((step, p)), np.empty((step, m)), np.empty((step, m)), np.empty(step))
         sizes = (np.array([p, step, m], np.int32), np.array([m, step, m], np.int32))
         size = fast.whitened(
