@@ -177,8 +177,8 @@ def test_printed_numbers():
 def test_tasks():
     full, quick = chen_table1.tasks(False, 0), chen_table1.tasks(True, 0)
     assert len(quick) == 13 * 3 * 17
-    # two methods on 20 divisions only, five on ten
-    assert len(full) == 10 * (11 * 100 + 2 * 20) + 2 * 13 * 20 + 5 * 13 * 10
+    # two methods on 20 divisions only, five on five
+    assert len(full) == 10 * (11 * 100 + 2 * 20) + 2 * 13 * 20 + 5 * 13 * 5
     assert [t for t in quick if t["method"] in chen.SPARSE] == chen_table3.tasks(True, 0)
     assert [chen.parts_of(full[k]) for k in (4, 5)] == [5, 5]  # soft and hard margins
     assert chen.parts_of(quick[4]) == 1
@@ -487,18 +487,18 @@ def _hits(model, X, y):
 
 def test_parameters_are_medians(tmp_path):
     rows = [
-        f"heart,{k},PCVM,{theta},{C},{start}"
+        f"thyroid,{k},PCVM,{theta},{C},{start}"
         for k, (theta, C, start) in enumerate(
             ((1, 9, 6), (5, 1, 6), (3, 2, 0), (2, 2, 7), (9, 3, 6)), 1
         )
     ]
     path = tmp_path / "tuning.csv"
     path.write_text("set,part,method,theta,C,start\n" + "\n".join(rows) + "\n")
-    found = chen_tuning.parameters("PCVM", "heart", path)
+    found = chen_tuning.parameters("PCVM", "thyroid", path)
     assert found == {"theta": 3.0, "start": "svm"}
-    assert chen_tuning.parameters("SVM PCVM", "heart", path) == {"C": 2.0, "gamma": 1 / 9}
-    with pytest.raises(ValueError, match="0 of 5 parts of heart for RVM"):
-        chen_tuning.parameters("RVM", "heart", path)
+    assert chen_tuning.parameters("SVM PCVM", "thyroid", path) == {"C": 2.0, "gamma": 1 / 9}
+    with pytest.raises(ValueError, match="0 of 5 parts of thyroid for RVM"):
+        chen_tuning.parameters("RVM", "thyroid", path)
     assert chen_tuning.middle(np.array([3, 1, 2, 1, 1])) == 3
 
 
