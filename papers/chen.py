@@ -64,7 +64,6 @@ SPARSE = (
 # on the first 20 divisions only: paired differences of the means over sets to the other machines
 # have standard errors of .07 to .14 points there, and the first takes 16 s a fit
 TWENTY = ("PCVC power", "RVC logistic")
-FIVE = PRINTED  # on the first five
 MEASURED = ("error", "auc", "rmse", "log_loss", "vectors", "seconds")
 COSTS = np.geomspace(0.3, 300.0, 7)
 WIDTHS = np.geomspace(0.3, 20.0, 9)  # theta of eq. 13, for columns of unit sd
@@ -127,8 +126,6 @@ def tasks_of(
 
 def most_splits(name: str, method: str) -> int:
     """How many divisions of a set a method is run on; of image and splice there are 20."""
-    if method in FIVE:
-        return 5
     return 20 if name in ("image", "splice") or method in TWENTY else 100
 
 
