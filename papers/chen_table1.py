@@ -17,7 +17,6 @@ from bayesvm.compare.tasks import Task
 from . import chen, chen_paper
 from .experiment import Experiment
 
-
 FIVE = 5  # divisions of the machines as printed
 
 
