@@ -28,7 +28,7 @@ CHOSEN = ("PCVM", "RVM", "SVM soft", "PCVC", "RVC")  # width chosen
 FIXED = ("PCVM", "PCVC", "RVC em", "RVC", "SVC")  # width given
 WIDTHS = (1.0, 0.8, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15, 0.1)
 STARTS = (0.25, 0.5, 1.0, 2.0, 4.0)  # five first widths, for columns of unit sd
-DRAWS, GRID = 3, 200
+DRAWS, GRID = 1, 200
 MEASURED = ("error", "mean_error", "vectors", "wrong_signed", "length", "theta", "seconds")
 
 

@@ -21,7 +21,7 @@ from .experiment import Experiment
 SETS = ("banana", "ringnorm", "waveform")
 ROWS = (100, 200, 400, 800)
 METHODS = ("PCVC", "PCVM", "RVC", "SVM soft")
-TEST, DRAWS = 2000, 2
+TEST, DRAWS = 2000, 1
 
 
 def tasks(quick: bool, seed: int) -> list[Task]:
