@@ -547,7 +547,7 @@ def test_growth(home, monkeypatch):
     tasks = [t | {"rows": t["rows"] // 5} for t in chen_growth.tasks(True, 0)]
     frame = solved(chen_growth.EXPERIMENT, tasks)
     cell = frame[frame["method"] == "PCVC"]  # every fifth row
-    assert chen_growth.slope(cell, "vectors") == pytest.approx(1.0)
+    assert chen_growth.slope(cell) == pytest.approx(1.0)
     assert frame.loc[frame["method"] == "PCVM", "early"].notna().all()
     said = Saying()
     chen_growth.report(frame, said.console)
