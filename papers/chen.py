@@ -205,7 +205,8 @@ def build(method: str, parameters: dict[str, Any], seed: int) -> Any:
     elif method == "LDA":
         made = LinearDiscriminantAnalysis()
     elif method == "QDA":
-        made = QuadraticDiscriminantAnalysis(reg_param=1e-3)  # flare_solar: columns constant in a class
+        # columns of flare_solar are constant within a class
+        made = QuadraticDiscriminantAnalysis(reg_param=1e-3)
     else:
         raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
     whole = {key: round(v) if key.endswith("n_neighbors") else v for key, v in parameters.items()}
